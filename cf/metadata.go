@@ -1,0 +1,168 @@
+package cf
+
+import "encoding/binary"
+
+// Type is the data type of a user key: the low four bits of its metadata record's flags.
+type Type uint8
+
+// The types with their ids on disk.
+const (
+	TypeNone Type = iota
+	TypeString
+	TypeHash
+	TypeList
+	TypeSet
+	TypeZSet
+	TypeBitmap
+	TypeSortedInt
+	TypeStream
+	TypeBloom
+	TypeJSON
+	TypeHyperLogLog
+	TypeTDigest Type = 12 // since Kvrocks 2.11
+)
+
+var typeNames = [...]string{"none", "string", "hash", "list", "set", "zset", "bitmap", "sortedint", "stream",
+	"MBbloom--", "ReJSON-RL", "hyperloglog", "TDIS-TYPE"}
+
+// String returns what TYPE replies.
+func (t Type) String() string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return "unknown"
+}
+
+// SingleRecord reports whether the whole value is in the metadata record: such a record has no version and
+// no size.
+func (t Type) SingleRecord() bool { return t == TypeString || t == TypeJSON }
+
+// MayBeEmpty reports whether a record with size 0 is a live key.
+func (t Type) MayBeEmpty() bool {
+	switch t {
+	case TypeString, TypeStream, TypeBloom, TypeJSON, TypeHyperLogLog, TypeTDigest:
+		return true
+	}
+	return false
+}
+
+// wideFlag marks the 64-bit form of a record.
+const wideFlag = 0x80
+
+// Meta is the common head of a metadata record:
+//
+//	64-bit form: u8 flags (bit 7 set) · u64 expire ms · [u64 version · u64 size] · tail
+//	old form:    u8 flags             · u32 expire s  · [u64 version · u32 size] · tail
+//
+// Version and size are absent for single-record types. A record that is updated keeps the form it was read
+// with.
+type Meta struct {
+	Type    Type
+	Narrow  bool   // the old form, with 32-bit expire (seconds) and size
+	Expire  uint64 // absolute, milliseconds since the epoch; 0 = never
+	Version uint64
+	Size    uint64
+}
+
+// DecodeMeta decodes the head of a record. tail is what follows it: the value of a string, the format byte and
+// document of a JSON record, the type-specific fields of list, stream, bloom and HyperLogLog. It aliases b.
+func DecodeMeta(b []byte) (m Meta, tail []byte, err error) {
+	if len(b) == 0 {
+		return m, nil, corrupt("empty metadata record")
+	}
+	m.Type = Type(b[0] & 0x0f)
+	m.Narrow = b[0]&wideFlag == 0
+	n := m.headLen()
+	if len(b) < n {
+		return m, nil, corrupt("metadata record of %d bytes, a %s has at least %d", len(b), m.Type, n)
+	}
+	p := b[1:]
+	if m.Narrow {
+		m.Expire = uint64(binary.BigEndian.Uint32(p)) * 1000
+		p = p[4:]
+	} else {
+		m.Expire = binary.BigEndian.Uint64(p)
+		p = p[8:]
+	}
+	if !m.Type.SingleRecord() {
+		m.Version = binary.BigEndian.Uint64(p)
+		if m.Narrow {
+			m.Size = uint64(binary.BigEndian.Uint32(p[8:]))
+		} else {
+			m.Size = binary.BigEndian.Uint64(p[8:])
+		}
+	}
+	return m, b[n:], nil
+}
+
+// headLen returns the length of the encoded head in bytes.
+func (m *Meta) headLen() int {
+	n := 9
+	if m.Narrow {
+		n = 5
+	}
+	if !m.Type.SingleRecord() {
+		n += 16
+		if m.Narrow {
+			n -= 4
+		}
+	}
+	return n
+}
+
+// Append appends the encoded head; the caller appends the tail.
+//
+// In the old form an expiry is rounded to seconds, except that 1..999 ms become 1 s, so that a key that has an
+// expiry keeps one.
+func (m *Meta) Append(dst []byte) []byte {
+	flags := byte(m.Type) & 0x0f
+	if !m.Narrow {
+		dst = append(dst, flags|wideFlag)
+		dst = binary.BigEndian.AppendUint64(dst, m.Expire)
+	} else {
+		dst = append(dst, flags)
+		dst = binary.BigEndian.AppendUint32(dst, uint32(roundSeconds(m.Expire)))
+	}
+	if m.Type.SingleRecord() {
+		return dst
+	}
+	dst = binary.BigEndian.AppendUint64(dst, m.Version)
+	if m.Narrow {
+		return binary.BigEndian.AppendUint32(dst, uint32(m.Size))
+	}
+	return binary.BigEndian.AppendUint64(dst, m.Size)
+}
+
+func roundSeconds(ms uint64) uint64 {
+	if ms > 0 && ms < 1000 {
+		return 1
+	}
+	return (ms + 499) / 1000
+}
+
+// Expired reports whether the expiry lies before now (milliseconds since the epoch).
+func (m *Meta) Expired(now int64) bool { return m.Expire != 0 && m.Expire < uint64(now) }
+
+// Live reports whether the record is a visible key at a time: neither expired nor an emptied collection.
+func (m *Meta) Live(now int64) bool {
+	return !m.Expired(now) && (m.Size > 0 || m.Type.MayBeEmpty())
+}
+
+// List metadata tail: u64 head · u64 tail. The elements live at the indexes [head, tail).
+
+// ListOrigin is the index at which a new list begins.
+const ListOrigin uint64 = 1<<63 - 1
+
+// DecodeListTail decodes the type-specific fields of a list.
+func DecodeListTail(tail []byte) (head, end uint64, err error) {
+	if len(tail) < 16 {
+		return 0, 0, corrupt("list metadata tail of %d bytes", len(tail))
+	}
+	return binary.BigEndian.Uint64(tail), binary.BigEndian.Uint64(tail[8:]), nil
+}
+
+// AppendListTail appends the type-specific fields of a list.
+func AppendListTail(dst []byte, head, end uint64) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, head)
+	return binary.BigEndian.AppendUint64(dst, end)
+}

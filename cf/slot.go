@@ -1,0 +1,43 @@
+package cf
+
+import "bytes"
+
+var crcTable = func() (t [256]uint16) {
+	for i := range t {
+		crc := uint16(i) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+		t[i] = crc
+	}
+	return t
+}()
+
+// CRC16 is CRC-16/XMODEM (polynomial 0x1021, start 0), which Redis Cluster uses.
+func CRC16(b []byte) uint16 {
+	var crc uint16
+	for _, c := range b {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^c]
+	}
+	return crc
+}
+
+// HashTag returns the part of a key that decides its slot: the bytes between the first { and the first } after
+// it when there are any, else the whole key.
+func HashTag(key []byte) []byte {
+	open := bytes.IndexByte(key, '{')
+	if open < 0 {
+		return key
+	}
+	if n := bytes.IndexByte(key[open+1:], '}'); n > 0 {
+		return key[open+1 : open+1+n]
+	}
+	return key
+}
+
+// Slot returns the cluster slot of a user key.
+func Slot(key []byte) uint16 { return CRC16(HashTag(key)) & (NumSlots - 1) }

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+// Checkpoint makes a consistent copy of the database in a directory that must not exist: hard links where the
+// file system allows.
+func (db *DB) Checkpoint(dir string) error { return db.rocks.Checkpoint(dir) }
+
+// CompactNamespace compacts the records of a namespace in every family and waits; ns "" compacts everything.
+func (db *DB) CompactNamespace(ns string) error {
+	var start, stop []byte
+	if ns != "" {
+		start = cf.AppendNSPrefix(nil, ns)
+		stop, _ = cf.AppendSuccessor(nil, start)
+	}
+	for _, f := range db.fam {
+		if err := db.rocks.CompactRange(f, start, stop); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CompactRange compacts [start, stop] of one family and waits; nil = no bound.
+func (db *DB) CompactRange(id cf.ID, start, stop []byte) error {
+	return db.rocks.CompactRange(db.fam[id], start, stop)
+}
+
+// FlushMemtable writes the memtable of a family to a file and waits.
+func (db *DB) FlushMemtable(id cf.ID) error { return db.rocks.Flush(db.fam[id]) }
+
+// LatestSequence returns the sequence number of the newest write.
+func (db *DB) LatestSequence() uint64 { return db.rocks.LatestSequence() }
+
+// SetDBOption changes an option of RocksDB at run time.
+func (db *DB) SetDBOption(key, value string) error { return db.rocks.SetDBOption(key, value) }
+
+// SetFamilyOption changes an option of all known families at run time.
+func (db *DB) SetFamilyOption(key, value string) error {
+	for _, f := range db.fam {
+		if err := db.rocks.SetFamilyOption(f, key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetRateLimit changes how many bytes a second flushes and compactions may write.
+func (db *DB) SetRateLimit(bytesPerSecond int64) { db.rocks.SetRateLimit(bytesPerSecond) }
+
+// SetMaxBatchBytes changes how big a write batch may be; 0 = no limit.
+func (db *DB) SetMaxBatchBytes(n int64) { db.maxBatchBytes.Store(n) }
+
+// SetAsyncIO changes whether iterators prefetch asynchronously.
+func (db *DB) SetAsyncIO(on bool) { db.asyncIO.Store(on) }
+
+// Property returns a RocksDB property of the database.
+func (db *DB) Property(name string) string { return db.rocks.Property(name) }
+
+// FamilyProperty returns a RocksDB property of a family.
+func (db *DB) FamilyProperty(id cf.ID, name string) string {
+	return db.rocks.FamilyProperty(db.fam[id], name)
+}
+
+// FamilyIntProperty returns a numeric RocksDB property of a family.
+func (db *DB) FamilyIntProperty(id cf.ID, name string) (uint64, bool) {
+	return db.rocks.IntProperty(db.fam[id], name)
+}
+
+// Ticker returns a counter of RocksDB's statistics by its number in rocksdb/statistics.h.
+func (db *DB) Ticker(id uint32) uint64 { return db.rocks.Ticker(id) }
+
+// Statistics returns RocksDB's statistics as text.
+func (db *DB) Statistics() string { return db.rocks.Statistics() }
+
+// CacheUsage returns how many bytes the block cache holds, and how many of them are pinned.
+func (db *DB) CacheUsage() (used, pinned int) { return db.rocks.CacheUsage() }
+
+// ApproximateSize returns about how many bytes a range of a family takes on disk and in memtables.
+func (db *DB) ApproximateSize(id cf.ID, lower, upper []byte) uint64 {
+	return db.rocks.ApproximateSize(db.fam[id], lower, upper)
+}
+
+// DiskSize returns the bytes of all live table files.
+func (db *DB) DiskSize() uint64 {
+	var n uint64
+	for _, f := range db.fam {
+		if v, ok := db.rocks.IntProperty(f, "rocksdb.live-sst-files-size"); ok {
+			n += v
+		}
+	}
+	return n
+}
+
+// TableProperties are those of one table file.
+type TableProperties = rocks.TableProperties
+
+// TableProperties returns the properties of the table files of a family.
+func (db *DB) TableProperties(id cf.ID) ([]TableProperties, error) {
+	return db.rocks.TableProperties(db.fam[id])
+}
+
+// WAL reads the write-ahead log; the owner closes it.
+type WAL struct{ it *rocks.WALIter }
+
+// WAL opens the log at the batch that holds a sequence number. One batch may hold the writes of several
+// transactions, and so several log-data records.
+func (db *DB) WAL(seq uint64) (*WAL, error) {
+	it, err := db.rocks.WAL(seq)
+	if err != nil {
+		return nil, err
+	}
+	return &WAL{it}, nil
+}
+
+// Next returns the next write batch (see package batch) and its sequence number; nil at the end.
+func (w *WAL) Next() (rep []byte, seq uint64, err error) { return w.it.Next() }
+
+// Close closes the reader.
+func (w *WAL) Close() { w.it.Close() }
+
+// LiveObjects returns how many native objects are open in this process.
+func LiveObjects() int64 { return rocks.LiveObjects() }

@@ -1,0 +1,49 @@
+package engine
+
+import "slices"
+
+// An arena holds the bytes that reads of one transaction return. Growing allocates a new block and leaves the
+// old one to those who still hold slices of it.
+type arena struct{ buf []byte }
+
+const (
+	arenaBlock = 16 << 10
+	arenaMax   = 1 << 20 // a block bigger than this is not kept between transactions
+)
+
+func (a *arena) reset() {
+	if cap(a.buf) > arenaMax {
+		a.buf = nil
+	}
+	a.buf = a.buf[:0]
+}
+
+// reserve makes sure that n bytes are free.
+func (a *arena) reserve(n int) {
+	if cap(a.buf)-len(a.buf) < n {
+		a.buf = make([]byte, 0, max(arenaBlock, 2*n, min(2*cap(a.buf), arenaMax)))
+	}
+}
+
+// take returns an empty slice with room for n bytes, to be appended to and given to keep before the next call.
+func (a *arena) take(n int) []byte {
+	a.reserve(n)
+	return a.buf[len(a.buf):len(a.buf):cap(a.buf)]
+}
+
+// keep makes what was appended to the slice of take part of the arena.
+func (a *arena) keep(b []byte) []byte {
+	if n := len(a.buf); n+len(b) <= cap(a.buf) && (len(b) == 0 || &b[0] == &a.buf[:n+1][n]) {
+		a.buf = a.buf[:n+len(b)]
+	}
+	return slices.Clip(b)
+}
+
+// adopt takes over b, which is the arena's buffer with something appended behind from; append may have moved
+// it to a bigger block.
+func (a *arena) adopt(b []byte, from int) []byte {
+	a.buf = b
+	return b[from:len(b):len(b)]
+}
+
+func (a *arena) copy(b []byte) []byte { return a.keep(append(a.take(len(b)), b...)) }

@@ -1,0 +1,300 @@
+// Package engine is the storage engine: RocksDB with its column families in the Kvrocks layout, key locks,
+// transactions with group commit, iterators, snapshots, checkpoints and statistics. It knows the on-disk format
+// (package cf) but no Redis command; the data types are the packages below it (engine/hash, engine/list, ...).
+//
+// Consistency: a transaction that writes holds the locks of its keys from its first read to the end of its
+// commit; one that reads holds them while it fetches metadata and creates iterators. All locks of a transaction
+// are taken at once and in one order.
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+type rocksError = rocks.Error
+
+// DB is an open database. Its methods may be called by several goroutines.
+type DB struct {
+	Stats Stats
+
+	dir      string
+	slots    bool
+	log      *zap.Logger
+	rocks    *rocks.DB
+	fam      [cf.NumFamilies]*rocks.Family
+	extra    []string
+	locks    *lockTable
+	group    group
+	hints    hints
+	counts   counts
+	versions versions
+	txPool   sync.Pool
+
+	flags         rocks.WriteFlags
+	replicationID []byte
+	maxBatchBytes atomic.Int64
+	asyncIO       atomic.Bool
+	injected      atomic.Pointer[error]
+
+	events  events
+	closing chan struct{}
+	closed  atomic.Bool
+	work    sync.WaitGroup
+}
+
+// Stats are counters of the engine.
+type Stats struct {
+	Hits, Misses       atomic.Int64  // look-ups of metadata records
+	Commits, GroupedTx atomic.Uint64 // writes to the WAL, and the transactions that they carried
+	Flushes            atomic.Int64
+	Compactions        atomic.Int64
+}
+
+// Open opens the database in o.Dir, creating it when the directory is empty or missing.
+//
+// It refuses ([ErrForeign]) a directory with a database that lacks the metadata family, or with other files, and
+// ([ErrLocked]) one that another process uses; nothing is changed then. Column families that it does not know
+// are opened and preserved.
+func Open(o Options) (*DB, error) {
+	o.fill()
+	names, err := familiesToOpen(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	db := &DB{dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), closing: make(chan struct{})}
+	db.counts.byNS = make(map[string]*counter)
+	db.counts.ready = make(chan struct{})
+	db.versions.init()
+	db.flags = o.writeFlags()
+	db.maxBatchBytes.Store(o.MaxBatchBytes)
+	db.asyncIO.Store(o.AsyncIO)
+	if o.ReplicationID != "" {
+		db.replicationID = []byte("r " + o.ReplicationID)
+	}
+	db.txPool.New = func() any { return db.NewTx() }
+	ro := o.rocksOptions()
+	ro.Verdict = db.verdict
+	ro.Event = db.onEvent
+	db.rocks, err = rocks.Open(o.Dir, names, ro)
+	if err != nil {
+		if strings.Contains(err.Error(), "lock") && strings.Contains(err.Error(), "LOCK") {
+			return nil, fmt.Errorf("%w: %s", ErrLocked, o.Dir)
+		}
+		return nil, fmt.Errorf("open %s: %w", o.Dir, err)
+	}
+	for i := range db.fam {
+		db.fam[i] = db.rocks.Family(i)
+	}
+	db.extra = names[cf.NumFamilies:]
+	snap := db.NewSnapshot()
+	db.work.Go(func() { db.countAll(snap) })
+	db.work.Go(db.recoverLoop)
+	return db, nil
+}
+
+// familiesToOpen returns the known families in their order and then the unknown ones of an existing database.
+func familiesToOpen(dir string) ([]string, error) {
+	names := slices.Clone(cf.Names[:])
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
+		for _, e := range entries {
+			// RocksDB leaves these behind when it fails before the database is made.
+			if n := e.Name(); n != "LOCK" && n != "LOG" && !strings.HasPrefix(n, "LOG.old") && n != "IDENTITY" && !strings.HasPrefix(n, "OPTIONS-") {
+				return nil, fmt.Errorf("%w: %s holds %s and no database", ErrForeign, dir, n)
+			}
+		}
+		return names, nil
+	}
+	have, err := rocks.ListFamilies(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %v", ErrForeign, dir, err)
+	}
+	if !slices.Contains(have, cf.Metadata.String()) {
+		return nil, fmt.Errorf("%w: the database in %s has the column families %s", ErrForeign, dir, strings.Join(have, ", "))
+	}
+	for _, n := range have {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names, nil
+}
+
+// UnknownFamilies returns the names of the column families that were found, opened and are preserved, but whose
+// content this version does not know.
+func (db *DB) UnknownFamilies() []string { return db.extra }
+
+// Dir returns the directory of the database.
+func (db *DB) Dir() string { return db.dir }
+
+// Slots reports whether keys carry the cluster slot.
+func (db *DB) Slots() bool { return db.slots }
+
+func (db *DB) family(id cf.ID) *rocks.Family { return db.fam[id] }
+
+func (db *DB) isClosing() bool {
+	select {
+	case <-db.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close closes the database. No transaction, iterator or snapshot may be in use.
+func (db *DB) Close() error {
+	if db.closed.Swap(true) {
+		return ErrClosed
+	}
+	close(db.closing)
+	db.work.Wait()
+	err := db.rocks.FlushWAL(true)
+	db.rocks.Close()
+	return err
+}
+
+// Update runs f in a transaction that holds the locks of the keys for writing, and commits it when f returns
+// no error. With an error nothing is written.
+func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
+	tx := db.txPool.Get().(*Tx)
+	defer db.txPool.Put(tx)
+	tx.Begin(ns)
+	defer tx.Release()
+	for _, k := range keys {
+		tx.AddLock(k, true)
+	}
+	tx.Acquire()
+	tx.now = time.Now().UnixMilli()
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// View runs f in a transaction that holds the locks of the keys for reading. What f writes is dropped.
+func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
+	tx := db.txPool.Get().(*Tx)
+	defer db.txPool.Put(tx)
+	tx.Begin(ns)
+	defer tx.Release()
+	for _, k := range keys {
+		tx.AddLock(k, false)
+	}
+	tx.Acquire()
+	return f(tx)
+}
+
+// write is where everything reaches RocksDB.
+func (db *DB) write(rep []byte) error {
+	if e := db.injected.Load(); e != nil {
+		return *e
+	}
+	if err := db.rocks.Write(rep, db.flags); err != nil {
+		return NewError("ERR", "write failed: "+err.Error())
+	}
+	return nil
+}
+
+// InjectWriteError lets every commit fail with the error until it is called with nil: for tests of what happens
+// when the disk is full.
+func (db *DB) InjectWriteError(err error) {
+	if err == nil {
+		db.injected.Store(nil)
+	} else {
+		db.injected.Store(&err)
+	}
+}
+
+// Snapshot is a consistent view of the database; the owner closes it.
+type Snapshot struct{ s *rocks.Snapshot }
+
+// NewSnapshot takes a snapshot.
+func (db *DB) NewSnapshot() *Snapshot { return &Snapshot{db.rocks.NewSnapshot()} }
+
+// Close releases the snapshot.
+func (s *Snapshot) Close() { s.s.Close() }
+
+// FlushNamespace deletes all keys of a namespace: one range tombstone over its metadata records. It waits for
+// the transactions that run and holds off new ones meanwhile.
+func (db *DB) FlushNamespace(ns string) error {
+	prefix := cf.AppendNSPrefix(nil, ns)
+	end, ok := cf.AppendSuccessor(nil, prefix)
+	if !ok {
+		return NewError("ERR", "the namespace cannot be flushed: its name has no successor")
+	}
+	return db.flushRange(prefix, end, func(name string) bool { return name == ns })
+}
+
+// FlushAll deletes all keys of all namespaces.
+func (db *DB) FlushAll() error {
+	return db.flushRange(nil, nil, func(string) bool { return true })
+}
+
+// flushRange deletes the metadata records in [begin, end), with end nil up to the last one. matches tells whose
+// key counts become zero.
+func (db *DB) flushRange(begin, end []byte, matches func(ns string) bool) error {
+	<-db.counts.ready // the first count must not add what is deleted here
+	db.locks.lockAll()
+	defer db.locks.unlockAll()
+	tx := db.NewTx()
+	if end == nil {
+		for _, reverse := range []bool{false, true} {
+			it := tx.Iter(cf.Metadata, IterOptions{KeysOnly: true, Limit: 1, Reverse: reverse})
+			ok, err := it.Next(), it.Err()
+			if ok && reverse {
+				end = append(slices.Clone(it.Key()), 0)
+			} else if ok {
+				begin = slices.Clone(it.Key())
+			}
+			it.Close()
+			if err != nil || !ok {
+				return err
+			}
+		}
+	}
+	tx.DeleteRange(cf.Metadata, begin, end)
+	if err := db.commit(tx); err != nil {
+		return err
+	}
+	db.hints.clear()
+	db.counts.mu.Lock()
+	defer db.counts.mu.Unlock()
+	now := time.Now().UnixMilli()
+	for ns, c := range db.counts.byNS {
+		if matches(ns) {
+			c.reset(now)
+		}
+	}
+	return nil
+}
+
+// reset forgets all keys. Transactions keep a pointer to the counter, so it stays the same object.
+func (c *counter) reset(now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := newCounter(now)
+	c.exact, c.secs, c.mins, c.ttl, c.upTo, c.near = fresh.exact, fresh.secs, fresh.mins, 0, fresh.upTo, fresh.near
+	c.plain.Store(0)
+}

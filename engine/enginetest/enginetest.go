@@ -1,0 +1,34 @@
+// Package enginetest opens throw-away databases for tests.
+package enginetest
+
+import (
+	"testing"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Open opens a database in a temporary directory and closes it at the end of the test, which fails when native
+// objects are left open.
+func Open(t testing.TB) *engine.DB {
+	t.Helper()
+	return OpenWith(t, engine.Options{Dir: t.TempDir() + "/db"})
+}
+
+// OpenWith is Open with options.
+func OpenWith(t testing.TB, o engine.Options) *engine.DB {
+	t.Helper()
+	before := engine.LiveObjects()
+	db, err := engine.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if n := engine.LiveObjects(); n != before {
+			t.Errorf("%d native objects were left open", n-before)
+		}
+	})
+	return db
+}

@@ -1,0 +1,28 @@
+package engine
+
+import "errors"
+
+// Error is an error whose text is meant for the user of a command: Code is the error's kind as Redis sends it
+// ("ERR", "WRONGTYPE", ...), Text the rest of the line.
+type Error struct {
+	Code string
+	Text string
+}
+
+// NewError makes an [Error].
+func NewError(code, text string) *Error { return &Error{Code: code, Text: text} }
+
+func (e *Error) Error() string { return e.Text }
+
+// ErrWrongType is returned when a live key holds another type than the command works on.
+var ErrWrongType = NewError("WRONGTYPE", "Operation against a key holding the wrong kind of value")
+
+// Errors of Open and of a database that cannot go on.
+var (
+	// ErrLocked: another process has the directory open.
+	ErrLocked = errors.New("the data directory is locked by another process")
+	// ErrForeign: the directory holds something that is not a Kvrocks or basalt database.
+	ErrForeign = errors.New("the data directory was not written by Kvrocks or basalt")
+	// ErrClosed: the database was closed.
+	ErrClosed = errors.New("the database is closed")
+)

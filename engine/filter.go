@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/compaction"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+// verdict decides for a running compaction what becomes of a record, by the rules of package compaction. It
+// runs on RocksDB's threads.
+//
+// Subkeys are judged by the metadata record as it is now, and that must not change its mind while a writer is
+// at work: a writer that has read the record before its expiry and makes it persistent after the compaction has
+// seen it expired would keep a key whose subkeys are gone. So a subkey is dropped only under the key's lock, and
+// kept (until the next compaction) when a writer holds it. Whoever takes the lock later finds the key expired
+// or gone as well, and gives it a new version.
+func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) int {
+	if db.isClosing() {
+		return rocks.Keep
+	}
+	now := time.Now().UnixMilli()
+	switch kind {
+	case rocks.Meta:
+		return native(compaction.MetadataVerdict(value, now))
+	case rocks.PubSub:
+		return native(compaction.PubSubVerdict(key))
+	case rocks.Propagate:
+		return native(compaction.PropagateVerdict(key))
+	case rocks.Search:
+		return native(compaction.SearchVerdict(key))
+	case rocks.Subkeys:
+		nsKey, err := cf.AppendNSKeyOf(nil, key, db.slots)
+		if err != nil {
+			return rocks.Keep
+		}
+		l := &db.locks.stripes[db.locks.index(nsKey)]
+		if !l.TryRLock() {
+			return rocks.Keep
+		}
+		defer l.RUnlock()
+		raw, found, err := db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)
+		return native(compaction.SubkeyVerdict(compaction.Lookup{Raw: raw, Found: found, Err: err}, key, db.slots, now))
+	}
+	panic(fmt.Sprintf("unknown family kind %d", kind))
+}
+
+func native(v compaction.Verdict) int {
+	switch v {
+	case compaction.Drop:
+		return rocks.Drop
+	case compaction.CheckValue:
+		return rocks.DropIfZero
+	}
+	return rocks.Keep
+}

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+// RocksOptions are the options in RocksDB's own terms and units.
+type RocksOptions = rocks.Options
+
+// Options are the options of [Open]. The zero value of each field is a usable default.
+type Options struct {
+	Dir    string // the RocksDB directory (<dir>/db of a Kvrocks data directory)
+	Slots  bool   // keys carry the cluster slot; it is part of the format of a database and not marked in it
+	Logger *zap.Logger
+
+	Sync       bool // fsync the WAL with every commit
+	DisableWAL bool
+	NoSlowdown bool
+	LowPri     bool
+	InsertHint bool
+
+	MaxBatchBytes int64 // a bigger write batch fails; 0 = no limit
+	AsyncIO       bool  // iterators prefetch asynchronously
+	// BytewiseScores gives the zset_score family RocksDB's built-in comparator instead of the native twin of
+	// cf.CompareZSetScore. Both order alike and have the same name, so it may be changed at any time.
+	BytewiseScores bool
+	ReplicationID  string // appended to every batch when set (use-rsid-psync)
+
+	Rocks *RocksOptions // nil = DefaultRocksOptions
+}
+
+// DefaultRocksOptions are Kvrocks's options for a small memory: tests and library users that do not care.
+func DefaultRocksOptions() *RocksOptions {
+	return &RocksOptions{
+		BlockCacheSize: 64 << 20, BlockSize: 16384, CacheIndexAndFilterBlocks: true,
+		WriteBufferSize: 16 << 20, MaxWriteBufferNumber: 4, TargetFileSizeBase: 128 << 20, MaxOpenFiles: 8096,
+		MaxBackgroundCompactions: -1, MaxBackgroundFlushes: -1, MaxBackgroundJobs: 4, MaxSubcompactions: 2,
+		Compression: "snappy", CompressionLevel: 32767, CompressionStartLevel: 2,
+		WALTTLSeconds: 10800, WALSizeLimitMB: 16384, MaxTotalWALSize: 512 << 20,
+		CompactionReadaheadSize:     2 << 20,
+		Level0SlowdownWritesTrigger: 20, Level0StopWritesTrigger: 40, Level0FileNumCompactionTrigger: 4,
+		MinBlobSize: 4096, BlobFileSize: 256 << 20, EnableBlobGarbageCollection: true, BlobGarbageCollectionAgeCutoff: 0.25,
+		MaxBytesForLevelBase: 256 << 20, MaxBytesForLevelMultiplier: 10, LevelCompactionDynamicLevel: true,
+		RateLimitBytes: 1024000 << 20, RateLimiterAutoTuned: true, AvoidUnnecessaryBlockingIO: true,
+	}
+}
+
+func (o *Options) fill() {
+	if o.Logger == nil {
+		o.Logger = zap.NewNop()
+	}
+	if o.Rocks == nil {
+		o.Rocks = DefaultRocksOptions()
+	}
+}
+
+func (o *Options) writeFlags() rocks.WriteFlags {
+	var f rocks.WriteFlags
+	for _, x := range []struct {
+		on   bool
+		flag rocks.WriteFlags
+	}{{o.Sync, rocks.Sync}, {o.DisableWAL, rocks.DisableWAL}, {o.NoSlowdown, rocks.NoSlowdown}, {o.LowPri, rocks.LowPri}, {o.InsertHint, rocks.InsertHint}} {
+		if x.on {
+			f |= x.flag
+		}
+	}
+	return f
+}
+
+// rocksOptions completes RocksDB's options with what the format demands.
+func (o *Options) rocksOptions() *rocks.Options {
+	r := *o.Rocks
+	r.Slots = o.Slots
+	kinds := [cf.NumFamilies]rocks.FamilyKind{rocks.Subkeys, rocks.Meta, rocks.Subkeys, rocks.PubSub, rocks.Propagate, rocks.Subkeys, rocks.Search}
+	r.Families = nil
+	for id, kind := range kinds {
+		r.Families = append(r.Families, rocks.FamilySpec{Name: cf.ID(id).String(), Kind: kind, ScoreOrder: cf.ID(id) == cf.ZSetScore && !o.BytewiseScores})
+	}
+	return &r
+}

@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"bytes"
+	"hash/maphash"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// An overlay knows, for every key that a transaction has written or cached, where its newest value is. It is an
+// open-addressing hash table whose entries point into the write batch (own writes) or into the transaction's
+// arena (cached reads); it allocates only to grow.
+type overlay struct {
+	slots  []uint32 // index into entries + 1; 0 = free
+	ents   []entry
+	seed   maphash.Seed
+	batch  *batch.Builder
+	writes [cf.NumFamilies]int // how many keys of each family were written
+	ranges []rangeDelete
+}
+
+type entryKind uint8
+
+const (
+	cachedMissing entryKind = iota // a read found nothing
+	cachedValue                    // a read found the value
+	written                        // put by this transaction
+	deleted                        // deleted by this transaction
+)
+
+// entry is what is known of one key. For own writes key and value are offsets into the write batch, which
+// moves when it grows; for cached reads they are slices of the arena.
+type entry struct {
+	hash        uint32
+	kind        entryKind
+	saved       bool // written by Save: may be overwritten in place
+	id          cf.ID
+	keyAt, keyN int
+	valAt, valN int
+	key, value  []byte
+}
+
+func (o *overlay) keyOf(e *entry) []byte {
+	if e.kind >= written {
+		return o.batch.Bytes()[e.keyAt : e.keyAt+e.keyN]
+	}
+	return e.key
+}
+
+func (o *overlay) valueOf(e *entry) []byte {
+	if e.kind == written {
+		return o.batch.Bytes()[e.valAt : e.valAt+e.valN : e.valAt+e.valN]
+	}
+	return e.value
+}
+
+type rangeDelete struct {
+	id         cf.ID
+	begin, end []byte
+}
+
+const minOverlay = 64
+
+func (o *overlay) reset() {
+	if len(o.ents) == 0 && len(o.ranges) == 0 {
+		return
+	}
+	if len(o.slots) > 4096 { // do not keep what one big transaction needed
+		o.slots, o.ents = nil, nil
+	} else {
+		clear(o.slots)
+		clear(o.ents)
+		o.ents = o.ents[:0]
+	}
+	o.ranges = o.ranges[:0]
+	o.writes = [cf.NumFamilies]int{}
+}
+
+func (o *overlay) hash(id cf.ID, key []byte) uint32 {
+	return uint32(maphash.Bytes(o.seed, key)) ^ uint32(id)*0x9e3779b1
+}
+
+// find returns the entry of a key, nil when there is none.
+func (o *overlay) find(h uint32, id cf.ID, key []byte) *entry {
+	if len(o.slots) == 0 {
+		return nil
+	}
+	mask := uint32(len(o.slots) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		n := o.slots[i]
+		if n == 0 {
+			return nil
+		}
+		e := &o.ents[n-1]
+		if e.hash == h && e.id == id && bytes.Equal(o.keyOf(e), key) {
+			return e
+		}
+	}
+}
+
+// insert adds an entry for a key that find did not find.
+func (o *overlay) insert(e entry) *entry {
+	if (len(o.ents)+1)*2 > len(o.slots) {
+		o.grow()
+	}
+	o.ents = append(o.ents, e)
+	o.place(len(o.ents) - 1)
+	return &o.ents[len(o.ents)-1]
+}
+
+func (o *overlay) place(i int) {
+	mask := uint32(len(o.slots) - 1)
+	p := o.ents[i].hash & mask
+	for o.slots[p] != 0 {
+		p = (p + 1) & mask
+	}
+	o.slots[p] = uint32(i + 1)
+}
+
+func (o *overlay) grow() {
+	n := max(minOverlay, 2*len(o.slots))
+	o.slots = make([]uint32, n)
+	for i := range o.ents {
+		o.place(i)
+	}
+}
+
+// deletedByRange reports whether a DeleteRange of this transaction covers the key.
+func (o *overlay) deletedByRange(id cf.ID, key []byte) bool {
+	for _, r := range o.ranges {
+		if r.id == id && bytes.Compare(key, r.begin) >= 0 && bytes.Compare(key, r.end) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// dirty reports whether reads of a family must look at the overlay beyond point look-ups.
+func (o *overlay) dirty(id cf.ID) bool {
+	if o.writes[id] > 0 {
+		return true
+	}
+	for _, r := range o.ranges {
+		if r.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// rebuild indexes the batch anew, after part of it was rolled back. Cached reads are forgotten.
+func (o *overlay) rebuild() error {
+	o.reset()
+	r, err := batch.NewReader(o.batch.Bytes())
+	if err != nil {
+		return err
+	}
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			return r.Err()
+		}
+		switch rec.Kind {
+		case batch.Put:
+			o.write(rec.Family, rec.Key, rec.ValueOffset, len(rec.Value), written)
+		case batch.Delete, batch.SingleDelete:
+			o.write(rec.Family, rec.Key, rec.ValueOffset, 0, deleted)
+		case batch.DeleteRange:
+			o.deleteRange(rec.Family, rec.Key, rec.Value)
+		}
+	}
+}
+
+// write notes an own write: the key lies in the batch before its value, whose offset is valAt (for a delete:
+// the end of the record).
+func (o *overlay) write(id cf.ID, key []byte, valAt, valN int, kind entryKind) *entry {
+	h := o.hash(id, key)
+	e := o.find(h, id, key)
+	if e == nil {
+		e = o.insert(entry{hash: h, id: id})
+	}
+	if e.kind < written {
+		o.writes[id]++
+	}
+	e.kind, e.saved, e.key, e.value = kind, false, nil, nil
+	e.keyAt, e.keyN, e.valAt, e.valN = valAt-len(key), len(key), valAt, valN
+	if kind == written {
+		e.keyAt -= uvarintLen(uint64(valN))
+	}
+	return e
+}
+
+// deleteRange forgets everything of a family in a range and remembers that it is gone.
+func (o *overlay) deleteRange(id cf.ID, begin, end []byte) {
+	for i := range o.ents {
+		e := &o.ents[i]
+		key := o.keyOf(e)
+		if e.id == id && bytes.Compare(key, begin) >= 0 && bytes.Compare(key, end) < 0 {
+			e.key, e.value = bytes.Clone(key), nil
+			e.kind = cachedMissing
+		}
+	}
+	o.ranges = append(o.ranges, rangeDelete{id, bytes.Clone(begin), bytes.Clone(end)})
+}
+
+func uvarintLen(v uint64) int {
+	n := 1
+	for v >= 0x80 {
+		v >>= 7
+		n++
+	}
+	return n
+}

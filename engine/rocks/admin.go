@@ -1,0 +1,184 @@
+package rocks
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/linxGnu/grocksdb"
+)
+
+// Ticker returns one of RocksDB's statistics counters (rocksdb/statistics.h, enum Tickers).
+func (d *DB) Ticker(id uint32) uint64 { return uint64(C.bk_ticker(raw(d.opts), C.uint32_t(id))) }
+
+// Statistics returns all statistics as RocksDB prints them.
+func (d *DB) Statistics() string { return d.opts.GetStatisticsString() }
+
+// Property returns a property of the database, "" when RocksDB does not know it.
+func (d *DB) Property(name string) string { return d.db.GetProperty(name) }
+
+// FamilyProperty returns a property of one family.
+func (d *DB) FamilyProperty(f *Family, name string) string { return d.db.GetPropertyCF(name, f.h) }
+
+// IntProperty returns a numeric property of one family.
+func (d *DB) IntProperty(f *Family, name string) (uint64, bool) {
+	return d.db.GetIntPropertyCF(name, f.h)
+}
+
+// CacheUsage returns the bytes that the shared block cache holds and those that are pinned in it.
+func (d *DB) CacheUsage() (used, pinned int) {
+	if d.cache == nil {
+		return 0, 0
+	}
+	return int(C.bk_cache_usage(d.cache)), int(C.bk_cache_pinned(d.cache))
+}
+
+// SetDBOption changes an option of the running database.
+func (d *DB) SetDBOption(key, value string) error {
+	return withStrings(key, value, func(k, v *C.char, err **C.char) { C.bk_set_db_option(d.ptr, k, v, err) })
+}
+
+// SetFamilyOption changes an option of one family.
+func (d *DB) SetFamilyOption(f *Family, key, value string) error {
+	return withStrings(key, value, func(k, v *C.char, err **C.char) { C.bk_set_cf_option(d.ptr, f.ptr, k, v, err) })
+}
+
+func withStrings(key, value string, call func(k, v *C.char, err **C.char)) error {
+	k, v := C.CString(key), C.CString(value)
+	defer C.free(unsafe.Pointer(k))
+	defer C.free(unsafe.Pointer(v))
+	var cerr *C.char
+	call(k, v, &cerr)
+	return takeErr(cerr)
+}
+
+// SetRateLimit changes how many bytes a second flushes and compactions may write.
+func (d *DB) SetRateLimit(bytesPerSecond int64) {
+	C.bk_options_set_rate(raw(d.opts), C.int64_t(bytesPerSecond))
+}
+
+// Resume tries to bring the database back to writing after a background error.
+func (d *DB) Resume() error {
+	var cerr *C.char
+	C.bk_resume(d.ptr, &cerr)
+	return takeErr(cerr)
+}
+
+// CompactRange compacts [start, stop] of a family; nil = no bound.
+func (d *DB) CompactRange(f *Family, start, stop []byte) error {
+	var cerr *C.char
+	C.bk_compact_range(d.ptr, f.ptr, bytesPtr(start), C.size_t(len(start)), bytesPtr(stop), C.size_t(len(stop)), &cerr)
+	return takeErr(cerr)
+}
+
+// Flush writes the memtables of a family to a file and waits for it.
+func (d *DB) Flush(f *Family) error {
+	o := grocksdb.NewDefaultFlushOptions()
+	defer o.Destroy()
+	return d.db.FlushCF(f.h, o)
+}
+
+// FlushWAL writes the WAL buffer to the file, and to the disk with sync.
+func (d *DB) FlushWAL(sync bool) error { return d.db.FlushWAL(sync) }
+
+// LatestSequence returns the sequence number of the newest write.
+func (d *DB) LatestSequence() uint64 { return d.db.GetLatestSequenceNumber() }
+
+// Checkpoint makes a consistent copy in dir, which must not exist: hard links where the file system allows.
+func (d *DB) Checkpoint(dir string) error {
+	c, err := d.db.NewCheckpoint()
+	if err != nil {
+		return err
+	}
+	defer c.Destroy()
+	return c.CreateCheckpoint(dir, 0)
+}
+
+// ApproximateSize returns about how many bytes of files and memtables the range takes.
+func (d *DB) ApproximateSize(f *Family, lower, upper []byte) uint64 {
+	sizes, err := d.db.GetApproximateSizesCF(f.h, []grocksdb.Range{{Start: lower, Limit: upper}})
+	if err != nil || len(sizes) == 0 {
+		return 0
+	}
+	return sizes[0]
+}
+
+// LiveFiles returns the table files of the database.
+func (d *DB) LiveFiles() []grocksdb.LiveFileMetadata { return d.db.GetLiveFilesMetaData() }
+
+// TableProperties are those of one table file.
+type TableProperties struct {
+	File              string
+	CreationTime      uint64 // seconds since the epoch, 0 = unknown
+	TotalKeys         []byte // what the collector has written, nil when it has not
+	DeletedKeys       []byte
+	StartKey, StopKey []byte
+}
+
+// TableProperties returns the properties of all table files of a family.
+func (d *DB) TableProperties(f *Family) ([]TableProperties, error) {
+	var n C.size_t
+	var cerr *C.char
+	p := C.bk_table_properties(d.ptr, f.ptr, &n, &cerr)
+	if p == nil {
+		return nil, takeErr(cerr)
+	}
+	b := C.GoBytes(unsafe.Pointer(p), C.int(n))
+	C.free(unsafe.Pointer(p))
+	str := func() []byte {
+		l := binary.LittleEndian.Uint32(b)
+		b = b[4:]
+		if l == 1<<32-1 {
+			return nil
+		}
+		s := b[:l:l]
+		b = b[l:]
+		return s
+	}
+	var files []TableProperties
+	for len(b) > 0 {
+		var t TableProperties
+		t.File = string(str())
+		t.CreationTime = binary.LittleEndian.Uint64(b)
+		b = b[8:]
+		t.TotalKeys, t.DeletedKeys, t.StartKey, t.StopKey = str(), str(), str(), str()
+		files = append(files, t)
+	}
+	return files, nil
+}
+
+// WALIter reads the write batches of the WAL; the caller closes it.
+type WALIter struct{ it *grocksdb.WalIterator }
+
+// WAL returns an iterator that begins with the batch that holds the sequence number.
+func (d *DB) WAL(seq uint64) (*WALIter, error) {
+	it, err := d.db.GetUpdatesSince(seq)
+	if err != nil {
+		return nil, err
+	}
+	live.Add(1)
+	return &WALIter{it: it}, nil
+}
+
+// Next returns the next batch in RocksDB's representation with the sequence number of its first record, nil
+// at the end.
+func (w *WALIter) Next() (rep []byte, seq uint64, err error) {
+	if !w.it.Valid() {
+		return nil, 0, w.it.Err()
+	}
+	wb, seq := w.it.GetBatch()
+	rep = append([]byte(nil), wb.Data()...)
+	wb.Destroy()
+	binary.LittleEndian.PutUint64(rep, seq)
+	w.it.Next()
+	return rep, seq, nil
+}
+
+// Close frees the iterator.
+func (w *WALIter) Close() {
+	w.it.Destroy()
+	live.Add(-1)
+}

@@ -1,0 +1,69 @@
+package rocks
+
+// #include <stdint.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// EventKind tells what happened.
+type EventKind int
+
+// The events.
+const (
+	FlushCompleted      EventKind = C.BK_EV_FLUSH
+	CompactionCompleted EventKind = C.BK_EV_COMPACTION
+	BackgroundError     EventKind = C.BK_EV_ERROR // Code is the severity: 1 soft, 2 hard, 3 fatal, 4 unrecoverable
+	StallChanged        EventKind = C.BK_EV_STALL // Code is 0 delayed, 1 stopped, 2 normal
+	Recovered           EventKind = C.BK_EV_RECOVERED
+)
+
+// Event is something that RocksDB reports.
+type Event struct {
+	Kind   EventKind
+	Family string
+	Text   string
+	Code   int
+}
+
+// hooks maps the handles that the native side holds to the Go callbacks: a Go pointer must not be kept in C.
+var (
+	hooks      sync.Map // uintptr to *Options
+	lastHandle atomic.Uintptr
+)
+
+func registerHooks(o *Options) uintptr {
+	h := lastHandle.Add(1)
+	hooks.Store(h, o)
+	return h
+}
+
+func unregisterHooks(h uintptr) { hooks.Delete(h) }
+
+//export bkGoVerdict
+func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val *C.char, vlen C.size_t) C.int {
+	v, ok := hooks.Load(uintptr(handle))
+	if !ok {
+		return Keep
+	}
+	o := v.(*Options)
+	if o.Verdict == nil {
+		return Keep
+	}
+	return C.int(o.Verdict(FamilyKind(kind), unsafe.Slice((*byte)(unsafe.Pointer(key)), int(klen)), unsafe.Slice((*byte)(unsafe.Pointer(val)), int(vlen))))
+}
+
+//export bkGoEvent
+func bkGoEvent(handle C.uintptr_t, kind C.int, family, text *C.char, code C.int) {
+	v, ok := hooks.Load(uintptr(handle))
+	if !ok {
+		return
+	}
+	if o := v.(*Options); o.Event != nil {
+		o.Event(Event{Kind: EventKind(kind), Family: C.GoString(family), Text: C.GoString(text), Code: int(code)})
+	}
+}

@@ -1,0 +1,172 @@
+package rocks
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"encoding/binary"
+)
+
+// IterFlags are the options of an iterator.
+type IterFlags uint32
+
+// The iterator options.
+const (
+	Reverse  IterFlags = C.BK_REVERSE   // from the last key to the first
+	KeysOnly IterFlags = C.BK_KEYS_ONLY // values are not copied
+	NoFill   IterFlags = C.BK_NO_FILL   // blocks that are read do not enter the block cache
+	AsyncIO  IterFlags = C.BK_ASYNC     // prefetch asynchronously
+)
+
+// Range tells an iterator what to read.
+type Range struct {
+	Lower, Upper []byte // [Lower, Upper); empty = no bound
+	Flags        IterFlags
+	Strip        int    // bytes cut off the front of every key
+	ValueMax     int    // at most so many bytes of a value are copied; 0 = all
+	MaxSkip      uint64 // how many hidden entries one step may pass over before it fails with Incomplete; 0 = no bound
+	Skip         uint64 // entries passed over at the start
+	Limit        int    // how many entries are wanted, to size the first read; 0 = unknown
+	Snapshot     *Snapshot
+}
+
+const (
+	minIterBuf = 4 << 10
+	maxIterBuf = 64 << 10
+)
+
+// Iter reads a range in chunks: one crossing into C fills a buffer with many entries. A small range is one
+// crossing in all.
+type Iter struct {
+	d       *DB
+	c       *C.bk_iter // nil when the range is exhausted
+	buf     []byte
+	data    []byte // unread part of the filled buffer
+	key     []byte
+	value   []byte
+	left    int // entries in data
+	maxn    int
+	err     error
+	readMax bool
+}
+
+// NewIter opens an iterator before the first entry of the range. The caller closes it. buf is its first
+// buffer, may be nil, and may be used again after Close.
+func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
+	it := Iter{d: d, maxn: r.Limit}
+	if it.maxn <= 0 {
+		it.maxn = 1 << 30
+	}
+	size := maxIterBuf
+	if r.Limit > 0 && r.Limit <= 32 {
+		size = minIterBuf
+	}
+	if cap(buf) < size {
+		buf = make([]byte, size)
+	}
+	it.buf = buf[:cap(buf)]
+	var n C.int
+	var bytes C.int64_t
+	var cerr *C.char
+	it.c = C.bk_iter_open(d.ptr, f.ptr, r.Snapshot.ptr(), bytesPtr(r.Lower), C.size_t(len(r.Lower)), bytesPtr(r.Upper), C.size_t(len(r.Upper)),
+		C.uint32_t(r.Flags), C.size_t(r.Strip), C.size_t(r.ValueMax), C.uint64_t(r.MaxSkip), C.uint64_t(r.Skip),
+		bytesPtr(it.buf), C.size_t(len(it.buf)), C.int(it.maxn), &n, &bytes, &cerr)
+	it.err = takeErr(cerr)
+	if it.c != nil {
+		live.Add(1)
+	}
+	it.took(int(n), int(bytes))
+	return it
+}
+
+// took takes over what a call has put into the buffer.
+func (it *Iter) took(n, bytes int) {
+	if n < 0 { // not even one entry fitted
+		it.buf = make([]byte, bytes+bytes/4)
+		it.left, it.data = 0, nil
+		it.fill()
+		return
+	}
+	it.left, it.data = n, it.buf[:bytes]
+}
+
+// fill reads the next chunk.
+func (it *Iter) fill() {
+	var n, done C.int
+	var cerr *C.char
+	bytes := C.bk_iter_fill(it.c, bytesPtr(it.buf), C.size_t(len(it.buf)), C.int(it.maxn), &n, &done, &cerr)
+	it.err = takeErr(cerr)
+	if done != 0 {
+		it.free()
+	}
+	it.took(int(n), int(bytes))
+}
+
+// Next moves to the next entry and reports whether there is one. Key and Value are valid until the next call.
+func (it *Iter) Next() bool {
+	if it.left == 0 {
+		if it.c == nil || it.err != nil {
+			return false
+		}
+		// A caller that wanted few entries goes on after all: read more at once from here on.
+		it.maxn = 1 << 30
+		if len(it.buf) < maxIterBuf && it.readMax {
+			it.buf = make([]byte, maxIterBuf)
+		}
+		it.readMax = true
+		it.fill()
+		if it.left == 0 {
+			return false
+		}
+	}
+	kl := binary.LittleEndian.Uint32(it.data)
+	vl := binary.LittleEndian.Uint32(it.data[4:])
+	rest := it.data[8:]
+	it.key = rest[:kl:kl]
+	it.value = rest[kl : kl+vl : kl+vl]
+	it.data = rest[kl+vl:]
+	it.left--
+	return true
+}
+
+// Key returns the key of the current entry without the stripped bytes.
+func (it *Iter) Key() []byte { return it.key }
+
+// Value returns the value of the current entry.
+func (it *Iter) Value() []byte { return it.value }
+
+// Err returns the error that ended the iteration, nil at the end of the range.
+func (it *Iter) Err() error { return it.err }
+
+// Skip passes over up to n entries without copying them and returns how many there were.
+func (it *Iter) Skip(n uint64) uint64 {
+	var done uint64
+	for done < n && it.left > 0 {
+		it.Next()
+		done++
+	}
+	if done < n && it.c != nil && it.err == nil {
+		var cerr *C.char
+		done += uint64(C.bk_iter_skip(it.c, C.uint64_t(n-done), &cerr))
+		it.err = takeErr(cerr)
+	}
+	return done
+}
+
+// Buffer returns the buffer for reuse after Close.
+func (it *Iter) Buffer() []byte { return it.buf }
+
+func (it *Iter) free() {
+	if it.c != nil {
+		C.bk_iter_close(it.c)
+		it.c = nil
+		live.Add(-1)
+	}
+}
+
+// Close frees the native iterator. It may be called twice.
+func (it *Iter) Close() {
+	it.free()
+	it.left, it.data = 0, nil
+}

@@ -1,0 +1,224 @@
+package rocks
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"github.com/linxGnu/grocksdb"
+)
+
+// FamilyKind tells what a column family holds, which decides its compaction filter and table options.
+type FamilyKind int
+
+// The kinds of families.
+const (
+	Unknown   FamilyKind = 0 // a family of a newer version: kept as it is, no filter
+	Meta      FamilyKind = C.BK_FILTER_METADATA
+	Subkeys   FamilyKind = C.BK_FILTER_SUBKEY
+	PubSub    FamilyKind = C.BK_FILTER_PUBSUB
+	Propagate FamilyKind = C.BK_FILTER_PROPAGATE
+	Search    FamilyKind = C.BK_FILTER_SEARCH
+)
+
+// FamilySpec describes a known family.
+type FamilySpec struct {
+	Name       string
+	Kind       FamilyKind
+	ScoreOrder bool // install the native twin of the zset_score order instead of RocksDB's bytewise comparator
+}
+
+// Options are the options of a database, in RocksDB's terms and units.
+type Options struct {
+	Families []FamilySpec
+	Slots    bool // keys carry the cluster slot
+
+	BlockCacheSize                 int // bytes, shared by the data families
+	HyperClockCache                bool
+	BlockSize                      int // bytes
+	CacheIndexAndFilterBlocks      bool
+	RowCacheSize                   int // bytes, 0 = none
+	WriteBufferSize                int // bytes
+	MaxWriteBufferNumber           int
+	TargetFileSizeBase             int // bytes
+	MaxOpenFiles                   int
+	MaxBackgroundCompactions       int
+	MaxBackgroundFlushes           int
+	MaxBackgroundJobs              int
+	MaxSubcompactions              int
+	Compression                    string // no, snappy, zlib, lz4, zstd
+	CompressionLevel               int    // 32767 = the library's default
+	CompressionStartLevel          int
+	DelayedWriteRate               int64 // bytes a second, 0 = default
+	WALCompression                 bool  // zstd
+	WALTTLSeconds                  int
+	WALSizeLimitMB                 int
+	MaxTotalWALSize                int // bytes
+	DisableAutoCompactions         bool
+	EnablePipelinedWrite           bool
+	StatsDumpPeriodSec             int
+	CompactionReadaheadSize        int // bytes
+	Level0SlowdownWritesTrigger    int
+	Level0StopWritesTrigger        int
+	Level0FileNumCompactionTrigger int
+	EnableBlobFiles                bool
+	MinBlobSize                    int // bytes
+	BlobFileSize                   int // bytes
+	EnableBlobGarbageCollection    bool
+	BlobGarbageCollectionAgeCutoff float64 // 0..1
+	MaxBytesForLevelBase           int     // bytes
+	MaxBytesForLevelMultiplier     int
+	LevelCompactionDynamicLevel    bool
+	RateLimitBytes                 int64 // bytes a second, of writes
+	RateLimiterAutoTuned           bool
+	AvoidUnnecessaryBlockingIO     bool
+
+	// Verdict decides what a compaction does with a record: [Keep], [Drop] or [DropIfZero]. For a family of
+	// kind Subkeys it is asked once for each prefix up to the version, and key is that prefix; else for each
+	// record. It runs on RocksDB's threads; key and value are valid for the call only.
+	Verdict func(kind FamilyKind, key, value []byte) int
+	// Event is told what RocksDB does. It runs on RocksDB's threads and must not block.
+	Event func(Event)
+}
+
+// Verdicts of a compaction filter.
+const (
+	Keep       = 0
+	Drop       = 1
+	DropIfZero = 2 // drop the record if its value is all zero bytes
+)
+
+const collectorTrigger = 0.3 // ratio of deleted entries above which RocksDB marks a file for compaction
+
+func compressionType(name string) grocksdb.CompressionType {
+	switch name {
+	case "snappy":
+		return grocksdb.SnappyCompression
+	case "zlib":
+		return grocksdb.ZLibCompression
+	case "lz4":
+		return grocksdb.LZ4Compression
+	case "zstd":
+		return grocksdb.ZSTDCompression
+	}
+	return grocksdb.NoCompression
+}
+
+func cbool(b bool) C.int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (d *DB) newCache(o *Options) {
+	if o.BlockCacheSize > 0 {
+		d.cache = C.bk_cache_new(C.size_t(o.BlockCacheSize), cbool(o.HyperClockCache), C.size_t(o.BlockSize))
+		live.Add(1)
+	}
+}
+
+func (d *DB) freeCache() {
+	if d.cache != nil {
+		C.bk_cache_free(d.cache)
+		d.cache = nil
+		live.Add(-1)
+	}
+}
+
+// common sets what the database and every family share.
+func (o *Options) common() *grocksdb.Options {
+	g := grocksdb.NewDefaultOptions()
+	g.SetCreateIfMissing(true)
+	g.SetCreateIfMissingColumnFamilies(true)
+	g.SetNumLevels(7)
+	g.SetWriteBufferSize(uint64(o.WriteBufferSize))
+	g.SetMaxWriteBufferNumber(o.MaxWriteBufferNumber)
+	g.SetMinWriteBufferNumberToMerge(2)
+	g.SetTargetFileSizeBase(uint64(o.TargetFileSizeBase))
+	levels := make([]grocksdb.CompressionType, 7)
+	for i := range levels {
+		if i >= o.CompressionStartLevel {
+			levels[i] = compressionType(o.Compression)
+		} else {
+			levels[i] = grocksdb.NoCompression
+		}
+	}
+	g.SetCompressionPerLevel(levels)
+	if o.CompressionLevel != 32767 {
+		co := grocksdb.NewDefaultCompressionOptions()
+		co.Level = o.CompressionLevel
+		g.SetCompressionOptions(co)
+	}
+	g.SetDisableAutoCompactions(o.DisableAutoCompactions)
+	g.SetLevel0SlowdownWritesTrigger(o.Level0SlowdownWritesTrigger)
+	g.SetLevel0StopWritesTrigger(o.Level0StopWritesTrigger)
+	g.SetLevel0FileNumCompactionTrigger(o.Level0FileNumCompactionTrigger)
+	g.SetMaxBytesForLevelBase(uint64(o.MaxBytesForLevelBase))
+	g.SetMaxBytesForLevelMultiplier(float64(o.MaxBytesForLevelMultiplier))
+	g.SetLevelCompactionDynamicLevelBytes(o.LevelCompactionDynamicLevel)
+	g.EnableBlobFiles(o.EnableBlobFiles)
+	g.SetMinBlobSize(uint64(o.MinBlobSize))
+	g.SetBlobFileSize(uint64(o.BlobFileSize))
+	g.EnableBlobGC(o.EnableBlobGarbageCollection)
+	g.SetBlobGCAgeCutoff(o.BlobGarbageCollectionAgeCutoff)
+	return g
+}
+
+// dbOptions builds the database-wide options; the caller destroys them.
+func (o *Options) dbOptions(handle uintptr) *grocksdb.Options {
+	g := o.common()
+	g.EnableStatistics()
+	g.SetMaxOpenFiles(o.MaxOpenFiles)
+	g.SetMaxBackgroundCompactions(o.MaxBackgroundCompactions)
+	g.SetMaxBackgroundFlushes(o.MaxBackgroundFlushes)
+	g.SetMaxBackgroundJobs(o.MaxBackgroundJobs)
+	g.SetWALTtlSeconds(uint64(o.WALTTLSeconds))
+	g.SetWalSizeLimitMb(uint64(o.WALSizeLimitMB))
+	g.SetMaxTotalWalSize(uint64(o.MaxTotalWALSize))
+	g.SetEnablePipelinedWrite(o.EnablePipelinedWrite)
+	g.SetStatsDumpPeriodSec(uint(o.StatsDumpPeriodSec))
+	g.CompactionReadaheadSize(uint64(o.CompactionReadaheadSize))
+	g.SetMaxManifestFileSize(64 << 20)
+	g.SetMaxLogFileSize(256 << 20)
+	g.SetKeepLogFileNum(12)
+	p := raw(g)
+	C.bk_options_set_misc(p, cbool(o.AvoidUnnecessaryBlockingIO), cbool(o.WALCompression), C.uint32_t(max(1, o.MaxSubcompactions)), C.int64_t(o.DelayedWriteRate))
+	C.bk_options_set_rate_limiter(p, C.int64_t(o.RateLimitBytes), cbool(o.RateLimiterAutoTuned))
+	if o.RowCacheSize > 0 {
+		C.bk_options_set_row_cache(p, C.size_t(o.RowCacheSize))
+	}
+	C.bk_options_add_listener(p, C.uintptr_t(handle))
+	return g
+}
+
+// familyOptions builds the options of one family; the caller destroys them.
+func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) *grocksdb.Options {
+	g := o.common()
+	p := raw(g)
+	var spec FamilySpec
+	for _, s := range o.Families {
+		if s.Name == name {
+			spec = s
+		}
+	}
+	data := spec.Kind == Meta || spec.Kind == Subkeys
+	if !data {
+		cache = nil
+	}
+	C.bk_options_set_table(p, cache, C.size_t(o.BlockSize), cbool(o.CacheIndexAndFilterBlocks))
+	if data {
+		C.bk_options_add_collector(p, cbool(spec.Kind == Meta), collectorTrigger)
+	}
+	if spec.Kind == Meta {
+		g.SetMemtableWholeKeyFiltering(true)
+		g.SetMemTablePrefixBloomSizeRatio(0.1)
+	}
+	if spec.ScoreOrder {
+		C.bk_options_set_comparator(p)
+	}
+	if spec.Kind != Unknown {
+		C.bk_options_set_filter(p, C.uintptr_t(handle), C.int(spec.Kind), cbool(o.Slots))
+	}
+	return g
+}

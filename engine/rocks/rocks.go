@@ -1,0 +1,271 @@
+// Package rocks is the only package that talks to RocksDB: grocksdb for what it offers, and a small C++ shim
+// (shim.h) for what grocksdb lacks or what must be one crossing from Go into C.
+//
+// Nothing here knows Redis. Raw handles never leave package engine. Every native object has one owner and one
+// Close; [LiveObjects] counts those that are open, so that a leak shows in a test.
+package rocks
+
+/*
+#cgo CXXFLAGS: -std=c++17 -O2
+#cgo LDFLAGS: -L${SRCDIR}/lib -lrocksdb -lstdc++ -lm
+#cgo noescape bk_get
+#cgo nocallback bk_get
+#cgo noescape bk_multiget
+#cgo nocallback bk_multiget
+#cgo noescape bk_iter_open
+#cgo nocallback bk_iter_open
+#cgo noescape bk_iter_fill
+#cgo nocallback bk_iter_fill
+#cgo noescape bk_iter_skip
+#cgo nocallback bk_iter_skip
+#cgo noescape bk_count
+#cgo nocallback bk_count
+#cgo noescape bk_write
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/linxGnu/grocksdb"
+)
+
+// live counts the native objects that are open.
+var live atomic.Int64
+
+// LiveObjects returns how many native objects (databases, caches, iterators, snapshots, WAL iterators) are
+// open in this process.
+func LiveObjects() int64 { return live.Load() }
+
+// Error is a status that RocksDB returned.
+type Error struct {
+	Code int // rocksdb::Status::Code
+	Text string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Status codes of RocksDB that callers tell apart.
+const (
+	CodeBusy       = 11
+	CodeIOError    = 5
+	CodeIncomplete = 7
+)
+
+// takeErr frees a C error string and returns it as a Go error, nil for none.
+func takeErr(cerr *C.char) error {
+	if cerr == nil {
+		return nil
+	}
+	text := C.GoString(cerr)
+	C.free(unsafe.Pointer(cerr))
+	return &Error{Text: text}
+}
+
+// raw returns the C pointer that a grocksdb object wraps: its first field.
+func raw[T any](p *T) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(p)) }
+
+func bytesPtr(b []byte) *C.char { return (*C.char)(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// Family is an open column family. It lives as long as its DB.
+type Family struct {
+	Name string
+	h    *grocksdb.ColumnFamilyHandle
+	ptr  unsafe.Pointer
+	opts *grocksdb.Options
+}
+
+// DB is an open database. It owns its families, options, cache and read options.
+type DB struct {
+	db       *grocksdb.DB
+	ptr      unsafe.Pointer
+	families []*Family
+	opts     *grocksdb.Options
+	cache    *C.bk_cache
+	ro       *grocksdb.ReadOptions
+	roPtr    unsafe.Pointer
+	handle   uintptr
+}
+
+// ErrNoDatabase is returned by ListFamilies when the directory holds no database.
+var ErrNoDatabase = errors.New("no database")
+
+// ListFamilies returns the names of the column families of the database in dir.
+func ListFamilies(dir string) ([]string, error) {
+	o := grocksdb.NewDefaultOptions()
+	defer o.Destroy()
+	return grocksdb.ListColumnFamilies(o, dir)
+}
+
+// Open opens the database in dir with the given families, the known ones first, creating what is missing.
+func Open(dir string, families []string, opt *Options) (*DB, error) {
+	d := &DB{handle: registerHooks(opt)}
+	d.newCache(opt)
+	d.opts = opt.dbOptions(d.handle)
+	names := make([]string, len(families))
+	cfOpts := make([]*grocksdb.Options, len(families))
+	for i, name := range families {
+		names[i] = name
+		cfOpts[i] = opt.familyOptions(name, d.cache, d.handle)
+	}
+	db, handles, err := grocksdb.OpenDbColumnFamilies(d.opts, dir, names, cfOpts)
+	if err != nil {
+		for _, o := range cfOpts {
+			o.Destroy()
+		}
+		d.opts.Destroy()
+		d.freeCache()
+		unregisterHooks(d.handle)
+		return nil, err
+	}
+	live.Add(1)
+	d.db, d.ptr = db, raw(db)
+	for i, h := range handles {
+		d.families = append(d.families, &Family{Name: names[i], h: h, ptr: raw(h), opts: cfOpts[i]})
+	}
+	d.ro = grocksdb.NewDefaultReadOptions()
+	d.roPtr = raw(d.ro)
+	return d, nil
+}
+
+// Family returns the i-th family in the order that Open was given.
+func (d *DB) Family(i int) *Family { return d.families[i] }
+
+// Families returns all open families.
+func (d *DB) Families() []*Family { return d.families }
+
+// Close closes the database and frees everything that it owns. Nothing may use it any more.
+func (d *DB) Close() {
+	C.bk_cancel_background(d.ptr)
+	for _, f := range d.families {
+		f.h.Destroy()
+	}
+	d.db.Close()
+	live.Add(-1)
+	d.ro.Destroy()
+	for _, f := range d.families {
+		f.opts.Destroy()
+	}
+	d.opts.Destroy()
+	d.freeCache()
+	unregisterHooks(d.handle)
+}
+
+// Get appends the value of a key to dst. found is false when there is none.
+//
+// The value is copied once, straight into the spare capacity of dst when it fits there.
+func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err error) {
+	for {
+		spare := dst[len(dst):cap(dst)]
+		var cerr *C.char
+		n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)), &cerr))
+		switch {
+		case n == -1:
+			return dst, false, nil
+		case n < 0:
+			return dst, false, takeErr(cerr)
+		case n <= len(spare):
+			return dst[:len(dst)+n], true, nil
+		}
+		grown := make([]byte, len(dst), len(dst)+n+n/4+64)
+		copy(grown, dst)
+		dst = grown
+	}
+}
+
+// Missing marks a key without a value in the result of MultiGet.
+const Missing = 1<<32 - 1
+
+// MultiGet reads several keys of one family in one batch: keys concatenated in keys, their lengths in lens.
+// buf is filled with, a key: u32 length (little-endian; Missing = there is none), value; it is grown when it is
+// too small, and returned.
+func (d *DB) MultiGet(f *Family, keys []byte, lens []uint32, buf []byte) ([]byte, error) {
+	for {
+		buf = buf[:cap(buf)]
+		var cerr *C.char
+		n := int(C.bk_multiget(d.ptr, d.roPtr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
+			bytesPtr(buf), C.size_t(len(buf)), &cerr))
+		if n < 0 {
+			return nil, takeErr(cerr)
+		}
+		if n <= len(buf) {
+			return buf[:n], nil
+		}
+		buf = make([]byte, n+n/4)
+	}
+}
+
+// WriteFlags are the write options of one commit.
+type WriteFlags uint32
+
+// The write options.
+const (
+	Sync       WriteFlags = C.BK_SYNC
+	DisableWAL WriteFlags = C.BK_DISABLE_WAL
+	NoSlowdown WriteFlags = C.BK_NO_SLOWDOWN
+	LowPri     WriteFlags = C.BK_LOW_PRI
+	InsertHint WriteFlags = C.BK_INSERT_HINT
+)
+
+// Write commits a write batch in RocksDB's representation.
+func (d *DB) Write(rep []byte, flags WriteFlags) error {
+	var cerr *C.char
+	code := int(C.bk_write(d.ptr, bytesPtr(rep), C.size_t(len(rep)), C.uint32_t(flags), &cerr))
+	if code == 0 {
+		return nil
+	}
+	err := takeErr(cerr)
+	var e *Error
+	if errors.As(err, &e) {
+		e.Code = code - 1
+	}
+	return err
+}
+
+// Snapshot is a consistent view; the caller closes it.
+type Snapshot struct {
+	d *DB
+	s *grocksdb.Snapshot
+}
+
+// NewSnapshot takes a snapshot of the current state.
+func (d *DB) NewSnapshot() *Snapshot {
+	live.Add(1)
+	return &Snapshot{d: d, s: d.db.NewSnapshot()}
+}
+
+// Close releases the snapshot.
+func (s *Snapshot) Close() {
+	s.d.db.ReleaseSnapshot(s.s)
+	live.Add(-1)
+}
+
+func (s *Snapshot) ptr() unsafe.Pointer {
+	if s == nil {
+		return nil
+	}
+	return raw(s.s)
+}
+
+// Count returns how many keys are in [lower, upper), at most max when max is not 0.
+func (d *DB) Count(f *Family, snap *Snapshot, lower, upper []byte, max uint64, reverse bool) (uint64, error) {
+	var cerr *C.char
+	rev := C.int(0)
+	if reverse {
+		rev = 1
+	}
+	n := uint64(C.bk_count(d.ptr, f.ptr, snap.ptr(), bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper), C.size_t(len(upper)), C.uint64_t(max), rev, &cerr))
+	return n, takeErr(cerr)
+}
+
+// CompareZSetScore compares two keys with the native twin of the zset_score order.
+func CompareZSetScore(a, b []byte) int {
+	return int(C.bk_compare_zset_score(bytesPtr(a), C.size_t(len(a)), bytesPtr(b), C.size_t(len(b))))
+}
+
+func (e *Error) GoString() string { return fmt.Sprintf("rocksdb status %d: %s", e.Code, e.Text) }

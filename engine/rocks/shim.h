@@ -1,0 +1,114 @@
+// The C side of package rocks: what grocksdb lacks, and what must be one crossing.
+//
+// Ownership, for every function here: pointers that come in are borrowed for the call only. Memory that goes
+// out is written into buffers of the caller, except where a comment says that the caller owns the result and
+// how to free it. An error is returned as a malloc'ed C string in *err that the caller frees with free().
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <rocksdb/c.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct bk_iter bk_iter;
+typedef struct bk_cache bk_cache;
+
+// Point reads ------------------------------------------------------------------------------------------------
+
+// bk_get copies the value of a key into buf. Returns its length (when that is more than cap, nothing was
+// copied), -1 when there is none, -2 on an error.
+int64_t bk_get(void* db, void* ro, void* cf, const char* key, size_t klen, char* buf, size_t cap, char** err);
+
+// bk_multiget reads n keys, concatenated in keys with their lengths in lens, in one batched MultiGet. The
+// result in buf is, a key: u32 length (little-endian), value; length 0xffffffff = there is none. Returns the
+// bytes needed; when that is more than cap the content of buf is not to be used. -2 on an error.
+int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, char** err);
+
+// Writing ----------------------------------------------------------------------------------------------------
+
+// bk_write commits a write batch in RocksDB's own representation. Returns 0, or the RocksDB status code + 1.
+enum { BK_SYNC = 1, BK_DISABLE_WAL = 2, BK_NO_SLOWDOWN = 4, BK_LOW_PRI = 8, BK_INSERT_HINT = 16 };
+int bk_write(void* db, const char* rep, size_t n, uint32_t flags, char** err);
+
+// Iterators --------------------------------------------------------------------------------------------------
+
+enum { BK_REVERSE = 1, BK_KEYS_ONLY = 2, BK_NO_FILL = 4, BK_ASYNC = 8 };
+
+// bk_iter_open positions an iterator on the first key of [lower, upper) (the last one when reversed; no bound
+// where its length is 0) and fills buf as bk_iter_fill does. Returns NULL when everything fitted (the native
+// iterator is closed already) or on an error; else the caller owns the iterator and closes it with
+// bk_iter_close. strip bytes are cut off the front of every key; of a value at most vmax bytes are copied.
+// max_skip bounds how many hidden entries (tombstones) one step may pass over; 0 = no bound.
+bk_iter* bk_iter_open(void* db, void* cf, void* snapshot, const char* lower, size_t llen, const char* upper,
+                      size_t ulen, uint32_t flags, size_t strip, size_t vmax, uint64_t max_skip, uint64_t skip,
+                      char* buf, size_t cap, int maxn, int* n_out, int64_t* bytes, char** err);
+
+// bk_iter_fill copies entries into buf, each as u32 key length, u32 value length (little-endian), key, value,
+// until maxn entries, the end of the range or of the buffer. *n_out is the number; -1 when not even one entry
+// fitted, and the result is then the bytes that it needs. *done is 1 when the range is exhausted.
+int64_t bk_iter_fill(bk_iter* it, char* buf, size_t cap, int maxn, int* n_out, int* done, char** err);
+
+// bk_iter_skip steps over up to n entries and returns how many there were.
+uint64_t bk_iter_skip(bk_iter* it, uint64_t n, char** err);
+
+void bk_iter_close(bk_iter* it);
+
+// bk_count returns how many keys are in [lower, upper), at most max (0 = no bound), without copying any.
+uint64_t bk_count(void* db, void* cf, void* snapshot, const char* lower, size_t llen, const char* upper, size_t ulen,
+                  uint64_t max, int reverse, char** err);
+
+// Options ----------------------------------------------------------------------------------------------------
+
+// bk_cache_new makes a block cache (LRU with a high-priority pool of 0.75, or HyperClock when hyper != 0). The
+// caller owns it and frees it with bk_cache_free; tables keep their own reference.
+bk_cache* bk_cache_new(size_t capacity, int hyper, size_t block_size);
+void bk_cache_free(bk_cache* c);
+size_t bk_cache_usage(bk_cache* c);
+size_t bk_cache_pinned(bk_cache* c);
+
+// bk_options_set_table sets the block-based table format of a column family. cache may be NULL: then the
+// table has a small one of its own.
+void bk_options_set_table(void* opts, bk_cache* cache, size_t block_size, int cache_index_and_filter);
+void bk_options_set_row_cache(void* opts, size_t capacity);
+void bk_options_set_rate_limiter(void* opts, int64_t bytes_per_second, int auto_tuned);
+void bk_options_set_rate(void* opts, int64_t bytes_per_second);
+void bk_options_set_misc(void* opts, int avoid_blocking_io, int wal_compression_zstd, uint32_t max_subcompactions,
+                         int64_t delayed_write_rate);
+// bk_options_set_comparator installs the native twin of the zset_score order (shim_order.cc). It lives for
+// the whole process.
+void bk_options_set_comparator(void* opts);
+int bk_compare_zset_score(const char* a, size_t al, const char* b, size_t bl);
+
+// bk_options_set_filter registers the compaction filter factory of a column family. Every compaction gets a
+// filter object of its own. handle is passed to the Go callbacks; kind tells the family; slots whether keys
+// carry the cluster slot.
+enum { BK_FILTER_METADATA = 1, BK_FILTER_SUBKEY = 2, BK_FILTER_PUBSUB = 3, BK_FILTER_PROPAGATE = 4, BK_FILTER_SEARCH = 5 };
+void bk_options_set_filter(void* opts, uintptr_t handle, int kind, int slots);
+
+// bk_options_add_collector adds the table-properties collector (total_keys, deleted_keys, start_key, stop_key).
+void bk_options_add_collector(void* opts, int is_metadata, double trigger);
+
+// bk_options_add_listener adds an event listener that calls goEvent with the handle.
+enum { BK_EV_FLUSH = 1, BK_EV_COMPACTION = 2, BK_EV_ERROR = 3, BK_EV_STALL = 4, BK_EV_RECOVERED = 5 };
+void bk_options_add_listener(void* opts, uintptr_t handle);
+
+// Administration ---------------------------------------------------------------------------------------------
+
+uint64_t bk_ticker(void* opts, uint32_t ticker);
+int bk_set_db_option(void* db, const char* key, const char* value, char** err);
+int bk_set_cf_option(void* db, void* cf, const char* key, const char* value, char** err);
+int bk_resume(void* db, char** err);
+// bk_compact_range compacts [start, stop]; no bound where the length is 0. Change level on, bottommost files
+// rewritten once (force-optimized).
+int bk_compact_range(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el, char** err);
+void bk_cancel_background(void* db);
+// bk_table_properties returns a malloc'ed buffer of *n bytes that the caller frees, a file: u32 length and
+// bytes of the file name; u64 file_creation_time; then for total_keys, deleted_keys, start_key, stop_key
+// each u32 length (0xffffffff = absent) and bytes. All integers little-endian. NULL on an error.
+char* bk_table_properties(void* db, void* cf, size_t* n, char** err);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,246 @@
+// Compaction filters, the table-properties collector, the event listener: what RocksDB calls back.
+#include <rocksdb/compaction_filter.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/table_properties.h>
+
+#include <string>
+
+#include "shim_internal.h"
+
+using namespace rocksdb;
+
+extern "C" {
+// Defined in Go. They are called on RocksDB's threads; the pointers are valid for the call only.
+int bkGoVerdict(uintptr_t handle, int kind, char* key, size_t klen, char* val, size_t vlen);
+void bkGoEvent(uintptr_t handle, int kind, char* family, char* text, int code);
+}
+
+namespace {
+
+enum Verdict { kKeep = 0, kDrop = 1, kDropIfZero = 2 };
+
+inline uint32_t be32(const char* p) {
+  const unsigned char* u = reinterpret_cast<const unsigned char*>(p);
+  return uint32_t(u[0]) << 24 | uint32_t(u[1]) << 16 | uint32_t(u[2]) << 8 | u[3];
+}
+inline uint64_t be64(const char* p) { return uint64_t(be32(p)) << 32 | be32(p + 4); }
+
+// The length of what all subkeys of one version of a key share; 0 when the key is not of that form.
+// u8 len(ns) · ns · [u16 slot] · u32 len(key) · key · u64 version
+size_t shared_prefix(const Slice& k, bool slots) {
+  if (k.empty()) return 0;
+  size_t o = 1 + static_cast<unsigned char>(k[0]) + (slots ? 2 : 0);
+  if (k.size() < o + 4) return 0;
+  size_t n = be32(k.data() + o);
+  if (k.size() - o - 4 < n + 8) return 0;
+  return o + 4 + n + 8;
+}
+
+bool all_zero(const Slice& v) {
+  for (size_t i = 0; i < v.size(); i++)
+    if (v[i]) return false;
+  return true;
+}
+
+// One object a compaction (and sub-compaction), made by the factory: the cache below has one user.
+class KeyFilter : public CompactionFilter {
+ public:
+  KeyFilter(uintptr_t handle, int kind, bool slots) : handle_(handle), kind_(kind), slots_(slots) {}
+  const char* Name() const override { return "basalt.filter"; }
+
+  bool Filter(int, const Slice& key, const Slice& value, std::string*, bool*) const override {
+    if (kind_ != BK_FILTER_SUBKEY) return ask(key, value) == kDrop;
+    int v = subkey(key);
+    return v == kDrop || (v == kDropIfZero && all_zero(value));
+  }
+
+  // With blob files the value is not loaded unless the verdict needs it.
+  Decision FilterBlobByKey(int, const Slice& key, std::string*, std::string*) const override {
+    if (kind_ != BK_FILTER_SUBKEY) return Decision::kUndetermined;
+    switch (subkey(key)) {
+      case kDrop: return Decision::kRemove;
+      case kDropIfZero: return Decision::kUndetermined;
+      default: return Decision::kKeep;
+    }
+  }
+
+ private:
+  int ask(const Slice& key, const Slice& value) const {
+    return bkGoVerdict(handle_, kind_, const_cast<char*>(key.data()), key.size(), const_cast<char*>(value.data()), value.size());
+  }
+  // All subkeys of one version share their fate, so Go is asked once for each prefix.
+  int subkey(const Slice& key) const {
+    size_t n = shared_prefix(key, slots_);
+    if (n == 0) return kKeep;
+    if (n == cached_.size() && memcmp(cached_.data(), key.data(), n) == 0) return verdict_;
+    cached_.assign(key.data(), n);
+    verdict_ = ask(Slice(key.data(), n), Slice());
+    return verdict_;
+  }
+  uintptr_t handle_;
+  int kind_;
+  bool slots_;
+  mutable std::string cached_;
+  mutable int verdict_ = kKeep;
+};
+
+class Factory : public CompactionFilterFactory {
+ public:
+  Factory(uintptr_t handle, int kind, bool slots) : handle_(handle), kind_(kind), slots_(slots) {}
+  const char* Name() const override { return "basalt.filter_factory"; }
+  std::unique_ptr<CompactionFilter> CreateCompactionFilter(const CompactionFilter::Context&) override {
+    return std::unique_ptr<CompactionFilter>(new KeyFilter(handle_, kind_, slots_));
+  }
+
+ private:
+  uintptr_t handle_;
+  int kind_;
+  bool slots_;
+};
+
+// The native twin of compaction.Collector, which defines what is counted.
+class Collector : public TablePropertiesCollector {
+ public:
+  Collector(bool is_metadata, double trigger) : is_metadata_(is_metadata), trigger_(trigger) {}
+  const char* Name() const override { return "basalt.collector"; }
+
+  Status AddUserKey(const Slice& key, const Slice& value, EntryType type, SequenceNumber, uint64_t) override {
+    total_++;
+    if (start_.empty()) start_.assign(key.data(), key.size());
+    stop_.assign(key.data(), key.size());
+    if (type == kEntryDelete) {
+      deleted_++;
+    } else if (type == kEntryPut && is_metadata_ && value.size() >= 5) {
+      metadata(value);
+    }
+    return Status::OK();
+  }
+  Status Finish(UserCollectedProperties* p) override {
+    p->emplace("total_keys", std::to_string(total_));
+    p->emplace("deleted_keys", std::to_string(deleted_));
+    p->emplace("start_key", start_);
+    p->emplace("stop_key", stop_);
+    return Status::OK();
+  }
+  UserCollectedProperties GetReadableProperties() const override {
+    return {{"total_keys", std::to_string(total_)}, {"deleted_keys", std::to_string(deleted_)}};
+  }
+  bool NeedCompact() const override { return total_ > 0 && double(deleted_) / double(total_) > trigger_; }
+
+ private:
+  void metadata(const Slice& v) {
+    unsigned char flags = v[0];
+    int type = flags & 0x0f;
+    bool wide = flags & 0x80;
+    bool single = type == 1 || type == 10;
+    size_t need = (wide ? 9 : 5) + (single ? 0 : (wide ? 16 : 12));
+    if (v.size() < need) return;
+    uint64_t expire = wide ? be64(v.data() + 1) : uint64_t(be32(v.data() + 1)) * 1000;
+    uint64_t size = 0;
+    if (!single) size = wide ? be64(v.data() + 17) : be32(v.data() + 13);
+    total_ += size;
+    bool may_be_empty = single || type == 8 || type == 9 || type == 11 || type == 12;
+    uint64_t now = static_cast<uint64_t>(Env::Default()->NowMicros() / 1000);
+    if ((expire != 0 && expire < now) || (size == 0 && !may_be_empty)) deleted_ += size + 1;
+  }
+  bool is_metadata_;
+  double trigger_;
+  uint64_t total_ = 0, deleted_ = 0;
+  std::string start_, stop_;
+};
+
+class CollectorFactory : public TablePropertiesCollectorFactory {
+ public:
+  CollectorFactory(bool is_metadata, double trigger) : is_metadata_(is_metadata), trigger_(trigger) {}
+  const char* Name() const override { return "basalt.collector_factory"; }
+  TablePropertiesCollector* CreateTablePropertiesCollector(Context) override { return new Collector(is_metadata_, trigger_); }
+
+ private:
+  bool is_metadata_;
+  double trigger_;
+};
+
+class Listener : public EventListener {
+ public:
+  explicit Listener(uintptr_t handle) : handle_(handle) {}
+  void OnFlushCompleted(DB*, const FlushJobInfo& i) override { send(BK_EV_FLUSH, i.cf_name, i.file_path, 0); }
+  void OnCompactionCompleted(DB*, const CompactionJobInfo& i) override {
+    send(BK_EV_COMPACTION, i.cf_name,
+         std::to_string(i.input_files.size()) + " files to " + std::to_string(i.output_files.size()) + " in level " + std::to_string(i.output_level),
+         static_cast<int>(i.compaction_reason));
+  }
+  void OnBackgroundError(BackgroundErrorReason, Status* s) override {
+    send(BK_EV_ERROR, "", s->ToString(), static_cast<int>(s->severity()));
+  }
+  void OnErrorRecoveryCompleted(Status s) override { send(BK_EV_RECOVERED, "", s.ToString(), 0); }
+  void OnStallConditionsChanged(const WriteStallInfo& i) override {
+    send(BK_EV_STALL, i.cf_name, "", static_cast<int>(i.condition.cur));
+  }
+
+ private:
+  void send(int kind, const std::string& family, const std::string& text, int code) {
+    bkGoEvent(handle_, kind, const_cast<char*>(family.c_str()), const_cast<char*>(text.c_str()), code);
+  }
+  uintptr_t handle_;
+};
+
+void put(std::string* out, uint64_t v, int n) { out->append(reinterpret_cast<char*>(&v), n); }
+void put_str(std::string* out, const std::string& s) {
+  put(out, s.size(), 4);
+  out->append(s);
+}
+
+}  // namespace
+
+extern "C" {
+
+void bk_options_set_filter(void* o, uintptr_t handle, int kind, int slots) {
+  bk::opts(o).compaction_filter_factory = std::make_shared<Factory>(handle, kind, slots);
+}
+void bk_options_add_collector(void* o, int is_metadata, double trigger) {
+  bk::opts(o).table_properties_collector_factories.push_back(std::make_shared<CollectorFactory>(is_metadata, trigger));
+}
+void bk_options_add_listener(void* o, uintptr_t handle) {
+  bk::opts(o).listeners.push_back(std::make_shared<Listener>(handle));
+}
+
+int bk_set_db_option(void* db, const char* key, const char* value, char** err) {
+  return bk::set_err(err, bk::db(db)->SetDBOptions({{key, value}}));
+}
+int bk_set_cf_option(void* db, void* cf, const char* key, const char* value, char** err) {
+  return bk::set_err(err, bk::db(db)->SetOptions(bk::cf(cf), {{key, value}}));
+}
+int bk_resume(void* db, char** err) { return bk::set_err(err, bk::db(db)->Resume()); }
+
+int bk_compact_range(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el, char** err) {
+  CompactRangeOptions o;
+  o.change_level = true;
+  o.exclusive_manual_compaction = false;
+  o.bottommost_level_compaction = BottommostLevelCompaction::kForceOptimized;
+  Slice a(start, sl), b(stop, el);
+  return bk::set_err(err, bk::db(db)->CompactRange(o, bk::cf(cf), sl ? &a : nullptr, el ? &b : nullptr));
+}
+void bk_cancel_background(void* db) { bk::db(db)->DisableManualCompaction(); }
+
+char* bk_table_properties(void* db, void* cf, size_t* n, char** err) {
+  TablePropertiesCollection props;
+  if (bk::set_err(err, bk::db(db)->GetPropertiesOfAllTables(bk::cf(cf), &props))) return nullptr;
+  std::string out;
+  for (auto& f : props) {
+    put_str(&out, f.first);
+    put(&out, f.second->file_creation_time, 8);
+    for (const char* name : {"total_keys", "deleted_keys", "start_key", "stop_key"}) {
+      auto it = f.second->user_collected_properties.find(name);
+      if (it == f.second->user_collected_properties.end())
+        put(&out, 0xffffffffu, 4);
+      else
+        put_str(&out, it->second);
+    }
+  }
+  *n = out.size();
+  char* r = static_cast<char*>(malloc(out.size() + 1));
+  memcpy(r, out.data(), out.size());
+  return r;
+}
+
+}  // extern "C"

@@ -1,0 +1,214 @@
+// Point reads, writes and iterators: the hot path.
+#include <rocksdb/iterator.h>
+#include <rocksdb/write_batch.h>
+
+#include <string>
+#include <vector>
+
+#include "shim_internal.h"
+
+using namespace rocksdb;
+
+extern "C" {
+
+int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, char* buf, size_t cap, char** err) {
+  // One pinned value a thread: its buffer is reused, and Reset gives the block back at once.
+  static thread_local PinnableSlice value;
+  Status s = bk::db(dbp)->Get(static_cast<rocksdb_readoptions_t*>(ro)->rep, bk::cf(cfp), Slice(key, klen), &value);
+  if (!s.ok()) {
+    value.Reset();
+    if (s.IsNotFound()) return -1;
+    bk::set_err(err, s);
+    return -2;
+  }
+  int64_t n = static_cast<int64_t>(value.size());
+  if (value.size() <= cap) memcpy(buf, value.data(), value.size());
+  value.Reset();
+  return n;
+}
+
+int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, char** err) {
+  static thread_local std::vector<PinnableSlice> values;
+  static thread_local std::vector<Slice> slices;
+  static thread_local std::vector<Status> statuses;
+  if (values.size() < static_cast<size_t>(n)) {
+    values.resize(n);
+    slices.resize(n);
+    statuses.resize(n);
+  }
+  const char* p = keys;
+  for (int i = 0; i < n; i++) {
+    slices[i] = Slice(p, lens[i]);
+    p += lens[i];
+  }
+  bk::db(dbp)->MultiGet(static_cast<rocksdb_readoptions_t*>(ro)->rep, bk::cf(cfp), n, slices.data(), values.data(), statuses.data(), false);
+  size_t off = 0;
+  bool failed = false;
+  for (int i = 0; i < n; i++) {
+    uint32_t len = 0xffffffffu;
+    size_t need = 4;
+    if (statuses[i].ok()) {
+      len = static_cast<uint32_t>(values[i].size());
+      need += len;
+    } else if (!statuses[i].IsNotFound() && !failed) {
+      failed = true;
+      bk::set_err(err, statuses[i]);
+    }
+    if (off + need <= cap) {
+      memcpy(buf + off, &len, 4);
+      if (need > 4) memcpy(buf + off + 4, values[i].data(), len);
+    }
+    off += need;
+    values[i].Reset();
+  }
+  return failed ? -2 : static_cast<int64_t>(off);
+}
+
+int bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** err) {
+  WriteOptions wo;
+  wo.sync = flags & BK_SYNC;
+  wo.disableWAL = flags & BK_DISABLE_WAL;
+  wo.no_slowdown = flags & BK_NO_SLOWDOWN;
+  wo.low_pri = flags & BK_LOW_PRI;
+  wo.memtable_insert_hint_per_batch = flags & BK_INSERT_HINT;
+  WriteBatch batch(std::string(rep, n));
+  Status s = bk::db(dbp)->Write(wo, &batch);
+  if (s.ok()) return 0;
+  bk::set_err(err, s);
+  return static_cast<int>(s.code()) + 1;
+}
+
+struct bk_iter {
+  std::string lower, upper;
+  Slice lower_slice, upper_slice;
+  std::unique_ptr<Iterator> it;
+  bool reverse, keys_only;
+  size_t strip, vmax;
+};
+
+static int64_t fill(bk_iter* h, char* buf, size_t cap, int maxn, int* n_out) {
+  Iterator* it = h->it.get();
+  size_t off = 0;
+  int n = 0;
+  while (n < maxn && it->Valid()) {
+    Slice k = it->key();
+    if (h->strip) k.remove_prefix(h->strip < k.size() ? h->strip : k.size());
+    uint32_t kl = static_cast<uint32_t>(k.size()), vl = 0;
+    Slice v;
+    if (!h->keys_only) {
+      v = it->value();
+      vl = static_cast<uint32_t>(h->vmax && v.size() > h->vmax ? h->vmax : v.size());
+    }
+    size_t need = 8 + static_cast<size_t>(kl) + vl;
+    if (off + need > cap) {
+      if (n == 0) {
+        *n_out = -1;
+        return static_cast<int64_t>(need);
+      }
+      break;
+    }
+    memcpy(buf + off, &kl, 4);
+    memcpy(buf + off + 4, &vl, 4);
+    memcpy(buf + off + 8, k.data(), kl);
+    if (vl) memcpy(buf + off + 8 + kl, v.data(), vl);
+    off += need;
+    n++;
+    if (h->reverse)
+      it->Prev();
+    else
+      it->Next();
+  }
+  *n_out = n;
+  return static_cast<int64_t>(off);
+}
+
+static uint64_t skip_entries(bk_iter* h, uint64_t n) {
+  Iterator* it = h->it.get();
+  uint64_t done = 0;
+  while (done < n && it->Valid()) {
+    if (h->reverse)
+      it->Prev();
+    else
+      it->Next();
+    done++;
+  }
+  return done;
+}
+
+bk_iter* bk_iter_open(void* dbp, void* cfp, void* snapshot, const char* lower, size_t llen, const char* upper,
+                      size_t ulen, uint32_t flags, size_t strip, size_t vmax, uint64_t max_skip, uint64_t skip,
+                      char* buf, size_t cap, int maxn, int* n_out, int64_t* bytes, char** err) {
+  std::unique_ptr<bk_iter> h(new bk_iter());
+  h->reverse = flags & BK_REVERSE;
+  h->keys_only = flags & BK_KEYS_ONLY;
+  h->strip = strip;
+  h->vmax = vmax;
+  ReadOptions ro;
+  ro.snapshot = bk::snap(snapshot);
+  ro.fill_cache = !(flags & BK_NO_FILL);
+  ro.async_io = flags & BK_ASYNC;
+  ro.max_skippable_internal_keys = max_skip;
+  if (llen) {
+    h->lower.assign(lower, llen);
+    h->lower_slice = h->lower;
+    ro.iterate_lower_bound = &h->lower_slice;
+  }
+  if (ulen) {
+    h->upper.assign(upper, ulen);
+    h->upper_slice = h->upper;
+    ro.iterate_upper_bound = &h->upper_slice;
+  }
+  h->it.reset(bk::db(dbp)->NewIterator(ro, bk::cf(cfp)));
+  if (h->reverse)
+    h->it->SeekToLast();
+  else if (llen)
+    h->it->Seek(h->lower_slice);
+  else
+    h->it->SeekToFirst();
+  if (skip) skip_entries(h.get(), skip);
+  *bytes = fill(h.get(), buf, cap, maxn, n_out);
+  if (!h->it->Valid() && *n_out >= 0) {
+    bk::set_err(err, h->it->status());
+    return nullptr;
+  }
+  return h.release();
+}
+
+int64_t bk_iter_fill(bk_iter* h, char* buf, size_t cap, int maxn, int* n_out, int* done, char** err) {
+  int64_t bytes = fill(h, buf, cap, maxn, n_out);
+  *done = *n_out >= 0 && !h->it->Valid();
+  if (*done) bk::set_err(err, h->it->status());
+  return bytes;
+}
+
+uint64_t bk_iter_skip(bk_iter* h, uint64_t n, char** err) {
+  uint64_t done = skip_entries(h, n);
+  if (!h->it->Valid()) bk::set_err(err, h->it->status());
+  return done;
+}
+
+void bk_iter_close(bk_iter* h) { delete h; }
+
+uint64_t bk_count(void* dbp, void* cfp, void* snapshot, const char* lower, size_t llen, const char* upper, size_t ulen,
+                  uint64_t max, int reverse, char** err) {
+  ReadOptions ro;
+  ro.snapshot = bk::snap(snapshot);
+  Slice lo(lower, llen), hi(upper, ulen);
+  if (llen) ro.iterate_lower_bound = &lo;
+  if (ulen) ro.iterate_upper_bound = &hi;
+  std::unique_ptr<Iterator> it(bk::db(dbp)->NewIterator(ro, bk::cf(cfp)));
+  uint64_t n = 0;
+  if (reverse) {
+    for (it->SeekToLast(); it->Valid() && (max == 0 || n < max); it->Prev()) n++;
+  } else {
+    if (llen)
+      it->Seek(lo);
+    else
+      it->SeekToFirst();
+    for (; it->Valid() && (max == 0 || n < max); it->Next()) n++;
+  }
+  bk::set_err(err, it->status());
+  return n;
+}
+
+}  // extern "C"

@@ -1,0 +1,100 @@
+// Options that grocksdb does not reach, and the zset_score comparator.
+#include <rocksdb/cache.h>
+#include <rocksdb/comparator.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/rate_limiter.h>
+#include <rocksdb/statistics.h>
+#include <rocksdb/table.h>
+
+#include "shim_internal.h"
+
+using namespace rocksdb;
+
+struct bk_cache { std::shared_ptr<Cache> rep; };
+
+namespace {
+
+// The order of zset_score: prefix (through the version), score, member. The score is encoded so that its bytes
+// sort as the doubles do, so that order is the order of the bytes; package cf defines it field by field and a
+// property test holds both against each other. It carries RocksDB's own bytewise name because the files must
+// open with any tool that knows only that one.
+class ZSetScoreOrder : public Comparator {
+ public:
+  const char* Name() const override { return BytewiseComparator()->Name(); }
+  int Compare(const Slice& a, const Slice& b) const override { return a.compare(b); }
+  bool Equal(const Slice& a, const Slice& b) const override { return a == b; }
+  void FindShortestSeparator(std::string* start, const Slice& limit) const override {
+    BytewiseComparator()->FindShortestSeparator(start, limit);
+  }
+  void FindShortSuccessor(std::string* key) const override { BytewiseComparator()->FindShortSuccessor(key); }
+  bool IsSameLengthImmediateSuccessor(const Slice& s, const Slice& t) const override {
+    return BytewiseComparator()->IsSameLengthImmediateSuccessor(s, t);
+  }
+  bool CanKeysWithDifferentByteContentsBeEqual() const override { return false; }
+};
+
+const ZSetScoreOrder* order() {
+  static const ZSetScoreOrder* o = new ZSetScoreOrder();  // RocksDB may use it until the process ends
+  return o;
+}
+
+}  // namespace
+
+extern "C" {
+
+bk_cache* bk_cache_new(size_t capacity, int hyper, size_t block_size) {
+  if (hyper) return new bk_cache{HyperClockCacheOptions(capacity, block_size).MakeSharedCache()};
+  return new bk_cache{NewLRUCache(capacity, -1, false, 0.75)};
+}
+void bk_cache_free(bk_cache* c) { delete c; }
+size_t bk_cache_usage(bk_cache* c) { return c->rep->GetUsage(); }
+size_t bk_cache_pinned(bk_cache* c) { return c->rep->GetPinnedUsage(); }
+
+void bk_options_set_table(void* o, bk_cache* cache, size_t block_size, int cache_index_and_filter) {
+  BlockBasedTableOptions t;
+  t.format_version = 5;
+  t.index_type = BlockBasedTableOptions::kTwoLevelIndexSearch;
+  t.filter_policy.reset(NewBloomFilterPolicy(10, false));
+  t.partition_filters = true;
+  t.optimize_filters_for_memory = true;
+  t.metadata_block_size = 4096;
+  t.data_block_index_type = BlockBasedTableOptions::kDataBlockBinaryAndHash;
+  t.data_block_hash_table_util_ratio = 0.75;
+  t.block_size = block_size;
+  if (cache) t.block_cache = cache->rep;
+  t.cache_index_and_filter_blocks = cache_index_and_filter;
+  t.cache_index_and_filter_blocks_with_high_priority = true;
+  t.pin_l0_filter_and_index_blocks_in_cache = true;
+  t.pin_top_level_index_and_filter = true;
+  bk::opts(o).table_factory.reset(NewBlockBasedTableFactory(t));
+}
+
+void bk_options_set_row_cache(void* o, size_t capacity) { bk::opts(o).row_cache = NewLRUCache(capacity); }
+
+void bk_options_set_rate_limiter(void* o, int64_t rate, int auto_tuned) {
+  bk::opts(o).rate_limiter.reset(
+      NewGenericRateLimiter(rate, 100 * 1000, 10, RateLimiter::Mode::kWritesOnly, auto_tuned));
+}
+void bk_options_set_rate(void* o, int64_t rate) {
+  if (bk::opts(o).rate_limiter) bk::opts(o).rate_limiter->SetBytesPerSecond(rate);
+}
+
+void bk_options_set_misc(void* o, int avoid_blocking_io, int wal_zstd, uint32_t max_subcompactions, int64_t delayed_write_rate) {
+  Options& opt = bk::opts(o);
+  opt.avoid_unnecessary_blocking_io = avoid_blocking_io;
+  if (wal_zstd) opt.wal_compression = kZSTD;
+  opt.max_subcompactions = max_subcompactions;
+  opt.delayed_write_rate = static_cast<uint64_t>(delayed_write_rate);
+}
+
+void bk_options_set_comparator(void* o) { bk::opts(o).comparator = order(); }
+int bk_compare_zset_score(const char* a, size_t al, const char* b, size_t bl) {
+  return order()->Compare(Slice(a, al), Slice(b, bl));
+}
+
+uint64_t bk_ticker(void* o, uint32_t ticker) {
+  auto& s = bk::opts(o).statistics;
+  return s ? s->getTickerCount(ticker) : 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,313 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// Random members of a collection, without reading the whole of it.
+//
+// A small collection (up to sampleAll entries) is read and drawn from uniformly. In a bigger one the process
+// walks down at random: it looks at the first and the last subkey of a range, picks a value for the first byte
+// in which they differ, narrows the range to it, and so on, until one subkey is left. Each end of such a walk
+// yields a short run of neighbours; several runs, shuffled, make a pool that later calls draw from, so that
+// the cost of the walk is shared. Subkeys that spread evenly over their bytes (numbers, hashes, UUIDs) are
+// drawn nearly evenly; crowded prefixes are drawn less often than their share.
+const (
+	sampleAll  = 128 // collections up to this size are read whole
+	poolRuns   = 8   // walks for one pool
+	poolRun    = 32  // neighbours a walk
+	walkDepth  = 8
+	walkSkip   = 4096 // tombstones that one step of a walk passes over before it gives up
+	poolMaxKey = 4096 // longer subkeys are not pooled: memory
+)
+
+// Sample returns n random subkeys of the collection with this prefix in a family, of which size are live; the
+// same one may come several times. It returns fewer only when there are none.
+func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
+	if size <= sampleAll {
+		all, err := tx.allSubkeys(id, prefix)
+		if err != nil || len(all) == 0 {
+			return nil, err
+		}
+		out := make([][]byte, n)
+		for i := range out {
+			out[i] = all[rand.IntN(len(all))]
+		}
+		return out, nil
+	}
+	out := make([][]byte, 0, n)
+	for tries := 0; len(out) < n; tries++ {
+		want := n - len(out)
+		var got [][]byte
+		tx.withHint(id, prefix, false, func(h *hint) {
+			for len(got) < want && h.draws > 0 && len(h.pool) > 0 {
+				got = append(got, h.pool[rand.IntN(len(h.pool))])
+				h.draws--
+			}
+		})
+		if len(got) == 0 {
+			filled, err := tx.fillPool(id, prefix, tries > 2)
+			if err != nil || !filled {
+				return out, err
+			}
+			continue
+		}
+		var err error
+		if out, err = tx.verified(id, prefix, got, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// PopSample returns up to n different random subkeys that the caller is about to delete. Repeated calls share
+// the cost of finding them, and do not slow down over what was deleted before.
+func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
+	if uint64(n) >= size || size <= sampleAll && n > 1 {
+		all, err := tx.allSubkeys(id, prefix)
+		if err != nil {
+			return nil, err
+		}
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all[:min(n, len(all))], nil
+	}
+	var out [][]byte
+	var seen map[string]struct{}
+	if n > 1 {
+		seen = make(map[string]struct{}, n)
+	}
+	for tries := 0; len(out) < n; tries++ {
+		want := n - len(out)
+		var got [][]byte
+		tx.withHint(id, prefix, false, func(h *hint) {
+			for len(got) < want && len(h.pool) > 0 {
+				last := len(h.pool) - 1
+				got = append(got, h.pool[last])
+				h.pool = h.pool[:last]
+			}
+			h.draws = min(h.draws, len(h.pool))
+		})
+		if len(got) == 0 {
+			filled, err := tx.fillPool(id, prefix, tries > 2)
+			if err != nil || !filled {
+				return out, err
+			}
+			continue
+		}
+		live, err := tx.verified(id, prefix, got, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range live {
+			if seen != nil {
+				if _, dup := seen[string(k)]; dup {
+					continue
+				}
+				seen[string(k)] = struct{}{}
+			}
+			out = append(out, k)
+		}
+		if tries > 64 && len(live) == 0 { // the size lies, or the pool keeps missing: look at everything
+			all, err := tx.allSubkeys(id, prefix)
+			if err != nil {
+				return nil, err
+			}
+			rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			return all[:min(n, len(all))], nil
+		}
+	}
+	return out, nil
+}
+
+// SampleDistinct returns n different random subkeys, all of them in their order when n is not below size.
+func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
+	if uint64(n) >= size || uint64(n)*3 >= size || size <= sampleAll {
+		all, err := tx.allSubkeys(id, prefix)
+		if err != nil || n >= len(all) {
+			return all, err
+		}
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all[:n], nil
+	}
+	seen := make(map[string]struct{}, n)
+	out := make([][]byte, 0, n)
+	for range 64 {
+		got, err := tx.Sample(id, prefix, size, (n-len(out))+(n-len(out))/4+1)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range got {
+			if _, dup := seen[string(k)]; !dup && len(out) < n {
+				seen[string(k)] = struct{}{}
+				out = append(out, k)
+			}
+		}
+		if len(out) == n {
+			return out, nil
+		}
+		tx.withHint(id, prefix, false, func(h *hint) { h.pool, h.draws = nil, 0 })
+	}
+	// A crowded keyspace that the walks do not spread over: fill up from a scan.
+	all, err := tx.allSubkeys(id, prefix)
+	if err != nil {
+		return nil, err
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, k := range all {
+		if _, dup := seen[string(k)]; !dup && len(out) < n {
+			out = append(out, k)
+		}
+	}
+	return out, nil
+}
+
+// verified appends those subkeys to out that still exist.
+func (tx *Tx) verified(id cf.ID, prefix []byte, subs, out [][]byte) ([][]byte, error) {
+	if len(subs) == 1 {
+		tx.keyBuf = append(append(tx.keyBuf[:0], prefix...), subs[0]...)
+		_, found, err := tx.Get(id, tx.keyBuf)
+		if err == nil && found {
+			out = append(out, subs[0])
+		}
+		return out, err
+	}
+	l := tx.Keys()
+	for _, s := range subs {
+		tx.keyBuf = append(append(tx.keyBuf[:0], prefix...), s...)
+		l.Add(tx.keyBuf)
+	}
+	vals, err := tx.MultiGet(id, l)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range vals {
+		if v != nil {
+			out = append(out, subs[i])
+		}
+	}
+	return out, nil
+}
+
+func (tx *Tx) allSubkeys(id cf.ID, prefix []byte) ([][]byte, error) {
+	it := tx.Iter(id, IterOptions{Prefix: prefix, KeysOnly: true})
+	defer it.Close()
+	var all [][]byte
+	for it.Next() {
+		all = append(all, bytes.Clone(it.Key()))
+	}
+	return all, it.Err()
+}
+
+// fillPool collects random subkeys for later draws. With scan it reads from a random point on without giving
+// up over tombstones. It reports whether it found any.
+func (tx *Tx) fillPool(id cf.ID, prefix []byte, scan bool) (bool, error) {
+	var pool [][]byte
+	take := func(lower []byte, n int, maxSkip uint64) error {
+		it := tx.Iter(id, IterOptions{Prefix: prefix, Lower: lower, KeysOnly: true, Limit: n, MaxSkip: maxSkip})
+		defer it.Close()
+		for n > 0 && it.Next() {
+			if len(it.Key()) <= poolMaxKey {
+				pool = append(pool, bytes.Clone(it.Key()))
+			}
+			n--
+		}
+		if err := it.Err(); err != nil && !incomplete(err) {
+			return err
+		}
+		return nil
+	}
+	if scan {
+		at, err := tx.walk(id, prefix)
+		if err != nil {
+			return false, err
+		}
+		if err := take(at, 4*poolRuns*poolRun, 0); err != nil {
+			return false, err
+		}
+		if len(pool) < poolRun {
+			if err := take(nil, 4*poolRuns*poolRun, 0); err != nil {
+				return false, err
+			}
+		}
+	} else {
+		for range poolRuns {
+			at, err := tx.walk(id, prefix)
+			if err != nil {
+				return false, err
+			}
+			if err := take(at, poolRun, walkSkip); err != nil {
+				return false, err
+			}
+		}
+	}
+	if len(pool) == 0 {
+		if !scan {
+			return tx.fillPool(id, prefix, true)
+		}
+		return false, nil
+	}
+	rand.Shuffle(len(pool), func(i, j int) { pool[i], pool[j] = pool[j], pool[i] })
+	tx.withHint(id, prefix, true, func(h *hint) { h.pool, h.draws = pool, len(pool) })
+	return true, nil
+}
+
+// incomplete reports whether an iteration ended because it met too many tombstones.
+func incomplete(err error) bool {
+	return errors.As(err, new(*rocksError)) && strings.HasPrefix(err.Error(), "Result incomplete")
+}
+
+// walk returns a random key of the collection to start reading at.
+func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
+	lower := bytes.Clone(prefix)
+	upper, _ := cf.AppendSuccessor(nil, prefix)
+	edge := func(reverse bool) ([]byte, error) {
+		it := tx.Iter(id, IterOptions{Lower: lower, Upper: upper, Reverse: reverse, KeysOnly: true, Limit: 1, MaxSkip: walkSkip})
+		defer it.Close()
+		if it.Next() {
+			return bytes.Clone(it.Key()), nil
+		}
+		if err := it.Err(); err != nil && !incomplete(err) {
+			return nil, err
+		}
+		return nil, nil
+	}
+	best := lower
+	for range walkDepth {
+		first, err := edge(false)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			return best, nil // nothing here, or tombstones: reading on from the last place finds something
+		}
+		best = first
+		last, err := edge(true)
+		if err != nil || last == nil || bytes.Equal(first, last) {
+			return best, err
+		}
+		n := len(prefix)
+		for n < len(first) && n < len(last) && first[n] == last[n] {
+			n++
+		}
+		a, b := -1, int(last[n])
+		if n < len(first) {
+			a = int(first[n])
+		}
+		pick := a + rand.IntN(b-a+1)
+		if pick < 0 {
+			return first, nil // the one subkey that ends here
+		}
+		head := bytes.Clone(first[:n])
+		lower = append(head, byte(pick))
+		if up, ok := cf.AppendSuccessor(nil, lower); ok {
+			upper = up
+		}
+		best = lower
+	}
+	return best, nil
+}

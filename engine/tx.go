@@ -1,0 +1,399 @@
+package engine
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+// Tx is a transaction: reads see its own earlier writes, and its writes are committed together by one write to
+// the WAL, or not at all. It is used by one goroutine and can be used again after Release.
+//
+// Life: Begin, AddLock for every key, Acquire, reads and writes, Commit, Release. [DB.Update] and [DB.View] do
+// that for library users.
+//
+// Slices that reads return are valid until Begin or Release and must not be changed.
+type Tx struct {
+	db      *DB
+	ns      string
+	nsCount *counter
+	now     int64
+	locks   lockSet
+	batch   batch.Builder
+	over    overlay
+	arena   arena
+	undo    []inPlace // in-place overwrites since the last savepoint
+	deltas  []countDelta
+	hooks   []func()
+	cacheOK bool // reads of metadata may be kept: the keys are locked for the whole transaction
+
+	keyBuf  []byte
+	valBuf  []byte
+	list    KeyList
+	vals    [][]byte
+	multi   []byte
+	iterBuf []byte
+	mark    Mark
+	doubt   bool // a write was rolled back, so hints about popped ranges must not be trusted
+	req     commitRequest
+}
+
+// inPlace remembers what an in-place overwrite replaced.
+type inPlace struct {
+	at  int
+	old []byte
+}
+
+// Mark is a point in a transaction to which it can be rolled back.
+type Mark struct {
+	batch  batch.Mark
+	at     int // length of the batch
+	deltas int
+	hooks  int
+}
+
+// NewTx makes a transaction object.
+func (db *DB) NewTx() *Tx {
+	tx := &Tx{db: db}
+	tx.over.seed = db.locks.seed
+	tx.over.batch = &tx.batch
+	tx.batch.Reset()
+	tx.req.done = make(chan error, 1)
+	return tx
+}
+
+// DB returns the database.
+func (tx *Tx) DB() *DB { return tx.db }
+
+// Begin starts a transaction in a namespace. An earlier one must have been released.
+func (tx *Tx) Begin(ns string) {
+	if tx.ns != ns || tx.nsCount == nil {
+		tx.ns = ns
+		tx.nsCount = tx.db.counts.of(ns)
+	}
+	tx.reset()
+	tx.now = time.Now().UnixMilli()
+}
+
+func (tx *Tx) reset() {
+	tx.over.reset()
+	tx.batch.Reset()
+	tx.arena.reset()
+	tx.undo = tx.undo[:0]
+	tx.deltas = tx.deltas[:0]
+	clear(tx.hooks)
+	tx.hooks = tx.hooks[:0]
+	tx.mark = Mark{}
+	tx.doubt = false
+	tx.cacheOK = false
+	if cap(tx.multi) > 1<<20 {
+		tx.multi = nil
+	}
+	if cap(tx.iterBuf) > 128<<10 {
+		tx.iterBuf = nil
+	}
+}
+
+// Namespace returns the namespace of the transaction.
+func (tx *Tx) Namespace() string { return tx.ns }
+
+// Now returns the time that the transaction goes by, in milliseconds since the epoch.
+func (tx *Tx) Now() int64 { return tx.now }
+
+// Tick moves the transaction's time on to the present. The pipeline calls it before every command.
+func (tx *Tx) Tick(now int64) {
+	if now > tx.now {
+		tx.now = now
+	}
+}
+
+// NSKey returns the metadata key of a user key; valid until the end of the transaction.
+func (tx *Tx) NSKey(userKey []byte) []byte {
+	b := tx.arena.take(1 + len(tx.ns) + 2 + len(userKey))
+	return tx.arena.keep(cf.AppendNSKey(b, tx.ns, userKey, tx.db.slots))
+}
+
+// AddLock asks for the lock of a key, to be taken by Acquire.
+func (tx *Tx) AddLock(userKey []byte, write bool) {
+	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
+	tx.locks.add(tx.db.locks.index(tx.keyBuf), write)
+}
+
+// Acquire takes all locks that were asked for, in an order that cannot deadlock. It must not be called while
+// locks are held.
+func (tx *Tx) Acquire() {
+	tx.locks.acquire(tx.db.locks)
+	tx.cacheOK = true
+}
+
+// ReadsDone gives the locks of a transaction that only reads back early: the caller has fetched the metadata
+// and created its iterators, which are snapshots. It does nothing when the transaction holds a lock for writing.
+func (tx *Tx) ReadsDone() {
+	if len(tx.locks.held) > 0 && !tx.locks.writes() {
+		tx.locks.release(tx.db.locks)
+		tx.cacheOK = false
+	}
+}
+
+// Unlock gives back all locks and keeps what was read.
+func (tx *Tx) Unlock() {
+	tx.locks.release(tx.db.locks)
+	tx.cacheOK = false
+}
+
+// Release ends the transaction: the locks are given back and what was not committed is dropped.
+func (tx *Tx) Release() {
+	tx.locks.release(tx.db.locks)
+	tx.locks.want = tx.locks.want[:0]
+	tx.reset()
+}
+
+// Forget drops cached reads, so that later ones see the present state. Own writes stay.
+func (tx *Tx) Forget() {
+	if tx.batch.Count() == 0 && len(tx.over.ents) > 0 {
+		tx.over.reset()
+	}
+}
+
+// Savepoint marks a point to which the transaction can be rolled back; only the latest one counts.
+func (tx *Tx) Savepoint() Mark {
+	tx.undo = tx.undo[:0]
+	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), hooks: len(tx.hooks)}
+	return tx.mark
+}
+
+// Wrote reports whether the transaction has written since the mark.
+func (tx *Tx) Wrote(m Mark) bool { return tx.batch.Mark() != m.batch || len(tx.undo) > 0 }
+
+// Rollback drops the writes since the latest savepoint.
+func (tx *Tx) Rollback(m Mark) error {
+	if !tx.Wrote(m) {
+		tx.deltas, tx.hooks = tx.deltas[:m.deltas], tx.hooks[:m.hooks]
+		return nil
+	}
+	raw := tx.batch.Bytes()
+	for i := len(tx.undo) - 1; i >= 0; i-- {
+		copy(raw[tx.undo[i].at:], tx.undo[i].old)
+	}
+	tx.undo = tx.undo[:0]
+	tx.batch.Truncate(m.batch)
+	tx.deltas, tx.hooks = tx.deltas[:m.deltas], tx.hooks[:m.hooks]
+	tx.doubt = true
+	tx.db.hints.clear()
+	return tx.over.rebuild()
+}
+
+// Empty reports whether there is nothing to commit.
+func (tx *Tx) Empty() bool { return tx.batch.Count() == 0 }
+
+// Size returns the length of the write batch in bytes.
+func (tx *Tx) Size() int { return tx.batch.Len() }
+
+// Get returns the value of a key as the transaction sees it.
+func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
+	if len(tx.over.ents) > 0 {
+		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+			switch e.kind {
+			case written, cachedValue:
+				return tx.over.valueOf(e), true, nil
+			}
+			return nil, false, nil
+		}
+	}
+	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
+		return nil, false, nil
+	}
+	tx.arena.reserve(512)
+	free := tx.arena.buf
+	value, found, err = tx.db.rocks.Get(tx.db.family(id), key, free)
+	if err != nil || !found {
+		if err == nil && id == cf.Metadata && tx.cacheOK {
+			tx.cache(id, key, nil, false)
+		}
+		return nil, false, err
+	}
+	value = tx.arena.adopt(value, len(free))
+	if id == cf.Metadata && tx.cacheOK {
+		tx.cache(id, key, value, true)
+	}
+	return value, true, nil
+}
+
+// cache remembers the result of a read in the overlay.
+func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
+	h := tx.over.hash(id, key)
+	if tx.over.find(h, id, key) != nil {
+		return
+	}
+	e := entry{hash: h, id: id, key: tx.arena.copy(key), value: value, kind: cachedMissing}
+	if found {
+		e.kind = cachedValue
+	}
+	tx.over.insert(e)
+}
+
+// KeyList is a list of keys for a batched read.
+type KeyList struct {
+	buf  []byte
+	lens []uint32
+}
+
+// Reset empties the list.
+func (l *KeyList) Reset() { l.buf, l.lens = l.buf[:0], l.lens[:0] }
+
+// Add appends a key; it is copied.
+func (l *KeyList) Add(key []byte) {
+	l.buf = append(l.buf, key...)
+	l.lens = append(l.lens, uint32(len(key)))
+}
+
+// Len returns how many keys there are.
+func (l *KeyList) Len() int { return len(l.lens) }
+
+// Keys returns the transaction's own key list, emptied; it is valid until the next call.
+func (tx *Tx) Keys() *KeyList {
+	if cap(tx.list.buf) > 1<<20 {
+		tx.list = KeyList{}
+	}
+	tx.list.Reset()
+	return &tx.list
+}
+
+// multiGetBatch is how many keys one crossing reads: measured best between 8 and 16 keys.
+const multiGetBatch = 16
+
+// MultiGet returns the values of several keys of one family, nil where there is none (an empty value is not
+// nil). The result slice is valid until the next call.
+func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
+	tx.vals = slices.Grow(tx.vals[:0], len(keys.lens))[:len(keys.lens)]
+	clear(tx.vals)
+	own := tx.over.dirty(id) || (id == cf.Metadata && len(tx.over.ents) > 0)
+	off := 0
+	for i := 0; i < len(keys.lens); {
+		n := min(multiGetBatch, len(keys.lens)-i)
+		size := 0
+		for _, l := range keys.lens[i : i+n] {
+			size += int(l)
+		}
+		if err := tx.multiGet(id, keys.buf[off:off+size], keys.lens[i:i+n], tx.vals[i:i+n], own); err != nil {
+			return nil, err
+		}
+		off += size
+		i += n
+	}
+	return tx.vals, nil
+}
+
+func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, out [][]byte, own bool) error {
+	if cap(tx.multi) == 0 {
+		tx.multi = make([]byte, 8<<10)
+	}
+	res, err := tx.db.rocks.MultiGet(tx.db.family(id), keys, lens, tx.multi)
+	if err != nil {
+		return err
+	}
+	if cap(res) > cap(tx.multi) {
+		tx.multi = res
+	}
+	off := 0
+	for i, l := range lens {
+		n := binary.LittleEndian.Uint32(res)
+		res = res[4:]
+		if n != rocks.Missing {
+			out[i] = tx.arena.copy(res[:n])
+			res = res[n:]
+		}
+		if own {
+			key := keys[off : off+int(l)]
+			if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+				switch e.kind {
+				case written, cachedValue:
+					out[i] = tx.over.valueOf(e)
+				default:
+					out[i] = nil
+				}
+			} else if tx.over.deletedByRange(id, key) {
+				out[i] = nil
+			}
+		}
+		off += int(l)
+	}
+	return nil
+}
+
+// Prefetch reads the metadata records of several user keys in batches and caches them, so that the Load of
+// each is served from memory.
+func (tx *Tx) Prefetch(userKeys [][]byte) error {
+	if len(userKeys) < 2 {
+		return nil
+	}
+	l := tx.Keys()
+	for _, k := range userKeys {
+		tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, k, tx.db.slots)
+		if tx.over.find(tx.over.hash(cf.Metadata, tx.keyBuf), cf.Metadata, tx.keyBuf) == nil {
+			l.Add(tx.keyBuf)
+		}
+	}
+	vals, err := tx.MultiGet(cf.Metadata, l)
+	if err != nil {
+		return err
+	}
+	off := 0
+	for i, n := range l.lens {
+		tx.cache(cf.Metadata, l.buf[off:off+int(n)], vals[i], vals[i] != nil)
+		off += int(n)
+	}
+	return nil
+}
+
+// Put writes a key.
+func (tx *Tx) Put(id cf.ID, key, value []byte) { tx.put(id, key, value) }
+
+func (tx *Tx) put(id cf.ID, key, value []byte) *entry {
+	at := tx.batch.Put(id, key, value)
+	return tx.over.write(id, key, at, len(value), written)
+}
+
+// Delete deletes a key.
+func (tx *Tx) Delete(id cf.ID, key []byte) {
+	tx.batch.Delete(id, key)
+	tx.over.write(id, key, tx.batch.Len(), 0, deleted)
+}
+
+// DeleteRange deletes the keys in [begin, end).
+func (tx *Tx) DeleteRange(id cf.ID, begin, end []byte) {
+	tx.batch.DeleteRange(id, begin, end)
+	tx.over.deleteRange(id, begin, end)
+}
+
+// LogData puts a record into the WAL that is no data: Kvrocks's readers of the WAL learn the command from it.
+func (tx *Tx) LogData(b []byte) { tx.batch.LogData(b) }
+
+// OnCommit registers a function to be called after the commit succeeded, while the locks are still held.
+func (tx *Tx) OnCommit(f func()) { tx.hooks = append(tx.hooks, f) }
+
+// Commit writes everything in one write to the WAL. On an error nothing was written.
+//
+// The transaction stays usable for reading; its locks are still held.
+func (tx *Tx) Commit() error {
+	if !tx.Empty() {
+		if err := tx.db.commit(tx); err != nil {
+			tx.db.hints.clear()
+			return err
+		}
+	}
+	for _, d := range tx.deltas {
+		d.apply()
+	}
+	tx.deltas = tx.deltas[:0]
+	for i, f := range tx.hooks {
+		f()
+		tx.hooks[i] = nil
+	}
+	tx.hooks = tx.hooks[:0]
+	return nil
+}

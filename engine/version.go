@@ -1,0 +1,17 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+)
+
+// versions makes the versions of collections: (unix time in microseconds) << 11 | (counter mod 2048). The
+// counter starts anywhere and counts on with every version, as Kvrocks does it.
+type versions struct{ counter atomic.Uint64 }
+
+func (v *versions) init() { v.counter.Store(rand.Uint64()) }
+
+func (v *versions) next() uint64 {
+	return uint64(time.Now().UnixMicro())<<11 | v.counter.Add(1)&2047
+}

@@ -1,0 +1,12 @@
+module github.com/basaltdb/basalt
+
+go 1.26
+
+require (
+	github.com/BurntSushi/toml v1.6.0
+	github.com/linxGnu/grocksdb v1.7.14
+	github.com/tidwall/resp v0.1.1
+	go.uber.org/zap v1.28.0
+)
+
+require go.uber.org/multierr v1.10.0 // indirect
