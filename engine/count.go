@@ -125,7 +125,8 @@ func (d countDelta) apply() { d.c.add(d.expire, d.n, d.now) }
 
 // note records how a write of a metadata record changes the key count: old is what was there, next what is
 // written, nil for a delete.
-func (tx *Tx) note(old cf.Meta, oldOK bool, next *cf.Meta) {
+func (tx *Tx) note(nsKey []byte, old cf.Meta, oldOK bool, next *cf.Meta) {
+	tx.touched = append(tx.touched, touch{tx.db.known.hash(nsKey), plainKey(next)})
 	was := oldOK && countable(&old)
 	is := next != nil && countable(next)
 	if was && is && old.Expire == next.Expire || !was && !is {

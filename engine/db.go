@@ -39,6 +39,7 @@ type DB struct {
 	locks    *lockTable
 	group    group
 	hints    hints
+	known    *knownKeys
 	counts   counts
 	versions versions
 	txPool   sync.Pool
@@ -77,7 +78,7 @@ func Open(o Options) (*DB, error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	db := &DB{dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), closing: make(chan struct{})}
+	db := &DB{dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(), closing: make(chan struct{})}
 	db.counts.byNS = make(map[string]*counter)
 	db.counts.ready = make(chan struct{})
 	db.versions.init()
@@ -279,6 +280,7 @@ func (db *DB) flushRange(begin, end []byte, matches func(ns string) bool) error 
 		return err
 	}
 	db.hints.clear()
+	db.known.clear()
 	db.counts.mu.Lock()
 	defer db.counts.mu.Unlock()
 	now := time.Now().UnixMilli()

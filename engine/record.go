@@ -104,7 +104,7 @@ func (tx *Tx) SaveAppend(r *Record, tail []byte) { tx.save(r, tail, false) }
 func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 	tx.valBuf = append(r.Meta.Append(tx.valBuf[:0]), tail...)
 	old, oldOK := tx.known(r.key)
-	tx.note(old, oldOK, &r.Meta)
+	tx.note(r.key, old, oldOK, &r.Meta)
 	if inPlaceOK {
 		h := tx.over.hash(cf.Metadata, r.key)
 		if e := tx.over.find(h, cf.Metadata, r.key); e != nil && e.kind == written && e.saved && e.valN == len(tx.valBuf) {
@@ -126,13 +126,16 @@ func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 // Drop deletes the record: the key is gone, its subkeys are unreachable.
 func (tx *Tx) Drop(r *Record) {
 	old, oldOK := tx.known(r.key)
-	tx.note(old, oldOK, nil)
+	tx.note(r.key, old, oldOK, nil)
 	tx.Delete(cf.Metadata, r.key)
 }
 
-// known returns what the transaction knows of a metadata record, reading it if need be. An unreadable record
-// counts as none: it only matters to the key count.
+// known returns what the transaction knows of a metadata record, reading it if need be; of a key that is known
+// to exist without an expiry only that. An unreadable record counts as none: it only matters to the key count.
 func (tx *Tx) known(nsKey []byte) (cf.Meta, bool) {
+	if e := tx.over.find(tx.over.hash(cf.Metadata, nsKey), cf.Metadata, nsKey); e == nil && tx.db.known.has(nsKey) {
+		return cf.Meta{Type: cf.TypeString}, true
+	}
 	value, found, err := tx.Get(cf.Metadata, nsKey)
 	if err != nil || !found {
 		return cf.Meta{}, false

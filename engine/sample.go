@@ -41,7 +41,7 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 		return out, nil
 	}
 	out := make([][]byte, 0, n)
-	for tries := 0; len(out) < n; tries++ {
+	for misses := 0; len(out) < n; misses++ {
 		want := n - len(out)
 		var got [][]byte
 		tx.withHint(id, prefix, false, func(h *hint) {
@@ -51,15 +51,19 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 			}
 		})
 		if len(got) == 0 {
-			filled, err := tx.fillPool(id, prefix, tries > 2)
+			filled, err := tx.fillPool(id, prefix, misses > 4)
 			if err != nil || !filled {
 				return out, err
 			}
 			continue
 		}
+		had := len(out)
 		var err error
 		if out, err = tx.verified(id, prefix, got, out); err != nil {
 			return nil, err
+		}
+		if len(out) > had {
+			misses = 0
 		}
 	}
 	return out, nil
@@ -81,7 +85,7 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 	if n > 1 {
 		seen = make(map[string]struct{}, n)
 	}
-	for tries := 0; len(out) < n; tries++ {
+	for misses := 0; len(out) < n; misses++ {
 		want := n - len(out)
 		var got [][]byte
 		tx.withHint(id, prefix, false, func(h *hint) {
@@ -93,7 +97,7 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 			h.draws = min(h.draws, len(h.pool))
 		})
 		if len(got) == 0 {
-			filled, err := tx.fillPool(id, prefix, tries > 2)
+			filled, err := tx.fillPool(id, prefix, misses > 4)
 			if err != nil || !filled {
 				return out, err
 			}
@@ -112,7 +116,9 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 			}
 			out = append(out, k)
 		}
-		if tries > 64 && len(live) == 0 { // the size lies, or the pool keeps missing: look at everything
+		if len(live) > 0 {
+			misses = 0
+		} else if misses > 64 { // the size lies, or the pool keeps missing: look at everything
 			all, err := tx.allSubkeys(id, prefix)
 			if err != nil {
 				return nil, err

@@ -28,6 +28,7 @@ type Tx struct {
 	arena   arena
 	undo    []inPlace // in-place overwrites since the last savepoint
 	deltas  []countDelta
+	touched []touch // keys whose entry in knownKeys changes with the commit
 	hooks   []func()
 	cacheOK bool // reads of metadata may be kept: the keys are locked for the whole transaction
 
@@ -42,6 +43,12 @@ type Tx struct {
 	req     commitRequest
 }
 
+// touch is a change of the table of known keys.
+type touch struct {
+	hash  uint64
+	plain bool
+}
+
 // inPlace remembers what an in-place overwrite replaced.
 type inPlace struct {
 	at  int
@@ -50,10 +57,11 @@ type inPlace struct {
 
 // Mark is a point in a transaction to which it can be rolled back.
 type Mark struct {
-	batch  batch.Mark
-	at     int // length of the batch
-	deltas int
-	hooks  int
+	batch   batch.Mark
+	at      int // length of the batch
+	deltas  int
+	touched int
+	hooks   int
 }
 
 // NewTx makes a transaction object.
@@ -85,6 +93,7 @@ func (tx *Tx) reset() {
 	tx.arena.reset()
 	tx.undo = tx.undo[:0]
 	tx.deltas = tx.deltas[:0]
+	tx.touched = tx.touched[:0]
 	clear(tx.hooks)
 	tx.hooks = tx.hooks[:0]
 	tx.mark = Mark{}
@@ -162,7 +171,7 @@ func (tx *Tx) Forget() {
 // Savepoint marks a point to which the transaction can be rolled back; only the latest one counts.
 func (tx *Tx) Savepoint() Mark {
 	tx.undo = tx.undo[:0]
-	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), hooks: len(tx.hooks)}
+	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), touched: len(tx.touched), hooks: len(tx.hooks)}
 	return tx.mark
 }
 
@@ -172,7 +181,7 @@ func (tx *Tx) Wrote(m Mark) bool { return tx.batch.Mark() != m.batch || len(tx.u
 // Rollback drops the writes since the latest savepoint.
 func (tx *Tx) Rollback(m Mark) error {
 	if !tx.Wrote(m) {
-		tx.deltas, tx.hooks = tx.deltas[:m.deltas], tx.hooks[:m.hooks]
+		tx.hooks = tx.hooks[:m.hooks]
 		return nil
 	}
 	raw := tx.batch.Bytes()
@@ -181,7 +190,7 @@ func (tx *Tx) Rollback(m Mark) error {
 	}
 	tx.undo = tx.undo[:0]
 	tx.batch.Truncate(m.batch)
-	tx.deltas, tx.hooks = tx.deltas[:m.deltas], tx.hooks[:m.hooks]
+	tx.deltas, tx.touched, tx.hooks = tx.deltas[:m.deltas], tx.touched[:m.touched], tx.hooks[:m.hooks]
 	tx.doubt = true
 	tx.db.hints.clear()
 	return tx.over.rebuild()
@@ -325,18 +334,30 @@ func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, out [][]byte, own b
 	return nil
 }
 
+// PrefetchBlind is Prefetch for keys that are about to be overwritten without a look at them: those that are
+// known to exist are left out.
+func (tx *Tx) PrefetchBlind(userKeys [][]byte) error { return tx.prefetch(userKeys, true) }
+
 // Prefetch reads the metadata records of several user keys in batches and caches them, so that the Load of
 // each is served from memory.
-func (tx *Tx) Prefetch(userKeys [][]byte) error {
+func (tx *Tx) Prefetch(userKeys [][]byte) error { return tx.prefetch(userKeys, false) }
+
+func (tx *Tx) prefetch(userKeys [][]byte, blind bool) error {
 	if len(userKeys) < 2 {
 		return nil
 	}
 	l := tx.Keys()
 	for _, k := range userKeys {
 		tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, k, tx.db.slots)
+		if blind && tx.db.known.has(tx.keyBuf) {
+			continue
+		}
 		if tx.over.find(tx.over.hash(cf.Metadata, tx.keyBuf), cf.Metadata, tx.keyBuf) == nil {
 			l.Add(tx.keyBuf)
 		}
+	}
+	if l.Len() == 0 {
+		return nil
 	}
 	vals, err := tx.MultiGet(cf.Metadata, l)
 	if err != nil {
@@ -390,6 +411,10 @@ func (tx *Tx) Commit() error {
 		d.apply()
 	}
 	tx.deltas = tx.deltas[:0]
+	for _, t := range tx.touched {
+		tx.db.known.set(t.hash, t.plain)
+	}
+	tx.touched = tx.touched[:0]
 	for i, f := range tx.hooks {
 		f()
 		tx.hooks[i] = nil

@@ -85,6 +85,8 @@ void bk_options_set_misc(void* o, int avoid_blocking_io, int wal_zstd, uint32_t 
   if (wal_zstd) opt.wal_compression = kZSTD;
   opt.max_subcompactions = max_subcompactions;
   opt.delayed_write_rate = static_cast<uint64_t>(delayed_write_rate);
+  // Counters only: timing every read and write costs more than counting it.
+  if (opt.statistics) opt.statistics->set_stats_level(StatsLevel::kExceptHistogramOrTimers);
 }
 
 void bk_options_set_comparator(void* o) { bk::opts(o).comparator = order(); }

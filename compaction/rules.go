@@ -1,0 +1,183 @@
+// Package compaction holds the rules by which space is reclaimed: which records a running compaction drops, what
+// is counted about each file, which files are compacted next, and when. Everything here is a pure function or a
+// state machine with an injected clock: no I/O, no RocksDB.
+//
+// The rules are those of Apache Kvrocks 2.10. There is no active expiry cycle: a deleted, expired or overwritten
+// key is invisible at once, because readers look at its metadata record, and its bytes are dropped when a
+// compaction meets them.
+//
+// All times are milliseconds since the Unix epoch where they are integers.
+package compaction
+
+import (
+	"github.com/basaltdb/basalt/cf"
+)
+
+// Verdict is what becomes of a record in a compaction.
+type Verdict uint8
+
+const (
+	// Keep leaves the record as it is. It is the answer whenever something is not understood.
+	Keep Verdict = iota
+	// Drop removes the record.
+	Drop
+	// CheckValue removes the record if [ZeroFragment] holds for its value; the verdict was asked for without
+	// the value, which with blob files is expensive to load.
+	CheckValue
+)
+
+// String returns the verdict as a word.
+func (v Verdict) String() string {
+	switch v {
+	case Keep:
+		return "keep"
+	case Drop:
+		return "drop"
+	case CheckValue:
+		return "check value"
+	}
+	return "unknown"
+}
+
+// Grace is how long after its expiry, in milliseconds, a key's subkeys are still kept. A writer that read the
+// metadata just before the expiry, and makes the key persistent just after it, finds all its subkeys. The
+// metadata record itself has no grace.
+const Grace = 5 * 60 * 1000
+
+// scriptFlush is the key of the propagate family under which SCRIPT FLUSH travels in the WAL.
+const scriptFlush = "script"
+
+// understood reports whether this version knows the layout of a type. Of others, which a newer version may have
+// written, everything is kept.
+func understood(t cf.Type) bool { return t <= cf.TypeTDigest }
+
+// MetadataVerdict judges a record of the metadata family by its value: expired records and emptied collections
+// go, at once.
+func MetadataVerdict(value []byte, now int64) Verdict {
+	v, _ := JudgeMetadata(value, now)
+	return v
+}
+
+// JudgeMetadata is [MetadataVerdict] with the reason, wrapping [cf.ErrCorrupt], why a record that cannot be
+// decoded is kept.
+func JudgeMetadata(value []byte, now int64) (Verdict, error) {
+	m, _, err := cf.DecodeMeta(value)
+	if err != nil {
+		return Keep, err
+	}
+	if understood(m.Type) && !m.Live(now) {
+		return Drop, nil
+	}
+	return Keep, nil
+}
+
+// MetadataLookup reads metadata records for the judgement of subkeys, in their latest state and not that of a
+// snapshot.
+type MetadataLookup interface {
+	// Lookup returns the record of a metadata key. A missing record is not an error.
+	Lookup(nsKey []byte) (raw []byte, found bool, err error)
+}
+
+// Lookup is the outcome of reading the metadata record that a subkey belongs to.
+type Lookup struct {
+	Raw   []byte // the record, when Found
+	Found bool
+	Err   error // the read failed; Raw and Found mean nothing
+}
+
+// SubkeyVerdict judges a key of the default, zset_score or stream family by the metadata record it belongs to.
+// All subkeys of one version of a key share their fate: only the prefix of key up to the version matters, so
+// that a caller may ask once for each prefix. slots tells whether keys carry their cluster slot.
+func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
+	sub, err := cf.ParseSubkey(key, slots)
+	if err != nil || lookup.Err != nil {
+		return Keep
+	}
+	if !lookup.Found {
+		return Drop
+	}
+	m, _, err := cf.DecodeMeta(lookup.Raw)
+	if err != nil || !understood(m.Type) {
+		return Keep
+	}
+	switch {
+	case m.Type.SingleRecord(): // SET or JSON.SET overwrote a collection
+		return Drop
+	case m.Size == 0 && !m.Type.MayBeEmpty(): // emptied: no grace, it is not about time
+		return Drop
+	case now > Grace && m.Expired(now-Grace):
+		return Drop
+	case sub.Version != m.Version:
+		return Drop
+	case m.Type == cf.TypeBitmap:
+		return CheckValue
+	}
+	return Keep
+}
+
+// ZeroFragment reports whether a bitmap fragment has no bit set. Readers take a missing fragment for zeros, so
+// such a fragment may go.
+func ZeroFragment(value []byte) bool {
+	for _, b := range value {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// PubSubVerdict judges a key of the pubsub family: messages only travel in the WAL.
+func PubSubVerdict([]byte) Verdict { return Drop }
+
+// PropagateVerdict judges a key of the propagate family: only the marker of SCRIPT FLUSH goes.
+func PropagateVerdict(key []byte) Verdict {
+	if string(key) == scriptFlush {
+		return Drop
+	}
+	return Keep
+}
+
+// SearchVerdict judges a key of the search family: index data is removed by explicit deletes only.
+func SearchVerdict([]byte) Verdict { return Keep }
+
+// Rules applies the rule of each family to its records.
+type Rules struct {
+	Metadata MetadataLookup
+	Slots    bool         // keys carry their cluster slot
+	Now      func() int64 // milliseconds since the epoch
+}
+
+// Judge returns the final verdict, [Keep] or [Drop], on one record. Records of families that this version does
+// not know are kept.
+func (r *Rules) Judge(id cf.ID, key, value []byte) Verdict {
+	switch id {
+	case cf.Metadata:
+		return MetadataVerdict(value, r.Now())
+	case cf.Default, cf.ZSetScore, cf.Stream:
+		return r.subkey(key, value)
+	case cf.PubSub:
+		return PubSubVerdict(key)
+	case cf.Propagate:
+		return PropagateVerdict(key)
+	case cf.Search:
+		return SearchVerdict(key)
+	}
+	return Keep
+}
+
+func (r *Rules) subkey(key, value []byte) Verdict {
+	nsKey, err := cf.AppendNSKeyOf(nil, key, r.Slots)
+	if err != nil {
+		return Keep
+	}
+	var l Lookup
+	l.Raw, l.Found, l.Err = r.Metadata.Lookup(nsKey)
+	v := SubkeyVerdict(l, key, r.Slots, r.Now())
+	if v != CheckValue {
+		return v
+	}
+	if ZeroFragment(value) {
+		return Drop
+	}
+	return Keep
+}

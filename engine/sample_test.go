@@ -1,0 +1,163 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+// fill writes n subkeys below a prefix and returns them.
+func fill(t testing.TB, db *engine.DB, prefix string, n int, sub func(i int) string) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for i := 0; i < n; i += 1000 {
+		err := db.Update(ns, nil, func(tx *engine.Tx) error {
+			for j := i; j < min(n, i+1000); j++ {
+				s := sub(j)
+				all[s] = true
+				tx.Put(cf.Default, []byte(prefix+s), nil)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func number(i int) string { return fmt.Sprintf("element:%012d", i) }
+
+func TestSampleDrawsLiveSubkeys(t *testing.T) {
+	db := enginetest.Open(t)
+	for _, n := range []int{1, 3, 100, 5000} {
+		prefix := fmt.Sprintf("s%d:", n)
+		all := fill(t, db, prefix, n, number)
+		tx := db.NewTx()
+		tx.Begin(ns)
+		got, err := tx.Sample(cf.Default, []byte(prefix), uint64(n), 2*n)
+		if err != nil || len(got) != 2*n {
+			t.Fatalf("Sample of %d: %d results, %v", n, len(got), err)
+		}
+		distinct, err := tx.SampleDistinct(cf.Default, []byte(prefix), uint64(n), (n+4)/5)
+		if err != nil || len(distinct) != (n+4)/5 {
+			t.Fatalf("SampleDistinct of %d: %d results, %v", n, len(distinct), err)
+		}
+		seen := map[string]bool{}
+		for _, k := range distinct {
+			if seen[string(k)] {
+				t.Fatalf("SampleDistinct returned %s twice", k)
+			}
+			seen[string(k)] = true
+		}
+		for _, k := range append(got, distinct...) {
+			if !all[string(k)] {
+				t.Fatalf("sampled %q, which is not in the collection", k)
+			}
+		}
+		tx.Release()
+	}
+	tx := db.NewTx()
+	tx.Begin(ns)
+	if got, err := tx.Sample(cf.Default, []byte("none:"), 0, 3); err != nil || len(got) != 0 {
+		t.Errorf("Sample of nothing = %q, %v", got, err)
+	}
+}
+
+// TestSampleSpreads draws from a set of numbers and expects every tenth of it to be met about equally often.
+func TestSampleSpreads(t *testing.T) {
+	db := enginetest.Open(t)
+	const n, draws = 10000, 20000
+	fill(t, db, "s:", n, number)
+	tx := db.NewTx()
+	tx.Begin(ns)
+	got, err := tx.Sample(cf.Default, []byte("s:"), n, draws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tenth [10]int
+	for _, k := range got {
+		var i int
+		fmt.Sscanf(string(k), "element:%d", &i)
+		tenth[i/(n/10)]++
+	}
+	for i, c := range tenth {
+		if c < draws/10/2 || c > draws/10*2 {
+			t.Errorf("tenth %d was drawn %d times of %d", i, c, draws)
+		}
+	}
+}
+
+// TestPopSampleEmptiesACollection pops everything; the last pops must not be slowed down by the tombstones of
+// the first.
+func TestPopSampleEmptiesACollection(t *testing.T) {
+	db := enginetest.Open(t)
+	const n = 20000
+	left := fill(t, db, "p:", n, number)
+	var first, last time.Duration
+	for i := range n {
+		start := time.Now()
+		err := db.Update(ns, nil, func(tx *engine.Tx) error {
+			got, err := tx.PopSample(cf.Default, []byte("p:"), uint64(n-i), 1)
+			if err != nil {
+				return err
+			}
+			if len(got) != 1 || !left[string(got[0])] {
+				return fmt.Errorf("pop %d returned %q", i, got)
+			}
+			delete(left, string(got[0]))
+			tx.Delete(cf.Default, append([]byte("p:"), got[0]...))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i < n/4 {
+			first += time.Since(start)
+		} else if i >= n-n/4 {
+			last += time.Since(start)
+		}
+	}
+	if len(left) != 0 {
+		t.Errorf("%d members were never popped", len(left))
+	}
+	if last > 10*first {
+		t.Errorf("the last quarter of the pops took %v, the first %v", last, first)
+	}
+}
+
+func TestHintsFollowAdds(t *testing.T) {
+	db := enginetest.Open(t)
+	tx := db.NewTx()
+	tx.Begin(ns)
+	p := []byte("z:")
+	if tx.LowBound(cf.ZSetScore, p) != nil {
+		t.Error("a bound out of nowhere")
+	}
+	tx.SetLowBound(cf.ZSetScore, p, []byte("z:m"))
+	tx.KeyAdded(cf.ZSetScore, p, []byte("z:x"))
+	if got := tx.LowBound(cf.ZSetScore, p); string(got) != "z:m" {
+		t.Errorf("low bound = %q after an add above it", got)
+	}
+	tx.KeyAdded(cf.ZSetScore, p, []byte("z:c"))
+	if got := tx.LowBound(cf.ZSetScore, p); string(got) != "z:c" {
+		t.Errorf("low bound = %q after an add below it", got)
+	}
+	tx.SetHighBound(cf.ZSetScore, p, []byte("z:m"))
+	tx.KeyAdded(cf.ZSetScore, p, []byte("z:m"))
+	if got := tx.HighBound(cf.ZSetScore, p); string(got) <= "z:m" {
+		t.Errorf("high bound = %q after an add at it", got)
+	}
+	db.Update(ns, nil, func(tx *engine.Tx) error {
+		m := tx.Savepoint()
+		tx.Put(cf.ZSetScore, []byte("z:a"), nil)
+		return tx.Rollback(m)
+	})
+	if tx.LowBound(cf.ZSetScore, p) != nil {
+		t.Error("a rollback left hints behind")
+	}
+}
