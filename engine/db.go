@@ -40,6 +40,7 @@ type DB struct {
 	group    group
 	hints    hints
 	known    *knownKeys
+	cache    *recordCache
 	counts   counts
 	versions versions
 	txPool   sync.Pool
@@ -79,6 +80,7 @@ func Open(o Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(), closing: make(chan struct{})}
+	db.cache = newRecordCache(o.RecordCache)
 	db.counts.byNS = make(map[string]*counter)
 	db.counts.ready = make(chan struct{})
 	db.versions.init()
@@ -281,6 +283,9 @@ func (db *DB) flushRange(begin, end []byte, matches func(ns string) bool) error 
 	}
 	db.hints.clear()
 	db.known.clear()
+	if db.cache != nil {
+		db.cache.clear()
+	}
 	db.counts.mu.Lock()
 	defer db.counts.mu.Unlock()
 	now := time.Now().UnixMilli()

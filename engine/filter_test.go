@@ -41,6 +41,15 @@ func records(t testing.TB, db *engine.DB, id cf.ID) int {
 	return n
 }
 
+// openQuiet opens a database that compacts only when it is told to: RocksDB would otherwise move a file that the
+// collector has marked out of the hands of a manual compaction.
+func openQuiet(t testing.TB) *engine.DB {
+	t.Helper()
+	o := engine.DefaultRocksOptions()
+	o.DisableAutoCompactions = true
+	return enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
+}
+
 func update(t testing.TB, db *engine.DB, key string, f func(tx *engine.Tx, rec *engine.Record)) {
 	t.Helper()
 	err := db.Update(ns, keys(key), func(tx *engine.Tx) error {
@@ -86,7 +95,7 @@ func TestCompactionDropsWhatIsUnreachable(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			db := enginetest.Open(t)
+			db := openQuiet(t)
 			setHash(t, db, "h", "a", "b", "c")
 			update(t, db, "h", tt.do)
 			compact(t, db)
@@ -107,7 +116,7 @@ func TestCompactionDropsWhatIsUnreachable(t *testing.T) {
 }
 
 func TestCompactionOfOtherFamilies(t *testing.T) {
-	db := enginetest.Open(t)
+	db := openQuiet(t)
 	update(t, db, "bm", func(tx *engine.Tx, rec *engine.Record) {
 		b := tx.Fresh([]byte("bm"), cf.TypeBitmap)
 		b.Size = 2048
@@ -130,7 +139,7 @@ func TestCompactionOfOtherFamilies(t *testing.T) {
 // TestPersistRacesWithCompaction lets a writer find a key alive, holds it up until the key has expired and
 // compactions have seen it expired, and then lets it make the key persistent. The key must be whole.
 func TestPersistRacesWithCompaction(t *testing.T) {
-	db := enginetest.Open(t)
+	db := openQuiet(t)
 	const fields = 50
 	var names []string
 	for i := range fields {
@@ -187,7 +196,7 @@ func TestPersistRacesWithCompaction(t *testing.T) {
 }
 
 func TestTablePropertiesCountDeletes(t *testing.T) {
-	db := enginetest.Open(t)
+	db := openQuiet(t)
 	setHash(t, db, "h", "a", "b", "c")
 	if err := db.FlushMemtable(cf.Default); err != nil {
 		t.Fatal(err)
@@ -217,7 +226,7 @@ func TestTablePropertiesCountDeletes(t *testing.T) {
 }
 
 func TestVersionsGrow(t *testing.T) {
-	db := enginetest.Open(t)
+	db := openQuiet(t)
 	tx := db.NewTx()
 	tx.Begin(ns)
 	rec := tx.Fresh([]byte("k"), cf.TypeHash)

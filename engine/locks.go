@@ -2,8 +2,10 @@ package engine
 
 import (
 	"hash/maphash"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // numStripes is the size of the pool of key locks.
@@ -12,7 +14,17 @@ const numStripes = 1 << 14
 // stripe is one key lock, alone on its cache line so that neighbours do not slow each other down.
 type stripe struct {
 	sync.RWMutex
-	_ [64 - 24]byte
+	waiting atomic.Int32 // writers that wait
+	_       [64 - 28]byte
+}
+
+func (s *stripe) lock() {
+	if s.TryLock() {
+		return
+	}
+	s.waiting.Add(1)
+	s.Lock()
+	s.waiting.Add(-1)
 }
 
 // lockTable is the pool of striped key locks. A key's stripe follows from the hash of its metadata key.
@@ -55,7 +67,7 @@ func (s *lockSet) acquire(t *lockTable) {
 			continue
 		}
 		if v&1 == 0 {
-			t.stripes[v>>1].Lock()
+			t.stripes[v>>1].lock()
 		} else {
 			t.stripes[v>>1].RLock()
 		}
@@ -64,16 +76,24 @@ func (s *lockSet) acquire(t *lockTable) {
 	s.want = s.want[:0]
 }
 
+// release gives the locks back. When a writer waits for one of them it lets that one run at once: the holder
+// has replies to send and may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *lockSet) release(t *lockTable) {
+	contended := false
 	for i := len(s.held) - 1; i >= 0; i-- {
 		v := s.held[i]
 		if v&1 == 0 {
-			t.stripes[v>>1].Unlock()
+			l := &t.stripes[v>>1]
+			contended = contended || l.waiting.Load() > 0
+			l.Unlock()
 		} else {
 			t.stripes[v>>1].RUnlock()
 		}
 	}
 	s.held = s.held[:0]
+	if contended {
+		runtime.Gosched()
+	}
 }
 
 // writes reports whether the set holds a lock for writing.

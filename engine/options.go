@@ -22,6 +22,9 @@ type Options struct {
 	LowPri     bool
 	InsertHint bool
 
+	// RecordCache is the size in bytes of the cache of small records; 0 = 16 MiB, negative = none.
+	RecordCache int
+
 	MaxBatchBytes int64 // a bigger write batch fails; 0 = no limit
 	AsyncIO       bool  // iterators prefetch asynchronously
 	// BytewiseScores gives the zset_score family RocksDB's built-in comparator instead of the native twin of
@@ -51,6 +54,9 @@ func DefaultRocksOptions() *RocksOptions {
 func (o *Options) fill() {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
+	}
+	if o.RecordCache == 0 {
+		o.RecordCache = 16 << 20
 	}
 	if o.Rocks == nil {
 		o.Rocks = DefaultRocksOptions()

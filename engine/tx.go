@@ -37,6 +37,7 @@ type Tx struct {
 	list    KeyList
 	vals    [][]byte
 	multi   []byte
+	missBuf []byte
 	iterBuf []byte
 	mark    Mark
 	doubt   bool // a write was rolled back, so hints about popped ranges must not be trusted
@@ -218,6 +219,14 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 	}
 	tx.arena.reserve(512)
 	free := tx.arena.buf
+	var h uint64
+	ticket := noTicket
+	if c := tx.db.cache; c != nil && cacheable(id) {
+		h = c.hash(id, key)
+		if value, found, ticket = c.get(h, id, key, free); found {
+			return tx.adopted(id, key, value, len(free)), true, nil
+		}
+	}
 	value, found, err = tx.db.rocks.Get(tx.db.family(id), key, free)
 	if err != nil || !found {
 		if err == nil && id == cf.Metadata && tx.cacheOK {
@@ -225,11 +234,21 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 		}
 		return nil, false, err
 	}
-	value = tx.arena.adopt(value, len(free))
+	value = tx.adopted(id, key, value, len(free))
+	if ticket != noTicket {
+		tx.db.cache.fill(h, id, key, value, ticket)
+	}
+	return value, true, nil
+}
+
+// adopted takes over a value that was appended to the arena's buffer, and caches it if it is a record that the
+// transaction may read again.
+func (tx *Tx) adopted(id cf.ID, key, value []byte, from int) []byte {
+	value = tx.arena.adopt(value, from)
 	if id == cf.Metadata && tx.cacheOK {
 		tx.cache(id, key, value, true)
 	}
-	return value, true, nil
+	return value
 }
 
 // cache remembers the result of a read in the overlay.
@@ -280,24 +299,81 @@ const multiGetBatch = 16
 func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
 	tx.vals = slices.Grow(tx.vals[:0], len(keys.lens))[:len(keys.lens)]
 	clear(tx.vals)
-	own := tx.over.dirty(id) || (id == cf.Metadata && len(tx.over.ents) > 0)
-	off := 0
-	for i := 0; i < len(keys.lens); {
-		n := min(multiGetBatch, len(keys.lens)-i)
-		size := 0
-		for _, l := range keys.lens[i : i+n] {
-			size += int(l)
-		}
-		if err := tx.multiGet(id, keys.buf[off:off+size], keys.lens[i:i+n], tx.vals[i:i+n], own); err != nil {
-			return nil, err
-		}
-		off += size
-		i += n
+	own := tx.over.dirty(id) || len(tx.over.ents) > 0
+	cache := tx.db.cache
+	if !cacheable(id) {
+		cache = nil
 	}
-	return tx.vals, nil
+	var miss missList
+	off := 0
+	for i, l := range keys.lens {
+		key := keys.buf[off : off+int(l)]
+		off += int(l)
+		if own {
+			if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+				if e.kind == written || e.kind == cachedValue {
+					tx.vals[i] = tx.over.valueOf(e)
+				}
+				continue
+			}
+			if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
+				continue
+			}
+		}
+		m := &miss.keys[miss.n]
+		*m = missKey{at: i, from: off - int(l), ticket: noTicket}
+		if cache != nil {
+			tx.arena.reserve(slotSize)
+			free := tx.arena.buf
+			m.hash = cache.hash(id, key)
+			v, found, ticket := cache.get(m.hash, id, key, free)
+			if found {
+				tx.vals[i] = tx.arena.adopt(v, len(free))
+				continue
+			}
+			m.ticket = ticket
+		}
+		if miss.n++; miss.n == len(miss.keys) {
+			if err := tx.readMissing(id, keys, &miss); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return tx.vals, tx.readMissing(id, keys, &miss)
 }
 
-func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, out [][]byte, own bool) error {
+// missList holds the keys of a batched read that only RocksDB can tell about.
+type missList struct {
+	n    int
+	keys [multiGetBatch]missKey
+	lens [multiGetBatch]uint32
+}
+
+type missKey struct {
+	at, from int // index of the key, and where it begins in the list
+	hash     uint64
+	ticket   uint32
+}
+
+func (tx *Tx) readMissing(id cf.ID, keys *KeyList, miss *missList) error {
+	if miss.n == 0 {
+		return nil
+	}
+	tx.missBuf = tx.missBuf[:0]
+	for j := range miss.keys[:miss.n] {
+		m := &miss.keys[j]
+		miss.lens[j] = keys.lens[m.at]
+		tx.missBuf = append(tx.missBuf, keys.buf[m.from:m.from+int(miss.lens[j])]...)
+	}
+	if err := tx.multiGet(id, tx.missBuf, miss.lens[:miss.n], miss.keys[:miss.n]); err != nil {
+		return err
+	}
+	miss.n = 0
+	return nil
+}
+
+// multiGet reads up to multiGetBatch keys in one crossing.
+func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, miss []missKey) error {
 	if cap(tx.multi) == 0 {
 		tx.multi = make([]byte, 8<<10)
 	}
@@ -313,20 +389,11 @@ func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, out [][]byte, own b
 		n := binary.LittleEndian.Uint32(res)
 		res = res[4:]
 		if n != rocks.Missing {
-			out[i] = tx.arena.copy(res[:n])
+			v := tx.arena.copy(res[:n])
 			res = res[n:]
-		}
-		if own {
-			key := keys[off : off+int(l)]
-			if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
-				switch e.kind {
-				case written, cachedValue:
-					out[i] = tx.over.valueOf(e)
-				default:
-					out[i] = nil
-				}
-			} else if tx.over.deletedByRange(id, key) {
-				out[i] = nil
+			tx.vals[miss[i].at] = v
+			if miss[i].ticket != noTicket {
+				tx.db.cache.fill(miss[i].hash, id, keys[off:off+int(l)], v, miss[i].ticket)
 			}
 		}
 		off += int(l)
@@ -402,7 +469,10 @@ func (tx *Tx) OnCommit(f func()) { tx.hooks = append(tx.hooks, f) }
 // The transaction stays usable for reading; its locks are still held.
 func (tx *Tx) Commit() error {
 	if !tx.Empty() {
-		if err := tx.db.commit(tx); err != nil {
+		tx.markWrites()
+		err := tx.db.commit(tx)
+		tx.writesDone(err == nil)
+		if err != nil {
 			tx.db.hints.clear()
 			return err
 		}

@@ -210,7 +210,7 @@ func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) 
 	if data {
 		C.bk_options_add_collector(p, cbool(spec.Kind == Meta), collectorTrigger)
 	}
-	if spec.Kind == Meta {
+	if spec.Kind == Meta || name == "default" {
 		g.SetMemtableWholeKeyFiltering(true)
 		g.SetMemTablePrefixBloomSizeRatio(0.1)
 	}

@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"bytes"
+	"hash/maphash"
+	"sync"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// recordCache keeps small records that were read or written lately, so that a hot point read needs neither a
+// crossing into C nor a walk down the skip lists of several memtables (measured: 0.15 against 2 to 6
+// microseconds). It holds records of the metadata and default families.
+//
+// It never shows anything but what RocksDB would: a transaction marks the slots of the keys that it has written
+// before its commit (readers pass by a marked slot and ask RocksDB) and fills them when the commit has
+// succeeded. A reader that missed fills a slot only if no one has marked it since it began to read.
+//
+// The memory is one slab without pointers: sets of two slots of slotSize bytes.
+type recordCache struct {
+	seed   maphash.Seed
+	slab   []byte
+	meta   []slotMeta
+	mask   uint64
+	shards [cacheShards]cacheShard
+}
+
+const (
+	cacheShards = 1024
+	slotSize    = 256
+	cacheWays   = 2
+)
+
+type cacheShard struct {
+	sync.Mutex
+	_ [64 - 8]byte
+}
+
+type slotMeta struct {
+	hash uint64 // 0 = empty
+	seq  uint32 // grows with every mark
+	busy uint16 // commits under way that write a key of this slot's set; kept in the first slot of a set
+	keyN uint8
+	age  uint8 // 1 for the slot of a set that was used last
+	valN uint16
+	id   uint8
+}
+
+// newRecordCache makes a cache of about the given size in bytes, nil when it is too small to be of use.
+func newRecordCache(size int) *recordCache {
+	n := uint64(1)
+	for n*2*slotSize*cacheWays <= uint64(size) {
+		n *= 2
+	}
+	if n < cacheShards {
+		return nil
+	}
+	return &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays), meta: make([]slotMeta, n*cacheWays), mask: n - 1}
+}
+
+func cacheable(id cf.ID) bool { return id == cf.Metadata || id == cf.Default }
+
+func (c *recordCache) hash(id cf.ID, key []byte) uint64 {
+	return (maphash.Bytes(c.seed, key)^uint64(id)*0x9e3779b97f4a7c15)<<1 | 1
+}
+
+// set returns the index of the first slot of a key's set and the lock that guards it.
+func (c *recordCache) set(h uint64) (int, *cacheShard) {
+	s := h >> 1 & c.mask
+	return int(s * cacheWays), &c.shards[s&(cacheShards-1)]
+}
+
+func (c *recordCache) match(i int, h uint64, id cf.ID, key []byte) bool {
+	m := &c.meta[i]
+	return m.hash == h && m.id == uint8(id) && int(m.keyN) == len(key) && bytes.Equal(c.slab[i*slotSize:i*slotSize+len(key)], key)
+}
+
+// get appends the value of a key to dst. When it misses, the ticket lets fill tell whether what the caller then
+// reads from RocksDB may be kept.
+func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bool, ticket uint32) {
+	i, lock := c.set(h)
+	lock.Lock()
+	defer lock.Unlock()
+	if c.meta[i].busy > 0 {
+		return dst, false, noTicket
+	}
+	for w := range cacheWays {
+		if c.match(i+w, h, id, key) {
+			c.meta[i+w].age, c.meta[i+1-w].age = 1, 0
+			at := (i+w)*slotSize + len(key)
+			return append(dst, c.slab[at:at+int(c.meta[i+w].valN)]...), true, 0
+		}
+	}
+	return dst, false, c.meta[i].seq
+}
+
+// noTicket says that what is read must not be kept.
+const noTicket = ^uint32(0)
+
+// fill keeps what a reader got from RocksDB after a miss.
+func (c *recordCache) fill(h uint64, id cf.ID, key, value []byte, ticket uint32) {
+	if ticket == noTicket || len(key)+len(value) > slotSize || len(key) > 255 {
+		return
+	}
+	i, lock := c.set(h)
+	lock.Lock()
+	if c.meta[i].busy == 0 && c.meta[i].seq == ticket {
+		c.store(i, h, id, key, value)
+	}
+	lock.Unlock()
+}
+
+func (c *recordCache) store(i int, h uint64, id cf.ID, key, value []byte) {
+	w := 0
+	switch {
+	case c.match(i, h, id, key):
+	case c.match(i+1, h, id, key), c.meta[i].hash != 0 && (c.meta[i+1].hash == 0 || c.meta[i].age == 1):
+		w = 1
+	}
+	m := &c.meta[i+w]
+	m.hash, m.id, m.keyN, m.valN, m.age = h, uint8(id), uint8(len(key)), uint16(len(value)), 1
+	c.meta[i+1-w].age = 0
+	copy(c.slab[copy(c.slab[(i+w)*slotSize:], key)+(i+w)*slotSize:], value)
+}
+
+// mark is called before a commit for every key that it writes.
+func (c *recordCache) mark(h uint64) {
+	i, lock := c.set(h)
+	lock.Lock()
+	c.meta[i].busy++
+	if c.meta[i].seq++; c.meta[i].seq == noTicket {
+		c.meta[i].seq = 0
+	}
+	lock.Unlock()
+}
+
+// done is called after the commit. With ok the new value is kept, or the key forgotten when it was deleted or
+// does not fit; without ok nothing was written and what the cache has is still true.
+func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
+	i, lock := c.set(h)
+	lock.Lock()
+	c.meta[i].busy--
+	if ok {
+		if !deleted && len(key)+len(value) <= slotSize && len(key) <= 255 {
+			c.store(i, h, id, key, value)
+		} else {
+			for w := range cacheWays {
+				if c.match(i+w, h, id, key) {
+					c.meta[i+w].hash = 0
+				}
+			}
+		}
+	}
+	lock.Unlock()
+}
+
+// clear forgets everything, for changes that do not name their keys.
+func (c *recordCache) clear() {
+	for i := 0; i < len(c.meta); i += cacheWays {
+		lock := &c.shards[i/cacheWays&(cacheShards-1)]
+		lock.Lock()
+		c.meta[i].seq++
+		for w := range cacheWays {
+			c.meta[i+w].hash = 0
+		}
+		lock.Unlock()
+	}
+}
+
+// markWrites tells the cache which keys the transaction is about to commit.
+func (tx *Tx) markWrites() {
+	c := tx.db.cache
+	if c == nil {
+		return
+	}
+	for i := range tx.over.ents {
+		if e := &tx.over.ents[i]; e.kind >= written && cacheable(e.id) {
+			c.mark(c.hash(e.id, tx.over.keyOf(e)))
+		}
+	}
+}
+
+// writesDone tells the cache how the commit went.
+func (tx *Tx) writesDone(ok bool) {
+	c := tx.db.cache
+	if c == nil {
+		return
+	}
+	for i := range tx.over.ents {
+		if e := &tx.over.ents[i]; e.kind >= written && cacheable(e.id) {
+			key := tx.over.keyOf(e)
+			c.done(c.hash(e.id, key), e.id, key, tx.over.valueOf(e), e.kind == deleted, ok)
+		}
+	}
+	if ok && len(tx.over.ranges) > 0 {
+		c.clear()
+	}
+}
