@@ -1,6 +1,9 @@
 package cf
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Type is the data type of a user key: the low four bits of its metadata record's flags.
 type Type uint8
@@ -137,7 +140,8 @@ func roundSeconds(ms uint64) uint64 {
 	if ms > 0 && ms < 1000 {
 		return 1
 	}
-	return (ms + 499) / 1000
+	// An expiry that does not fit is as good as the last one that does; cut off, it could become "none".
+	return min((min(ms, math.MaxInt64)+499)/1000, math.MaxUint32)
 }
 
 // Expired reports whether the expiry lies before now (milliseconds since the epoch).

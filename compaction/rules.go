@@ -9,9 +9,7 @@
 // All times are milliseconds since the Unix epoch where they are integers.
 package compaction
 
-import (
-	"github.com/basaltdb/basalt/cf"
-)
+import "github.com/basaltdb/basalt/cf"
 
 // Verdict is what becomes of a record in a compaction.
 type Verdict uint8
@@ -43,9 +41,6 @@ func (v Verdict) String() string {
 // metadata just before the expiry, and makes the key persistent just after it, finds all its subkeys. The
 // metadata record itself has no grace.
 const Grace = 5 * 60 * 1000
-
-// scriptFlush is the key of the propagate family under which SCRIPT FLUSH travels in the WAL.
-const scriptFlush = "script"
 
 // understood reports whether this version knows the layout of a type. Of others, which a newer version may have
 // written, everything is kept.
@@ -131,7 +126,7 @@ func PubSubVerdict([]byte) Verdict { return Drop }
 
 // PropagateVerdict judges a key of the propagate family: only the marker of SCRIPT FLUSH goes.
 func PropagateVerdict(key []byte) Verdict {
-	if string(key) == scriptFlush {
+	if string(key) == cf.PropagateScriptFlush {
 		return Drop
 	}
 	return Keep

@@ -132,7 +132,3 @@ func (b *Builder) Bytes() []byte {
 	binary.LittleEndian.PutUint32(b.buf[8:], b.n)
 	return b.buf
 }
-
-// Raw returns the same memory as [Builder.Bytes], for looking at records whose offsets are known. The count in
-// its header is stale; of an empty batch it may be nil.
-func (b *Builder) Raw() []byte { return b.buf }

@@ -88,6 +88,9 @@ const (
 	DropIfZero = 2 // drop the record if its value is all zero bytes
 )
 
+// arenaBlock is the block size of memtable arenas: some huge pages (see shim_alloc.cc).
+const arenaBlock = 4 << 20
+
 const collectorTrigger = 0.3 // ratio of deleted entries above which RocksDB marks a file for compaction
 
 func compressionType(name string) grocksdb.CompressionType {
@@ -134,6 +137,9 @@ func (o *Options) common() *grocksdb.Options {
 	g.SetNumLevels(7)
 	g.SetWriteBufferSize(uint64(o.WriteBufferSize))
 	g.SetMaxWriteBufferNumber(o.MaxWriteBufferNumber)
+	if o.WriteBufferSize >= 8*arenaBlock {
+		g.SetArenaBlockSize(arenaBlock)
+	}
 	g.SetMinWriteBufferNumberToMerge(2)
 	g.SetTargetFileSizeBase(uint64(o.TargetFileSizeBase))
 	levels := make([]grocksdb.CompressionType, 7)

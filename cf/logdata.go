@@ -1,0 +1,186 @@
+package cf
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// Log data are the blobs that Kvrocks puts into write batches for readers of the WAL (slot migration,
+// kvrocks2redis, POLLUPDATES); no file holds them. A blob is text: the number of the type, then arguments, single
+// blanks between. Readers split at blanks, so an argument that contains one reaches them broken: a defect of the
+// format.
+
+// ListOp is the number by which the log data of a list, a bitmap or an EXPIRE names the operation.
+type ListOp int
+
+// The operations.
+const (
+	OpLSet ListOp = iota
+	OpLInsert
+	OpLTrim
+	OpLPop
+	OpRPop
+	OpLRem
+	OpLPush
+	OpRPush
+	OpExpire
+	OpSetBit
+	OpBitOp
+	OpBitField
+	OpLMove
+)
+
+// Ready-made blobs. They must not be changed.
+var (
+	LogDel         = []byte("0")   // DEL of several keys
+	LogExpire      = []byte("0 8") // EXPIRE family and PERSIST
+	LogString      = []byte("1")
+	LogHash        = []byte("2")
+	LogListPopL    = []byte("3 3")
+	LogListPopR    = []byte("3 4")
+	LogListPushL   = []byte("3 6")
+	LogListPushR   = []byte("3 7")
+	LogSet         = []byte("4")
+	LogZSet        = []byte("5")
+	LogSortedInt   = []byte("7")
+	LogStream      = []byte("8")
+	LogStreamSetID = []byte("8 XSETID")
+	LogBloomCreate = []byte("9 createBloomChain")
+	LogBloomInsert = []byte("9 insert")
+	LogJSON        = []byte("10")
+	LogHyperLogLog = []byte("11")
+)
+
+// AppendLogType appends the blob of RENAME, COPY and MOVEX: the bare number of the type.
+func AppendLogType(dst []byte, t Type) []byte { return strconv.AppendUint(dst, uint64(t), 10) }
+
+func appendLogOp(dst []byte, t Type, op ListOp) []byte {
+	dst = AppendLogType(dst, t)
+	dst = append(dst, ' ')
+	return strconv.AppendInt(dst, int64(op), 10)
+}
+
+func appendLogInt(dst []byte, n int64) []byte { return strconv.AppendInt(append(dst, ' '), n, 10) }
+
+func appendLogArg(dst, arg []byte) []byte { return append(append(dst, ' '), arg...) }
+
+// AppendLogLSet appends the blob of LSET; the index is that of the command, negative from the end.
+func AppendLogLSet(dst []byte, index int64) []byte {
+	return appendLogInt(appendLogOp(dst, TypeList, OpLSet), index)
+}
+
+// AppendLogLInsert appends the blob of LINSERT.
+func AppendLogLInsert(dst []byte, before bool, pivot, elem []byte) []byte {
+	where := int64(0)
+	if before {
+		where = 1
+	}
+	dst = appendLogInt(appendLogOp(dst, TypeList, OpLInsert), where)
+	return appendLogArg(appendLogArg(dst, pivot), elem)
+}
+
+// AppendLogLTrim appends the blob of LTRIM, with the indexes of the command.
+func AppendLogLTrim(dst []byte, start, stop int64) []byte {
+	return appendLogInt(appendLogInt(appendLogOp(dst, TypeList, OpLTrim), start), stop)
+}
+
+// AppendLogLRem appends the blob of LREM.
+func AppendLogLRem(dst []byte, count int64, elem []byte) []byte {
+	return appendLogArg(appendLogInt(appendLogOp(dst, TypeList, OpLRem), count), elem)
+}
+
+// AppendLogLMove appends the blob of LMOVE and RPOPLPUSH; source and destination are user keys.
+func AppendLogLMove(dst, source, destination []byte, fromLeft, toLeft bool) []byte {
+	dst = appendLogArg(appendLogOp(dst, TypeList, OpLMove), source)
+	dst = appendLogArg(dst, destination)
+	for _, left := range [...]bool{fromLeft, toLeft} {
+		if left {
+			dst = append(dst, " left"...)
+		} else {
+			dst = append(dst, " right"...)
+		}
+	}
+	return dst
+}
+
+// AppendLogSetBit appends the blob of SETBIT.
+func AppendLogSetBit(dst []byte, offset uint64) []byte {
+	dst = append(appendLogOp(dst, TypeBitmap, OpSetBit), ' ')
+	return strconv.AppendUint(dst, offset, 10)
+}
+
+// AppendLogBitOp appends the blob of BITOP; op is AND, OR, XOR or NOT, the sources are user keys.
+func AppendLogBitOp(dst []byte, op string, sources [][]byte) []byte {
+	dst = append(append(appendLogOp(dst, TypeBitmap, OpBitOp), ' '), op...)
+	for _, s := range sources {
+		dst = appendLogArg(dst, s)
+	}
+	return dst
+}
+
+// AppendLogBitField appends the blob of BITFIELD: its operations as text, such as SET u8 0 7.
+func AppendLogBitField(dst []byte, args [][]byte) []byte {
+	dst = appendLogOp(dst, TypeBitmap, OpBitField)
+	for _, a := range args {
+		dst = appendLogArg(dst, a)
+	}
+	return dst
+}
+
+// logReplicationID begins the blob that carries the replication id.
+const logReplicationID = "r "
+
+// AppendLogReplicationID appends the blob that ends each batch with use-rsid-psync.
+func AppendLogReplicationID(dst []byte, id string) []byte {
+	return append(append(dst, logReplicationID...), id...)
+}
+
+// LogData is a blob, taken apart. The slices alias it.
+type LogData struct {
+	ReplicationID []byte // of a blob that carries it; it has nothing else
+	Type          Type   // TypeNone for DEL and EXPIRE
+	Args          [][]byte
+}
+
+// Op returns the operation of a blob of a list or bitmap or of EXPIRE; false when it names none.
+func (l *LogData) Op() (ListOp, bool) {
+	if len(l.Args) == 0 {
+		return 0, false
+	}
+	n, err := parseDecimal(l.Args[0])
+	if err != nil || n > uint64(OpLMove) {
+		return 0, false
+	}
+	return ListOp(n), true
+}
+
+// Append appends the blob again.
+func (l *LogData) Append(dst []byte) []byte {
+	if l.ReplicationID != nil {
+		return AppendLogReplicationID(dst, string(l.ReplicationID))
+	}
+	dst = AppendLogType(dst, l.Type)
+	for _, a := range l.Args {
+		dst = appendLogArg(dst, a)
+	}
+	return dst
+}
+
+// ParseLogData takes a blob apart at its blanks.
+func ParseLogData(b []byte) (LogData, error) {
+	if id, ok := bytes.CutPrefix(b, []byte(logReplicationID)); ok {
+		return LogData{ReplicationID: id}, nil
+	}
+	first, rest, more := bytes.Cut(b, []byte(" "))
+	n, err := parseDecimal(first)
+	if err != nil || n > 0x0f {
+		return LogData{}, corrupt("log data %q", b)
+	}
+	l := LogData{Type: Type(n)}
+	for more {
+		var arg []byte
+		arg, rest, more = bytes.Cut(rest, []byte(" "))
+		l.Args = append(l.Args, arg)
+	}
+	return l, nil
+}

@@ -1,0 +1,21 @@
+package cf
+
+// The keys of the propagate family, which is replicated but belongs to no namespace.
+const (
+	// PropagateReplicationID holds the replication id, 16 characters of 0-9 and A-Z.
+	PropagateReplicationID = "replication_id_"
+	// PropagateNamespaces holds a JSON object of namespaces by token.
+	PropagateNamespaces = "__namespace_keys__"
+	// PropagateScriptFlush is written by SCRIPT FLUSH to travel in the WAL; compaction drops it. Its value is
+	// the command as a RESP array.
+	PropagateScriptFlush = "script"
+	// PropagateScript begins the key of a script, followed by its SHA-1 in hexadecimal; the value is the script.
+	PropagateScript = "lua_f_"
+	// PropagateLibrary begins the key of a function library, followed by its name; the value is its source.
+	PropagateLibrary = "lua_lib_code_"
+	// PropagateFunction begins the key of a function, followed by its name; the value is its library's name.
+	PropagateFunction = "lua_func_lib_"
+)
+
+// ReplicationIDLen is the length of a replication id.
+const ReplicationIDLen = 16

@@ -1,0 +1,177 @@
+package cf
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// StreamID identifies a stream entry. IDs are ordered by Ms, then Seq.
+type StreamID struct {
+	Ms, Seq uint64
+}
+
+// MaxStreamMs is the largest Ms of an entry; the one value above is [StreamDelimiter].
+const MaxStreamMs = math.MaxUint64 - 1
+
+// Compare returns -1, 0 or 1.
+func (id StreamID) Compare(other StreamID) int {
+	switch {
+	case id.Ms < other.Ms, id.Ms == other.Ms && id.Seq < other.Seq:
+		return -1
+	case id == other:
+		return 0
+	}
+	return 1
+}
+
+// Append appends the 16 bytes of the id, u64 ms · u64 seq.
+func (id StreamID) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, id.Ms)
+	return binary.BigEndian.AppendUint64(dst, id.Seq)
+}
+
+const streamIDLen = 16
+
+func streamID(b []byte) StreamID {
+	return StreamID{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}
+}
+
+// StreamMeta is the tail of a stream's metadata: twelve u64 in this order. The size of the record is the number
+// of entries.
+type StreamMeta struct {
+	LastGenerated StreamID
+	RecordedFirst StreamID // the first entry as it is told, which survives its deletion
+	MaxDeleted    StreamID
+	First         StreamID
+	Last          StreamID
+	EntriesAdded  uint64
+	Groups        uint64 // number of groups; absent, and then 0, in records of old versions
+}
+
+const (
+	streamTailOld = 11 * 8
+	streamTail    = 12 * 8
+)
+
+// Append appends the encoded tail, 96 bytes.
+func (m *StreamMeta) Append(dst []byte) []byte {
+	for _, id := range [...]StreamID{m.LastGenerated, m.RecordedFirst, m.MaxDeleted, m.First, m.Last} {
+		dst = id.Append(dst)
+	}
+	dst = binary.BigEndian.AppendUint64(dst, m.EntriesAdded)
+	return binary.BigEndian.AppendUint64(dst, m.Groups)
+}
+
+// DecodeStreamMeta decodes the type-specific fields of a stream.
+func DecodeStreamMeta(tail []byte) (m StreamMeta, err error) {
+	if len(tail) < streamTailOld {
+		return m, corrupt("stream metadata tail of %d bytes", len(tail))
+	}
+	for i, id := range [...]*StreamID{&m.LastGenerated, &m.RecordedFirst, &m.MaxDeleted, &m.First, &m.Last} {
+		*id = streamID(tail[streamIDLen*i:])
+	}
+	m.EntriesAdded = binary.BigEndian.Uint64(tail[80:])
+	if len(tail) >= streamTail {
+		m.Groups = binary.BigEndian.Uint64(tail[88:])
+	}
+	return m, nil
+}
+
+// StreamDelimiter begins, in place of an entry's Ms, the subkeys that are no entries, so that they sort after
+// all entries.
+const StreamDelimiter = math.MaxUint64
+
+// StreamKind tells what a record of the stream family is.
+type StreamKind uint8
+
+// The kinds; all but StreamEntry with the number they have in a subkey.
+const (
+	StreamEntry    StreamKind = 0 // u64 ms · u64 seq
+	StreamGroup    StreamKind = 1 // delimiter · 1 · u64 len(group) · group
+	StreamConsumer StreamKind = 2 // delimiter · 2 · u64 len(group) · group · u64 len(consumer) · consumer
+	StreamPending  StreamKind = 3 // delimiter · 3 · u64 len(group) · group · u64 ms · u64 seq
+)
+
+// AppendStreamEntrySub appends the subkey of an entry.
+func AppendStreamEntrySub(dst []byte, id StreamID) []byte { return id.Append(dst) }
+
+// AppendStreamKindSub appends what the subkeys of all records of one kind begin with; not for entries.
+func AppendStreamKindSub(dst []byte, kind StreamKind) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, StreamDelimiter)
+	return append(dst, byte(kind))
+}
+
+// AppendStreamGroupSub appends the subkey of a group; with StreamConsumer or StreamPending, what the subkeys of
+// all consumers or pending entries of the group begin with.
+func AppendStreamGroupSub(dst []byte, kind StreamKind, group []byte) []byte {
+	return appendLongString(AppendStreamKindSub(dst, kind), group)
+}
+
+// AppendStreamConsumerSub appends the subkey of a consumer of a group.
+func AppendStreamConsumerSub(dst, group, consumer []byte) []byte {
+	return appendLongString(AppendStreamGroupSub(dst, StreamConsumer, group), consumer)
+}
+
+// AppendStreamPendingSub appends the subkey of a pending entry of a group.
+func AppendStreamPendingSub(dst, group []byte, id StreamID) []byte {
+	return id.Append(AppendStreamGroupSub(dst, StreamPending, group))
+}
+
+func appendLongString(dst, s []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, uint64(len(s)))
+	return append(dst, s...)
+}
+
+// cutLongString reads u64 length · bytes.
+func cutLongString(b []byte) (s, rest []byte, ok bool) {
+	if len(b) < 8 {
+		return nil, nil, false
+	}
+	n := binary.BigEndian.Uint64(b)
+	b = b[8:]
+	if n > uint64(len(b)) {
+		return nil, nil, false
+	}
+	return b[:n], b[n:], true
+}
+
+// StreamSub is a subkey of the stream family, taken apart. The slices alias it.
+type StreamSub struct {
+	Kind     StreamKind
+	ID       StreamID // of entries and pending entries
+	Group    []byte   // of all but entries
+	Consumer []byte   // of consumers
+}
+
+// ParseStreamSub takes a subkey of the stream family apart.
+func ParseStreamSub(sub []byte) (s StreamSub, err error) {
+	if len(sub) < 9 {
+		return s, corrupt("stream subkey of %d bytes", len(sub))
+	}
+	if binary.BigEndian.Uint64(sub) != StreamDelimiter {
+		if len(sub) != streamIDLen {
+			return s, corrupt("stream entry id of %d bytes", len(sub))
+		}
+		s.ID = streamID(sub)
+		return s, nil
+	}
+	s.Kind = StreamKind(sub[8])
+	if s.Kind < StreamGroup || s.Kind > StreamPending {
+		return s, corrupt("stream subkey of kind %d", sub[8])
+	}
+	group, rest, ok := cutLongString(sub[9:])
+	s.Group = group
+	switch {
+	case !ok:
+	case s.Kind == StreamConsumer:
+		s.Consumer, rest, ok = cutLongString(rest)
+	case s.Kind == StreamPending && len(rest) >= streamIDLen:
+		s.ID, rest = streamID(rest), rest[streamIDLen:]
+	case s.Kind == StreamPending:
+		ok = false
+	}
+	if !ok || len(rest) != 0 {
+		return StreamSub{}, corrupt("stream subkey of kind %d and %d bytes", sub[8], len(sub))
+	}
+	return s, nil
+}
