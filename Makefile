@@ -1,0 +1,79 @@
+# `make help` lists the targets. Each installs what it needs and lacks first
+# (scripts/bootstrap.sh), so any of them may be the first command typed.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIND ?= 127.0.0.1
+PORT ?= 6666
+DATA ?= data
+FUZZTIME ?= 10s
+# Patterns of the packages that test, race, lint and fuzz cover.
+PKGS ?= ./...
+TESTFLAGS ?=
+BENCHFLAGS ?=
+CRASHFLAGS ?=
+SOAKFLAGS ?=
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/rocksdb/build/*' -not -path './$(DATA)/*'
+# Go's tools, with the paths that scripts/env.sh sets.
+ENV := . scripts/env.sh;
+
+.PHONY: help run build test lint race fuzz bench crash soak bootstrap clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'Variables: PORT, BIND, DATA (run); PKGS, TESTFLAGS (test, race); FUZZTIME (fuzz);'
+	@echo 'BENCHFLAGS (bench), CRASHFLAGS (crash), SOAKFLAGS (soak): for example BENCHFLAGS=-quick.'
+
+bootstrap: ## Install what building needs and this machine lacks
+	@scripts/bootstrap.sh
+
+build: bootstrap ## Build build/basalt, linked statically with RocksDB
+	@mkdir -p build
+	@$(ENV) go build -buildvcs=false -ldflags '$(LDFLAGS)' -o build/basalt .
+	@scripts/check-static.sh build/basalt
+
+run: build ## Build and serve 127.0.0.1:6666 with kvrocks.toml, data under ./data
+	@mkdir -p '$(DATA)'
+	@echo 'basalt $(VERSION) on $(BIND):$(PORT), data under $(DATA)'
+	@echo 'connect with: redis-cli -h $(BIND) -p $(PORT)    stop with: Ctrl-C'
+	@exec build/basalt -c kvrocks.toml --bind '$(BIND)' --port '$(PORT)' --dir '$(DATA)'
+
+test: build ## Install redis-server for comparisons and run every test
+	@scripts/bootstrap.sh --test
+	@$(ENV) BASALT_BIN='$(CURDIR)/build/basalt' go test $(TESTFLAGS) $(PKGS)
+
+race: bootstrap ## Run every test under the race detector
+	@scripts/bootstrap.sh --test
+	@$(ENV) go test -race -timeout 30m $(TESTFLAGS) $(PKGS)
+
+lint: bootstrap ## gofmt, go vet and staticcheck
+	@scripts/bootstrap.sh --lint
+	@echo gofmt
+	@$(ENV) unformatted=$$($(GOFILES) -print0 | xargs -0 gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):" >&2; echo "$$unformatted" >&2; exit 1; fi
+	@echo go vet
+	@$(ENV) go vet $(PKGS)
+	@echo staticcheck
+	@$(ENV) staticcheck $(PKGS)
+
+fuzz: bootstrap ## Run every fuzz target for FUZZTIME each
+	@$(ENV) FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(PKGS)
+
+bench: build ## Requests a second of basalt and redis-server side by side
+	@scripts/bootstrap.sh --test
+	@$(ENV) go run ./scripts/bench -basalt build/basalt $(BENCHFLAGS)
+
+crash: build ## Kill basalt 20 times under load and look for lost writes
+	@$(ENV) go run ./scripts/crash -basalt build/basalt $(CRASHFLAGS)
+
+soak: build ## 10 million operations over 1 million keys: is memory flat?
+	@$(ENV) go run ./scripts/soak -basalt build/basalt $(SOAKFLAGS)
+
+clean: ## Remove build/ (data/ and a RocksDB built from source stay)
+	rm -rf build

@@ -1,0 +1,57 @@
+// Crash kills basalt with SIGKILL at random moments under load and checks after
+// each restart that every acknowledged write is there and that the counters of
+// collections are right. It exits 1 at the first violation and keeps the data
+// directory then.
+//
+//	go run ./scripts/crash [-basalt build/basalt] [-rounds 20] [-- --any-key value ...]
+//
+// Arguments after the flags go to basalt.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/crash/torture"
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+)
+
+func main() {
+	var o torture.Options
+	basalt := flag.String("basalt", "build/basalt", "the program to torture; 'redis' tortures redis-server with an append-only file")
+	flag.StringVar(&o.Dir, "dir", "", "data directory, kept (default: a new one, removed when all is well)")
+	flag.IntVar(&o.Rounds, "rounds", 20, "how often to kill")
+	flag.IntVar(&o.Writers, "writers", 8, "connections that write")
+	flag.IntVar(&o.Depth, "depth", 16, "longest pipeline")
+	flag.DurationVar(&o.MinLoad, "min-load", 50*time.Millisecond, "shortest load before a kill")
+	flag.DurationVar(&o.MaxLoad, "max-load", 2*time.Second, "longest load before a kill")
+	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "of the choice of writes")
+	flag.Parse()
+
+	o.Command = launch.Basalt(*basalt, flag.Args()...)
+	if *basalt == "redis" {
+		o.Command = launch.DurableRedis
+	}
+	o.Log = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+	temporary := o.Dir == ""
+	if temporary {
+		dir, err := os.MkdirTemp("", "basalt-crash-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "crash:", err)
+			os.Exit(1)
+		}
+		o.Dir = dir
+	}
+	fmt.Printf("seed %d, data in %s\n", o.Seed, o.Dir)
+	if err := torture.Run(o); err != nil {
+		fmt.Fprintf(os.Stderr, "crash: %v\ncrash: seed %d, data kept in %s\n", err, o.Seed, o.Dir)
+		os.Exit(1)
+	}
+	if temporary {
+		os.RemoveAll(o.Dir)
+	}
+	fmt.Printf("%d rounds: no acknowledged write was lost\n", o.Rounds)
+}

@@ -1,0 +1,172 @@
+// Package torture kills a server under load, again and again, and holds what it
+// serves after each restart against what it had acknowledged.
+//
+// Several writers each write to keys of their own and to members of their own in
+// shared collections, in pipelines, and predict every reply. After SIGKILL and a
+// restart, each must find all that was acknowledged to it, plus at most a prefix
+// of the pipeline that was in flight: nothing lost, nothing applied halfway,
+// nothing out of order, no counter that disagrees with its collection.
+package torture
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+// Options say how to torture what. Command and Dir are needed; zero in any other
+// field means its default.
+type Options struct {
+	Command launch.Command // starts the server on a port, with its data in Dir
+	Dir     string         // the data directory, kept from round to round
+
+	Rounds  int           // kills; default 20
+	Writers int           // connections; default 8
+	Depth   int           // longest pipeline; default 16
+	MinLoad time.Duration // shortest load before a kill; default 50 ms
+	MaxLoad time.Duration // longest load before a kill; default 2 s
+	Seed    uint64        // of every random choice but the timing; default 1
+
+	Log func(format string, args ...any) // one line a round; default none
+}
+
+func (o Options) withDefaults() Options {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&o.Rounds, 20)
+	def(&o.Writers, 8)
+	def(&o.Depth, 16)
+	if o.MinLoad == 0 {
+		o.MinLoad = 50 * time.Millisecond
+	}
+	if o.MaxLoad == 0 {
+		o.MaxLoad = 2 * time.Second
+	}
+	o.MaxLoad = max(o.MaxLoad, o.MinLoad)
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	return o
+}
+
+// Run runs the rounds and returns the first violation, or any other reason why
+// it could not go on. After the last round it also stops the server cleanly and
+// checks that this, too, loses nothing.
+func Run(o Options) error {
+	o = o.withDefaults()
+	rng := rand.New(rand.NewPCG(o.Seed, 0))
+	writers := make([]*writer, o.Writers)
+	for i := range writers {
+		writers[i] = newWriter(i+1, o.Seed, o.Depth)
+	}
+	for round := 1; round <= o.Rounds; round++ {
+		if err := runRound(o, rng, writers, round); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+	}
+	for _, when := range []string{"after the last kill", "after a clean stop"} {
+		server, err := restart(o, writers)
+		if err != nil {
+			return fmt.Errorf("%s: %w", when, err)
+		}
+		if err := server.Stop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restart starts the server and verifies what it holds. On an error the server
+// is gone.
+func restart(o Options, writers []*writer) (*launch.Server, error) {
+	server, err := launch.Start(o.Command, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := redisclient.Dial(server.Addr, 5*time.Second)
+	if err == nil {
+		c.SetDeadline(time.Now().Add(time.Minute))
+		err = verify(c, writers)
+		c.Close()
+	}
+	if err != nil {
+		server.Kill()
+		return nil, err
+	}
+	return server, nil
+}
+
+func runRound(o Options, rng *rand.Rand, writers []*writer, round int) error {
+	begin := time.Now()
+	server, err := restart(o, writers)
+	if err != nil {
+		return err
+	}
+	verified := time.Since(begin)
+
+	violations := make(chan error, len(writers))
+	var wg sync.WaitGroup
+	for _, w := range writers {
+		wg.Go(func() {
+			if err := w.run(server.Addr); err != nil {
+				violations <- err
+			}
+		})
+	}
+	load := o.MinLoad + rand.N(o.MaxLoad-o.MinLoad+1)
+	var failed error
+	select {
+	case failed = <-violations:
+	case <-server.Done():
+		failed = fmt.Errorf("the server ended by itself:\n%s", server.Output())
+	case <-time.After(load):
+	}
+	server.Kill()
+	wg.Wait()
+	// A writer may have seen a wrong reply just before the kill.
+	select {
+	case err := <-violations:
+		failed = errors.Join(failed, err)
+	default:
+	}
+	if failed != nil {
+		return failed
+	}
+
+	acked, inFlight := 0, 0
+	for _, w := range writers {
+		acked += w.acked
+		inFlight += len(w.inFlight)
+	}
+	if acked == 0 && load > time.Second {
+		return errors.New("no write was acknowledged")
+	}
+	o.Log("round %2d: verified in %3d ms, %6d writes acknowledged in %4d ms, %3d in flight when killed",
+		round, verified.Milliseconds(), acked, load.Milliseconds(), inFlight)
+
+	// One restart in four is killed as well, at any moment of the recovery.
+	if rng.IntN(4) == 0 {
+		server, err := launch.Spawn(o.Command, o.Dir)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-server.Done():
+			return fmt.Errorf("the server ended during recovery:\n%s", server.Output())
+		case <-time.After(rand.N(100 * time.Millisecond)):
+		}
+		server.Kill()
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package torture
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+	"github.com/tidwall/resp"
+)
+
+// reader reads whole collections and holds their counters against the members
+// that are really there.
+type reader struct{ c *redisclient.Conn }
+
+// counted fails when a collection's counter is not the number of its members.
+func (r reader) counted(counter, key string, members int) error {
+	v, err := r.c.Do(counter, key)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", counter, key, err)
+	}
+	if v.Integer() != members {
+		return fmt.Errorf("%s %s is %d, but %d members are there", counter, key, v.Integer(), members)
+	}
+	return nil
+}
+
+func (r reader) get(s *state, key string) error {
+	v, err := r.c.Do("GET", key)
+	if err == nil && !v.IsNull() {
+		s.strings[key] = v.String()
+	}
+	return err
+}
+
+func (r reader) hash(s *state, key string) error {
+	l, err := r.c.Strings("HGETALL", key)
+	if err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(l); i += 2 {
+		set(s.hashes, key, l[i], l[i+1])
+	}
+	if len(s.hashes[key]) != len(l)/2 {
+		return fmt.Errorf("HGETALL %s holds a field twice", key)
+	}
+	return r.counted("HLEN", key, len(l)/2)
+}
+
+func (r reader) list(s *state, key string) error {
+	l, err := r.c.Strings("LRANGE", key, "0", "-1")
+	if err != nil {
+		return err
+	}
+	s.setList(key, l)
+	return r.counted("LLEN", key, len(l))
+}
+
+func (r reader) set(s *state, key string) error {
+	l, err := r.c.Strings("SMEMBERS", key)
+	if err != nil {
+		return err
+	}
+	for _, m := range l {
+		set(s.sets, key, m, true)
+	}
+	if len(s.sets[key]) != len(l) {
+		return fmt.Errorf("SMEMBERS %s holds a member twice", key)
+	}
+	return r.counted("SCARD", key, len(l))
+}
+
+// zset reads a sorted set by score and asks for each member's score besides,
+// which Kvrocks's layout stores a second time.
+func (r reader) zset(s *state, key string) error {
+	l, err := r.c.Strings("ZRANGE", key, "0", "-1", "WITHSCORES")
+	if err != nil {
+		return err
+	}
+	ask := []string{"ZMSCORE", key}
+	for i := 0; i+1 < len(l); i += 2 {
+		score, err := strconv.Atoi(l[i+1])
+		if err != nil {
+			return fmt.Errorf("ZRANGE %s: score %q of %q is not an integer", key, l[i+1], l[i])
+		}
+		set(s.zsets, key, l[i], score)
+		ask = append(ask, l[i])
+	}
+	if len(s.zsets[key]) != len(l)/2 {
+		return fmt.Errorf("ZRANGE %s holds a member twice", key)
+	}
+	if len(l) > 0 {
+		scores, err := r.c.Strings(ask...)
+		if err != nil {
+			return err
+		}
+		for i, score := range scores {
+			if score != l[2*i+1] {
+				return fmt.Errorf("%s: member %s has score %s by ZRANGE and %q by ZMSCORE", key, l[2*i], l[2*i+1], score)
+			}
+		}
+	}
+	return r.counted("ZCARD", key, len(l)/2)
+}
+
+// read reads the keys that a writer owns.
+func (r reader) read(g *generator) (*state, error) {
+	s := newState()
+	strings, hashes, lists, sets, zsets := g.ownKeys()
+	for _, part := range []struct {
+		keys []string
+		read func(*state, string) error
+	}{{strings, r.get}, {hashes, r.hash}, {lists, r.list}, {sets, r.set}, {zsets, r.zset}} {
+		for _, key := range part.keys {
+			if err := part.read(s, key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// share moves each member of the shared collections into the state of the writer
+// whose id it starts with. A member that no writer can have written is an error.
+func share(shared *state, states map[string]*state) error {
+	owner := func(key, member string) (*state, error) {
+		id, _, found := strings.Cut(member, ":")
+		if s := states[id+":"]; found && s != nil {
+			return s, nil
+		}
+		return nil, fmt.Errorf("%s holds %q, which nobody wrote", key, shorten(member))
+	}
+	for field, v := range shared.hashes[sharedHash] {
+		s, err := owner(sharedHash, field)
+		if err != nil {
+			return err
+		}
+		set(s.hashes, sharedHash, field, v)
+	}
+	for _, v := range shared.lists[sharedList] {
+		s, err := owner(sharedList, v)
+		if err != nil {
+			return err
+		}
+		s.lists[sharedList] = append(s.lists[sharedList], v)
+	}
+	for m := range shared.sets[sharedSet] {
+		s, err := owner(sharedSet, m)
+		if err != nil {
+			return err
+		}
+		set(s.sets, sharedSet, m, true)
+	}
+	for m, score := range shared.zsets[sharedZset] {
+		s, err := owner(sharedZset, m)
+		if err != nil {
+			return err
+		}
+		set(s.zsets, sharedZset, m, score)
+	}
+	return nil
+}
+
+// verify holds the whole server against the writers' expectations.
+func verify(c *redisclient.Conn, writers []*writer) error {
+	r := reader{c}
+	states := map[string]*state{}
+	for _, w := range writers {
+		s, err := r.read(&w.gen)
+		if err != nil {
+			return err
+		}
+		states[w.gen.id] = s
+	}
+	shared := newState()
+	for _, read := range []func() error{
+		func() error { return r.hash(shared, sharedHash) },
+		func() error { return r.list(shared, sharedList) },
+		func() error { return r.set(shared, sharedSet) },
+		func() error { return r.zset(shared, sharedZset) },
+	} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	if err := share(shared, states); err != nil {
+		return err
+	}
+	for _, w := range writers {
+		if err := w.settle(states[w.gen.id]); err != nil {
+			return err
+		}
+		w.inFlight = nil
+	}
+	return trimSharedList(c, writers, len(shared.lists[sharedList]))
+}
+
+// trimSharedList deletes the shared list once it is long: nothing pops from it,
+// because no writer could predict what it gets.
+func trimSharedList(c *redisclient.Conn, writers []*writer, length int) error {
+	const longest = 5000
+	if length <= longest {
+		return nil
+	}
+	v, err := c.Do("DEL", sharedList)
+	if err != nil {
+		return err
+	}
+	if v.Type() != resp.Integer || v.Integer() != 1 {
+		return fmt.Errorf("DEL %s replied %s", sharedList, render(v))
+	}
+	for _, w := range writers {
+		w.expect.drop(sharedList)
+	}
+	return nil
+}

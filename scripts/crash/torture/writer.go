@@ -1,0 +1,119 @@
+package torture
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+// writer writes on one connection, one pipeline after the other, and knows what
+// the server has acknowledged.
+type writer struct {
+	gen   generator
+	depth int // longest pipeline
+
+	expect   *state // after every acknowledged operation
+	inFlight []op   // sent, in order, and not acknowledged when the server died
+	acked    int
+	recent   []string // the last acknowledged operations, for the report
+}
+
+func newWriter(n int, seed uint64, depth int) *writer {
+	return &writer{
+		gen: generator{
+			id:  fmt.Sprintf("w%d:", n),
+			rng: rand.New(rand.NewPCG(seed, uint64(n))),
+		},
+		depth:  depth,
+		expect: newState(),
+	}
+}
+
+// run writes until the connection breaks. It returns an error only for a reply
+// that the acknowledged writes do not explain.
+func (w *writer) run(addr string) error {
+	w.inFlight, w.acked, w.recent = nil, 0, nil
+	c, err := redisclient.Dial(addr, 5*time.Second)
+	if err != nil {
+		return nil // killed before the writer came
+	}
+	defer c.Close()
+	for {
+		w.inFlight = w.inFlight[:0]
+		for range 1 + w.gen.rng.IntN(w.depth) {
+			w.inFlight = append(w.inFlight, w.gen.next(w.expect))
+		}
+		for _, o := range w.inFlight {
+			if c.Send(o.args...) != nil {
+				return nil
+			}
+		}
+		if c.Flush() != nil {
+			return nil
+		}
+		for len(w.inFlight) > 0 {
+			o := w.inFlight[0]
+			v, err := c.Receive()
+			var refused redisclient.ServerError
+			if errors.As(err, &refused) {
+				return w.violation("%s was refused: %s", command(o), refused)
+			}
+			if err != nil {
+				return nil
+			}
+			w.inFlight = w.inFlight[1:]
+			want := o.apply(w.expect)
+			if got := render(v); want != anyReply && got != want {
+				return w.violation("%s replied %s, expected %s", command(o), shorten(got), shorten(want))
+			}
+			w.acked++
+			w.remember(o)
+		}
+	}
+}
+
+func (w *writer) remember(o op) {
+	const kept = 10
+	if len(w.recent) == kept {
+		w.recent = append(w.recent[:0], w.recent[1:]...)
+	}
+	w.recent = append(w.recent, command(o))
+}
+
+// settle compares what the server holds after a restart with what it may hold:
+// every acknowledged operation, and of those in flight a prefix, since one
+// connection's operations take effect in order. It adopts the prefix found.
+func (w *writer) settle(got *state) error {
+	firstDiff := w.expect.diff(got)
+	if firstDiff == "" {
+		return nil
+	}
+	for _, o := range w.inFlight {
+		o.apply(w.expect)
+		if w.expect.diff(got) == "" {
+			return nil
+		}
+	}
+	return w.violation("acknowledged writes are not all there (nor do they fit any prefix of the %d in flight):\n%s",
+		len(w.inFlight), firstDiff)
+}
+
+func (w *writer) violation(format string, args ...any) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "writer %s: %s", strings.TrimSuffix(w.gen.id, ":"), fmt.Sprintf(format, args...))
+	fmt.Fprintf(&b, "\n  last acknowledged (of %d in this round):", w.acked)
+	for _, line := range w.recent {
+		b.WriteString("\n    " + line)
+	}
+	b.WriteString("\n  in flight:")
+	for _, o := range w.inFlight {
+		b.WriteString("\n    " + command(o))
+	}
+	return errors.New(b.String())
+}
+
+func command(o op) string { return shorten(strings.Join(o.args, " ")) }

@@ -1,0 +1,226 @@
+// Package launch starts the servers that this repository's tools measure and
+// torture: on a free loopback port, and ready to answer when Start returns.
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+// readyTimeout bounds the wait for the first PONG. Recovery of a large WAL takes
+// seconds; a server that takes longer than this has hung.
+const readyTimeout = 60 * time.Second
+
+// Command is what to start, given a port and a data directory that exists.
+type Command func(port int, dir string) *exec.Cmd
+
+// Basalt is the command line of the basalt program at path, with its default
+// configuration and the given extra arguments ("--name", "value", ...).
+func Basalt(path string, extra ...string) Command {
+	return func(port int, dir string) *exec.Cmd {
+		args := append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--log-dir", "stdout"}, extra...)
+		return exec.Command(path, args...)
+	}
+}
+
+// Redis is a redis-server that keeps nothing on disk.
+func Redis(port int, dir string) *exec.Cmd {
+	return exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
+		"--dir", dir, "--save", "", "--appendonly", "no")
+}
+
+// DurableRedis is a redis-server that writes each command to its append-only
+// file before it replies, so that it survives a killed process as basalt does.
+// The tools' own tests run against it.
+func DurableRedis(port int, dir string) *exec.Cmd {
+	return exec.Command("redis-server", "--bind", "127.0.0.1", "--port", strconv.Itoa(port),
+		"--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "no")
+}
+
+// Server is a running server process.
+type Server struct {
+	Addr string // host:port
+	cmd  *exec.Cmd
+	out  *tail
+	done chan struct{}
+	err  error // of Wait, once done is closed
+}
+
+// Start starts a server with its data under dir, which it makes, and returns
+// when it answers PING. The error holds the end of the server's output.
+func Start(command Command, dir string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	// Another process may take the port between its choice and its use.
+	const tries = 3
+	var err error
+	for range tries {
+		var s *Server
+		if s, err = start(command, dir); err == nil {
+			return s, nil
+		}
+		if !strings.Contains(strings.ToLower(err.Error()), "in use") {
+			break
+		}
+	}
+	return nil, err
+}
+
+// Spawn is Start without the wait: the server may be recovering, or ending with
+// an error, when Spawn returns.
+func Spawn(command Command, dir string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return spawn(command, dir)
+}
+
+func start(command Command, dir string) (*Server, error) {
+	s, err := spawn(command, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.awaitReady(); err != nil {
+		s.Kill()
+		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(s.cmd.Path), err, s.out)
+	}
+	return s, nil
+}
+
+func spawn(command Command, dir string) (*Server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	cmd := command(port, dir)
+	out := &tail{}
+	cmd.Stdout, cmd.Stderr = out, out
+	// A tool that is killed must not leave its servers behind.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		cmd:  cmd,
+		out:  out,
+		done: make(chan struct{}),
+	}
+	go func() {
+		s.err = cmd.Wait()
+		close(s.done)
+	}()
+	return s, nil
+}
+
+func (s *Server) awaitReady() error {
+	retry := time.NewTicker(5 * time.Millisecond)
+	defer retry.Stop()
+	deadline := time.After(readyTimeout)
+	for {
+		select {
+		case <-s.done:
+			return fmt.Errorf("ended before it was ready: %v", s.exit())
+		case <-deadline:
+			return fmt.Errorf("not ready after %v", readyTimeout)
+		case <-retry.C:
+			if s.ping() {
+				return nil
+			}
+		}
+	}
+}
+
+func (s *Server) ping() bool {
+	c, err := redisclient.Dial(s.Addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second))
+	v, err := c.Do("PING")
+	return err == nil && v.String() == "PONG"
+}
+
+// Pid is the process's id.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
+// Output is the end of what the server has printed.
+func (s *Server) Output() string { return s.out.String() }
+
+// Done is closed when the process has ended.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+func (s *Server) exit() error {
+	if s.err != nil {
+		return s.err
+	}
+	return errors.New("exit status 0")
+}
+
+// Kill ends the process with SIGKILL and waits for its end.
+func (s *Server) Kill() {
+	s.cmd.Process.Kill()
+	<-s.done
+}
+
+// Stop asks the process to end with SIGTERM, waits, and returns an error when it
+// ends with a status other than 0 or has to be killed.
+func (s *Server) Stop() error {
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.done:
+		if s.err != nil {
+			return fmt.Errorf("after SIGTERM: %w\n%s", s.err, s.out)
+		}
+		return nil
+	case <-time.After(readyTimeout):
+		s.Kill()
+		return fmt.Errorf("still running %v after SIGTERM\n%s", readyTimeout, s.out)
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// tail keeps the last tailSize bytes written to it, or up to twice as many.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailSize = 16 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if len(t.b) > 2*tailSize {
+		t.b = append(t.b[:0], t.b[len(t.b)-tailSize:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}

@@ -1,0 +1,62 @@
+package launch
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+func TestStartStopKill(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		fn   func(*Server) error
+	}{
+		{"stop", (*Server).Stop},
+		{"kill", func(s *Server) error { s.Kill(); return nil }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			s, err := Start(Redis, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := end.fn(s); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-s.Done():
+			default:
+				t.Error("the process has not ended")
+			}
+			if _, err := redisclient.Dial(s.Addr, time.Second); err == nil {
+				t.Error("something still listens")
+			}
+		})
+	}
+}
+
+func TestStartTellsWhyNot(t *testing.T) {
+	_, err := Start(func(int, string) *exec.Cmd {
+		return exec.Command("sh", "-c", "echo no such option; exit 3")
+	}, t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no such option") {
+		t.Errorf("got %v, want the exit status and the output", err)
+	}
+}
+
+func TestTailIsBounded(t *testing.T) {
+	var out tail
+	line := strings.Repeat("x", 1000) + "\n"
+	for range 1000 {
+		out.Write([]byte(line))
+	}
+	out.Write([]byte("the end"))
+	if n := len(out.String()); n > 2*tailSize || n < tailSize {
+		t.Errorf("%d bytes kept", n)
+	}
+	if !strings.HasSuffix(out.String(), line+"the end") {
+		t.Error("the end is missing")
+	}
+}

@@ -1,0 +1,120 @@
+package redisclient
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serve answers one connection with the given bytes, once it has read the whole
+// of want, and reports what it read.
+func serve(t *testing.T, want, answer string) (addr string, got <-chan string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	read := make(chan string, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		b := make([]byte, len(want))
+		n, _ := io.ReadFull(bufio.NewReader(c), b)
+		read <- string(b[:n])
+		io.WriteString(c, answer)
+	}()
+	return l.Addr().String(), read
+}
+
+func dial(t *testing.T, addr string) *Conn {
+	t.Helper()
+	c, err := Dial(addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPipelineKeepsOrderAndErrors(t *testing.T) {
+	const wire = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\na\r\r\n*1\r\n$4\r\nPING\r\n"
+	addr, got := serve(t, wire, "-WRONGTYPE no\r\n+PONG\r\n")
+	c := dial(t, addr)
+	for _, args := range [][]string{{"SET", "k", "a\r"}, {"PING"}} {
+		if err := c.Send(args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Receive(); err != ServerError("WRONGTYPE no") {
+		t.Errorf("first reply: error %v, want the server's", err)
+	}
+	if v, err := c.Receive(); err != nil || v.String() != "PONG" {
+		t.Errorf("second reply: %q, %v", v.String(), err)
+	}
+	if sent := <-got; sent != wire {
+		t.Errorf("sent %q", sent)
+	}
+	if c.Pending() != 0 {
+		t.Errorf("%d replies pending", c.Pending())
+	}
+}
+
+func TestStrings(t *testing.T) {
+	addr, _ := serve(t, "*1\r\n$4\r\nKEYS\r\n", "*3\r\n$1\r\na\r\n$-1\r\n:7\r\n")
+	got, err := dial(t, addr).Strings("KEYS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(got, ",") != "a,,7" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestDrainReturnsTheFirstErrorAfterAll(t *testing.T) {
+	addr, _ := serve(t, strings.Repeat("*1\r\n$1\r\nX\r\n", 3), "+OK\r\n-ERR one\r\n-ERR two\r\n")
+	c := dial(t, addr)
+	for range 3 {
+		if err := c.Send("X"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Do("X"); err == nil {
+		t.Error("Do succeeded with replies pending")
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Drain(); err != ServerError("ERR one") {
+		t.Errorf("Drain: %v", err)
+	}
+}
+
+func TestDrainOfABrokenConnection(t *testing.T) {
+	addr, _ := serve(t, "*1\r\n$1\r\nX\r\n", "+OK")
+	c := dial(t, addr)
+	if err := c.Send("X"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	err := c.Drain()
+	var reply ServerError
+	if err == nil || errors.As(err, &reply) {
+		t.Errorf("Drain: %v, want a connection error", err)
+	}
+}

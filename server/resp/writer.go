@@ -1,0 +1,260 @@
+package resp
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Writer is an append-only buffer of replies in the Redis serialization
+// protocol. The zero Writer is ready to use; a Proto other than 3 means RESP2.
+//
+// Aggregates are written as a header with the element count, followed by the
+// elements, each by its own call. Where the count is known only afterwards, the
+// header is put in later: see InsertArray. The Writer does not check that as
+// many elements follow as a header announced.
+//
+// A Writer is not safe for concurrent use.
+type Writer struct {
+	// Proto is the protocol version, 2 or 3, of the replies to come.
+	Proto int
+
+	buf []byte
+}
+
+// OK writes the simple string OK.
+func (w *Writer) OK() { w.buf = append(w.buf, "+OK\r\n"...) }
+
+// SimpleString writes s as a simple string. CR and LF in s become spaces.
+func (w *Writer) SimpleString(s string) {
+	w.buf = append(w.buf, '+')
+	w.line(s)
+	w.crlf()
+}
+
+// Error writes the error reply "-code text". CR and LF in text become spaces.
+// With an empty code the reply is text alone.
+func (w *Writer) Error(code, text string) {
+	w.buf = append(w.buf, '-')
+	if code != "" {
+		w.line(code)
+		w.buf = append(w.buf, ' ')
+	}
+	w.line(text)
+	w.crlf()
+}
+
+// Int writes an integer.
+func (w *Writer) Int(n int64) {
+	switch n {
+	case 0:
+		w.buf = append(w.buf, ":0\r\n"...)
+	case 1:
+		w.buf = append(w.buf, ":1\r\n"...)
+	default:
+		w.header(':', n)
+	}
+}
+
+// Bulk writes b as a bulk string. A nil b is the empty string, not a null.
+func (w *Writer) Bulk(b []byte) {
+	w.header('$', int64(len(b)))
+	w.buf = append(w.buf, b...)
+	w.crlf()
+}
+
+// BulkString writes s as a bulk string.
+func (w *Writer) BulkString(s string) {
+	w.header('$', int64(len(s)))
+	w.buf = append(w.buf, s...)
+	w.crlf()
+}
+
+// BulkInt writes the decimal digits of n as a bulk string.
+func (w *Writer) BulkInt(n int64) {
+	var text [20]byte
+	w.Bulk(strconv.AppendInt(text[:0], n, 10))
+}
+
+// Null writes the null: a null bulk string in RESP2.
+func (w *Writer) Null() {
+	if w.Proto == 3 {
+		w.buf = append(w.buf, "_\r\n"...)
+		return
+	}
+	w.buf = append(w.buf, "$-1\r\n"...)
+}
+
+// NullArray writes the null where RESP2 has a null array.
+func (w *Writer) NullArray() {
+	if w.Proto == 3 {
+		w.buf = append(w.buf, "_\r\n"...)
+		return
+	}
+	w.buf = append(w.buf, "*-1\r\n"...)
+}
+
+// Array writes the header of an array of n elements.
+func (w *Writer) Array(n int) { w.header('*', int64(n)) }
+
+// Map writes the header of a map of n pairs; in RESP2 that is an array of 2n
+// elements.
+func (w *Writer) Map(n int) {
+	if w.Proto == 3 {
+		w.header('%', int64(n))
+		return
+	}
+	w.header('*', 2*int64(n))
+}
+
+// Set writes the header of a set of n elements; in RESP2 that is an array.
+func (w *Writer) Set(n int) { w.header(w.setType(), int64(n)) }
+
+// Push writes the header of an out-of-band message of n elements; in RESP2 that
+// is an array.
+func (w *Writer) Push(n int) {
+	if w.Proto == 3 {
+		w.header('>', int64(n))
+		return
+	}
+	w.header('*', int64(n))
+}
+
+// Double writes f in the form of AppendDouble: a double in RESP3, a bulk string
+// in RESP2.
+func (w *Writer) Double(f float64) {
+	if w.Proto == 3 {
+		w.buf = append(w.buf, ',')
+		w.buf = AppendDouble(w.buf, f)
+		w.crlf()
+		return
+	}
+	var text [32]byte
+	w.Bulk(AppendDouble(text[:0], f))
+}
+
+// Bool writes a boolean; in RESP2 that is the integer 1 or 0.
+func (w *Writer) Bool(b bool) {
+	switch {
+	case w.Proto == 3 && b:
+		w.buf = append(w.buf, "#t\r\n"...)
+	case w.Proto == 3:
+		w.buf = append(w.buf, "#f\r\n"...)
+	case b:
+		w.buf = append(w.buf, ":1\r\n"...)
+	default:
+		w.buf = append(w.buf, ":0\r\n"...)
+	}
+}
+
+// Verbatim writes s as a verbatim string of the given format, which is three
+// characters ("txt", "mkd"): a shorter format is filled up with spaces, a longer
+// one cut. In RESP2 it is a bulk string of s alone.
+func (w *Writer) Verbatim(format, s string) {
+	if w.Proto != 3 {
+		w.BulkString(s)
+		return
+	}
+	w.header('=', int64(len(s)+4))
+	for i := range 3 {
+		c := byte(' ')
+		if i < len(format) {
+			c = format[i]
+		}
+		w.buf = append(w.buf, c)
+	}
+	w.buf = append(w.buf, ':')
+	w.buf = append(w.buf, s...)
+	w.crlf()
+}
+
+// BigNumber writes the decimal digits s as a big number; in RESP2 that is a bulk
+// string.
+func (w *Writer) BigNumber(s string) {
+	if w.Proto != 3 {
+		w.BulkString(s)
+		return
+	}
+	w.buf = append(w.buf, '(')
+	w.line(s)
+	w.crlf()
+}
+
+// Raw writes b as it is; b is whole replies in the protocol of the receiver.
+func (w *Writer) Raw(b []byte) { w.buf = append(w.buf, b...) }
+
+// Mark returns a position in the buffer for Truncate and the Insert methods.
+func (w *Writer) Mark() int { return len(w.buf) }
+
+// Truncate drops all that was written after mark.
+func (w *Writer) Truncate(mark int) { w.buf = w.buf[:mark] }
+
+// Len returns the number of bytes in the buffer.
+func (w *Writer) Len() int { return len(w.buf) }
+
+// Bytes returns the buffer. It is valid until the next call of any method that
+// writes, truncates or resets.
+func (w *Writer) Bytes() []byte { return w.buf }
+
+// Reset empties the buffer and keeps its memory and Proto.
+func (w *Writer) Reset() { w.buf = w.buf[:0] }
+
+// Release empties the buffer and gives its memory back when it holds more than
+// limit bytes, so that one large reply does not stay with an idle connection.
+func (w *Writer) Release(limit int) {
+	if cap(w.buf) > limit {
+		w.buf = nil
+		return
+	}
+	w.buf = w.buf[:0]
+}
+
+// InsertArray puts the header of an array of n elements in at mark; the elements
+// are what was written after it.
+func (w *Writer) InsertArray(mark, n int) { w.insert(mark, '*', int64(n)) }
+
+// InsertMap is InsertArray for a map of n pairs.
+func (w *Writer) InsertMap(mark, n int) {
+	if w.Proto == 3 {
+		w.insert(mark, '%', int64(n))
+		return
+	}
+	w.insert(mark, '*', 2*int64(n))
+}
+
+// InsertSet is InsertArray for a set of n elements.
+func (w *Writer) InsertSet(mark, n int) { w.insert(mark, w.setType(), int64(n)) }
+
+func (w *Writer) setType() byte {
+	if w.Proto == 3 {
+		return '~'
+	}
+	return '*'
+}
+
+// insert moves what follows mark once, by the length of the header.
+func (w *Writer) insert(mark int, kind byte, n int64) {
+	var head [24]byte
+	h := append(head[:0], kind)
+	h = strconv.AppendInt(h, n, 10)
+	h = append(h, '\r', '\n')
+	w.buf = slices.Insert(w.buf, mark, h...)
+}
+
+func (w *Writer) header(kind byte, n int64) {
+	w.buf = append(w.buf, kind)
+	w.buf = strconv.AppendInt(w.buf, n, 10)
+	w.crlf()
+}
+
+func (w *Writer) crlf() { w.buf = append(w.buf, '\r', '\n') }
+
+// line appends s with every CR and LF as a space: they would end the reply.
+func (w *Writer) line(s string) {
+	for i := range len(s) {
+		c := s[i]
+		if c == '\r' || c == '\n' {
+			c = ' '
+		}
+		w.buf = append(w.buf, c)
+	}
+}
