@@ -7,6 +7,7 @@ require (
 	github.com/linxGnu/grocksdb v1.7.14
 	github.com/tidwall/resp v0.1.1
 	go.uber.org/zap v1.28.0
+	gopkg.in/natefinch/lumberjack.v2 v2.2.1
 )
 
 require go.uber.org/multierr v1.10.0 // indirect

@@ -1,10 +1,32 @@
 package difftest
 
-import "testing"
+import (
+	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// startBasalt starts basalt in this process, on an empty database, and stops it
+// at the end of the test. Settings are names and values in turn.
 func startBasalt(t testing.TB, settings ...string) target {
-	if len(settings) > 0 {
-		settings[0] = "--" + settings[0]
+	t.Helper()
+	args := []string{"--port", "0", "--bind", "127.0.0.1", "--dir", t.TempDir()}
+	for i := 0; i+1 < len(settings); i += 2 {
+		args = append(args, "--"+settings[i], settings[i+1])
 	}
-	return startRedis(t, settings...)
+	cfg, err := config.Load(args, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(cfg, enginetest.Open(t), zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
 }

@@ -20,7 +20,7 @@ func TestTables(t *testing.T) {
 		total += len(commands)
 		diffEveryWay(t, filepath.Base(file), redis, basalt, commands)
 	}
-	if total < 2000 {
+	if total < 2800 {
 		t.Errorf("only %d commands in the tables", total)
 	}
 }

@@ -7,7 +7,24 @@ import "regexp"
 var permitted = []struct {
 	command, redis, basalt string
 	reason                 string
-}{}
+}{
+	{
+		`COMMAND GETKEYS(ANDFLAGS)? \S+`, `wrong number of arguments for 'command\|getkeys`, `-ERR (The command has no key|Invalid number of) arguments`,
+		"Redis 7.2 takes the name of a command alone; 7.0 wants an argument more",
+	},
+	{
+		`Z(REV)?RANK \S+ \S+ \S+`, `^-ERR wrong number of arguments for 'z(rev)?rank'`, `^-ERR syntax error`,
+		"Redis 7.2 has the option WITHSCORE, 7.0 no fourth word",
+	},
+	{
+		`COPY \S+ \S+ DB [1-9]\d*`, `^:[01]\r\n`, `^-ERR DB index is out of range`,
+		"there is one database: another number would have to share its keys",
+	},
+	{
+		`SELECT 1`, `^\+OK`, `^-ERR DB index is out of range`,
+		"there is one database: another number would have to share its keys",
+	},
+}
 
 type permittedRule struct{ command, redis, basalt *regexp.Regexp }
 

@@ -78,6 +78,8 @@ func compareExchange(t *testing.T, redis, basalt target, in string) {
 		t.Errorf("basalt: %.60q: %v", in, err)
 		return
 	}
+	// Redis 7.2 has a word more here than 7.0.
+	want = strings.ReplaceAll(want, "the HELLO AUTH <user>", "the HELLO <proto> AUTH <user>")
 	if want != got {
 		t.Errorf("%.60q:\n\tredis:  %.400q\n\tbasalt: %.400q", in, want, got)
 	}

@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// grammar has the commands of the generator, each with a weight. A word in
-// capitals stands for itself; the others for a random choice of their kind, see
-// (*generator).word. A word that ends with ? is there half of the time, one that
-// ends with + one to four times.
+// grammar has the commands of the generator. Words that (generator).word knows
+// stand for a random choice of their kind, the others for themselves. A word that
+// ends with ? is there half of the time, one that ends with + one to four times.
+//
+// GT and LT come with absolute times only: of two equal relative ones the second
+// is later or not, as the clock has it.
 var grammar = []string{
 	"SET key value", "SET key value setopt", "SET key value setopt EX int", "GET key", "GETSET key value", "GETDEL key", "GETEX key PERSIST", "APPEND key value",
 	"STRLEN key", "SETRANGE key offset value", "GETRANGE key index index", "INCR key", "DECR key", "INCRBY key int", "DECRBY key int", "INCRBYFLOAT key float",
@@ -30,7 +32,7 @@ var grammar = []string{
 	"ZPOPMIN key", "ZPOPMAX key", "ZPOPMIN key count", "ZPOPMAX key count", "ZMPOP 2 key key minmax COUNT count",
 	"ZUNION 2 key key WITHSCORES", "ZINTER 2 key key WITHSCORES", "ZDIFF 2 key key WITHSCORES", "ZUNIONSTORE key 2 key key", "ZINTERSTORE key 2 key key AGGREGATE aggregate", "ZDIFFSTORE key 2 key key",
 	"ZUNION 2 key key WEIGHTS score score AGGREGATE aggregate WITHSCORES?", "ZINTERCARD 2 key key LIMIT count", "ZRANDMEMBER key int", "ZSCAN key 0 COUNT 1000",
-	"DEL key+", "UNLINK key", "EXISTS key+", "TOUCH key+", "TYPE key", "RENAME key key", "RENAMENX key key", "COPY key key REPLACE?", "EXPIRE key 1000 expopt?", "EXPIREAT key 9999999999 expopt?",
+	"DEL key+", "UNLINK key", "EXISTS key+", "TOUCH key+", "TYPE key", "RENAME key key", "RENAMENX key key", "COPY key key REPLACE?", "EXPIRE key 1000", "EXPIREAT key time expopt?",
 	"EXPIRETIME key", "PERSIST key", "TTL key", "PEXPIREAT key 1", "KEYS *", "DBSIZE", "SCAN 0 COUNT 1000",
 }
 
@@ -125,6 +127,8 @@ func (g generator) word(kind string) []string {
 		return g.pick("NX", "XX", "GT", "LT", "CH", "gt")
 	case "expopt":
 		return g.pick("NX", "XX", "GT", "LT")
+	case "time":
+		return g.pick("9999999999", "8888888888", "7777777777")
 	case "end":
 		return g.pick("LEFT", "RIGHT")
 	case "side":

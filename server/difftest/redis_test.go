@@ -42,7 +42,7 @@ func startRedis(t testing.TB, options ...string) target {
 
 func tryRedis(t testing.TB, path string, port int, options []string) (addr string, ok bool) {
 	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning"}, options...)
+		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning", "--enable-debug-command", "local"}, options...)
 	cmd := exec.Command(path, args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

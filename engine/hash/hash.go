@@ -1,0 +1,409 @@
+// Package hash is the hash type on an [engine.Tx]. A field is one record of the default family:
+//
+//	prefix · field -> value
+//
+// and the metadata record holds the number of fields. A hash that loses its last field stays as a record of size
+// 0, which no one sees and a compaction drops.
+//
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
+// [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed
+// to callbacks until the callback returns. A key of another type is [engine.ErrWrongType].
+package hash
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/longdouble"
+)
+
+// Errors of the functions of this package.
+var (
+	// ErrNotInteger: the value of the field is not a decimal integer in the range of int64.
+	ErrNotInteger = engine.NewError("ERR", "hash value is not an integer")
+	// ErrOverflow: the sum is out of the range of int64.
+	ErrOverflow = engine.NewError("ERR", "increment or decrement would overflow")
+	// ErrNotFloat: the value of the field is not a number.
+	ErrNotFloat = engine.NewError("ERR", "hash value is not a float")
+	// ErrNaN: the sum is not finite.
+	ErrNaN = engine.NewError("ERR", "increment would produce NaN or Infinity")
+)
+
+func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key, cf.TypeHash) }
+
+// Len returns the number of fields.
+func Len(tx *engine.Tx, key []byte) (uint64, error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return 0, err
+	}
+	return rec.Size, nil
+}
+
+// Get returns the value of a field.
+func Get(tx *engine.Tx, key, field []byte) (value []byte, found bool, err error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return nil, false, err
+	}
+	return tx.Get(cf.Default, tx.Subkey(&rec, field))
+}
+
+// GetMany returns the values of several fields, nil for those that there are not. The slice is valid until the
+// next batched read of the transaction.
+func GetMany(tx *engine.Tx, key []byte, fields [][]byte) ([][]byte, error) {
+	rec, err := load(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	if !rec.Exists {
+		return make([][]byte, len(fields)), nil
+	}
+	return getMany(tx, &rec, fields)
+}
+
+func getMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) ([][]byte, error) {
+	keys := tx.Keys()
+	for _, f := range fields {
+		keys.Add(tx.Subkey(rec, f))
+	}
+	return tx.MultiGet(cf.Default, keys)
+}
+
+// Set sets fields, given as field and value in turn, and returns how many are new. Of a field that is given
+// twice the last value counts.
+func Set(tx *engine.Tx, key []byte, pairs [][]byte) (added int, err error) {
+	return set(tx, key, pairs, false)
+}
+
+// SetMissing sets those fields that there are not, and returns how many.
+func SetMissing(tx *engine.Tx, key []byte, pairs [][]byte) (added int, err error) {
+	return set(tx, key, pairs, true)
+}
+
+// set makes the records in Kvrocks's order: the last field first, the metadata at the end when there are new
+// fields. A value that does not change is not written.
+func set(tx *engine.Tx, key []byte, pairs [][]byte, missing bool) (added int, err error) {
+	rec, err := load(tx, key)
+	if err != nil {
+		return 0, err
+	}
+	if len(pairs) == 2 {
+		added, err = setOne(tx, &rec, pairs[0], pairs[1], missing)
+	} else {
+		added, err = setMany(tx, &rec, pairs, missing)
+	}
+	if err != nil || added == 0 {
+		return 0, err
+	}
+	rec.Size += uint64(added)
+	tx.Save(&rec, nil)
+	return added, nil
+}
+
+// setOne is the common case, without a batched read.
+func setOne(tx *engine.Tx, rec *engine.Record, field, value []byte, missing bool) (added int, err error) {
+	k := tx.Subkey(rec, field)
+	found := false
+	if rec.Exists {
+		var old []byte
+		if old, found, err = tx.Get(cf.Default, k); err != nil {
+			return 0, err
+		}
+		if found && (missing || bytes.Equal(old, value)) {
+			return 0, nil
+		}
+	}
+	tx.LogData(cf.LogHash)
+	tx.Put(cf.Default, k, value)
+	if found {
+		return 0, nil
+	}
+	return 1, nil
+}
+
+func setMany(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (added int, err error) {
+	n := len(pairs) / 2
+	var olds [][]byte
+	if rec.Exists {
+		keys := tx.Keys()
+		for i := range n {
+			keys.Add(tx.Subkey(rec, pairs[2*i]))
+		}
+		if olds, err = tx.MultiGet(cf.Default, keys); err != nil {
+			return 0, err
+		}
+	}
+	logged := false
+	seen := make(map[string]struct{}, n)
+	for i := n - 1; i >= 0; i-- {
+		field, value := pairs[2*i], pairs[2*i+1]
+		if _, dup := seen[string(field)]; dup {
+			continue
+		}
+		seen[string(field)] = struct{}{}
+		if olds != nil && olds[i] != nil {
+			if missing || bytes.Equal(olds[i], value) {
+				continue
+			}
+		} else {
+			added++
+		}
+		if !logged {
+			tx.LogData(cf.LogHash)
+			logged = true
+		}
+		tx.Put(cf.Default, tx.Subkey(rec, field), value)
+	}
+	return added, nil
+}
+
+// Delete deletes fields and returns how many there were.
+func Delete(tx *engine.Tx, key []byte, fields [][]byte) (deleted int, err error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return 0, err
+	}
+	values, err := getMany(tx, &rec, fields)
+	if err != nil {
+		return 0, err
+	}
+	var seen map[string]struct{}
+	if len(fields) > 1 {
+		seen = make(map[string]struct{}, len(fields))
+	}
+	for i, f := range fields {
+		if values[i] == nil {
+			continue
+		}
+		if seen != nil {
+			if _, dup := seen[string(f)]; dup {
+				continue
+			}
+			seen[string(f)] = struct{}{}
+		}
+		if deleted == 0 {
+			tx.LogData(cf.LogHash)
+		}
+		tx.Delete(cf.Default, tx.Subkey(&rec, f))
+		deleted++
+	}
+	if deleted > 0 {
+		rec.Size -= min(rec.Size, uint64(deleted))
+		tx.Save(&rec, nil)
+	}
+	return deleted, nil
+}
+
+// change replaces the value of one field by what f makes of it.
+func change(tx *engine.Tx, key, field []byte, f func(old []byte, found bool) ([]byte, error)) error {
+	rec, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	k := tx.Subkey(&rec, field)
+	var old []byte
+	found := false
+	if rec.Exists {
+		if old, found, err = tx.Get(cf.Default, k); err != nil {
+			return err
+		}
+	}
+	value, err := f(old, found)
+	if err != nil {
+		return err
+	}
+	tx.LogData(cf.LogHash)
+	tx.Put(cf.Default, k, value)
+	if !found {
+		rec.Size++
+		tx.Save(&rec, nil)
+	}
+	return nil
+}
+
+// IncrBy adds to the integer in a field, 0 when there is none, and returns the sum.
+func IncrBy(tx *engine.Tx, key, field []byte, by int64) (sum int64, err error) {
+	var buf [20]byte
+	err = change(tx, key, field, func(old []byte, found bool) ([]byte, error) {
+		if found {
+			n, err := strconv.ParseInt(string(old), 10, 64)
+			if err != nil || len(old) > 0 && old[0] == '+' {
+				return nil, ErrNotInteger
+			}
+			sum = n
+		}
+		if by > 0 && sum > math.MaxInt64-by || by < 0 && sum < math.MinInt64-by {
+			return nil, ErrOverflow
+		}
+		sum += by
+		return strconv.AppendInt(buf[:0], sum, 10), nil
+	})
+	return sum, err
+}
+
+// IncrByFloat adds to the number in a field, 0 when there is none, and returns the text of the sum. by is the
+// text of the increment; the caller has made sure that it is a finite number.
+func IncrByFloat(tx *engine.Tx, key, field, by []byte) (sum []byte, err error) {
+	err = change(tx, key, field, func(old []byte, found bool) ([]byte, error) {
+		if !found {
+			old = []byte("0")
+		}
+		a, ok := longdouble.Parse(old)
+		if !ok {
+			return nil, ErrNotFloat
+		}
+		b, ok := longdouble.Parse(by)
+		if !ok {
+			return nil, ErrNotFloat
+		}
+		x, ok := longdouble.Add(a, b)
+		if !ok {
+			return nil, ErrNaN
+		}
+		sum = longdouble.Append(nil, x)
+		return sum, nil
+	})
+	return sum, err
+}
+
+// Each calls f with every field and its value, in the order of the fields' bytes. begin is called before with
+// the number of fields, 0 when there is no such key.
+func Each(tx *engine.Tx, key []byte, keysOnly bool, begin func(n uint64), f func(field, value []byte)) error {
+	rec, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	if !rec.Exists {
+		begin(0)
+		return nil
+	}
+	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), KeysOnly: keysOnly, Limit: hint(rec.Size)})
+	defer it.Close()
+	tx.ReadsDone()
+	begin(rec.Size)
+	n := uint64(0)
+	for it.Next() {
+		f(it.Key(), it.Value())
+		n++
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	if n != rec.Size {
+		return fmt.Errorf("key %q: %w: %d fields, the metadata says %d", key, cf.ErrCorrupt, n, rec.Size)
+	}
+	return nil
+}
+
+// hint is how many entries an iterator expects to read.
+func hint(size uint64) int { return int(min(size, math.MaxInt32)) + 1 }
+
+// LexBound is one end of a range of fields.
+type LexBound struct {
+	Field []byte
+	Open  bool // the field itself is not in the range
+	Inf   bool // no bound
+}
+
+// LexRange selects fields by their bytes.
+type LexRange struct {
+	Min, Max LexBound
+	Reverse  bool
+	Offset   int64
+	Limit    int64 // negative = all
+}
+
+// RangeByLex calls f with the fields in a range of bytes and their values.
+func RangeByLex(tx *engine.Tx, key []byte, r LexRange, f func(field, value []byte)) error {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists || r.Limit == 0 || r.Offset < 0 {
+		return err
+	}
+	prefix := tx.SubkeyPrefix(&rec)
+	bound := func(b LexBound, after bool) []byte {
+		if b.Inf {
+			return nil
+		}
+		k := append(bytes.Clone(prefix), b.Field...)
+		if b.Open != after { // the first key behind the field itself
+			k = append(k, 0)
+		}
+		return k
+	}
+	o := engine.IterOptions{Prefix: prefix, Lower: bound(r.Min, false), Upper: bound(r.Max, true), Reverse: r.Reverse, Skip: uint64(r.Offset)}
+	if len(o.Lower) > 0 && len(o.Upper) > 0 && bytes.Compare(o.Lower, o.Upper) >= 0 {
+		return nil
+	}
+	if r.Limit > 0 {
+		o.Limit = hint(uint64(r.Limit))
+	}
+	it := tx.Iter(cf.Default, o)
+	defer it.Close()
+	tx.ReadsDone()
+	for n := int64(0); (r.Limit < 0 || n < r.Limit) && it.Next(); n++ {
+		f(it.Key(), it.Value())
+	}
+	return it.Err()
+}
+
+// sampleChunk is how many random fields are drawn at once.
+const sampleChunk = 1024
+
+// Random calls f with n random fields and their values, the same ones perhaps several times, until f returns
+// false. It does not read the whole hash.
+func Random(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return err
+	}
+	for n > 0 {
+		some := min(n, sampleChunk)
+		fields, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(some))
+		if err != nil || len(fields) == 0 {
+			return err
+		}
+		if goOn, err := emit(tx, &rec, fields, values, f); err != nil || !goOn {
+			return err
+		}
+		n -= some
+	}
+	return nil
+}
+
+// RandomDistinct calls f with n random fields, all different, or with all of them when there are no more.
+func RandomDistinct(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists || n == 0 {
+		return err
+	}
+	fields, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, rec.Size)))
+	if err != nil {
+		return err
+	}
+	_, err = emit(tx, &rec, fields, values, f)
+	return err
+}
+
+func emit(tx *engine.Tx, rec *engine.Record, fields [][]byte, values bool, f func(field, value []byte) bool) (goOn bool, err error) {
+	var vals [][]byte
+	if values {
+		if vals, err = getMany(tx, rec, fields); err != nil {
+			return false, err
+		}
+	}
+	for i, field := range fields {
+		var v []byte
+		if vals != nil {
+			v = vals[i]
+		}
+		if !f(field, v) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

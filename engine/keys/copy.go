@@ -1,0 +1,98 @@
+package keys
+
+import (
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// ErrNoSuchKey is returned by Rename when there is nothing to rename.
+var ErrNoSuchKey = engine.NewError("ERR", "no such key")
+
+// Rename gives a key another name, expiry included, and reports whether it has. What had that name is replaced,
+// or with keep, nothing is changed. A key renamed to itself stays as it is.
+//
+// All that the key consists of is written again, in one batch.
+func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
+	src, err := tx.LoadAny(from)
+	if err != nil {
+		return false, err
+	}
+	if !src.Exists {
+		return false, ErrNoSuchKey
+	}
+	if string(from) == string(to) {
+		return !keep, nil
+	}
+	if keep {
+		dst, err := tx.LoadAny(to)
+		if err != nil || dst.Exists {
+			return false, err
+		}
+	}
+	logType(tx, src.Type)
+	tx.Drop(&src)
+	return true, write(tx, &src, to)
+}
+
+// Copy copies a key, expiry included, and reports whether it has. Nothing is done when the source does not
+// exist, nor when the destination does, unless it is to be replaced. The two must not be the same.
+func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
+	src, err := tx.LoadAny(from)
+	if err != nil || !src.Exists {
+		return false, err
+	}
+	if !replace {
+		dst, err := tx.LoadAny(to)
+		if err != nil || dst.Exists {
+			return false, err
+		}
+	}
+	logType(tx, src.Type)
+	return true, write(tx, &src, to)
+}
+
+func logType(tx *engine.Tx, t cf.Type) {
+	var text [2]byte
+	tx.LogData(cf.AppendLogType(text[:0], t))
+}
+
+// write writes the record and all subkeys of src under another key. The iteration is streamed; the batch holds
+// everything, because it is to be written at once.
+//
+// Kvrocks keeps the version. Here the copy gets one of its own: subkeys of the old version may lie under the new
+// key, from when it was a copy of the same key before, and with that version they would be alive again.
+func write(tx *engine.Tx, src *engine.Record, to []byte) error {
+	dst := tx.Fresh(to, src.Type)
+	version := dst.Version
+	dst.Meta = src.Meta
+	dst.Version = version
+	tx.SaveAppend(&dst, src.Tail)
+	if src.Type.SingleRecord() {
+		return nil
+	}
+	id := cf.Default
+	if src.Type == cf.TypeStream {
+		id = cf.Stream
+	}
+	it := tx.Iter(id, engine.IterOptions{Prefix: tx.SubkeyPrefix(src), NoFill: src.Size > fillMax})
+	defer it.Close()
+	var scoreKey []byte
+	for it.Next() {
+		sub, value := it.Key(), it.Value()
+		tx.Put(id, tx.Subkey(&dst, sub), value)
+		if src.Type == cf.TypeZSet {
+			if len(value) != 8 {
+				return fmt.Errorf("key %q: the score of a member has %d bytes", tx.UserKey(src), len(value))
+			}
+			// The value is the score as the index has it.
+			scoreKey = append(append(append(scoreKey[:0], tx.SubkeyPrefix(&dst)...), value...), sub...)
+			tx.Put(cf.ZSetScore, scoreKey, nil)
+		}
+	}
+	return it.Err()
+}
+
+// fillMax is the size of a collection above which a copy leaves the block cache alone.
+const fillMax = 10000

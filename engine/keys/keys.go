@@ -1,0 +1,120 @@
+// Package keys is what can be done to a key of any type: delete it, let it expire, copy and rename it, find it.
+//
+// The functions work inside a transaction that holds the locks of the keys. They know the raw keys of the user;
+// the transaction knows the namespace. A key exists when it has a record in the metadata family that has not
+// expired and is not an emptied collection. They need nothing but that record, except where a copy is made.
+//
+// A caller that works on many keys calls [engine.Tx.Prefetch] with them first: then their records are read in
+// batches.
+package keys
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Del deletes keys of any type and returns how many of them there were. Only the metadata records go; without
+// them the subkeys are unreachable, and compaction drops them.
+func Del(tx *engine.Tx, keys ...[]byte) (int, error) {
+	n := 0
+	for _, k := range keys {
+		rec, err := tx.LoadAny(k)
+		if err != nil {
+			return n, err
+		}
+		if !rec.Exists {
+			continue
+		}
+		if n == 0 {
+			tx.LogData(cf.LogDel)
+		}
+		tx.Drop(&rec)
+		n++
+	}
+	return n, nil
+}
+
+// Exists returns how many of the keys exist; one that is named twice counts twice.
+func Exists(tx *engine.Tx, keys ...[]byte) (int, error) {
+	n := 0
+	for _, k := range keys {
+		rec, err := tx.LoadAny(k)
+		if err != nil {
+			return n, err
+		}
+		if rec.Exists {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// TypeOf returns the type of a key, TypeNone when there is none.
+func TypeOf(tx *engine.Tx, key []byte) (cf.Type, error) {
+	rec, err := tx.LoadAny(key)
+	return rec.Type, err
+}
+
+// ExpireTime returns when a key expires, in milliseconds since the epoch, 0 = never.
+func ExpireTime(tx *engine.Tx, key []byte) (at uint64, exists bool, err error) {
+	rec, err := tx.LoadAny(key)
+	return rec.Expire, rec.Exists, err
+}
+
+// Condition says when Expire changes an expiry. Several of them must all hold.
+type Condition uint8
+
+// The conditions.
+const (
+	IfNone    Condition = 1 << iota // the key has no expiry
+	IfSome                          // the key has one
+	IfLater                         // the new one is later; no expiry is later than all
+	IfEarlier                       // the new one is earlier
+)
+
+func (c Condition) allows(old uint64, at int64) bool {
+	has := old != 0
+	switch {
+	case c&IfNone != 0 && has, c&IfSome != 0 && !has:
+		return false
+	case c&IfLater != 0 && (!has || at < 0 || uint64(at) <= old):
+		return false
+	case c&IfEarlier != 0 && has && at >= 0 && uint64(at) >= old:
+		return false
+	}
+	return true
+}
+
+// Expire lets a key expire at a time, in milliseconds since the epoch, and reports whether it has. A time that
+// has passed deletes the key.
+//
+// Only the metadata record is written anew, whatever the type and the size of the key.
+func Expire(tx *engine.Tx, key []byte, at int64, when Condition) (bool, error) {
+	rec, err := tx.LoadAny(key)
+	if err != nil || !rec.Exists || !when.allows(rec.Expire, at) {
+		return false, err
+	}
+	if at <= tx.Now() {
+		tx.LogData(cf.LogDel)
+		tx.Drop(&rec)
+		return true, nil
+	}
+	setExpire(tx, &rec, uint64(at))
+	return true, nil
+}
+
+// Persist takes the expiry off a key and reports whether it had one.
+func Persist(tx *engine.Tx, key []byte) (bool, error) {
+	rec, err := tx.LoadAny(key)
+	if err != nil || !rec.Exists || rec.Expire == 0 {
+		return false, err
+	}
+	setExpire(tx, &rec, 0)
+	return true, nil
+}
+
+func setExpire(tx *engine.Tx, rec *engine.Record, at uint64) {
+	rec.Expire = at
+	tx.LogData(cf.LogExpire)
+	tx.SaveAppend(rec, rec.Tail)
+}

@@ -1,0 +1,138 @@
+package keys
+
+import (
+	"bytes"
+	"math/rand/v2"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Range says which keys Walk visits.
+type Range struct {
+	// From is the position to begin at, nil = the first. A position is the metadata key without the namespace:
+	// [u16 slot] · user key. It is the user key where the database does not run in cluster mode.
+	From []byte
+	// Prefix is what the user keys begin with. In cluster mode, where keys lie in the order of their slots, it
+	// does not bound what is read; the caller filters.
+	Prefix []byte
+	// Exact: only the key Prefix itself.
+	Exact bool
+	// Limit is how many records the caller expects to read, 0 = all. A hint only.
+	Limit int
+}
+
+// Entry is a metadata record that Walk comes by. Its slices are valid until the visit ends.
+type Entry struct {
+	Pos  []byte // the position: see Range.From
+	Key  []byte // user key
+	Meta cf.Meta
+	Live bool // it is a key: neither expired nor an emptied collection
+}
+
+// headLen is the longest head of a metadata record: no more of the values is read.
+const headLen = 25
+
+// Walk visits the metadata records of a range of the namespace in the order of their positions, until visit
+// returns false. It sees them as they are when it begins. Records that cannot be decoded are left out.
+func Walk(tx *engine.Tx, r Range, visit func(e *Entry) bool) error {
+	prefix := cf.AppendNSPrefix(nil, tx.Namespace())
+	o := engine.IterOptions{Prefix: prefix, ValueMax: headLen, Limit: r.Limit, NoFill: true}
+	from := r.From
+	slots := tx.DB().Slots()
+	switch {
+	case slots && r.Exact:
+		pos := tx.NSKey(r.Prefix)[len(prefix):]
+		if bytes.Compare(from, pos) < 0 {
+			from = pos
+		}
+		o.Upper = append(append(bytes.Clone(prefix), pos...), 0)
+	case slots:
+	case r.Exact, len(r.Prefix) > 0:
+		if bytes.Compare(from, r.Prefix) < 0 {
+			from = r.Prefix
+		}
+		o.Upper = append(bytes.Clone(prefix), r.Prefix...)
+		if r.Exact {
+			o.Upper = append(o.Upper, 0)
+		} else {
+			o.Upper, _ = cf.AppendSuccessor(nil, o.Upper)
+		}
+	}
+	o.Lower = append(bytes.Clone(prefix), from...)
+	if o.Upper != nil && bytes.Compare(o.Lower, o.Upper) >= 0 {
+		return nil
+	}
+	it := tx.Iter(cf.Metadata, o)
+	defer it.Close()
+	var e Entry
+	for it.Next() {
+		var err error
+		if e.Meta, _, err = cf.DecodeMeta(it.Value()); err != nil {
+			continue
+		}
+		e.Pos, e.Key = it.Key(), it.Key()
+		if slots {
+			if len(e.Key) < 2 {
+				continue
+			}
+			e.Key = e.Key[2:]
+		}
+		e.Live = e.Meta.Live(tx.Now())
+		if !visit(&e) {
+			return nil
+		}
+	}
+	return it.Err()
+}
+
+const (
+	// sampleSize is a size for Tx.Sample above the one up to which it reads everything: the records include
+	// those of expired keys, of which there may be any number.
+	sampleSize = 1 << 20
+	// randomTries is how many samples Random takes that turn out to be no live key.
+	randomTries = 64
+)
+
+// Random returns a random key of the namespace. It does not read the whole of it, unless nearly all of it has
+// expired.
+func Random(tx *engine.Tx) (key []byte, found bool, err error) {
+	prefix := cf.AppendNSPrefix(nil, tx.Namespace())
+	var pos []byte
+	for range randomTries {
+		got, err := tx.Sample(cf.Metadata, prefix, sampleSize, 1)
+		if err != nil || len(got) == 0 {
+			return nil, false, err
+		}
+		pos = got[0]
+		user := pos
+		if tx.DB().Slots() {
+			if len(pos) < 2 {
+				continue
+			}
+			user = pos[2:]
+		}
+		rec, err := tx.LoadAny(user)
+		if err != nil {
+			return nil, false, err
+		}
+		if rec.Exists {
+			return user, true, nil
+		}
+	}
+	// The next live key after the last sample, or before it.
+	for _, from := range [][]byte{pos, nil} {
+		skip := rand.IntN(16) // not always the first one behind a gap
+		err := Walk(tx, Range{From: from}, func(e *Entry) bool {
+			if e.Live {
+				key, found = append(key[:0], e.Key...), true
+				skip--
+			}
+			return !e.Live || skip >= 0
+		})
+		if err != nil || found {
+			return key, found, err
+		}
+	}
+	return nil, false, nil
+}

@@ -1,0 +1,341 @@
+// Package list is the list type on an [engine.Tx]. An element is one record of the default family:
+//
+//	prefix · u64 index -> element
+//
+// The metadata record holds the number of elements and, behind the common fields, head and tail: the elements
+// live at the indexes [head, tail). A new list begins at [cf.ListOrigin]; pushes to the left lower head, pushes
+// to the right raise tail. So an element is one point read however long the list is, and a range one scan.
+//
+// A list that loses its last element is deleted.
+//
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
+// [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed
+// to callbacks until the callback returns. A key of another type is [engine.ErrWrongType].
+package list
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Errors of the functions of this package.
+var (
+	// ErrNoKey: there is no such list.
+	ErrNoKey = engine.NewError("ERR", "no such key")
+	// ErrIndex: the list has no element with that index.
+	ErrIndex = engine.NewError("ERR", "index out of range")
+)
+
+// state is a list's metadata.
+type state struct {
+	engine.Record
+	head, tail uint64
+}
+
+func load(tx *engine.Tx, key []byte) (state, error) {
+	rec, err := tx.Load(key, cf.TypeList)
+	l := state{Record: rec, head: cf.ListOrigin, tail: cf.ListOrigin}
+	if err != nil || !rec.Exists {
+		return l, err
+	}
+	if l.head, l.tail, err = cf.DecodeListTail(rec.Tail); err == nil && l.tail-l.head != l.Size {
+		err = fmt.Errorf("%w: %d elements at the indexes [%d, %d)", cf.ErrCorrupt, l.Size, l.head, l.tail)
+	}
+	if err != nil {
+		return l, fmt.Errorf("key %q: %w", key, err)
+	}
+	return l, nil
+}
+
+// save writes the metadata, or deletes it when the list has become empty.
+func (l *state) save(tx *engine.Tx) {
+	l.Size = l.tail - l.head
+	if l.Size == 0 {
+		tx.Drop(&l.Record)
+		return
+	}
+	var tail [16]byte
+	tx.Save(&l.Record, cf.AppendListTail(tail[:0], l.head, l.tail))
+}
+
+func (l *state) put(tx *engine.Tx, index uint64, elem []byte) {
+	tx.Put(cf.Default, tx.SubkeyU64(&l.Record, index), elem)
+}
+
+func (l *state) delete(tx *engine.Tx, index uint64) {
+	tx.Delete(cf.Default, tx.SubkeyU64(&l.Record, index))
+}
+
+func (l *state) get(tx *engine.Tx, index uint64) ([]byte, error) {
+	elem, found, err := tx.Get(cf.Default, tx.SubkeyU64(&l.Record, index))
+	if err == nil && !found {
+		err = fmt.Errorf("key %q: %w: there is no element at the index %d", tx.UserKey(&l.Record), cf.ErrCorrupt, index)
+	}
+	return elem, err
+}
+
+// at turns an index as users give it (negative = from the end) into one of the records'.
+func (l *state) at(index int64) (uint64, bool) {
+	if index < 0 {
+		index += int64(l.Size)
+	}
+	if index < 0 || uint64(index) >= l.Size {
+		return 0, false
+	}
+	return l.head + uint64(index), true
+}
+
+// clamp turns a range as users give it (both ends included, negative = from the end) into [from, to) of the
+// records' indexes.
+func (l *state) clamp(start, stop int64) (from, to uint64) {
+	size := int64(l.Size)
+	if start < 0 {
+		start = max(start+size, 0)
+	}
+	if stop < 0 {
+		stop += size
+	}
+	stop = min(stop, size-1)
+	if start > stop {
+		return l.head, l.head
+	}
+	return l.head + uint64(start), l.head + uint64(stop) + 1
+}
+
+// iter reads the elements [from, to), from the last one with reverse.
+func (l *state) iter(tx *engine.Tx, from, to uint64, reverse bool) *engine.Iter {
+	prefix := tx.SubkeyPrefix(&l.Record)
+	bound := func(i uint64) []byte {
+		return binary.BigEndian.AppendUint64(append(make([]byte, 0, len(prefix)+8), prefix...), i)
+	}
+	return tx.Iter(cf.Default, engine.IterOptions{Prefix: prefix, Lower: bound(from), Upper: bound(to), Reverse: reverse, Limit: int(min(to-from, 1<<30))})
+}
+
+// index returns where the current element of an iterator lies.
+func index(it *engine.Iter) (uint64, error) {
+	if len(it.Key()) != 8 {
+		return 0, fmt.Errorf("%w: list index of %d bytes", cf.ErrCorrupt, len(it.Key()))
+	}
+	return binary.BigEndian.Uint64(it.Key()), nil
+}
+
+// Len returns the number of elements.
+func Len(tx *engine.Tx, key []byte) (uint64, error) {
+	l, err := load(tx, key)
+	if err != nil || !l.Exists {
+		return 0, err
+	}
+	return l.Size, nil
+}
+
+// Push adds elements one after the other at the left or the right end and returns the new length. With existing
+// it does nothing, and returns 0, when there is no list.
+func Push(tx *engine.Tx, key []byte, elems [][]byte, left, existing bool) (uint64, error) {
+	l, err := load(tx, key)
+	if err != nil || existing && !l.Exists {
+		return 0, err
+	}
+	if left {
+		tx.LogData(cf.LogListPushL)
+		for _, e := range elems {
+			l.head--
+			l.put(tx, l.head, e)
+		}
+	} else {
+		tx.LogData(cf.LogListPushR)
+		for _, e := range elems {
+			l.put(tx, l.tail, e)
+			l.tail++
+		}
+	}
+	l.save(tx)
+	return l.Size, nil
+}
+
+// Pop removes up to n elements from the left or the right end and calls f with each. begin is called before with
+// how many there will be; it is not called when there is no list.
+func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f func(elem []byte)) error {
+	l, err := load(tx, key)
+	if err != nil || !l.Exists {
+		return err
+	}
+	n = min(n, l.Size)
+	begin(n)
+	if n == 0 {
+		return nil
+	}
+	from, to := l.head, l.head+n
+	if !left {
+		from, to = l.tail-n, l.tail
+	}
+	if n == 1 { // the common case: a point read, which no tombstone of earlier pops slows down
+		elem, err := l.get(tx, from)
+		if err != nil {
+			return err
+		}
+		f(elem)
+	} else {
+		if err := l.each(tx, from, to, !left, f); err != nil {
+			return err
+		}
+	}
+	if left {
+		tx.LogData(cf.LogListPopL)
+		for i := from; i < to; i++ {
+			l.delete(tx, i)
+		}
+		l.head = to
+	} else {
+		tx.LogData(cf.LogListPopR)
+		for i := to; i > from; i-- {
+			l.delete(tx, i-1)
+		}
+		l.tail = from
+	}
+	l.save(tx)
+	return nil
+}
+
+// each calls f with the elements [from, to) and makes sure that all are there.
+func (l *state) each(tx *engine.Tx, from, to uint64, reverse bool, f func(elem []byte)) error {
+	it := l.iter(tx, from, to, reverse)
+	defer it.Close()
+	tx.ReadsDone()
+	n := uint64(0)
+	for it.Next() {
+		f(it.Value())
+		n++
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	if n != to-from {
+		return fmt.Errorf("key %q: %w: %d of the %d elements from index %d on are missing", tx.UserKey(&l.Record), cf.ErrCorrupt, to-from-n, to-from, from)
+	}
+	return nil
+}
+
+// Index returns the element at an index, which counts from the end when it is negative.
+func Index(tx *engine.Tx, key []byte, index int64) (elem []byte, found bool, err error) {
+	l, err := load(tx, key)
+	if err != nil || !l.Exists {
+		return nil, false, err
+	}
+	i, ok := l.at(index)
+	if !ok {
+		return nil, false, nil
+	}
+	elem, err = l.get(tx, i)
+	return elem, err == nil, err
+}
+
+// Range calls f with the elements from start to stop, both included. begin is called before with their number.
+func Range(tx *engine.Tx, key []byte, start, stop int64, begin func(n uint64), f func(elem []byte)) error {
+	l, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	if !l.Exists {
+		begin(0)
+		return nil
+	}
+	from, to := l.clamp(start, stop)
+	begin(to - from)
+	if from == to {
+		return nil
+	}
+	return l.each(tx, from, to, false, f)
+}
+
+// Set replaces the element at an index.
+func Set(tx *engine.Tx, key []byte, index int64, elem []byte) error {
+	l, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	if !l.Exists {
+		return ErrNoKey
+	}
+	i, ok := l.at(index)
+	if !ok {
+		return ErrIndex
+	}
+	tx.LogData(cf.AppendLogLSet(nil, index))
+	l.put(tx, i, elem)
+	return nil
+}
+
+// Trim keeps the elements from start to stop, both included.
+func Trim(tx *engine.Tx, key []byte, start, stop int64) error {
+	l, err := load(tx, key)
+	if err != nil || !l.Exists {
+		return err
+	}
+	from, to := l.clamp(start, stop)
+	if from == l.head && to == l.tail {
+		return nil
+	}
+	tx.LogData(cf.AppendLogLTrim(nil, start, stop))
+	if from == to { // nothing is left: the elements go with the record
+		tx.Drop(&l.Record)
+		return nil
+	}
+	for i := l.head; i < from; i++ {
+		l.delete(tx, i)
+	}
+	for i := to; i < l.tail; i++ {
+		l.delete(tx, i)
+	}
+	l.head, l.tail = from, to
+	l.save(tx)
+	return nil
+}
+
+// Move takes an element from one end of a list and adds it at an end of another, or of the same one.
+func Move(tx *engine.Tx, from, to []byte, fromLeft, toLeft bool) (elem []byte, found bool, err error) {
+	src, err := load(tx, from)
+	if err != nil || !src.Exists {
+		return nil, false, err
+	}
+	same := string(from) == string(to)
+	dst := src
+	if !same {
+		if dst, err = load(tx, to); err != nil {
+			return nil, false, err
+		}
+	}
+	at := src.head
+	if !fromLeft {
+		at = src.tail - 1
+	}
+	if elem, err = src.get(tx, at); err != nil {
+		return nil, false, err
+	}
+	if same && (fromLeft == toLeft || src.Size == 1) {
+		return elem, true, nil
+	}
+	tx.LogData(cf.AppendLogLMove(nil, from, to, fromLeft, toLeft))
+	src.delete(tx, at)
+	if fromLeft {
+		src.head++
+	} else {
+		src.tail--
+	}
+	if same {
+		dst.head, dst.tail = src.head, src.tail
+	} else {
+		src.save(tx)
+	}
+	if toLeft {
+		dst.head--
+		dst.put(tx, dst.head, elem)
+	} else {
+		dst.put(tx, dst.tail, elem)
+		dst.tail++
+	}
+	dst.save(tx)
+	return elem, true, nil
+}

@@ -1,0 +1,228 @@
+package list
+
+import (
+	"bytes"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// PosOptions say which occurrences Pos looks for.
+type PosOptions struct {
+	Rank   int64  // 1 = from the first occurrence on, -1 = from the last one on backwards, ...
+	Count  uint64 // how many; 0 = all
+	MaxLen uint64 // elements compared at most; 0 = all
+}
+
+// Pos calls f with the indexes, counted from the left, at which an element is found.
+func Pos(tx *engine.Tx, key, elem []byte, o PosOptions, f func(index uint64)) error {
+	l, err := load(tx, key)
+	if err != nil || !l.Exists {
+		return err
+	}
+	reverse, skip := o.Rank < 0, uint64(o.Rank-1)
+	if reverse {
+		skip = uint64(-(o.Rank + 1))
+	}
+	it := l.iter(tx, l.head, l.tail, reverse)
+	defer it.Close()
+	tx.ReadsDone()
+	var compared, found uint64
+	for (o.MaxLen == 0 || compared < o.MaxLen) && it.Next() {
+		compared++
+		if !bytes.Equal(it.Value(), elem) {
+			continue
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		i, err := index(it)
+		if err != nil {
+			return err
+		}
+		f(i - l.head)
+		if found++; found == o.Count {
+			return nil
+		}
+	}
+	return it.Err()
+}
+
+// Insert adds an element before or behind the first occurrence of pivot and returns the new length, -1 when
+// there is no pivot and 0 when there is no list. The shorter part of the list moves by one.
+func Insert(tx *engine.Tx, key, pivot, elem []byte, before bool) (int64, error) {
+	l, err := load(tx, key)
+	if err != nil || !l.Exists {
+		return 0, err
+	}
+	at, found, err := l.find(tx, pivot)
+	if err != nil {
+		return 0, err
+	}
+	if !found {
+		return -1, nil
+	}
+	tx.LogData(cf.AppendLogLInsert(nil, before, pivot, elem))
+	if !before {
+		at++
+	}
+	// The new element comes to lie between at-1 and at. What is left of it moves down, or the rest up.
+	pivotAt := at
+	if !before {
+		pivotAt--
+	}
+	if l.tail-pivotAt >= pivotAt-l.head {
+		if err := l.shift(tx, l.head, at, -1); err != nil {
+			return 0, err
+		}
+		l.put(tx, at-1, elem)
+		l.head--
+	} else {
+		if err := l.shift(tx, at, l.tail, 1); err != nil {
+			return 0, err
+		}
+		l.put(tx, at, elem)
+		l.tail++
+	}
+	l.save(tx)
+	return int64(l.Size), nil
+}
+
+// find returns the index of the first occurrence of an element.
+func (l *state) find(tx *engine.Tx, elem []byte) (at uint64, found bool, err error) {
+	it := l.iter(tx, l.head, l.tail, false)
+	defer it.Close()
+	for it.Next() {
+		if bytes.Equal(it.Value(), elem) {
+			at, err = index(it)
+			return at, err == nil, err
+		}
+	}
+	return 0, false, it.Err()
+}
+
+// shift writes the elements [from, to) again, one place lower (by -1, the last one first) or higher (by 1, the
+// first one first): the order of Kvrocks's records.
+func (l *state) shift(tx *engine.Tx, from, to uint64, by int) error {
+	if from == to {
+		return nil
+	}
+	it := l.iter(tx, from, to, by < 0)
+	defer it.Close()
+	for it.Next() {
+		i, err := index(it)
+		if err != nil {
+			return err
+		}
+		l.put(tx, i+uint64(by), it.Value())
+	}
+	return it.Err()
+}
+
+// Remove removes the first count occurrences of an element, the last ones when count is negative, all when it is
+// 0, and returns how many. The shorter part of the list closes the gaps.
+func Remove(tx *engine.Tx, key []byte, count int64, elem []byte) (int64, error) {
+	l, err := load(tx, key)
+	if err != nil || !l.Exists {
+		return 0, err
+	}
+	gone, err := l.occurrences(tx, count, elem)
+	if err != nil || len(gone) == 0 {
+		return 0, err
+	}
+	tx.LogData(cf.AppendLogLRem(nil, count, elem))
+	if uint64(len(gone)) == l.Size {
+		tx.Drop(&l.Record)
+		return int64(len(gone)), nil
+	}
+	first, last := gone[0], gone[len(gone)-1] // in ascending order
+	if last-l.head <= l.tail-1-first {
+		err = l.close(tx, l.head, last+1, gone, true)
+		l.head += uint64(len(gone))
+	} else {
+		err = l.close(tx, first, l.tail, gone, false)
+		l.tail -= uint64(len(gone))
+	}
+	if err != nil {
+		return 0, err
+	}
+	l.save(tx)
+	return int64(len(gone)), nil
+}
+
+// occurrences returns the indexes of the elements that Remove removes, ascending.
+func (l *state) occurrences(tx *engine.Tx, count int64, elem []byte) ([]uint64, error) {
+	most := uint64(count)
+	if count < 0 {
+		most = -most
+	}
+	it := l.iter(tx, l.head, l.tail, count < 0)
+	defer it.Close()
+	var at []uint64
+	for it.Next() {
+		if !bytes.Equal(it.Value(), elem) {
+			continue
+		}
+		i, err := index(it)
+		if err != nil {
+			return nil, err
+		}
+		at = append(at, i)
+		if uint64(len(at)) == most {
+			break
+		}
+	}
+	if count < 0 {
+		for i, j := 0, len(at)-1; i < j; i, j = i+1, j-1 {
+			at[i], at[j] = at[j], at[i]
+		}
+	}
+	return at, it.Err()
+}
+
+// close writes the elements [from, to) again without those that are gone, packed against to (up) or against
+// from, and deletes the places that become free.
+func (l *state) close(tx *engine.Tx, from, to uint64, gone []uint64, up bool) error {
+	it := l.iter(tx, from, to, up)
+	defer it.Close()
+	free := from
+	if up {
+		free = to - 1
+	}
+	g := 0
+	for it.Next() {
+		i, err := index(it)
+		if err != nil {
+			return err
+		}
+		next := g
+		if up {
+			next = len(gone) - 1 - g
+		}
+		if g < len(gone) && gone[next] == i {
+			g++
+			continue
+		}
+		if i != free {
+			l.put(tx, free, it.Value())
+		}
+		if up {
+			free--
+		} else {
+			free++
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	for range gone {
+		l.delete(tx, free)
+		if up {
+			free--
+		} else {
+			free++
+		}
+	}
+	return nil
+}

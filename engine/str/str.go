@@ -1,0 +1,382 @@
+// Package str is the string type. A string is one record of the metadata family: the head that all types have
+// (flags and expiry), then the value.
+//
+//	flags (type 1) · expire · value
+//
+// The functions work inside a transaction that holds the lock of the key. They know the raw key of the user; the
+// transaction knows the namespace. Values that they return are valid until the end of the transaction and must
+// not be changed. All of them return [engine.ErrWrongType] for a live key of another type, unless they say
+// otherwise.
+//
+// A caller that works on many keys calls [engine.Tx.Prefetch] with them first: then their records are read in
+// batches.
+package str
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/longdouble"
+)
+
+// Errors of the functions of this package.
+var (
+	// ErrTooLong: the string would be longer than the limit.
+	ErrTooLong = engine.NewError("ERR", "string exceeds maximum allowed size (proto-max-bulk-len)")
+	// ErrNotInteger: the value is not a decimal integer in the range of int64.
+	ErrNotInteger = engine.NewError("ERR", "value is not an integer or out of range")
+	// ErrOverflow: the sum is out of the range of int64.
+	ErrOverflow = engine.NewError("ERR", "increment or decrement would overflow")
+	// ErrNotFloat: the value or the increment is not a number.
+	ErrNotFloat = engine.NewError("ERR", "value is not a valid float")
+	// ErrNaN: the sum is not finite.
+	ErrNaN = engine.NewError("ERR", "increment would produce NaN or Infinity")
+)
+
+// Get returns the value of a key.
+func Get(tx *engine.Tx, key []byte) (value []byte, found bool, err error) {
+	rec, err := tx.Load(key, cf.TypeString)
+	return rec.Tail, rec.Exists, err
+}
+
+// SetOptions say when Set writes, and what else it does.
+type SetOptions struct {
+	IfMissing bool  // only if there is no such key
+	IfExists  bool  // only if there is one
+	KeepTTL   bool  // the key keeps the expiry that it has
+	Get       bool  // return the old value; then a key of another type is an error
+	Expire    int64 // when the key expires, in milliseconds since the epoch; 0 = never
+}
+
+// SetResult tells what Set has done.
+type SetResult struct {
+	Done    bool   // the value was set
+	Existed bool   // there was a string; only with Get
+	Old     []byte // the value it had; only with Get
+}
+
+// Set gives a key a value, whatever the key held before. An expiry in the past leaves no key.
+//
+// Without options it does not look at what is there.
+func Set(tx *engine.Tx, key, value []byte, o SetOptions) (SetResult, error) {
+	var res SetResult
+	expire := uint64(o.Expire)
+	passed := o.Expire != 0 && o.Expire <= tx.Now()
+	if o.IfMissing || o.IfExists || o.KeepTTL || o.Get || passed {
+		old, err := tx.LoadAny(key)
+		if err != nil {
+			return res, err
+		}
+		if o.Get && old.Exists {
+			if old.Type != cf.TypeString {
+				return res, engine.ErrWrongType
+			}
+			res.Existed, res.Old = true, old.Tail
+		}
+		if o.IfMissing && old.Exists || o.IfExists && !old.Exists {
+			return res, nil
+		}
+		if passed {
+			if old.Exists {
+				expireNow(tx, &old)
+			}
+			res.Done = true
+			return res, nil
+		}
+		if o.KeepTTL {
+			expire = old.Expire
+		}
+	}
+	put(tx, key, value, expire)
+	res.Done = true
+	return res, nil
+}
+
+// put writes a new record: in the 64-bit form, whatever form an old one had.
+func put(tx *engine.Tx, key, value []byte, expire uint64) {
+	tx.LogData(cf.LogString)
+	putBare(tx, key, value, expire)
+}
+
+func putBare(tx *engine.Tx, key, value []byte, expire uint64) {
+	rec := tx.Fresh(key, cf.TypeString)
+	rec.Expire = expire
+	tx.SaveAppend(&rec, value)
+}
+
+// save writes a changed record, in the form it was read with.
+func save(tx *engine.Tx, rec *engine.Record, value []byte) {
+	tx.LogData(cf.LogString)
+	tx.SaveAppend(rec, value)
+}
+
+// expireNow deletes a key because it is given an expiry that has passed.
+func expireNow(tx *engine.Tx, rec *engine.Record) {
+	tx.LogData(cf.LogDel)
+	tx.Drop(rec)
+}
+
+// MSet sets the keys at the even places of pairs to the values behind them, whatever they held.
+func MSet(tx *engine.Tx, pairs [][]byte) {
+	tx.LogData(cf.LogString)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		putBare(tx, pairs[i], pairs[i+1], 0)
+	}
+}
+
+// MSetNX is MSet if none of the keys exists; it reports whether it has set them.
+func MSetNX(tx *engine.Tx, pairs [][]byte) (bool, error) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		rec, err := tx.LoadAny(pairs[i])
+		if err != nil || rec.Exists {
+			return false, err
+		}
+	}
+	MSet(tx, pairs)
+	return true, nil
+}
+
+// Expiry is a change of the expiry of a key.
+type Expiry struct {
+	Change bool
+	At     int64 // milliseconds since the epoch; 0 = never
+}
+
+// GetEx returns the value of a key and changes its expiry. The new expiry is asked for only when the key exists,
+// so that a malformed one is no error otherwise. One in the past deletes the key.
+func GetEx(tx *engine.Tx, key []byte, expiry func() (Expiry, error)) (value []byte, found bool, err error) {
+	rec, err := tx.Load(key, cf.TypeString)
+	if err != nil || !rec.Exists {
+		return nil, false, err
+	}
+	e, err := expiry()
+	if err != nil {
+		return nil, false, err
+	}
+	switch {
+	case !e.Change:
+	case e.At != 0 && e.At <= tx.Now():
+		expireNow(tx, &rec)
+	case rec.Expire != uint64(e.At):
+		rec.Expire = uint64(e.At)
+		save(tx, &rec, rec.Tail)
+	}
+	return rec.Tail, true, nil
+}
+
+// GetDel returns the value of a key and deletes it.
+func GetDel(tx *engine.Tx, key []byte) (value []byte, found bool, err error) {
+	rec, err := tx.Load(key, cf.TypeString)
+	if err != nil || !rec.Exists {
+		return nil, false, err
+	}
+	tx.Drop(&rec)
+	return rec.Tail, true, nil
+}
+
+// joined is the size up to which a new value is put together on the stack.
+const joined = 512
+
+// Append appends to a value and returns the new length. A missing key becomes a string, an empty one if tail is
+// empty.
+func Append(tx *engine.Tx, key, tail []byte, maxLen int64) (int, error) {
+	rec, err := tx.Load(key, cf.TypeString)
+	if err != nil {
+		return 0, err
+	}
+	if !rec.Exists {
+		save(tx, &rec, tail)
+		return len(tail), nil
+	}
+	n := len(rec.Tail) + len(tail)
+	if int64(n) > maxLen {
+		return 0, ErrTooLong
+	}
+	var buf [joined]byte
+	value := buf[:0]
+	if n > joined {
+		value = make([]byte, 0, n)
+	}
+	value = append(append(value, rec.Tail...), tail...)
+	save(tx, &rec, value)
+	return n, nil
+}
+
+// SetRange overwrites the bytes from offset, which is not negative, and returns the length of the value. Zero
+// bytes fill a gap. An empty part changes nothing.
+func SetRange(tx *engine.Tx, key []byte, offset int64, part []byte, maxLen int64) (int, error) {
+	rec, err := tx.Load(key, cf.TypeString)
+	if err != nil {
+		return 0, err
+	}
+	if len(part) == 0 {
+		return len(rec.Tail), nil
+	}
+	if offset > maxLen-int64(len(part)) {
+		return 0, ErrTooLong
+	}
+	n := max(len(rec.Tail), int(offset)+len(part))
+	var buf [joined]byte
+	value := buf[:min(n, joined)]
+	if n > joined {
+		value = make([]byte, n)
+	}
+	copy(value, rec.Tail)
+	copy(value[offset:], part)
+	save(tx, &rec, value)
+	return n, nil
+}
+
+// Range returns the bytes of a value from start to end, both included. Negative positions count from the end,
+// -1 is the last byte; positions outside are cut off.
+func Range(tx *engine.Tx, key []byte, start, end int64) ([]byte, error) {
+	value, _, err := Get(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	n := int64(len(value))
+	if start < 0 && end < 0 && start > end {
+		return nil, nil
+	}
+	if start < 0 {
+		start = max(start+n, 0)
+	}
+	if end < 0 {
+		end = max(end+n, 0)
+	}
+	end = min(end, n-1)
+	if start > end {
+		return nil, nil
+	}
+	return value[start : end+1], nil
+}
+
+// IncrBy adds to the integer that a value is, a missing key counting as 0, and returns the sum.
+func IncrBy(tx *engine.Tx, key []byte, by int64) (int64, error) {
+	rec, err := tx.Load(key, cf.TypeString)
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	if rec.Exists {
+		var ok bool
+		if n, ok = parseInt(rec.Tail); !ok {
+			return 0, ErrNotInteger
+		}
+	}
+	if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
+		return 0, ErrOverflow
+	}
+	n += by
+	var text [20]byte
+	save(tx, &rec, strconv.AppendInt(text[:0], n, 10))
+	return n, nil
+}
+
+// IncrByFloat adds a number, given as text, to the number that a value is, a missing key counting as 0, and
+// returns the text of the sum. Numbers and arithmetic are those of package longdouble.
+func IncrByFloat(tx *engine.Tx, key, by []byte) ([]byte, error) {
+	rec, err := tx.Load(key, cf.TypeString)
+	if err != nil {
+		return nil, err
+	}
+	value := []byte("0")
+	if rec.Exists {
+		value = rec.Tail
+	}
+	x, ok := longdouble.Parse(value)
+	if !ok {
+		return nil, ErrNotFloat
+	}
+	y, ok := longdouble.Parse(by)
+	if !ok {
+		return nil, ErrNotFloat
+	}
+	sum, ok := longdouble.Add(x, y)
+	if !ok {
+		return nil, ErrNaN
+	}
+	text := longdouble.Append(nil, sum)
+	save(tx, &rec, text)
+	return text, nil
+}
+
+// Match is the outcome of a comparison with the value that a key has.
+type Match int
+
+// The outcomes of CompareAndSet and CompareAndDelete, with the numbers that Kvrocks replies.
+const (
+	Missing Match = iota - 1
+	Differs
+	Equal
+)
+
+// CompareAndSet sets a key to a new value, with the given expiry (milliseconds since the epoch, 0 = never), if
+// its value is old.
+func CompareAndSet(tx *engine.Tx, key, old, value []byte, expire int64) (Match, error) {
+	rec, m, err := compare(tx, key, old)
+	if err != nil || m != Equal {
+		return m, err
+	}
+	if expire != 0 && expire <= tx.Now() {
+		expireNow(tx, &rec)
+	} else {
+		put(tx, key, value, uint64(expire))
+	}
+	return m, nil
+}
+
+// CompareAndDelete deletes a key if its value is old.
+func CompareAndDelete(tx *engine.Tx, key, old []byte) (Match, error) {
+	rec, m, err := compare(tx, key, old)
+	if err == nil && m == Equal {
+		tx.Drop(&rec)
+	}
+	return m, err
+}
+
+func compare(tx *engine.Tx, key, old []byte) (engine.Record, Match, error) {
+	rec, err := tx.Load(key, cf.TypeString)
+	switch {
+	case err != nil || !rec.Exists:
+		return rec, Missing, err
+	case string(rec.Tail) != string(old):
+		return rec, Differs, nil
+	}
+	return rec, Equal, nil
+}
+
+// Encoding names the form that Redis would keep a value in: int, embstr or raw.
+func Encoding(value []byte) string {
+	if _, ok := parseInt(value); ok {
+		return "int"
+	}
+	if len(value) <= 44 {
+		return "embstr"
+	}
+	return "raw"
+}
+
+// parseInt reads a decimal integer: a minus at most, no leading zeros, no blanks, no "-0".
+func parseInt(b []byte) (int64, bool) {
+	digits := b
+	if len(b) > 0 && b[0] == '-' {
+		digits = b[1:]
+	}
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	var u uint64
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		u = u*10 + uint64(c-'0') // 19 digits fit
+	}
+	if len(digits) < len(b) {
+		return -int64(u), u <= 1<<63
+	}
+	return int64(u), u <= math.MaxInt64
+}

@@ -1,0 +1,120 @@
+package zset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// ScoreRange are the scores from Min to Max; a bound that is Open does not belong to it.
+type ScoreRange struct {
+	Min, Max         float64
+	MinOpen, MaxOpen bool
+}
+
+// AllScores is the range of all scores.
+var AllScores = ScoreRange{Min: math.Inf(-1), Max: math.Inf(1)}
+
+func (r *ScoreRange) empty() bool {
+	return r.Min > r.Max || r.Min == r.Max && (r.MinOpen || r.MaxOpen)
+}
+
+// all reports whether no score is outside.
+func (r *ScoreRange) all() bool {
+	return math.IsInf(r.Min, -1) && math.IsInf(r.Max, 1) && !r.MinOpen && !r.MaxOpen
+}
+
+// bounds returns the range as keys of the zset_score family, [lower, upper). 0 and -0 are the same score with two
+// encodings, one after the other.
+func (r *ScoreRange) bounds(prefix []byte) (lower, upper []byte) {
+	lo, hi := cf.EncodeDouble(r.Min), cf.EncodeDouble(r.Max)
+	if r.Min == 0 {
+		lo = cf.EncodeDouble(math.Copysign(0, -1))
+		if r.MinOpen {
+			lo = cf.EncodeDouble(0)
+		}
+	}
+	if r.MinOpen {
+		lo++ // there is no overflow: the encodings end before those of NaN
+	}
+	if r.Max == 0 {
+		hi = cf.EncodeDouble(0)
+		if r.MaxOpen {
+			hi = cf.EncodeDouble(math.Copysign(0, -1))
+		}
+	}
+	if !r.MaxOpen {
+		hi++
+	}
+	return scoreBound(prefix, lo), scoreBound(prefix, hi)
+}
+
+func scoreBound(prefix []byte, encoded uint64) []byte {
+	b := make([]byte, 0, len(prefix)+cf.ScoreLen)
+	return binary.BigEndian.AppendUint64(append(b, prefix...), encoded)
+}
+
+// LexBound is one end of a range of members.
+type LexBound struct {
+	Member   []byte
+	Open     bool // the member itself does not belong to the range
+	Infinite int8 // -1 before all members, 1 after all of them; then the rest does not matter
+}
+
+// LexRange are the members from Min to Max in the order of their bytes.
+type LexRange struct{ Min, Max LexBound }
+
+// AllMembers is the range of all members.
+var AllMembers = LexRange{Min: LexBound{Infinite: -1}, Max: LexBound{Infinite: 1}}
+
+func (r *LexRange) empty() bool {
+	switch {
+	case r.Min.Infinite > 0 || r.Max.Infinite < 0:
+		return true
+	case r.Min.Infinite < 0 || r.Max.Infinite > 0:
+		return false
+	}
+	c := bytes.Compare(r.Min.Member, r.Max.Member)
+	return c > 0 || c == 0 && (r.Min.Open || r.Max.Open)
+}
+
+// after reports whether a member is not before the range.
+func (r *LexRange) after(member []byte) bool {
+	if r.Min.Infinite != 0 {
+		return r.Min.Infinite < 0
+	}
+	c := bytes.Compare(member, r.Min.Member)
+	return c > 0 || c == 0 && !r.Min.Open
+}
+
+// before reports whether a member is not after the range.
+func (r *LexRange) before(member []byte) bool {
+	if r.Max.Infinite != 0 {
+		return r.Max.Infinite > 0
+	}
+	c := bytes.Compare(member, r.Max.Member)
+	return c < 0 || c == 0 && !r.Max.Open
+}
+
+// bounds returns a range that is not empty as keys of the default family, [lower, upper); nil = no bound.
+func (r *LexRange) bounds(prefix []byte) (lower, upper []byte) {
+	if r.Min.Infinite == 0 {
+		lower = memberBound(prefix, r.Min.Member, r.Min.Open)
+	}
+	if r.Max.Infinite == 0 {
+		upper = memberBound(prefix, r.Max.Member, !r.Max.Open)
+	}
+	return lower, upper
+}
+
+// memberBound returns the key of a member, or with next the key that follows it immediately.
+func memberBound(prefix, member []byte, next bool) []byte {
+	b := make([]byte, 0, len(prefix)+len(member)+1)
+	b = append(append(b, prefix...), member...)
+	if next {
+		b = append(b, 0)
+	}
+	return b
+}

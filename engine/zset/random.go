@@ -1,0 +1,81 @@
+package zset
+
+import (
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// randomChunk is how many members are drawn at a time.
+const randomChunk = 1024
+
+// Random calls emit with n random members; the same one may come several times. It ends early when emit returns
+// false. Without scores, 0 stands for each of them.
+func Random(tx *engine.Tx, key []byte, n uint64, scores bool, emit func(member []byte, score float64) bool) error {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return err
+	}
+	for n > 0 {
+		members, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, randomChunk)))
+		if err != nil || len(members) == 0 {
+			return err
+		}
+		goOn := true
+		err = emitMembers(tx, &rec, members, scores, func(member []byte, score float64) {
+			goOn = goOn && emit(member, score)
+		})
+		if err != nil || !goOn {
+			return err
+		}
+		n -= uint64(len(members))
+	}
+	return nil
+}
+
+// RandomDistinct calls emit with n different random members, with all of them in the order of their scores when
+// there are no more than n.
+func RandomDistinct(tx *engine.Tx, key []byte, n uint64, scores bool, emit Emit) error {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return err
+	}
+	if n >= rec.Size {
+		s := span{id: cf.ZSetScore}
+		return s.read(tx, &rec, false, 0, math.MaxUint64, emit)
+	}
+	members, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
+	if err != nil {
+		return err
+	}
+	return emitMembers(tx, &rec, members, scores, emit)
+}
+
+func emitMembers(tx *engine.Tx, rec *engine.Record, members [][]byte, scores bool, emit Emit) error {
+	if !scores {
+		for _, m := range members {
+			emit(m, 0)
+		}
+		return nil
+	}
+	keys := tx.Keys()
+	for _, m := range members {
+		keys.Add(tx.Subkey(rec, m))
+	}
+	values, err := tx.MultiGet(cf.Default, keys)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		score, err := cf.ParseDouble(v)
+		if err != nil {
+			return err
+		}
+		emit(members[i], score)
+	}
+	return nil
+}

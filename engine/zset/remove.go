@@ -1,0 +1,210 @@
+package zset
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Remove removes members and returns how many there were.
+func Remove(tx *engine.Tx, key []byte, members [][]byte) (int, error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return 0, err
+	}
+	w := writer{tx: tx, rec: &rec}
+	if len(members) == 1 {
+		score, found, err := scoreOf(tx, &rec, members[0])
+		if err != nil {
+			return 0, err
+		}
+		if found {
+			w.remove(members[0], score)
+		}
+	} else if err := w.removeMany(members); err != nil {
+		return 0, err
+	}
+	w.done()
+	return int(-w.grown), nil
+}
+
+func (w *writer) removeMany(members [][]byte) error {
+	keys := w.tx.Keys()
+	for _, m := range members {
+		keys.Add(w.tx.Subkey(w.rec, m))
+	}
+	values, err := w.tx.MultiGet(cf.Default, keys)
+	if err != nil {
+		return err
+	}
+	seen := make([]pending, 0, len(members))
+	find := finder(len(members))
+	for i, m := range members {
+		if values[i] == nil {
+			continue
+		}
+		if find(seen, m) < len(seen) {
+			continue
+		}
+		seen = append(seen, pending{member: m})
+		score, err := cf.ParseDouble(values[i])
+		if err != nil {
+			return err
+		}
+		w.remove(m, score)
+	}
+	return nil
+}
+
+// remove removes a member.
+func (w *writer) remove(member []byte, score float64) {
+	w.log()
+	w.tx.Delete(cf.Default, w.tx.Subkey(w.rec, member))
+	w.tx.Delete(cf.ZSetScore, w.tx.ScoreKey(w.rec, score, member))
+	w.grown--
+}
+
+// RemoveRange removes the members that a query selects and returns how many there were. The query has no Offset,
+// no Count and no Reverse.
+func RemoveRange(tx *engine.Tx, key []byte, q *Query) (int, error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return 0, err
+	}
+	w := writer{tx: tx, rec: &rec}
+	all := *q
+	all.Offset, all.Count, all.Reverse = 0, -1, false
+	if q.By == ByLex {
+		err = w.removeLex(&all)
+	} else {
+		// Kvrocks writes no log data for a range by rank.
+		w.logged = q.By == ByRank
+		err = w.removeByScore(&all)
+	}
+	if err != nil {
+		return 0, err
+	}
+	w.done()
+	return int(-w.grown), nil
+}
+
+// removeLex deletes the score key of each member first: that is the order that Kvrocks has here.
+func (w *writer) removeLex(q *Query) error {
+	remove := func(member []byte, score float64) {
+		w.log()
+		w.tx.Delete(cf.ZSetScore, w.tx.ScoreKey(w.rec, score, member))
+		w.tx.Delete(cf.Default, w.tx.Subkey(w.rec, member))
+		w.grown--
+	}
+	if w.rec.Size <= smallSize {
+		return smallLex(w.tx, w.rec, q, remove)
+	}
+	s, ok := q.span(w.tx, w.rec)
+	if !ok {
+		return nil
+	}
+	return s.read(w.tx, w.rec, false, 0, math.MaxUint64, remove)
+}
+
+// removeByScore removes a range by rank or by score.
+func (w *writer) removeByScore(q *Query) error {
+	s, ok := q.span(w.tx, w.rec)
+	if !ok || s.skip >= s.total {
+		return nil
+	}
+	tail := s.total - s.skip - min(s.n, s.total-s.skip)
+	if s.exact && tail*backwardCost < s.skip {
+		return w.removeFromEnd(&s, tail)
+	}
+	it, rest := s.open(w.tx, w.rec, false, s.skip, s.n)
+	if it == nil {
+		return nil
+	}
+	defer it.Close()
+	it.Skip(rest)
+	for n := s.n; n > 0 && it.Next(); n-- {
+		if _, _, err := cf.SplitScoreSub(it.Key()); err != nil {
+			return err
+		}
+		w.removeScored(it.Key())
+		if n == 1 && s.exact && s.skip == 0 {
+			w.lowBound(it.Key())
+		}
+	}
+	if w.grown < 0 && !s.exact {
+		w.cleared(&s)
+	}
+	return it.Err()
+}
+
+// removeFromEnd finds members that are deep in a big set from its end, with tail others behind them, and removes
+// them in their order all the same.
+func (w *writer) removeFromEnd(s *span, tail uint64) error {
+	t := tapes.Get().(*tape)
+	defer t.release()
+	if err := s.read(w.tx, w.rec, true, tail, s.n, t.add); err != nil {
+		return err
+	}
+	t.backwards(0, len(t.ents), w.remove)
+	if n := len(t.ents); n > 0 && tail == 0 {
+		w.tx.SetHighBound(cf.ZSetScore, w.tx.SubkeyPrefix(w.rec), w.tx.ScoreKey(w.rec, t.ents[n-1].score, t.member(n-1)))
+	}
+	return nil
+}
+
+// lowBound notes that no member is left up to the given zset_score subkey.
+func (w *writer) lowBound(sub []byte) {
+	w.tx.SetLowBound(cf.ZSetScore, w.tx.SubkeyPrefix(w.rec), append(w.tx.Subkey(w.rec, sub), 0))
+}
+
+// cleared notes that no member is left in the bounds of a span. A window that moves on (a rate limiter, a queue
+// by time) leaves its tombstones at the beginning.
+func (w *writer) cleared(s *span) {
+	prefix := w.tx.SubkeyPrefix(w.rec)
+	first := scoreBound(prefix, cf.EncodeDouble(math.Inf(-1)))
+	if low := w.tx.LowBound(cf.ZSetScore, prefix); bytes.Compare(low, first) > 0 {
+		first = low
+	}
+	if bytes.Compare(s.lower, first) <= 0 && bytes.Compare(s.upper, first) > 0 {
+		w.tx.SetLowBound(cf.ZSetScore, prefix, s.upper)
+	}
+}
+
+// Pop removes up to n members with the lowest scores, with highest those with the highest, and calls emit with
+// them in the order of their removal.
+func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists || n == 0 {
+		return err
+	}
+	w := writer{tx: tx, rec: &rec}
+	s := span{id: cf.ZSetScore}
+	n = min(n, rec.Size)
+	it, _ := s.open(tx, &rec, highest, 0, n)
+	if it == nil {
+		return nil
+	}
+	defer it.Close()
+	for ; n > 0 && it.Next(); n-- {
+		score, member, err := cf.SplitScoreSub(it.Key())
+		if err != nil {
+			return err
+		}
+		w.removeScored(it.Key())
+		emit(member, score)
+		switch {
+		case n > 1:
+		case highest:
+			tx.SetHighBound(cf.ZSetScore, tx.SubkeyPrefix(&rec), tx.Subkey(&rec, it.Key()))
+		default:
+			w.lowBound(it.Key())
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	w.done()
+	return nil
+}

@@ -1,0 +1,152 @@
+// Package zset is the sorted set on an [engine.Tx]: what ZADD, ZRANGE, ZUNIONSTORE and their like do, without
+// the server and its protocol.
+//
+// A sorted set is stored twice, as Kvrocks stores it (cf describes the bytes):
+//
+//	default family      prefix · member          -> f64 score
+//	zset_score family   prefix · score · member  -> empty
+//
+// and the metadata record holds the number of members. So a score is one point read, an order by member is a scan
+// of the first family and an order by score one of the second. Every default record has exactly one score key.
+//
+// A set that loses its last member stays as a record of size 0, which no one sees and a compaction drops.
+//
+// Scores are never NaN. A score of -0 is stored as 0, so that both sort as the equal numbers that they are;
+// Kvrocks stores -0 as it is, and a -0 that it has stored is read and replaced correctly.
+//
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
+// [engine.DB.View] take them. Slices passed to callbacks are valid until the callback returns. A key of another
+// type is [engine.ErrWrongType].
+package zset
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// ErrNaN is returned when an increment adds infinity to minus infinity.
+var ErrNaN = engine.NewError("ERR", "resulting score is not a number (NaN)")
+
+// Entry is a member with its score.
+type Entry struct {
+	Member []byte
+	Score  float64
+}
+
+// Emit receives the members of a result in their order.
+type Emit func(member []byte, score float64)
+
+func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key, cf.TypeZSet) }
+
+// Card returns the number of members.
+func Card(tx *engine.Tx, key []byte) (uint64, error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return 0, err
+	}
+	return rec.Size, nil
+}
+
+// Score returns the score of a member.
+func Score(tx *engine.Tx, key, member []byte) (score float64, found bool, err error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return 0, false, err
+	}
+	return scoreOf(tx, &rec, member)
+}
+
+func scoreOf(tx *engine.Tx, rec *engine.Record, member []byte) (score float64, found bool, err error) {
+	value, found, err := tx.Get(cf.Default, tx.Subkey(rec, member))
+	if err != nil || !found {
+		return 0, false, err
+	}
+	score, err = cf.ParseDouble(value)
+	return score, err == nil, err
+}
+
+// Scores calls f with the score of each member in turn.
+func Scores(tx *engine.Tx, key []byte, members [][]byte, f func(score float64, found bool)) error {
+	rec, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	if !rec.Exists {
+		for range members {
+			f(0, false)
+		}
+		return nil
+	}
+	keys := tx.Keys()
+	for _, m := range members {
+		keys.Add(tx.Subkey(&rec, m))
+	}
+	values, err := tx.MultiGet(cf.Default, keys)
+	if err != nil {
+		return err
+	}
+	for _, v := range values {
+		if v == nil {
+			f(0, false)
+			continue
+		}
+		score, err := cf.ParseDouble(v)
+		if err != nil {
+			return err
+		}
+		f(score, true)
+	}
+	return nil
+}
+
+// writer makes the records of one command in the order in which Kvrocks makes them: log data before the first
+// record, the metadata last and only when the size changed.
+type writer struct {
+	tx     *engine.Tx
+	rec    *engine.Record
+	logged bool
+	grown  int64 // members added less members removed
+}
+
+func (w *writer) log() {
+	if !w.logged {
+		w.tx.LogData(cf.LogZSet)
+		w.logged = true
+	}
+}
+
+// put adds a member, or with had moves it from its old score, which must differ.
+func (w *writer) put(member []byte, had bool, old, score float64) {
+	w.log()
+	tx, rec := w.tx, w.rec
+	if had {
+		tx.Delete(cf.ZSetScore, tx.ScoreKey(rec, old, member))
+	} else {
+		w.grown++
+	}
+	if score == 0 {
+		score = 0 // not -0
+	}
+	var value [cf.ScoreLen]byte
+	tx.Put(cf.Default, tx.Subkey(rec, member), cf.AppendDouble(value[:0], score))
+	key := tx.ScoreKey(rec, score, member)
+	tx.Put(cf.ZSetScore, key, nil)
+	tx.KeyAdded(cf.ZSetScore, tx.SubkeyPrefix(rec), key)
+}
+
+// removeScored removes the member of a zset_score subkey.
+func (w *writer) removeScored(sub []byte) {
+	w.log()
+	w.tx.Delete(cf.Default, w.tx.Subkey(w.rec, sub[cf.ScoreLen:]))
+	w.tx.Delete(cf.ZSetScore, w.tx.Subkey(w.rec, sub))
+	w.grown--
+}
+
+// done saves the metadata when the size changed.
+func (w *writer) done() {
+	if w.grown == 0 {
+		return
+	}
+	w.rec.Size = uint64(max(int64(w.rec.Size)+w.grown, 0))
+	w.tx.Save(w.rec, nil)
+}

@@ -1,0 +1,116 @@
+// Basalt is a storage server for Redis clients that keeps its data in RocksDB, in the layout of Apache Kvrocks.
+//
+//	basalt -c FILE [--key value ...]
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/logging"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	cfg, err := config.Load(os.Args[1:], os.Stdin)
+	switch {
+	case errors.Is(err, config.ErrVersion):
+		fmt.Println("basalt", version)
+		return
+	case errors.Is(err, config.ErrHelp):
+		fmt.Print(config.Usage)
+		return
+	case err == nil:
+		err = run(cfg)
+	}
+	if err != nil {
+		// One line, whatever the error's text looks like.
+		fmt.Fprintln(os.Stderr, "basalt:", strings.ReplaceAll(err.Error(), "\n", " "))
+		os.Exit(1)
+	}
+}
+
+// run serves until a signal or SHUTDOWN. Everything that can be found wrong is found before anything is changed.
+func run(cfg *config.Config) error {
+	if err := cfg.PrepareDir(); err != nil {
+		return err
+	}
+	// The listeners come first: a port in use is found before the database is touched.
+	listeners, err := server.Listen(cfg)
+	if err != nil {
+		return err
+	}
+	defer listeners.Close()
+	log, err := logging.Open(logging.Options{Dir: cfg.LogDir(), Level: cfg.Text("log-level"), RetentionDays: int(cfg.Int("log-retention-days"))})
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cfg.OnChange("log-level", func(_, level string) error { return log.SetLevel(level) })
+	cfg.OnChange("log-retention-days", func(_, _ string) error {
+		log.SetRetentionDays(int(cfg.Int("log-retention-days")))
+		return nil
+	})
+	for _, w := range cfg.Warnings() {
+		log.Warn(w)
+	}
+	mem := cfg.MemoryPlan()
+	log.Info("memory: " + mem.String())
+	db, err := engine.Open(server.EngineOptions(cfg, mem, log.Logger))
+	if err != nil {
+		return fmt.Errorf("dir: %w", err)
+	}
+	if names := db.UnknownFamilies(); len(names) > 0 {
+		log.Info("column families of a newer version are preserved", zap.Strings("families", names))
+	}
+	s := server.New(cfg, db, log.Logger)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+	if err := s.Serve(listeners); err != nil {
+		db.Close()
+		return err
+	}
+	removePid := writePid(cfg, log.Logger)
+	log.Info("ready", zap.String("version", version), zap.Strings("addresses", s.Addrs()), zap.String("dir", cfg.Dir()))
+	select {
+	case sig := <-stop:
+		log.Info("stopping", zap.String("signal", sig.String()))
+	case <-s.ShutdownRequested():
+		log.Info("stopping", zap.String("reason", "SHUTDOWN"))
+	}
+	s.Close()
+	removePid()
+	if err := db.Close(); err != nil {
+		return err
+	}
+	if n := engine.LiveObjects(); n != 0 {
+		log.Error("native objects were left open", zap.Int64("objects", n))
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// writePid writes the pid file and returns what removes it. A pid file that cannot be written is no reason not
+// to serve.
+func writePid(cfg *config.Config, log *zap.Logger) func() {
+	path := cfg.Text("pidfile")
+	if path == "" {
+		return func() {}
+	}
+	if err := os.WriteFile(path, fmt.Appendln(nil, os.Getpid()), 0o644); err != nil {
+		log.Warn("the pid file cannot be written", zap.Error(err))
+		return func() {}
+	}
+	return func() { os.Remove(path) }
+}

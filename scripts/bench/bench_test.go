@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+)
+
+func TestParseRate(t *testing.T) {
+	const header = `"test","rps","avg_latency_ms"` + "\n"
+	for _, tt := range []struct {
+		name, text string
+		want       float64
+		ok         bool
+	}{
+		{"one row", header + `"SPOP","425531.94","1.404"` + "\n", 425531.94, true},
+		{"the last row counts", header + `"LPUSH (needed)","1.00","1"` + "\n" + `"LRANGE_100 (first, 100)","62500.00","9"` + "\n", 62500, true},
+		{"no result", header, 0, false},
+		{"nothing", "", 0, false},
+		{"no number", header + `"GET","fast","1"` + "\n", 0, false},
+		{"zero", header + `"GET","0.00","1"` + "\n", 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parseRate(tt.text)
+			if got != tt.want || (err == nil) != tt.ok {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestMeansAndVerdicts(t *testing.T) {
+	results := []result{
+		{Command: "SET", Pipeline: 16, Basalt: []float64{50, 10, 60}, Redis: []float64{100, 90, 110}},
+		{Command: "HGETALL_1000", Pipeline: 16, Basalt: []float64{8}, Redis: []float64{10}, RangeRead: true},
+		{Command: "GET", Pipeline: 16, Error: "basalt: no"},
+		{Command: "GET", Pipeline: 1, Basalt: []float64{1}, Redis: []float64{1}},
+	}
+	got := means(results, 16)
+	if len(got) != 2 || got[0].Rows != 2 || got[1].Rows != 1 {
+		t.Fatalf("got %+v", got)
+	}
+	if want := math.Sqrt(0.5 * 0.8); math.Abs(got[0].Ratio-want) > 1e-9 {
+		t.Errorf("mean over all is %v, want %v", got[0].Ratio, want)
+	}
+	if math.Abs(got[1].Ratio-0.8) > 1e-9 || got[1].Target != rangeTarget {
+		t.Errorf("range reads: %+v", got[1])
+	}
+	var out bytes.Buffer
+	for _, r := range results {
+		printResult(&out, r)
+	}
+	lines := strings.Split(out.String(), "\n")
+	for i, below := range []bool{true, false, false, false} { // SET needs 0.55 at P = 16
+		if strings.Contains(lines[i], "BELOW") != below {
+			t.Errorf("line %q: marked below is not %v", lines[i], below)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, tt := range []struct {
+		in   []float64
+		want float64
+	}{{[]float64{3}, 3}, {[]float64{9, 1, 5}, 5}, {[]float64{4, 1, 2, 100}, 3}} {
+		if got := median(tt.in); got != tt.want {
+			t.Errorf("median(%v) = %v, want %v", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestPick(t *testing.T) {
+	got, err := pick("get, SET")
+	if err != nil || len(got) != 2 || got[0].name != "SET" || got[1].name != "GET" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := pick("SET,NOSUCH"); err == nil || !strings.Contains(err.Error(), "NOSUCH") {
+		t.Errorf("got %v, want an error that names the row", err)
+	}
+	seen := map[string]bool{}
+	for _, r := range rows() {
+		if seen[r.name] {
+			t.Errorf("two rows are called %s", r.name)
+		}
+		seen[r.name] = true
+	}
+	for name := range targets {
+		if !seen[name] {
+			t.Errorf("there is a target for %s but no such row", name)
+		}
+	}
+}
+
+// TestEveryRowFindsItsData runs each row once on redis-server and checks that the
+// command did what the row is there to measure: pops that find their collection
+// empty, or reads of keys that are not there, would be fast for the wrong reason.
+func TestEveryRowFindsItsData(t *testing.T) {
+	server, err := launch.Start(launch.Redis, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Kill()
+	s, err := newSide("redis", server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.load.c.SetDeadline(time.Now().Add(time.Minute))
+	number := func(section, field string) float64 {
+		v, err := s.load.c.Do("INFO", section)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(v.String()) {
+			if rest, found := strings.CutPrefix(line, field+":"); found {
+				return atof(t, strings.TrimSpace(rest))
+			}
+		}
+		t.Fatalf("INFO %s has no %s", section, field)
+		return 0
+	}
+	const n = 200
+	for _, r := range rows() {
+		if err := s.prepare(r, n); err != nil {
+			t.Fatalf("%s: %v", r.name, err)
+		}
+		misses := number("stats", "keyspace_misses")
+		saved := r
+		saved.fill = nil // as left by prepare above
+		if _, err := s.measure(saved, 1, n); err != nil {
+			t.Errorf("%s: %v", r.name, err)
+		}
+		if d := number("stats", "keyspace_misses") - misses; d > 0 && r.fill != nil && r.name != "DEL" {
+			t.Errorf("%s: %v of %d look-ups found no key", r.name, d, n)
+		}
+	}
+}
+
+func atof(t *testing.T, s string) float64 {
+	t.Helper()
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestComplaint(t *testing.T) {
+	for in, want := range map[string]string{
+		"WARNING: Could not fetch server CONFIG\nError from server: ERR no\nmore\n": "ERR no",
+		"Could not connect\n": "Could not connect",
+		"":                    "",
+	} {
+		if got := complaint(in); got != want {
+			t.Errorf("complaint(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+// Bench measures basalt and redis-server side by side with redis-benchmark
+// (-c 50 -r 100000 -d 128) and prints the requests a second of both, medians of
+// interleaved repetitions, and their ratio. redis-server runs in memory without
+// persistence; basalt with its default configuration in a temporary directory.
+//
+//	go run ./scripts/bench [-quick] [-commands SET,GET] [-pipelines 1,16,64]
+//
+// Arguments after the flags go to basalt. Every row of the table is a command;
+// rows and means that miss the project's targets are marked BELOW. A full run
+// takes about ten minutes, -quick about three; the ratios of a quick run scatter more.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+)
+
+type options struct {
+	basalt, basaltAddr, redisAddr string
+	commands, pipelines, out      string
+	quick, list                   bool
+	plan                          plan
+	extra                         []string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.basalt, "basalt", "build/basalt", "the program to measure")
+	flag.StringVar(&o.basaltAddr, "basalt-addr", "", "host:port of a running server to measure instead; its data is overwritten")
+	flag.StringVar(&o.redisAddr, "redis-addr", "", "host:port of a running redis-server to compare with; its data is overwritten")
+	flag.StringVar(&o.commands, "commands", "", "rows to measure, comma-separated (default all)")
+	flag.StringVar(&o.pipelines, "pipelines", "1,16,64", "pipeline lengths")
+	flag.IntVar(&o.plan.requests, "requests", 0, "requests in each measurement (default: as many as take -time)")
+	flag.DurationVar(&o.plan.duration, "time", 400*time.Millisecond, "length of a measurement on the slower server")
+	flag.IntVar(&o.plan.reps, "reps", 3, "repetitions, of which the median counts")
+	flag.BoolVar(&o.quick, "quick", false, "measure 60 ms each instead of -time")
+	flag.StringVar(&o.out, "json", "", "also write the results to this file")
+	flag.BoolVar(&o.list, "list", false, "list the rows and exit")
+	flag.Parse()
+	o.extra = flag.Args()
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options) error {
+	if o.list {
+		for _, r := range rows() {
+			fmt.Println(r.name)
+		}
+		return nil
+	}
+	o.plan.rounds = 2
+	if o.quick {
+		o.plan.duration, o.plan.rounds = 60*time.Millisecond, 1
+	}
+	if o.plan.reps < 1 || o.plan.requests < 0 {
+		return fmt.Errorf("-reps needs to be at least 1 and -requests at least 0")
+	}
+	picked, err := pick(o.commands)
+	if err != nil {
+		return err
+	}
+	pipelines, err := parsePipelines(o.pipelines)
+	if err != nil {
+		return err
+	}
+	for _, tool := range []string{"redis-benchmark", "redis-server"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%s is not installed (scripts/bootstrap.sh --test installs it)", tool)
+		}
+	}
+
+	dir, err := os.MkdirTemp("", "basalt-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	basalt, err := start("basalt", o.basaltAddr, launch.Basalt(o.basalt, o.extra...), dir)
+	if err != nil {
+		return err
+	}
+	defer basalt.stop()
+	redis, err := start("redis", o.redisAddr, launch.Redis, dir)
+	if err != nil {
+		return err
+	}
+	defer redis.stop()
+
+	// Ctrl-C ends the run between two rows, so that the servers and their data go.
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+
+	fmt.Printf("%s, %d cores; redis-benchmark -c %d -r %d -d %d; median of %d\n",
+		redisVersion(), runtime.NumCPU(), connections, keyspace, valueSize, o.plan.reps)
+	var results []result
+	var allMeans []mean
+	begin := time.Now()
+	for _, p := range pipelines {
+		printHeader(os.Stdout, p)
+		for _, r := range picked {
+			select {
+			case <-interrupted:
+				return fmt.Errorf("interrupted")
+			default:
+			}
+			res := compare(basalt.side, redis.side, r, p, o.plan)
+			printResult(os.Stdout, res)
+			results = append(results, res)
+		}
+		ms := means(results, p)
+		printMeans(os.Stdout, ms)
+		allMeans = append(allMeans, ms...)
+	}
+	fmt.Printf("\ntook %v\n", time.Since(begin).Round(time.Second))
+	if o.out != "" {
+		if err := writeJSON(o.out, results, allMeans); err != nil {
+			return err
+		}
+	}
+	for _, r := range results {
+		if r.Error != "" {
+			return fmt.Errorf("%s at P = %d: %s", r.Command, r.Pipeline, r.Error)
+		}
+	}
+	return nil
+}
+
+// running is a side with the process behind it, if this program started it.
+type running struct {
+	*side
+	server *launch.Server
+}
+
+func start(name, addr string, command launch.Command, dir string) (*running, error) {
+	r := &running{}
+	if addr == "" {
+		server, err := launch.Start(command, filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		r.server, addr = server, server.Addr
+	}
+	var err error
+	if r.side, err = newSide(name, addr); err != nil {
+		r.stop()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *running) stop() {
+	if r.server != nil {
+		r.server.Kill()
+	}
+}
+
+// redisVersion is "redis-server 7.0.15".
+func redisVersion() string {
+	out, _ := exec.Command("redis-server", "--version").Output()
+	for field := range strings.FieldsSeq(string(out)) {
+		if v, found := strings.CutPrefix(field, "v="); found {
+			return "redis-server " + v
+		}
+	}
+	return "redis-server"
+}
+
+func writeJSON(path string, results []result, ms []mean) error {
+	b, err := json.MarshalIndent(struct {
+		Results []result `json:"results"`
+		Means   []mean   `json:"means"`
+	}{results, ms}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o644)
+}

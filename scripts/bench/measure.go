@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	connections = 50
+	// measureTimeout bounds one measurement and one fill: redis-benchmark spins
+	// for ever when its server goes away.
+	measureTimeout = 2 * time.Minute
+)
+
+// side is one of the two servers.
+type side struct {
+	name string
+	addr string
+	load *loader
+}
+
+func newSide(name, addr string) (*side, error) {
+	load, err := newLoader(addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &side{name: name, addr: addr, load: load}, nil
+}
+
+// prepare puts the row's data in place for n requests.
+func (s *side) prepare(r row, n int) error {
+	if r.fill == nil {
+		return nil
+	}
+	s.load.anew = r.refill
+	if err := r.fill(s.load, n); err != nil {
+		return fmt.Errorf("filling: %w", err)
+	}
+	return nil
+}
+
+// measure returns the requests a second of n requests of a row.
+func (s *side) measure(r row, pipeline, n int) (float64, error) {
+	if err := s.prepare(r, n); err != nil {
+		return 0, err
+	}
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return 0, err
+	}
+	args := []string{"-h", host, "-p", port, "--csv",
+		"-c", strconv.Itoa(connections), "-r", strconv.Itoa(keyspace), "-d", strconv.Itoa(valueSize),
+		"-P", strconv.Itoa(pipeline), "-n", strconv.Itoa(n)}
+	if r.test != "" {
+		args = append(args, "-t", r.test)
+	} else {
+		args = append(args, r.args...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), measureTimeout)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "redis-benchmark", args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return 0, fmt.Errorf("redis-benchmark: %w: %s", err, complaint(stderr.String()))
+	}
+	return parseRate(stdout.String())
+}
+
+// parseRate reads the second field of the last line of redis-benchmark's CSV,
+// whose lines are "name","requests a second","average latency",...
+func parseRate(text string) (float64, error) {
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		return 0, fmt.Errorf("redis-benchmark's output: %w", err)
+	}
+	if len(records) < 2 || len(records[len(records)-1]) < 2 {
+		return 0, fmt.Errorf("redis-benchmark printed no result: %q", text)
+	}
+	rate, err := strconv.ParseFloat(records[len(records)-1][1], 64)
+	if err != nil || rate <= 0 {
+		return 0, fmt.Errorf("redis-benchmark printed no rate: %q", text)
+	}
+	return rate, nil
+}
+
+// complaint is the server's error among what redis-benchmark printed, or else
+// everything that it printed.
+func complaint(stderr string) string {
+	for line := range strings.Lines(stderr) {
+		if _, text, found := strings.Cut(line, "Error from server: "); found {
+			return strings.TrimSpace(text)
+		}
+	}
+	return strings.TrimSpace(stderr)
+}
+
+// result is the outcome of one row at one pipeline length.
+type result struct {
+	Command   string    `json:"command"`
+	Pipeline  int       `json:"pipeline"`
+	Requests  int       `json:"requests"`
+	Basalt    []float64 `json:"basalt"` // requests a second, a repetition each
+	Redis     []float64 `json:"redis"`
+	RangeRead bool      `json:"range_read"`
+	Error     string    `json:"error,omitempty"`
+}
+
+func (r result) ratio() float64 { return median(r.Basalt) / median(r.Redis) }
+
+// plan says how long to measure.
+type plan struct {
+	requests int           // in each measurement; 0 = as many as take about
+	duration time.Duration // on the slower of the two servers,
+	rounds   int           // and at least as many pipelines on each connection
+	reps     int
+}
+
+// compare measures a row on both servers in turn, and in the other order in
+// every second repetition.
+func compare(basalt, redis *side, r row, pipeline int, p plan) result {
+	res := result{Command: r.name, Pipeline: pipeline, RangeRead: r.rangeRead}
+	fail := func(s *side, err error) result {
+		res.Error = s.name + ": " + err.Error()
+		return res
+	}
+	res.Requests = p.requests
+	if res.Requests == 0 {
+		least := connections * pipeline * p.rounds
+		slower := 0.0
+		for _, s := range []*side{basalt, redis} {
+			rate, err := s.measure(r, pipeline, least)
+			if err != nil {
+				return fail(s, err)
+			}
+			if slower == 0 || rate < slower {
+				slower = rate
+			}
+		}
+		res.Requests = max(least, int(slower*p.duration.Seconds()))
+	}
+	for rep := range p.reps {
+		order := []*side{basalt, redis}
+		if rep%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, s := range order {
+			rate, err := s.measure(r, pipeline, res.Requests)
+			if err != nil {
+				return fail(s, err)
+			}
+			if s == basalt {
+				res.Basalt = append(res.Basalt, rate)
+			} else {
+				res.Redis = append(res.Redis, rate)
+			}
+		}
+	}
+	return res
+}
+
+// pick returns the rows that the comma-separated names ask for, all of them when
+// names is empty.
+func pick(names string) ([]row, error) {
+	if names == "" {
+		return rows(), nil
+	}
+	wanted := map[string]bool{}
+	for name := range strings.SplitSeq(names, ",") {
+		wanted[strings.ToUpper(strings.TrimSpace(name))] = true
+	}
+	var out []row
+	for _, r := range rows() {
+		if wanted[strings.ToUpper(r.name)] {
+			out = append(out, r)
+			delete(wanted, strings.ToUpper(r.name))
+		}
+	}
+	for name := range wanted {
+		return nil, fmt.Errorf("-commands: no row is called %s (see -list)", name)
+	}
+	return out, nil
+}
+
+// parsePipelines reads "1,16,64".
+func parsePipelines(s string) ([]int, error) {
+	var out []int
+	for part := range strings.SplitSeq(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 {
+			return nil, errors.New("-pipelines: needs a list of numbers such as 1,16,64")
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// targets are the least ratios to redis-server that basalt has to reach, at the
+// pipeline lengths of targetPipelines. A row without an entry counts in the
+// geometric means only.
+var targets = map[string][3]float64{
+	"SET":     {0.75, 0.55, 0.40},
+	"GET":     {0.85, 0.70, 0.55},
+	"INCR":    {0.70, 0.35, 0.30},
+	"LPUSH":   {0.70, 0.35, 0.30},
+	"SADD":    {0.70, 0.35, 0.30},
+	"HSET":    {0.70, 0.35, 0.30},
+	"HINCRBY": {0.70, 0.35, 0.30},
+	"ZADD":    {0.70, 0.35, 0.30},
+	"SPOP":    {0.60, 0.25, 0.20},
+	"ZPOPMIN": {0.60, 0.25, 0.20},
+	"LPOP":    {0.60, 0.25, 0.20},
+}
+
+var (
+	targetPipelines = [3]int{1, 16, 64}
+	meanTarget      = [3]float64{0.75, 0.40, 0.35}
+)
+
+// rangeTarget holds at every pipeline length.
+const rangeTarget = 0.65
+
+// target is the entry of t for a pipeline length; 0 means none.
+func target(t [3]float64, pipeline int) float64 {
+	if i := slices.Index(targetPipelines[:], pipeline); i >= 0 {
+		return t[i]
+	}
+	return 0
+}
+
+// median of a non-empty list; of an even number, the mean of the middle two.
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	n := len(s)
+	return (s[(n-1)/2] + s[n/2]) / 2
+}
+
+// geometricMean of positive numbers; NaN for none.
+func geometricMean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += math.Log(x)
+	}
+	return math.Exp(sum / float64(len(v)))
+}
+
+// mean is a geometric mean over the rows of one pipeline length.
+type mean struct {
+	Pipeline int     `json:"pipeline"`
+	Over     string  `json:"over"`
+	Rows     int     `json:"rows"`
+	Ratio    float64 `json:"ratio"`
+	Target   float64 `json:"target"`
+}
+
+// means over all rows and over the range reads, of those that were measured.
+func means(results []result, pipeline int) []mean {
+	var all, reads []float64
+	for _, r := range results {
+		if r.Error != "" || r.Pipeline != pipeline {
+			continue
+		}
+		all = append(all, r.ratio())
+		if r.RangeRead {
+			reads = append(reads, r.ratio())
+		}
+	}
+	var out []mean
+	if len(all) > 0 {
+		out = append(out, mean{pipeline, "all commands", len(all), geometricMean(all), target(meanTarget, pipeline)})
+	}
+	if len(reads) > 0 {
+		out = append(out, mean{pipeline, "range reads", len(reads), geometricMean(reads), rangeTarget})
+	}
+	return out
+}
+
+// verdict is the end of a report line: the target and whether it was missed.
+func verdict(ratio, target float64) string {
+	switch {
+	case target == 0:
+		return ""
+	case ratio < target:
+		return fmt.Sprintf("   %.2f  BELOW", target)
+	default:
+		return fmt.Sprintf("   %.2f", target)
+	}
+}
+
+func printHeader(w io.Writer, pipeline int) {
+	fmt.Fprintf(w, "\nP = %-14d %12s %12s %8s %8s\n", pipeline, "basalt", "redis", "ratio", "target")
+}
+
+func printResult(w io.Writer, r result) {
+	if r.Error != "" {
+		fmt.Fprintf(w, "%-18s %.100s\n", r.Command, r.Error)
+		return
+	}
+	fmt.Fprintf(w, "%-18s %12.0f %12.0f %8.2f %s\n", r.Command, median(r.Basalt), median(r.Redis), r.ratio(),
+		verdict(r.ratio(), target(targets[r.Command], r.Pipeline)))
+}
+
+func printMeans(w io.Writer, ms []mean) {
+	for _, m := range ms {
+		fmt.Fprintf(w, "geometric mean over %-24s %8.2f %s\n", fmt.Sprintf("%s (%d)", m.Over, m.Rows), m.Ratio, verdict(m.Ratio, m.Target))
+	}
+}

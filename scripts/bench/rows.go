@@ -1,0 +1,123 @@
+package main
+
+import "strings"
+
+// keyspace is redis-benchmark's -r: random numbers are below it.
+const keyspace = 100000
+
+// row is one command to measure: a built-in test of redis-benchmark, or a
+// command line in which each __rand_int__ becomes a random number of 12 digits.
+type row struct {
+	name string
+	test string   // for -t; else
+	args []string // the command line
+	// fill puts in place what the command needs; nil when it needs nothing. n is
+	// the number of requests to come.
+	fill func(l *loader, n int) error
+	// refill says that the command uses up what fill made, so that it has to be
+	// made again before each measurement. Otherwise once a server is enough, also
+	// for all rows that use the same data.
+	refill bool
+	// rangeRead says that the row counts in the geometric mean over range reads.
+	rangeRead bool
+}
+
+// rnd is a random element of a collection that the loader filled.
+const rnd = "e:__rand_int__"
+
+// rows is everything that is measured, in the order of the report. Rows that
+// only read share their data.
+func rows() []row {
+	return []row{
+		{name: "SET", test: "set"},
+		{name: "GET", test: "get", fill: stringsAt("key:")},
+		{name: "INCR", test: "incr"},
+		{name: "MSET_10", test: "mset"},
+		custom("MGET_10", stringsAt("key:"), "MGET "+repeated("key:__rand_int__", 10)),
+		custom("GETSET", stringsAt("key:"), "GETSET key:__rand_int__ "+value),
+		custom("APPEND", nil, "APPEND append:__rand_int__ 0123456789"),
+		custom("STRLEN", stringsAt("key:"), "STRLEN key:__rand_int__"),
+		custom("SETRANGE", stringsAt("range:"), "SETRANGE range:__rand_int__ 32 0123456789"),
+		custom("GETRANGE", stringsAt("key:"), "GETRANGE key:__rand_int__ 32 63"),
+		custom("EXISTS", stringsAt("key:"), "EXISTS key:__rand_int__"),
+		custom("EXPIRE", stringsAt("key:"), "EXPIRE key:__rand_int__ 100000"),
+		custom("TTL", stringsAt("key:"), "TTL key:__rand_int__"),
+		again(custom("DEL", stringsAt("del:"), "DEL del:__rand_int__")),
+
+		{name: "HSET", test: "hset"},
+		custom("HGET", hash("h", keyspace), "HGET h "+rnd),
+		custom("HMGET_10", hash("h", keyspace), "HMGET h "+repeated(rnd, 10)),
+		custom("HINCRBY", nil, "HINCRBY counts "+rnd+" 1"),
+		again(custom("HDEL", hash("hdel", keyspace), "HDEL hdel "+rnd)),
+		ranges(custom("HGETALL_1000", hash("h1000", 1000), "HGETALL h1000")),
+		custom("HRANDFIELD", hash("h", keyspace), "HRANDFIELD h"),
+
+		{name: "LPUSH", test: "lpush"},
+		{name: "RPUSH", test: "rpush"},
+		again(row{name: "LPOP", test: "lpop", fill: listOf("mylist")}),
+		again(row{name: "RPOP", test: "rpop", fill: listOf("mylist")}),
+		custom("LINDEX", list("l", 1000), "LINDEX l 500"),
+		custom("LLEN", list("l", 1000), "LLEN l"),
+		ranges(custom("LRANGE_100", list("l", 1000), "LRANGE l 0 99")),
+		ranges(custom("LRANGE_600", list("l", 1000), "LRANGE l 0 599")),
+
+		{name: "SADD", test: "sadd"},
+		again(row{name: "SPOP", test: "spop", fill: setOf("myset")}),
+		custom("SISMEMBER", set("s", keyspace), "SISMEMBER s "+rnd),
+		again(custom("SREM", set("srem", keyspace), "SREM srem "+rnd)),
+		ranges(custom("SMEMBERS_100", set("s100", 100), "SMEMBERS s100")),
+		custom("SRANDMEMBER", set("s", keyspace), "SRANDMEMBER s"),
+
+		{name: "ZADD", test: "zadd"},
+		again(row{name: "ZPOPMIN", test: "zpopmin", fill: zsetOf("myzset")}),
+		custom("ZSCORE", zset("z", keyspace), "ZSCORE z "+rnd),
+		custom("ZRANK", zset("z", keyspace), "ZRANK z "+rnd),
+		custom("ZCARD", zset("z", keyspace), "ZCARD z"),
+		custom("ZINCRBY", zset("zincr", keyspace), "ZINCRBY zincr 1 "+rnd),
+		again(custom("ZREM", zset("zrem", keyspace), "ZREM zrem "+rnd)),
+		ranges(custom("ZRANGE_10", zset("z", keyspace), "ZRANGE z 0 9")),
+		custom("ZRANGE_deep", zset("z", keyspace), "ZRANGE z 50000 50009"),
+		ranges(custom("ZREVRANGE_100", zset("z", keyspace), "ZREVRANGE z 0 99")),
+		custom("ZRANGEBYSCORE", zset("z", keyspace), "ZRANGEBYSCORE z 50000 60000 LIMIT 0 10"),
+		custom("ZRANDMEMBER", zset("z", keyspace), "ZRANDMEMBER z"),
+	}
+}
+
+func custom(name string, fill func(*loader, int) error, line string) row {
+	return row{name: name, fill: fill, args: strings.Fields(line)}
+}
+
+func again(r row) row  { r.refill = true; return r }
+func ranges(r row) row { r.rangeRead = true; return r }
+
+func repeated(word string, n int) string {
+	return strings.TrimSpace(strings.Repeat(word+" ", n))
+}
+
+// The fills. Those that take a size make exactly that many elements; the ...Of
+// ones make as many as there will be requests, for commands that pop.
+
+func stringsAt(prefix string) func(*loader, int) error {
+	return func(l *loader, _ int) error { return l.strings(prefix, keyspace) }
+}
+
+func sized(command, key string, size int) func(*loader, int) error {
+	return func(l *loader, _ int) error { return l.collection(command, key, size) }
+}
+
+func hash(key string, size int) func(*loader, int) error { return sized("HSET", key, size) }
+func list(key string, size int) func(*loader, int) error { return sized("RPUSH", key, size) }
+func set(key string, size int) func(*loader, int) error  { return sized("SADD", key, size) }
+func zset(key string, size int) func(*loader, int) error { return sized("ZADD", key, size) }
+
+func listOf(key string) func(*loader, int) error {
+	return func(l *loader, n int) error { return l.collection("RPUSH", key, n) }
+}
+
+func setOf(key string) func(*loader, int) error {
+	return func(l *loader, n int) error { return l.collection("SADD", key, n) }
+}
+
+func zsetOf(key string) func(*loader, int) error {
+	return func(l *loader, n int) error { return l.collection("ZADD", key, n) }
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+func TestJudge(t *testing.T) {
+	flat := func(change func([]tenth)) []tenth {
+		s := make([]tenth, tenths)
+		for i := range s {
+			s[i] = tenth{mean: 100 * mib, most: 110 * mib}
+		}
+		change(s)
+		return s
+	}
+	for _, tt := range []struct {
+		name   string
+		change func([]tenth)
+		want   string // in the error; "" means none
+	}{
+		{"flat", func([]tenth) {}, ""},
+		{"shrinks", func(s []tenth) { s[9].mean = 50 * mib }, ""},
+		{"grows by 4 %", func(s []tenth) { s[9].mean = 104 * mib }, ""},
+		{"grows by 6 %", func(s []tenth) { s[9].mean = 106 * mib }, "grows"},
+		{"a peak in the middle above the limit", func(s []tenth) { s[4].most = 201 * mib }, "tenth 5"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := judge(flat(tt.change), 200*mib)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestResident(t *testing.T) {
+	got, err := parseResident("Name:\tx\nVmHWM:\t    9000 kB\nVmRSS:\t    1234 kB\nThreads:\t1\n")
+	if err != nil || got != 1234<<10 {
+		t.Errorf("got %d, %v", got, err)
+	}
+	if _, err := parseResident("Name:\tx\nState:\tZ (zombie)\n"); err == nil {
+		t.Error("a status without VmRSS was accepted")
+	}
+	if rss, err := resident(os.Getpid()); err != nil || rss < mib {
+		t.Errorf("this process: %d bytes, %v", rss, err)
+	}
+}
+
+// TestMixKeepsTypesAndSizes sends many operations to redis-server: none may be
+// refused, and no collection may grow beyond its bound by much.
+func TestMixKeepsTypesAndSizes(t *testing.T) {
+	server, err := launch.Start(launch.Redis, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Kill()
+	o := options{keys: 100, connections: 2, depth: 16, valueSize: 8}
+	for _, step := range []struct {
+		op operation
+		n  int
+	}{{load, o.keys}, {mix(o.keys), 50000}} {
+		if err := phase(o, server.Addr, step.op, step.n, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := redisclient.Dial(server.Addr, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	for n := range o.keys {
+		counter := map[int]string{6: "HLEN", 7: "LLEN", 8: "SCARD", 9: "ZCARD"}[n%kinds]
+		if counter == "" {
+			counter = "EXISTS"
+		}
+		v, err := c.Do(counter, name(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A list may gain a few elements between two trims.
+		if v.Integer() > 3*members {
+			t.Errorf("%s %s is %d", counter, name(n), v.Integer())
+		}
+	}
+}
+
+func TestMixedDrawsEveryCommand(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := range kinds {
+		seen := map[string]bool{}
+		for range 1000 {
+			seen[mixed(n, rng, "v")[0]] = true
+		}
+		if len(seen) < 5 {
+			t.Errorf("kind %d: only %v", n, seen)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+// kinds is how many kinds of keys there are; key n is of kind n % kinds: six in
+// ten strings, and one in ten each of hash, list, set and sorted set. Collections
+// hold at most `members` members, so that the data stops growing.
+const (
+	kinds   = 10
+	members = 16
+)
+
+// operation writes the command for key n, drawn by rng, to the connection.
+type operation func(c *redisclient.Conn, n int, rng *rand.Rand, value string) error
+
+// load writes key n for the first time.
+func load(c *redisclient.Conn, n int, _ *rand.Rand, value string) error {
+	key := name(n)
+	switch n % kinds {
+	case 6:
+		return c.Send("HSET", key, "f0", value, "f1", value)
+	case 7:
+		return c.Send("RPUSH", key, value, value)
+	case 8:
+		return c.Send("SADD", key, "m0", "m1")
+	case 9:
+		return c.Send("ZADD", key, "1", "m0", "2", "m1")
+	default:
+		return c.Send("SET", key, value)
+	}
+}
+
+// mix reads or writes a random one of so many keys; n is ignored.
+func mix(keys int) operation {
+	return func(c *redisclient.Conn, _ int, rng *rand.Rand, value string) error {
+		return c.Send(mixed(rng.IntN(keys), rng, value)...)
+	}
+}
+
+// mixed draws a command for key n.
+func mixed(n int, rng *rand.Rand, value string) []string {
+	key, draw := name(n), rng.IntN(10)
+	member := strconv.Itoa(rng.IntN(members))
+	switch n % kinds {
+	case 6:
+		return [][]string{
+			{"HSET", key, "f" + member, value}, {"HGET", key, "f" + member}, {"HGETALL", key},
+			{"HDEL", key, "f" + member}, {"HINCRBY", key, "n", "1"},
+		}[draw/2]
+	case 7:
+		// Pushes and pops are even; the trim bounds what chance leaves.
+		return [][]string{
+			{"RPUSH", key, value}, {"LPUSH", key, value}, {"LPOP", key}, {"RPOP", key},
+			{"LRANGE", key, "0", "-1"}, {"LTRIM", key, "0", strconv.Itoa(members - 1)},
+			{"LLEN", key}, {"LINDEX", key, "0"}, {"RPUSH", key, value}, {"LPOP", key},
+		}[draw]
+	case 8:
+		return [][]string{
+			{"SADD", key, "m" + member}, {"SREM", key, "m" + member}, {"SISMEMBER", key, "m" + member},
+			{"SMEMBERS", key}, {"SCARD", key},
+		}[draw/2]
+	case 9:
+		return [][]string{
+			{"ZADD", key, strconv.Itoa(rng.IntN(1000)), "m" + member}, {"ZREM", key, "m" + member},
+			{"ZRANGE", key, "0", "-1", "WITHSCORES"}, {"ZINCRBY", key, "1", "m" + member}, {"ZSCORE", key, "m" + member},
+		}[draw/2]
+	default:
+		return [][]string{
+			{"SET", key, value}, {"GET", key}, {"SET", key, value}, {"GET", key}, {"GET", key},
+			{"STRLEN", key}, {"SET", key, value, "EX", "1000000"}, {"GETRANGE", key, "0", "9"}, {"DEL", key}, {"SET", key, value},
+		}[draw]
+	}
+}
+
+func name(n int) string { return fmt.Sprintf("key:%09d", n) }
+
+// phase runs n operations on all connections and counts those that were answered
+// in done, unless it is nil. Connection i of k gets the numbers i, i+k, i+2k, ...
+func phase(o options, addr string, op operation, n int, done *atomic.Int64) error {
+	if done == nil {
+		done = new(atomic.Int64)
+	}
+	errs := make(chan error, o.connections)
+	var wg sync.WaitGroup
+	for i := range o.connections {
+		wg.Go(func() {
+			if err := one(o, addr, op, i, n, done); err != nil {
+				errs <- err
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	return <-errs
+}
+
+func one(o options, addr string, op operation, first, n int, done *atomic.Int64) error {
+	c, err := redisclient.Dial(addr, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	rng := rand.New(rand.NewPCG(rand.Uint64(), uint64(first)))
+	value := strings.Repeat("v", o.valueSize)
+	for i := first; i < n; {
+		for ; i < n && c.Pending() < o.depth; i += o.connections {
+			if err := op(c, i, rng, value); err != nil {
+				return err
+			}
+		}
+		c.SetDeadline(time.Now().Add(time.Minute))
+		if err := c.Flush(); err != nil {
+			return err
+		}
+		sent := c.Pending()
+		if err := c.Drain(); err != nil {
+			return err
+		}
+		done.Add(int64(sent))
+	}
+	return nil
+}
+
+// families is the number of column families that fill write buffers: metadata,
+// default, zset_score and stream. The others hold a few records.
+const families = 4
+
+// configuredBudget is the most that block cache and write buffers may take, in
+// bytes, by the server's configuration.
+func configuredBudget(c *redisclient.Conn) (int, error) {
+	get := func(name string) (int, error) {
+		l, err := c.Strings("CONFIG", "GET", name)
+		if err != nil {
+			return 0, err
+		}
+		if len(l) != 2 {
+			return 0, fmt.Errorf("CONFIG GET %s: the server has no such setting", name)
+		}
+		return strconv.Atoi(l[1])
+	}
+	values := map[string]int{}
+	for _, name := range []string{
+		"rocksdb.block_cache_size", "rocksdb.row_cache_size", "rocksdb.write_buffer_size", "rocksdb.max_write_buffer_number",
+	} {
+		v, err := get(name)
+		if err != nil {
+			return 0, err
+		}
+		if v == 0 && name != "rocksdb.row_cache_size" {
+			return 0, fmt.Errorf("%s is 0: the server chose it by itself", name)
+		}
+		values[name] = v
+	}
+	return mib * (values["rocksdb.block_cache_size"] + values["rocksdb.row_cache_size"] +
+		families*values["rocksdb.write_buffer_size"]*values["rocksdb.max_write_buffer_number"]), nil
+}

@@ -1,0 +1,287 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/compaction"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// parseInfo returns the fields and the section names of INFO.
+func parseInfo(t *testing.T, reply string) (fields map[string]string, sections []string) {
+	t.Helper()
+	_, text, _ := strings.Cut(reply, "\r\n")
+	fields = map[string]string{}
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\r\n"), "\r\n") {
+		switch name, value, ok := strings.Cut(line, ":"); {
+		case line == "" || strings.HasPrefix(line, "# Last DBSIZE SCAN time"):
+		case strings.HasPrefix(line, "# "):
+			sections = append(sections, line[2:])
+		case !ok || fields[name] != "":
+			t.Errorf("odd or repeated line %q", line)
+		default:
+			fields[name] = value
+		}
+	}
+	return fields, sections
+}
+
+func TestInfo(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("SET a 1", "+OK\r\n")
+	c.want("GET a", "$1\r\n1\r\n")
+	c.want("GET b", "$-1\r\n")
+	c.want("INCR a", ":2\r\n")
+	c.want("HGET a f", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
+	c.want("GET", "-ERR wrong number of arguments for 'get' command\r\n")
+	fields, sections := parseInfo(t, c.do("INFO"))
+	want := "Server Clients Memory Persistence Stats Replication CPU Commandstats Errorstats Cluster Keyspace RocksDB"
+	if got := strings.Join(sections, " "); got != want {
+		t.Errorf("sections %s", got)
+	}
+	for name, pattern := range map[string]string{
+		"redis_version": `7\.2\.0`, "kvrocks_version": `2\.10\.0`, "version": `2\.10\.0`, "redis_mode": "standalone", "kvrocks_mode": "standalone",
+		"run_id": `[0-9a-f]{40}`, "tcp_port": h.Addr()[strings.LastIndex(h.Addr(), ":")+1:], "process_id": strconv.Itoa(os.Getpid()),
+		"uptime_in_seconds": `\d+`, "uptime_in_days": "0", "arch_bits": "64", "os": "Linux .*",
+		"connected_clients": "1", "maxclients": `\d+`, "blocked_clients": "0",
+		"used_memory": `[1-9]\d+`, "used_memory_human": `[\d.]+[KMG]`, "used_memory_rss": `[1-9]\d+`, "maxmemory": "0", "used_memory_startup": `[1-9]\d+`,
+		"loading": "0", "bgsave_in_progress": "0", "last_bgsave_status": "ok", "last_bgsave_time_sec": "-1",
+		"total_connections_received": "1", "total_commands_processed": `[1-9]\d*`, "instantaneous_ops_per_sec": `\d+`,
+		"total_net_input_bytes": `[1-9]\d*`, "total_net_output_bytes": `[1-9]\d*`,
+		"keyspace_hits": `[1-9]\d*`, "keyspace_misses": `[1-9]\d*`, "total_error_replies": "2",
+		"role": "master", "connected_slaves": "0", "master_repl_offset": `[1-9]\d*`,
+		"used_cpu_sys": `\d+\.\d{6}`, "used_cpu_user": `\d+\.\d{6}`,
+		"cmdstat_get":         `calls=2,usec=\d+,usec_per_call=[\d.]+,rejected_calls=1,failed_calls=0`,
+		"cmdstat_hget":        `calls=1,usec=\d+,usec_per_call=[\d.]+,rejected_calls=0,failed_calls=1`,
+		"errorstat_WRONGTYPE": "count=1", "errorstat_ERR": "count=1",
+		"cluster_enabled": "0",
+		"db0":             `keys=1,expires=0,avg_ttl=0,expired=0`, "sequence": `[1-9]\d*`, "used_disk_percent": ` \d+%`, "disk_capacity": `[1-9]\d*`,
+		"estimate_keys[metadata]": `\d+`, "level0_file_limit_stop[default]": "0", "block_cache_usage": `\d+`, "put_per_sec": `\d+`, "is_bgsaving": "no", "is_compacting": "no",
+		"memtable_count_limit_stop[zset_score]": "0", "cur_mem_tables": `[1-9]\d+`, "num_background_errors": "0",
+	} {
+		if got, ok := fields[name]; !ok || !regexp.MustCompile("^"+pattern+"$").MatchString(got) {
+			t.Errorf("%s is %q, want %s", name, got, pattern)
+		}
+	}
+	for _, tt := range []struct{ command, sections string }{
+		{"INFO keyspace", "Keyspace"},
+		{"INFO KEYSPACE server", "Server Keyspace"},
+		{"INFO nosuch", ""},
+		{"INFO everything", want}, {"INFO ALL", want}, {"INFO default", want},
+	} {
+		if _, got := parseInfo(t, c.do(strings.Fields(tt.command)...)); strings.Join(got, " ") != tt.sections {
+			t.Errorf("%s: sections %v", tt.command, got)
+		}
+	}
+	if got := c.do("INFO", "nosuch"); got != "$0\r\n\r\n" {
+		t.Errorf("INFO nosuch: %q", got)
+	}
+
+	c.want("CONFIG RESETSTAT", "+OK\r\n")
+	fields, _ = parseInfo(t, c.do("INFO"))
+	for _, name := range []string{"keyspace_hits", "total_error_replies", "total_connections_received"} {
+		if fields[name] != "0" {
+			t.Errorf("after CONFIG RESETSTAT %s is %s", name, fields[name])
+		}
+	}
+	if fields["cmdstat_get"] != "" || fields["errorstat_ERR"] != "" {
+		t.Error("CONFIG RESETSTAT kept statistics of commands or errors")
+	}
+}
+
+func TestStallCounters(t *testing.T) {
+	got := stalls("Cumulative\nStalls(count): 1 level0_slowdown, 2 level0_slowdown_with_compaction, 3 stop for pending_compaction_bytes, interval 0 total count\n\n")
+	for name, want := range map[string]string{"level0_slowdown": "1", "level0_slowdown_with_compaction": "2", "stop for pending_compaction_bytes": "3"} {
+		if got[name] != want {
+			t.Errorf("%s: %q", name, got[name])
+		}
+	}
+	// The line is there in the RocksDB that is linked.
+	h := start(t)
+	have := stalls(h.db.FamilyProperty(cf.Metadata, "rocksdb.cfstats-no-file-histogram"))
+	for _, c := range stallCounters {
+		if have[c.text] == "" {
+			t.Errorf("RocksDB's statistics have no %q: %v", c.text, have)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	var s samples
+	if s.rates() != (rates{}) {
+		t.Error("rates without samples")
+	}
+	at := time.Unix(1000, 0)
+	for i := range 40 {
+		s.add(sample{at: at.Add(time.Duration(i) * tick), commands: int64(i * 50), netIn: int64(i * 1000), tickers: [len(rated)]uint64{uint64(7 * i)}})
+	}
+	r := s.rates()
+	if r.commands != 500 || r.netIn != 10000 || r.netOut != 0 || r.tickers[0] != 70 {
+		t.Errorf("%+v", r)
+	}
+	s.add(sample{at: at.Add(40 * tick)}) // the statistics were reset
+	if r := s.rates(); r.commands != 0 || r.tickers[0] != 0 {
+		t.Errorf("after a reset: %+v", r)
+	}
+}
+
+func TestHuman(t *testing.T) {
+	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1536: "1.50K", 1 << 20: "1.00M", 5 << 30: "5.00G", 3 << 40: "3.00T"} {
+		if got := human(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestBackup(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "backup")
+	h := start(t, "backup-dir", dir, "max-backup-to-keep", "1", "max-backup-keep-hours", "24")
+	c := h.dial(t)
+	started := c.do("LASTSAVE")
+	save := func() {
+		t.Helper()
+		c.want("BGSAVE", "+Background saving started\r\n")
+		eventually(t, "the backup is made", func() bool { return !h.work.saving.Load() })
+	}
+	c.want("BGSAVE what", "-ERR syntax error\r\n")
+	c.want("SET k 1", "+OK\r\n")
+	save()
+	c.want("SET k 2", "+OK\r\n")
+	save() // takes the place of the first
+	c.want("SET k 3", "+OK\r\n")
+	if _, err := os.Stat(dir + ".tmp"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the temporary directory is left: %v", err)
+	}
+	if a, b := integer(t, started), integer(t, c.do("LASTSAVE")); b < a {
+		t.Errorf("LASTSAVE went from %d to %d", a, b)
+	}
+	old, err := engine.Open(engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = old.View(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+		rec, err := tx.Load([]byte("k"), cf.TypeString)
+		if string(rec.Tail) != "2" {
+			t.Errorf("the backup holds %q", rec.Tail)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	old.Close()
+
+	exists := func() bool { _, err := os.Stat(dir); return err == nil }
+	h.purgeBackup(time.Now().Add(23 * time.Hour))
+	if !exists() {
+		t.Error("a backup of 23 hours was removed; 24 are allowed")
+	}
+	h.purgeBackup(time.Now().Add(25 * time.Hour))
+	if exists() {
+		t.Error("a backup of 25 hours was kept")
+	}
+	save()
+	c.want("FLUSHBACKUP", "+OK\r\n")
+	eventually(t, "the backup is removed", func() bool { return !exists() })
+
+	h.work.saving.Store(true)
+	c.want("BGSAVE", "-ERR Background save already in progress\r\n")
+	h.work.saving.Store(false)
+
+	// A directory that cannot be made: the failure is reported, and the next one may succeed.
+	if err := os.WriteFile(dir+".tmp", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	save()
+	if !exists() {
+		t.Error("a file in the way of the temporary directory is not removed")
+	}
+}
+
+func TestSchedules(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "backup")
+	h := start(t, "backup-dir", dir, "bgsave-cron", "30 4 * * *", "compact-cron", "31 4 * * *", "compaction-checker-cron", "")
+	var bgsave, compact compaction.Firing
+	at := time.Date(2024, 10, 24, 4, 29, 0, 0, time.Local)
+	h.schedules(at, &bgsave, &compact)
+	if h.work.saving.Load() || h.LastSave() != time.Unix(h.started.Unix(), 0) {
+		t.Error("a backup before its time")
+	}
+	h.work.lastSave.Store(1)
+	h.schedules(at.Add(time.Minute), &bgsave, &compact)
+	eventually(t, "the scheduled backup", func() bool { return h.work.lastSave.Load() > 1 })
+	h.schedules(at.Add(2*time.Minute), &bgsave, &compact)
+	eventually(t, "the scheduled compaction", func() bool { return h.logs.FilterMessage("compaction done").Len() == 1 })
+}
+
+func TestCompact(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("SET k v", "+OK\r\n")
+	c.want("COMPACT", "+OK\r\n")
+	eventually(t, "the compaction ends", func() bool { return !h.work.compacting.Load() })
+	h.work.compacting.Store(true)
+	c.want("COMPACT", "-ERR compact in-progress\r\n")
+	h.work.compacting.Store(false)
+	c.want("GET k", "$1\r\nv\r\n")
+	files, err := h.fileProperties(cf.Metadata)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no table files after a compaction: %v", err)
+	}
+	if f := files[0]; f.Total != 1 || len(f.Start) == 0 || time.Since(f.Created) > time.Hour {
+		t.Errorf("file properties %+v", f)
+	}
+}
+
+func TestFlushAndSize(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	for _, tt := range []struct{ command, want string }{
+		{"DBSIZE", ":0\r\n"},
+		{"MSET a 1 b 2", "+OK\r\n"},
+		{"DBSIZE", ":2\r\n"},
+		{"DBSIZE SCAN", "+OK\r\n"},
+		{"DBSIZE x", "-ERR wrong number of arguments for 'dbsize' command\r\n"},
+		{"FLUSHDB what", "-ERR syntax error\r\n"},
+		{"FLUSHALL ASYNC SYNC", "-ERR syntax error\r\n"},
+		{"DBSIZE", ":2\r\n"},
+		{"FLUSHDB async", "+OK\r\n"},
+		{"DBSIZE", ":0\r\n"},
+		{"SET a 1", "+OK\r\n"},
+		{"FLUSHALL sync", "+OK\r\n"},
+		{"GET a", "$-1\r\n"},
+		{"DEBUG SLEEP 0", "+OK\r\n"},
+		{"DEBUG what", "-ERR unknown subcommand or wrong number of arguments for 'what'. Try DEBUG HELP.\r\n"},
+		{"DEBUG", "-ERR wrong number of arguments for 'debug' command\r\n"},
+		{"DEBUG PROTOCOL map", "*6\r\n:0\r\n:0\r\n:1\r\n:1\r\n:2\r\n:0\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+	now := time.Now().Unix()
+	var sec, usec int64
+	reply := strings.Split(c.do("TIME"), "\r\n")
+	sec, _ = strconv.ParseInt(reply[2], 10, 64)
+	usec, _ = strconv.ParseInt(reply[4], 10, 64)
+	if sec < now || sec > now+60 || usec < 0 || usec >= 1e6 {
+		t.Errorf("TIME: %q", reply)
+	}
+}
+
+// integer returns the integer of an integer reply.
+func integer(t *testing.T, reply string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(reply, ":"), "\r\n"), 10, 64)
+	if err != nil {
+		t.Fatalf("%q is no integer reply", reply)
+	}
+	return n
+}

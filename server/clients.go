@@ -1,0 +1,71 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// Clients returns what CLIENT LIST shows of the connections, sorted by their ids.
+func (s *Server) Clients() []command.ClientInfo {
+	s.mu.Lock()
+	conns := make([]*conn, 0, len(s.conns))
+	for _, c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(conns, func(a, b *conn) int { return int(a.sess.ID - b.sess.ID) })
+	now := time.Now()
+	list := make([]command.ClientInfo, len(conns))
+	for i, c := range conns {
+		list[i] = c.describe(now)
+	}
+	return list
+}
+
+// CloseClient closes a connection and reports whether there was one.
+func (s *Server) CloseClient(id int64) bool {
+	s.mu.Lock()
+	c := s.conns[id]
+	s.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	c.kill()
+	return true
+}
+
+// describe may be called by any goroutine.
+func (c *conn) describe(now time.Time) command.ClientInfo {
+	v := c.info.view.Load()
+	buffers, bytes := c.box.backlog()
+	i := command.ClientInfo{
+		ID: c.sess.ID, Addr: c.sess.Addr, LAddr: c.sess.LAddr, FD: c.info.fd,
+		Name: v.name, Namespace: v.namespace, User: v.user, Proto: v.proto, LibName: v.libName, LibVer: v.libVer,
+		Age: now.Sub(c.info.created), Idle: max(0, now.Sub(time.UnixMilli(c.info.lastActive.Load()))),
+		Type: "normal", Multi: -1, Events: "r",
+		QueryBuf: c.info.qbuf.Load(), OutputList: int64(buffers), OutputBytes: int64(bytes),
+		NetIn: c.info.netIn.Load(), NetOut: c.info.netOut.Load(), Commands: c.info.cmds.Load(),
+	}
+	i.QueryFree = max(0, c.info.qcap.Load()-i.QueryBuf)
+	if spec := c.info.lastCmd.Load(); spec != nil {
+		i.Command = spec.FullName()
+	}
+	if bytes > 0 {
+		i.Events = "rw"
+	}
+	if v.closing {
+		i.Flags += "c"
+	}
+	if v.noEvict {
+		i.Flags += "e"
+	}
+	if v.noTouch {
+		i.Flags += "T"
+	}
+	if i.Flags == "" {
+		i.Flags = "N"
+	}
+	return i
+}

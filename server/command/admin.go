@@ -1,0 +1,222 @@
+package command
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+var adminCommands = []Spec{
+	{Name: "time", Handler: timeNow, Arity: 1, Flags: Loading | Stale | Fast, Group: "server", Since: "2.6.0", Complexity: "O(1)",
+		Summary: "Returns the server's time: seconds since the epoch, microseconds."},
+	{Name: "dbsize", Handler: dbsize, Arity: -1, Flags: ReadOnly | Fast | Solo, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@keyspace", Summary: "Returns how many keys the namespace holds."},
+	{Name: "flushdb", Handler: flushDB, Arity: -1, Flags: Write | Solo, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@keyspace @dangerous", Summary: "Deletes all keys of the namespace."},
+	{Name: "flushall", Handler: flushAll, Arity: -1, Flags: Write | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@keyspace @dangerous", Summary: "Deletes all keys of all namespaces."},
+	{Name: "bgsave", Handler: bgsave, Arity: -1, Flags: Admin | NoScript | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Summary: "Makes a backup of the database in the background."},
+	{Name: "lastsave", Handler: lastSave, Arity: 1, Flags: Loading | Stale | Fast | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@admin @dangerous", Summary: "Returns the time of the last backup in seconds since the epoch."},
+	{Name: "flushbackup", Handler: flushBackup, Arity: 1, Flags: Admin | NoScript | Solo | AdminOnly, Group: "server", Since: "7.2.0", Complexity: "O(1)",
+		Summary: "Deletes the backup in the background."},
+	{Name: "compact", Handler: compact, Arity: 1, Flags: NoScript | Solo, Group: "server", Since: "7.2.0", Complexity: "O(N) in the background, with N bytes on disk",
+		Summary: "Compacts the namespace in the background; in the default namespace, the whole database."},
+	{Name: "shutdown", Handler: shutdown, Arity: -1, Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Summary: "Stops the server; everything that was acknowledged is on disk."},
+	{Name: "debug", Handler: debug, Arity: -2, Flags: Admin | NoScript | Loading | Stale | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand.",
+		Summary: "Helps to test clients."},
+}
+
+func init() { register(adminCommands...) }
+
+func timeNow(c *Ctx) error {
+	now := time.Now()
+	c.Out.Array(2)
+	c.Out.BulkInt(now.Unix())
+	c.Out.BulkInt(int64(now.Nanosecond() / 1000))
+	return nil
+}
+
+// dbsize accepts Kvrocks's DBSIZE SCAN, which starts a count there; here the number is always right.
+func dbsize(c *Ctx) error {
+	switch {
+	case len(c.Args) == 1:
+		n, _ := c.Srv.DB().Count(c.Sess.Namespace)
+		c.Out.Int(n)
+	case len(c.Args) == 2 && EqualFold(c.Args[1], "SCAN"):
+		c.Out.OK()
+	default:
+		return wrongArgs("dbsize")
+	}
+	return nil
+}
+
+func flushDB(c *Ctx) error {
+	if err := flushOption(c); err != nil {
+		return err
+	}
+	if err := c.Srv.DB().FlushNamespace(c.Sess.Namespace); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func flushAll(c *Ctx) error {
+	if err := flushOption(c); err != nil {
+		return err
+	}
+	if err := c.Srv.DB().FlushAll(); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// flushOption checks for SYNC or ASYNC, which make no difference: a flush is one range tombstone.
+func flushOption(c *Ctx) error {
+	if len(c.Args) == 1 || len(c.Args) == 2 && (EqualFold(c.Args[1], "SYNC") || EqualFold(c.Args[1], "ASYNC")) {
+		return nil
+	}
+	return ErrSyntax
+}
+
+func bgsave(c *Ctx) error {
+	if len(c.Args) > 2 || len(c.Args) == 2 && !EqualFold(c.Args[1], "SCHEDULE") {
+		return ErrSyntax
+	}
+	if err := c.Srv.BackgroundSave(); err != nil {
+		return err
+	}
+	c.Out.SimpleString("Background saving started")
+	return nil
+}
+
+func lastSave(c *Ctx) error {
+	c.Out.Int(c.Srv.LastSave().Unix())
+	return nil
+}
+
+func flushBackup(c *Ctx) error {
+	c.Srv.FlushBackup()
+	c.Out.OK()
+	return nil
+}
+
+func compact(c *Ctx) error {
+	ns := c.Sess.Namespace
+	if ns == cf.DefaultNamespace {
+		ns = ""
+	}
+	if err := c.Srv.Compact(ns); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// shutdown has no reply: the connection is closed. SAVE, NOSAVE, NOW and FORCE make no difference, since every
+// acknowledged write is in the log and there are no replicas to wait for.
+func shutdown(c *Ctx) error {
+	var save, noSave, abort, other bool
+	for _, a := range c.Args[1:] {
+		switch {
+		case EqualFold(a, "SAVE"):
+			save = true
+		case EqualFold(a, "NOSAVE"):
+			noSave = true
+		case EqualFold(a, "NOW"), EqualFold(a, "FORCE"):
+			other = true
+		case EqualFold(a, "ABORT"):
+			abort = true
+		default:
+			return ErrSyntax
+		}
+	}
+	switch {
+	case save && noSave, abort && (save || noSave || other):
+		return ErrSyntax
+	case abort:
+		return engine.NewError("ERR", "No shutdown in progress.")
+	}
+	c.Sess.Control.CloseAfterReply()
+	c.Srv.Shutdown()
+	return nil
+}
+
+func debug(c *Ctx) error {
+	sub := c.Args[1]
+	switch {
+	case EqualFold(sub, "SLEEP") && len(c.Args) == 3:
+		// Only this connection sleeps. What is no number counts as 0, as in Redis.
+		seconds, _ := ParseFloat(c.Args[2])
+		seconds = min(max(seconds, 0), 1e9)
+		t := time.NewTimer(time.Duration(seconds * float64(time.Second)))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-c.Sess.Control.Done():
+		}
+		c.Out.OK()
+	case EqualFold(sub, "PROTOCOL") && len(c.Args) == 3:
+		return debugProtocol(c)
+	case EqualFold(sub, "HELP") && len(c.Args) == 2:
+		writeHelp(c, "DEBUG",
+			"PROTOCOL <type>", "    A reply of that type: string, integer, double, null, array, set, map,", "    push, verbatim, true, false or bignum.",
+			"SLEEP <seconds>", "    Reply after that time.")
+	default:
+		return engine.NewError("ERR", fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", shorten(sub, echoed)))
+	}
+	return nil
+}
+
+// debugProtocol writes an example of each type of reply, for tests of client libraries.
+func debugProtocol(c *Ctx) error {
+	w := c.Out
+	switch name := string(c.Args[2]); {
+	case EqualFold(c.Args[2], "STRING"):
+		w.BulkString("Hello World")
+	case EqualFold(c.Args[2], "INTEGER"):
+		w.Int(12345)
+	case EqualFold(c.Args[2], "DOUBLE"):
+		w.Double(3.141)
+	case EqualFold(c.Args[2], "NULL"):
+		w.Null()
+	case EqualFold(c.Args[2], "ARRAY"):
+		w.Array(3)
+		for i := range 3 {
+			w.Int(int64(i))
+		}
+	case EqualFold(c.Args[2], "SET"):
+		w.Set(3)
+		for i := range 3 {
+			w.Int(int64(i))
+		}
+	case EqualFold(c.Args[2], "MAP"):
+		w.Map(3)
+		for i := range 3 {
+			w.Int(int64(i))
+			w.Bool(i == 1)
+		}
+	case EqualFold(c.Args[2], "PUSH"):
+		w.Push(2)
+		w.BulkString("server-cpu-usage")
+		w.Int(42)
+	case EqualFold(c.Args[2], "VERBATIM"):
+		w.Verbatim("txt", "This is a verbatim\nstring")
+	case EqualFold(c.Args[2], "TRUE"):
+		w.Bool(true)
+	case EqualFold(c.Args[2], "FALSE"):
+		w.Bool(false)
+	case EqualFold(c.Args[2], "BIGNUM"):
+		w.BigNumber("1234567999999999999999999999999999999")
+	default:
+		return engine.NewError("ERR", "Wrong protocol type name: "+strconv.Quote(name))
+	}
+	return nil
+}

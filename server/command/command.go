@@ -1,0 +1,300 @@
+// Package command is the command table and the handlers: one file a family. A handler parses its arguments,
+// calls one data type, and writes one reply; it knows neither sockets nor locks. The pipeline in package server
+// checks arity, rights and keys by the table, locks the keys, and commits.
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// Ctx is what a handler works with. It is valid until the handler returns.
+type Ctx struct {
+	Args [][]byte     // Args[0] is the name; they alias the read buffer
+	Out  *resp.Writer // the reply
+	Tx   *engine.Tx   // in the session's namespace, with the locks of the command's keys held
+	Sess *Session
+	Srv  Server
+	Spec *Spec
+}
+
+// Handler runs a command. It writes one reply and returns nil, or returns an error: then what it wrote, to the
+// reply and to the transaction, is dropped and the error is the reply.
+type Handler func(c *Ctx) error
+
+// Flag says how the pipeline treats a command.
+type Flag uint64
+
+// The flags. Those up to MovableKeys have the meaning that they have in Redis's COMMAND INFO.
+const (
+	Write Flag = 1 << iota
+	ReadOnly
+	DenyOOM
+	Admin
+	PubSub
+	NoScript
+	Blocking
+	Loading
+	Stale
+	SkipMonitor
+	SkipSlowlog
+	Asking
+	Fast
+	NoAuth
+	MayReplicate
+	NoMulti
+	AllowBusy
+	MovableKeys
+
+	// Single marks a reader that needs nothing but the metadata record of each of its keys. It runs without
+	// locks, and the records of a run of such commands are fetched in batches.
+	Single
+	// Solo marks a command that cannot share a transaction with others: the pipeline commits what is before
+	// it, and calls it without a transaction under way and without locks.
+	Solo
+	// Blind marks a writer that does not look at what was there (SET, MSET): its records are not prefetched.
+	Blind
+	// AdminOnly marks a command for sessions that have authenticated with the administrator's password. (Admin is
+	// only what COMMAND INFO and the ACL categories say.)
+	AdminOnly
+)
+
+var flagNames = []struct {
+	f    Flag
+	name string
+}{
+	{Write, "write"}, {ReadOnly, "readonly"}, {DenyOOM, "denyoom"}, {Admin, "admin"}, {PubSub, "pubsub"},
+	{NoScript, "noscript"}, {Blocking, "blocking"}, {Loading, "loading"}, {Stale, "stale"},
+	{SkipMonitor, "skip_monitor"}, {SkipSlowlog, "skip_slowlog"}, {Asking, "asking"}, {Fast, "fast"},
+	{NoAuth, "no_auth"}, {MayReplicate, "may_replicate"}, {NoMulti, "no_multi"}, {AllowBusy, "allow_busy"},
+	{MovableKeys, "movablekeys"},
+}
+
+// Names returns the flags as COMMAND INFO shows them.
+func (f Flag) Names() []string {
+	var names []string
+	for _, n := range flagNames {
+		if f&n.f != 0 {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// Spec is a row of the command table.
+type Spec struct {
+	Name    string // lower case; a subcommand's own name
+	Handler Handler
+	Arity   int // with the name; negative = at least
+	Flags   Flag
+	// First, Last, Step are the positions of the keys; Last < 0 counts from the end. First 0 = no keys.
+	First, Last, Step int
+	// Keys finds the keys of a command where positions do not: it calls add with the index of each key's
+	// argument, and write when the command writes it. Malformed arguments: it adds what it can and returns nil;
+	// the handler reports them.
+	Keys       func(args [][]byte, add func(argIndex int, write bool)) error
+	Group      string // string, hash, ... as COMMAND DOCS names it
+	Summary    string
+	Since      string
+	Complexity string
+	Categories string // ACL categories beyond those that follow from the flags, separated by blanks
+	Sub        []Spec
+
+	ID     int    // index of the command's statistics
+	Parent *Spec  // of a subcommand
+	full   string // "client|kill"
+	sub    map[string]*Spec
+}
+
+// FullName returns the name with the container's before it: "client|kill".
+func (s *Spec) FullName() string { return s.full }
+
+// KeyRef says which argument is a key.
+type KeyRef struct {
+	Arg   int
+	Write bool
+}
+
+// AppendKeys appends the keys of a command with these arguments.
+func (s *Spec) AppendKeys(dst []KeyRef, args [][]byte) []KeyRef {
+	if s.Keys != nil {
+		return s.appendMovable(dst, args)
+	}
+	if s.First == 0 {
+		return dst
+	}
+	last := s.Last
+	if last < 0 {
+		last += len(args)
+	}
+	write := s.Flags&Write != 0
+	for i := s.First; i <= last && i < len(args); i += s.Step {
+		dst = append(dst, KeyRef{i, write})
+	}
+	return dst
+}
+
+// appendMovable is apart because dst escapes to the heap where a closure changes it.
+func (s *Spec) appendMovable(dst []KeyRef, args [][]byte) []KeyRef {
+	s.Keys(args, func(i int, write bool) {
+		if i > 0 && i < len(args) {
+			dst = append(dst, KeyRef{i, write})
+		}
+	})
+	return dst
+}
+
+var (
+	table   = map[string]*Spec{}
+	ordered []*Spec // by ID, subcommands included
+)
+
+// register adds rows to the table; families call it from init.
+func register(specs ...Spec) {
+	for i := range specs {
+		s := &specs[i]
+		if table[s.Name] != nil {
+			panic("command registered twice: " + s.Name)
+		}
+		if s.Name != strings.ToLower(s.Name) {
+			panic("command names are lower case: " + s.Name)
+		}
+		s.full = s.Name
+		table[s.Name] = s
+		number(s)
+		if len(s.Sub) > 0 {
+			s.sub = make(map[string]*Spec, len(s.Sub))
+			for j := range s.Sub {
+				c := &s.Sub[j]
+				c.Parent, c.full = s, s.Name+"|"+c.Name
+				s.sub[c.Name] = c
+				number(c)
+			}
+		}
+	}
+}
+
+func number(s *Spec) {
+	s.ID = len(ordered)
+	ordered = append(ordered, s)
+}
+
+// NumSpecs returns how many commands and subcommands there are; IDs are below it.
+func NumSpecs() int { return len(ordered) }
+
+// ByID returns a command by its ID.
+func ByID(id int) *Spec { return ordered[id] }
+
+// All returns the commands without their subcommands, sorted by name.
+func All() []*Spec {
+	var all []*Spec
+	for _, s := range table {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *Spec) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+const maxName = 32
+
+// Lookup finds a command by its name in any case, nil when there is none.
+func Lookup(name []byte) *Spec { return find(table, name) }
+
+// Subcommand finds a subcommand, nil when there is none.
+func (s *Spec) Subcommand(name []byte) *Spec { return find(s.sub, name) }
+
+func find(m map[string]*Spec, name []byte) *Spec {
+	if len(name) > maxName {
+		return nil
+	}
+	var buf [maxName]byte
+	for i, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		buf[i] = c
+	}
+	return m[string(buf[:len(name)])]
+}
+
+// Resolve finds the command, or the subcommand of a container, that the arguments name, and checks the number
+// of arguments. The error is the reply.
+func Resolve(args [][]byte) (*Spec, error) {
+	s := Lookup(args[0])
+	if s == nil {
+		return nil, unknownCommand(args)
+	}
+	if s.sub != nil {
+		if len(args) > 1 {
+			c := s.Subcommand(args[1])
+			if c == nil {
+				return s, unknownSubcommand(s, args[1])
+			}
+			s = c
+		} else if s.Handler == nil {
+			return s, wrongArgs(s.full)
+		}
+	}
+	return s, s.checkArity(args)
+}
+
+func (s *Spec) checkArity(args [][]byte) error {
+	if s.Arity > 0 && len(args) != s.Arity || len(args) < -s.Arity {
+		return wrongArgs(s.full)
+	}
+	return nil
+}
+
+// Resolver is Resolve for the commands of one connection. It remembers the last one, as pipelines mostly repeat
+// a command. The zero Resolver is ready to use.
+type Resolver struct {
+	name [maxName]byte // as it was sent
+	n    int
+	spec *Spec
+}
+
+// Resolve is the function of the same name.
+func (r *Resolver) Resolve(args [][]byte) (*Spec, error) {
+	if r.spec != nil && string(args[0]) == string(r.name[:r.n]) {
+		return r.spec, r.spec.checkArity(args)
+	}
+	s, err := Resolve(args)
+	r.spec = nil
+	if err == nil && s.Parent == nil && s.sub == nil {
+		r.spec = s
+		r.n = copy(r.name[:], args[0])
+	}
+	return s, err
+}
+
+func unknownCommand(args [][]byte) error {
+	var b strings.Builder
+	for _, a := range args[1:] {
+		if b.Len() >= echoed {
+			break
+		}
+		fmt.Fprintf(&b, "'%s' ", shorten(a, echoed-b.Len()))
+	}
+	return engine.NewError("ERR", fmt.Sprintf("unknown command '%s', with args beginning with: %s", shorten(args[0], echoed), b.String()))
+}
+
+func unknownSubcommand(s *Spec, sub []byte) error {
+	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand '%s'. Try %s HELP.", shorten(sub, echoed), strings.ToUpper(s.Name)))
+}
+
+// echoed is how many bytes of what a client has sent an error repeats.
+const echoed = 128
+
+// shorten cuts what an error repeats: at n bytes, and like Redis, which prints it as a C string, at a zero byte.
+func shorten(b []byte, n int) []byte {
+	b = b[:min(len(b), n)]
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return b
+}

@@ -1,0 +1,82 @@
+package command
+
+import (
+	"slices"
+	"strings"
+)
+
+const configFlags = Admin | NoScript | Loading | Stale | Solo | AdminOnly
+
+var configCommands = []Spec{{
+	Name: "config", Arity: -2, Group: "server", Since: "2.0.0", Complexity: "Depends on the subcommand.",
+	Summary: "Commands about the settings of the server.",
+	Sub: []Spec{
+		{Name: "get", Handler: configGet, Arity: -3, Flags: configFlags, Group: "server", Since: "2.0.0", Complexity: "O(N) with N settings",
+			Summary: "Returns the settings whose names match one of the patterns."},
+		{Name: "set", Handler: configSet, Arity: -4, Flags: configFlags, Group: "server", Since: "2.0.0", Complexity: "O(N) with N settings",
+			Summary: "Changes settings."},
+		{Name: "rewrite", Handler: configRewrite, Arity: 2, Flags: configFlags, Group: "server", Since: "2.8.0", Complexity: "O(1)",
+			Summary: "Writes the settings to the configuration file."},
+		{Name: "resetstat", Handler: configResetStat, Arity: 2, Flags: configFlags, Group: "server", Since: "2.0.0", Complexity: "O(1)",
+			Summary: "Sets the statistics that INFO shows to zero."},
+		{Name: "help", Handler: configHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "5.0.0", Complexity: "O(1)",
+			Summary: "Explains the subcommands."},
+	},
+}}
+
+func init() { register(configCommands...) }
+
+// configGet returns each setting once, however many patterns it matches.
+func configGet(c *Ctx) error {
+	var patterns []*Glob
+	for _, a := range c.Args[2:] {
+		patterns = append(patterns, CompileGlob([]byte(strings.ToLower(string(a)))))
+	}
+	found := c.Srv.MatchSettings(func(name string) bool {
+		return slices.ContainsFunc(patterns, func(p *Glob) bool { return p.Match([]byte(name)) })
+	})
+	c.Out.Map(len(found))
+	for _, s := range found {
+		c.Out.BulkString(s.Name)
+		c.Out.BulkString(s.Value)
+	}
+	return nil
+}
+
+func configSet(c *Ctx) error {
+	if len(c.Args)%2 != 0 {
+		return ErrSyntax
+	}
+	var changes []Setting
+	for i := 2; i < len(c.Args); i += 2 {
+		changes = append(changes, Setting{Name: string(c.Args[i]), Value: string(c.Args[i+1])})
+	}
+	if err := c.Srv.SetSettings(changes); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func configRewrite(c *Ctx) error {
+	if err := c.Srv.RewriteSettings(); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func configResetStat(c *Ctx) error {
+	c.Srv.ResetStats()
+	c.Out.OK()
+	return nil
+}
+
+func configHelp(c *Ctx) error {
+	writeHelp(c, "CONFIG",
+		"GET <pattern> [<pattern> ...]", "    The settings whose names match a pattern.",
+		"SET <name> <value> [<name> <value> ...]", "    Change settings: all, or none when one is refused.",
+		"RESETSTAT", "    Start the statistics anew.",
+		"REWRITE", "    Write the settings to the configuration file.")
+	return nil
+}

@@ -1,0 +1,208 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// defaultUser is the only user that there is; namespaces are told apart by their passwords.
+const defaultUser = "default"
+
+// RedisVersion is the version of Redis that clients are told: its commands and replies are the ones to expect.
+const RedisVersion = "7.2.0"
+
+var connectionCommands = []Spec{
+	{Name: "ping", Handler: ping, Arity: -1, Flags: Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@connection", Summary: "Tells whether the server answers."},
+	{Name: "echo", Handler: echo, Arity: 2, Flags: Loading | Stale | Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@connection", Summary: "Returns its argument."},
+	{Name: "auth", Handler: auth, Arity: -2, Flags: sessionFlags, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@connection", Summary: "Authenticates the connection; the password also selects the namespace."},
+	{Name: "hello", Handler: hello, Arity: -1, Flags: sessionFlags, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
+		Categories: "@connection", Summary: "Describes the server; can select the protocol, authenticate and name the connection."},
+	{Name: "quit", Handler: quit, Arity: -1, Flags: sessionFlags, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@connection", Summary: "Closes the connection."},
+	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
+		Categories: "@connection", Summary: "Brings the connection back to the state of a new one."},
+	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@connection", Summary: "Selects a database by its number; there is only 0."},
+}
+
+// sessionFlags are the flags of the commands that set up a session.
+const sessionFlags = NoScript | Loading | Stale | Fast | NoAuth | AllowBusy | Solo
+
+func init() { register(connectionCommands...) }
+
+var (
+	errWrongPass = engine.NewError("WRONGPASS", "invalid username-password pair or user is disabled.")
+	errNoPass    = engine.NewError("ERR", "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+	errHelloAuth = engine.NewError("NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	errNoProto   = engine.NewError("NOPROTO", "unsupported protocol version")
+	errProtoText = engine.NewError("ERR", "Protocol version is not an integer or out of range")
+	errDBIndex   = engine.NewError("ERR", "DB index is out of range")
+	errNotInt32  = engine.NewError("ERR", "value is out of range, value must between -2147483648 and 2147483647")
+	errName      = engine.NewError("ERR", "Client names cannot contain spaces, newlines or special characters.")
+)
+
+func ping(c *Ctx) error {
+	switch len(c.Args) {
+	case 1:
+		c.Out.SimpleString("PONG")
+	case 2:
+		c.Out.Bulk(c.Args[1])
+	default:
+		return wrongArgs("ping")
+	}
+	return nil
+}
+
+func echo(c *Ctx) error {
+	c.Out.Bulk(c.Args[1])
+	return nil
+}
+
+func auth(c *Ctx) error {
+	user, password := []byte(defaultUser), c.Args[1]
+	switch len(c.Args) {
+	case 2:
+		if !c.Srv.PasswordRequired() {
+			return errNoPass
+		}
+	case 3:
+		user, password = c.Args[1], c.Args[2]
+	default:
+		return ErrSyntax
+	}
+	if err := login(c, user, password); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// login gives the session the rights that the password stands for. A failed one leaves the session as it was.
+func login(c *Ctx, user, password []byte) error {
+	if !c.Srv.PasswordRequired() {
+		if string(user) != defaultUser {
+			return errWrongPass
+		}
+		c.Sess.SetIdentity(Identity{Namespace: cf.DefaultNamespace, Admin: true})
+		return nil
+	}
+	id, ok := c.Srv.Authenticate(password)
+	if !ok || string(user) != defaultUser {
+		return errWrongPass
+	}
+	c.Sess.SetIdentity(id)
+	return nil
+}
+
+func hello(c *Ctx) error {
+	proto := int64(0)
+	if len(c.Args) > 1 {
+		n, ok := ParseInt(c.Args[1])
+		if !ok {
+			return errProtoText
+		}
+		if n < 2 || n > 3 {
+			return errNoProto
+		}
+		proto = n
+	}
+	var user, password, name []byte
+	var withAuth, withName bool
+	for i := 2; i < len(c.Args); i++ {
+		more := len(c.Args) - 1 - i
+		switch {
+		case EqualFold(c.Args[i], "AUTH") && more >= 2:
+			user, password, withAuth = c.Args[i+1], c.Args[i+2], true
+			i += 2
+		case EqualFold(c.Args[i], "SETNAME") && more >= 1:
+			name, withName = c.Args[i+1], true
+			if !printable(name) {
+				return errName
+			}
+			i++
+		default:
+			return engine.NewError("ERR", fmt.Sprintf("Syntax error in HELLO option '%s'", shorten(c.Args[i], echoed)))
+		}
+	}
+	if withAuth {
+		if err := login(c, user, password); err != nil {
+			return err
+		}
+	}
+	if !c.Sess.Authorized {
+		return errHelloAuth
+	}
+	if withName {
+		c.Sess.Name = string(name)
+	}
+	if v, ok := c.Srv.Setting("resp3-enabled"); ok && v == "no" && proto == 3 {
+		proto = 2 // as Kvrocks does, without an error
+	}
+	if proto != 0 {
+		c.Sess.Control.SetProto(int(proto))
+	}
+	c.Out.Map(7)
+	c.Out.BulkString("server")
+	c.Out.BulkString("redis")
+	c.Out.BulkString("version")
+	c.Out.BulkString(RedisVersion)
+	c.Out.BulkString("proto")
+	c.Out.Int(int64(c.Sess.Proto))
+	c.Out.BulkString("id")
+	c.Out.Int(c.Sess.ID)
+	c.Out.BulkString("mode")
+	c.Out.BulkString("standalone")
+	c.Out.BulkString("role")
+	c.Out.BulkString("master")
+	c.Out.BulkString("modules")
+	c.Out.Array(0)
+	return nil
+}
+
+func quit(c *Ctx) error {
+	c.Sess.Control.CloseAfterReply()
+	c.Out.OK()
+	return nil
+}
+
+// reset keeps the library's name and version, which belong to the connection and not to its use.
+func reset(c *Ctx) error {
+	s := c.Sess
+	s.Control.SetProto(2)
+	s.Name, s.ReplyMode, s.NoEvict, s.NoTouch = "", ReplyOn, false, false
+	s.Namespace, s.Admin, s.Authorized, s.User = cf.DefaultNamespace, false, false, defaultUser
+	if !c.Srv.PasswordRequired() {
+		s.Admin, s.Authorized = true, true
+	}
+	c.Out.SimpleString("RESET")
+	return nil
+}
+
+func selectDB(c *Ctx) error {
+	n, ok := ParseInt(c.Args[1])
+	switch {
+	case !ok:
+		return ErrNotInteger
+	case n != int64(int32(n)):
+		return errNotInt32
+	case n != 0:
+		return errDBIndex
+	}
+	c.Out.OK()
+	return nil
+}
+
+// printable reports whether a name can stand in the output of CLIENT LIST: no blanks, no control characters.
+func printable(b []byte) bool {
+	for _, c := range b {
+		if c < '!' || c > '~' {
+			return false
+		}
+	}
+	return true
+}

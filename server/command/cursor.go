@@ -1,0 +1,346 @@
+package command
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// Cursors of SCAN, HSCAN, SSCAN and ZSCAN.
+//
+// All of them go over their keys in the order of the database, so the place that a scan has reached is the last
+// element that it has looked at. A client wants a number instead. The number is
+//
+//	bit 63: 0 · bits 61-62: the kind of scan · bit 60: 1 · bits 32-59: position · bits 0-31: ticket
+//
+// The ticket finds the last element in a ring that the process keeps. When the ring has gone round since, or the
+// process was started anew, the position is what remains: the first 28 bits of the last element. The scan then
+// goes on from the first element that may begin with them. It may return elements twice, but it leaves none out.
+//
+// With the setting redis-cursor-compatible off, a cursor is the last element itself with a _ in front, and
+// nothing is kept.
+//
+// How a scan of a collection uses them, in the order in which Redis makes its checks:
+//
+//	cur, err := parseCursor(c.Args[2])       // ERR invalid cursor
+//	rec, err := c.Tx.Load(c.Args[1], cf.TypeHash)
+//	if !rec.Exists { emptyScan(c); return nil } // whatever the options are
+//	o, err := parseScanOptions(c.Args[3:])
+//	return scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
+//		w.Bulk(field)
+//		if o.NoValues { return 1, nil }
+//		w.Bulk(value)
+//		return 2, nil
+//	})
+
+// scanKind tells the cursors of the commands apart: that of one means nothing to another.
+type scanKind uint8
+
+const (
+	scanKeys scanKind = iota
+	scanHash
+	scanSet
+	scanZSet
+)
+
+const (
+	cursorSlots    = 16384    // scans that can be under way at once without losing their place
+	cursorMemory   = 16 << 20 // bytes of elements that the ring holds
+	cursorKindAt   = 61
+	cursorMark     = 1 << 60 // no cursor is 0, and no small number is a cursor
+	cursorPosAt    = 32
+	cursorPosBits  = 28
+	cursorSlotKeep = 256 // a slot's buffer that is bigger is not used again
+)
+
+// cursors is the ring. It is safe for several goroutines.
+type cursors struct {
+	mu     sync.Mutex
+	seed   maphash.Seed
+	slots  []cursorSlot
+	ticket uint32 // of the next cursor
+	oldest uint32 // the first ticket whose element is still there
+	bytes  int
+}
+
+type cursorSlot struct {
+	cursor uint64 // 0 = free
+	scope  uint64
+	last   []byte
+}
+
+// scans holds the cursors of this process.
+var scans cursors
+
+// Next makes a cursor for a scan whose last element was last. The key is that of the collection, nil for SCAN.
+func (r *cursors) Next(kind scanKind, ns string, key, last []byte) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.slots == nil {
+		r.slots = make([]cursorSlot, cursorSlots)
+		r.seed = maphash.MakeSeed()
+		// An early cursor of an earlier process shall not look like one of this.
+		r.ticket = rand.Uint32()
+		r.oldest = r.ticket
+	}
+	if r.ticket-r.oldest == cursorSlots {
+		r.evict()
+	}
+	for r.bytes+len(last) > cursorMemory && r.oldest != r.ticket {
+		r.evict()
+	}
+	cursor := uint64(kind)<<cursorKindAt | cursorMark | cursorPosition(last)<<cursorPosAt | uint64(r.ticket)
+	s := &r.slots[r.ticket%cursorSlots]
+	s.cursor, s.scope, s.last = cursor, r.scope(ns, key), append(s.last[:0], last...)
+	r.bytes += len(last)
+	r.ticket++
+	return cursor
+}
+
+func (r *cursors) evict() {
+	s := &r.slots[r.oldest%cursorSlots]
+	r.bytes -= len(s.last)
+	s.cursor = 0
+	if cap(s.last) > cursorSlotKeep {
+		s.last = nil
+	}
+	s.last = s.last[:0]
+	r.oldest++
+}
+
+// Resolve returns where a scan goes on: at the first element that is not less than from. It is nil at the
+// beginning, which is also where a cursor leads that is no cursor of this kind.
+func (r *cursors) Resolve(kind scanKind, ns string, key []byte, cursor uint64) (from []byte) {
+	if cursor>>cursorKindAt != uint64(kind) || cursor&cursorMark == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.slots != nil {
+		s := &r.slots[uint32(cursor)%cursorSlots]
+		if s.cursor == cursor && s.scope == r.scope(ns, key) {
+			return append(bytes.Clone(s.last), 0) // the next string after it
+		}
+	}
+	return positionFloor(cursor >> cursorPosAt & (1<<cursorPosBits - 1))
+}
+
+func (r *cursors) scope(ns string, key []byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(r.seed)
+	h.WriteByte(byte(len(ns)))
+	h.WriteString(ns)
+	h.Write(key)
+	return h.Sum64()
+}
+
+// cursorPosition returns the first bits of an element, as if zeros followed it.
+func cursorPosition(last []byte) uint64 {
+	var b [4]byte
+	copy(b[:], last)
+	return uint64(binary.BigEndian.Uint32(b[:]) >> (32 - cursorPosBits))
+}
+
+// positionFloor returns a string that is not greater than any that has this position.
+func positionFloor(pos uint64) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(pos<<(32-cursorPosBits)))
+	return bytes.TrimRight(b, "\x00")
+}
+
+// textCursors is the setting redis-cursor-compatible, inverted.
+var textCursors atomic.Bool
+
+// SetTextCursors tells whether cursors are texts, as Kvrocks has them with redis-cursor-compatible off.
+func SetTextCursors(on bool) { textCursors.Store(on) }
+
+// scanCursor is a cursor as a client has sent it.
+type scanCursor struct {
+	number uint64
+	after  []byte // of a text cursor: the last element; aliases the argument
+	text   bool
+}
+
+// parseCursor reads a cursor as C's strtoul reads a number, which is what Redis does: a sign, leading zeros and
+// nothing at all (0) are allowed, and a zero byte ends it.
+func parseCursor(b []byte) (scanCursor, error) {
+	if len(b) > 0 && b[0] == '_' && textCursors.Load() {
+		return scanCursor{after: b[1:], text: true}, nil
+	}
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	if len(b) == 0 {
+		return scanCursor{}, nil
+	}
+	negative := b[0] == '-'
+	if negative || b[0] == '+' {
+		b = b[1:]
+	}
+	for len(b) > 1 && b[0] == '0' {
+		b = b[1:]
+	}
+	n, ok := ParseUint(b)
+	if !ok {
+		return scanCursor{}, ErrInvalidCursor
+	}
+	if negative {
+		n = -n
+	}
+	return scanCursor{number: n}, nil
+}
+
+// from returns where a scan with this cursor goes on, as Resolve does.
+func (s scanCursor) from(kind scanKind, ns string, key []byte) []byte {
+	switch {
+	case s.text:
+		return append(bytes.Clone(s.after), 0)
+	case s.number == 0:
+		return nil
+	}
+	return scans.Resolve(kind, ns, key, s.number)
+}
+
+// scanOptions are the options of the scans.
+type scanOptions struct {
+	Match    *Glob // nil = everything
+	Count    int64 // elements to look at, at least 1
+	NoValues bool  // HSCAN only: the others refuse it
+	Type     []byte
+	HasType  bool
+}
+
+const defaultScanCount = 10
+
+// parseScanOptions reads MATCH, COUNT and NOVALUES: the arguments after the cursor.
+func parseScanOptions(args [][]byte) (scanOptions, error) { return scanOptionsOf(args, false) }
+
+func scanOptionsOf(args [][]byte, keys bool) (scanOptions, error) {
+	o := scanOptions{Count: defaultScanCount}
+	for i := 0; i < len(args); i++ {
+		more := i+1 < len(args)
+		switch {
+		case more && EqualFold(args[i], "COUNT"):
+			n, ok := ParseInt(args[i+1])
+			if !ok {
+				return o, ErrNotInteger
+			}
+			if n < 1 {
+				return o, ErrSyntax
+			}
+			o.Count = n
+			i++
+		case more && EqualFold(args[i], "MATCH"):
+			o.Match = CompileGlob(args[i+1])
+			i++
+		case more && keys && EqualFold(args[i], "TYPE"):
+			o.Type, o.HasType = args[i+1], true
+			i++
+		case !keys && EqualFold(args[i], "NOVALUES"):
+			o.NoValues = true
+		default:
+			return o, ErrSyntax
+		}
+	}
+	if o.Match != nil && o.Match.MatchesAll() {
+		o.Match = nil
+	}
+	return o, nil
+}
+
+// limit is how many entries an iterator of the scan expects to read: one more than are returned, to see whether
+// the scan has ended.
+func (o *scanOptions) limit() int { return int(min(o.Count, 1<<20)) + 1 }
+
+// emptyScan writes the reply of a scan of a key that does not exist.
+func emptyScan(c *Ctx) {
+	c.Out.Array(2)
+	c.Out.BulkString("0")
+	c.Out.Array(0)
+}
+
+// scanSubkeys is HSCAN, SSCAN and ZSCAN on an existing key, whose elements are the subkeys in the default family.
+// emit writes one element and returns how many replies that was.
+func scanSubkeys(c *Ctx, kind scanKind, rec *engine.Record, cur scanCursor, o scanOptions, emit func(w *resp.Writer, sub, value []byte) (int, error)) error {
+	key := c.Tx.UserKey(rec)
+	from := cur.from(kind, c.Tx.Namespace(), key)
+	prefix := c.Tx.SubkeyPrefix(rec)
+	lower, upper := scanBounds(prefix, from, o.Match)
+	it := c.Tx.Iter(cf.Default, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper,
+		KeysOnly: kind == scanSet || o.NoValues, Limit: o.limit()})
+	defer it.Close()
+	c.Tx.ReadsDone()
+	mark, n := c.Out.Mark(), 0
+	var last []byte
+	more := false
+	for seen := int64(0); it.Next(); seen++ {
+		if seen == o.Count {
+			more = true
+			break
+		}
+		sub := it.Key()
+		if o.Match == nil || o.Match.Match(sub) {
+			m, err := emit(c.Out, sub, it.Value())
+			if err != nil {
+				return err
+			}
+			n += m
+		}
+		if seen == o.Count-1 {
+			last = bytes.Clone(sub)
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	writeScan(c, mark, n, kind, key, last, more)
+	return nil
+}
+
+// scanBounds returns the range of a scan among the keys with a prefix: from the element from on, and only those
+// that begin with what all matches begin with.
+func scanBounds(prefix, from []byte, match *Glob) (lower, upper []byte) {
+	if match == nil || len(match.Prefix()) == 0 && !match.Literal() {
+		if from != nil {
+			lower = append(bytes.Clone(prefix), from...)
+		}
+		return lower, nil
+	}
+	common := match.Prefix()
+	if bytes.Compare(from, common) < 0 {
+		from = common
+	}
+	lower = append(bytes.Clone(prefix), from...)
+	upper = append(bytes.Clone(prefix), common...)
+	if match.Literal() {
+		return lower, append(upper, 0)
+	}
+	upper, _ = cf.AppendSuccessor(nil, upper)
+	return lower, upper
+}
+
+// writeScan puts the reply of a scan together: its n elements have been written from mark on. With more, the
+// scan goes on after last.
+func writeScan(c *Ctx, mark, n int, kind scanKind, key, last []byte, more bool) {
+	body := bytes.Clone(c.Out.Bytes()[mark:])
+	c.Out.Truncate(mark)
+	c.Out.Array(2)
+	switch {
+	case !more:
+		c.Out.BulkString("0")
+	case textCursors.Load():
+		c.Out.Bulk(append([]byte{'_'}, last...))
+	default:
+		var text [20]byte
+		c.Out.Bulk(strconv.AppendUint(text[:0], scans.Next(kind, c.Tx.Namespace(), key, last), 10))
+	}
+	c.Out.Array(n)
+	c.Out.Raw(body)
+}

@@ -1,0 +1,42 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// The errors that several families share, with Redis's texts.
+var (
+	ErrSyntax        = engine.NewError("ERR", "syntax error")
+	ErrNotInteger    = engine.NewError("ERR", "value is not an integer or out of range")
+	ErrNotFloat      = engine.NewError("ERR", "value is not a valid float")
+	ErrOutOfRange    = engine.NewError("ERR", "value is out of range")
+	ErrNotPositive   = engine.NewError("ERR", "value is out of range, must be positive")
+	ErrNoSuchKey     = engine.NewError("ERR", "no such key")
+	ErrNoAuth        = engine.NewError("NOAUTH", "Authentication required.")
+	ErrAdminOnly     = engine.NewError("ERR", "admin permission required to perform the command")
+	ErrInvalidCursor = engine.NewError("ERR", "invalid cursor")
+)
+
+// wrongArgs is the error for a wrong number of arguments.
+func wrongArgs(name string) error {
+	return engine.NewError("ERR", fmt.Sprintf("wrong number of arguments for '%s' command", name))
+}
+
+// invalidExpire is the error for an expiry that is not positive or overflows.
+func invalidExpire(name string) error {
+	return engine.NewError("ERR", fmt.Sprintf("invalid expire time in '%s' command", name))
+}
+
+// WriteError writes an error as a reply: code and text of an [engine.Error], ERR and the text of any other.
+func WriteError(w *resp.Writer, err error) {
+	var e *engine.Error
+	if errors.As(err, &e) {
+		w.Error(e.Code, e.Text)
+		return
+	}
+	w.Error("ERR", err.Error())
+}

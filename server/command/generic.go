@@ -1,0 +1,216 @@
+package command
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+)
+
+const catKeyspace = "@keyspace"
+
+var genericCommands = []Spec{
+	{Name: "del", Handler: del, Arity: -2, Flags: Write, First: 1, Last: -1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N) with N keys, whatever they hold",
+		Categories: catKeyspace, Summary: "Deletes keys."},
+	{Name: "unlink", Handler: del, Arity: -2, Flags: Write | Fast, First: 1, Last: -1, Step: 1, Group: "generic", Since: "4.0.0", Complexity: "O(N) with N keys, whatever they hold",
+		Categories: catKeyspace, Summary: "Deletes keys, as DEL does: either is fast."},
+	{Name: "exists", Handler: exists, Arity: -2, Flags: ReadOnly | Fast | Single, First: 1, Last: -1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N) with N keys",
+		Categories: catKeyspace, Summary: "Returns how many of the keys exist."},
+	{Name: "touch", Handler: exists, Arity: -2, Flags: ReadOnly | Fast | Single, First: 1, Last: -1, Step: 1, Group: "generic", Since: "3.2.1", Complexity: "O(N) with N keys",
+		Categories: catKeyspace, Summary: "Returns how many of the keys exist; times of access are not kept."},
+	{Name: "type", Handler: typeOf, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Returns the type of a key."},
+	{Name: "expire", Handler: expire, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Lets a key expire after some seconds."},
+	{Name: "pexpire", Handler: pexpire, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.6.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Lets a key expire after some milliseconds."},
+	{Name: "expireat", Handler: expireAt, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "1.2.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Lets a key expire at a time, in seconds since the epoch."},
+	{Name: "pexpireat", Handler: pexpireAt, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.6.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Lets a key expire at a time, in milliseconds since the epoch."},
+	{Name: "ttl", Handler: ttl, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Returns in how many seconds a key expires."},
+	{Name: "pttl", Handler: pttl, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.6.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Returns in how many milliseconds a key expires."},
+	{Name: "expiretime", Handler: expireTime, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Returns when a key expires, in seconds since the epoch."},
+	{Name: "pexpiretime", Handler: pexpireTime, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Returns when a key expires, in milliseconds since the epoch."},
+	{Name: "persist", Handler: persist, Arity: 2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.2.0", Complexity: "O(1)",
+		Categories: catKeyspace, Summary: "Takes the expiry off a key."},
+	{Name: "rename", Handler: rename, Arity: 3, Flags: Write, First: 1, Last: 2, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N) with N elements",
+		Categories: catKeyspace, Summary: "Gives a key another name, and replaces what had it."},
+	{Name: "renamenx", Handler: renameNX, Arity: 3, Flags: Write | Fast, First: 1, Last: 2, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N) with N elements",
+		Categories: catKeyspace, Summary: "Gives a key another name if nothing has it."},
+	{Name: "copy", Handler: copyKey, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Keys: copyKeys, Group: "generic", Since: "6.2.0", Complexity: "O(N) with N elements",
+		Categories: catKeyspace, Summary: "Copies a key."},
+}
+
+func init() { register(genericCommands...) }
+
+func del(c *Ctx) error {
+	n, err := keys.Del(c.Tx, c.Args[1:]...)
+	return replyInt(c, int64(n), err)
+}
+
+// exists is EXISTS and TOUCH.
+func exists(c *Ctx) error {
+	n, err := keys.Exists(c.Tx, c.Args[1:]...)
+	return replyInt(c, int64(n), err)
+}
+
+func typeOf(c *Ctx) error {
+	t, err := keys.TypeOf(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Out.SimpleString(t.String())
+	return nil
+}
+
+func expire(c *Ctx) error { return setExpiry(c, true, c.Tx.Now()) }
+
+func pexpire(c *Ctx) error { return setExpiry(c, false, c.Tx.Now()) }
+
+func expireAt(c *Ctx) error { return setExpiry(c, true, 0) }
+
+func pexpireAt(c *Ctx) error { return setExpiry(c, false, 0) }
+
+var (
+	errExpireNone = engine.NewError("ERR", "NX and XX, GT or LT options at the same time are not compatible")
+	errExpireBoth = engine.NewError("ERR", "GT and LT options at the same time are not compatible")
+)
+
+// setExpiry is the EXPIRE family: the time in the second argument counts from base, in milliseconds since the
+// epoch.
+func setExpiry(c *Ctx, seconds bool, base int64) error {
+	when, err := expireCondition(c.Args[3:])
+	if err != nil {
+		return err
+	}
+	at, ok := ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	if seconds {
+		if at > math.MaxInt64/1000 || at < math.MinInt64/1000 {
+			return invalidExpire(c.Spec.FullName())
+		}
+		at *= 1000
+	}
+	if at > math.MaxInt64-base {
+		return invalidExpire(c.Spec.FullName())
+	}
+	done, err := keys.Expire(c.Tx, c.Args[1], at+base, when)
+	return replyBool(c, done, err)
+}
+
+func expireCondition(args [][]byte) (when keys.Condition, err error) {
+	for _, a := range args {
+		switch {
+		case EqualFold(a, "NX"):
+			when |= keys.IfNone
+		case EqualFold(a, "XX"):
+			when |= keys.IfSome
+		case EqualFold(a, "GT"):
+			when |= keys.IfLater
+		case EqualFold(a, "LT"):
+			when |= keys.IfEarlier
+		default:
+			return 0, engine.NewError("ERR", fmt.Sprintf("Unsupported option %s", shorten(a, echoed)))
+		}
+	}
+	switch {
+	case when&keys.IfNone != 0 && when != keys.IfNone:
+		return 0, errExpireNone
+	case when&keys.IfLater != 0 && when&keys.IfEarlier != 0:
+		return 0, errExpireBoth
+	}
+	return when, nil
+}
+
+func ttl(c *Ctx) error { return replyExpiry(c, true, c.Tx.Now()) }
+
+func pttl(c *Ctx) error { return replyExpiry(c, false, c.Tx.Now()) }
+
+func expireTime(c *Ctx) error { return replyExpiry(c, true, 0) }
+
+func pexpireTime(c *Ctx) error { return replyExpiry(c, false, 0) }
+
+// replyExpiry writes how long after base a key expires; -1 when it does not, -2 when there is no key. Seconds
+// are rounded to the nearest.
+func replyExpiry(c *Ctx, seconds bool, base int64) error {
+	at, exists, err := keys.ExpireTime(c.Tx, c.Args[1])
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		c.Out.Int(-2)
+	case at == 0:
+		c.Out.Int(-1)
+	default:
+		ms := max(int64(min(at, math.MaxInt64))-base, 0)
+		if seconds {
+			ms = ms/1000 + ms%1000/500
+		}
+		c.Out.Int(ms)
+	}
+	return nil
+}
+
+func persist(c *Ctx) error {
+	done, err := keys.Persist(c.Tx, c.Args[1])
+	return replyBool(c, done, err)
+}
+
+func rename(c *Ctx) error {
+	if _, err := keys.Rename(c.Tx, c.Args[1], c.Args[2], false); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func renameNX(c *Ctx) error {
+	done, err := keys.Rename(c.Tx, c.Args[1], c.Args[2], true)
+	return replyBool(c, done, err)
+}
+
+var errSameObject = engine.NewError("ERR", "source and destination objects are the same")
+
+// copyKeys: the source is only read.
+func copyKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	add(1, false)
+	add(2, true)
+	return nil
+}
+
+// copyKey is COPY. There is one database, 0.
+func copyKey(c *Ctx) error {
+	replace := false
+	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
+		switch {
+		case EqualFold(args[0], "REPLACE"):
+			replace = true
+		case EqualFold(args[0], "DB") && len(args) > 1:
+			n, ok := ParseInt(args[1])
+			switch {
+			case !ok:
+				return ErrNotInteger
+			case n < math.MinInt32 || n > math.MaxInt32:
+				return engine.NewError("ERR", fmt.Sprintf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
+			case n != 0:
+				return errDBIndex
+			}
+			args = args[1:]
+		default:
+			return ErrSyntax
+		}
+	}
+	if string(c.Args[1]) == string(c.Args[2]) {
+		return errSameObject
+	}
+	done, err := keys.Copy(c.Tx, c.Args[1], c.Args[2], replace)
+	return replyBool(c, done, err)
+}

@@ -1,0 +1,161 @@
+package command
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+func TestKeyCommands(t *testing.T) {
+	converse(t, []exchange{
+		{"MSET a 1 b 2 c 3", "+OK\r\n", ""},
+		{"EXISTS a a hash missing", ":3\r\n", ""},
+		{"TOUCH a a hash missing", ":3\r\n", ""},
+		{"TYPE a", "+string\r\n", ""},
+		{"TYPE hash", "+hash\r\n", ""},
+		{"TYPE missing", "+none\r\n", ""},
+		{"DEL a a missing", ":1\r\n", ""},
+		{"UNLINK b hash", ":2\r\n", ""},
+		{"EXISTS a b c hash", ":1\r\n", ""},
+		{"RENAME missing x", "-ERR no such key\r\n", ""},
+		{"RENAMENX missing x", "-ERR no such key\r\n", ""},
+		{"RENAME c c", "+OK\r\n", ""},
+		{"RENAMENX c c", ":0\r\n", ""},
+		{"SET d 4", "+OK\r\n", ""},
+		{"RENAMENX c d", ":0\r\n", ""},
+		{"RENAME c d", "+OK\r\n", ""},
+		{"GET d", bulkReply("3"), ""},
+		{"COPY d e", ":1\r\n", ""},
+		{"COPY d e", ":0\r\n", ""},
+		{"COPY d e REPLACE DB 0", ":1\r\n", ""},
+		{"COPY missing e REPLACE", ":0\r\n", ""},
+		{"COPY d d", "-ERR source and destination objects are the same\r\n", ""},
+		{"COPY d e DB 1", "-ERR DB index is out of range\r\n", ""},
+		{"COPY d e DB x", replyNotInteger, ""},
+		{"COPY d e DB 4294967296", "-ERR value is out of range, value must between -2147483648 and 2147483647\r\n", ""},
+		{"COPY d e DB", replySyntax, ""},
+		{"COPY d e WHAT", replySyntax, ""},
+	})
+}
+
+func TestExpiryCommands(t *testing.T) {
+	converse(t, []exchange{
+		{"TTL k", ":-2\r\n", ""},
+		{"PEXPIRETIME k", ":-2\r\n", ""},
+		{"EXPIRE k 100", ":0\r\n", ""},
+		{"EXPIRE k abc", replyNotInteger, ""},
+		{"EXPIRE k 100 WHAT", "-ERR Unsupported option WHAT\r\n", ""},
+		{"EXPIRE k abc NX XX", "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n", ""},
+		{"EXPIRE k 100 GT LT", "-ERR GT and LT options at the same time are not compatible\r\n", ""},
+		{"SET k v", "+OK\r\n", ""},
+		{"TTL k", ":-1\r\n", ""},
+		{"PERSIST k", ":0\r\n", ""},
+		{"EXPIRE k 100", ":1\r\n", ""},
+		{"TTL k", ":100\r\n", ""},
+		{"EXPIRE k 9223372036854775807", "-ERR invalid expire time in 'expire' command\r\n", ""},
+		{"PEXPIRE k 9223372036854775807", "-ERR invalid expire time in 'pexpire' command\r\n", ""},
+		{"EXPIREAT k 9223372036854775807", "-ERR invalid expire time in 'expireat' command\r\n", ""},
+		{"PEXPIREAT k 9223372036854775807", ":1\r\n", ""},
+		{"PEXPIRETIME k", ":9223372036854775807\r\n", ""},
+		{"EXPIRETIME k", ":9223372036854776\r\n", ""},
+		{"PEXPIREAT k 9999999999499", ":1\r\n", ""},
+		{"EXPIRETIME k", ":9999999999\r\n", ""},
+		{"PEXPIREAT k 9999999999500", ":1\r\n", ""},
+		{"EXPIRETIME k", ":10000000000\r\n", ""},
+		{"EXPIREAT k 9999999999 GT", ":0\r\n", ""},
+		{"EXPIREAT k 9999999999 lt", ":1\r\n", ""},
+		{"EXPIREAT k 5 NX", ":0\r\n", ""},
+		{"PERSIST k", ":1\r\n", ""},
+		{"EXPIRE k -1 XX", ":0\r\n", ""},
+		{"EXPIRE k -1", ":1\r\n", ""},
+		{"EXISTS k", ":0\r\n", ""},
+		{"EXPIRE hash 0", ":1\r\n", ""},
+		{"TYPE hash", "+none\r\n", ""},
+	})
+}
+
+func TestObject(t *testing.T) {
+	converse(t, []exchange{
+		{"MSET i 12345 s short l " + strings.Repeat("x", 45), "+OK\r\n", ""},
+		{"OBJECT ENCODING i", bulkReply("int"), ""},
+		{"OBJECT ENCODING s", bulkReply("embstr"), ""},
+		{"OBJECT encoding l", bulkReply("raw"), ""},
+		{"OBJECT ENCODING hash", bulkReply("listpack"), ""},
+		{"OBJECT ENCODING missing", replyNull, "_\r\n"},
+		{"OBJECT REFCOUNT s", ":1\r\n", ""},
+		{"OBJECT IDLETIME s", ":0\r\n", ""},
+		{"OBJECT IDLETIME missing", replyNull, "_\r\n"},
+		{"OBJECT FREQ missing", replyNull, "_\r\n"},
+		{"OBJECT FREQ s", "-ERR " + errNoLFU.Text + "\r\n", ""},
+		{"OBJECT ENCODING", "-ERR wrong number of arguments for 'object|encoding' command\r\n", ""},
+		{"OBJECT DUMP missing", "*0\r\n", ""},
+		{"SET t v PXAT 9999999999123", "+OK\r\n", ""},
+	})
+	db := enginetest.Open(t)
+	do(t, db, "SET", "s", "v", "PXAT", "9999999999123")
+	got := do(t, db, "OBJECT", "DUMP", "s")
+	for _, want := range []string{
+		"*16\r\n" + bulkReply("namespace") + bulkReply("__namespace") + bulkReply("type") + bulkReply("string"),
+		bulkReply("expire") + bulkReply("9999999999") + bulkReply("pexpire") + bulkReply("9999999999123"),
+		bulkReply("is_64bit_common_field") + bulkReply("1") + bulkReply("created_at"),
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("OBJECT DUMP: %q lacks %q", got, want)
+		}
+	}
+	putCollection(t, db, "h", cf.TypeHash, "a", "b")
+	if got := do(t, db, "OBJECT", "DUMP", "h"); !strings.Contains(got, bulkReply("size")+bulkReply("2")) {
+		t.Errorf("OBJECT DUMP: %q", got)
+	}
+	if got := do(t, db, "OBJECT", "HELP"); !strings.HasPrefix(got, "*1") || !strings.Contains(got, "ENCODING <key>") {
+		t.Errorf("OBJECT HELP: %q", got)
+	}
+}
+
+// TestGetAllocations: GET and SET of a small value do not allocate.
+func TestGetAllocations(t *testing.T) {
+	db := enginetest.Open(t)
+	do(t, db, "SET", "k", "v")
+	tx, w := db.NewTx(), new(resp.Writer)
+	for _, args := range [][][]byte{bytesOf("GET", "k"), bytesOf("MGET", "k", "missing"), bytesOf("SET", "k", "v"), bytesOf("INCR", "n"), bytesOf("EXISTS", "k"), bytesOf("TTL", "k"), bytesOf("EXPIRE", "k", "100"), bytesOf("DEL", "k")} {
+		spec := Lookup(args[0])
+		c := &Ctx{Args: args, Out: w, Tx: tx, Spec: spec}
+		n := testing.AllocsPerRun(100, func() {
+			w.Reset()
+			tx.Begin(cf.DefaultNamespace)
+			if err := spec.Handler(c); err != nil {
+				t.Fatal(err)
+			}
+			tx.Release()
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations", args[0], n)
+		}
+	}
+}
+
+// TestKeysOfCommands: the rows of the table name the keys and what is done with them.
+func TestKeysOfCommands(t *testing.T) {
+	for line, want := range map[string][]KeyRef{
+		"COPY a b":        {{1, false}, {2, true}},
+		"RENAME a b":      {{1, true}, {2, true}},
+		"MSET a 1 b 2":    {{1, true}, {3, true}},
+		"LCS a b LEN":     {{1, false}, {2, false}},
+		"DEL a b":         {{1, true}, {2, true}},
+		"OBJECT FREQ k":   {{2, false}},
+		"SCAN 0 COUNT 10": nil,
+	} {
+		args := bytesOf(strings.Fields(line)...)
+		spec, err := Resolve(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spec.AppendKeys(nil, args); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", line, got, want)
+		}
+	}
+}

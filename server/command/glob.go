@@ -1,0 +1,162 @@
+package command
+
+// Glob is a compiled glob pattern as KEYS, the MATCH option and PSUBSCRIBE take
+// it:
+//
+//   - any number of bytes
+//     ?       one byte
+//     [abc]   one byte of the set; [a-z] a range, its ends in either order;
+//     [^abc] one byte that is not in it; a backslash quotes a byte of the
+//     set; a set without a closing bracket ends with the pattern
+//     \x      the byte x itself; a backslash at the very end stands for itself
+//
+// Matching takes time in O(len(pattern) * len(subject)), whatever the pattern.
+type Glob struct {
+	tokens  []globToken
+	sets    [][4]uint64 // 256-bit sets, by index from the tokens
+	prefix  []byte
+	any     bool // the pattern is *
+	literal bool // no wildcard: prefix is the whole of it
+}
+
+type globToken struct {
+	kind globKind
+	lit  byte // for globByte
+	set  int  // for globSet: index in Glob.sets
+}
+
+type globKind uint8
+
+const (
+	globByte globKind = iota
+	globOne           // ?
+	globSet           // [...]
+	globStar          // *, runs of them taken as one
+)
+
+// CompileGlob compiles pattern, which it does not keep. Every pattern is valid.
+func CompileGlob(pattern []byte) *Glob {
+	g := &Glob{tokens: make([]globToken, 0, len(pattern))}
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; c {
+		case '*':
+			if n := len(g.tokens); n == 0 || g.tokens[n-1].kind != globStar {
+				g.tokens = append(g.tokens, globToken{kind: globStar})
+			}
+		case '?':
+			g.tokens = append(g.tokens, globToken{kind: globOne})
+		case '[':
+			var set [4]uint64
+			set, i = parseGlobSet(pattern, i+1)
+			g.tokens = append(g.tokens, globToken{kind: globSet, set: len(g.sets)})
+			g.sets = append(g.sets, set)
+		default:
+			if c == '\\' && i+1 < len(pattern) {
+				i++
+				c = pattern[i]
+			}
+			g.tokens = append(g.tokens, globToken{kind: globByte, lit: c})
+		}
+	}
+	n := 0
+	for n < len(g.tokens) && g.tokens[n].kind == globByte {
+		g.prefix = append(g.prefix, g.tokens[n].lit)
+		n++
+	}
+	g.literal = n == len(g.tokens)
+	g.any = len(g.tokens) == 1 && g.tokens[0].kind == globStar
+	return g
+}
+
+// parseGlobSet reads a set from p[i], the byte after the opening bracket. end is
+// the index of the last byte that belongs to it.
+func parseGlobSet(p []byte, i int) (set [4]uint64, end int) {
+	negate := i < len(p) && p[i] == '^'
+	if negate {
+		i++
+	}
+	for ; i < len(p) && p[i] != ']'; i++ {
+		first, last := p[i], p[i]
+		switch {
+		case p[i] == '\\' && i+1 < len(p):
+			i++
+			first, last = p[i], p[i]
+		case i+2 < len(p) && p[i+1] == '-':
+			last = p[i+2]
+			i += 2
+		}
+		if first > last {
+			first, last = last, first
+		}
+		for c := int(first); c <= int(last); c++ {
+			set[c>>6] |= 1 << (c & 63)
+		}
+	}
+	if negate {
+		for k := range set {
+			set[k] = ^set[k]
+		}
+	}
+	return set, min(i, len(p)-1)
+}
+
+// Match reports whether the whole of s matches.
+func (g *Glob) Match(s []byte) bool {
+	if g.any {
+		return true
+	}
+	if len(s) < len(g.prefix) || string(s[:len(g.prefix)]) != string(g.prefix) {
+		return false
+	}
+	if g.literal {
+		return len(s) == len(g.prefix)
+	}
+	// After a mismatch only the last star needs to take one byte more: what
+	// stands before it has matched at the leftmost place already.
+	t, i := len(g.prefix), len(g.prefix)
+	star, from := -1, 0
+	for i < len(s) {
+		if t < len(g.tokens) {
+			if g.tokens[t].kind == globStar {
+				t++
+				star, from = t, i
+				continue
+			}
+			if g.matchOne(g.tokens[t], s[i]) {
+				t++
+				i++
+				continue
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		from++
+		t, i = star, from
+	}
+	for t < len(g.tokens) && g.tokens[t].kind == globStar {
+		t++
+	}
+	return t == len(g.tokens)
+}
+
+func (g *Glob) matchOne(t globToken, c byte) bool {
+	switch t.kind {
+	case globByte:
+		return t.lit == c
+	case globSet:
+		return g.sets[t.set][c>>6]&(1<<(c&63)) != 0
+	}
+	return true
+}
+
+// Prefix returns the literal bytes that everything that matches starts with. An
+// iteration can be bounded to them. The caller must not change them.
+func (g *Glob) Prefix() []byte { return g.prefix }
+
+// Literal reports whether the pattern has no wildcard, so that only Prefix
+// itself matches.
+func (g *Glob) Literal() bool { return g.literal }
+
+// MatchesAll reports whether the pattern is a lone star.
+func (g *Glob) MatchesAll() bool { return g.any }

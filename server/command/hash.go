@@ -1,0 +1,348 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/engine/longdouble"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+const catHash = "@hash"
+
+var hashCommands = []Spec{
+	{Name: "hset", Handler: hset, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Sets fields of a hash."},
+	{Name: "hmset", Handler: hmset, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "The former form of HSET with several fields."},
+	{Name: "hsetnx", Handler: hsetnx, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(1)", Categories: catHash, Summary: "Sets a field of a hash if there is none of that name."},
+	{Name: "hget", Handler: hget, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(1)", Categories: catHash, Summary: "Returns the value of a field."},
+	{Name: "hmget", Handler: hmget, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns the values of several fields."},
+	{Name: "hgetall", Handler: hgetall, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns all fields and their values."},
+	{Name: "hkeys", Handler: hkeys, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns all fields."},
+	{Name: "hvals", Handler: hvals, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns the values of all fields."},
+	{Name: "hlen", Handler: hlen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(1)", Categories: catHash, Summary: "Returns the number of fields."},
+	{Name: "hstrlen", Handler: hstrlen, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "3.2.0",
+		Complexity: "O(1)", Categories: catHash, Summary: "Returns the length of the value of a field."},
+	{Name: "hexists", Handler: hexists, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(1)", Categories: catHash, Summary: "Tells whether there is a field."},
+	{Name: "hdel", Handler: hdel, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Deletes fields."},
+	{Name: "hincrby", Handler: hincrby, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+		Complexity: "O(1)", Categories: catHash, Summary: "Adds to the integer that a field is."},
+	{Name: "hincrbyfloat", Handler: hincrbyfloat, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.6.0",
+		Complexity: "O(1)", Categories: catHash, Summary: "Adds to the number that a field is."},
+	{Name: "hrandfield", Handler: hrandfield, Arity: -2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "6.2.0",
+		Complexity: "O(N) with N fields asked for", Categories: catHash, Summary: "Returns random fields."},
+	{Name: "hscan", Handler: hscan, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.8.0",
+		Complexity: "O(1) for a call, O(N) for all N fields", Categories: catHash, Summary: "Goes over fields and values step by step."},
+	{Name: "hrangebylex", Handler: hrangebylex, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.2.0",
+		Complexity: "O(log(N)+M) with M fields returned", Categories: catHash, Summary: "Returns the fields in a range of bytes, with their values."},
+}
+
+func init() { register(hashCommands...) }
+
+// pairArgs returns the field and value arguments, or an error when one is left over.
+func pairArgs(c *Ctx) ([][]byte, error) {
+	if len(c.Args)%2 != 0 {
+		return nil, wrongArgs(c.Spec.FullName())
+	}
+	return c.Args[2:], nil
+}
+
+func hset(c *Ctx) error {
+	pairs, err := pairArgs(c)
+	if err != nil {
+		return err
+	}
+	n, err := hash.Set(c.Tx, c.Args[1], pairs)
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func hmset(c *Ctx) error {
+	pairs, err := pairArgs(c)
+	if err != nil {
+		return err
+	}
+	if _, err = hash.Set(c.Tx, c.Args[1], pairs); err == nil {
+		c.Out.OK()
+	}
+	return err
+}
+
+// hsetnx takes several fields, as Kvrocks does, and returns how many it has set.
+func hsetnx(c *Ctx) error {
+	pairs, err := pairArgs(c)
+	if err != nil {
+		return err
+	}
+	n, err := hash.SetMissing(c.Tx, c.Args[1], pairs)
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func hget(c *Ctx) error {
+	v, found, err := hash.Get(c.Tx, c.Args[1], c.Args[2])
+	switch {
+	case err != nil:
+		return err
+	case found:
+		c.Out.Bulk(v)
+	default:
+		c.Out.Null()
+	}
+	return nil
+}
+
+func hmget(c *Ctx) error {
+	values, err := hash.GetMany(c.Tx, c.Args[1], c.Args[2:])
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(values))
+	for _, v := range values {
+		if v == nil {
+			c.Out.Null()
+		} else {
+			c.Out.Bulk(v)
+		}
+	}
+	return nil
+}
+
+func hgetall(c *Ctx) error {
+	return hash.Each(c.Tx, c.Args[1], false, func(n uint64) { c.Out.Map(int(n)) }, func(field, value []byte) {
+		c.Out.Bulk(field)
+		c.Out.Bulk(value)
+	})
+}
+
+func hkeys(c *Ctx) error {
+	return hash.Each(c.Tx, c.Args[1], true, func(n uint64) { c.Out.Array(int(n)) }, func(field, _ []byte) { c.Out.Bulk(field) })
+}
+
+func hvals(c *Ctx) error {
+	return hash.Each(c.Tx, c.Args[1], false, func(n uint64) { c.Out.Array(int(n)) }, func(_, value []byte) { c.Out.Bulk(value) })
+}
+
+func hlen(c *Ctx) error {
+	n, err := hash.Len(c.Tx, c.Args[1])
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func hstrlen(c *Ctx) error {
+	v, _, err := hash.Get(c.Tx, c.Args[1], c.Args[2])
+	if err == nil {
+		c.Out.Int(int64(len(v)))
+	}
+	return err
+}
+
+func hexists(c *Ctx) error {
+	_, found, err := hash.Get(c.Tx, c.Args[1], c.Args[2])
+	if err == nil {
+		c.Out.Int(boolInt(found))
+	}
+	return err
+}
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func hdel(c *Ctx) error {
+	n, err := hash.Delete(c.Tx, c.Args[1], c.Args[2:])
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func hincrby(c *Ctx) error {
+	by, ok := ParseInt(c.Args[3])
+	if !ok {
+		return ErrNotInteger
+	}
+	n, err := hash.IncrBy(c.Tx, c.Args[1], c.Args[2], by)
+	if err == nil {
+		c.Out.Int(n)
+	}
+	return err
+}
+
+var errIncrNotFinite = engine.NewError("ERR", "value is NaN or Infinity")
+
+func hincrbyfloat(c *Ctx) error {
+	by, ok := longdouble.Parse(c.Args[3])
+	if !ok {
+		return ErrNotFloat
+	}
+	if by.IsInf() {
+		return errIncrNotFinite
+	}
+	sum, err := hash.IncrByFloat(c.Tx, c.Args[1], c.Args[2], c.Args[3])
+	if err == nil {
+		c.Out.Bulk(sum)
+	}
+	return err
+}
+
+func hrandfield(c *Ctx) error {
+	if len(c.Args) == 2 {
+		found := false
+		err := hash.Random(c.Tx, c.Args[1], 1, false, func(field, _ []byte) bool {
+			found = true
+			c.Out.Bulk(field)
+			return true
+		})
+		if err == nil && !found {
+			c.Out.Null()
+		}
+		return err
+	}
+	n, values, err := randomCount(c, "WITHVALUES")
+	if err != nil {
+		return err
+	}
+	mark, count := c.Out.Mark(), 0
+	nested := values && c.Out.Proto == 3
+	emit := func(field, value []byte) bool {
+		if nested {
+			c.Out.Array(2)
+		}
+		c.Out.Bulk(field)
+		count++
+		if values {
+			c.Out.Bulk(value)
+			if !nested {
+				count++
+			}
+		}
+		return c.Out.Len()-mark < maxRandomReply
+	}
+	if n >= 0 {
+		err = hash.RandomDistinct(c.Tx, c.Args[1], uint64(n), values, emit)
+	} else {
+		err = hash.Random(c.Tx, c.Args[1], uint64(-n), values, emit)
+	}
+	if err == nil && c.Out.Len()-mark >= maxRandomReply {
+		err = errReplySize
+	}
+	c.Out.InsertArray(mark, count)
+	return err
+}
+
+// randomCount reads the count of a command that draws random elements, and the word that asks for more of each.
+func randomCount(c *Ctx, with string) (n int64, more bool, err error) {
+	n, ok := ParseInt(c.Args[2])
+	const most = 1<<63 - 1
+	switch {
+	case !ok:
+		return 0, false, ErrNotInteger
+	case n < -most:
+		return 0, false, errRandomCount
+	case len(c.Args) > 4 || len(c.Args) == 4 && !EqualFold(c.Args[3], with):
+		return 0, false, ErrSyntax
+	}
+	more = len(c.Args) == 4
+	if more && (n > most/2 || n < -(most/2)) {
+		return 0, false, ErrOutOfRange
+	}
+	return n, more, nil
+}
+
+func hscan(c *Ctx) error {
+	cur, err := parseCursor(c.Args[2])
+	if err != nil {
+		return err
+	}
+	rec, err := c.Tx.Load(c.Args[1], cf.TypeHash)
+	if err != nil {
+		return err
+	}
+	if !rec.Exists {
+		emptyScan(c)
+		return nil
+	}
+	o, err := parseScanOptions(c.Args[3:])
+	if err != nil {
+		return err
+	}
+	return scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
+		w.Bulk(field)
+		if o.NoValues {
+			return 1, nil
+		}
+		w.Bulk(value)
+		return 2, nil
+	})
+}
+
+// hrangebylex is Kvrocks's HRANGEBYLEX key min max [LIMIT offset count] [REV]. With REV the bounds change places.
+func hrangebylex(c *Ctx) error {
+	r := hash.LexRange{Limit: -1}
+	for args := c.Args[4:]; len(args) > 0; args = args[1:] {
+		switch {
+		case EqualFold(args[0], "REV"):
+			r.Reverse = true
+		case EqualFold(args[0], "LIMIT") && len(args) > 2:
+			var ok1, ok2 bool
+			r.Offset, ok1 = ParseInt(args[1])
+			r.Limit, ok2 = ParseInt(args[2])
+			if !ok1 || !ok2 {
+				return ErrNotInteger
+			}
+			args = args[2:]
+		default:
+			return ErrSyntax
+		}
+	}
+	low, high := c.Args[2], c.Args[3]
+	if r.Reverse {
+		low, high = high, low
+	}
+	empty := false
+	for _, b := range []struct {
+		text []byte
+		to   *hash.LexBound
+		far  int8 // the infinity that lets nothing through
+	}{{low, &r.Min, 1}, {high, &r.Max, -1}} {
+		l, ok := lexBound(b.text)
+		if !ok {
+			return errLexRange
+		}
+		empty = empty || l.Infinite == b.far
+		*b.to = hash.LexBound{Field: l.Member, Open: l.Open, Inf: l.Infinite != 0}
+	}
+	mark, n := c.Out.Mark(), 0
+	if !empty {
+		err := hash.RangeByLex(c.Tx, c.Args[1], r, func(field, value []byte) {
+			c.Out.Bulk(field)
+			c.Out.Bulk(value)
+			n += 2
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.Out.InsertArray(mark, n)
+	return nil
+}

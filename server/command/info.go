@@ -1,0 +1,24 @@
+package command
+
+import "strings"
+
+func init() {
+	register(Spec{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@dangerous", Summary: "Returns facts and statistics of the server."})
+}
+
+// info takes any number of sections; none, default, all and everything mean all of them.
+func info(c *Ctx) error {
+	wanted := map[string]bool{}
+	all := len(c.Args) == 1
+	for _, a := range c.Args[1:] {
+		switch name := strings.ToLower(string(a)); name {
+		case "all", "default", "everything":
+			all = true
+		default:
+			wanted[name] = true
+		}
+	}
+	c.Out.Verbatim("txt", c.Srv.Info(func(section string) bool { return all || wanted[section] }, c.Sess.Namespace))
+	return nil
+}

@@ -1,0 +1,346 @@
+package command
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+const commandFlags = Loading | Stale
+
+var introspectCommands = []Spec{{
+	Name: "command", Handler: commandAll, Arity: -1, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N commands",
+	Categories: "@connection", Summary: "Describes all commands.",
+	Sub: []Spec{
+		{Name: "count", Handler: commandCount, Arity: 2, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(1)",
+			Categories: "@connection", Summary: "Returns how many commands there are."},
+		{Name: "info", Handler: commandInfo, Arity: -2, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N commands",
+			Categories: "@connection", Summary: "Describes some commands, or all."},
+		{Name: "docs", Handler: commandDocs, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N commands",
+			Categories: "@connection", Summary: "Returns the documentation of some commands, or of all."},
+		{Name: "list", Handler: commandList, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N commands",
+			Categories: "@connection", Summary: "Returns the names of all commands, or of those that a filter selects."},
+		{Name: "getkeys", Handler: commandGetKeys, Arity: -4, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N arguments",
+			Categories: "@connection", Summary: "Returns the keys in a command."},
+		{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -4, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N arguments",
+			Categories: "@connection", Summary: "Returns the keys in a command, and what it does with each."},
+		{Name: "help", Handler: commandHelp, Arity: 2, Flags: commandFlags, Group: "server", Since: "5.0.0", Complexity: "O(1)",
+			Categories: "@connection", Summary: "Explains the subcommands."},
+	},
+}}
+
+func init() { register(introspectCommands...) }
+
+func commandHelp(c *Ctx) error {
+	writeHelp(c, "COMMAND",
+		"(no subcommand)", "    Describe all commands.",
+		"COUNT", "    How many commands there are.",
+		"DOCS [<name> ...]", "    Documentation of commands, by default of all.",
+		"GETKEYS <command> [<arg> ...]", "    The keys in a command.",
+		"GETKEYSANDFLAGS <command> [<arg> ...]", "    The keys in a command, and what it does with each.",
+		"INFO [<name> ...]", "    Describe commands, by default all.",
+		"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <glob>)]", "    Names of commands.")
+	return nil
+}
+
+func commandCount(c *Ctx) error {
+	c.Out.Int(int64(len(table)))
+	return nil
+}
+
+func commandAll(c *Ctx) error {
+	all := All()
+	c.Out.Array(len(all))
+	for _, s := range all {
+		s.writeInfo(c)
+	}
+	return nil
+}
+
+func commandInfo(c *Ctx) error {
+	if len(c.Args) == 2 {
+		return commandAll(c)
+	}
+	c.Out.Array(len(c.Args) - 2)
+	for _, name := range c.Args[2:] {
+		if s := byFullName(name); s != nil {
+			s.writeInfo(c)
+		} else {
+			c.Out.NullArray()
+		}
+	}
+	return nil
+}
+
+// byFullName finds a command by its name, a subcommand by both names with | between them.
+func byFullName(name []byte) *Spec {
+	container, sub, has := strings.Cut(string(name), "|")
+	s := Lookup([]byte(container))
+	if s != nil && has {
+		s = s.Subcommand([]byte(sub))
+	}
+	return s
+}
+
+// categories are the ACL categories in the order in which Redis lists them.
+var categories = []string{"@keyspace", "@read", "@write", "@set", "@sortedset", "@list", "@hash", "@string", "@bitmap", "@hyperloglog",
+	"@geo", "@stream", "@pubsub", "@admin", "@fast", "@slow", "@blocking", "@dangerous", "@connection", "@transaction", "@scripting"}
+
+// ACLCategories returns the categories of a command: those that follow from its flags and its own.
+func (s *Spec) ACLCategories() []string {
+	has := strings.Fields(s.Categories)
+	for _, f := range []struct {
+		flag Flag
+		cats []string
+	}{{Write, []string{"@write"}}, {ReadOnly, []string{"@read"}}, {Admin, []string{"@admin", "@dangerous"}}, {PubSub, []string{"@pubsub"}}, {Fast, []string{"@fast"}}, {Blocking, []string{"@blocking"}}} {
+		if s.Flags&f.flag != 0 {
+			has = append(has, f.cats...)
+		}
+	}
+	if s.Flags&Fast == 0 {
+		has = append(has, "@slow")
+	}
+	var out []string
+	for _, c := range categories {
+		if slices.Contains(has, c) {
+			out = append(out, c)
+		}
+	}
+	for _, c := range has { // those that Redis does not have
+		if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// writeInfo writes the ten elements of COMMAND INFO: name, arity, flags, first key, last key, step, ACL
+// categories, tips, key specifications, subcommands.
+func (s *Spec) writeInfo(c *Ctx) {
+	w := c.Out
+	w.Array(10)
+	w.BulkString(s.full)
+	w.Int(int64(s.Arity))
+	flags := s.Flags
+	if s.Keys != nil {
+		flags |= MovableKeys
+	}
+	writeWords(c, flags.Names())
+	w.Int(int64(s.First))
+	w.Int(int64(s.Last))
+	w.Int(int64(s.Step))
+	writeWords(c, s.ACLCategories())
+	w.Array(0)
+	s.writeKeySpecs(c)
+	w.Array(len(s.Sub))
+	for i := range s.Sub {
+		s.Sub[i].writeInfo(c)
+	}
+}
+
+func writeWords(c *Ctx, words []string) {
+	c.Out.Set(len(words))
+	for _, x := range words {
+		c.Out.SimpleString(x)
+	}
+}
+
+// counted tells of commands that say themselves how many keys follow: the position of that number.
+var counted = map[string]int{
+	"blmpop": 2, "bzmpop": 2, "lmpop": 1, "zmpop": 1, "sintercard": 1, "zintercard": 1, "zdiff": 1, "zinter": 1, "zunion": 1,
+	"zdiffstore": 2, "zinterstore": 2, "zunionstore": 2,
+	"eval": 2, "eval_ro": 2, "evalsha": 2, "evalsha_ro": 2, "fcall": 2, "fcall_ro": 2,
+}
+
+// writeKeySpecs describes where the keys are: from a fixed position to another, or counted, or "unknown".
+func (s *Spec) writeKeySpecs(c *Ctx) {
+	w := c.Out
+	at, isCounted := counted[s.Name]
+	mark, n := w.Mark(), 0
+	begin := func() {
+		n++
+		w.Map(3)
+		w.BulkString("flags")
+		writeWords(c, s.keyFlags(s.Flags&Write != 0))
+		w.BulkString("begin_search")
+		w.Map(2)
+		w.BulkString("type")
+	}
+	fields := func(pairs ...any) {
+		w.BulkString("spec")
+		w.Map(len(pairs) / 2)
+		for i := 0; i < len(pairs); i += 2 {
+			w.BulkString(pairs[i].(string))
+			w.Int(int64(pairs[i+1].(int)))
+		}
+	}
+	find := func(kind string) {
+		w.BulkString("find_keys")
+		w.Map(2)
+		w.BulkString("type")
+		w.BulkString(kind)
+	}
+	if s.First > 0 {
+		begin()
+		last := s.Last
+		if last >= 0 {
+			last -= s.First
+		}
+		w.BulkString("index")
+		fields("index", s.First)
+		find("range")
+		fields("lastkey", last, "keystep", s.Step, "limit", 0)
+	}
+	switch {
+	case isCounted:
+		begin()
+		w.BulkString("index")
+		fields("index", at)
+		find("keynum")
+		fields("keynumidx", 0, "firstkey", 1, "keystep", 1)
+	case s.Keys != nil && s.First == 0:
+		begin()
+		w.BulkString("unknown")
+		fields()
+		find("unknown")
+		fields()
+	}
+	w.InsertArray(mark, n)
+}
+
+// keyFlags says in Redis's words what a command does with a key.
+func (s *Spec) keyFlags(write bool) []string {
+	switch {
+	case !write:
+		return []string{"RO", "access"}
+	case s.Flags&Blind != 0:
+		return []string{"OW", "update"}
+	}
+	return []string{"RW", "access", "update"}
+}
+
+func commandDocs(c *Ctx) error {
+	mark, n := c.Out.Mark(), 0
+	if len(c.Args) == 2 {
+		for _, s := range All() {
+			s.writeDocs(c)
+			n++
+		}
+	}
+	for _, name := range c.Args[2:] {
+		if s := byFullName(name); s != nil {
+			s.writeDocs(c)
+			n++
+		}
+	}
+	c.Out.InsertMap(mark, n)
+	return nil
+}
+
+func (s *Spec) writeDocs(c *Ctx) {
+	w := c.Out
+	w.BulkString(s.full)
+	mark, n := w.Mark(), 0
+	field := func(name, value string) {
+		if value != "" {
+			w.BulkString(name)
+			w.BulkString(value)
+			n++
+		}
+	}
+	field("summary", s.Summary)
+	field("since", s.Since)
+	field("group", s.Group)
+	field("complexity", s.Complexity)
+	if len(s.Sub) > 0 {
+		n++
+		w.BulkString("subcommands")
+		w.Map(len(s.Sub))
+		for i := range s.Sub {
+			s.Sub[i].writeDocs(c)
+		}
+	}
+	w.InsertMap(mark, n)
+}
+
+func commandList(c *Ctx) error {
+	keep := func(*Spec) bool { return true }
+	switch {
+	case len(c.Args) == 2:
+	case len(c.Args) != 5 || !EqualFold(c.Args[2], "FILTERBY"):
+		return ErrSyntax
+	case EqualFold(c.Args[3], "MODULE"):
+		keep = func(*Spec) bool { return false } // there are no modules
+	case EqualFold(c.Args[3], "ACLCAT"):
+		want := "@" + strings.ToLower(string(c.Args[4]))
+		keep = func(s *Spec) bool { return slices.Contains(s.ACLCategories(), want) }
+	case EqualFold(c.Args[3], "PATTERN"):
+		glob := CompileGlob([]byte(strings.ToLower(string(c.Args[4]))))
+		keep = func(s *Spec) bool { return glob.Match([]byte(s.full)) }
+	default:
+		return ErrSyntax
+	}
+	mark, n := c.Out.Mark(), 0
+	for _, s := range All() {
+		list := []*Spec{s}
+		for i := range s.Sub {
+			list = append(list, &s.Sub[i])
+		}
+		for _, s := range list {
+			if keep(s) {
+				c.Out.BulkString(s.full)
+				n++
+			}
+		}
+	}
+	c.Out.InsertArray(mark, n)
+	return nil
+}
+
+func commandGetKeys(c *Ctx) error {
+	_, keys, err := keysInCommand(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(keys))
+	for _, k := range keys {
+		c.Out.Bulk(c.Args[2+k.Arg])
+	}
+	return nil
+}
+
+func commandGetKeysAndFlags(c *Ctx) error {
+	s, keys, err := keysInCommand(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(keys))
+	for _, k := range keys {
+		c.Out.Array(2)
+		c.Out.Bulk(c.Args[2+k.Arg])
+		writeWords(c, s.keyFlags(k.Write))
+	}
+	return nil
+}
+
+// keysInCommand finds the keys of a command that is an argument itself.
+func keysInCommand(args [][]byte) (*Spec, []KeyRef, error) {
+	s := Lookup(args[0])
+	if s != nil && s.sub != nil && len(args) > 1 {
+		s = s.Subcommand(args[1])
+	}
+	switch {
+	case s == nil:
+		return nil, nil, engine.NewError("ERR", "Invalid command specified")
+	case s.First == 0 && s.Keys == nil:
+		return nil, nil, engine.NewError("ERR", "The command has no key arguments")
+	case s.Arity > 0 && len(args) != s.Arity || len(args) < -s.Arity:
+		return nil, nil, engine.NewError("ERR", "Invalid number of arguments specified for command")
+	}
+	keys := s.AppendKeys(nil, args)
+	if len(keys) == 0 {
+		return nil, nil, engine.NewError("ERR", "Invalid arguments specified for command")
+	}
+	return s, keys, nil
+}

@@ -1,0 +1,104 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/str"
+)
+
+var lcsCommands = []Spec{
+	{Name: "lcs", Handler: lcs, Arity: -3, Flags: ReadOnly | Single, First: 1, Last: 2, Step: 1, Group: "string", Since: "7.0.0", Complexity: "O(N*M) with N and M bytes in the values",
+		Categories: catString, Summary: "Finds the longest common subsequence of two values."},
+}
+
+func init() { register(lcsCommands...) }
+
+var (
+	errLCSType  = engine.NewError("ERR", "The specified keys must contain string values")
+	errLCSBoth  = engine.NewError("ERR", "If you want both the length and indexes, please just use IDX.")
+	errLCSLarge = engine.NewError("ERR", "Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
+)
+
+func lcs(c *Ctx) error {
+	a, _, err := str.Get(c.Tx, c.Args[1])
+	if err != nil {
+		return lcsError(err)
+	}
+	b, _, err := str.Get(c.Tx, c.Args[2])
+	if err != nil {
+		return lcsError(err)
+	}
+	var length, index, withLen bool
+	minLen := int64(0)
+	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
+		switch {
+		case EqualFold(args[0], "IDX"):
+			index = true
+		case EqualFold(args[0], "LEN"):
+			length = true
+		case EqualFold(args[0], "WITHMATCHLEN"):
+			withLen = true
+		case EqualFold(args[0], "MINMATCHLEN") && len(args) > 1:
+			n, ok := ParseInt(args[1])
+			if !ok {
+				return ErrNotInteger
+			}
+			minLen = n
+			args = args[1:]
+		default:
+			return ErrSyntax
+		}
+	}
+	if length && index {
+		return errLCSBoth
+	}
+	if str.LCSCost(a, b) > uint64(c.Srv.MaxBulk()) {
+		return errLCSLarge
+	}
+	c.Tx.ReadsDone()
+	if length {
+		c.Out.Int(int64(str.LCSLen(a, b)))
+		return nil
+	}
+	common, parts := str.LCS(a, b)
+	if !index {
+		c.Out.Bulk(common)
+		return nil
+	}
+	c.Out.Map(2)
+	c.Out.BulkString("matches")
+	mark, n := c.Out.Mark(), 0
+	for _, p := range parts {
+		if int64(p.Len()) < minLen {
+			continue
+		}
+		n++
+		if withLen {
+			c.Out.Array(3)
+		} else {
+			c.Out.Array(2)
+		}
+		writePair(c, p.AStart, p.AEnd)
+		writePair(c, p.BStart, p.BEnd)
+		if withLen {
+			c.Out.Int(int64(p.Len()))
+		}
+	}
+	c.Out.InsertArray(mark, n)
+	c.Out.BulkString("len")
+	c.Out.Int(int64(len(common)))
+	return nil
+}
+
+// lcsError is the error of reading one of the values: for another type LCS has a text of its own.
+func lcsError(err error) error {
+	if err == engine.ErrWrongType {
+		return errLCSType
+	}
+	return err
+}
+
+func writePair(c *Ctx, a, b int) {
+	c.Out.Array(2)
+	c.Out.Int(int64(a))
+	c.Out.Int(int64(b))
+}

@@ -1,0 +1,326 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/list"
+)
+
+const catList = "@list"
+
+var listCommands = []Spec{
+	{Name: "lpush", Handler: lpush, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds elements at the left end of a list."},
+	{Name: "rpush", Handler: rpush, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds elements at the right end of a list."},
+	{Name: "lpushx", Handler: lpushx, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "2.2.0",
+		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds elements at the left end of a list that there is."},
+	{Name: "rpushx", Handler: rpushx, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "2.2.0",
+		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds elements at the right end of a list that there is."},
+	{Name: "lpop", Handler: lpop, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(N) with N elements", Categories: catList, Summary: "Removes elements from the left end and returns them."},
+	{Name: "rpop", Handler: rpop, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(N) with N elements", Categories: catList, Summary: "Removes elements from the right end and returns them."},
+	{Name: "llen", Handler: llen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(1)", Categories: catList, Summary: "Returns the number of elements."},
+	{Name: "lindex", Handler: lindex, Arity: 3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(1)", Categories: catList, Summary: "Returns the element at an index."},
+	{Name: "lrange", Handler: lrange, Arity: 4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(N) with N elements returned", Categories: catList, Summary: "Returns a range of elements."},
+	{Name: "lset", Handler: lset, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(1)", Categories: catList, Summary: "Replaces the element at an index."},
+	{Name: "linsert", Handler: linsert, Arity: 5, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "list", Since: "2.2.0",
+		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds an element beside another one."},
+	{Name: "lrem", Handler: lrem, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(N) with N elements", Categories: catList, Summary: "Removes elements that are equal to one."},
+	{Name: "ltrim", Handler: ltrim, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+		Complexity: "O(N) with N elements removed", Categories: catList, Summary: "Removes all elements outside a range."},
+	{Name: "lpos", Handler: lpos, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "list", Since: "6.0.6",
+		Complexity: "O(N) with N elements compared", Categories: catList, Summary: "Returns where an element is found."},
+	{Name: "lmove", Handler: lmove, Arity: 5, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "6.2.0",
+		Complexity: "O(1)", Categories: catList, Summary: "Moves an element from an end of a list to an end of another."},
+	{Name: "rpoplpush", Handler: rpoplpush, Arity: 3, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "1.2.0",
+		Complexity: "O(1)", Categories: catList, Summary: "Moves the last element of a list to the left end of another."},
+	{Name: "lmpop", Handler: lmpop, Arity: -4, Flags: Write | MovableKeys, Keys: zmpopKeys, Group: "list", Since: "7.0.0",
+		Complexity: "O(N+M) with N keys and M elements", Categories: catList, Summary: "Removes elements from the first list that has any."},
+}
+
+func init() { register(listCommands...) }
+
+func push(c *Ctx, left, existing bool) error {
+	n, err := list.Push(c.Tx, c.Args[1], c.Args[2:], left, existing)
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func lpush(c *Ctx) error  { return push(c, true, false) }
+func rpush(c *Ctx) error  { return push(c, false, false) }
+func lpushx(c *Ctx) error { return push(c, true, true) }
+func rpushx(c *Ctx) error { return push(c, false, true) }
+
+func lpop(c *Ctx) error { return pop(c, true) }
+func rpop(c *Ctx) error { return pop(c, false) }
+
+func pop(c *Ctx, left bool) error {
+	if len(c.Args) > 3 {
+		return wrongArgs(c.Spec.FullName())
+	}
+	n := int64(1)
+	if len(c.Args) == 3 {
+		var ok bool
+		if n, ok = ParseInt(c.Args[2]); !ok || n < 0 {
+			return ErrNotPositive
+		}
+	}
+	found := false
+	err := list.Pop(c.Tx, c.Args[1], uint64(n), left, func(n uint64) {
+		found = true
+		if len(c.Args) == 3 {
+			c.Out.Array(int(n))
+		}
+	}, c.Out.Bulk)
+	switch {
+	case err != nil:
+		return err
+	case !found && len(c.Args) == 3:
+		c.Out.NullArray()
+	case !found:
+		c.Out.Null()
+	}
+	return nil
+}
+
+func llen(c *Ctx) error {
+	n, err := list.Len(c.Tx, c.Args[1])
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func lindex(c *Ctx) error {
+	i, ok := ParseInt(c.Args[2])
+	if !ok {
+		// Redis looks for the key and its type first.
+		if _, err := list.Len(c.Tx, c.Args[1]); err != nil {
+			return err
+		}
+		return ErrNotInteger
+	}
+	elem, found, err := list.Index(c.Tx, c.Args[1], i)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		c.Out.Bulk(elem)
+	default:
+		c.Out.Null()
+	}
+	return nil
+}
+
+// bounds reads two arguments as the ends of a range.
+func bounds(args [][]byte) (start, stop int64, err error) {
+	start, ok1 := ParseInt(args[0])
+	stop, ok2 := ParseInt(args[1])
+	if !ok1 || !ok2 {
+		return 0, 0, ErrNotInteger
+	}
+	return start, stop, nil
+}
+
+func lrange(c *Ctx) error {
+	start, stop, err := bounds(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	return list.Range(c.Tx, c.Args[1], start, stop, func(n uint64) { c.Out.Array(int(n)) }, c.Out.Bulk)
+}
+
+func lset(c *Ctx) error {
+	i, ok := ParseInt(c.Args[2])
+	if !ok {
+		n, err := list.Len(c.Tx, c.Args[1])
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return list.ErrNoKey
+		}
+		return ErrNotInteger
+	}
+	err := list.Set(c.Tx, c.Args[1], i, c.Args[3])
+	if err == nil {
+		c.Out.OK()
+	}
+	return err
+}
+
+func linsert(c *Ctx) error {
+	before := EqualFold(c.Args[2], "BEFORE")
+	if !before && !EqualFold(c.Args[2], "AFTER") {
+		return ErrSyntax
+	}
+	n, err := list.Insert(c.Tx, c.Args[1], c.Args[3], c.Args[4], before)
+	if err == nil {
+		c.Out.Int(n)
+	}
+	return err
+}
+
+func lrem(c *Ctx) error {
+	count, ok := ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	n, err := list.Remove(c.Tx, c.Args[1], count, c.Args[3])
+	if err == nil {
+		c.Out.Int(n)
+	}
+	return err
+}
+
+func ltrim(c *Ctx) error {
+	start, stop, err := bounds(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	if err = list.Trim(c.Tx, c.Args[1], start, stop); err == nil {
+		c.Out.OK()
+	}
+	return err
+}
+
+var (
+	errRankZero     = engine.NewError("ERR", "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list")
+	errNegativeMax  = engine.NewError("ERR", "MAXLEN can't be negative")
+	errNegativeHits = engine.NewError("ERR", "COUNT can't be negative")
+	errCountZero    = engine.NewError("ERR", "count should be greater than 0")
+)
+
+func lpos(c *Ctx) error {
+	o := list.PosOptions{Rank: 1, Count: 1}
+	many := false
+	for args := c.Args[3:]; len(args) > 0; args = args[2:] {
+		if len(args) < 2 {
+			return ErrSyntax
+		}
+		n, ok := ParseInt(args[1])
+		switch {
+		case EqualFold(args[0], "RANK"):
+			switch {
+			case !ok:
+				return ErrNotInteger
+			case n == 0:
+				return errRankZero
+			case n == -1<<63:
+				return ErrOutOfRange
+			}
+			o.Rank = n
+		case EqualFold(args[0], "COUNT"):
+			if !ok || n < 0 {
+				return errNegativeHits
+			}
+			o.Count, many = uint64(n), true
+		case EqualFold(args[0], "MAXLEN"):
+			if !ok || n < 0 {
+				return errNegativeMax
+			}
+			o.MaxLen = uint64(n)
+		default:
+			return ErrSyntax
+		}
+	}
+	mark, n := c.Out.Mark(), 0
+	err := list.Pos(c.Tx, c.Args[1], c.Args[2], o, func(i uint64) {
+		c.Out.Int(int64(i))
+		n++
+	})
+	switch {
+	case err != nil:
+		return err
+	case many:
+		c.Out.InsertArray(mark, n)
+	case n == 0:
+		c.Out.Null()
+	}
+	return nil
+}
+
+// end reads LEFT or RIGHT.
+func end(arg []byte) (left bool, err error) {
+	left = EqualFold(arg, "LEFT")
+	if !left && !EqualFold(arg, "RIGHT") {
+		return false, ErrSyntax
+	}
+	return left, nil
+}
+
+func lmove(c *Ctx) error {
+	fromLeft, err := end(c.Args[3])
+	if err != nil {
+		return err
+	}
+	toLeft, err := end(c.Args[4])
+	if err != nil {
+		return err
+	}
+	return move(c, fromLeft, toLeft)
+}
+
+func rpoplpush(c *Ctx) error { return move(c, false, true) }
+
+func move(c *Ctx, fromLeft, toLeft bool) error {
+	elem, found, err := list.Move(c.Tx, c.Args[1], c.Args[2], fromLeft, toLeft)
+	switch {
+	case err != nil:
+		return err
+	case found:
+		c.Out.Bulk(elem)
+	default:
+		c.Out.Null()
+	}
+	return nil
+}
+
+func lmpop(c *Ctx) error {
+	n, ok := ParseInt(c.Args[1])
+	if !ok || n < 1 {
+		return errNumKeys
+	}
+	if n > int64(len(c.Args)-3) {
+		return ErrSyntax
+	}
+	keys, rest := c.Args[2:2+n], c.Args[2+n:]
+	left, err := end(rest[0])
+	if err != nil {
+		return err
+	}
+	count := int64(-1)
+	for rest = rest[1:]; len(rest) > 0; rest = rest[2:] {
+		if count != -1 || len(rest) < 2 || !EqualFold(rest[0], "COUNT") {
+			return ErrSyntax
+		}
+		if count, ok = ParseInt(rest[1]); !ok || count < 1 {
+			return errCountZero
+		}
+	}
+	if count < 0 {
+		count = 1
+	}
+	for _, key := range keys {
+		found := false
+		err := list.Pop(c.Tx, key, uint64(count), left, func(n uint64) {
+			found = true
+			c.Out.Array(2)
+			c.Out.Bulk(key)
+			c.Out.Array(int(n))
+		}, c.Out.Bulk)
+		if err != nil || found {
+			return err
+		}
+	}
+	c.Out.NullArray()
+	return nil
+}

@@ -1,0 +1,132 @@
+package command
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/engine/str"
+)
+
+var objectCommands = []Spec{{
+	Name: "object", Arity: -2, Group: "generic", Since: "2.2.3", Complexity: "Depends on the subcommand.",
+	Summary: "Tells about the inside of a key.",
+	Sub: []Spec{
+		{Name: "dump", Handler: objectDump, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "7.2.0", Complexity: "O(1)",
+			Categories: catKeyspace, Summary: "Returns the fields of the metadata record of a key."},
+		{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "2.2.3", Complexity: "O(1)",
+			Categories: catKeyspace, Summary: "Returns the form in which Redis would keep a key."},
+		{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "4.0.0", Complexity: "O(1)",
+			Categories: catKeyspace, Summary: "An error: accesses are not counted."},
+		{Name: "help", Handler: objectHelp, Arity: 2, Flags: Loading | Stale, Group: "generic", Since: "6.2.0", Complexity: "O(1)",
+			Categories: catKeyspace, Summary: "Explains the subcommands."},
+		{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "2.2.3", Complexity: "O(1)",
+			Categories: catKeyspace, Summary: "Returns 0: times of access are not kept."},
+		{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "2.2.3", Complexity: "O(1)",
+			Categories: catKeyspace, Summary: "Returns 1: nothing is shared between keys."},
+	},
+}}
+
+func init() { register(objectCommands...) }
+
+func objectHelp(c *Ctx) error {
+	writeHelp(c, "OBJECT",
+		"DUMP <key>", "    The fields of the metadata record of the key.",
+		"ENCODING <key>", "    The form in which Redis would keep the key.",
+		"FREQ <key>", "    An error: accesses are not counted.",
+		"IDLETIME <key>", "    0: times of access are not kept.",
+		"REFCOUNT <key>", "    1: nothing is shared between keys.")
+	return nil
+}
+
+// ofObject calls f with the record of the key, or replies that there is none.
+func ofObject(c *Ctx, f func(rec *engine.Record) error) error {
+	rec, err := c.Tx.LoadAny(c.Args[2])
+	if err != nil {
+		return err
+	}
+	if !rec.Exists {
+		c.Out.Null()
+		return nil
+	}
+	return f(&rec)
+}
+
+func objectEncoding(c *Ctx) error {
+	return ofObject(c, func(rec *engine.Record) error {
+		if rec.Type == cf.TypeString {
+			c.Out.BulkString(str.Encoding(rec.Tail))
+			return nil
+		}
+		name, err := keys.Encoding(c.Tx, rec)
+		if err != nil {
+			return err
+		}
+		c.Out.BulkString(name)
+		return nil
+	})
+}
+
+func objectRefCount(c *Ctx) error {
+	return ofObject(c, func(*engine.Record) error {
+		c.Out.Int(1)
+		return nil
+	})
+}
+
+func objectIdleTime(c *Ctx) error {
+	return ofObject(c, func(*engine.Record) error {
+		c.Out.Int(0)
+		return nil
+	})
+}
+
+var errNoLFU = engine.NewError("ERR", "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+
+func objectFreq(c *Ctx) error {
+	return ofObject(c, func(*engine.Record) error { return errNoLFU })
+}
+
+// objectDump is Kvrocks's OBJECT DUMP: names and values in turn, all of them bulk strings. The record of a
+// missing key has none.
+func objectDump(c *Ctx) error {
+	rec, err := c.Tx.LoadAny(c.Args[2])
+	if err != nil {
+		return err
+	}
+	mark, n := c.Out.Mark(), 0
+	field := func(name, value string) {
+		c.Out.BulkString(name)
+		c.Out.BulkString(value)
+		n += 2
+	}
+	number := func(name string, value uint64) { field(name, strconv.FormatUint(value, 10)) }
+	if rec.Exists {
+		field("namespace", c.Tx.Namespace())
+		field("type", rec.Type.String())
+		number("version", rec.Version)
+		number("expire", rec.Expire/1000+rec.Expire%1000/500)
+		number("pexpire", rec.Expire)
+		number("size", rec.Size)
+		wide := uint64(1)
+		if rec.Narrow {
+			wide = 0
+		}
+		number("is_64bit_common_field", wide)
+		// A version begins with the time at which it was made, in microseconds.
+		made := time.UnixMicro(int64(rec.Version >> 11))
+		field("created_at", made.Format("2006-01-02 15:04:05.")+strconv.Itoa(made.Nanosecond()/1000))
+		if rec.Type == cf.TypeList {
+			head, tail, err := cf.DecodeListTail(rec.Tail)
+			if err != nil {
+				return err
+			}
+			number("head", head)
+			number("tail", tail)
+		}
+	}
+	c.Out.InsertArray(mark, n)
+	return nil
+}

@@ -1,0 +1,83 @@
+package command
+
+import (
+	"bytes"
+
+	"github.com/basaltdb/basalt/engine/keys"
+)
+
+var scanCommands = []Spec{
+	{Name: "keys", Handler: keysMatching, Arity: 2, Flags: ReadOnly, Group: "generic", Since: "1.0.0", Complexity: "O(N) with N keys that begin with the literal beginning of the pattern",
+		Categories: "@keyspace @dangerous", Summary: "Returns the keys that match a pattern."},
+	{Name: "scan", Handler: scan, Arity: -2, Flags: ReadOnly, Group: "generic", Since: "2.8.0", Complexity: "O(COUNT) a call, O(N) for all calls with N keys",
+		Categories: catKeyspace, Summary: "Goes over the keys in steps."},
+	{Name: "randomkey", Handler: randomKey, Arity: 1, Flags: ReadOnly, Group: "generic", Since: "1.0.0", Complexity: "O(log N) with N keys",
+		Categories: catKeyspace, Summary: "Returns a random key."},
+}
+
+func init() { register(scanCommands...) }
+
+func keysMatching(c *Ctx) error {
+	glob := CompileGlob(c.Args[1])
+	mark, n := c.Out.Mark(), 0
+	err := keys.Walk(c.Tx, keys.Range{Prefix: glob.Prefix(), Exact: glob.Literal()}, func(e *keys.Entry) bool {
+		if e.Live && glob.Match(e.Key) {
+			c.Out.Bulk(e.Key)
+			n++
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	c.Out.InsertArray(mark, n)
+	return nil
+}
+
+// scan looks at COUNT records a call, those of expired keys included: the work of a call is bounded, and it may
+// return nothing although there is more.
+func scan(c *Ctx) error {
+	cur, err := parseCursor(c.Args[1])
+	if err != nil {
+		return err
+	}
+	o, err := scanOptionsOf(c.Args[2:], true)
+	if err != nil {
+		return err
+	}
+	r := keys.Range{From: cur.from(scanKeys, c.Tx.Namespace(), nil), Limit: o.limit()}
+	if o.Match != nil {
+		r.Prefix, r.Exact = o.Match.Prefix(), o.Match.Literal()
+	}
+	mark, n := c.Out.Mark(), 0
+	var last []byte
+	more, seen := false, int64(0)
+	err = keys.Walk(c.Tx, r, func(e *keys.Entry) bool {
+		if seen == o.Count {
+			more = true
+			return false
+		}
+		if seen++; seen == o.Count {
+			last = bytes.Clone(e.Pos)
+		}
+		if e.Live && (o.Match == nil || o.Match.Match(e.Key)) && (!o.HasType || EqualFold(o.Type, e.Meta.Type.String())) {
+			c.Out.Bulk(e.Key)
+			n++
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	writeScan(c, mark, n, scanKeys, nil, last, more)
+	return nil
+}
+
+func randomKey(c *Ctx) error {
+	key, found, err := keys.Random(c.Tx)
+	if err != nil {
+		return err
+	}
+	bulkOrNull(c, key, found)
+	return nil
+}

@@ -1,0 +1,61 @@
+package command
+
+// ReplyMode is what CLIENT REPLY has set.
+type ReplyMode uint8
+
+// The modes of CLIENT REPLY.
+const (
+	ReplyOn   ReplyMode = iota
+	ReplyOff            // no replies until ReplyOn
+	ReplySkip           // CLIENT REPLY SKIP has just been run: its own reply is dropped, and the next one
+	ReplySkipNext
+)
+
+// Session is the state of a connection that handlers see and change. Only the connection's goroutine uses it;
+// what others may see of it is in ClientInfo. Commands that change it are Solo.
+type Session struct {
+	ID          int64
+	Addr, LAddr string // of the client and of this server, host:port
+	Namespace   string
+	Authorized  bool // has authenticated, or no password is set
+	Admin       bool // may run administrative commands
+	Proto       int  // 2 or 3; changed by Control.SetProto
+	Name        string
+	LibName     string
+	LibVer      string
+	User        string
+	ReplyMode   ReplyMode
+	NoEvict     bool
+	NoTouch     bool
+	Control     Control
+}
+
+// Control is what a handler can do to the connection itself.
+type Control interface {
+	// CloseAfterReply closes the connection once the reply was sent.
+	CloseAfterReply()
+	// SetProto switches between RESP2 and RESP3.
+	SetProto(version int)
+	// Done is closed when the connection or the server is being closed: what waits in a handler gives up then.
+	Done() <-chan struct{}
+}
+
+// SetIdentity gives the session the rights that a password stands for.
+func (s *Session) SetIdentity(id Identity) {
+	s.Namespace, s.Admin, s.Authorized, s.User = id.Namespace, id.Admin, true, defaultUser
+}
+
+// DropReply reports whether the reply of the command that has just run is to be dropped, and moves the mode on.
+func (s *Session) DropReply() bool {
+	switch s.ReplyMode {
+	case ReplyOff:
+		return true
+	case ReplySkip:
+		s.ReplyMode = ReplySkipNext
+		return true
+	case ReplySkipNext:
+		s.ReplyMode = ReplyOn
+		return true
+	}
+	return false
+}

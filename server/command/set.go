@@ -1,0 +1,287 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	sets "github.com/basaltdb/basalt/engine/set"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+const catSet = "@set"
+
+var setCommands = []Spec{
+	{Name: "sadd", Handler: sadd, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members", Categories: catSet, Summary: "Adds members to a set."},
+	{Name: "srem", Handler: srem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members", Categories: catSet, Summary: "Removes members from a set."},
+	{Name: "scard", Handler: scard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(1)", Categories: catSet, Summary: "Returns the number of members."},
+	{Name: "smembers", Handler: smembers, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members", Categories: catSet, Summary: "Returns all members."},
+	{Name: "sismember", Handler: sismember, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(1)", Categories: catSet, Summary: "Tells whether a set has a member."},
+	{Name: "smismember", Handler: smismember, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "set", Since: "6.2.0",
+		Complexity: "O(N) with N members asked for", Categories: catSet, Summary: "Tells for several members whether a set has them."},
+	{Name: "spop", Handler: spop, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members popped", Categories: catSet, Summary: "Removes random members and returns them."},
+	{Name: "srandmember", Handler: srandmember, Arity: -2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members asked for", Categories: catSet, Summary: "Returns random members."},
+	{Name: "smove", Handler: smove, Arity: 4, Flags: Write | Fast, First: 1, Last: 2, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(1)", Categories: catSet, Summary: "Moves a member from one set to another."},
+	{Name: "sunion", Handler: sunion, Arity: -2, Flags: ReadOnly, First: 1, Last: -1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members in all sets", Categories: catSet, Summary: "Returns the members of any of the sets."},
+	{Name: "sinter", Handler: sinter, Arity: -2, Flags: ReadOnly, First: 1, Last: -1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(N*M) with N members in the smallest of M sets", Categories: catSet, Summary: "Returns the members that all sets have."},
+	{Name: "sdiff", Handler: sdiff, Arity: -2, Flags: ReadOnly, First: 1, Last: -1, Step: 1, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members in all sets", Categories: catSet, Summary: "Returns the members of the first set that no other has."},
+	{Name: "sintercard", Handler: sintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: sintercardKeys, Group: "set", Since: "7.0.0",
+		Complexity: "O(N*M) with N members in the smallest of M sets", Categories: catSet, Summary: "Returns how many members all sets have."},
+	{Name: "sunionstore", Handler: sunionstore, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: -1, Step: 1, Keys: storeKeys, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members in all sets", Categories: catSet, Summary: "Keeps the members of any of the sets in a key."},
+	{Name: "sinterstore", Handler: sinterstore, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: -1, Step: 1, Keys: storeKeys, Group: "set", Since: "1.0.0",
+		Complexity: "O(N*M) with N members in the smallest of M sets", Categories: catSet, Summary: "Keeps the members that all sets have in a key."},
+	{Name: "sdiffstore", Handler: sdiffstore, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: -1, Step: 1, Keys: storeKeys, Group: "set", Since: "1.0.0",
+		Complexity: "O(N) with N members in all sets", Categories: catSet, Summary: "Keeps the members of the first set that no other has in a key."},
+	{Name: "sscan", Handler: sscan, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "set", Since: "2.8.0",
+		Complexity: "O(1) for a call, O(N) for all N members", Categories: catSet, Summary: "Goes over members step by step."},
+}
+
+func init() { register(setCommands...) }
+
+// storeKeys are a destination, which is written, and sources, which are read.
+func storeKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	for i := 1; i < len(args); i++ {
+		add(i, i == 1)
+	}
+	return nil
+}
+
+func sintercardKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	return numKeys(args, 1, false, add)
+}
+
+func sadd(c *Ctx) error {
+	n, err := sets.Add(c.Tx, c.Args[1], c.Args[2:])
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func srem(c *Ctx) error {
+	n, err := sets.Remove(c.Tx, c.Args[1], c.Args[2:])
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func scard(c *Ctx) error {
+	n, err := sets.Card(c.Tx, c.Args[1])
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func smembers(c *Ctx) error {
+	return sets.Each(c.Tx, c.Args[1], func(n uint64) { c.Out.Set(int(n)) }, c.Out.Bulk)
+}
+
+func sismember(c *Ctx) error {
+	is, err := sets.IsMember(c.Tx, c.Args[1], c.Args[2])
+	if err == nil {
+		c.Out.Int(boolInt(is))
+	}
+	return err
+}
+
+func smismember(c *Ctx) error {
+	has, err := sets.Contains(c.Tx, c.Args[1], c.Args[2:])
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(has))
+	for _, h := range has {
+		c.Out.Int(boolInt(h))
+	}
+	return nil
+}
+
+func spop(c *Ctx) error {
+	if len(c.Args) > 3 {
+		return ErrSyntax
+	}
+	if len(c.Args) == 2 {
+		found := false
+		err := sets.Pop(c.Tx, c.Args[1], 1, func(m []byte) {
+			found = true
+			c.Out.Bulk(m)
+		})
+		if err == nil && !found {
+			c.Out.Null()
+		}
+		return err
+	}
+	n, ok := ParseInt(c.Args[2])
+	if !ok || n < 0 {
+		return ErrNotPositive
+	}
+	mark, count := c.Out.Mark(), 0
+	err := sets.Pop(c.Tx, c.Args[1], uint64(n), func(m []byte) {
+		count++
+		c.Out.Bulk(m)
+	})
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		if _, err := sets.Card(c.Tx, c.Args[1]); err != nil {
+			return err
+		}
+	}
+	c.Out.InsertSet(mark, count)
+	return nil
+}
+
+func srandmember(c *Ctx) error {
+	if len(c.Args) > 3 {
+		return ErrSyntax
+	}
+	if len(c.Args) == 2 {
+		found := false
+		err := sets.Random(c.Tx, c.Args[1], 1, func(m []byte) bool {
+			found = true
+			c.Out.Bulk(m)
+			return true
+		})
+		if err == nil && !found {
+			c.Out.Null()
+		}
+		return err
+	}
+	n, _, err := randomCount(c, "")
+	if err != nil {
+		return err
+	}
+	mark, count := c.Out.Mark(), 0
+	emit := func(m []byte) bool {
+		count++
+		c.Out.Bulk(m)
+		return c.Out.Len()-mark < maxRandomReply
+	}
+	if n >= 0 {
+		err = sets.RandomDistinct(c.Tx, c.Args[1], uint64(n), func(m []byte) { emit(m) })
+	} else {
+		err = sets.Random(c.Tx, c.Args[1], uint64(-n), emit)
+	}
+	if err == nil && c.Out.Len()-mark >= maxRandomReply {
+		err = errReplySize
+	}
+	c.Out.InsertArray(mark, count)
+	return err
+}
+
+func smove(c *Ctx) error {
+	moved, err := sets.Move(c.Tx, c.Args[1], c.Args[2], c.Args[3])
+	if err == nil {
+		c.Out.Int(boolInt(moved))
+	}
+	return err
+}
+
+// setOp is a command that replies with the members that op yields.
+func setOp(c *Ctx, op func(tx *engine.Tx, keys [][]byte, f func(member []byte)) error) error {
+	mark, n := c.Out.Mark(), 0
+	err := op(c.Tx, c.Args[1:], func(m []byte) {
+		c.Out.Bulk(m)
+		n++
+	})
+	if err == nil {
+		c.Out.InsertSet(mark, n)
+	}
+	return err
+}
+
+// setOpStore keeps what op yields in the first key.
+func setOpStore(c *Ctx, op func(tx *engine.Tx, keys [][]byte, f func(member []byte)) error) error {
+	n, err := sets.Store(c.Tx, c.Args[1], func(add func(member []byte)) error { return op(c.Tx, c.Args[2:], add) })
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func intersect(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
+	return sets.Intersect(tx, keys, func(m []byte) bool {
+		f(m)
+		return true
+	})
+}
+
+func sunion(c *Ctx) error      { return setOp(c, sets.Union) }
+func sinter(c *Ctx) error      { return setOp(c, intersect) }
+func sdiff(c *Ctx) error       { return setOp(c, sets.Diff) }
+func sunionstore(c *Ctx) error { return setOpStore(c, sets.Union) }
+func sinterstore(c *Ctx) error { return setOpStore(c, intersect) }
+func sdiffstore(c *Ctx) error  { return setOpStore(c, sets.Diff) }
+
+var (
+	errTooManyKeys   = engine.NewError("ERR", "Number of keys can't be greater than number of args")
+	errNegativeLimit = engine.NewError("ERR", "LIMIT can't be negative")
+)
+
+func sintercard(c *Ctx) error {
+	n, ok := ParseInt(c.Args[1])
+	if !ok || n <= 0 {
+		return errNumKeys
+	}
+	if n > int64(len(c.Args)-2) {
+		return errTooManyKeys
+	}
+	keys, rest := c.Args[2:2+n], c.Args[2+n:]
+	limit := int64(0)
+	for ; len(rest) > 0; rest = rest[2:] {
+		if len(rest) < 2 || !EqualFold(rest[0], "LIMIT") {
+			return ErrSyntax
+		}
+		if limit, ok = ParseInt(rest[1]); !ok || limit < 0 {
+			return errNegativeLimit
+		}
+	}
+	count := int64(0)
+	err := sets.Intersect(c.Tx, keys, func([]byte) bool {
+		count++
+		return count != limit
+	})
+	if err == nil {
+		c.Out.Int(count)
+	}
+	return err
+}
+
+func sscan(c *Ctx) error {
+	cur, err := parseCursor(c.Args[2])
+	if err != nil {
+		return err
+	}
+	rec, err := c.Tx.Load(c.Args[1], cf.TypeSet)
+	if err != nil {
+		return err
+	}
+	if !rec.Exists {
+		emptyScan(c)
+		return nil
+	}
+	o, err := parseScanOptions(c.Args[3:])
+	if err != nil {
+		return err
+	}
+	if o.NoValues { // HSCAN only
+		return ErrSyntax
+	}
+	return scanSubkeys(c, scanSet, &rec, cur, o, func(w *resp.Writer, member, _ []byte) (int, error) {
+		w.Bulk(member)
+		return 1, nil
+	})
+}

@@ -1,0 +1,394 @@
+package command
+
+import (
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/str"
+)
+
+const catString = "@string"
+
+var stringCommands = []Spec{
+	{Name: "get", Handler: get, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Returns the value of a key."},
+	{Name: "set", Handler: set, Arity: -3, Flags: Write | DenyOOM | Blind, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Sets a key to a value, whatever it held before."},
+	{Name: "setex", Handler: setEx, Arity: 4, Flags: Write | DenyOOM | Blind, First: 1, Last: 1, Step: 1, Group: "string", Since: "2.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Sets a key to a value that expires after some seconds."},
+	{Name: "psetex", Handler: setEx, Arity: 4, Flags: Write | DenyOOM | Blind, First: 1, Last: 1, Step: 1, Group: "string", Since: "2.6.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Sets a key to a value that expires after some milliseconds."},
+	{Name: "setnx", Handler: setNX, Arity: 3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Sets a key to a value if there is no such key."},
+	{Name: "getset", Handler: getSet, Arity: 3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Sets a key to a value and returns the one before."},
+	{Name: "getex", Handler: getEx, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "6.2.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Returns the value of a key and changes its expiry."},
+	{Name: "getdel", Handler: getDel, Arity: 2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "6.2.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Returns the value of a key and deletes it."},
+	{Name: "mget", Handler: mget, Arity: -2, Flags: ReadOnly | Fast | Single, First: 1, Last: -1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(N) with N keys",
+		Categories: catString, Summary: "Returns the values of several keys."},
+	{Name: "mset", Handler: mset, Arity: -3, Flags: Write | DenyOOM | Blind, First: 1, Last: -1, Step: 2, Group: "string", Since: "1.0.1", Complexity: "O(N) with N keys",
+		Categories: catString, Summary: "Sets several keys to values, all at once."},
+	{Name: "msetnx", Handler: msetNX, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: -1, Step: 2, Group: "string", Since: "1.0.1", Complexity: "O(N) with N keys",
+		Categories: catString, Summary: "Sets several keys to values if there is none of them."},
+	{Name: "append", Handler: appendString, Arity: 3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "2.0.0", Complexity: "O(N) with N bytes in the result",
+		Categories: catString, Summary: "Appends to the value of a key."},
+	{Name: "strlen", Handler: strlen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "string", Since: "2.2.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Returns the length of the value of a key in bytes."},
+	{Name: "getrange", Handler: getRange, Arity: 4, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "string", Since: "2.4.0", Complexity: "O(N) with N bytes in the value",
+		Categories: catString, Summary: "Returns a part of the value of a key."},
+	{Name: "substr", Handler: getRange, Arity: 4, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(N) with N bytes in the value",
+		Categories: catString, Summary: "The former name of GETRANGE."},
+	{Name: "setrange", Handler: setRange, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "2.2.0", Complexity: "O(N) with N bytes in the result",
+		Categories: catString, Summary: "Overwrites a part of the value of a key."},
+	{Name: "incr", Handler: incr, Arity: 2, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Adds one to the integer that a value is."},
+	{Name: "decr", Handler: decr, Arity: 2, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Subtracts one from the integer that a value is."},
+	{Name: "incrby", Handler: incrBy, Arity: 3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Adds to the integer that a value is."},
+	{Name: "decrby", Handler: decrBy, Arity: 3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Subtracts from the integer that a value is."},
+	{Name: "incrbyfloat", Handler: incrByFloat, Arity: 3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "2.6.0", Complexity: "O(1)",
+		Categories: catString, Summary: "Adds to the number that a value is."},
+	{Name: "cas", Handler: cas, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "7.2.0", Complexity: "O(N) with N bytes in the value",
+		Categories: catString, Summary: "Sets a key to a value if its value is a given one: 1 = done, 0 = another value, -1 = no such key."},
+	{Name: "cad", Handler: cad, Arity: 3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "7.2.0", Complexity: "O(N) with N bytes in the value",
+		Categories: catString, Summary: "Deletes a key if its value is a given one: 1 = done, 0 = another value, -1 = no such key."},
+}
+
+func init() { register(stringCommands...) }
+
+func get(c *Ctx) error {
+	value, found, err := str.Get(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	bulkOrNull(c, value, found)
+	return nil
+}
+
+func bulkOrNull(c *Ctx, value []byte, found bool) {
+	if found {
+		c.Out.Bulk(value)
+	} else {
+		c.Out.Null()
+	}
+}
+
+// expiryOption is EX, PX, EXAT or PXAT with its argument, which is not looked at until millis.
+type expiryOption struct {
+	arg      []byte // nil = none of them
+	seconds  bool
+	absolute bool
+}
+
+// parse reads one of the options at the beginning of args and reports whether there was one.
+func (e *expiryOption) parse(args [][]byte) bool {
+	var o expiryOption
+	switch {
+	case len(args) < 2:
+		return false
+	case EqualFold(args[0], "EX"):
+		o = expiryOption{args[1], true, false}
+	case EqualFold(args[0], "PX"):
+		o = expiryOption{args[1], false, false}
+	case EqualFold(args[0], "EXAT"):
+		o = expiryOption{args[1], true, true}
+	case EqualFold(args[0], "PXAT"):
+		o = expiryOption{args[1], false, true}
+	default:
+		return false
+	}
+	if e.arg != nil && (e.seconds != o.seconds || e.absolute != o.absolute) {
+		return false // two different ones exclude each other; the same one twice is allowed
+	}
+	*e = o
+	return true
+}
+
+// millis returns the time of the expiry in milliseconds since the epoch, 0 without an option.
+func (e *expiryOption) millis(c *Ctx) (int64, error) {
+	if e.arg == nil {
+		return 0, nil
+	}
+	n, ok := ParseInt(e.arg)
+	if !ok {
+		return 0, ErrNotInteger
+	}
+	if n <= 0 || e.seconds && n > math.MaxInt64/1000 {
+		return 0, invalidExpire(c.Spec.FullName())
+	}
+	if e.seconds {
+		n *= 1000
+	}
+	if !e.absolute {
+		if n > math.MaxInt64-c.Tx.Now() {
+			return 0, invalidExpire(c.Spec.FullName())
+		}
+		n += c.Tx.Now()
+	}
+	return n, nil
+}
+
+func set(c *Ctx) error {
+	var o str.SetOptions
+	if len(c.Args) > 3 {
+		var err error
+		if o, err = setOptions(c); err != nil {
+			return err
+		}
+	}
+	res, err := str.Set(c.Tx, c.Args[1], c.Args[2], o)
+	switch {
+	case err != nil:
+		return err
+	case o.Get:
+		bulkOrNull(c, res.Old, res.Existed)
+	case res.Done:
+		c.Out.OK()
+	default:
+		c.Out.Null()
+	}
+	return nil
+}
+
+func setOptions(c *Ctx) (o str.SetOptions, err error) {
+	var e expiryOption
+	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
+		switch {
+		case EqualFold(args[0], "NX") && !o.IfExists:
+			o.IfMissing = true
+		case EqualFold(args[0], "XX") && !o.IfMissing:
+			o.IfExists = true
+		case EqualFold(args[0], "GET"):
+			o.Get = true
+		case EqualFold(args[0], "KEEPTTL") && e.arg == nil:
+			o.KeepTTL = true
+		case !o.KeepTTL && e.parse(args):
+			args = args[1:]
+		default:
+			return o, ErrSyntax
+		}
+	}
+	o.Expire, err = e.millis(c)
+	return o, err
+}
+
+// setEx is SETEX and PSETEX.
+func setEx(c *Ctx) error {
+	e := expiryOption{arg: c.Args[2], seconds: c.Spec.Name == "setex"}
+	at, err := e.millis(c)
+	if err != nil {
+		return err
+	}
+	if _, err := str.Set(c.Tx, c.Args[1], c.Args[3], str.SetOptions{Expire: at}); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func setNX(c *Ctx) error {
+	res, err := str.Set(c.Tx, c.Args[1], c.Args[2], str.SetOptions{IfMissing: true})
+	return replyBool(c, res.Done, err)
+}
+
+// replyBool writes 1 or 0.
+func replyBool(c *Ctx, yes bool, err error) error {
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	if yes {
+		n = 1
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+func getSet(c *Ctx) error {
+	res, err := str.Set(c.Tx, c.Args[1], c.Args[2], str.SetOptions{Get: true})
+	if err != nil {
+		return err
+	}
+	bulkOrNull(c, res.Old, res.Existed)
+	return nil
+}
+
+func getEx(c *Ctx) error {
+	var e expiryOption
+	persist := false
+	for args := c.Args[2:]; len(args) > 0; args = args[1:] {
+		switch {
+		case EqualFold(args[0], "PERSIST") && e.arg == nil:
+			persist = true
+		case !persist && e.parse(args):
+			args = args[1:]
+		default:
+			return ErrSyntax
+		}
+	}
+	value, found, err := str.GetEx(c.Tx, c.Args[1], func() (str.Expiry, error) {
+		at, err := e.millis(c)
+		return str.Expiry{Change: persist || e.arg != nil, At: at}, err
+	})
+	if err != nil {
+		return err
+	}
+	bulkOrNull(c, value, found)
+	return nil
+}
+
+func getDel(c *Ctx) error {
+	value, found, err := str.GetDel(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	bulkOrNull(c, value, found)
+	return nil
+}
+
+// mget finds the records prefetched by the pipeline. A key of another type has no value.
+func mget(c *Ctx) error {
+	c.Out.Array(len(c.Args) - 1)
+	for _, key := range c.Args[1:] {
+		rec, err := c.Tx.LoadAny(key)
+		if err != nil {
+			return err
+		}
+		bulkOrNull(c, rec.Tail, rec.Type == cf.TypeString)
+	}
+	return nil
+}
+
+func mset(c *Ctx) error {
+	if len(c.Args)%2 == 0 {
+		return wrongArgs("mset")
+	}
+	str.MSet(c.Tx, c.Args[1:])
+	c.Out.OK()
+	return nil
+}
+
+func msetNX(c *Ctx) error {
+	if len(c.Args)%2 == 0 {
+		return wrongArgs("msetnx")
+	}
+	done, err := str.MSetNX(c.Tx, c.Args[1:])
+	return replyBool(c, done, err)
+}
+
+// replyInt writes a number.
+func replyInt(c *Ctx, n int64, err error) error {
+	if err != nil {
+		return err
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+func appendString(c *Ctx) error {
+	n, err := str.Append(c.Tx, c.Args[1], c.Args[2], c.Srv.MaxBulk())
+	return replyInt(c, int64(n), err)
+}
+
+func strlen(c *Ctx) error {
+	value, _, err := str.Get(c.Tx, c.Args[1])
+	return replyInt(c, int64(len(value)), err)
+}
+
+// getRange is GETRANGE and SUBSTR.
+func getRange(c *Ctx) error {
+	start, ok := ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	end, ok := ParseInt(c.Args[3])
+	if !ok {
+		return ErrNotInteger
+	}
+	part, err := str.Range(c.Tx, c.Args[1], start, end)
+	if err != nil {
+		return err
+	}
+	c.Out.Bulk(part)
+	return nil
+}
+
+var errOffset = engine.NewError("ERR", "offset is out of range")
+
+func setRange(c *Ctx) error {
+	offset, ok := ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	if offset < 0 {
+		return errOffset
+	}
+	n, err := str.SetRange(c.Tx, c.Args[1], offset, c.Args[3], c.Srv.MaxBulk())
+	return replyInt(c, int64(n), err)
+}
+
+func incr(c *Ctx) error { return add(c, 1) }
+
+func decr(c *Ctx) error { return add(c, -1) }
+
+func incrBy(c *Ctx) error {
+	n, ok := ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	return add(c, n)
+}
+
+var errDecrement = engine.NewError("ERR", "decrement would overflow")
+
+func decrBy(c *Ctx) error {
+	n, ok := ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	if n == math.MinInt64 { // has no negative
+		return errDecrement
+	}
+	return add(c, -n)
+}
+
+func add(c *Ctx, by int64) error {
+	n, err := str.IncrBy(c.Tx, c.Args[1], by)
+	return replyInt(c, n, err)
+}
+
+func incrByFloat(c *Ctx) error {
+	text, err := str.IncrByFloat(c.Tx, c.Args[1], c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Out.Bulk(text)
+	return nil
+}
+
+// cas is Kvrocks's CAS key old new [EX seconds | PX milliseconds | EXAT seconds | PXAT milliseconds].
+func cas(c *Ctx) error {
+	var e expiryOption
+	for args := c.Args[4:]; len(args) > 0; args = args[2:] {
+		if !e.parse(args) {
+			return ErrSyntax
+		}
+	}
+	at, err := e.millis(c)
+	if err != nil {
+		return err
+	}
+	m, err := str.CompareAndSet(c.Tx, c.Args[1], c.Args[2], c.Args[3], at)
+	return replyInt(c, int64(m), err)
+}
+
+// cad is Kvrocks's CAD key value.
+func cad(c *Ctx) error {
+	m, err := str.CompareAndDelete(c.Tx, c.Args[1], c.Args[2])
+	return replyInt(c, int64(m), err)
+}

@@ -1,0 +1,315 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+var zsetCommands = []Spec{
+	{Name: "zadd", Handler: zadd, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+		Complexity: "O(log(N)) for each member, with N members in the sorted set.", Categories: "@sortedset",
+		Summary: "Adds members to a sorted set or changes their scores."},
+	{Name: "zincrby", Handler: zincrby, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+		Complexity: "O(log(N)) with N members in the sorted set.", Categories: "@sortedset",
+		Summary: "Adds to the score of a member."},
+	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+		Complexity: "O(M*log(N)) with M members to remove from N.", Categories: "@sortedset",
+		Summary: "Removes members from a sorted set."},
+	{Name: "zcard", Handler: zcard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+		Complexity: "O(1)", Categories: "@sortedset",
+		Summary: "Returns the number of members."},
+	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+		Complexity: "O(1)", Categories: "@sortedset",
+		Summary: "Returns the score of a member."},
+	{Name: "zmscore", Handler: zmscore, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "6.2.0",
+		Complexity: "O(N) with N members asked for.", Categories: "@sortedset",
+		Summary: "Returns the scores of several members."},
+	{Name: "zrank", Handler: zrank, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.0.0",
+		Complexity: "O(min(R, N-R)) with the rank R among N members.", Categories: "@sortedset",
+		Summary: "Returns the position of a member when the lowest score comes first."},
+	{Name: "zrevrank", Handler: zrevrank, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.0.0",
+		Complexity: "O(min(R, N-R)) with the rank R among N members.", Categories: "@sortedset",
+		Summary: "Returns the position of a member when the highest score comes first."},
+	{Name: "zrandmember", Handler: zrandmember, Arity: -2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "6.2.0",
+		Complexity: "O(N) with N members asked for.", Categories: "@sortedset",
+		Summary: "Returns random members."},
+	{Name: "zscan", Handler: zscan, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.0",
+		Complexity: "O(1) for a call, O(N) for all N members.", Categories: "@sortedset",
+		Summary: "Goes over members and scores step by step."},
+}
+
+func init() { register(zsetCommands...) }
+
+var (
+	errZaddNXXX = engine.NewError("ERR", "XX and NX options at the same time are not compatible")
+	errZaddGTLT = engine.NewError("ERR", "GT, LT, and/or NX options at the same time are not compatible")
+	errZaddIncr = engine.NewError("ERR", "INCR option supports a single increment-element pair")
+)
+
+func zadd(c *Ctx) error { return zaddGeneric(c, false) }
+
+// zincrby takes, as in Redis, the options of ZADD too; but then the number of arguments never fits.
+func zincrby(c *Ctx) error { return zaddGeneric(c, true) }
+
+func zaddGeneric(c *Ctx, incr bool) error {
+	var f zset.Flags
+	ch := false
+	i := 2
+options:
+	for ; i < len(c.Args); i++ {
+		switch a := c.Args[i]; {
+		case len(a) != 2 && len(a) != 4: // no option: the usual case
+			break options
+		case EqualFold(a, "NX"):
+			f |= zset.NX
+		case EqualFold(a, "XX"):
+			f |= zset.XX
+		case EqualFold(a, "GT"):
+			f |= zset.GT
+		case EqualFold(a, "LT"):
+			f |= zset.LT
+		case EqualFold(a, "CH"):
+			ch = true
+		case EqualFold(a, "INCR"):
+			incr = true
+		default:
+			break options
+		}
+	}
+	pairs := c.Args[i:]
+	switch {
+	case len(pairs) == 0 || len(pairs)%2 != 0:
+		return ErrSyntax
+	case f&zset.NX != 0 && f&zset.XX != 0:
+		return errZaddNXXX
+	case f&zset.GT != 0 && f&(zset.NX|zset.LT) != 0 || f&zset.LT != 0 && f&zset.NX != 0:
+		return errZaddGTLT
+	case incr && len(pairs) > 2:
+		return errZaddIncr
+	}
+	if incr {
+		by, ok := ParseFloat(pairs[0])
+		if !ok {
+			return ErrNotFloat
+		}
+		score, ok, err := zset.Incr(c.Tx, c.Args[1], f, pairs[1], by)
+		if err != nil {
+			return err
+		}
+		if ok {
+			c.Out.Double(score)
+		} else {
+			c.Out.Null()
+		}
+		return nil
+	}
+	var few [4]zset.Entry
+	entries := few[:0]
+	if n := len(pairs) / 2; n > len(few) {
+		entries = make([]zset.Entry, 0, n)
+	}
+	for ; len(pairs) > 0; pairs = pairs[2:] {
+		score, ok := ParseFloat(pairs[0])
+		if !ok {
+			return ErrNotFloat
+		}
+		entries = append(entries, zset.Entry{Member: pairs[1], Score: score})
+	}
+	added, changed, err := zset.Add(c.Tx, c.Args[1], f, entries)
+	if err != nil {
+		return err
+	}
+	if ch {
+		added += changed
+	}
+	c.Out.Int(int64(added))
+	return nil
+}
+
+func zrem(c *Ctx) error {
+	n, err := zset.Remove(c.Tx, c.Args[1], c.Args[2:])
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(n))
+	return nil
+}
+
+func zcard(c *Ctx) error {
+	n, err := zset.Card(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(n))
+	return nil
+}
+
+func zscore(c *Ctx) error {
+	score, found, err := zset.Score(c.Tx, c.Args[1], c.Args[2])
+	if err != nil {
+		return err
+	}
+	writeScore(c.Out, score, found)
+	return nil
+}
+
+func writeScore(w *resp.Writer, score float64, found bool) {
+	if found {
+		w.Double(score)
+	} else {
+		w.Null()
+	}
+}
+
+func zmscore(c *Ctx) error {
+	c.Out.Array(len(c.Args) - 2)
+	return zset.Scores(c.Tx, c.Args[1], c.Args[2:], func(score float64, found bool) { writeScore(c.Out, score, found) })
+}
+
+func zrank(c *Ctx) error { return zrankGeneric(c, false) }
+
+func zrevrank(c *Ctx) error { return zrankGeneric(c, true) }
+
+func zrankGeneric(c *Ctx, reverse bool) error {
+	if len(c.Args) > 4 {
+		return wrongArgs(c.Spec.FullName())
+	}
+	withScore := len(c.Args) == 4
+	if withScore && !EqualFold(c.Args[3], "WITHSCORE") {
+		return ErrSyntax
+	}
+	rank, score, found, err := zset.Rank(c.Tx, c.Args[1], c.Args[2], reverse)
+	switch {
+	case err != nil:
+		return err
+	case !found && withScore:
+		c.Out.NullArray()
+	case !found:
+		c.Out.Null()
+	case withScore:
+		c.Out.Array(2)
+		c.Out.Int(int64(rank))
+		c.Out.Double(score)
+	default:
+		c.Out.Int(int64(rank))
+	}
+	return nil
+}
+
+var (
+	errRandomCount = engine.NewError("ERR", "value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+	errReplySize   = engine.NewError("ERR", "the reply would be too large")
+)
+
+// maxRandomReply bounds the reply of ZRANDMEMBER with a negative count, in bytes: it is as long as the client likes,
+// however small the sorted set is.
+const maxRandomReply = 1 << 30
+
+func zrandmember(c *Ctx) error {
+	if len(c.Args) == 2 {
+		found := false
+		err := zset.Random(c.Tx, c.Args[1], 1, false, func(member []byte, _ float64) bool {
+			found = true
+			c.Out.Bulk(member)
+			return true
+		})
+		if err == nil && !found {
+			c.Out.Null()
+		}
+		return err
+	}
+	n, ok := ParseInt(c.Args[2])
+	const most = 1<<63 - 1
+	switch {
+	case !ok:
+		return ErrNotInteger
+	case n < -most:
+		return errRandomCount
+	case len(c.Args) > 4 || len(c.Args) == 4 && !EqualFold(c.Args[3], "WITHSCORES"):
+		return ErrSyntax
+	}
+	scores := len(c.Args) == 4
+	if scores && (n > most/2 || n < -(most/2)) {
+		return ErrOutOfRange
+	}
+	mark, e := c.Out.Mark(), newPairs(c.Out, scores)
+	var err error
+	if n >= 0 {
+		err = zset.RandomDistinct(c.Tx, c.Args[1], uint64(n), scores, e.add)
+	} else {
+		err = zset.Random(c.Tx, c.Args[1], uint64(-n), scores, func(member []byte, score float64) bool {
+			e.add(member, score)
+			return c.Out.Len()-mark < maxRandomReply
+		})
+		if err == nil && c.Out.Len()-mark >= maxRandomReply {
+			err = errReplySize
+		}
+	}
+	e.end()
+	return err
+}
+
+func zscan(c *Ctx) error {
+	cur, err := parseCursor(c.Args[2])
+	if err != nil {
+		return err
+	}
+	rec, err := c.Tx.Load(c.Args[1], cf.TypeZSet)
+	if err != nil {
+		return err
+	}
+	if !rec.Exists {
+		emptyScan(c)
+		return nil
+	}
+	o, err := parseScanOptions(c.Args[3:])
+	if err != nil {
+		return err
+	}
+	if o.NoValues { // HSCAN only
+		return ErrSyntax
+	}
+	return scanSubkeys(c, scanZSet, &rec, cur, o, func(w *resp.Writer, member, value []byte) (int, error) {
+		score, err := cf.ParseDouble(value)
+		if err != nil {
+			return 0, err
+		}
+		w.Bulk(member)
+		var text [32]byte
+		w.Bulk(resp.AppendDouble(text[:0], score))
+		return 2, nil
+	})
+}
+
+// pairs writes members, or members and scores, whose number is not known beforehand: a flat array in RESP2, in
+// RESP3 an array of [member, score] arrays.
+type pairs struct {
+	w      *resp.Writer
+	mark   int
+	n      int // elements of the outer array
+	scores bool
+	nested bool
+}
+
+func newPairs(w *resp.Writer, scores bool) *pairs {
+	return &pairs{w: w, mark: w.Mark(), scores: scores, nested: scores && w.Proto == 3}
+}
+
+func (p *pairs) add(member []byte, score float64) {
+	p.n++
+	if p.nested {
+		p.w.Array(2)
+	}
+	p.w.Bulk(member)
+	if p.scores {
+		p.w.Double(score)
+		if !p.nested {
+			p.n++
+		}
+	}
+}
+
+// end puts the header in front.
+func (p *pairs) end() { p.w.InsertArray(p.mark, p.n) }

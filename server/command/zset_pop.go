@@ -1,0 +1,116 @@
+package command
+
+import (
+	"math"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/zset"
+)
+
+var zsetPopCommands = []Spec{
+	{Name: "zpopmin", Handler: zpopmin, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "5.0.0",
+		Complexity: "O(M*log(N)) with M members to remove from N.", Categories: "@sortedset",
+		Summary: "Removes the members with the lowest scores and returns them."},
+	{Name: "zpopmax", Handler: zpopmax, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "5.0.0",
+		Complexity: "O(M*log(N)) with M members to remove from N.", Categories: "@sortedset",
+		Summary: "Removes the members with the highest scores and returns them."},
+	{Name: "zmpop", Handler: zmpop, Arity: -4, Flags: Write | MovableKeys, Keys: zmpopKeys, Group: "sorted-set", Since: "7.0.0",
+		Complexity: "O(K) + O(M*log(N)) with K keys and M members to remove from N.", Categories: "@sortedset",
+		Summary: "Removes the members with the lowest or highest scores from the first sorted set that is not empty."},
+}
+
+func init() { register(zsetPopCommands...) }
+
+var (
+	errNumKeys  = engine.NewError("ERR", "numkeys should be greater than 0")
+	errPopCount = engine.NewError("ERR", "count should be greater than 0")
+)
+
+func zpopmin(c *Ctx) error { return zpop(c, false) }
+
+func zpopmax(c *Ctx) error { return zpop(c, true) }
+
+func zpop(c *Ctx, highest bool) error {
+	n := int64(1)
+	counted := len(c.Args) == 3
+	if len(c.Args) > 3 {
+		return ErrSyntax
+	}
+	if counted {
+		var err error
+		if n, err = ParseCount(c.Args[2]); err != nil {
+			return err
+		}
+	}
+	// One popped member is no pair of its own in either protocol, unless a count was given.
+	out := newPairs(c.Out, true)
+	out.nested = out.nested && counted
+	err := zset.Pop(c.Tx, c.Args[1], uint64(n), highest, out.add)
+	out.end()
+	return err
+}
+
+func zmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	return numKeys(args, 1, true, add)
+}
+
+// numKeys adds the keys that follow their number, which is the argument at.
+func numKeys(args [][]byte, at int, write bool, add func(argIndex int, write bool)) error {
+	if at >= len(args) {
+		return nil
+	}
+	n, ok := ParseInt(args[at])
+	if !ok || n < 1 || n > int64(len(args)-at-1) {
+		return nil
+	}
+	for i := range int(n) {
+		add(at+1+i, write)
+	}
+	return nil
+}
+
+func zmpop(c *Ctx) error {
+	n, ok := ParseInt(c.Args[1])
+	if !ok || n < 1 {
+		return errNumKeys
+	}
+	if n > int64(len(c.Args)-3) {
+		return ErrSyntax
+	}
+	keys := c.Args[2 : 2+n]
+	rest := c.Args[2+n:]
+	highest := EqualFold(rest[0], "MAX")
+	if !highest && !EqualFold(rest[0], "MIN") {
+		return ErrSyntax
+	}
+	count := int64(-1)
+	for i := 1; i < len(rest); i += 2 {
+		if count != -1 || i+1 >= len(rest) || !EqualFold(rest[i], "COUNT") {
+			return ErrSyntax
+		}
+		if count, ok = ParseInt(rest[i+1]); !ok || count < 1 {
+			return errPopCount
+		}
+	}
+	if count < 0 {
+		count = 1
+	}
+	for _, key := range keys {
+		size, err := zset.Card(c.Tx, key)
+		if err != nil {
+			return err
+		}
+		if size == 0 {
+			continue
+		}
+		c.Out.Array(2)
+		c.Out.Bulk(key)
+		out := newPairs(c.Out, true)
+		out.nested = true
+		err = zset.Pop(c.Tx, key, uint64(min(count, math.MaxInt64)), highest, out.add)
+		out.end()
+		return err
+	}
+	c.Out.NullArray()
+	return nil
+}

@@ -1,0 +1,294 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/zset"
+)
+
+var zsetRangeCommands = []Spec{
+	{Name: "zrange", Handler: zrange, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+		Complexity: "O(log(N)+M) with N members of which M are returned, and O(S) for S members that are passed over.", Categories: "@sortedset",
+		Summary: "Returns a range of members by position, by score or by member."},
+	{Name: "zrangestore", Handler: zrangestore, Arity: -5, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Keys: zrangestoreKeys, Group: "sorted-set", Since: "6.2.0",
+		Complexity: "O(log(N)+M) with N members of which M are stored, and O(S) for S members that are passed over.", Categories: "@sortedset",
+		Summary: "Stores a range of members in another key."},
+	{Name: "zrevrange", Handler: zrevrange, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
+		Summary: "Returns a range of members by position, from the highest score on."},
+	{Name: "zrangebyscore", Handler: zrangebyscore, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.0.5",
+		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
+		Summary: "Returns the members whose scores are in a range."},
+	{Name: "zrevrangebyscore", Handler: zrevrangebyscore, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.2.0",
+		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
+		Summary: "Returns the members whose scores are in a range, from the highest score on."},
+	{Name: "zrangebylex", Handler: zrangebylex, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.9",
+		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
+		Summary: "Returns a range of members in the order of their bytes."},
+	{Name: "zrevrangebylex", Handler: zrevrangebylex, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.9",
+		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
+		Summary: "Returns a range of members against the order of their bytes."},
+	{Name: "zcount", Handler: zcount, Arity: 4, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.0.0",
+		Complexity: "O(log(N)+M) with N members of which M are counted.", Categories: "@sortedset",
+		Summary: "Counts the members whose scores are in a range."},
+	{Name: "zlexcount", Handler: zlexcount, Arity: 4, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.9",
+		Complexity: "O(log(N)+M) with N members of which M are counted.", Categories: "@sortedset",
+		Summary: "Counts the members in a range of members."},
+	{Name: "zremrangebyrank", Handler: zremrangebyrank, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.0.0",
+		Complexity: "O(log(N)+M) with N members of which M are removed.", Categories: "@sortedset",
+		Summary: "Removes a range of members by position."},
+	{Name: "zremrangebyscore", Handler: zremrangebyscore, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+		Complexity: "O(log(N)+M) with N members of which M are removed.", Categories: "@sortedset",
+		Summary: "Removes the members whose scores are in a range."},
+	{Name: "zremrangebylex", Handler: zremrangebylex, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.9",
+		Complexity: "O(log(N)+M) with N members of which M are removed.", Categories: "@sortedset",
+		Summary: "Removes a range of members."},
+}
+
+func init() { register(zsetRangeCommands...) }
+
+var (
+	errScoreRange    = engine.NewError("ERR", "min or max is not a float")
+	errLexRange      = engine.NewError("ERR", "min or max not valid string range item")
+	errRangeLimit    = engine.NewError("ERR", "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
+	errLexWithScores = engine.NewError("ERR", "syntax error, WITHSCORES not supported in combination with BYLEX")
+)
+
+// zrangestoreKeys: the source is only read.
+func zrangestoreKeys(_ [][]byte, add func(argIndex int, write bool)) error {
+	add(1, true)
+	add(2, false)
+	return nil
+}
+
+// rangeForm is what the name of a range command says: kind and direction are fixed, or left to the options.
+type rangeForm struct {
+	by      zset.By
+	reverse bool
+	fixed   bool // no BYSCORE, BYLEX, REV
+	store   bool // no WITHSCORES
+}
+
+// parseRange reads min, max and the options behind them.
+func parseRange(args [][]byte, form rangeForm) (q zset.Query, withScores bool, err error) {
+	q = zset.Query{By: form.by, Reverse: form.reverse, Count: -1}
+	min, max := args[0], args[1]
+	typed := form.fixed
+	for i := 2; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case !form.store && EqualFold(a, "WITHSCORES"):
+			withScores = true
+		case EqualFold(a, "LIMIT") && i+2 < len(args):
+			var ok1, ok2 bool
+			q.Offset, ok1 = ParseInt(args[i+1])
+			q.Count, ok2 = ParseInt(args[i+2])
+			if !ok1 || !ok2 {
+				return q, false, ErrNotInteger
+			}
+			i += 2
+		case !form.fixed && !q.Reverse && EqualFold(a, "REV"):
+			q.Reverse = true
+		case !typed && EqualFold(a, "BYSCORE"):
+			q.By, typed = zset.ByScore, true
+		case !typed && EqualFold(a, "BYLEX"):
+			q.By, typed = zset.ByLex, true
+		default:
+			return q, false, ErrSyntax
+		}
+	}
+	switch {
+	case q.Count != -1 && q.By == zset.ByRank:
+		return q, false, errRangeLimit
+	case withScores && q.By == zset.ByLex:
+		return q, false, errLexWithScores
+	}
+	if q.Reverse && q.By != zset.ByRank {
+		min, max = max, min
+	}
+	return q, withScores, parseBounds(&q, min, max)
+}
+
+// parseBounds reads the two ends of a range, the lower one first.
+func parseBounds(q *zset.Query, min, max []byte) (err error) {
+	switch q.By {
+	case zset.ByScore:
+		q.Score, err = parseScoreRange(min, max)
+	case zset.ByLex:
+		q.Lex, err = parseLexRange(min, max)
+	default:
+		var ok1, ok2 bool
+		q.Start, ok1 = ParseInt(min)
+		q.Stop, ok2 = ParseInt(max)
+		if !ok1 || !ok2 {
+			err = ErrNotInteger
+		}
+	}
+	return err
+}
+
+func parseScoreRange(min, max []byte) (r zset.ScoreRange, err error) {
+	var ok1, ok2 bool
+	r.Min, r.MinOpen, ok1 = scoreBound(min)
+	r.Max, r.MaxOpen, ok2 = scoreBound(max)
+	if !ok1 || !ok2 {
+		return r, errScoreRange
+	}
+	return r, nil
+}
+
+// scoreBound reads a score with an optional ( in front. The number is read as C's strtod reads it, which is what
+// Redis does here: blanks in front, nothing at all (0) and numbers beyond the range of a double are allowed, and a
+// zero byte ends it.
+func scoreBound(b []byte) (f float64, open, ok bool) {
+	if len(b) > 0 && b[0] == '(' {
+		open, b = true, b[1:]
+	}
+	if f, ok = ParseFloat(b); ok {
+		return f, open, true
+	}
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	if len(b) == 0 {
+		return 0, open, true
+	}
+	b = bytes.TrimLeft(b, " \t\n\v\f\r")
+	if f, ok = ParseFloat(b); ok {
+		return f, open, true
+	}
+	if bytes.IndexByte(b, '_') >= 0 {
+		return 0, false, false
+	}
+	// What ParseFloat still refuses is too large or too small, or no number.
+	f, err := strconv.ParseFloat(string(b), 64)
+	if errors.Is(err, strconv.ErrSyntax) {
+		f, err = strconv.ParseFloat(string(b)+"p0", 64) // hexadecimal without an exponent
+	}
+	return f, open, (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(f)
+}
+
+func parseLexRange(min, max []byte) (r zset.LexRange, err error) {
+	var ok1, ok2 bool
+	r.Min, ok1 = lexBound(min)
+	r.Max, ok2 = lexBound(max)
+	if !ok1 || !ok2 {
+		return r, errLexRange
+	}
+	return r, nil
+}
+
+// lexBound reads [member, (member, - or +.
+func lexBound(b []byte) (l zset.LexBound, ok bool) {
+	if len(b) == 0 {
+		return l, false
+	}
+	switch b[0] {
+	case '-', '+':
+		l.Infinite = -1
+		if b[0] == '+' {
+			l.Infinite = 1
+		}
+		return l, len(b) == 1 || b[1] == 0
+	case '(', '[':
+		l.Member, l.Open = b[1:], b[0] == '('
+		return l, true
+	}
+	return l, false
+}
+
+func zrange(c *Ctx) error { return zrangeGeneric(c, rangeForm{}) }
+
+func zrevrange(c *Ctx) error {
+	return zrangeGeneric(c, rangeForm{reverse: true, fixed: true})
+}
+
+func zrangebyscore(c *Ctx) error {
+	return zrangeGeneric(c, rangeForm{by: zset.ByScore, fixed: true})
+}
+
+func zrevrangebyscore(c *Ctx) error {
+	return zrangeGeneric(c, rangeForm{by: zset.ByScore, reverse: true, fixed: true})
+}
+
+func zrangebylex(c *Ctx) error {
+	return zrangeGeneric(c, rangeForm{by: zset.ByLex, fixed: true})
+}
+
+func zrevrangebylex(c *Ctx) error {
+	return zrangeGeneric(c, rangeForm{by: zset.ByLex, reverse: true, fixed: true})
+}
+
+func zrangeGeneric(c *Ctx, form rangeForm) error {
+	q, withScores, err := parseRange(c.Args[2:], form)
+	if err != nil {
+		return err
+	}
+	out := newPairs(c.Out, withScores)
+	err = zset.Range(c.Tx, c.Args[1], &q, out.add)
+	out.end()
+	return err
+}
+
+func zrangestore(c *Ctx) error {
+	q, _, err := parseRange(c.Args[3:], rangeForm{store: true})
+	if err != nil {
+		return err
+	}
+	entries, err := zset.RangeEntries(c.Tx, c.Args[2], &q)
+	if err != nil {
+		return err
+	}
+	zset.Store(c.Tx, c.Args[1], entries)
+	c.Out.Int(int64(len(entries)))
+	return nil
+}
+
+func zcount(c *Ctx) error {
+	r, err := parseScoreRange(c.Args[2], c.Args[3])
+	if err != nil {
+		return err
+	}
+	n, err := zset.Count(c.Tx, c.Args[1], r)
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(n))
+	return nil
+}
+
+func zlexcount(c *Ctx) error {
+	r, err := parseLexRange(c.Args[2], c.Args[3])
+	if err != nil {
+		return err
+	}
+	n, err := zset.LexCount(c.Tx, c.Args[1], r)
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(n))
+	return nil
+}
+
+func zremrangebyrank(c *Ctx) error { return zremrange(c, zset.ByRank) }
+
+func zremrangebyscore(c *Ctx) error { return zremrange(c, zset.ByScore) }
+
+func zremrangebylex(c *Ctx) error { return zremrange(c, zset.ByLex) }
+
+func zremrange(c *Ctx, by zset.By) error {
+	q := zset.Query{By: by}
+	if err := parseBounds(&q, c.Args[2], c.Args[3]); err != nil {
+		return err
+	}
+	n, err := zset.RemoveRange(c.Tx, c.Args[1], &q)
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(n))
+	return nil
+}

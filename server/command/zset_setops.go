@@ -1,0 +1,198 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/zset"
+)
+
+var zsetOpCommands = []Spec{
+	{Name: "zunion", Handler: zunion, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: zopKeys, Group: "sorted-set", Since: "6.2.0",
+		Complexity: "O(N*log(N)) with N members in all sorted sets together.", Categories: "@sortedset",
+		Summary: "Returns the members of all of several sorted sets."},
+	{Name: "zinter", Handler: zinter, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: zopKeys, Group: "sorted-set", Since: "6.2.0",
+		Complexity: "O(N*K) + O(M*log(M)) with N members in the smallest of K sorted sets and M in the result.", Categories: "@sortedset",
+		Summary: "Returns the members that several sorted sets have in common."},
+	{Name: "zdiff", Handler: zdiff, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: zopKeys, Group: "sorted-set", Since: "6.2.0",
+		Complexity: "O(N*K) + O(M*log(M)) with N members in the first of K sorted sets and M in the result.", Categories: "@sortedset",
+		Summary: "Returns the members of the first sorted set that the others lack."},
+	{Name: "zunionstore", Handler: zunionstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys, First: 1, Last: 1, Step: 1, Keys: zopStoreKeys, Group: "sorted-set", Since: "2.0.0",
+		Complexity: "O(N*log(N)) with N members in all sorted sets together.", Categories: "@sortedset",
+		Summary: "Stores the members of all of several sorted sets in a key."},
+	{Name: "zinterstore", Handler: zinterstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys, First: 1, Last: 1, Step: 1, Keys: zopStoreKeys, Group: "sorted-set", Since: "2.0.0",
+		Complexity: "O(N*K) + O(M*log(M)) with N members in the smallest of K sorted sets and M in the result.", Categories: "@sortedset",
+		Summary: "Stores the members that several sorted sets have in common in a key."},
+	{Name: "zdiffstore", Handler: zdiffstore, Arity: -4, Flags: Write | DenyOOM | MovableKeys, First: 1, Last: 1, Step: 1, Keys: zopStoreKeys, Group: "sorted-set", Since: "6.2.0",
+		Complexity: "O(N*K) + O(M*log(M)) with N members in the first of K sorted sets and M in the result.", Categories: "@sortedset",
+		Summary: "Stores the members of the first sorted set that the others lack in a key."},
+	{Name: "zintercard", Handler: zintercard, Arity: -3, Flags: ReadOnly | MovableKeys, Keys: zopKeys, Group: "sorted-set", Since: "7.0.0",
+		Complexity: "O(N*K) with N members in the smallest of K sorted sets.", Categories: "@sortedset",
+		Summary: "Counts the members that several sorted sets have in common."},
+}
+
+func init() { register(zsetOpCommands...) }
+
+var (
+	errWeight   = engine.NewError("ERR", "weight value is not a float")
+	errNegLimit = engine.NewError("ERR", "LIMIT can't be negative")
+)
+
+func zopKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	return numKeys(args, 1, false, add)
+}
+
+func zopStoreKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	add(1, true)
+	return numKeys(args, 2, false, add)
+}
+
+// zop is a parsed ZUNION, ZINTER, ZDIFF, their STORE forms or ZINTERCARD.
+type zop struct {
+	kind       zopKind
+	sets       *zset.Operands
+	weights    []float64
+	agg        zset.Aggregate
+	withScores bool
+	limit      uint64
+}
+
+type zopKind uint8
+
+const (
+	opUnion zopKind = iota
+	opInter
+	opDiff
+	opCard
+)
+
+// parseZop reads the arguments from the number of keys on. The operands are loaded before the options are looked
+// at: Redis, too, reports a wrong type first.
+func parseZop(c *Ctx, kind zopKind, args [][]byte, store bool) (*zop, error) {
+	n, ok := ParseInt(args[0])
+	switch {
+	case !ok:
+		return nil, ErrNotInteger
+	case n < 1:
+		return nil, engine.NewError("ERR", fmt.Sprintf("at least 1 input key is needed for '%s' command", c.Spec.FullName()))
+	case n > int64(len(args)-1):
+		return nil, ErrSyntax
+	}
+	op := &zop{kind: kind}
+	var err error
+	if op.sets, err = zset.Open(c.Tx, args[1:1+n]); err != nil {
+		return nil, err
+	}
+	rest := args[1+n:]
+	for len(rest) > 0 {
+		scored := kind == opUnion || kind == opInter
+		switch {
+		case scored && int64(len(rest)) >= n+1 && EqualFold(rest[0], "WEIGHTS"):
+			op.weights = make([]float64, n)
+			for i := range op.weights {
+				if op.weights[i], ok = ParseFloat(rest[1+i]); !ok {
+					return nil, errWeight
+				}
+			}
+			rest = rest[1+n:]
+		case scored && len(rest) >= 2 && EqualFold(rest[0], "AGGREGATE"):
+			switch {
+			case EqualFold(rest[1], "SUM"):
+				op.agg = zset.Sum
+			case EqualFold(rest[1], "MIN"):
+				op.agg = zset.Min
+			case EqualFold(rest[1], "MAX"):
+				op.agg = zset.Max
+			default:
+				return nil, ErrSyntax
+			}
+			rest = rest[2:]
+		case kind != opCard && !store && EqualFold(rest[0], "WITHSCORES"):
+			op.withScores = true
+			rest = rest[1:]
+		case kind == opCard && len(rest) >= 2 && EqualFold(rest[0], "LIMIT"):
+			limit, ok := ParseInt(rest[1])
+			if !ok || limit < 0 {
+				return nil, errNegLimit
+			}
+			op.limit = uint64(limit)
+			rest = rest[2:]
+		default:
+			return nil, ErrSyntax
+		}
+	}
+	return op, nil
+}
+
+func (op *zop) run() ([]zset.Entry, error) {
+	switch op.kind {
+	case opUnion:
+		return op.sets.Union(op.weights, op.agg)
+	case opInter:
+		return op.sets.Inter(op.weights, op.agg)
+	}
+	return op.sets.Diff()
+}
+
+func zunion(c *Ctx) error { return zopReply(c, opUnion) }
+
+func zinter(c *Ctx) error { return zopReply(c, opInter) }
+
+func zdiff(c *Ctx) error { return zopReply(c, opDiff) }
+
+func zopReply(c *Ctx, kind zopKind) error {
+	op, err := parseZop(c, kind, c.Args[1:], false)
+	if err != nil {
+		return err
+	}
+	entries, err := op.run()
+	if err != nil {
+		return err
+	}
+	c.Tx.ReadsDone()
+	zset.SortByScore(entries)
+	out := newPairs(c.Out, op.withScores)
+	for i := range entries {
+		out.add(entries[i].Member, entries[i].Score)
+	}
+	out.end()
+	return nil
+}
+
+func zunionstore(c *Ctx) error { return zopStore(c, opUnion) }
+
+func zinterstore(c *Ctx) error { return zopStore(c, opInter) }
+
+func zdiffstore(c *Ctx) error { return zopStore(c, opDiff) }
+
+// zopStore writes the members in the order in which Kvrocks writes them: those of a difference by score, the
+// others by member.
+func zopStore(c *Ctx, kind zopKind) error {
+	op, err := parseZop(c, kind, c.Args[2:], true)
+	if err != nil {
+		return err
+	}
+	entries, err := op.run()
+	if err != nil {
+		return err
+	}
+	if kind == opDiff {
+		zset.SortByScore(entries)
+	}
+	zset.Store(c.Tx, c.Args[1], entries)
+	c.Out.Int(int64(len(entries)))
+	return nil
+}
+
+func zintercard(c *Ctx) error {
+	op, err := parseZop(c, opCard, c.Args[1:], false)
+	if err != nil {
+		return err
+	}
+	n, err := op.sets.InterCard(op.limit)
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(n))
+	return nil
+}

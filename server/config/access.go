@@ -1,0 +1,119 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Indices in the table of the settings that have an accessor or a rule of their own.
+var (
+	backupDir               = position("backup-dir")
+	bind                    = position("bind")
+	checkerCron             = position("compaction-checker-cron")
+	checkerRange            = position("compaction-checker-range")
+	clientOutputBufferLimit = position("client-output-buffer-limit")
+	clusterEnabled          = position("cluster-enabled")
+	dir                     = position("dir")
+	logDir                  = position("log-dir")
+	logRetentionDays        = position("log-retention-days")
+	masterAuth              = position("masterauth")
+	maxClients              = position("maxclients")
+	pidFile                 = position("pidfile")
+	port                    = position("port")
+	protoMaxBulkLen         = position("proto-max-bulk-len")
+	renameCommand           = position("rename-command")
+	replNamespaceEnabled    = position("repl-namespace-enabled")
+	requirePass             = position("requirepass")
+	slaveOf                 = position("slaveof")
+	tcpBacklog              = position("tcp-backlog")
+	timeout                 = position("timeout")
+	unixSocket              = position("unixsocket")
+)
+
+// position is index for package variables, which are initialised before the table is filled.
+func position(name string) int {
+	i := 0
+	for _, g := range groups {
+		for _, s := range g.settings {
+			if s.Name == name {
+				return i
+			}
+			i++
+		}
+	}
+	panic("config: no setting " + name)
+}
+
+// Bind returns the addresses to listen on; none means that there is only the Unix socket.
+func (c *Config) Bind() []string { return strings.Fields(c.text(bind)) }
+
+// Port returns the TCP port; 0 = one that the system chooses.
+func (c *Config) Port() int { return int(c.num(port)) }
+
+// TCPBacklog returns the length of the queue of connections that wait to be accepted.
+func (c *Config) TCPBacklog() int { return int(c.num(tcpBacklog)) }
+
+// MaxClients returns the most clients at one time.
+func (c *Config) MaxClients() int { return int(c.num(maxClients)) }
+
+// Timeout returns the seconds after which an idle client is disconnected; 0 = never.
+func (c *Config) Timeout() int { return int(c.num(timeout)) }
+
+// ProtoMaxBulkLen returns the length in bytes of the longest argument.
+func (c *Config) ProtoMaxBulkLen() int { return int(c.num(protoMaxBulkLen)) }
+
+// OutputLimit returns the bytes of unread replies at which a normal client is disconnected; 0 = no limit.
+func (c *Config) OutputLimit() int { return int(c.num(clientOutputBufferLimit)) }
+
+// OutputLimits returns the limits of a class of clients.
+func (c *Config) OutputLimits(class Class) BufferLimit { return c.state.Load().limits[class] }
+
+// RequirePass returns the administrator's password; empty = none is asked for.
+func (c *Config) RequirePass() string { return c.text(requirePass) }
+
+// Dir returns the base directory.
+func (c *Config) Dir() string { return c.text(dir) }
+
+// DBDir returns the directory of the RocksDB database.
+func (c *Config) DBDir() string { return filepath.Join(c.Dir(), "db") }
+
+// LogDir returns the directory of the log file; empty = log to stdout.
+func (c *Config) LogDir() string {
+	if d := c.text(logDir); !strings.EqualFold(d, "stdout") {
+		return d
+	}
+	return ""
+}
+
+// Rename is a renamed command.
+type Rename struct {
+	Old string
+	New string // empty = the command is disabled
+}
+
+// Renames returns the renamed commands in the order in which they were given.
+func (c *Config) Renames() []Rename {
+	var renames []Rename
+	for _, line := range lines(c.text(renameCommand)) {
+		words := strings.Fields(line)
+		renames = append(renames, Rename{words[0], strings.Trim(words[1], `"'`)})
+	}
+	return renames
+}
+
+// Master returns the master to replicate from; ok is false when this is a master itself.
+func (c *Config) Master() (host, port string, ok bool) {
+	words := strings.Fields(c.text(slaveOf))
+	if len(words) != 2 || strings.EqualFold(words[0], "no") && strings.EqualFold(words[1], "one") {
+		return "", "", false
+	}
+	return words[0], words[1], true
+}
+
+// lines returns the lines of a text of a Multi setting.
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}

@@ -1,0 +1,151 @@
+// Package config holds the settings: one table of them, read from a kvrocks.toml, a kvrocks.conf or the command
+// line, shown and changed by CONFIG, and written back to the file that they came from.
+package config
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Config is the settings of a running server. Reading is lock-free; all methods may be called concurrently.
+type Config struct {
+	state    atomic.Pointer[state]
+	mu       sync.Mutex // held while settings are changed or written to the file
+	hooks    map[int][]Hook
+	file     string // absolute; empty = none
+	format   format
+	warnings []string
+}
+
+// state is all values at one time. It is never changed, only replaced.
+type state struct {
+	values []value // by index in the table
+	limits [numClasses]BufferLimit
+	tokens map[string]string // namespace to token
+}
+
+// Pair is the name and the text of a setting.
+type Pair struct{ Name, Value string }
+
+// Default returns the settings that a server without file and command line has.
+func Default() *Config {
+	c := &Config{hooks: map[int][]Hook{}}
+	st := &state{values: make([]value, len(table)), tokens: map[string]string{}}
+	for i, s := range table {
+		if s.Kind == Multi {
+			continue
+		}
+		v, err := s.parse("", s.Default)
+		if err != nil {
+			panic("config: default of " + s.Name + ": " + err.Error())
+		}
+		st.values[i] = v
+	}
+	st.limits, _ = parseLimits("", st.values[clientOutputBufferLimit].text)
+	c.state.Store(st)
+	return c
+}
+
+func (st *state) clone() *state {
+	return &state{slices.Clone(st.values), st.limits, maps.Clone(st.tokens)}
+}
+
+// set stores a value.
+func (st *state) set(i int, v value) {
+	st.values[i] = v
+	if i == clientOutputBufferLimit {
+		st.limits, _ = parseLimits("", v.text)
+	}
+}
+
+// text returns a value as CONFIG GET shows it: settings that are derived from others while they are empty are
+// filled in.
+func (st *state) text(i int) string {
+	v := st.values[i].text
+	if v != "" {
+		return v
+	}
+	switch i {
+	case backupDir:
+		return st.values[dir].text + "/backup"
+	case pidFile:
+		return st.values[dir].text + "/kvrocks.pid"
+	case logDir:
+		return st.values[dir].text
+	case bind:
+		if st.values[unixSocket].text == "" {
+			return table[bind].Default
+		}
+	case checkerCron:
+		if r := st.values[checkerRange].text; r != "" {
+			return rangeCron(r)
+		}
+	}
+	return v
+}
+
+// Names returns the names of all settings, with their aliases, sorted.
+func (c *Config) Names() []string { return names }
+
+// Get returns the text of a setting as CONFIG GET shows it; of rename-command, its lines. The name's case does
+// not matter.
+func (c *Config) Get(name string) (string, bool) {
+	_, i, ok := find(name)
+	if !ok {
+		return "", false
+	}
+	return c.state.Load().text(i), true
+}
+
+// Match returns what CONFIG GET answers: the settings whose names match, sorted by name; those of several lines
+// once for each line. All values are of the same time.
+func (c *Config) Match(match func(name string) bool) []Pair {
+	st := c.state.Load()
+	var pairs []Pair
+	for _, name := range names {
+		if !match(name) {
+			continue
+		}
+		s, i, _ := find(name)
+		text := st.text(i)
+		if s.Kind != Multi {
+			pairs = append(pairs, Pair{name, text})
+			continue
+		}
+		for _, line := range lines(text) {
+			pairs = append(pairs, Pair{name, line})
+		}
+	}
+	return pairs
+}
+
+// Text, Int and Bool return the value of a setting by its name in lower case. A name that is not in the table is
+// a mistake in the program and panics.
+func (c *Config) Text(name string) string { return c.state.Load().text(index(name)) }
+
+// Int returns the number of a Bool, Int, Bytes or Octal setting.
+func (c *Config) Int(name string) int64 { return c.num(index(name)) }
+
+// Bool reports whether a Bool setting is yes.
+func (c *Config) Bool(name string) bool { return c.num(index(name)) != 0 }
+
+func (c *Config) num(i int) int64 { return c.state.Load().values[i].num }
+
+func (c *Config) text(i int) string { return c.state.Load().text(i) }
+
+// index returns the index in the table of a name, which must be there.
+func index(name string) int {
+	_, i, ok := find(name)
+	if !ok {
+		panic("config: no setting " + name)
+	}
+	return i
+}
+
+// File returns the absolute path of the configuration file; empty when there is none.
+func (c *Config) File() string { return c.file }
+
+// Warnings returns what is odd about the settings but no error, one line each, for the log.
+func (c *Config) Warnings() []string { return c.warnings }

@@ -1,0 +1,244 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestLoadFormats(t *testing.T) {
+	conf := `# a comment
+port 7000
+bind 127.0.0.1 ::1 # two
+REQUIREPASS "a # \"secret\"\t"
+rename-command KEYS ""
+rename-command GET GET2
+namespace.One token1
+namespace.two 'token 2'
+masterauth ""
+rocksdb.write_options.sync yes
+compact-cron 0 3 * * * 0 4 * * *
+proto-max-bulk-len 1g
+replicaof 10.0.0.1 6666
+rocksdb.ttl 5
+`
+	toml := `# a comment
+port = 7000
+bind = ["127.0.0.1",
+  "::1"] # two
+requirepass = "a # \"secret\"\t"
+compact-cron = "0 3 * * * 0 4 * * *"
+proto-max-bulk-len = "1g"
+replicaof = '10.0.0.1 6666'
+rocksdb.write_options.sync = true
+[namespace]
+One = "token1"
+two = "token 2"
+[rename-command]
+KEYS = ""
+GET = "GET2"
+`
+	for _, c := range []struct {
+		name, text string
+		warnings   int
+	}{
+		{"kvrocks.conf", conf, 1}, {"settings", conf, 1}, {"kvrocks.toml", toml, 0}, {"settings", toml, 0},
+	} {
+		path := write(t, c.name, c.text)
+		check := func(cfg *Config, err error) {
+			t.Helper()
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+				return
+			}
+			if cfg.Port() != 7000 || !reflect.DeepEqual(cfg.Bind(), []string{"127.0.0.1", "::1"}) ||
+				cfg.RequirePass() != "a # \"secret\"\t" || cfg.ProtoMaxBulkLen() != 1<<30 ||
+				!cfg.Bool("rocksdb.write_options.sync") || cfg.Text("compact-cron") != "0 3 * * * 0 4 * * *" {
+				t.Errorf("%s: %v", c.name, cfg.Match(func(string) bool { return true }))
+			}
+			if want := map[string]string{"One": "token1", "two": "token 2"}; !reflect.DeepEqual(cfg.Namespaces(), want) {
+				t.Errorf("%s: namespaces are %v", c.name, cfg.Namespaces())
+			}
+			if want := []Rename{{"KEYS", ""}, {"GET", "GET2"}}; !reflect.DeepEqual(cfg.Renames(), want) {
+				t.Errorf("%s: renames are %q", c.name, cfg.Renames())
+			}
+			if host, port, ok := cfg.Master(); host != "10.0.0.1" || port != "6666" || !ok {
+				t.Errorf("%s: master is %s %s %v", c.name, host, port, ok)
+			}
+			if len(cfg.Warnings()) != c.warnings {
+				t.Errorf("%s: warnings are %q", c.name, cfg.Warnings())
+			}
+		}
+		cfg, err := Load([]string{"-c", path}, nil)
+		check(cfg, err)
+		if err == nil && cfg.File() != path {
+			t.Errorf("file is %q", cfg.File())
+		}
+		cfg, err = Load([]string{"--config", "-"}, strings.NewReader(c.text))
+		check(cfg, err)
+		if err == nil && cfg.File() != "" {
+			t.Errorf("file of standard input is %q", cfg.File())
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	path := write(t, "kvrocks.conf", "port 7000\ntimeout 5\nrename-command A B\n")
+	c, err := Load([]string{"--port", "7001", "-c", path, "--Dir", "/d", "--requirepass", "p", "--namespace.n", "t", "--rename-command", "C D"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Port() != 7001 || c.Timeout() != 5 || c.Dir() != "/d" || c.Namespaces()["n"] != "t" || c.Text("rename-command") != "A B\nC D" {
+		t.Errorf("%v", c.Match(func(string) bool { return true }))
+	}
+	for want, args := range map[error][]string{
+		ErrVersion: {"--port", "1", "-v"}, ErrHelp: {"-h", "--nonsense"},
+	} {
+		if _, err := Load(args, nil); err != want {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if _, err := Load([]string{"--version"}, nil); err != ErrVersion {
+		t.Errorf("--version: %v", err)
+	}
+	if _, err := Load([]string{"--help"}, nil); err != ErrHelp {
+		t.Errorf("--help: %v", err)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"a.conf", "\nport 70000\n", "a.conf:2: port: argument must be between 0 and 65535 inclusive"},
+		{"a.conf", "prot 1", "a.conf:1: prot: unknown key"},
+		{"a.conf", "include x", "a.conf:1: include: unknown key"},
+		{"a.conf", "port 1\ndir \"x", "a.conf:2: malformed line: config line ends unexpectedly in quoted string"},
+		{"a.conf", "dir 'x' y", "a.conf:1: malformed line: more than 2 item in config line"},
+		{"a.conf", "daemonize maybe", "a.conf:1: daemonize: argument must be 'yes' or 'no'"},
+		{"a.conf", "namespace.a t\nnamespace.b t\nrequirepass p", "a.conf:2: namespace.b: the token is given to two namespaces"},
+		{"a.conf", "namespace.a t\nnamespace.a u\nrequirepass p", "a.conf:2: namespace.a: the namespace has two tokens"},
+		{"a.conf", "namespace.a t", "configuration: requirepass: requirepass empty wasn't allowed while the namespace exists"},
+		{"a.conf", "requirepass t\nnamespace.a t", "a.conf:1: requirepass: requirepass is duplicated with namespace tokens"},
+		{"a.conf", "requirepass p\nmasterauth t\nnamespace.a t", "a.conf:1: requirepass: masterauth is duplicated with namespace tokens"},
+		{"a.conf", "requirepass p\nnamespace.a t\ncluster-enabled yes", "a.conf:3: cluster-enabled: enabled cluster mode wasn't allowed while the namespace exists"},
+		{"a.conf", "unixsocket /s\ncluster-enabled yes", "a.conf:2: cluster-enabled: cluster mode needs a TCP address to listen on: bind is empty"},
+		{"a.conf", "unixsocket /s\nslaveof a 1", "a.conf:2: slaveof: a replica needs a TCP address to listen on: bind is empty"},
+		{"a.conf", "compaction-checker-cron * * * * *\ncompaction-checker-range 1-2", "a.conf:2: compaction-checker-range: compaction-checker-range cannot be set while compaction-checker-cron is set"},
+		{"a.conf", "a\x01b 1", "a.conf:1: a?b: unknown key"},
+		{"a.toml", "port = 1\nprot = 2", "a.toml:2: prot: unknown key"},
+		{"a.toml", "rocksdb.ttl = 2", "a.toml:1: rocksdb.ttl: unknown key"},
+		{"a.toml", "\n[rocksdb]\nblock_size = \"x\"", "a.toml:3: rocksdb.block_size: argument couldn't be parsed into an integer"},
+		{"a.toml", "[rocksdb]\nblock_size = true", "a.toml:2: rocksdb.block_size: wants an integer"},
+		{"a.toml", "[rocksdb]\nblock_size = 1.5", "a.toml:2: rocksdb.block_size: wants an integer"},
+		{"a.toml", "daemonize = 1", "a.toml:1: daemonize: wants true or false"},
+		{"a.toml", "requirepass = 1", "a.toml:1: requirepass: wants a string"},
+		{"a.toml", "bind = [1]", "a.toml:1: bind: wants strings in its array"},
+		{"a.toml", "unixsocketperm = 777", "a.toml:1: unixsocketperm: write octal digits as a string: \"0777\""},
+		{"a.toml", "proto-max-bulk-len = 1.5", "a.toml:1: proto-max-bulk-len: wants an integer or a string such as \"512m\""},
+		{"a.toml", "port = 1\n\n[nonsense]", "a.toml:3: nonsense: unknown key"},
+		{"a.toml", "[[rocksdb]]\nblock_size = 1", "a.toml:1: rocksdb: unknown key"},
+		{"a.toml", "\nrocksdb = { block_size = 1 }", "a.toml:2: rocksdb: write this table under a heading of its own"},
+		{"a.toml", "[namespace]\na = 1", "a.toml:2: namespace.a: wants a string"},
+		{"a.toml", "port = 1\nport = 2", "a.toml:2: Key 'port' has already been defined."},
+	} {
+		path := write(t, c.name, c.text)
+		_, err := Load([]string{"-c", path}, nil)
+		if err == nil {
+			t.Errorf("%q: no error", c.text)
+			continue
+		}
+		have := strings.ReplaceAll(err.Error(), filepath.Dir(path)+"/", "")
+		if have != c.want || strings.Contains(have, "\n") {
+			t.Errorf("%q:\n have %s\n want %s", c.text, have, c.want)
+		}
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Errorf("%q: error is a %T", c.text, err)
+		}
+	}
+	for want, args := range map[string][]string{
+		"command line: --prot: unknown key":                                                {"--prot", "1"},
+		"command line: --port: wants a value":                                              {"--port"},
+		"command line: --port: argument couldn't be parsed into an integer":                {"--port", "x"},
+		"command line: -c: wants the name of a file":                                       {"-c"},
+		"command line: x: not an option; basalt --help lists them":                         {"x"},
+		"command line: -x: not an option; basalt --help lists them":                        {"-x", "1"},
+		"/nonexistent/kvrocks.conf: no such file or directory":                             {"-c", "/nonexistent/kvrocks.conf"},
+		"command line: bind: a replica needs a TCP address to listen on: bind is empty":    nil,
+		"command line: slaveof: a replica needs a TCP address to listen on: bind is empty": {"--unixsocket", "/s", "--slaveof", "a 1"},
+		"command line: --namespace.a: the token must not be empty":                         {"--namespace.a", ""},
+		"command line: --compact-cron: " + errCronText("1"):                                {"--compact-cron", "1"},
+	} {
+		if args == nil {
+			continue
+		}
+		if _, err := Load(args, nil); err == nil || err.Error() != want {
+			t.Errorf("%q:\n have %v\n want %s", args, err, want)
+		}
+	}
+}
+
+func errCronText(cron string) string { return checkCron(cron).Error() }
+
+// TestDerived checks the settings whose default depends on others.
+func TestDerived(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want map[string]string
+	}{
+		{"", map[string]string{"bind": "127.0.0.1", "log-dir": "stdout", "backup-dir": "/tmp/kvrocks/backup", "compaction-checker-cron": "* 0-7 * * *"}},
+		{"dir /x\nlog-dir ''", map[string]string{"backup-dir": "/x/backup", "pidfile": "/x/kvrocks.pid", "log-dir": "/x"}},
+		{"dir /x\nbackup-dir /b\npidfile /p\nlog-dir /l", map[string]string{"backup-dir": "/b", "pidfile": "/p", "log-dir": "/l"}},
+		{"unixsocket /s", map[string]string{"bind": ""}},
+		{"unixsocket /s\nbind ::1", map[string]string{"bind": "::1"}},
+		{"bind ''", map[string]string{"bind": "127.0.0.1"}},
+		{"compaction-checker-range 1-2", map[string]string{"compaction-checker-cron": "* 1-2 * * *", "compaction-checker-range": "1-2"}},
+		{"compaction-checker-cron ''", map[string]string{"compaction-checker-cron": ""}},
+		{"port", map[string]string{"port": "6666"}},
+		{"slave-read-only no", map[string]string{"replica-read-only": "no"}},
+	} {
+		cfg, err := Load([]string{"-c", "-"}, strings.NewReader(c.text))
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		for name, want := range c.want {
+			if have, ok := cfg.Get(name); have != want || !ok {
+				t.Errorf("%q: %s is %q, not %q", c.text, name, have, want)
+			}
+		}
+	}
+}
+
+func TestPrepareDir(t *testing.T) {
+	base := t.TempDir()
+	file := write(t, "file", "")
+	for _, c := range []struct{ dir, err string }{
+		{base + "/new", ""}, {base, ""}, {base + "/a/b", "no such file or directory"}, {file, "is not a directory"},
+	} {
+		cfg, err := Load([]string{"--dir", c.dir}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = cfg.PrepareDir()
+		if c.err == "" {
+			if info, statErr := os.Stat(c.dir); err != nil || statErr != nil || !info.IsDir() {
+				t.Errorf("%s: %v, %v", c.dir, err, statErr)
+			}
+		} else if err == nil || err.Error() != "dir: "+c.dir+": "+c.err {
+			t.Errorf("%s: error is %v", c.dir, err)
+		}
+	}
+	if os.Getuid() == 0 {
+		return // root may write everywhere
+	}
+	if err := os.Chmod(base, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	cfg, _ := Load([]string{"--dir", base}, nil)
+	if err := cfg.PrepareDir(); err == nil {
+		t.Error("no error for a directory that is not writable")
+	}
+}

@@ -1,0 +1,190 @@
+package config
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// tomlEdit replaces the bytes start to end of a file.
+type tomlEdit struct {
+	start, end int
+	text       string
+}
+
+// rewriteTOML brings a kvrocks.toml up to date.
+func rewriteTOML(old []byte, st *state) ([]byte, error) {
+	var tree map[string]any
+	if _, err := toml.Decode(string(old), &tree); err != nil {
+		return nil, err
+	}
+	if len(old) > 0 && old[len(old)-1] != '\n' {
+		old = append(slices.Clone(old), '\n')
+	}
+	w := &tomlWriter{items: scanTOML(old), end: len(old)}
+	tokens := st.fileTokens()
+	done := map[string]bool{} // namespaces
+	written := map[int]bool{}
+	for _, item := range w.items {
+		if item.header {
+			continue
+		}
+		name := strings.Join(item.path, ".")
+		in := tomlLookup(tree, item.path)
+		if ns, ok := strings.CutPrefix(name, namespacePrefix); ok {
+			token, keep := tokens[ns]
+			switch {
+			case !keep:
+				w.edits = append(w.edits, tomlEdit{item.lineStart, item.lineEnd, ""})
+				continue
+			case in != token:
+				text, err := quoteTOML(token)
+				if err != nil {
+					return nil, err
+				}
+				w.edits = append(w.edits, tomlEdit{item.valueStart, item.valueEnd, text})
+			}
+			done[ns] = true
+			continue
+		}
+		s, i, ok := find(name)
+		if !ok || s.Kind == Multi {
+			continue
+		}
+		written[i] = true
+		text, err := tomlText(name, in)
+		if err == nil && inFile(s, text, st.values[i]) {
+			continue
+		}
+		if text, err = tomlValue(s, st.values[i], old[item.valueStart] == '['); err != nil {
+			return nil, err
+		}
+		w.edits = append(w.edits, tomlEdit{item.valueStart, item.valueEnd, text})
+	}
+	for _, i := range missing(st, written) {
+		text, err := tomlValue(table[i], st.values[i], false)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.add(strings.Split(table[i].Name, "."), text); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range sortedKeys(tokens) {
+		if done[name] {
+			continue
+		}
+		text, err := quoteTOML(tokens[name])
+		if err != nil {
+			return nil, err
+		}
+		if err := w.add([]string{"namespace", name}, text); err != nil {
+			return nil, err
+		}
+	}
+	return w.apply(old), nil
+}
+
+// tomlLookup finds the value of a path; nil = none.
+func tomlLookup(tree map[string]any, path []string) any {
+	for _, part := range path[:len(path)-1] {
+		sub, ok := tree[part].(map[string]any)
+		if !ok {
+			return nil
+		}
+		tree = sub
+	}
+	return tree[path[len(path)-1]]
+}
+
+// tomlWriter collects the changes of one file.
+type tomlWriter struct {
+	items  []tomlItem
+	end    int // of the file
+	edits  []tomlEdit
+	heads  []string            // tables that are added, in order
+	bodies map[string][]string // their lines
+}
+
+// add puts a key in the file: into its table where the file has that, beside keys of the same table that are
+// written with dots, or into a table at the end.
+func (w *tomlWriter) add(path []string, text string) error {
+	in, key := path[:len(path)-1], path[len(path)-1:]
+	at, section := -1, []string(nil) // where, and in which table that is
+	if len(in) == 0 {
+		at = 0
+	}
+	var current []string
+	found := len(in) == 0
+	for _, item := range w.items {
+		if item.header {
+			current = item.path
+		}
+		switch {
+		case slices.Equal(current, in) && (found || item.header):
+			found, at, section = true, item.lineEnd, in
+		case !found && !item.header && len(current) <= len(in) && slices.Equal(in[:len(current)], current) &&
+			len(item.path) > len(in) && slices.Equal(item.path[:len(in)], in):
+			at, section = item.lineEnd, current
+		}
+	}
+	if at >= 0 {
+		line, err := dotted(append(slices.Clone(in[len(section):]), key...))
+		if err == nil {
+			w.edits = append(w.edits, tomlEdit{at, at, line + " = " + text + "\n"})
+		}
+		return err
+	}
+	head, err := dotted(in)
+	if err != nil {
+		return err
+	}
+	line, err := dotted(key)
+	if err != nil {
+		return err
+	}
+	if w.bodies[head] == nil {
+		if w.bodies == nil {
+			w.bodies = map[string][]string{}
+		}
+		w.heads = append(w.heads, head)
+	}
+	w.bodies[head] = append(w.bodies[head], line+" = "+text)
+	return nil
+}
+
+// dotted writes a key of several parts.
+func dotted(path []string) (string, error) {
+	var parts []string
+	for _, p := range path {
+		part, err := tomlKey(p)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "."), nil
+}
+
+// apply makes the changes.
+func (w *tomlWriter) apply(old []byte) []byte {
+	sort.SliceStable(w.edits, func(i, j int) bool { // an insertion before a deletion at the same place
+		a, b := w.edits[i], w.edits[j]
+		return a.start < b.start || a.start == b.start && a.end < b.end
+	})
+	var out bytes.Buffer
+	pos := 0
+	for _, e := range w.edits {
+		out.Write(old[pos:e.start])
+		out.WriteString(e.text)
+		pos = e.end
+	}
+	out.Write(old[pos:])
+	for _, head := range w.heads {
+		out.WriteString("\n[" + head + "]\n" + strings.Join(w.bodies[head], "\n") + "\n")
+	}
+	return out.Bytes()
+}

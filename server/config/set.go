@@ -1,0 +1,177 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Hook applies a change of one setting. The new values can be read when it runs; with an error, or when a later
+// hook of the same change fails, the old ones come back, and then the hooks that had succeeded are called with old
+// and new exchanged. It must not change settings itself.
+type Hook func(old, new string) error
+
+// OnChange registers a hook of a setting. A name that is not in the table panics.
+func (c *Config) OnChange(name string, h Hook) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := index(name)
+	c.hooks[i] = append(c.hooks[i], h)
+}
+
+// Errors of [Config.Set] and the namespaces, with the texts that Redis 7.2 and Kvrocks give.
+var (
+	errFixed            = errors.New("can't set immutable config")
+	errTwice            = errors.New("duplicate parameter")
+	errOddArguments     = errors.New("syntax error")
+	errPassNeeded       = errors.New("requirepass empty not allowed while the namespace exists")
+	errPassIsToken      = errors.New("requirepass is duplicated with namespace tokens")
+	errMasterAuthToken  = errors.New("masterauth is duplicated with namespace tokens")
+	errRangeAndCron     = errors.New("compaction-checker-range cannot be set while compaction-checker-cron is set")
+	errRetentionStdout  = errors.New("can't set the 'log-retention-days' when the log dir is stdout")
+	errBlobFilesOff     = replyError("Must set rocksdb.enable_blob_files to yes first.")
+	errDynamicLevelsOff = replyError("Must set rocksdb.level_compaction_dynamic_level_bytes yes first.")
+)
+
+// failed is the error of CONFIG SET for one argument.
+func failed(name string, err error) error {
+	return fmt.Errorf("CONFIG SET failed (possibly related to argument '%s') - %w", name, err)
+}
+
+// Set changes settings, given as name and text in turn: all of them or, with an error, none. The error's text is
+// the reply of CONFIG SET without its code ERR.
+func (c *Config) Set(pairs ...string) error {
+	if len(pairs)%2 != 0 || len(pairs) == 0 {
+		return errOddArguments
+	}
+	// As in Redis: first the names, in order, then the values.
+	seen := map[int]bool{}
+	for p := 0; p < len(pairs); p += 2 {
+		s, i, ok := find(pairs[p])
+		switch {
+		case !ok:
+			return replyError("Unknown option or number of arguments for CONFIG SET - '" + pairs[p] + "'")
+		case !s.Dynamic:
+			return failed(pairs[p], errFixed)
+		case seen[i]:
+			return failed(pairs[p], errTwice)
+		}
+		seen[i] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.state.Load()
+	st := old.clone()
+	var changed []int // indices in pairs
+	for p := 0; p < len(pairs); p += 2 {
+		s, i, _ := find(pairs[p])
+		v, err := s.parse(old.values[i].text, pairs[p+1])
+		if err != nil {
+			return failed(pairs[p], err)
+		}
+		if v != old.values[i] {
+			st.set(i, v)
+			changed = append(changed, p)
+		}
+	}
+	for _, p := range changed {
+		_, i, _ := find(pairs[p])
+		if err := st.checkChange(i); err != nil {
+			return failed(pairs[p], err)
+		}
+	}
+	return c.apply(old, st, pairs, changed)
+}
+
+// apply makes st the current state and calls the hooks of what has changed.
+func (c *Config) apply(old, st *state, pairs []string, changed []int) error {
+	c.state.Store(st)
+	type call struct {
+		hook     Hook
+		old, new string
+	}
+	var done []call
+	for _, p := range changed {
+		_, i, _ := find(pairs[p])
+		for _, h := range c.hooks[i] {
+			now := call{h, old.text(i), st.text(i)}
+			err := h(now.old, now.new)
+			if err == nil {
+				done = append(done, now)
+				continue
+			}
+			c.state.Store(old)
+			for k := len(done) - 1; k >= 0; k-- {
+				if undo := done[k].hook(done[k].new, done[k].old); undo != nil {
+					err = fmt.Errorf("%w; going back failed too: %w", err, undo)
+				}
+			}
+			return failed(pairs[p], err)
+		}
+	}
+	return nil
+}
+
+// checkChange checks the rules between settings for one that changes at run time.
+func (st *state) checkChange(i int) error {
+	switch i {
+	case requirePass, masterAuth:
+		return st.checkPasswords()
+	case checkerRange:
+		return st.checkCheckerRange()
+	case logRetentionDays:
+		if strings.EqualFold(st.values[logDir].text, "stdout") {
+			return errRetentionStdout
+		}
+	}
+	switch table[i].Name {
+	case "rocksdb.min_blob_size", "rocksdb.blob_file_size", "rocksdb.enable_blob_garbage_collection",
+		"rocksdb.blob_garbage_collection_age_cutoff":
+		if st.values[index("rocksdb.enable_blob_files")].num == 0 {
+			return errBlobFilesOff
+		}
+	case "rocksdb.max_bytes_for_level_base", "rocksdb.max_bytes_for_level_multiplier":
+		if st.values[index("rocksdb.level_compaction_dynamic_level_bytes")].num == 0 {
+			return errDynamicLevelsOff
+		}
+	}
+	return nil
+}
+
+func (st *state) checkCheckerRange() error {
+	if st.values[checkerRange].text != "" && st.values[checkerCron].text != "" {
+		return errRangeAndCron
+	}
+	return nil
+}
+
+// checkPasswords checks that no password stands for two things.
+func (st *state) checkPasswords() error {
+	pass, auth := st.values[requirePass].text, st.values[masterAuth].text
+	if pass == "" && len(st.tokens) > 0 {
+		return errPassNeeded
+	}
+	for _, token := range st.tokens {
+		switch token {
+		case pass:
+			return errPassIsToken
+		case auth:
+			return errMasterAuthToken
+		}
+	}
+	return nil
+}
+
+// SetMaster records what SLAVEOF asked for, "host port" or "no one", so that [Config.Rewrite] keeps it.
+func (c *Config) SetMaster(slaveof string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, err := table[slaveOf].parse("", slaveof)
+	if err != nil {
+		return err
+	}
+	st := c.state.Load().clone()
+	st.set(slaveOf, v)
+	c.state.Store(st)
+	return nil
+}

@@ -1,0 +1,243 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Kind is the type of a setting's value.
+type Kind uint8
+
+const (
+	Bool   Kind = iota // yes or no
+	Int                // a decimal, 0x hexadecimal or 0 octal number
+	Bytes              // a number with an optional suffix k, m, g, t or p (powers of 1024)
+	Octal              // octal digits
+	Enum               // one of a list of names
+	String             // any text
+	Multi              // any text, one a line; each occurrence in a file adds a line
+	Limits             // client-output-buffer-limit, see [BufferLimit]
+)
+
+// Setting describes one key. The table of all of them is the only place that knows names, types, defaults and
+// ranges: files, the command line, CONFIG and kvrocks.toml all follow it.
+type Setting struct {
+	Name     string
+	Alias    string // another name of the same setting; empty = none
+	Kind     Kind
+	Default  string // in canonical form
+	Min, Max int64  // of Int, Bytes and Octal, both inclusive
+	Names    []string
+	// Dynamic settings can be changed by CONFIG SET, the others only at start.
+	Dynamic bool
+	Comment string // one line, for kvrocks.toml
+	// Check refuses texts that are right for the Kind but wrong for the setting; nil = none.
+	Check func(text string) error
+}
+
+// value is the value of a setting in two forms.
+type value struct {
+	text string // canonical: what CONFIG GET shows and CONFIG REWRITE writes
+	num  int64  // Bool: 0 or 1; Int, Bytes, Octal: the number; Enum: the index in Names; Limits: bytes for normal clients
+}
+
+// Errors of values. Their texts are those of CONFIG SET in Redis 7.2.
+var (
+	errBool        = errors.New("argument must be 'yes' or 'no'")
+	errInteger     = errors.New("argument couldn't be parsed into an integer")
+	errMemory      = errors.New("argument must be a memory value")
+	errOctal       = errors.New("argument couldn't be parsed as an octal number")
+	errLimitCount  = replyError("Wrong number of arguments in buffer limit configuration.")
+	errLimitClass  = replyError("Invalid client class specified in buffer limit configuration.")
+	errLimitNumber = replyError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
+)
+
+// replyError is an error whose text is fixed by Redis or Kvrocks, punctuation and all.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// parse reads a text in any accepted form. old is the value so far: Multi adds to it, and Limits keeps the
+// classes that text does not name.
+func (s *Setting) parse(old, text string) (value, error) {
+	v, err := s.parseKind(old, text)
+	if err == nil && s.Check != nil {
+		err = s.Check(v.text)
+	}
+	return v, err
+}
+
+func (s *Setting) parseKind(old, text string) (value, error) {
+	switch s.Kind {
+	case Bool:
+		switch {
+		case strings.EqualFold(text, "yes"):
+			return value{"yes", 1}, nil
+		case strings.EqualFold(text, "no"):
+			return value{"no", 0}, nil
+		}
+		return value{}, errBool
+	case Int:
+		n, err := parseInt(text)
+		if err != nil {
+			return value{}, err
+		}
+		return value{strconv.FormatInt(n, 10), n}, s.inRange(n)
+	case Bytes:
+		n, err := parseBytes(text)
+		if err != nil {
+			return value{}, err
+		}
+		return value{strconv.FormatInt(n, 10), n}, s.inRange(n)
+	case Octal:
+		n, err := strconv.ParseInt(text, 8, 64)
+		if err != nil {
+			return value{}, errOctal
+		}
+		return value{strconv.FormatInt(n, 8), n}, s.inRange(n)
+	case Enum:
+		for i, name := range s.Names {
+			if strings.EqualFold(text, name) {
+				return value{name, int64(i)}, nil
+			}
+		}
+		return value{}, fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(s.Names, ", "))
+	case Multi:
+		if old != "" {
+			text = old + "\n" + text
+		}
+		return value{text: text}, nil
+	case Limits:
+		l, err := parseLimits(old, text)
+		return value{formatLimits(l), l[ClassNormal].Hard}, err
+	}
+	return value{text: text}, nil
+}
+
+func (s *Setting) inRange(n int64) error {
+	if n < s.Min || n > s.Max {
+		return fmt.Errorf("argument must be between %d and %d inclusive", s.Min, s.Max)
+	}
+	return nil
+}
+
+// parseInt reads a number as C's strtoll with base 0 does: 0x is hexadecimal, a leading 0 octal.
+func parseInt(text string) (int64, error) {
+	// Go's base 0 also knows underscores, 0b and 0o.
+	if strings.ContainsAny(text, "_oObB") && !strings.ContainsAny(text, "xX") || strings.Contains(text, "_") {
+		return 0, errInteger
+	}
+	n, err := strconv.ParseInt(text, 0, 64)
+	if err != nil {
+		return 0, errInteger
+	}
+	return n, nil
+}
+
+// parseBytes reads a number with an optional unit. More than an int64 holds becomes the largest int64, which no
+// memory reaches.
+func parseBytes(text string) (int64, error) {
+	shift := 0
+	if n := len(text); n > 0 {
+		if i := strings.IndexByte("kmgtp", text[n-1]|0x20); i >= 0 {
+			shift = 10 * (i + 1)
+			text = text[:n-1]
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n > math.MaxUint64>>shift {
+		return 0, errMemory
+	}
+	return int64(min(n<<shift, math.MaxInt64)), nil
+}
+
+// Class is a class of clients with its own limit of unread replies.
+type Class int
+
+const (
+	ClassNormal Class = iota
+	ClassReplica
+	ClassPubSub
+	numClasses
+)
+
+// classNames are the names that CONFIG GET shows.
+var classNames = [numClasses]string{"normal", "slave", "pubsub"}
+
+// BufferLimit says when a client that does not read its replies is disconnected: at once when Hard bytes wait,
+// or when more than Soft bytes have waited for Seconds. 0 = no such limit.
+type BufferLimit struct{ Hard, Soft, Seconds int64 }
+
+// parseLimits reads Redis's grammar: any number of "class hard soft seconds".
+func parseLimits(old, text string) (l [numClasses]BufferLimit, err error) {
+	if old != "" {
+		if l, err = parseLimits("", old); err != nil {
+			return l, err
+		}
+	}
+	words := strings.Fields(text)
+	if len(words)%4 != 0 {
+		return l, errLimitCount
+	}
+	for ; len(words) > 0; words = words[4:] {
+		class := -1
+		switch strings.ToLower(words[0]) {
+		case "normal":
+			class = int(ClassNormal)
+		case "slave", "replica":
+			class = int(ClassReplica)
+		case "pubsub":
+			class = int(ClassPubSub)
+		}
+		if class < 0 {
+			return l, errLimitClass
+		}
+		hard, ok1 := parseRedisMemory(words[1])
+		soft, ok2 := parseRedisMemory(words[2])
+		seconds, err := strconv.ParseInt(words[3], 10, 32)
+		if !ok1 || !ok2 || err != nil || seconds < 0 {
+			return l, errLimitNumber
+		}
+		l[class] = BufferLimit{hard, soft, seconds}
+	}
+	return l, nil
+}
+
+func formatLimits(l [numClasses]BufferLimit) string {
+	var words []string
+	for i, b := range l {
+		words = append(words, fmt.Sprintf("%s %d %d %d", classNames[i], b.Hard, b.Soft, b.Seconds))
+	}
+	return strings.Join(words, " ")
+}
+
+// parseRedisMemory reads a size as redis.conf writes it: k, m and g are powers of 1000, kb, mb and gb of 1024.
+func parseRedisMemory(text string) (int64, bool) {
+	text = strings.ToLower(text)
+	digits := strings.TrimRight(text, "bkmg")
+	unit := int64(0)
+	switch text[len(digits):] {
+	case "", "b":
+		unit = 1
+	case "k":
+		unit = 1000
+	case "kb":
+		unit = 1 << 10
+	case "m":
+		unit = 1000 * 1000
+	case "mb":
+		unit = 1 << 20
+	case "g":
+		unit = 1000 * 1000 * 1000
+	case "gb":
+		unit = 1 << 30
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if unit == 0 || err != nil || int64(n) > math.MaxInt64/unit {
+		return 0, false
+	}
+	return int64(n) * unit, true
+}

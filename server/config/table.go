@@ -1,0 +1,146 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/basaltdb/basalt/compaction"
+)
+
+// group is a part of the table under one heading of kvrocks.toml.
+type group struct {
+	title    string
+	settings []Setting
+}
+
+// groups is the table, in the order of kvrocks.toml: first the top-level keys, then the tables.
+var groups = append(append([]group{}, serverGroups...), rocksdbGroups...)
+
+var (
+	table  []*Setting         // all settings in the order of groups
+	lookup = map[string]int{} // index in table by name and alias
+	names  []string           // all names and aliases, sorted
+)
+
+func init() {
+	for g := range groups {
+		for s := range groups[g].settings {
+			set := &groups[g].settings[s]
+			for _, name := range []string{set.Name, set.Alias} {
+				if name != "" {
+					lookup[name] = len(table)
+					names = append(names, name)
+				}
+			}
+			table = append(table, set)
+		}
+	}
+	sort.Strings(names)
+}
+
+// find returns the setting with a name, in any case, and its index.
+func find(name string) (*Setting, int, bool) {
+	i, ok := lookup[strings.ToLower(name)]
+	if !ok {
+		return nil, 0, false
+	}
+	return table[i], i, true
+}
+
+// mode says when a setting can be changed.
+type mode bool
+
+const (
+	fixed   mode = false // only at start
+	dynamic mode = true  // by CONFIG SET too
+)
+
+// maxInt is the upper end of Kvrocks's int settings.
+const maxInt = math.MaxInt32
+
+func boolean(name, def string, m mode, comment string) Setting {
+	return Setting{Name: name, Kind: Bool, Default: def, Dynamic: bool(m), Comment: comment}
+}
+
+func integer(name string, def, lo, hi int64, m mode, comment string) Setting {
+	return Setting{Name: name, Kind: Int, Default: strconv.FormatInt(def, 10), Min: lo, Max: hi, Dynamic: bool(m), Comment: comment}
+}
+
+func enum(name, def string, names []string, m mode, comment string) Setting {
+	return Setting{Name: name, Kind: Enum, Default: def, Names: names, Dynamic: bool(m), Comment: comment}
+}
+
+func text(name, def string, m mode, comment string) Setting {
+	return Setting{Name: name, Kind: String, Default: def, Dynamic: bool(m), Comment: comment}
+}
+
+func (s Setting) alias(name string) Setting { s.Alias = name; return s }
+
+func (s Setting) check(f func(string) error) Setting { s.Check = f; return s }
+
+func checkCron(text string) error {
+	_, err := compaction.ParseCron(text)
+	return err
+}
+
+// checkRange checks compaction-checker-range, which is the hour field of a cron expression.
+func checkRange(text string) error {
+	if text == "" {
+		return nil
+	}
+	if len(strings.Fields(text)) != 1 {
+		return compaction.ErrCronFields
+	}
+	return checkCron(rangeCron(text))
+}
+
+// rangeCron is the schedule that a compaction-checker-range stands for.
+func rangeCron(hours string) string { return "* " + hours + " * * *" }
+
+var (
+	errSlaveOf     = errors.New("must be 'host port' or 'no one'")
+	errSlaveOfPort = errors.New("the master's port must be between 1 and 65535")
+	errRename      = replyError("Invalid rename-command format")
+)
+
+func checkSlaveOf(text string) error {
+	words := strings.Fields(text)
+	switch {
+	case len(words) == 0, len(words) == 2 && strings.EqualFold(words[0], "no") && strings.EqualFold(words[1], "one"):
+		return nil
+	case len(words) != 2:
+		return errSlaveOf
+	}
+	if port, err := strconv.Atoi(words[1]); err != nil || port < 1 || port > 65535 {
+		return errSlaveOfPort
+	}
+	return nil
+}
+
+// checkRename checks the form only: which commands there are is the server's to know.
+func checkRename(text string) error {
+	for line := range strings.SplitSeq(text, "\n") {
+		if line != "" && len(strings.Fields(line)) != 2 {
+			return errRename
+		}
+	}
+	return nil
+}
+
+// foreign are keys that some other version of Kvrocks has and that mean nothing here. In a kvrocks.conf and on
+// the command line they are accepted with a warning, so that a file of that version can be used unchanged.
+var foreign = map[string]bool{
+	// Newer than 2.10.
+	"enable-blob-cache": true, "histogram-bucket-boundaries": true, "lua-strict-key-accessing": true,
+	"replication-connect-timeout-ms": true, "replication-delay-bytes": true, "replication-delay-updates": true,
+	"replication-group-sync": true, "replication-no-slowdown": true, "replication-recv-timeout-ms": true,
+	"skip-block-cache-deallocation-on-close": true, "slowlog-dump-logfile-level": true,
+	"rocksdb.daily_offpeak_time_utc": true, "rocksdb.dump_malloc_stats": true, "rocksdb.max_compaction_bytes": true,
+	"rocksdb.min_write_buffer_number_to_merge": true, "rocksdb.partition_filters": true,
+	"rocksdb.periodic_compaction_seconds": true, "rocksdb.sst_file_delete_rate_bytes_per_sec": true, "rocksdb.ttl": true,
+	// Given up before 2.10.
+	"codis-enabled": true, "repl-bind": true, "repl-workers": true, "rocksdb.max_sub_compactions": true,
+}

@@ -1,0 +1,206 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
+)
+
+// A kvrocks.toml has the settings as keys of their own names; the dots of a name are tables. Values may have
+// TOML's own types: a Bool is true or false, a number an integer, a list of words a string or an array of strings.
+// Two tables hold names that are not settings: [namespace] has NAME = "TOKEN" and [rename-command] OLD = "NEW".
+
+var (
+	errTOMLInline = errors.New("write this table under a heading of its own")
+	errTOMLOctal  = errors.New("write octal digits as a string: \"0777\"")
+	errTOMLUTF8   = errors.New("cannot be written to a TOML file: it is not valid UTF-8")
+)
+
+// tomlEntries reads a kvrocks.toml.
+func tomlEntries(data []byte) ([]entry, error) {
+	var tree map[string]any
+	if _, err := toml.Decode(string(data), &tree); err != nil {
+		var parse toml.ParseError
+		if errors.As(err, &parse) {
+			text := parse.Message
+			if text == "" {
+				text = parse.Error()
+			}
+			return nil, &Error{Line: parse.Position.Line, Err: errors.New(text)}
+		}
+		return nil, &Error{Err: err}
+	}
+	lineOf := map[string]int{}
+	for _, item := range scanTOML(data) {
+		name := strings.Join(item.path, ".")
+		lineOf[name] = item.line
+		if !item.header && data[item.valueStart] == '{' {
+			return nil, &Error{Line: item.line, Key: name, Err: errTOMLInline}
+		}
+	}
+	var entries []entry
+	if err := flatten(nil, tree, lineOf, &entries); err != nil {
+		return nil, err
+	}
+	sort.SliceStable(entries, func(i, j int) bool {
+		a, b := entries[i], entries[j]
+		return a.line < b.line || a.line == b.line && a.key < b.key
+	})
+	return entries, nil
+}
+
+// flatten turns a table into entries.
+func flatten(path []string, tree map[string]any, lineOf map[string]int, entries *[]entry) error {
+	for key, v := range tree {
+		here := append(append([]string{}, path...), key)
+		name := strings.Join(here, ".")
+		if sub, ok := v.(map[string]any); ok {
+			if !knownTable(name) {
+				return &Error{Line: lineOf[name], Key: name, Err: errUnknown}
+			}
+			if err := flatten(here, sub, lineOf, entries); err != nil {
+				return err
+			}
+			continue
+		}
+		text, err := tomlText(name, v)
+		if err != nil {
+			return &Error{Line: lineOf[name], Key: name, Err: err}
+		}
+		e := entry{name, text, lineOf[name]}
+		if old, ok := strings.CutPrefix(name, table[renameCommand].Name+"."); ok {
+			if text == "" {
+				text = `""`
+			}
+			e.key, e.text = table[renameCommand].Name, old+" "+text
+		}
+		*entries = append(*entries, e)
+	}
+	return nil
+}
+
+// knownTable reports whether settings or names can stand in a table.
+func knownTable(name string) bool {
+	if strings.HasPrefix(name+".", namespacePrefix) || strings.EqualFold(name, table[renameCommand].Name) {
+		return true
+	}
+	prefix := strings.ToLower(name) + "."
+	i := sort.SearchStrings(names, prefix)
+	return i < len(names) && strings.HasPrefix(names[i], prefix)
+}
+
+// tomlText converts a value of TOML to the text of a setting.
+func tomlText(name string, v any) (string, error) {
+	s, _, known := find(name)
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool:
+		if known && s.Kind == Bool {
+			return map[bool]string{true: "yes", false: "no"}[v], nil
+		}
+	case int64:
+		if known && s.Kind == Octal {
+			return "", errTOMLOctal
+		}
+		if known && (s.Kind == Int || s.Kind == Bytes) {
+			return strconv.FormatInt(v, 10), nil
+		}
+	case []any:
+		var words []string
+		for _, w := range v {
+			word, ok := w.(string)
+			if !ok {
+				return "", errors.New("wants strings in its array")
+			}
+			words = append(words, word)
+		}
+		if known && s.Kind == String {
+			return strings.Join(words, " "), nil
+		}
+	}
+	switch {
+	case !known && !strings.HasPrefix(name, namespacePrefix) && !strings.HasPrefix(name, table[renameCommand].Name+"."):
+		return "", errUnknown
+	case !known:
+		return "", errors.New("wants a string")
+	case s.Kind == Bool:
+		return "", errors.New("wants true or false")
+	case s.Kind == Int:
+		return "", errors.New("wants an integer")
+	case s.Kind == Bytes:
+		return "", errors.New("wants an integer or a string such as \"512m\"")
+	}
+	return "", errors.New("wants a string")
+}
+
+// tomlValue writes the value of a setting. asArray keeps a list of words an array.
+func tomlValue(s *Setting, v value, asArray bool) (string, error) {
+	switch s.Kind {
+	case Bool:
+		return map[int64]string{1: "true", 0: "false"}[v.num], nil
+	case Int, Bytes:
+		return strconv.FormatInt(v.num, 10), nil
+	case Octal:
+		return `"0` + v.text + `"`, nil
+	}
+	words := []string{v.text}
+	if asArray {
+		words = strings.Fields(v.text)
+	}
+	for i, w := range words {
+		q, err := quoteTOML(w)
+		if err != nil {
+			return "", err
+		}
+		words[i] = q
+	}
+	if asArray {
+		return "[" + strings.Join(words, ", ") + "]", nil
+	}
+	return words[0], nil
+}
+
+// quoteTOML writes a basic string.
+func quoteTOML(s string) (string, error) {
+	if !utf8.ValidString(s) {
+		return "", errTOMLUTF8
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String(), nil
+}
+
+// tomlKey writes one part of a key, bare where that is allowed.
+func tomlKey(part string) (string, error) {
+	for i := 0; i < len(part); i++ {
+		if !isBareKey(part[i]) {
+			return quoteTOML(part)
+		}
+	}
+	if part == "" {
+		return `""`, nil
+	}
+	return part, nil
+}
+
+func isBareKey(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}

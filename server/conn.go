@@ -1,0 +1,288 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// Sizes of a connection's buffers.
+const (
+	readBuffer     = 16 << 10
+	keepBuffer     = 64 << 10 // a bigger buffer is given back after use
+	maxReplyBuffer = 1 << 20  // replies are handed to the outbox when there are so many bytes of them
+	maxDecoded     = 4096     // commands decoded before they are run
+)
+
+// conn is one client connection. Its goroutine reads, runs and replies; other goroutines only look at the
+// fields of info and close the socket.
+type conn struct {
+	srv  *Server
+	nc   net.Conn
+	box  *outbox
+	sess *command.Session
+	in   reader
+	dec  resp.Decoder
+	// resolver finds the commands in the table.
+	resolver command.Resolver
+	// workspace is there only while commands run.
+	*workspace
+
+	closeAfterReply bool
+	lost            bool // replies can no longer be sent
+	deadline        bool // a read deadline is set
+	done            chan struct{}
+	killed          sync.Once
+	info            connInfo
+}
+
+// connInfo is what CLIENT LIST shows of a connection; written by its goroutine, read by others.
+type connInfo struct {
+	created    time.Time
+	lastActive atomic.Int64 // unix milliseconds
+	qbuf       atomic.Int64 // bytes in the read buffer
+	qcap       atomic.Int64 // its size
+	lastCmd    atomic.Pointer[command.Spec]
+	view       atomic.Pointer[sessionView]
+	cmds       atomic.Int64
+	netIn      atomic.Int64
+	netOut     atomic.Int64
+	fd         int
+}
+
+// sessionView is the part of the session that others see. It is replaced, never changed.
+type sessionView struct {
+	name, libName, libVer, namespace, user string
+	proto                                  int
+	noEvict, noTouch, closing              bool
+}
+
+func newConn(s *Server, nc net.Conn, id int64) *conn {
+	c := &conn{srv: s, nc: nc}
+	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}
+	c.sess.Addr, c.sess.LAddr = nc.RemoteAddr().String(), nc.LocalAddr().String()
+	if nc.LocalAddr().Network() == "unix" { // the client's end has no name
+		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
+	}
+	if !s.PasswordRequired() {
+		c.sess.Authorized, c.sess.Admin = true, true
+	}
+	c.info.created = time.Now()
+	c.info.lastActive.Store(c.info.created.UnixMilli())
+	c.box = newOutbox(nc, s.limits.output)
+	c.sess.Control = c
+	c.done = make(chan struct{})
+	c.info.fd = -1
+	c.in.init(nc, c.box.raw)
+	if c.box.raw != nil {
+		c.box.raw.Control(func(fd uintptr) { c.info.fd = int(fd) })
+	}
+	c.publish()
+	return c
+}
+
+// publish shows others what the session is now.
+func (c *conn) publish() {
+	s := c.sess
+	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply}
+	if old := c.info.view.Load(); old == nil || *old != v {
+		c.info.view.Store(&v)
+	}
+}
+
+// drainGrace is how long a client that has sent its last command may take to read what is still queued for it.
+const drainGrace = time.Minute
+
+// serve reads and runs commands until the connection ends.
+func (c *conn) serve() {
+	defer c.close()
+	defer func() {
+		// Panics of handlers are caught where they are called. One that comes here is ours: the locks are given
+		// back and the server goes on.
+		if p := recover(); p != nil {
+			c.srv.log.Error("panic in a connection", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			if c.workspace != nil {
+				c.tx.Release()
+			}
+		}
+	}()
+	for {
+		if err := c.readMore(); err != nil {
+			c.logEnd(err)
+			break
+		}
+		if !c.process() {
+			break
+		}
+	}
+	if c.box.pending() > 0 {
+		if !c.srv.closing.Load() {
+			c.nc.SetWriteDeadline(time.Now().Add(drainGrace))
+		}
+		c.box.wait()
+	}
+}
+
+// readMore waits for bytes and appends them to the buffer.
+func (c *conn) readMore() error {
+	c.in.grow(c.dec.Need())
+	if t := c.srv.limits.idle(); t > 0 || c.deadline {
+		var at time.Time
+		if t > 0 {
+			at = time.Now().Add(t)
+		}
+		c.nc.SetReadDeadline(at)
+		c.deadline = t > 0
+	}
+	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+		return net.ErrClosed
+	}
+	n, err := c.in.read()
+	if n > 0 {
+		c.info.netIn.Add(int64(n))
+		c.srv.stats.netIn.Add(int64(n))
+		c.info.qbuf.Store(int64(c.in.w))
+		c.info.qcap.Store(int64(len(c.in.buf)))
+		return nil
+	}
+	return err
+}
+
+// process decodes and runs what was read. It returns false when the connection is to be closed.
+func (c *conn) process() bool {
+	c.attach()
+	ok := c.runAll()
+	if !c.flush() {
+		ok = false
+	}
+	c.detach()
+	return ok
+}
+
+// runAll decodes and runs what was read. It returns false when the connection is to be closed after its replies.
+func (c *conn) runAll() bool {
+	used := 0
+	for used < c.in.w {
+		c.limits()
+		c.reqs, c.argv = c.reqs[:0], c.argv[:0]
+		var protoErr error
+		most := maxDecoded
+		if !c.sess.Authorized {
+			most = 1 // what comes after AUTH is read with other limits
+		}
+		for len(c.reqs) < most && used < c.in.w {
+			from := len(c.argv)
+			argv, n, err := c.dec.Next(c.in.buf[used:c.in.w], c.argv)
+			if err != nil {
+				protoErr = err
+				break
+			}
+			if n == 0 {
+				break
+			}
+			used += n
+			c.argv = argv
+			if args := argv[from:len(argv):len(argv)]; len(args) > 0 {
+				r := request{args: args}
+				r.spec, r.err = c.resolver.Resolve(args)
+				c.reqs = append(c.reqs, r)
+			}
+		}
+		if len(c.reqs) == 0 && protoErr == nil {
+			break
+		}
+		c.execute()
+		c.account()
+		if protoErr != nil && !c.closeAfterReply {
+			command.WriteError(&c.out, protoErr)
+			c.closeAfterReply = true
+			c.srv.stats.protocolErrors.Add(1)
+		}
+		if c.closeAfterReply {
+			return false
+		}
+	}
+	if c.in.consume(used) {
+		c.forget()
+	}
+	c.info.qbuf.Store(int64(c.in.w))
+	c.info.qcap.Store(int64(len(c.in.buf)))
+	return true
+}
+
+// limits sets what the client may send now.
+func (c *conn) limits() {
+	c.dec.Limits.Unauthenticated = !c.sess.Authorized
+	c.dec.Limits.MaxBulk = c.srv.limits.bulk.Load()
+}
+
+// flush hands the replies to the outbox.
+func (c *conn) flush() bool {
+	n := c.out.Len()
+	if n == 0 {
+		return true
+	}
+	err := c.box.send(c.out.Bytes())
+	c.info.netOut.Add(int64(n))
+	c.srv.stats.netOut.Add(int64(n))
+	c.out.Reset()
+	c.out.Release(keepBuffer)
+	if err != nil {
+		if !c.lost {
+			c.logEnd(err)
+		}
+		c.lost, c.closeAfterReply = true, true
+		return false
+	}
+	return true
+}
+
+func (c *conn) logEnd(err error) {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, errOutputLimit):
+		c.srv.stats.outputLimit.Add(1)
+		c.srv.log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.srv.log.Debug("an idle client was disconnected", zap.String("addr", c.sess.Addr))
+	default:
+		c.srv.log.Debug("a connection ended", zap.String("addr", c.sess.Addr), zap.Error(err))
+	}
+}
+
+func (c *conn) close() {
+	c.kill()
+	c.srv.remove(c)
+}
+
+// kill ends the connection; any goroutine may call it. The command that runs is finished.
+func (c *conn) kill() {
+	c.stopWaiting()
+	c.nc.Close()
+}
+
+// stopWaiting makes a handler that waits give up.
+func (c *conn) stopWaiting() { c.killed.Do(func() { close(c.done) }) }
+
+// Done is closed when the connection or the server is being closed.
+func (c *conn) Done() <-chan struct{} { return c.done }
+
+// CloseAfterReply ends the connection once the replies so far were sent (QUIT, CLIENT KILL of itself).
+func (c *conn) CloseAfterReply() { c.closeAfterReply = true }
+
+// SetProto switches the protocol of the replies.
+func (c *conn) SetProto(v int) {
+	c.sess.Proto = v
+	c.out.Proto = v // only a command calls it, so there is a workspace
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/compaction"
+)
+
+const (
+	tick       = 100 * time.Millisecond
+	purgeEvery = 10 * time.Second
+	cronsEvery = 20 * time.Second
+)
+
+// cron does what is due at fixed times: samples for the rates in INFO every tick, old backups, and the schedules
+// of bgsave-cron and compact-cron.
+func (s *Server) cron() {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	var bgsave, compact compaction.Firing
+	nextPurge, nextCrons := time.Now().Add(purgeEvery), time.Now().Add(cronsEvery)
+	s.sample(time.Now())
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+		}
+		now := time.Now()
+		s.sample(now)
+		if now.After(nextPurge) {
+			nextPurge = now.Add(purgeEvery)
+			s.purgeBackup(now)
+		}
+		if now.After(nextCrons) {
+			nextCrons = now.Add(cronsEvery)
+			s.schedules(now, &bgsave, &compact)
+		}
+	}
+}
+
+func (s *Server) sample(now time.Time) {
+	s.stats.samples.add(sample{at: now, commands: s.stats.commands.Load(), netIn: s.stats.netIn.Load(), netOut: s.stats.netOut.Load(), tickers: s.rateTickers()})
+}
+
+// schedules starts what bgsave-cron and compact-cron say. compact-cron is ignored while the compaction checker
+// has a schedule.
+func (s *Server) schedules(now time.Time, bgsave, compact *compaction.Firing) {
+	if bgsave.Due(s.cronSetting("bgsave-cron"), now) {
+		if err := s.BackgroundSave(); err != nil {
+			s.log.Warn("scheduled backup not started", zap.Error(err))
+		}
+	}
+	if !s.cronSetting("compaction-checker-cron").IsEnabled() && compact.Due(s.cronSetting("compact-cron"), now) {
+		if err := s.Compact(""); err != nil {
+			s.log.Warn("scheduled compaction not started", zap.Error(err))
+		}
+	}
+}
+
+// checker drives the compaction checker. It has a goroutine of its own because compactions take long.
+func (s *Server) checker() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.wg.Go(func() {
+		<-s.stop
+		cancel()
+	})
+	c := compaction.Checker{
+		Now: time.Now,
+		Settings: func() compaction.Settings {
+			return compaction.Settings{
+				Cron:            s.cronSetting("compaction-checker-cron"),
+				ForceAge:        time.Duration(s.cfg.Int("force-compact-file-age")) * time.Second,
+				ForceMinDeleted: int(s.cfg.Int("force-compact-file-min-deleted-percentage")),
+			}
+		},
+		Properties:   s.fileProperties,
+		CompactRange: s.db.CompactRange,
+		Picked: func(id cf.ID, r compaction.Range) {
+			s.log.Info("compacting a file with many deleted keys", zap.Stringer("family", id), zap.String("file", r.File), zap.Float64("deleted", r.Ratio), zap.Bool("forced", r.Forced))
+		},
+	}
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+		}
+		if err := c.Tick(ctx); err != nil {
+			s.log.Error("compaction checker", zap.Error(err))
+		}
+	}
+}
+
+// fileProperties returns what the checker wants to know of the files of a family.
+func (s *Server) fileProperties(id cf.ID) ([]compaction.FileProperties, error) {
+	tables, err := s.db.TableProperties(id)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]compaction.FileProperties, 0, len(tables))
+	for _, t := range tables {
+		f := compaction.FileProperties{Name: t.File, Created: time.Unix(int64(t.CreationTime), 0)}
+		if t.CreationTime == 0 {
+			info, err := os.Stat(filepath.Join(s.db.Dir(), filepath.Base(t.File)))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // compacted away meanwhile
+			}
+			if err != nil {
+				return nil, err
+			}
+			f.Created = info.ModTime()
+		}
+		f.SetCounters(map[string]string{
+			compaction.PropTotalKeys: string(t.TotalKeys), compaction.PropDeletedKeys: string(t.DeletedKeys),
+			compaction.PropStartKey: string(t.StartKey), compaction.PropStopKey: string(t.StopKey),
+		})
+		files = append(files, f)
+	}
+	return files, nil
+}

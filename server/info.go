@@ -1,0 +1,325 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// KvrocksVersion is the version of Kvrocks whose data directory and commands this server has.
+const KvrocksVersion = "2.10.0"
+
+// A section of INFO. Names and fields are those of Kvrocks (section 5.6 of the compatibility notes), and those of
+// Redis that monitoring looks for.
+type section struct {
+	name  string
+	write func(s *Server, w *infoWriter, namespace string)
+}
+
+var sections = []section{
+	{"Server", (*Server).infoServer},
+	{"Clients", (*Server).infoClients},
+	{"Memory", (*Server).infoMemory},
+	{"Persistence", (*Server).infoPersistence},
+	{"Stats", (*Server).infoStats},
+	{"Replication", (*Server).infoReplication},
+	{"CPU", (*Server).infoCPU},
+	{"Commandstats", (*Server).infoCommands},
+	{"Errorstats", (*Server).infoErrors},
+	{"Cluster", (*Server).infoCluster},
+	{"Keyspace", (*Server).infoKeyspace},
+	{"RocksDB", (*Server).infoRocksDB},
+}
+
+// infoWriter collects lines "name:value".
+type infoWriter struct{ strings.Builder }
+
+func (w *infoWriter) field(name string, value any) { fmt.Fprintf(w, "%s:%v\r\n", name, value) }
+
+// bytes writes a number of bytes, and the same for human eyes.
+func (w *infoWriter) bytes(name string, n int64) {
+	w.field(name, n)
+	w.field(name+"_human", human(n))
+}
+
+// Info returns the text of INFO for the sections of which want is true.
+func (s *Server) Info(want func(section string) bool, namespace string) string {
+	var w infoWriter
+	for _, sec := range sections {
+		if !want(strings.ToLower(sec.name)) {
+			continue
+		}
+		if w.Len() > 0 {
+			w.WriteString("\r\n")
+		}
+		w.WriteString("# " + sec.name + "\r\n")
+		sec.write(s, &w, namespace)
+	}
+	return w.String()
+}
+
+// vcsRevision is the commit that the binary was built from.
+var vcsRevision = sync.OnceValue(func() string {
+	if b, ok := debug.ReadBuildInfo(); ok {
+		for _, kv := range b.Settings {
+			if kv.Key == "vcs.revision" {
+				return kv.Value[:min(8, len(kv.Value))]
+			}
+		}
+	}
+	return "00000000"
+})
+
+func (s *Server) infoServer(w *infoWriter, _ string) {
+	up := int64(time.Since(s.started).Seconds())
+	w.field("version", KvrocksVersion)
+	w.field("kvrocks_version", KvrocksVersion)
+	w.field("redis_version", command.RedisVersion)
+	w.field("git_sha1", vcsRevision())
+	w.field("kvrocks_git_sha1", vcsRevision())
+	w.field("redis_git_sha1", vcsRevision())
+	w.field("redis_git_dirty", 0)
+	w.field("redis_mode", "standalone")
+	w.field("kvrocks_mode", "standalone")
+	w.field("os", osName())
+	w.field("go_version", runtime.Version())
+	w.field("arch_bits", strconv.IntSize)
+	w.field("multiplexing_api", "go")
+	w.field("process_id", os.Getpid())
+	w.field("run_id", s.runID)
+	w.field("tcp_port", s.port())
+	w.field("server_time_usec", time.Now().UnixMicro())
+	w.field("uptime_in_seconds", up)
+	w.field("uptime_in_days", up/(24*3600))
+	w.field("config_file", s.cfg.File())
+}
+
+var osName = sync.OnceValue(func() string {
+	var u syscall.Utsname
+	if syscall.Uname(&u) != nil {
+		return runtime.GOOS
+	}
+	text := func(field [65]int8) string {
+		var b []byte
+		for _, c := range field {
+			if c == 0 {
+				break
+			}
+			b = append(b, byte(c))
+		}
+		return string(b)
+	}
+	return text(u.Sysname) + " " + text(u.Release) + " " + text(u.Machine)
+})
+
+func (s *Server) infoClients(w *infoWriter, _ string) {
+	w.field("maxclients", s.limits.clients.Load())
+	w.field("connected_clients", s.clients())
+	w.field("cluster_connections", 0)
+	w.field("monitor_clients", 0)
+	w.field("blocked_clients", 0)
+	w.field("tracking_clients", 0)
+}
+
+// residentBytes returns the resident set size and its peak.
+func residentBytes() (now, peak int64) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, 0
+	}
+	kib := func(name string) int64 {
+		_, rest, ok := strings.Cut(string(b), "\n"+name+":")
+		f := strings.Fields(rest)
+		if !ok || len(f) == 0 {
+			return 0
+		}
+		n, _ := strconv.ParseInt(f[0], 10, 64)
+		return n << 10
+	}
+	return kib("VmRSS"), kib("VmHWM")
+}
+
+// heapBytes returns the live objects of Go's heap and all that Go has from the system.
+func heapBytes() (objects, total int64) {
+	m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
+	metrics.Read(m)
+	return int64(m[0].Value.Uint64()), int64(m[1].Value.Uint64())
+}
+
+func (s *Server) infoMemory(w *infoWriter, _ string) {
+	rss, peak := residentBytes()
+	objects, goTotal := heapBytes()
+	cache, _ := s.db.CacheUsage()
+	tables := int64(s.sumProperty("rocksdb.cur-size-all-mem-tables"))
+	used := objects + int64(cache) + tables
+	w.bytes("used_memory", used)
+	w.bytes("used_memory_rss", rss)
+	w.bytes("used_memory_peak", max(peak, used))
+	w.field("used_memory_go_heap", objects)
+	w.field("used_memory_go_total", goTotal)
+	w.field("used_memory_block_cache", cache)
+	w.field("used_memory_memtables", tables)
+	w.bytes("used_memory_lua", 0)
+	w.field("used_memory_startup", s.startupRSS)
+	w.bytes("total_system_memory", totalMemory())
+	w.bytes("maxmemory", 0)
+	w.field("maxmemory_policy", "noeviction")
+	if used > 0 {
+		w.field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(used)))
+	}
+	w.field("mem_allocator", "libc")
+}
+
+var totalMemory = sync.OnceValue(func() int64 {
+	var i syscall.Sysinfo_t
+	if syscall.Sysinfo(&i) != nil {
+		return 0
+	}
+	return int64(i.Totalram) * int64(i.Unit)
+})
+
+func (s *Server) infoPersistence(w *infoWriter, _ string) {
+	w.field("loading", 0)
+	w.field("bgsave_in_progress", flag(s.work.saving.Load()))
+	w.field("rdb_bgsave_in_progress", flag(s.work.saving.Load()))
+	w.field("last_bgsave_time", s.work.lastSave.Load())
+	status := "ok"
+	if s.work.saveFailed.Load() {
+		status = "err"
+	}
+	w.field("last_bgsave_status", status)
+	w.field("last_bgsave_time_sec", s.work.saveTook.Load())
+	w.field("rdb_last_save_time", s.work.lastSave.Load())
+	w.field("rdb_last_bgsave_status", status)
+	w.field("aof_enabled", 0)
+}
+
+func (s *Server) infoStats(w *infoWriter, _ string) {
+	st := &s.stats
+	r := st.samples.rates()
+	w.field("total_connections_received", st.connections.Load())
+	w.field("total_commands_processed", st.commands.Load())
+	w.field("instantaneous_ops_per_sec", int64(r.commands))
+	w.field("total_net_input_bytes", st.netIn.Load())
+	w.field("total_net_output_bytes", st.netOut.Load())
+	w.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", r.netIn/1024))
+	w.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", r.netOut/1024))
+	w.field("rejected_connections", st.rejectedConns.Load())
+	w.field("sync_full", 0)
+	w.field("sync_partial_ok", 0)
+	w.field("sync_partial_err", 0)
+	w.field("expired_keys", 0)
+	w.field("evicted_keys", 0)
+	w.field("keyspace_hits", s.db.Stats.Hits.Load())
+	w.field("keyspace_misses", s.db.Stats.Misses.Load())
+	w.field("pubsub_channels", 0)
+	w.field("pubsub_patterns", 0)
+	w.field("client_output_buffer_limit_disconnections", st.outputLimit.Load())
+	w.field("total_error_replies", st.errorReplies.Load())
+	w.field("total_protocol_errors", st.protocolErrors.Load())
+	w.field("total_write_errors", st.writeErrors.Load())
+	w.field("total_write_batches", s.db.Stats.Commits.Load())
+	w.field("total_write_transactions", s.db.Stats.GroupedTx.Load())
+}
+
+func (s *Server) infoReplication(w *infoWriter, _ string) {
+	w.field("role", "master")
+	w.field("connected_slaves", 0)
+	w.field("master_repl_offset", s.db.LatestSequence())
+}
+
+func (s *Server) infoCPU(w *infoWriter, _ string) {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return
+	}
+	w.field("used_cpu_sys", fmt.Sprintf("%d.%06d", u.Stime.Sec, u.Stime.Usec))
+	w.field("used_cpu_user", fmt.Sprintf("%d.%06d", u.Utime.Sec, u.Utime.Usec))
+	w.field("used_cpu_sys_children", "0.000000")
+	w.field("used_cpu_user_children", "0.000000")
+}
+
+func (s *Server) infoCommands(w *infoWriter, _ string) {
+	for i := range s.stats.calls {
+		c := &s.stats.calls[i]
+		calls, rejected, failed := c.calls.Load(), c.rejected.Load(), c.failed.Load()
+		if calls == 0 && rejected == 0 {
+			continue
+		}
+		usec := float64(c.nsec.Load()) / 1000
+		w.field("cmdstat_"+command.ByID(i).FullName(), fmt.Sprintf("calls=%d,usec=%.0f,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			calls, usec, usec/float64(max(1, calls)), rejected, failed))
+	}
+}
+
+func (s *Server) infoErrors(w *infoWriter, _ string) {
+	for _, e := range s.stats.errorCounts() {
+		w.field("errorstat_"+e.code, fmt.Sprintf("count=%d", e.count))
+	}
+}
+
+func (s *Server) infoCluster(w *infoWriter, _ string) { w.field("cluster_enabled", 0) }
+
+func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
+	keys, expires := s.db.Count(namespace)
+	// Kvrocks says here when it has counted last; the count here is always up to date.
+	fmt.Fprintf(w, "# Last DBSIZE SCAN time: %s\r\n", time.Now().Format("Mon Jan _2 15:04:05 2006"))
+	w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
+	used := int64(s.db.DiskSize())
+	limit := s.cfg.Int("max-db-size") << 30
+	w.field("sequence", s.db.LatestSequence())
+	w.field("used_db_size", used)
+	w.field("max_db_size", limit)
+	w.field("used_percent", " "+percent(used, limit))
+	capacity, usedDisk := diskUsage(s.db.Dir())
+	w.field("disk_capacity", capacity)
+	w.field("used_disk_size", usedDisk)
+	w.field("used_disk_percent", " "+percent(usedDisk, capacity))
+}
+
+// diskUsage returns the size of the file system of a directory and how much of it is in use.
+func diskUsage(dir string) (capacity, used int64) {
+	var st syscall.Statfs_t
+	if syscall.Statfs(dir, &st) != nil {
+		return 0, 0
+	}
+	capacity = int64(st.Blocks) * st.Bsize
+	return capacity, capacity - int64(st.Bavail)*st.Bsize
+}
+
+func percent(part, whole int64) string {
+	if whole <= 0 {
+		return "0%"
+	}
+	return strconv.FormatInt(part*100/whole, 10) + "%"
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// human writes a number of bytes with a unit, as Redis does: 1.50M.
+func human(n int64) string {
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + "B"
+	}
+	f := float64(n) / 1024
+	units := "KMGTP"
+	i := 0
+	for ; f >= 1024 && i < len(units)-1; i++ {
+		f /= 1024
+	}
+	return fmt.Sprintf("%.2f%c", f, units[i])
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+func TestListen(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		settings []string
+		want     string
+	}{
+		{[]string{"port", port}, "port: 127.0.0.1:" + port + " is in use"},
+		{[]string{"bind", "127.0.0.1 192.0.2.1"}, "bind: cannot listen on 192.0.2.1:"},
+		{[]string{"unixsocket", file}, "unixsocket: " + file + " exists and is no socket"},
+		{[]string{"unixsocket", "/nonexistent/socket"}, "unixsocket: cannot listen on /nonexistent/socket: "},
+		{[]string{"socket-fd", "60000"}, "socket-fd: 60000 is no listening socket: "},
+	} {
+		l, err := Listen(testConfig(t, tt.settings...))
+		if err == nil {
+			l.Close()
+			t.Errorf("%v: no error", tt.settings)
+		} else if !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: %v", tt.settings, err)
+		}
+	}
+}
+
+// A server may listen on several addresses; they share the port that the system has picked. A Unix socket that
+// an earlier server has left behind is replaced.
+func TestSeveralAddresses(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	for range 2 {
+		db := enginetest.Open(t)
+		s := New(testConfig(t, "bind", "127.0.0.1 127.0.0.2", "unixsocket", socket, "unixsocketperm", "700"), db, nil)
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		addrs := s.Addrs()
+		if len(addrs) != 3 || strings.TrimPrefix(addrs[0], "127.0.0.1:") != strings.TrimPrefix(addrs[1], "127.0.0.2:") || addrs[2] != socket {
+			t.Fatalf("addresses %v", addrs)
+		}
+		if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the socket's mode: %v %v", info.Mode(), err)
+		}
+		for i, network := range []string{"tcp", "tcp", "unix"} {
+			nc, err := net.Dial(network, addrs[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := newClient(t, nc)
+			if got := c.do("CLIENT", "INFO"); network == "unix" && !strings.Contains(got, " addr="+socket+":0 laddr="+socket+":0 ") {
+				t.Errorf("CLIENT INFO on %s: %s", network, got)
+			}
+			nc.Close()
+		}
+		for _, l := range s.listeners {
+			if u, ok := l.(*net.UnixListener); ok {
+				u.SetUnlinkOnClose(false) // as if the process were killed
+			}
+		}
+		s.Close()
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
+	h := start(t, "timeout", "100")
+	c := h.dial(t)
+	for _, tt := range []struct{ command, want string }{
+		{"CONFIG GET timeout", "*2\r\n$7\r\ntimeout\r\n$3\r\n100\r\n"},
+		{"CONFIG GET TIME?UT maxcl* time*", "*4\r\n$10\r\nmaxclients\r\n$5\r\n10000\r\n$7\r\ntimeout\r\n$3\r\n100\r\n"},
+		{"CONFIG GET nosuch", "*0\r\n"},
+		{"CONFIG SET timeout 200 maxclients 77", "+OK\r\n"},
+		{"CONFIG GET timeout", "*2\r\n$7\r\ntimeout\r\n$3\r\n200\r\n"},
+		{"CONFIG SET timeout", "-ERR wrong number of arguments for 'config|set' command\r\n"},
+		{"CONFIG SET timeout 1 x", "-ERR syntax error\r\n"},
+		{"CONFIG SET nosuch 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'\r\n"},
+		{"CONFIG SET port 1", "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config\r\n"},
+		{"CONFIG SET maxclients 5 timeout x", "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer\r\n"},
+		{"CONFIG GET maxclients", "*2\r\n$10\r\nmaxclients\r\n$2\r\n77\r\n"},
+		{"CONFIG SET rocksdb.level0_slowdown_writes_trigger 25", "+OK\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+	if h.limits.clients.Load() != 77 || h.limits.timeout.Load() != 200 {
+		t.Error("the server does not follow the settings")
+	}
+	c.want("CONFIG SET proto-max-bulk-len 1mb client-output-buffer-limit", "-ERR syntax error\r\n")
+	c.want("CONFIG SET proto-max-bulk-len 1m", "+OK\r\n")
+	if h.MaxBulk() != 1<<20 {
+		t.Errorf("proto-max-bulk-len is %d", h.MaxBulk())
+	}
+	if got := c.do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"); got != "+OK\r\n" || h.limits.output() != 1<<20 {
+		t.Errorf("%q, limit %d", got, h.limits.output())
+	}
+	if got := c.do("CONFIG", "REWRITE"); !strings.HasPrefix(got, "-ERR ") {
+		t.Errorf("CONFIG REWRITE without a file: %q", got)
+	}
+	// From now on a password is needed, but not by those who are in.
+	c.want("CONFIG SET requirepass pw", "+OK\r\n")
+	c.want("PING", "+PONG\r\n")
+	other := h.dial(t)
+	other.want("PING", "-NOAUTH Authentication required.\r\n")
+	other.want("AUTH pw", "+OK\r\n")
+	c.want("CONFIG SET resp3-enabled no", "+OK\r\n")
+	c.send(pipeline("HELLO 3"))
+	if got := c.reply(); !strings.HasPrefix(got, "*14\r\n") || !strings.Contains(got, "proto\r\n:2\r\n") {
+		t.Errorf("HELLO 3 with resp3-enabled no: %q", got)
+	}
+}
+
+// What a big command leaves behind in its connection is let go.
+func TestBigBufferIsForgotten(t *testing.T) {
+	c := looped(t)
+	c.in.buf = []byte(encode("SET", "k", strings.Repeat("x", 1<<20)) + pipeline("GET nosuch"))
+	c.in.w = len(c.in.buf)
+	c.attach()
+	c.runAll()
+	if c.in.buf != nil || c.ctx.Args != nil {
+		t.Error("the read buffer is kept")
+	}
+	for _, r := range c.reqs[:cap(c.reqs)] {
+		if r.args != nil {
+			t.Fatalf("a request still refers to it: %.20q", r.args)
+		}
+	}
+	for _, list := range [][][]byte{c.argv[:cap(c.argv)], c.userKeys[:cap(c.userKeys)], c.blindKeys[:cap(c.blindKeys)]} {
+		for _, a := range list {
+			if a != nil {
+				t.Fatalf("an argument still refers to it: %.20q", a)
+			}
+		}
+	}
+	c.detach()
+	c.feed(pipeline("GET k"))
+}

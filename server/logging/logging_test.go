@@ -1,0 +1,150 @@
+package logging
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func TestStdout(t *testing.T) {
+	var out bytes.Buffer
+	l, err := Open(Options{stdout: &out, Level: "warning"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Info("hidden")
+	l.Warn("shown", zap.Int("port", 6666))
+	if err := l.SetLevel("info"); err != nil {
+		t.Fatal(err)
+	}
+	l.Info("shown too")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d{4}) warning shown \{"port": 6666\}\n\S+ info shown too\n$`)
+	if !want.Match(out.Bytes()) {
+		t.Errorf("log is %q", out.String())
+	}
+}
+
+func TestLevels(t *testing.T) {
+	for _, level := range []string{"info", "warning", "error", "fatal"} {
+		if _, err := Open(Options{Level: level}); err != nil {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+	for _, level := range []string{"debug", "INFO", "x"} {
+		if _, err := Open(Options{Level: level}); err == nil || !strings.Contains(err.Error(), level) {
+			t.Errorf("%s: error is %v", level, err)
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "logs")
+	for _, message := range []string{"first", "second"} {
+		l, err := Open(Options{Dir: dir, RetentionDays: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Info(message)
+		l.SetRetentionDays(7)
+		l.Info(message + " again")
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte("\n")); n != 4 || !bytes.Contains(text, []byte("first again")) || !bytes.Contains(text, []byte("second again")) {
+		t.Errorf("log is %q", text)
+	}
+}
+
+func TestUnusableDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: file}); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestRotationByDay checks that a new day starts a new file, also when the last write was in an earlier run.
+func TestRotationByDay(t *testing.T) {
+	name := filepath.Join(t.TempDir(), FileName)
+	day := time.Date(2030, 5, 1, 23, 59, 59, 0, time.Local)
+	now := func() time.Time { return day }
+	r, err := openRotator(name, -1, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(line string) {
+		t.Helper()
+		if _, err := r.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	backups := func() int {
+		t.Helper()
+		list, err := filepath.Glob(filepath.Join(filepath.Dir(name), "basalt-*.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	write("one\n")
+	write("two\n")
+	if n := backups(); n != 0 {
+		t.Fatalf("%d rotated files within a day", n)
+	}
+	day = day.Add(time.Second)
+	write("three\n")
+	if text, _ := os.ReadFile(name); string(text) != "three\n" || backups() != 1 {
+		t.Errorf("after midnight the file is %q and %d files are rotated", text, backups())
+	}
+	r.Close()
+	if err := os.Chtimes(name, day, day); err != nil {
+		t.Fatal(err)
+	}
+	day = day.AddDate(0, 0, 3)
+	if r, err = openRotator(name, -1, now); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	write("four\n")
+	if text, _ := os.ReadFile(name); string(text) != "four\n" {
+		t.Errorf("after a restart on a later day the file is %q", text)
+	}
+}
+
+func TestNoisy(t *testing.T) {
+	var out bytes.Buffer
+	l, err := Open(Options{stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noisy := Noisy(l.Logger, 2, time.Hour)
+	for range 1000 {
+		noisy.Warn("flood")
+	}
+	noisy.Warn("other")
+	if n := strings.Count(out.String(), "flood"); n != 2 || strings.Count(out.String(), "other") != 1 {
+		t.Errorf("%d messages of a flood were logged: %s", n, out.String())
+	}
+	for range 10 {
+		l.Warn("all")
+	}
+	if n := strings.Count(out.String(), "all"); n != 10 {
+		t.Errorf("%d of 10 messages of the plain logger", n)
+	}
+}

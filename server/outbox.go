@@ -1,0 +1,159 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// An outbox sends replies without ever blocking the one that produces them. What the socket does not take at
+// once is queued, and a goroutine, which lives only as long as there is a queue, writes it. So a client that
+// sends a long pipeline before it reads does not deadlock with us, and one that never reads is cut off when its
+// queue exceeds the limit.
+//
+// Several goroutines may send; each call's bytes stay together.
+type outbox struct {
+	nc    net.Conn
+	raw   syscall.RawConn // nil when the connection is not a socket
+	limit func() int      // bytes that may be queued; 0 = no limit
+
+	mu      sync.Mutex
+	queue   [][]byte
+	queued  int
+	writing bool
+	err     error
+	idle    sync.Cond // signalled when the queue has become empty or failed
+
+	// The arguments and results of tryWrite: a closure made for each write would be an allocation.
+	now  []byte
+	n    int
+	werr error
+	try  func(fd uintptr) bool
+}
+
+var errOutputLimit = errors.New("output buffer limit exceeded")
+
+func newOutbox(nc net.Conn, limit func() int) *outbox {
+	o := &outbox{nc: nc, limit: limit}
+	o.idle.L = &o.mu
+	if sc, ok := nc.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			o.raw = raw
+		}
+	}
+	o.try = func(fd uintptr) bool {
+		o.n, o.werr = syscall.Write(int(fd), o.now)
+		return true
+	}
+	return o
+}
+
+// send sends b, or queues a copy of what the socket does not take. The error is permanent.
+func (o *outbox) send(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return o.err
+	}
+	if !o.writing {
+		n, err := o.tryWrite(b)
+		if err != nil {
+			o.err = err
+			return err
+		}
+		if b = b[n:]; len(b) == 0 {
+			return nil
+		}
+	}
+	if limit := o.limit(); limit > 0 && o.queued+len(b) > limit {
+		o.fail(errOutputLimit)
+		return errOutputLimit
+	}
+	o.queue = append(o.queue, append([]byte(nil), b...))
+	o.queued += len(b)
+	if !o.writing {
+		o.writing = true
+		go o.drain()
+	}
+	return nil
+}
+
+// tryWrite writes what the socket takes without waiting.
+func (o *outbox) tryWrite(b []byte) (int, error) {
+	if o.raw == nil {
+		return 0, nil
+	}
+	o.now, o.n, o.werr = b, 0, nil
+	err := o.raw.Write(o.try)
+	o.now = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case o.werr == syscall.EAGAIN || o.werr == syscall.EINTR:
+		return 0, nil
+	case o.werr != nil:
+		return 0, o.werr
+	}
+	return o.n, nil
+}
+
+// drain writes the queue until it is empty.
+func (o *outbox) drain() {
+	o.mu.Lock()
+	for len(o.queue) > 0 && o.err == nil {
+		b := o.queue[0]
+		o.queue[0] = nil
+		o.queue = o.queue[1:]
+		o.mu.Unlock()
+		_, err := o.nc.Write(b)
+		o.mu.Lock()
+		if o.err == nil {
+			o.queued -= len(b)
+			if err != nil {
+				o.fail(err)
+			}
+		}
+	}
+	o.queue = nil
+	o.writing = false
+	o.idle.Broadcast()
+	o.mu.Unlock()
+}
+
+// fail ends the connection; mu is held.
+func (o *outbox) fail(err error) {
+	o.err = err
+	o.queue, o.queued = nil, 0
+	o.nc.Close() // wakes drain and the reader
+}
+
+// pending returns how many bytes are queued, the part included that is being written.
+func (o *outbox) pending() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.queued
+}
+
+// backlog returns how many buffers are queued, and their bytes.
+func (o *outbox) backlog() (buffers, bytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	buffers = len(o.queue)
+	if o.queued > 0 && buffers == 0 {
+		buffers = 1 // the one that is being written
+	}
+	return buffers, o.queued
+}
+
+// wait returns when everything was written or the connection failed.
+func (o *outbox) wait() {
+	o.mu.Lock()
+	for o.writing {
+		o.idle.Wait()
+	}
+	o.mu.Unlock()
+}

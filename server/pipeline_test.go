@@ -1,0 +1,325 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// runs are pipelines with the replies that they must give; QUIT is sent after each.
+var runs = []struct {
+	name     string
+	commands []string
+	replies  string
+}{
+	{"reads see earlier writes", []string{"SET k 1", "GET k", "INCR k", "GET k", "DEL k", "GET k"}, "+OK\r\n$1\r\n1\r\n:2\r\n$1\r\n2\r\n:1\r\n$-1\r\n"},
+	{"reads before a write do not see it", []string{"GET k", "GET k", "SET k v", "GET k"}, "$-1\r\n$-1\r\n+OK\r\n$1\r\nv\r\n"},
+	{"an error leaves the others alone", []string{"SET k x", "INCR k", "GET k", "HSET k f v", "SET k 5", "INCR k"},
+		"+OK\r\n-ERR value is not an integer or out of range\r\n$1\r\nx\r\n-WRONGTYPE Operation against a key holding the wrong kind of value\r\n+OK\r\n:6\r\n"},
+	{"rejected commands reply at their place", []string{"SET k 1", "NOSUCH a b", "GET", "INCR k", "CLIENT NOSUCH", "GET k"},
+		"+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n-ERR wrong number of arguments for 'get' command\r\n:2\r\n-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n$1\r\n2\r\n"},
+	{"a solo command sees what is before it", []string{"SET a 1", "SET b 1", "DBSIZE", "SET c 1", "FLUSHDB", "DBSIZE", "GET a"}, "+OK\r\n+OK\r\n:2\r\n+OK\r\n+OK\r\n:0\r\n$-1\r\n"},
+	{"several keys", []string{"MSET a 1 b 2 c 3", "MGET a b c d", "DEL a b", "MGET a b c"}, "+OK\r\n*4\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$-1\r\n:2\r\n*3\r\n$-1\r\n$-1\r\n$1\r\n3\r\n"},
+	{"replies off", []string{"SET k 1", "CLIENT REPLY OFF", "INCR k", "GET k", "NOSUCH", "CLIENT REPLY ON", "GET k"}, "+OK\r\n+OK\r\n$1\r\n2\r\n"},
+	{"replies skipped", []string{"CLIENT REPLY SKIP", "SET k 1", "INCR k", "CLIENT REPLY SKIP", "GET k", "GET k", "CLIENT REPLY SKIP", "NOSUCH", "PING"}, ":2\r\n$1\r\n2\r\n+PONG\r\n"},
+	{"quit drops the rest", []string{"SET k 1", "QUIT", "SET k 2"}, "+OK\r\n"},
+}
+
+func TestPipelines(t *testing.T) {
+	h := start(t)
+	for _, r := range runs {
+		t.Run(r.name, func(t *testing.T) {
+			h.dial(t).want("FLUSHALL", "+OK\r\n")
+			c := h.dial(t)
+			c.send(pipeline(append(r.commands, "QUIT")...))
+			if got, want := c.closed(), r.replies+"+OK\r\n"; got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
+	}
+}
+
+// Every pipeline is sent in two parts, cut at every byte, and byte by byte.
+func TestPipelinesCutAnywhere(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	commands := []string{"DEL k", "SET k 1", "GET k", "NOSUCH", "INCR k", "MGET k x", "DBSIZE", "GET k"}
+	c.want("SET k 0", "+OK\r\n")
+	want := ":1\r\n+OK\r\n$1\r\n1\r\n-ERR unknown command 'NOSUCH', with args beginning with: \r\n:2\r\n*2\r\n$1\r\n2\r\n$-1\r\n:1\r\n$1\r\n2\r\n"
+	text := pipeline(commands...)
+	check := func(how string) {
+		t.Helper()
+		var got strings.Builder
+		for range commands {
+			got.WriteString(c.reply())
+		}
+		if got.String() != want {
+			t.Fatalf("%s: got %q", how, got.String())
+		}
+	}
+	for cut := range len(text) {
+		c.send(text[:cut])
+		c.send(text[cut:])
+		check(fmt.Sprintf("cut at %d", cut))
+	}
+	for i := range len(text) {
+		c.send(text[i : i+1])
+	}
+	check("byte by byte")
+}
+
+// A segment that exceeds a bound is committed and the rest goes on.
+func TestPipelineBounds(t *testing.T) {
+	h := start(t)
+	tests := []struct {
+		name string
+		n    int
+		cmd  func(i int) []string
+	}{
+		{"commands", 3*segmentCommands + 7, func(i int) []string { return []string{"INCR", "n"} }},
+		{"keys", 3 * segmentKeys / 8, func(i int) []string {
+			args := []string{"MSET"}
+			for j := range 8 {
+				args = append(args, fmt.Sprintf("k%d:%d", i, j), "v")
+			}
+			return args
+		}},
+		{"batch", 12, func(i int) []string {
+			return []string{"SET", fmt.Sprint("big", i), strings.Repeat("x", segmentBatch/4)}
+		}},
+		{"replies", 12, func(i int) []string {
+			if i%2 == 0 {
+				return []string{"SET", "r", strings.Repeat("y", segmentReplies/2)}
+			}
+			return []string{"GET", "r"}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			one, many := h.dial(t), h.dial(t)
+			var want, text strings.Builder
+			one.want("FLUSHALL", "+OK\r\n")
+			for i := range tt.n {
+				want.WriteString(one.do(tt.cmd(i)...))
+				text.WriteString(encode(tt.cmd(i)...))
+			}
+			one.want("FLUSHALL", "+OK\r\n")
+			go many.Write([]byte(text.String()))
+			var got strings.Builder
+			for range tt.n {
+				got.WriteString(many.reply())
+			}
+			if got.String() != want.String() {
+				t.Errorf("the pipeline gives other replies than its commands one by one")
+			}
+		})
+	}
+}
+
+// The writes of a run are one write to the log, so that its cost is shared.
+func TestRunIsOneCommit(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("PING", "+PONG\r\n")
+	before := h.db.Stats.Commits.Load()
+	var text []string
+	for i := range 100 {
+		text = append(text, fmt.Sprintf("SET k%d v", i), fmt.Sprintf("GET k%d", i))
+	}
+	c.send(pipeline(text...))
+	for range text {
+		c.reply()
+	}
+	// The client's one write may reach the server in a few parts.
+	if n := h.db.Stats.Commits.Load() - before; n > 10 {
+		t.Errorf("100 writes of one pipeline were %d commits", n)
+	}
+}
+
+func TestCommitFailure(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("SET before 1", "+OK\r\n")
+	const fail = "-ERR write failed: IO error: No space left on device\r\n"
+	h.db.InjectWriteError(engine.NewError("ERR", "write failed: IO error: No space left on device"))
+	for _, tt := range []struct{ commands, replies []string }{
+		{[]string{"SET a 1"}, []string{fail}},
+		// Replies before the first write stand, also those of commands that wrote nothing. What comes between two
+		// writes may have seen the first; what comes after the last has not.
+		{[]string{"GET before", "DEL missing", "GET before", "SET a 1", "GET a", "NOSUCH", "PING"},
+			[]string{"$1\r\n1\r\n", ":0\r\n", "$1\r\n1\r\n", fail, "$-1\r\n", "-ERR unknown command 'NOSUCH', with args beginning with: \r\n", "+PONG\r\n"}},
+		{[]string{"SET a 1", "GET a", "SET b 1", "DBSIZE", "GET a", "SET c 1"}, []string{fail, fail, fail, ":1\r\n", "$-1\r\n", fail}},
+	} {
+		c.send(pipeline(tt.commands...))
+		for i, want := range tt.replies {
+			if got := c.reply(); got != want {
+				t.Errorf("%v: reply %d is %q, want %q", tt.commands, i, got, want)
+			}
+		}
+	}
+	h.db.InjectWriteError(nil)
+	for _, k := range []string{"a", "b", "c"} {
+		c.want("GET "+k, "$-1\r\n")
+	}
+	c.want("SET a 1", "+OK\r\n")
+	if n := h.logs.FilterMessage("a write failed").Len(); n == 0 || n > 3 {
+		t.Errorf("%d log lines about failed writes; they are to be there, but not one for each", n)
+	}
+}
+
+// A panic in a handler closes its connection and does no other harm.
+func TestPanic(t *testing.T) {
+	h := start(t)
+	here, there := net.Pipe()
+	defer here.Close()
+	s := h.Server
+	c := newConn(s, there, 99)
+	c.attach()
+	set := command.Lookup([]byte("SET"))
+	bad := *set
+	bad.Handler = func(c *command.Ctx) error {
+		set.Handler(c)
+		panic("a bug")
+	}
+	args := func(s ...string) (out [][]byte) {
+		for _, x := range s {
+			out = append(out, []byte(x))
+		}
+		return out
+	}
+	c.reqs = []request{
+		{args: args("SET", "a", "1"), spec: set},
+		{args: args("SET", "b", "1"), spec: &bad},
+		{args: args("SET", "c", "1"), spec: set},
+	}
+	c.execute()
+	if got := string(c.out.Bytes()); got != "+OK\r\n-ERR internal error\r\n" {
+		t.Errorf("replies %q", got)
+	}
+	if !c.closeAfterReply {
+		t.Error("the connection stays open")
+	}
+	if h.logs.FilterMessage("panic in a command").FilterField(zap.String("command", "set")).Len() != 1 {
+		t.Error("the panic was not logged")
+	}
+	other := h.dial(t) // the locks are free
+	other.send(pipeline("MGET a b c", "MSET a 2 b 2 c 2"))
+	if got := other.reply() + other.reply(); got != "*3\r\n$1\r\n1\r\n$-1\r\n$-1\r\n+OK\r\n" {
+		t.Errorf("afterwards %q", got)
+	}
+	// A panic while keys are looked for is not the handler's, but must not end the server either.
+	bad.Keys = func([][]byte, func(int, bool)) error { panic("another bug") }
+	c2 := newConn(s, there, 100)
+	c2.attach()
+	c2.reqs = []request{{args: args("SET", "b", "1"), spec: &bad}}
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		c2.execute()
+	}()
+	if p := <-done; p == nil {
+		t.Error("no panic")
+	}
+	c2.tx.Release()
+	other.want("SET b 3", "+OK\r\n")
+}
+
+func TestHugePipelineBeforeReading(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	value := strings.Repeat("v", 1000)
+	c.want("SET k "+value, "+OK\r\n")
+	const n = 50000 // 50 MB of replies: more than the sockets hold
+	text := []byte(strings.Repeat(pipeline("GET k"), n))
+	sent := make(chan error, 1)
+	go func() {
+		_, err := c.Write(text)
+		sent <- err
+	}()
+	select {
+	case err := <-sent:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the server stopped reading because the client does not")
+	}
+	want := "$1000\r\n" + value + "\r\n"
+	for i := range n {
+		if got := c.reply(); got != want {
+			t.Fatalf("reply %d is %.40q", i, got)
+		}
+	}
+}
+
+// Transfers between accounts in pipelines, readers that add up: no state in between is ever seen.
+func TestConcurrentPipelines(t *testing.T) {
+	h := start(t)
+	const accounts, clients, rounds = 8, 6, 150
+	var all []string
+	for i := range accounts {
+		all = append(all, fmt.Sprint("acc", i))
+	}
+	var wg sync.WaitGroup
+	for w := range clients {
+		wg.Go(func() {
+			c := h.dial(t)
+			for r := range rounds {
+				// MSET gives all accounts the same value, so that MGET must see equal ones.
+				args := []string{"MSET"}
+				for _, a := range all {
+					args = append(args, a, fmt.Sprintf("%d-%d", w, r))
+				}
+				c.send(encode(args...) + pipeline("INCR total", "INCR mine"+fmt.Sprint(w)) + encode(append([]string{"MGET"}, all...)...))
+				c.reply()
+				c.reply()
+				if got, want := c.reply(), fmt.Sprintf(":%d\r\n", r+1); got != want {
+					t.Errorf("own counter %q, want %q", got, want)
+				}
+				if got := c.reply(); !allEqual(got) {
+					t.Errorf("torn read inside a run: %q", got)
+				}
+			}
+		})
+		wg.Go(func() {
+			c := h.dial(t)
+			for range rounds {
+				if got := c.do(append([]string{"MGET"}, all...)...); !allEqual(got) {
+					t.Errorf("torn read: %q", got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	h.dial(t).want("GET total", fmt.Sprintf("$%d\r\n%d\r\n", len(fmt.Sprint(clients*rounds)), clients*rounds))
+}
+
+// allEqual reports whether all elements of an array reply are the same.
+func allEqual(reply string) bool {
+	_, elements, _ := strings.Cut(reply, "\r\n")
+	first := elements
+	if strings.HasPrefix(elements, "$-1") {
+		first = "$-1\r\n"
+	} else if size, rest, ok := strings.Cut(elements, "\r\n"); ok {
+		value, _, _ := strings.Cut(rest, "\r\n")
+		first = size + "\r\n" + value + "\r\n"
+	}
+	return strings.ReplaceAll(elements, first, "") == ""
+}
+
+// The text of an error that is none of ours is a reply, too, and stays on one line.
+func TestForeignError(t *testing.T) {
+	h := start(t)
+	h.db.InjectWriteError(errors.New("some\r\nfailure"))
+	defer h.db.InjectWriteError(nil)
+	h.dial(t).want("SET k v", "-ERR some  failure\r\n")
+}

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"io"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// readBuffers are read buffers of the first size. A connection has one only while there is something in it, so
+// thousands of idle connections cost little.
+var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
+
+// reader reads from a socket into a buffer that exists only from the moment that there is something to read.
+type reader struct {
+	nc  net.Conn
+	raw syscall.RawConn // nil when the connection is not a socket
+	buf []byte          // buf[:w] was read and not used yet
+	w   int
+
+	// The results of try: a closure made for each read would be an allocation.
+	n   int
+	err error
+	try func(fd uintptr) bool
+}
+
+func (r *reader) init(nc net.Conn, raw syscall.RawConn) {
+	r.nc, r.raw = nc, raw
+	r.try = func(fd uintptr) bool {
+		r.acquire()
+		for {
+			r.n, r.err = syscall.Read(int(fd), r.buf[r.w:])
+			switch r.err {
+			case syscall.EINTR:
+				continue
+			case syscall.EAGAIN:
+				r.release()
+				return false // wait until there is something
+			}
+			return true
+		}
+	}
+}
+
+// acquire makes sure that there is a buffer.
+func (r *reader) acquire() {
+	if r.buf == nil {
+		r.buf = readBuffers.Get().(*[readBuffer]byte)[:]
+	}
+}
+
+// release gives the buffer away when it is empty.
+func (r *reader) release() {
+	if r.w > 0 || r.buf == nil {
+		return
+	}
+	if len(r.buf) == readBuffer {
+		readBuffers.Put((*[readBuffer]byte)(r.buf))
+	}
+	r.buf = nil
+}
+
+// grow makes room for at least need bytes behind what is there, but never more than as much again as was really
+// received: the need is what a client has announced.
+func (r *reader) grow(need int) {
+	if r.w < len(r.buf) || r.w == 0 {
+		return
+	}
+	grown := make([]byte, min(r.w+max(need, readBuffer), 2*r.w))
+	copy(grown, r.buf[:r.w])
+	r.buf = grown
+}
+
+// read waits for bytes and appends them to the buffer.
+func (r *reader) read() (int, error) {
+	if r.raw == nil {
+		r.acquire()
+		n, err := r.nc.Read(r.buf[r.w:])
+		r.w += n
+		return n, err
+	}
+	r.n, r.err = 0, nil
+	if err := r.raw.Read(r.try); err != nil {
+		return 0, err
+	}
+	switch {
+	case r.err != nil:
+		return 0, r.err
+	case r.n == 0:
+		return 0, io.EOF
+	}
+	r.w += r.n
+	return r.n, nil
+}
+
+// consume drops the first n bytes. A buffer that a big command has made big is not kept: then it reports true,
+// and the caller forgets what aliases it.
+func (r *reader) consume(n int) (dropped bool) {
+	r.w = copy(r.buf, r.buf[n:r.w])
+	if r.w == 0 && len(r.buf) > keepBuffer {
+		r.buf = nil
+		return true
+	}
+	return false
+}

@@ -1,0 +1,316 @@
+package server
+
+import (
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// Bounds of a write segment: commands that share one transaction and one write to the WAL.
+const (
+	segmentCommands = 256
+	segmentKeys     = 1024
+	segmentBatch    = 1 << 20   // bytes of write batch
+	segmentReplies  = 256 << 10 // bytes of replies
+	singleBatch     = 16        // readers of one record whose records are fetched at once
+)
+
+// request is one decoded command of a run.
+type request struct {
+	args  [][]byte
+	spec  *command.Spec
+	err   error // found before execution: unknown, wrong number of arguments
+	reply int   // where its reply begins in the output
+}
+
+// execute runs the decoded commands in their order.
+//
+// Readers that come before the first write run by themselves. From the first write on, commands form a segment
+// up to the last write: the locks of all its keys are taken at once, it runs in one transaction, and its
+// replies count only once that is committed. A Solo command ends a segment.
+func (c *conn) execute() {
+	reqs := c.reqs
+	for i := 0; i < len(reqs) && !c.closeAfterReply; {
+		r := &reqs[i]
+		if r.err == nil {
+			r.err = c.refuse(r)
+		}
+		switch {
+		case r.err != nil:
+			c.rejected(r)
+			i++
+		case r.spec.Flags&command.Solo != 0:
+			c.solo(r)
+			i++
+		case r.spec.Flags&command.Write != 0:
+			i += c.writeSegment(reqs[i:])
+		default:
+			n := 0
+			if r.spec.Flags&command.Single != 0 {
+				n = c.singles(reqs[i:])
+			}
+			if n == 0 {
+				c.read(r)
+				n = 1
+			}
+			i += n
+		}
+		if c.out.Len() > maxReplyBuffer {
+			c.flush()
+		}
+	}
+	c.meter(nil)
+}
+
+// refuse makes the checks that depend on the state of the session, in Redis's order.
+func (c *conn) refuse(r *request) error {
+	if !c.sess.Authorized && r.spec.Flags&command.NoAuth == 0 {
+		return command.ErrNoAuth
+	}
+	if r.spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
+		return command.ErrAdminOnly
+	}
+	return nil
+}
+
+// rejected replies to a command that was not run.
+func (c *conn) rejected(r *request) {
+	mark := c.out.Mark()
+	command.WriteError(&c.out, r.err)
+	c.srv.stats.rejected(r.spec, r.err)
+	c.replied(r, mark)
+}
+
+// replied applies CLIENT REPLY to the reply that begins at mark.
+func (c *conn) replied(r *request, mark int) {
+	if c.sess.ReplyMode != command.ReplyOn && c.sess.DropReply() {
+		c.out.Truncate(mark)
+	}
+}
+
+// call runs the handler of a command. A panic in it is logged and becomes an error; the connection is closed
+// then, the server goes on.
+func (c *conn) call(r *request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.srv.log.Error("panic in a command", zap.String("command", r.spec.FullName()), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			c.closeAfterReply = true
+			err = engine.NewError("ERR", "internal error")
+		}
+	}()
+	c.ctx.Args, c.ctx.Spec = r.args, r.spec
+	return r.spec.Handler(&c.ctx)
+}
+
+// run calls a handler inside the transaction and leaves either its reply or the reply of its error. It reports
+// whether it has written.
+func (c *conn) run(r *request) (wrote bool) {
+	c.meter(r.spec)
+	r.reply = c.out.Mark()
+	mark := c.tx.Savepoint()
+	err := c.call(r)
+	if err != nil {
+		c.out.Truncate(r.reply)
+		if e := c.tx.Rollback(mark); e != nil {
+			err = e
+		}
+		command.WriteError(&c.out, err)
+		c.srv.stats.calls[r.spec.ID].failed.Add(1)
+		c.srv.stats.failed(err)
+		return false
+	}
+	return c.tx.Wrote(mark)
+}
+
+// solo runs a command that takes care of its own locks and transactions, and may change the session.
+func (c *conn) solo(r *request) {
+	c.info.lastCmd.Store(r.spec)
+	c.tx.Begin(c.sess.Namespace)
+	c.run(r)
+	c.tx.Release()
+	c.replied(r, r.reply)
+	c.publish()
+}
+
+// singles runs consecutive readers that need only the metadata record of one key, without locks: the records
+// are fetched in one batch. It returns how many it has run; 0 when the first one has several keys. Such a
+// command must see them all at one time, and so takes their locks.
+func (c *conn) singles(reqs []request) int {
+	n, keys := 0, c.userKeys[:0]
+	for n < len(reqs) && n < singleBatch {
+		r := &reqs[n]
+		if n > 0 && (r.err != nil || r.spec.Flags&command.Single == 0 || c.refuse(r) != nil) {
+			break
+		}
+		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+		if len(c.keys) > 1 {
+			break
+		}
+		for _, k := range c.keys {
+			keys = append(keys, r.args[k.Arg])
+		}
+		n++
+	}
+	c.userKeys = keys
+	if n == 0 {
+		return 0
+	}
+	c.tx.Begin(c.sess.Namespace)
+	c.prefetch(keys, nil)
+	for i := range reqs[:n] {
+		c.run(&reqs[i])
+		c.replied(&reqs[i], reqs[i].reply)
+	}
+	c.tx.Release()
+	return n
+}
+
+// read runs one reader with the read side of its keys' locks held; the handler may give them back early. A
+// command that neither reads nor writes data gets no transaction.
+func (c *conn) read(r *request) {
+	if r.spec.Flags&(command.ReadOnly|command.Write) == 0 {
+		c.run(r)
+		c.replied(r, r.reply)
+		return
+	}
+	c.tx.Begin(c.sess.Namespace)
+	c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+	for _, k := range c.keys {
+		c.tx.AddLock(r.args[k.Arg], false)
+	}
+	c.tx.Acquire()
+	if r.spec.Flags&command.Single != 0 {
+		keys := c.userKeys[:0]
+		for _, k := range c.keys {
+			keys = append(keys, r.args[k.Arg])
+		}
+		c.userKeys = keys
+		c.prefetch(keys, nil)
+	}
+	c.run(r)
+	c.tx.Release()
+	c.replied(r, r.reply)
+}
+
+// writeSegment runs commands from a write on in one transaction, and returns how many it has run.
+func (c *conn) writeSegment(reqs []request) int {
+	// How far does it go? Up to the last write before something that cannot take part.
+	keyCount := 0
+	c.tx.Begin(c.sess.Namespace)
+	keys, blind := c.userKeys[:0], c.blindKeys[:0]
+	refs := c.keys[:0]
+	type bound struct{ refs, reqs int }
+	end := bound{}
+	for i := range reqs {
+		r := &reqs[i]
+		if i >= segmentCommands || keyCount > segmentKeys {
+			break
+		}
+		if i > 0 && r.err == nil {
+			if r.spec.Flags&command.Solo != 0 {
+				break
+			}
+			r.err = c.refuse(r)
+		}
+		if r.err != nil {
+			continue
+		}
+		from := len(refs)
+		refs = r.spec.AppendKeys(refs, r.args)
+		keyCount += len(refs) - from
+		for j := from; j < len(refs); j++ {
+			refs[j].Arg |= i << 32
+		}
+		if r.spec.Flags&command.Write != 0 {
+			end = bound{len(refs), i + 1}
+		}
+	}
+	n := end.reqs
+	for _, k := range refs[:end.refs] {
+		r := &reqs[k.Arg>>32]
+		key := r.args[k.Arg&(1<<32-1)]
+		c.tx.AddLock(key, k.Write)
+		if r.spec.Flags&command.Blind != 0 {
+			blind = append(blind, key)
+		} else {
+			keys = append(keys, key)
+		}
+	}
+	c.keys, c.userKeys, c.blindKeys = refs, keys, blind
+	c.tx.Acquire()
+	c.tx.Tick(time.Now().UnixMilli())
+	c.prefetch(keys, blind)
+	firstWrite, done := -1, 0
+	for done < n {
+		r := &reqs[done]
+		if r.err != nil {
+			r.reply = c.out.Mark()
+			command.WriteError(&c.out, r.err)
+			c.srv.stats.rejected(r.spec, r.err)
+		} else if c.run(r) && firstWrite < 0 {
+			firstWrite = done
+		}
+		done++
+		if c.tx.Size() > segmentBatch || c.out.Len() > segmentReplies || c.closeAfterReply {
+			break
+		}
+	}
+	if err := c.tx.Commit(); err != nil {
+		c.srv.writeFailed(err)
+		if firstWrite >= 0 {
+			// What came after the first write may have seen it: nothing from there on has happened.
+			c.out.Truncate(reqs[firstWrite].reply)
+			for i := firstWrite; i < done; i++ {
+				r := &reqs[i]
+				r.reply = c.out.Mark()
+				if r.err != nil {
+					command.WriteError(&c.out, r.err)
+				} else {
+					command.WriteError(&c.out, err)
+				}
+			}
+		}
+	}
+	c.tx.Release()
+	if c.sess.ReplyMode != command.ReplyOn {
+		c.dropReplies(reqs[:done])
+	}
+	return done
+}
+
+// prefetch reads the metadata records of keys ahead. An error of it is not the end: the handlers read again what
+// is missing, and meet the error themselves.
+func (c *conn) prefetch(keys, blind [][]byte) {
+	err := c.tx.PrefetchBlind(blind)
+	if err == nil {
+		err = c.tx.Prefetch(keys)
+	}
+	if err != nil && c.srv.failures.allow(time.Second) {
+		c.srv.log.Error("reading ahead failed", zap.Error(err))
+	}
+}
+
+// dropReplies applies CLIENT REPLY OFF to a segment: its state cannot change within one.
+func (c *conn) dropReplies(reqs []request) {
+	if len(reqs) == 0 {
+		return
+	}
+	if c.sess.ReplyMode == command.ReplyOff {
+		c.out.Truncate(reqs[0].reply)
+		return
+	}
+	// SKIP drops the first reply only.
+	if c.sess.DropReply() {
+		end := c.out.Mark()
+		if len(reqs) > 1 {
+			end = reqs[1].reply
+		}
+		b := c.out.Bytes()
+		n := copy(b[reqs[0].reply:], b[end:])
+		c.out.Truncate(reqs[0].reply + n)
+	}
+}

@@ -1,0 +1,208 @@
+// Package server is the RESP server: listeners, connections, the pipeline that runs commands, and the
+// background work. The commands themselves are in package command.
+package server
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// Server serves one database to Redis clients.
+type Server struct {
+	cfg     *config.Config
+	db      *engine.DB
+	log     *zap.Logger
+	started time.Time
+	runID   string
+	// startupRSS is the resident memory of the process before it had a client.
+	startupRSS int64
+	stats      stats
+	limits     limits
+	access     access
+	work       background
+
+	mu        sync.Mutex
+	listeners Listeners
+	conns     map[int64]*conn
+	lastID    atomic.Int64
+	closing   atomic.Bool
+	stop      chan struct{}
+	stopOnce  sync.Once
+	shutdown  chan struct{} // closed when a client has sent SHUTDOWN
+	downOnce  sync.Once
+	wg        sync.WaitGroup
+
+	failures   rateLimit
+	workspaces sync.Pool
+}
+
+// New makes a server for an open database. The caller closes the database after Close.
+func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	s := &Server{cfg: cfg, db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
+		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID()}
+	s.workspaces.New = func() any { return newWorkspace(s) }
+	s.stats.init()
+	s.startupRSS, _ = residentBytes()
+	s.work.saveTook.Store(-1)
+	s.work.lastSave.Store(s.started.Unix())
+	s.follow()
+	return s
+}
+
+// Start is Listen and Serve.
+func (s *Server) Start() error {
+	l, err := Listen(s.cfg)
+	if err != nil {
+		return err
+	}
+	return s.Serve(l)
+}
+
+// Serve serves in the background what connects to the listeners, which it takes over.
+func (s *Server) Serve(listeners Listeners) error {
+	if s.closing.Load() {
+		listeners.Close()
+		return errClosing
+	}
+	s.listeners = listeners
+	for _, l := range s.listeners {
+		s.wg.Go(func() { s.accept(l) })
+	}
+	s.wg.Go(s.cron)
+	s.wg.Go(s.checker)
+	return nil
+}
+
+// Addr returns the address of the first listener.
+func (s *Server) Addr() string {
+	if len(s.listeners) == 0 {
+		return ""
+	}
+	return s.listeners[0].Addr().String()
+}
+
+// Addrs returns the addresses of all listeners.
+func (s *Server) Addrs() []string {
+	var all []string
+	for _, l := range s.listeners {
+		all = append(all, l.Addr().String())
+	}
+	return all
+}
+
+func (s *Server) accept(l net.Listener) {
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if s.closing.Load() || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			s.log.Warn("accept failed", zap.Error(err))
+			select { // out of file descriptors, most likely: give others time to close
+			case <-time.After(50 * time.Millisecond):
+			case <-s.stop:
+			}
+			continue
+		}
+		s.stats.connections.Add(1)
+		if most := s.limits.clients.Load(); most > 0 && s.clients() >= int(most) {
+			s.stats.rejectedConns.Add(1)
+			nc.SetWriteDeadline(time.Now().Add(time.Second))
+			nc.Write([]byte("-ERR max number of clients reached\r\n"))
+			nc.Close()
+			continue
+		}
+		c := newConn(s, nc, s.lastID.Add(1))
+		s.mu.Lock()
+		if s.closing.Load() {
+			s.mu.Unlock()
+			nc.Close()
+			return
+		}
+		s.conns[c.sess.ID] = c
+		s.wg.Add(1)
+		s.mu.Unlock()
+		go func() {
+			defer s.wg.Done()
+			c.serve()
+		}()
+	}
+}
+
+func (s *Server) clients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+func (s *Server) remove(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c.sess.ID)
+	s.mu.Unlock()
+}
+
+// Close stops accepting, lets the commands that run finish and their replies be sent, closes all connections
+// and waits for the background work.
+func (s *Server) Close() {
+	s.stopOnce.Do(func() {
+		s.mu.Lock()
+		s.closing.Store(true)
+		s.mu.Unlock()
+		close(s.stop)
+		s.listeners.Close()
+		s.mu.Lock()
+		for _, c := range s.conns {
+			c.nc.SetReadDeadline(time.Unix(1, 0)) // wakes a waiting reader; running commands finish
+			c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
+			c.stopWaiting()
+		}
+		s.mu.Unlock()
+	})
+	s.wg.Wait()
+}
+
+// closeGrace is how long a client may take to read its last replies when the server closes.
+const closeGrace = 2 * time.Second
+
+// ShutdownRequested is closed when a client has sent SHUTDOWN.
+func (s *Server) ShutdownRequested() <-chan struct{} { return s.shutdown }
+
+// Shutdown asks the owner of the server to close it.
+func (s *Server) Shutdown() { s.downOnce.Do(func() { close(s.shutdown) }) }
+
+// Started returns when the server was made.
+func (s *Server) Started() time.Time { return s.started }
+
+// DB returns the database.
+func (s *Server) DB() *engine.DB { return s.db }
+
+// writeFailed logs a failed commit, not more often than once a second.
+func (s *Server) writeFailed(err error) {
+	s.stats.writeErrors.Add(1)
+	if s.failures.allow(time.Second) {
+		s.log.Error("a write failed", zap.Error(err), zap.Int64("failures", s.stats.writeErrors.Load()))
+	}
+}
+
+// rateLimit lets something happen once in an interval.
+type rateLimit struct{ last atomic.Int64 }
+
+func (r *rateLimit) allow(every time.Duration) bool {
+	now := time.Now().UnixNano()
+	last := r.last.Load()
+	return now-last >= int64(every) && r.last.CompareAndSwap(last, now)
+}
+
+var _ command.Server = (*Server)(nil)

@@ -1,0 +1,205 @@
+package server
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const hello2 = "*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.0\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:%d\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
+
+func TestHello(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	id := 1
+	hello3 := strings.NewReplacer("*14", "%7", ":2", ":3").Replace(fmt.Sprintf(hello2, id))
+	for _, tt := range []struct{ command, want string }{
+		{"HELLO", fmt.Sprintf(hello2, id)},
+		{"GET missing", "$-1\r\n"},
+		{"HELLO 3", hello3},
+		{"GET missing", "_\r\n"},
+		{"HELLO 3 SETNAME me AUTH default anything", hello3},
+		{"CLIENT GETNAME", "$2\r\nme\r\n"},
+		{"HELLO 4", "-NOPROTO unsupported protocol version\r\n"},
+		{"HELLO x", "-ERR Protocol version is not an integer or out of range\r\n"},
+		{"HELLO 2 FOO", "-ERR Syntax error in HELLO option 'FOO'\r\n"},
+		{"HELLO 2 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'\r\n"},
+		{"HELLO 2 AUTH other pass", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
+		{"GET missing", "_\r\n"}, // a failed HELLO changes nothing
+		{"RESET", "+RESET\r\n"},
+		{"GET missing", "$-1\r\n"},
+		{"CLIENT GETNAME", "$-1\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+}
+
+func TestAuth(t *testing.T) {
+	const noAuth, wrong = "-NOAUTH Authentication required.\r\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+	h := start(t, "requirepass", "secret")
+	h.access.set("secret", map[string]string{"ns1": "token1", "ns2": "token2"})
+	c := h.dial(t)
+	for _, tt := range []struct{ command, want string }{
+		{"PING", noAuth},
+		{"HELLO 3", "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time\r\n"},
+		{"AUTH nope", wrong},
+		{"AUTH default nope", wrong},
+		{"AUTH other secret", wrong},
+		{"AUTH a b c", "-ERR syntax error\r\n"},
+		{"PING", noAuth},
+		{"AUTH secret", "+OK\r\n"},
+		{"SET k admin", "+OK\r\n"},
+		{"AUTH default token1", "+OK\r\n"},
+		{"GET k", "$-1\r\n"},
+		{"SET k one", "+OK\r\n"},
+		{"CONFIG GET x", "-ERR admin permission required to perform the command\r\n"},
+		{"FLUSHALL", "-ERR admin permission required to perform the command\r\n"},
+		{"AUTH token2", "+OK\r\n"},
+		{"GET k", "$-1\r\n"},
+		{"DBSIZE", ":0\r\n"},
+		{"AUTH wrong", wrong}, // the connection keeps what it had
+		{"SET k two", "+OK\r\n"},
+		{"FLUSHDB", "+OK\r\n"},
+		{"AUTH token1", "+OK\r\n"},
+		{"GET k", "$3\r\none\r\n"},
+		{"RESET", "+RESET\r\n"},
+		{"GET k", noAuth},
+		{"AUTH secret", "+OK\r\n"},
+		{"GET k", "$5\r\nadmin\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+	open := start(t)
+	open.dial(t).want("AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n")
+	open.dial(t).want("AUTH default x", "+OK\r\n")
+	open.dial(t).want("AUTH other x", wrong)
+}
+
+func TestClientList(t *testing.T) {
+	h := start(t, "requirepass", "secret")
+	h.access.set("secret", map[string]string{"ns1": "token1"})
+	a, b := h.dial(t), h.dial(t)
+	a.want("AUTH secret", "+OK\r\n")
+	b.want("AUTH token1", "+OK\r\n")
+	a.want("CLIENT SETNAME first", "+OK\r\n")
+	a.want("CLIENT SETINFO LIB-NAME lib", "+OK\r\n")
+	a.want("CLIENT SETINFO lib-ver 1.2", "+OK\r\n")
+	a.want("CLIENT NO-EVICT ON", "+OK\r\n")
+	b.want("CLIENT NO-TOUCH ON", "+OK\r\n")
+	b.want("PING", "+PONG\r\n")
+
+	line := func(id int, c *client, rest string) string {
+		return fmt.Sprintf(`id=%d addr=%s laddr=%s fd=\d+ %s\n`, id, regexp.QuoteMeta(c.LocalAddr().String()), regexp.QuoteMeta(c.RemoteAddr().String()), rest)
+	}
+	first := line(1, a, `name=first age=0 idle=0 flags=e namespace=__namespace db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=\d+ qbuf-free=\d+ obl=0 oll=0 omem=0 obuf=0 tot-mem=\d+ events=r cmd=client\|list user=default redir=-1 resp=2 lib-name=lib lib-ver=1.2 tot-net-in=\d+ tot-net-out=\d+ tot-cmds=\d+`)
+	second := line(2, b, `name= age=0 idle=0 flags=T namespace=ns1 db=0 .* cmd=ping user=default redir=-1 resp=2 lib-name= lib-ver= .*`)
+	check := func(c *client, command, pattern string) {
+		t.Helper()
+		got := c.do(strings.Fields(command)...)
+		if !regexp.MustCompile(`^\$\d+\r\n` + pattern + `\r\n$`).MatchString(got) {
+			t.Errorf("%s:\n%s\nwant\n%s", command, got, pattern)
+		}
+	}
+	check(a, "CLIENT LIST", first+second)
+	check(a, "CLIENT LIST TYPE normal", first+second)
+	check(a, "CLIENT LIST TYPE replica", "")
+	check(a, "CLIENT LIST ID 2 77", second)
+	check(a, "CLIENT INFO", strings.Replace(first, "list", "info", 1))
+	// A namespace sees its own connections only.
+	check(b, "CLIENT LIST", strings.Replace(second, "cmd=ping", `cmd=client\|list`, 1))
+	check(b, "CLIENT LIST ID 1", "")
+	a.want("CLIENT ID", ":1\r\n")
+	for _, tt := range []struct{ command, want string }{
+		{"CLIENT LIST TYPE odd", "-ERR Unknown client type 'odd'\r\n"},
+		{"CLIENT LIST ID x", "-ERR Invalid client ID\r\n"},
+		{"CLIENT LIST odd", "-ERR syntax error\r\n"},
+		{"CLIENT SETINFO lib-foo x", "-ERR Unrecognized option 'lib-foo'\r\n"},
+		{"CLIENT SETINFO lib-ver a\x01b", "-ERR lib-ver cannot contain spaces, newlines or special characters.\r\n"},
+		{"CLIENT SETNAME \x7f", "-ERR Client names cannot contain spaces, newlines or special characters.\r\n"},
+		{"CLIENT NO-EVICT odd", "-ERR syntax error\r\n"},
+		{"CLIENT REPLY odd", "-ERR syntax error\r\n"},
+	} {
+		a.want(tt.command, tt.want)
+	}
+	a.send(encode("HELLO", "3"))
+	a.reply()
+	if got := a.do("CLIENT", "INFO"); !strings.HasPrefix(got, "=") || !strings.Contains(got, "\r\ntxt:id=1 ") || !strings.Contains(got, " resp=3 ") {
+		t.Errorf("in RESP3: %q", got)
+	}
+}
+
+func TestClientKill(t *testing.T) {
+	h := start(t, "requirepass", "secret")
+	h.access.set("secret", map[string]string{"ns1": "token1"})
+	connect := func(password string) *client {
+		c := h.dial(t)
+		c.want("AUTH "+password, "+OK\r\n")
+		return c
+	}
+	me := connect("secret")
+	for _, tt := range []struct{ command, want string }{
+		{"CLIENT KILL 1.2.3.4:5", "-ERR No such client\r\n"},
+		{"CLIENT KILL ID abc", "-ERR client-id should be greater than 0\r\n"},
+		{"CLIENT KILL ID 0", "-ERR client-id should be greater than 0\r\n"},
+		{"CLIENT KILL ID 9999", ":0\r\n"},
+		{"CLIENT KILL ID 1 ADDR", "-ERR syntax error\r\n"},
+		{"CLIENT KILL TYPE odd", "-ERR Unknown client type 'odd'\r\n"},
+		{"CLIENT KILL USER odd", "-ERR No such user 'odd'\r\n"},
+		{"CLIENT KILL SKIPME odd", "-ERR syntax error\r\n"},
+		{"CLIENT KILL TYPE master", ":0\r\n"},
+		{"CLIENT KILL LADDR 1.2.3.4:5", ":0\r\n"},
+	} {
+		me.want(tt.command, tt.want)
+	}
+	victim := connect("secret")
+	addr := victim.LocalAddr().String()
+	me.want("CLIENT KILL "+addr, "+OK\r\n")
+	victim.closed()
+	victim = connect("secret")
+	me.want("CLIENT KILL ADDR "+victim.LocalAddr().String()+" LADDR 9.9.9.9:9", ":0\r\n") // all filters must fit
+	me.want("CLIENT KILL ADDR "+victim.LocalAddr().String()+" LADDR "+h.Addr()+" USER default TYPE normal", ":1\r\n")
+	victim.closed()
+
+	// One that waits is woken.
+	sleeper := connect("secret")
+	sleeper.send(pipeline("DEBUG SLEEP 1000"))
+	eventually(t, "it sleeps", func() bool { c := h.Clients(); return c[len(c)-1].Command == "debug" })
+	me.want("CLIENT KILL TYPE normal", ":1\r\n")
+	sleeper.closed()
+	eventually(t, "it is gone", func() bool { return h.clients() == 1 })
+
+	// A namespace can only reach its own.
+	own, other := connect("token1"), connect("token1")
+	own.want("CLIENT KILL ID 1", ":0\r\n")
+	own.want("CLIENT KILL TYPE normal SKIPME no", ":2\r\n")
+	own.closed()
+	other.closed()
+	me.want("CLIENT KILL ID 1 SKIPME yes", ":0\r\n")
+	me.want("CLIENT KILL ID 1", ":0\r\n")
+	me.send(pipeline("CLIENT KILL "+me.LocalAddr().String(), "PING"))
+	if got := me.closed(); got != "+OK\r\n" {
+		t.Errorf("killing oneself: %q", got)
+	}
+}
+
+func TestSelectAndEcho(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	for _, tt := range []struct{ command, want string }{
+		{"SELECT 0", "+OK\r\n"},
+		{"SELECT 1", "-ERR DB index is out of range\r\n"},
+		{"SELECT -1", "-ERR DB index is out of range\r\n"},
+		{"SELECT x", "-ERR value is not an integer or out of range\r\n"},
+		{"SELECT 4294967296", "-ERR value is out of range, value must between -2147483648 and 2147483647\r\n"},
+		{"ECHO hi", "$2\r\nhi\r\n"},
+		{"PING hi", "$2\r\nhi\r\n"},
+		{"PING a b", "-ERR wrong number of arguments for 'ping' command\r\n"},
+		{"CLIENT", "-ERR wrong number of arguments for 'client' command\r\n"},
+		{"CLIENT KILL", "-ERR wrong number of arguments for 'client|kill' command\r\n"},
+		{"QUIT a b c", "+OK\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+	c.closed()
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"net"
+
+	"github.com/basaltdb/basalt/compaction"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// follow makes the server and the engine follow changes of the settings at run time.
+func (s *Server) follow() {
+	s.refresh()
+	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit"} {
+		s.cfg.OnChange(name, func(_, _ string) error {
+			s.refresh()
+			return nil
+		})
+	}
+	s.watchStorage()
+}
+
+// refresh takes over what the server itself uses of the settings.
+func (s *Server) refresh() {
+	s.limits.bulk.Store(int64(s.cfg.ProtoMaxBulkLen()))
+	s.limits.clients.Store(int64(s.cfg.MaxClients()))
+	s.limits.timeout.Store(int64(s.cfg.Timeout()))
+	s.limits.out.Store(int64(s.cfg.OutputLimit()))
+	s.access.set(s.cfg.RequirePass(), s.cfg.Namespaces())
+}
+
+// cronSetting returns a schedule; a setting that is no schedule, which the configuration does not let through,
+// never matches.
+func (s *Server) cronSetting(name string) compaction.Cron {
+	c, _ := compaction.ParseCron(s.cfg.Text(name))
+	return c
+}
+
+func (s *Server) backupDir() string { return s.cfg.Text("backup-dir") }
+
+// port returns the TCP port in use, which with port 0 is not the configured one.
+func (s *Server) port() int {
+	if len(s.listeners) > 0 {
+		if a, ok := s.listeners[0].Addr().(*net.TCPAddr); ok {
+			return a.Port
+		}
+	}
+	return s.cfg.Port()
+}
+
+// Setting returns the text of a setting.
+func (s *Server) Setting(name string) (string, bool) { return s.cfg.Get(name) }
+
+// MatchSettings returns the settings whose names match, sorted by name.
+func (s *Server) MatchSettings(match func(name string) bool) []command.Setting {
+	var all []command.Setting
+	for _, p := range s.cfg.Match(match) {
+		all = append(all, command.Setting(p))
+	}
+	return all
+}
+
+// SetSettings changes settings, all or, with an error, none.
+func (s *Server) SetSettings(changes []command.Setting) error {
+	var pairs []string
+	for _, c := range changes {
+		pairs = append(pairs, c.Name, c.Value)
+	}
+	if err := s.cfg.Set(pairs...); err != nil {
+		return engine.NewError("ERR", err.Error())
+	}
+	return nil
+}
+
+// RewriteSettings writes the settings to the configuration file.
+func (s *Server) RewriteSettings() error {
+	if err := s.cfg.Rewrite(); err != nil {
+		return engine.NewError("ERR", err.Error())
+	}
+	return nil
+}

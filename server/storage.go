@@ -1,0 +1,114 @@
+package server
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// mib is the unit of the settings that are given in MiB.
+const mib = 1 << 20
+
+// unlimitedIO is RocksDB's write rate when max-io-mb is 0, as Kvrocks sets it: so high that it never limits.
+const unlimitedIO = 1024000
+
+// maxRecordCache bounds the cache of small records, in bytes.
+const maxRecordCache = 64 << 20
+
+// EngineOptions translates the settings into the options of the storage engine. The cache of small records takes
+// a share of the block cache's memory.
+func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) engine.Options {
+	records := min(maxRecordCache, int(mem.BlockCache)/8)
+	num := func(name string) int { return int(cfg.Int(name)) }
+	return engine.Options{
+		Dir:            cfg.DBDir(),
+		Slots:          cfg.Bool("cluster-enabled"),
+		Logger:         log,
+		Sync:           cfg.Bool("rocksdb.write_options.sync"),
+		DisableWAL:     cfg.Bool("rocksdb.write_options.disable_wal"),
+		NoSlowdown:     cfg.Bool("rocksdb.write_options.no_slowdown"),
+		LowPri:         cfg.Bool("rocksdb.write_options.low_pri"),
+		InsertHint:     cfg.Bool("rocksdb.write_options.memtable_insert_hint_per_batch"),
+		MaxBatchBytes:  int64(num("rocksdb.write_options.write_batch_max_bytes")),
+		AsyncIO:        cfg.Bool("rocksdb.read_options.async_io"),
+		BytewiseScores: cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
+		RecordCache:    records,
+		Rocks: &engine.RocksOptions{
+			BlockCacheSize:                 int(mem.BlockCache) - records,
+			HyperClockCache:                cfg.Text("rocksdb.block_cache_type") == "hcc",
+			BlockSize:                      num("rocksdb.block_size"),
+			CacheIndexAndFilterBlocks:      cfg.Bool("rocksdb.cache_index_and_filter_blocks"),
+			RowCacheSize:                   int(mem.RowCache),
+			WriteBufferSize:                int(mem.WriteBuffer),
+			MaxWriteBufferNumber:           num("rocksdb.max_write_buffer_number"),
+			TargetFileSizeBase:             num("rocksdb.target_file_size_base") * mib,
+			MaxOpenFiles:                   num("rocksdb.max_open_files"),
+			MaxBackgroundCompactions:       num("rocksdb.max_background_compactions"),
+			MaxBackgroundFlushes:           num("rocksdb.max_background_flushes"),
+			MaxBackgroundJobs:              num("rocksdb.max_background_jobs"),
+			MaxSubcompactions:              num("rocksdb.max_subcompactions"),
+			Compression:                    cfg.Text("rocksdb.compression"),
+			CompressionLevel:               num("rocksdb.compression_level"),
+			CompressionStartLevel:          num("rocksdb.compression_start_level"),
+			DelayedWriteRate:               int64(num("rocksdb.delayed_write_rate")),
+			WALCompression:                 cfg.Text("rocksdb.wal_compression") == "zstd",
+			WALTTLSeconds:                  num("rocksdb.wal_ttl_seconds"),
+			WALSizeLimitMB:                 num("rocksdb.wal_size_limit_mb"),
+			MaxTotalWALSize:                num("rocksdb.max_total_wal_size") * mib,
+			DisableAutoCompactions:         cfg.Bool("rocksdb.disable_auto_compactions"),
+			EnablePipelinedWrite:           cfg.Bool("rocksdb.enable_pipelined_write"),
+			StatsDumpPeriodSec:             num("rocksdb.stats_dump_period_sec"),
+			CompactionReadaheadSize:        num("rocksdb.compaction_readahead_size"),
+			Level0SlowdownWritesTrigger:    num("rocksdb.level0_slowdown_writes_trigger"),
+			Level0StopWritesTrigger:        num("rocksdb.level0_stop_writes_trigger"),
+			Level0FileNumCompactionTrigger: num("rocksdb.level0_file_num_compaction_trigger"),
+			EnableBlobFiles:                cfg.Bool("rocksdb.enable_blob_files"),
+			MinBlobSize:                    num("rocksdb.min_blob_size"),
+			BlobFileSize:                   num("rocksdb.blob_file_size"),
+			EnableBlobGarbageCollection:    cfg.Bool("rocksdb.enable_blob_garbage_collection"),
+			BlobGarbageCollectionAgeCutoff: float64(num("rocksdb.blob_garbage_collection_age_cutoff")) / 100,
+			MaxBytesForLevelBase:           num("rocksdb.max_bytes_for_level_base"),
+			MaxBytesForLevelMultiplier:     num("rocksdb.max_bytes_for_level_multiplier"),
+			LevelCompactionDynamicLevel:    cfg.Bool("rocksdb.level_compaction_dynamic_level_bytes"),
+			RateLimitBytes:                 writeRate(cfg),
+			RateLimiterAutoTuned:           cfg.Bool("rocksdb.rate_limiter_auto_tuned"),
+			AvoidUnnecessaryBlockingIO:     cfg.Bool("rocksdb.avoid_unnecessary_blocking_io"),
+		},
+	}
+}
+
+// watchStorage lets changes of settings reach the engine.
+func (s *Server) watchStorage() {
+	for _, name := range config.RocksDBChanges() {
+		s.cfg.OnChange(name, func(_, _ string) error {
+			c, ok := s.cfg.OptionChange(name)
+			switch {
+			case !ok:
+				return nil
+			case c.DB:
+				return s.db.SetDBOption(c.Option, c.Value)
+			default:
+				return s.db.SetFamilyOption(c.Option, c.Value)
+			}
+		})
+	}
+	for name, apply := range map[string]func(){
+		"max-io-mb": func() { s.db.SetRateLimit(writeRate(s.cfg)) },
+		"rocksdb.write_options.write_batch_max_bytes": func() { s.db.SetMaxBatchBytes(s.cfg.Int("rocksdb.write_options.write_batch_max_bytes")) },
+		"rocksdb.read_options.async_io":               func() { s.db.SetAsyncIO(s.cfg.Bool("rocksdb.read_options.async_io")) },
+	} {
+		s.cfg.OnChange(name, func(_, _ string) error {
+			apply()
+			return nil
+		})
+	}
+}
+
+// writeRate returns how many bytes a second flushes and compactions may write.
+func writeRate(cfg *config.Config) int64 {
+	if n := cfg.Int("max-io-mb"); n > 0 {
+		return n * mib
+	}
+	return unlimitedIO * mib
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// workspace is what a run of commands needs besides the state of its connection. Connections that have nothing to
+// do have none, so that many idle ones take little memory.
+type workspace struct {
+	tx  *engine.Tx
+	ctx command.Ctx
+	out resp.Writer
+
+	argv      [][]byte
+	reqs      []request
+	keys      []command.KeyRef
+	userKeys  [][]byte
+	blindKeys [][]byte
+	clock     time.Duration // since the server's start, when meter last looked
+	calls     callStats
+}
+
+func newWorkspace(s *Server) *workspace {
+	w := &workspace{tx: s.db.NewTx()}
+	w.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: s}
+	return w
+}
+
+// attach gives the connection a workspace.
+func (c *conn) attach() {
+	c.workspace = c.srv.workspaces.Get().(*workspace)
+	c.out.Proto, c.ctx.Sess = c.sess.Proto, c.sess
+}
+
+// detach gives the workspace back.
+func (c *conn) detach() {
+	w := c.workspace
+	c.workspace = nil
+	w.ctx.Sess = nil
+	if cap(w.argv) > maxDecoded {
+		w.argv, w.reqs, w.keys, w.userKeys, w.blindKeys = nil, nil, nil, nil, nil
+	}
+	c.srv.workspaces.Put(w)
+}
+
+// forget drops every reference to the read buffer.
+func (w *workspace) forget() {
+	clear(w.argv[:cap(w.argv)])
+	clear(w.reqs[:cap(w.reqs)])
+	clear(w.userKeys[:cap(w.userKeys)])
+	clear(w.blindKeys[:cap(w.blindKeys)])
+	w.ctx.Args = nil
+}
