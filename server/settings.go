@@ -11,7 +11,7 @@ import (
 // follow makes the server and the engine follow changes of the settings at run time.
 func (s *Server) follow() {
 	s.refresh()
-	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit"} {
+	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "redis-cursor-compatible"} {
 		s.cfg.OnChange(name, func(_, _ string) error {
 			s.refresh()
 			return nil
@@ -26,6 +26,7 @@ func (s *Server) refresh() {
 	s.limits.clients.Store(int64(s.cfg.MaxClients()))
 	s.limits.timeout.Store(int64(s.cfg.Timeout()))
 	s.limits.out.Store(int64(s.cfg.OutputLimit()))
+	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
 	s.access.set(s.cfg.RequirePass(), s.cfg.Namespaces())
 }
 

@@ -232,7 +232,8 @@ func IncrBy(tx *engine.Tx, key, field []byte, by int64) (sum int64, err error) {
 	err = change(tx, key, field, func(old []byte, found bool) ([]byte, error) {
 		if found {
 			n, err := strconv.ParseInt(string(old), 10, 64)
-			if err != nil || len(old) > 0 && old[0] == '+' {
+			// Leading zeros, a plus and "-0" are refused, as they are everywhere else.
+			if err != nil || !bytes.Equal(strconv.AppendInt(buf[:0], n, 10), old) {
 				return nil, ErrNotInteger
 			}
 			sum = n

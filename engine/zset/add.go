@@ -47,7 +47,7 @@ func Add(tx *engine.Tx, key []byte, f Flags, entries []Entry) (added, changed in
 	if err != nil || !rec.Exists && f&XX != 0 {
 		return 0, 0, err
 	}
-	w := writer{tx: tx, rec: &rec}
+	w := writer{tx: tx, rec: rec}
 	if len(entries) == 1 {
 		_, _, added, changed, err = w.addOne(f, entries[0])
 	} else {
@@ -66,7 +66,7 @@ func Incr(tx *engine.Tx, key []byte, f Flags, member []byte, by float64) (score 
 	if err != nil || !rec.Exists && f&XX != 0 {
 		return 0, false, err
 	}
-	w := writer{tx: tx, rec: &rec}
+	w := writer{tx: tx, rec: rec}
 	score, ok, _, _, err = w.addOne(f|incr, Entry{member, by})
 	if err == nil {
 		w.done()
@@ -78,7 +78,7 @@ func (w *writer) addOne(f Flags, e Entry) (score float64, ok bool, added, change
 	var old float64
 	var had bool
 	if w.rec.Exists {
-		if old, had, err = scoreOf(w.tx, w.rec, e.Member); err != nil {
+		if old, had, err = scoreOf(w.tx, &w.rec, e.Member); err != nil {
 			return 0, false, 0, 0, err
 		}
 	}
@@ -108,7 +108,7 @@ func (w *writer) addMany(f Flags, entries []Entry) (added, changed int, err erro
 	if w.rec.Exists {
 		keys := w.tx.Keys()
 		for i := range entries {
-			keys.Add(w.tx.Subkey(w.rec, entries[i].Member))
+			keys.Add(w.tx.Subkey(&w.rec, entries[i].Member))
 		}
 		if values, err = w.tx.MultiGet(cf.Default, keys); err != nil {
 			return 0, 0, err

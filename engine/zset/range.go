@@ -1,6 +1,7 @@
 package zset
 
 import (
+	"bytes"
 	"math"
 
 	"github.com/basaltdb/basalt/cf"
@@ -143,7 +144,23 @@ func Count(tx *engine.Tx, key []byte, r ScoreRange) (uint64, error) {
 	}
 	s := span{id: cf.ZSetScore}
 	s.lower, s.upper = r.bounds(tx.SubkeyPrefix(&rec))
-	return s.count(tx, &rec)
+	if a := ranks.ready(tx, &rec); a != nil {
+		if from, to, ok, err := s.ranks(tx, &rec, a); ok || err != nil {
+			return to - min(from, to), err
+		}
+	}
+	build, it := ranks.begin(tx, &rec)
+	n, err := s.count(tx, &rec)
+	switch {
+	case build != nil && err == nil:
+		err = ranks.fill(build, it, rankBlockOf(rec.Size))
+	case build != nil:
+		it.Close()
+		ranks.drop(build)
+	case n > rankFarSteps:
+		ranks.asked(tx, &rec)
+	}
+	return n, err
 }
 
 // LexCount returns how many members there are in the range, see [Range].
@@ -180,21 +197,41 @@ func Rank(tx *engine.Tx, key, member []byte, reverse bool) (rank uint64, score f
 	return rank, score, true, err
 }
 
+// rankOf counts the members before one.
+func rankOf(tx *engine.Tx, rec *engine.Record, score float64, member []byte) (uint64, error) {
+	at := bytes.Clone(tx.ScoreKey(rec, score, member))
+	if rec.Size < rankMinSize {
+		before := span{id: cf.ZSetScore, upper: at}
+		return before.count(tx, rec)
+	}
+	if a := ranks.ready(tx, rec); a != nil {
+		if n, ok, err := ranks.rank(tx, rec, a, at[len(tx.SubkeyPrefix(rec)):]); ok || err != nil {
+			return n, err
+		}
+	}
+	build, it := ranks.begin(tx, rec)
+	n, err := rankFromEnds(tx, rec, at)
+	switch {
+	case build != nil && err == nil:
+		err = ranks.fill(build, it, rankBlockOf(rec.Size))
+	case build != nil:
+		it.Close()
+		ranks.drop(build)
+	case min(n, rec.Size-min(n, rec.Size)) > rankFarSteps:
+		ranks.asked(tx, rec)
+	}
+	return n, err
+}
+
 // rankChunk is how many members are counted from either side at first.
 const rankChunk = 256
 
-// rankOf counts the members before one. It does not know whether few come before it or few after it, so it counts
-// from the beginning and from the member on by turns, twice as many each time, until it has reached the member or
-// the end: no more than about three times the smaller number of steps.
-func rankOf(tx *engine.Tx, rec *engine.Record, score float64, member []byte) (uint64, error) {
-	at := append([]byte(nil), tx.ScoreKey(rec, score, member)...)
-	before := span{id: cf.ZSetScore, upper: at}
-	if rec.Size <= 2*rankChunk {
-		return before.count(tx, rec)
-	}
+// rankFromEnds counts the members before a key. It does not know whether few come before it or few after it, so it
+// counts from the beginning and from the key on by turns, twice as many each time, until it has reached the key or
+// the end: no more than about four times the smaller number of steps.
+func rankFromEnds(tx *engine.Tx, rec *engine.Record, at []byte) (uint64, error) {
 	// Both are opened before the locks are given back, so they see the same.
-	after := span{id: cf.ZSetScore, lower: at}
-	sides := [2]span{before, after}
+	sides := [2]span{{id: cf.ZSetScore, upper: at}, {id: cf.ZSetScore, lower: at}}
 	var its [2]*engine.Iter
 	for i := range sides {
 		its[i], _ = sides[i].open(tx, rec, false, 0, 1)

@@ -14,7 +14,7 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (int, error) {
 	if err != nil || !rec.Exists {
 		return 0, err
 	}
-	w := writer{tx: tx, rec: &rec}
+	w := writer{tx: tx, rec: rec}
 	if len(members) == 1 {
 		score, found, err := scoreOf(tx, &rec, members[0])
 		if err != nil {
@@ -33,7 +33,7 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (int, error) {
 func (w *writer) removeMany(members [][]byte) error {
 	keys := w.tx.Keys()
 	for _, m := range members {
-		keys.Add(w.tx.Subkey(w.rec, m))
+		keys.Add(w.tx.Subkey(&w.rec, m))
 	}
 	values, err := w.tx.MultiGet(cf.Default, keys)
 	if err != nil {
@@ -61,8 +61,8 @@ func (w *writer) removeMany(members [][]byte) error {
 // remove removes a member.
 func (w *writer) remove(member []byte, score float64) {
 	w.log()
-	w.tx.Delete(cf.Default, w.tx.Subkey(w.rec, member))
-	w.tx.Delete(cf.ZSetScore, w.tx.ScoreKey(w.rec, score, member))
+	w.tx.Delete(cf.Default, w.tx.Subkey(&w.rec, member))
+	w.deleteScore(w.tx.ScoreKey(&w.rec, score, member))
 	w.grown--
 }
 
@@ -73,7 +73,7 @@ func RemoveRange(tx *engine.Tx, key []byte, q *Query) (int, error) {
 	if err != nil || !rec.Exists {
 		return 0, err
 	}
-	w := writer{tx: tx, rec: &rec}
+	w := writer{tx: tx, rec: rec}
 	all := *q
 	all.Offset, all.Count, all.Reverse = 0, -1, false
 	if q.By == ByLex {
@@ -94,31 +94,54 @@ func RemoveRange(tx *engine.Tx, key []byte, q *Query) (int, error) {
 func (w *writer) removeLex(q *Query) error {
 	remove := func(member []byte, score float64) {
 		w.log()
-		w.tx.Delete(cf.ZSetScore, w.tx.ScoreKey(w.rec, score, member))
-		w.tx.Delete(cf.Default, w.tx.Subkey(w.rec, member))
+		w.deleteScore(w.tx.ScoreKey(&w.rec, score, member))
+		w.tx.Delete(cf.Default, w.tx.Subkey(&w.rec, member))
 		w.grown--
 	}
 	if w.rec.Size <= smallSize {
-		return smallLex(w.tx, w.rec, q, remove)
+		return smallLex(w.tx, &w.rec, q, remove)
 	}
-	s, ok := q.span(w.tx, w.rec)
+	s, ok := q.span(w.tx, &w.rec)
 	if !ok {
 		return nil
 	}
-	return s.read(w.tx, w.rec, false, 0, math.MaxUint64, remove)
+	return s.read(w.tx, &w.rec, false, 0, math.MaxUint64, remove)
 }
 
 // removeByScore removes a range by rank or by score.
 func (w *writer) removeByScore(q *Query) error {
-	s, ok := q.span(w.tx, w.rec)
+	s, ok := q.span(w.tx, &w.rec)
 	if !ok || s.skip >= s.total {
 		return nil
 	}
 	tail := s.total - s.skip - min(s.n, s.total-s.skip)
+	if s.exact && s.skip > rankFarSteps {
+		if a := ranks.ready(w.tx, &w.rec); a != nil {
+			lower, skip, ok, err := ranks.seek(w.tx, &w.rec, a, s.skip)
+			if err != nil {
+				return err
+			}
+			if ok {
+				s.lower, s.skip, s.exact = lower, skip, false
+				return w.removeSpan(&s)
+			}
+		}
+	}
 	if s.exact && tail*backwardCost < s.skip {
 		return w.removeFromEnd(&s, tail)
 	}
-	it, rest := s.open(w.tx, w.rec, false, s.skip, s.n)
+	if err := w.removeSpan(&s); err != nil {
+		return err
+	}
+	if q.By == ByScore && w.grown < 0 && s.upper != nil {
+		w.cleared(&s)
+	}
+	return nil
+}
+
+// removeSpan removes the entries of a span in their order.
+func (w *writer) removeSpan(s *span) error {
+	it, rest := s.open(w.tx, &w.rec, false, s.skip, s.n)
 	if it == nil {
 		return nil
 	}
@@ -133,9 +156,6 @@ func (w *writer) removeByScore(q *Query) error {
 			w.lowBound(it.Key())
 		}
 	}
-	if w.grown < 0 && !s.exact {
-		w.cleared(&s)
-	}
 	return it.Err()
 }
 
@@ -144,25 +164,25 @@ func (w *writer) removeByScore(q *Query) error {
 func (w *writer) removeFromEnd(s *span, tail uint64) error {
 	t := tapes.Get().(*tape)
 	defer t.release()
-	if err := s.read(w.tx, w.rec, true, tail, s.n, t.add); err != nil {
+	if err := s.read(w.tx, &w.rec, true, tail, s.n, t.add); err != nil {
 		return err
 	}
 	t.backwards(0, len(t.ents), w.remove)
 	if n := len(t.ents); n > 0 && tail == 0 {
-		w.tx.SetHighBound(cf.ZSetScore, w.tx.SubkeyPrefix(w.rec), w.tx.ScoreKey(w.rec, t.ents[n-1].score, t.member(n-1)))
+		w.tx.SetHighBound(cf.ZSetScore, w.tx.SubkeyPrefix(&w.rec), w.tx.ScoreKey(&w.rec, t.ents[n-1].score, t.member(n-1)))
 	}
 	return nil
 }
 
 // lowBound notes that no member is left up to the given zset_score subkey.
 func (w *writer) lowBound(sub []byte) {
-	w.tx.SetLowBound(cf.ZSetScore, w.tx.SubkeyPrefix(w.rec), append(w.tx.Subkey(w.rec, sub), 0))
+	w.tx.SetLowBound(cf.ZSetScore, w.tx.SubkeyPrefix(&w.rec), append(w.tx.Subkey(&w.rec, sub), 0))
 }
 
 // cleared notes that no member is left in the bounds of a span. A window that moves on (a rate limiter, a queue
 // by time) leaves its tombstones at the beginning.
 func (w *writer) cleared(s *span) {
-	prefix := w.tx.SubkeyPrefix(w.rec)
+	prefix := w.tx.SubkeyPrefix(&w.rec)
 	first := scoreBound(prefix, cf.EncodeDouble(math.Inf(-1)))
 	if low := w.tx.LowBound(cf.ZSetScore, prefix); bytes.Compare(low, first) > 0 {
 		first = low
@@ -179,7 +199,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 	if err != nil || !rec.Exists || n == 0 {
 		return err
 	}
-	w := writer{tx: tx, rec: &rec}
+	w := writer{tx: tx, rec: rec}
 	s := span{id: cf.ZSetScore}
 	n = min(n, rec.Size)
 	it, _ := s.open(tx, &rec, highest, 0, n)

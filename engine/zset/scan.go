@@ -31,14 +31,12 @@ type span struct {
 // run calls emit with the entries of the span. It reads them from the side from which that is estimated to be
 // cheaper; when that is the wrong one, they are kept until all are there and come in the right order then.
 func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
-	if s.exact && s.skip < s.total {
-		s.n = min(s.n, s.total-s.skip)
-	}
 	if s.n == 0 || s.skip >= s.total {
 		return nil
 	}
-	near := s.skip + min(s.n, s.total-s.skip) // entries to go over from the side where counting begins
-	far := s.total                            // and from the other one
+	s.n = min(s.n, s.total-s.skip)
+	near := s.skip + s.n // entries to go over from the side where counting begins
+	far := s.total       // and from the other one
 	if s.exact {
 		far -= s.skip
 	}
@@ -48,24 +46,100 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 	} else {
 		turn = s.exact && far*backwardCost < near
 	}
+	if s.id != cf.ZSetScore || s.vain(turn) <= rankFarSteps || rec.Size < rankMinSize {
+		return s.runPlain(tx, rec, turn, emit)
+	}
+	if a := ranks.ready(tx, rec); a != nil {
+		if done, err := s.runRanked(tx, rec, a, emit); done || err != nil {
+			return err
+		}
+	}
+	build, it := ranks.begin(tx, rec)
+	err := s.runPlain(tx, rec, turn, emit)
+	switch {
+	case build == nil:
+		ranks.asked(tx, rec)
+	case err != nil:
+		it.Close()
+		ranks.drop(build)
+	default:
+		err = ranks.fill(build, it, rankBlockOf(rec.Size))
+	}
+	return err
+}
+
+// vain returns how many entries are gone over that are not wanted; steps back count by their cost.
+func (s *span) vain(turn bool) uint64 {
+	n := s.skip
+	if turn && s.exact {
+		n = s.total - s.skip - s.n
+	}
+	if turn != s.reverse {
+		n *= backwardCost
+	}
+	return n
+}
+
+func (s *span) runPlain(tx *engine.Tx, rec *engine.Record, turn bool, emit Emit) error {
 	if !turn {
 		return s.read(tx, rec, s.reverse, s.skip, s.n, emit)
 	}
-	t := tapes.Get().(*tape)
-	defer t.release()
 	if s.exact {
 		// The entries are the same, counted from the other side.
-		if err := s.read(tx, rec, !s.reverse, s.total-s.skip-s.n, s.n, t.add); err != nil {
-			return err
-		}
-		t.backwards(0, len(t.ents), emit)
-		return nil
+		return s.readTurned(tx, rec, !s.reverse, s.total-s.skip-s.n, s.n, 0, s.n, emit)
 	}
-	if err := s.read(tx, rec, !s.reverse, 0, s.total, t.add); err != nil {
+	return s.readTurned(tx, rec, !s.reverse, 0, s.total, s.skip, s.n, emit)
+}
+
+// runRanked is run with the help of the rank cache; done is false when that does not know the set any more.
+func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *anchors, emit Emit) (done bool, err error) {
+	start, total, n := uint64(0), s.total, s.n
+	if !s.exact {
+		from, to, ok, err := s.ranks(tx, rec, a)
+		if !ok || err != nil {
+			return false, err
+		}
+		if start, total = from, to-min(from, to); s.skip >= total {
+			return true, nil
+		}
+		n = min(n, total-s.skip)
+	}
+	if s.reverse {
+		start += total - s.skip - n
+	} else {
+		start += s.skip
+	}
+	lower, skip, ok, err := ranks.seek(tx, rec, a, start)
+	if !ok || err != nil {
+		return false, err
+	}
+	r := span{id: s.id, lower: lower}
+	if s.reverse {
+		return true, r.readTurned(tx, rec, false, skip, n, 0, n, emit)
+	}
+	return true, r.read(tx, rec, false, skip, n, emit)
+}
+
+// ranks returns how many entries of the set are before the span's lower and upper bounds.
+func (s *span) ranks(tx *engine.Tx, rec *engine.Record, a *anchors) (from, to uint64, ok bool, err error) {
+	strip := len(tx.SubkeyPrefix(rec))
+	if from, ok, err = ranks.rank(tx, rec, a, s.lower[strip:]); !ok || err != nil {
+		return 0, 0, false, err
+	}
+	to, ok, err = ranks.rank(tx, rec, a, s.upper[strip:])
+	return from, to, ok, err
+}
+
+// readTurned reads entries in one direction and emits, in the other one, n of them after the first drop.
+func (s *span) readTurned(tx *engine.Tx, rec *engine.Record, reverse bool, skip, most, drop, n uint64, emit Emit) error {
+	t := tapes.Get().(*tape)
+	defer t.release()
+	if err := s.read(tx, rec, reverse, skip, most, t.add); err != nil {
 		return err
 	}
-	skip := int(min(s.skip, uint64(len(t.ents))))
-	t.backwards(skip, min(len(t.ents), skip+int(min(s.n, s.total))), emit)
+	have := uint64(len(t.ents))
+	drop = min(drop, have)
+	t.backwards(int(drop), int(drop+min(n, have-drop)), emit)
 	return nil
 }
 

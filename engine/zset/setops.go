@@ -371,7 +371,7 @@ func SortByScore(entries []Entry) {
 // the key is gone.
 func Store(tx *engine.Tx, key []byte, entries []Entry) {
 	rec := tx.Fresh(key, cf.TypeZSet)
-	w := writer{tx: tx, rec: &rec}
+	w := writer{tx: tx, rec: rec}
 	w.log()
 	for i := range entries {
 		w.put(entries[i].Member, false, 0, entries[i].Score)

@@ -103,9 +103,11 @@ func Scores(tx *engine.Tx, key []byte, members [][]byte, f func(score float64, f
 // record, the metadata last and only when the size changed.
 type writer struct {
 	tx     *engine.Tx
-	rec    *engine.Record
+	rec    engine.Record
 	logged bool
-	grown  int64 // members added less members removed
+	grown  int64    // members added less members removed
+	ranks  *anchors // the set in the rank cache
+	ranked bool     // ranks was looked up
 }
 
 func (w *writer) log() {
@@ -118,9 +120,9 @@ func (w *writer) log() {
 // put adds a member, or with had moves it from its old score, which must differ.
 func (w *writer) put(member []byte, had bool, old, score float64) {
 	w.log()
-	tx, rec := w.tx, w.rec
+	tx, rec := w.tx, &w.rec
 	if had {
-		tx.Delete(cf.ZSetScore, tx.ScoreKey(rec, old, member))
+		w.deleteScore(tx.ScoreKey(rec, old, member))
 	} else {
 		w.grown++
 	}
@@ -132,13 +134,30 @@ func (w *writer) put(member []byte, had bool, old, score float64) {
 	key := tx.ScoreKey(rec, score, member)
 	tx.Put(cf.ZSetScore, key, nil)
 	tx.KeyAdded(cf.ZSetScore, tx.SubkeyPrefix(rec), key)
+	w.moved(key, 1)
+}
+
+// deleteScore deletes a key of the zset_score family.
+func (w *writer) deleteScore(key []byte) {
+	w.tx.Delete(cf.ZSetScore, key)
+	w.moved(key, -1)
+}
+
+// moved tells the rank cache that a key of the zset_score family was added (1) or deleted (-1).
+func (w *writer) moved(key []byte, n int) {
+	if !w.ranked {
+		w.ranks, w.ranked = ranks.of(w.tx, &w.rec), true
+	}
+	if w.ranks != nil {
+		ranks.changed(w.ranks, key[len(w.tx.SubkeyPrefix(&w.rec)):], n)
+	}
 }
 
 // removeScored removes the member of a zset_score subkey.
 func (w *writer) removeScored(sub []byte) {
 	w.log()
-	w.tx.Delete(cf.Default, w.tx.Subkey(w.rec, sub[cf.ScoreLen:]))
-	w.tx.Delete(cf.ZSetScore, w.tx.Subkey(w.rec, sub))
+	w.tx.Delete(cf.Default, w.tx.Subkey(&w.rec, sub[cf.ScoreLen:]))
+	w.deleteScore(w.tx.Subkey(&w.rec, sub))
 	w.grown--
 }
 
@@ -148,5 +167,5 @@ func (w *writer) done() {
 		return
 	}
 	w.rec.Size = uint64(max(int64(w.rec.Size)+w.grown, 0))
-	w.tx.Save(w.rec, nil)
+	w.tx.Save(&w.rec, nil)
 }

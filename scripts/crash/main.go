@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/basaltdb/basalt/scripts/crash/torture"
@@ -28,9 +29,11 @@ func main() {
 	flag.DurationVar(&o.MinLoad, "min-load", 50*time.Millisecond, "shortest load before a kill")
 	flag.DurationVar(&o.MaxLoad, "max-load", 2*time.Second, "longest load before a kill")
 	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "of the choice of writes")
+	buffer := flag.Int("write-buffer", 1, "MiB of one write buffer: small, so that kills also hit flushes and compactions")
 	flag.Parse()
 
-	o.Command = launch.Basalt(*basalt, flag.Args()...)
+	extra := append([]string{"--rocksdb.write_buffer_size", strconv.Itoa(*buffer)}, flag.Args()...)
+	o.Command = launch.Basalt(*basalt, extra...)
 	if *basalt == "redis" {
 		o.Command = launch.DurableRedis
 	}

@@ -170,9 +170,9 @@ func TestCommandInfo(t *testing.T) {
 	ping := "*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*2\r\n+@fast\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n"
 	list := "*10\r\n$11\r\nclient|list\r\n:-2\r\n*4\r\n+admin\r\n+noscript\r\n+loading\r\n+stale\r\n:0\r\n:0\r\n:0\r\n*4\r\n+@admin\r\n+@slow\r\n+@dangerous\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n"
 	for _, tt := range []struct{ args, want string }{
-		{"COMMAND INFO ping nosuch PING", "*3\r\n" + ping + "*-1\r\n" + ping},
+		{"COMMAND INFO ping nosuch PING", "*3\r\n" + ping + "$-1\r\n" + ping},
 		{"COMMAND INFO client|list", "*1\r\n" + list},
-		{"COMMAND INFO client|nosuch", "*1\r\n*-1\r\n"},
+		{"COMMAND INFO client|nosuch", "*1\r\n$-1\r\n"},
 	} {
 		if got := do(t, db, strings.Fields(tt.args)...); got != tt.want {
 			t.Errorf("%s: %q", tt.args, got)

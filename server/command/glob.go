@@ -64,7 +64,7 @@ func CompileGlob(pattern []byte) *Glob {
 		n++
 	}
 	g.literal = n == len(g.tokens)
-	g.any = len(g.tokens) == 1 && g.tokens[0].kind == globStar
+	g.any = string(pattern) == "*"
 	return g
 }
 
@@ -110,6 +110,9 @@ func (g *Glob) Match(s []byte) bool {
 	}
 	if g.literal {
 		return len(s) == len(g.prefix)
+	}
+	if len(s) == 0 {
+		return len(g.tokens) == 0 // a quirk of Redis: ** and the like do not match
 	}
 	// After a mismatch only the last star needs to take one byte more: what
 	// stands before it has matched at the leftmost place already.

@@ -67,7 +67,7 @@ func commandInfo(c *Ctx) error {
 		if s := byFullName(name); s != nil {
 			s.writeInfo(c)
 		} else {
-			c.Out.NullArray()
+			c.Out.Null()
 		}
 	}
 	return nil
@@ -122,11 +122,7 @@ func (s *Spec) writeInfo(c *Ctx) {
 	w.Array(10)
 	w.BulkString(s.full)
 	w.Int(int64(s.Arity))
-	flags := s.Flags
-	if s.Keys != nil {
-		flags |= MovableKeys
-	}
-	writeWords(c, flags.Names())
+	writeWords(c, s.Flags.Names())
 	w.Int(int64(s.First))
 	w.Int(int64(s.Last))
 	w.Int(int64(s.Step))
@@ -339,7 +335,7 @@ func keysInCommand(args [][]byte) (*Spec, []KeyRef, error) {
 		return nil, nil, engine.NewError("ERR", "Invalid number of arguments specified for command")
 	}
 	keys := s.AppendKeys(nil, args)
-	if len(keys) == 0 {
+	if len(keys) == 0 || s.Keys != nil && s.Keys(args, func(int, bool) {}) != nil {
 		return nil, nil, engine.NewError("ERR", "Invalid arguments specified for command")
 	}
 	return s, keys, nil

@@ -103,10 +103,15 @@ func lindex(c *Ctx) error {
 	i, ok := ParseInt(c.Args[2])
 	if !ok {
 		// Redis looks for the key and its type first.
-		if _, err := list.Len(c.Tx, c.Args[1]); err != nil {
+		n, err := list.Len(c.Tx, c.Args[1])
+		switch {
+		case err != nil:
 			return err
+		case n > 0:
+			return ErrNotInteger
 		}
-		return ErrNotInteger
+		c.Out.Null()
+		return nil
 	}
 	elem, found, err := list.Index(c.Tx, c.Args[1], i)
 	switch {
@@ -194,6 +199,7 @@ func ltrim(c *Ctx) error {
 
 var (
 	errRankZero     = engine.NewError("ERR", "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list")
+	errRankRange    = engine.NewError("ERR", "value is out of range, value must between -9223372036854775807 and 9223372036854775807")
 	errNegativeMax  = engine.NewError("ERR", "MAXLEN can't be negative")
 	errNegativeHits = engine.NewError("ERR", "COUNT can't be negative")
 	errCountZero    = engine.NewError("ERR", "count should be greater than 0")
@@ -215,7 +221,7 @@ func lpos(c *Ctx) error {
 			case n == 0:
 				return errRankZero
 			case n == -1<<63:
-				return ErrOutOfRange
+				return errRankRange
 			}
 			o.Rank = n
 		case EqualFold(args[0], "COUNT"):

@@ -54,14 +54,15 @@ func zmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	return numKeys(args, 1, true, add)
 }
 
-// numKeys adds the keys that follow their number, which is the argument at.
+// numKeys adds the keys that follow their number, which is the argument at. A number that does not fit adds none
+// and is an error, for COMMAND GETKEYS; a handler says itself what is wrong.
 func numKeys(args [][]byte, at int, write bool, add func(argIndex int, write bool)) error {
 	if at >= len(args) {
-		return nil
+		return errNumKeys
 	}
 	n, ok := ParseInt(args[at])
 	if !ok || n < 1 || n > int64(len(args)-at-1) {
-		return nil
+		return errNumKeys
 	}
 	for i := range int(n) {
 		add(at+1+i, write)

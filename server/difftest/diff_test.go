@@ -56,7 +56,7 @@ func TestTemplates(t *testing.T) {
 
 func TestRandomCommands(t *testing.T) {
 	redis, basalt := startRedis(t), startBasalt(t)
-	rounds, length := 20, 1500
+	rounds, length := 400, 1500
 	if testing.Short() {
 		rounds = 4
 	}

@@ -17,6 +17,10 @@ var permitted = []struct {
 		"Redis 7.2 has the option WITHSCORE, 7.0 no fourth word",
 	},
 	{
+		`LPOS .* RANK -9223372036854775808.*`, `^(:|\$-1|_|\*)`, `^-ERR value is out of range, value must between`,
+		"Redis 7.2 refuses the rank that cannot be negated",
+	},
+	{
 		`COPY \S+ \S+ DB [1-9]\d*`, `^:[01]\r\n`, `^-ERR DB index is out of range`,
 		"there is one database: another number would have to share its keys",
 	},

@@ -39,7 +39,9 @@ func short(t *testing.T, command launch.Command) Options {
 }
 
 func TestBasaltLosesNothing(t *testing.T) {
-	if err := Run(short(t, launch.Basalt(basaltProgram(t)))); err != nil {
+	// Small write buffers, so that kills also hit flushes and compactions.
+	basalt := launch.Basalt(basaltProgram(t), "--rocksdb.write_buffer_size", "1")
+	if err := Run(short(t, basalt)); err != nil {
 		t.Fatal(err)
 	}
 }
