@@ -20,7 +20,6 @@ type group struct {
 
 type commitRequest struct {
 	batch *batch.Builder
-	err   error
 	done  chan error
 }
 

@@ -176,7 +176,9 @@ func (o *Options) dbOptions(handle uintptr) *grocksdb.Options {
 	g := o.common()
 	g.EnableStatistics()
 	g.SetMaxOpenFiles(o.MaxOpenFiles)
+	//lint:ignore SA1019 Kvrocks still has the setting
 	g.SetMaxBackgroundCompactions(o.MaxBackgroundCompactions)
+	//lint:ignore SA1019 Kvrocks still has the setting
 	g.SetMaxBackgroundFlushes(o.MaxBackgroundFlushes)
 	g.SetMaxBackgroundJobs(o.MaxBackgroundJobs)
 	g.SetWALTtlSeconds(uint64(o.WALTTLSeconds))

@@ -233,6 +233,9 @@ func (g maker) query(by zset.By) *zset.Query {
 	q.Lex = zset.LexRange{Min: g.lexBound(), Max: g.lexBound()}
 	if g.IntN(2) == 0 {
 		q.Offset, q.Count = int64(g.IntN(12)-1), int64(g.IntN(12)-1)
+		if g.IntN(2) == 0 {
+			q.Offset = int64(g.IntN(g.members))
+		}
 	}
 	return q
 }
@@ -246,12 +249,24 @@ func TestAgainstModel(t *testing.T) {
 		members int
 		same    bool
 		steps   int
-	}{{"small", 60, true, 600}, {"mixed", 60, false, 600}, {"big", 600, false, 900}, {"bigsame", 600, true, 900}} {
+	}{{"small", 60, true, 600}, {"mixed", 60, false, 600}, {"big", 600, false, 900}, {"bigsame", 600, true, 900}, {"ranked", 6000, false, 500}} {
 		t.Run(c.name, func(t *testing.T) {
 			db := enginetest.Open(t)
 			g := maker{rand.New(rand.NewPCG(5, uint64(c.members))), c.members, c.same}
 			key := []byte("z")
 			m := model{}
+			if c.members > 2000 { // so many that the rank cache takes part
+				update(t, db, "z", func(tx *engine.Tx) error {
+					var entries []zset.Entry
+					for len(m) < c.members/2 {
+						e := zset.Entry{Member: []byte(g.member()), Score: g.score() * 100}
+						m[string(e.Member)] = e.Score + 0
+						entries = append(entries, e)
+					}
+					_, _, err := zset.Add(tx, key, 0, entries)
+					return err
+				})
+			}
 			tx := db.NewTx()
 			defer tx.Release()
 			for step := 0; step < c.steps; {

@@ -16,7 +16,7 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (int, error) {
 	}
 	w := writer{tx: tx, rec: rec}
 	if len(members) == 1 {
-		score, found, err := scoreOf(tx, &rec, members[0])
+		score, found, err := scoreOf(tx, &w.rec, members[0])
 		if err != nil {
 			return 0, err
 		}
@@ -202,7 +202,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 	w := writer{tx: tx, rec: rec}
 	s := span{id: cf.ZSetScore}
 	n = min(n, rec.Size)
-	it, _ := s.open(tx, &rec, highest, 0, n)
+	it, _ := s.open(tx, &w.rec, highest, 0, n)
 	if it == nil {
 		return nil
 	}
@@ -217,7 +217,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 		switch {
 		case n > 1:
 		case highest:
-			tx.SetHighBound(cf.ZSetScore, tx.SubkeyPrefix(&rec), tx.Subkey(&rec, it.Key()))
+			tx.SetHighBound(cf.ZSetScore, tx.SubkeyPrefix(&w.rec), tx.Subkey(&w.rec, it.Key()))
 		default:
 			w.lowBound(it.Key())
 		}

@@ -370,14 +370,13 @@ func SortByScore(entries []Entry) {
 // Store makes the entries, whose members differ, the content of a key, whatever it held before. With no entries
 // the key is gone.
 func Store(tx *engine.Tx, key []byte, entries []Entry) {
-	rec := tx.Fresh(key, cf.TypeZSet)
-	w := writer{tx: tx, rec: rec}
+	w := writer{tx: tx, rec: tx.Fresh(key, cf.TypeZSet)}
 	w.log()
 	for i := range entries {
 		w.put(entries[i].Member, false, 0, entries[i].Score)
 	}
-	rec.Size = uint64(len(entries))
-	tx.Save(&rec, nil)
+	w.rec.Size = uint64(len(entries))
+	tx.Save(&w.rec, nil)
 }
 
 // arena holds copies of members in a few big blocks.

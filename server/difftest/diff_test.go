@@ -56,13 +56,13 @@ func TestTemplates(t *testing.T) {
 
 func TestRandomCommands(t *testing.T) {
 	redis, basalt := startRedis(t), startBasalt(t)
-	rounds, length := 400, 1500
+	rounds, length := 20, 1500
 	if testing.Short() {
 		rounds = 4
 	}
 	for seed := range rounds {
 		commands := randomCommands(uint64(seed), length)
-		diffTo(t, fmt.Sprintf("seed %d", seed), redis, basalt, 2+seed%2, true, commands)
+		diffTo(t, fmt.Sprintf("seed %d", seed), redis, basalt, 2+seed%2, seed%4 < 2, commands)
 	}
 }
 

@@ -1,0 +1,34 @@
+package zset
+
+import "github.com/basaltdb/basalt/engine"
+
+// Ranked reports whether the counts of a set are in the rank cache and can be trusted.
+func Ranked(tx *engine.Tx, key []byte) bool {
+	rec, err := load(tx, key)
+	return err == nil && rec.Exists && ranks.ready(tx, &rec) != nil
+}
+
+// Blocks returns the number of blocks of a set in the rank cache, and of entries in the biggest one.
+func Blocks(tx *engine.Tx, key []byte) (n int, biggest uint64) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return 0, 0
+	}
+	a := ranks.ready(tx, &rec)
+	if a == nil {
+		return 0, 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.count {
+		biggest = max(biggest, c)
+	}
+	return len(a.count), biggest
+}
+
+// Bounds of the rank cache.
+const (
+	RankMinSize = rankMinSize
+	RankMaxIdle = rankMaxIdle
+	RankMaxSets = rankMaxSets
+)

@@ -1,0 +1,337 @@
+package zset_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/zset"
+)
+
+// warm asks for ranks in the middle of a set until its counts are in the cache.
+func warm(t testing.TB, db *engine.DB, key []byte, n int) {
+	t.Helper()
+	for range 5 {
+		view(t, db, key, func(tx *engine.Tx) {
+			if _, _, _, err := zset.Rank(tx, key, fmt.Appendf(nil, "m%08d", n/2), false); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	view(t, db, key, func(tx *engine.Tx) {
+		if !zset.Ranked(tx, key) {
+			t.Fatal("the set is not in the rank cache")
+		}
+	})
+}
+
+func view(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx)) {
+	t.Helper()
+	err := db.View(ns, [][]byte{key}, func(tx *engine.Tx) error {
+		f(tx)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkRanks compares some ranks, deep ranges and counts with those of a set whose scores are first, first+1, ...
+func checkRanks(t *testing.T, tx *engine.Tx, key []byte, first, n int) {
+	t.Helper()
+	for _, i := range []int{0, 1, n / 3, n / 2, n - 2, n - 1} {
+		if i < 0 || i >= n {
+			continue
+		}
+		member := fmt.Appendf(nil, "m%08d", first+i)
+		for _, reverse := range []bool{false, true} {
+			want := i
+			if reverse {
+				want = n - 1 - i
+			}
+			rank, _, found, err := zset.Rank(tx, key, member, reverse)
+			if err != nil || !found || int(rank) != want {
+				t.Fatalf("rank of %s (reverse %v) = %d, %v, %v, want %d", member, reverse, rank, found, err, want)
+			}
+			got := -1
+			q := zset.Query{Start: int64(want), Stop: int64(want), Reverse: reverse}
+			err = zset.Range(tx, key, &q, func(_ []byte, score float64) { got = int(score) })
+			if err != nil || got != first+i {
+				t.Fatalf("member at %d (reverse %v) = %d, %v, want %d", want, reverse, got, err, first+i)
+			}
+		}
+		r := zset.ScoreRange{Min: float64(first), Max: float64(first + i), MaxOpen: true}
+		if got, err := zset.Count(tx, key, r); err != nil || int(got) != i {
+			t.Fatalf("Count = %d, %v, want %d", got, err, i)
+		}
+	}
+}
+
+func TestRankCacheFollowsWrites(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	n := 3000
+	fill(t, db, key, n)
+	warm(t, db, key, n)
+	// Members are added behind the last one until its block must be split, and popped in front.
+	first := 0
+	for range 40 {
+		update(t, db, "z", func(tx *engine.Tx) error {
+			for range 50 {
+				if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", first+n), Score: float64(first + n)}}); err != nil {
+					return err
+				}
+				n++
+			}
+			checkRanks(t, tx, key, first, n)
+			err := zset.Pop(tx, key, 30, false, func([]byte, float64) { first, n = first+1, n-1 })
+			checkRanks(t, tx, key, first, n)
+			return err
+		})
+		view(t, db, key, func(tx *engine.Tx) { checkRanks(t, tx, key, first, n) })
+	}
+	view(t, db, key, func(tx *engine.Tx) {
+		if !zset.Ranked(tx, key) {
+			t.Error("the set has left the cache")
+		}
+		if blocks, biggest := zset.Blocks(tx, key); biggest > 320 || blocks < 20 {
+			t.Errorf("%d blocks, the biggest has %d entries", blocks, biggest)
+		}
+	})
+	// A removed range in the middle empties whole blocks.
+	update(t, db, "z", func(tx *engine.Tx) error {
+		_, err := zset.RemoveRange(tx, key, &zset.Query{Start: 1000, Stop: -1})
+		n = 1000
+		return err
+	})
+	view(t, db, key, func(tx *engine.Tx) { checkRanks(t, tx, key, first, n) })
+}
+
+// TestRankCacheIsDroppedOnDoubt makes the counts wrong, or might have, in every way in which a write can come to
+// nothing.
+func TestRankCacheIsDroppedOnDoubt(t *testing.T) {
+	const n = 2000
+	key := []byte("z")
+	grow := func(tx *engine.Tx) error {
+		_, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: []byte("first"), Score: -1}})
+		return err
+	}
+	for name, f := range map[string]func(db *engine.DB) error{
+		"rollback": func(db *engine.DB) error {
+			return db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+				mark := tx.Savepoint()
+				if err := grow(tx); err != nil {
+					return err
+				}
+				if err := tx.Rollback(mark); err != nil {
+					return err
+				}
+				// Asked only once, so that the counts are not made anew.
+				rank, _, found, err := zset.Rank(tx, key, []byte("m00001000"), false)
+				if err != nil || !found || rank != 1000 {
+					t.Errorf("rank = %d, %v, %v", rank, found, err)
+				}
+				return nil
+			})
+		},
+		"failed commit": func(db *engine.DB) error {
+			db.InjectWriteError(errors.New("disk full"))
+			defer db.InjectWriteError(nil)
+			if err := db.Update(ns, [][]byte{key}, grow); err == nil || !strings.Contains(err.Error(), "disk full") {
+				return fmt.Errorf("the commit returned %v", err)
+			}
+			return nil
+		},
+		"a new set under the same key": func(db *engine.DB) error {
+			err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+				rec, err := tx.Load(key, cf.TypeZSet)
+				if err == nil {
+					tx.Drop(&rec)
+				}
+				return err
+			})
+			if err == nil {
+				fill(t, db, key, n)
+			}
+			return err
+		},
+		"stored over": func(db *engine.DB) error {
+			return db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+				entries, err := zset.RangeEntries(tx, key, &zset.Query{Start: 0, Stop: -1})
+				zset.Store(tx, key, entries)
+				return err
+			})
+		},
+		"flushed": func(db *engine.DB) error {
+			if err := db.FlushAll(); err != nil {
+				return err
+			}
+			fill(t, db, key, n)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := enginetest.Open(t)
+			fill(t, db, key, n)
+			warm(t, db, key, n)
+			if err := f(db); err != nil {
+				t.Fatal(err)
+			}
+			view(t, db, key, func(tx *engine.Tx) {
+				if zset.Ranked(tx, key) {
+					t.Error("the counts are still in the cache")
+				}
+				checkRanks(t, tx, key, 0, n)
+			})
+			warm(t, db, key, n)
+			view(t, db, key, func(tx *engine.Tx) { checkRanks(t, tx, key, 0, n) })
+		})
+	}
+}
+
+// TestRankCacheIsFilledDuringWrites lets readers ask for ranks, and so fill and drop counts, while writers change
+// the set; now and then a writer rolls back.
+func TestRankCacheIsFilledDuringWrites(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	const n = 3000
+	fill(t, db, key, n)
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for r := range 3 {
+		readers.Go(func() {
+			rng := rand.New(rand.NewPCG(4, uint64(r)))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				view(t, db, key, func(tx *engine.Tx) {
+					size, err := zset.Card(tx, key)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					// Both ranks are those of one moment only if the first one does not give the lock back: so
+					// only one is asked for, and checked against the member that is found there.
+					at := rng.IntN(int(size))
+					q := zset.Query{Start: int64(at), Stop: int64(at), Reverse: rng.IntN(2) == 0}
+					found := 0
+					if err := zset.Range(tx, key, &q, func([]byte, float64) { found++ }); err != nil || found != 1 {
+						t.Errorf("%d members at rank %d of %d, %v", found, at, size, err)
+					}
+				})
+			}
+		})
+	}
+	for w := range 2 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(5, uint64(w)))
+			for range 400 {
+				update(t, db, "z", func(tx *engine.Tx) error {
+					mark := tx.Savepoint()
+					i := rng.IntN(n)
+					entries := []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i), Score: float64(rng.IntN(n))}, {Member: fmt.Appendf(nil, "n%d", rng.IntN(n)), Score: float64(rng.IntN(n))}}
+					if _, _, err := zset.Add(tx, key, 0, entries); err != nil {
+						return err
+					}
+					if rng.IntN(50) == 0 {
+						return tx.Rollback(mark)
+					}
+					return nil
+				})
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	readers.Wait()
+	view(t, db, key, func(tx *engine.Tx) { consistent(t, tx, key) })
+	// Whatever the cache holds now must agree with a plain count.
+	warm(t, db, key, n)
+	view(t, db, key, func(tx *engine.Tx) {
+		rank := uint64(0)
+		err := zset.Range(tx, key, &zset.Query{Start: 0, Stop: -1}, func(member []byte, _ float64) {
+			if rank%97 == 0 {
+				got, _, _, err := zset.Rank(tx, key, member, false)
+				if err != nil || got != rank {
+					t.Errorf("rank of %q = %d, %v, want %d", member, got, err, rank)
+				}
+			}
+			rank++
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRankCacheForgetsSetsThatAreOnlyWritten(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	fill(t, db, key, 2000)
+	warm(t, db, key, 2000)
+	entries := pairs(1.0, "m")
+	for done := 0; done <= zset.RankMaxIdle; {
+		update(t, db, "z", func(tx *engine.Tx) error {
+			for range 4096 {
+				entries[0].Score++
+				done++
+				if _, _, err := zset.Add(tx, key, 0, entries); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	view(t, db, key, func(tx *engine.Tx) {
+		if zset.Ranked(tx, key) {
+			t.Error("the set is still in the cache")
+		}
+	})
+}
+
+func TestRankCacheIsBounded(t *testing.T) {
+	db := enginetest.Open(t)
+	const n = zset.RankMinSize
+	ranked := func() (count int) {
+		for i := range zset.RankMaxSets + 20 {
+			key := fmt.Appendf(nil, "z%d", i)
+			view(t, db, key, func(tx *engine.Tx) {
+				if zset.Ranked(tx, key) {
+					count++
+				}
+			})
+		}
+		return count
+	}
+	entries := make([]zset.Entry, n+100)
+	for i := range entries {
+		entries[i] = zset.Entry{Member: fmt.Appendf(nil, "m%08d", i), Score: float64(i)}
+	}
+	for i := range zset.RankMaxSets + 20 {
+		key := fmt.Appendf(nil, "z%d", i)
+		update(t, db, string(key), func(tx *engine.Tx) error {
+			zset.Store(tx, key, entries)
+			return nil
+		})
+		for range 3 {
+			view(t, db, key, func(tx *engine.Tx) {
+				if _, _, _, err := zset.Rank(tx, key, fmt.Appendf(nil, "m%08d", n/2+60), false); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+	if got := ranked(); got > zset.RankMaxSets || got < zset.RankMaxSets/2 {
+		t.Errorf("%d sets in the cache, at most %d are meant to be", got, zset.RankMaxSets)
+	}
+}
