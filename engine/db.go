@@ -54,6 +54,7 @@ type DB struct {
 	events  events
 	closing chan struct{}
 	closed  atomic.Bool
+	opened  atomic.Bool // rocks and fam are set: compactions run before Open returns
 	work    sync.WaitGroup
 }
 
@@ -105,6 +106,7 @@ func Open(o Options) (*DB, error) {
 		db.fam[i] = db.rocks.Family(i)
 	}
 	db.extra = names[cf.NumFamilies:]
+	db.opened.Store(true)
 	snap := db.NewSnapshot()
 	db.work.Go(func() { db.countAll(snap) })
 	db.work.Go(db.recoverLoop)

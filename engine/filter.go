@@ -18,7 +18,7 @@ import (
 // kept (until the next compaction) when a writer holds it. Whoever takes the lock later finds the key expired
 // or gone as well, and gives it a new version.
 func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) int {
-	if db.isClosing() {
+	if !db.opened.Load() || db.isClosing() {
 		return rocks.Keep
 	}
 	now := time.Now().UnixMilli()

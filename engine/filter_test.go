@@ -244,3 +244,35 @@ func TestVersionsGrow(t *testing.T) {
 		t.Errorf("subkey %q does not hold the version %x", got, key)
 	}
 }
+
+// TestCompactionDuringOpen opens a database whose level 0 demands a compaction at once, before Open has returned.
+func TestCompactionDuringOpen(t *testing.T) {
+	dir := t.TempDir() + "/db"
+	o := engine.DefaultRocksOptions()
+	o.DisableAutoCompactions = true
+	db, err := engine.Open(engine.Options{Dir: dir, Rocks: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 12 {
+		setHash(t, db, fmt.Sprint("h", i%3), fmt.Sprint("f", i))
+		if err := db.FlushMemtable(cf.Default); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		db, err := engine.Open(engine.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := records(t, db, cf.Default); n != 12 {
+			t.Errorf("%d of 12 subkeys are left", n)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

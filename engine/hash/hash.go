@@ -139,13 +139,15 @@ func setMany(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (a
 		}
 	}
 	logged := false
-	seen := make(map[string]struct{}, n)
+	var seen map[string]struct{}
+	if n > fewFields {
+		seen = make(map[string]struct{}, n)
+	}
 	for i := n - 1; i >= 0; i-- {
 		field, value := pairs[2*i], pairs[2*i+1]
-		if _, dup := seen[string(field)]; dup {
+		if again(seen, field, pairs[2*i+2:], 2) {
 			continue
 		}
-		seen[string(field)] = struct{}{}
 		if olds != nil && olds[i] != nil {
 			if missing || bytes.Equal(olds[i], value) {
 				continue
@@ -162,114 +164,135 @@ func setMany(tx *engine.Tx, rec *engine.Record, pairs [][]byte, missing bool) (a
 	return added, nil
 }
 
+// fewFields is up to how many fields comparing each with each is cheaper than a map.
+const fewFields = 16
+
+// again reports whether a field was met before: it is noted in seen or, when that is nil, one of every step-th of
+// the others.
+func again(seen map[string]struct{}, field []byte, others [][]byte, step int) bool {
+	if seen == nil {
+		for i := 0; i < len(others); i += step {
+			if bytes.Equal(others[i], field) {
+				return true
+			}
+		}
+		return false
+	}
+	if _, dup := seen[string(field)]; dup {
+		return true
+	}
+	seen[string(field)] = struct{}{}
+	return false
+}
+
 // Delete deletes fields and returns how many there were.
 func Delete(tx *engine.Tx, key []byte, fields [][]byte) (deleted int, err error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
 		return 0, err
 	}
-	values, err := getMany(tx, &rec, fields)
+	if len(fields) == 1 { // the common case, without a batched read
+		k := tx.Subkey(&rec, fields[0])
+		_, found, err := tx.Get(cf.Default, k)
+		if err != nil || !found {
+			return 0, err
+		}
+		tx.LogData(cf.LogHash)
+		tx.Delete(cf.Default, k)
+		deleted = 1
+	} else if deleted, err = deleteMany(tx, &rec, fields); err != nil || deleted == 0 {
+		return 0, err
+	}
+	rec.Size -= min(rec.Size, uint64(deleted))
+	tx.Save(&rec, nil)
+	return deleted, nil
+}
+
+func deleteMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) (deleted int, err error) {
+	values, err := getMany(tx, rec, fields)
 	if err != nil {
 		return 0, err
 	}
 	var seen map[string]struct{}
-	if len(fields) > 1 {
+	if len(fields) > fewFields {
 		seen = make(map[string]struct{}, len(fields))
 	}
 	for i, f := range fields {
-		if values[i] == nil {
+		if values[i] == nil || again(seen, f, fields[:i], 1) {
 			continue
-		}
-		if seen != nil {
-			if _, dup := seen[string(f)]; dup {
-				continue
-			}
-			seen[string(f)] = struct{}{}
 		}
 		if deleted == 0 {
 			tx.LogData(cf.LogHash)
 		}
-		tx.Delete(cf.Default, tx.Subkey(&rec, f))
+		tx.Delete(cf.Default, tx.Subkey(rec, f))
 		deleted++
-	}
-	if deleted > 0 {
-		rec.Size -= min(rec.Size, uint64(deleted))
-		tx.Save(&rec, nil)
 	}
 	return deleted, nil
 }
 
-// change replaces the value of one field by what f makes of it.
-func change(tx *engine.Tx, key, field []byte, f func(old []byte, found bool) ([]byte, error)) error {
-	rec, err := load(tx, key)
-	if err != nil {
-		return err
+// loadField reads the record of a hash and one of its fields.
+func loadField(tx *engine.Tx, key, field []byte) (rec engine.Record, value []byte, found bool, err error) {
+	rec, err = load(tx, key)
+	if err == nil && rec.Exists {
+		value, found, err = tx.Get(cf.Default, tx.Subkey(&rec, field))
 	}
-	k := tx.Subkey(&rec, field)
-	var old []byte
-	found := false
-	if rec.Exists {
-		if old, found, err = tx.Get(cf.Default, k); err != nil {
-			return err
-		}
-	}
-	value, err := f(old, found)
-	if err != nil {
-		return err
-	}
+	return rec, value, found, err
+}
+
+// saveField writes one field, which the hash had already when found is set.
+func saveField(tx *engine.Tx, rec *engine.Record, field, value []byte, found bool) {
 	tx.LogData(cf.LogHash)
-	tx.Put(cf.Default, k, value)
+	tx.Put(cf.Default, tx.Subkey(rec, field), value)
 	if !found {
 		rec.Size++
-		tx.Save(&rec, nil)
+		tx.Save(rec, nil)
 	}
-	return nil
 }
 
 // IncrBy adds to the integer in a field, 0 when there is none, and returns the sum.
 func IncrBy(tx *engine.Tx, key, field []byte, by int64) (sum int64, err error) {
+	rec, old, found, err := loadField(tx, key, field)
+	if err != nil {
+		return 0, err
+	}
 	var buf [20]byte
-	err = change(tx, key, field, func(old []byte, found bool) ([]byte, error) {
-		if found {
-			n, err := strconv.ParseInt(string(old), 10, 64)
-			// Leading zeros, a plus and "-0" are refused, as they are everywhere else.
-			if err != nil || !bytes.Equal(strconv.AppendInt(buf[:0], n, 10), old) {
-				return nil, ErrNotInteger
-			}
-			sum = n
+	if found {
+		sum, err = strconv.ParseInt(string(old), 10, 64)
+		// Leading zeros, a plus and "-0" are refused, as they are everywhere else.
+		if err != nil || !bytes.Equal(strconv.AppendInt(buf[:0], sum, 10), old) {
+			return 0, ErrNotInteger
 		}
-		if by > 0 && sum > math.MaxInt64-by || by < 0 && sum < math.MinInt64-by {
-			return nil, ErrOverflow
-		}
-		sum += by
-		return strconv.AppendInt(buf[:0], sum, 10), nil
-	})
-	return sum, err
+	}
+	if by > 0 && sum > math.MaxInt64-by || by < 0 && sum < math.MinInt64-by {
+		return 0, ErrOverflow
+	}
+	sum += by
+	saveField(tx, &rec, field, strconv.AppendInt(buf[:0], sum, 10), found)
+	return sum, nil
 }
 
 // IncrByFloat adds to the number in a field, 0 when there is none, and returns the text of the sum. by is the
 // text of the increment; the caller has made sure that it is a finite number.
 func IncrByFloat(tx *engine.Tx, key, field, by []byte) (sum []byte, err error) {
-	err = change(tx, key, field, func(old []byte, found bool) ([]byte, error) {
-		if !found {
-			old = []byte("0")
-		}
-		a, ok := longdouble.Parse(old)
-		if !ok {
-			return nil, ErrNotFloat
-		}
-		b, ok := longdouble.Parse(by)
-		if !ok {
-			return nil, ErrNotFloat
-		}
-		x, ok := longdouble.Add(a, b)
-		if !ok {
-			return nil, ErrNaN
-		}
-		sum = longdouble.Append(nil, x)
-		return sum, nil
-	})
-	return sum, err
+	rec, old, found, err := loadField(tx, key, field)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		old = []byte("0")
+	}
+	a, okA := longdouble.Parse(old)
+	b, okB := longdouble.Parse(by)
+	if !okA || !okB {
+		return nil, ErrNotFloat
+	}
+	x, ok := longdouble.Add(a, b)
+	if !ok {
+		return nil, ErrNaN
+	}
+	sum = longdouble.Append(nil, x)
+	saveField(tx, &rec, field, sum, found)
+	return sum, nil
 }
 
 // Each calls f with every field and its value, in the order of the fields' bytes. begin is called before with
@@ -319,10 +342,10 @@ type LexRange struct {
 	Limit    int64 // negative = all
 }
 
-// RangeByLex calls f with the fields in a range of bytes and their values.
+// RangeByLex calls f with the fields in a range of bytes and their values. A negative offset is 0, as in Kvrocks.
 func RangeByLex(tx *engine.Tx, key []byte, r LexRange, f func(field, value []byte)) error {
 	rec, err := load(tx, key)
-	if err != nil || !rec.Exists || r.Limit == 0 || r.Offset < 0 {
+	if err != nil || !rec.Exists || r.Limit == 0 {
 		return err
 	}
 	prefix := tx.SubkeyPrefix(&rec)
@@ -336,7 +359,7 @@ func RangeByLex(tx *engine.Tx, key []byte, r LexRange, f func(field, value []byt
 		}
 		return k
 	}
-	o := engine.IterOptions{Prefix: prefix, Lower: bound(r.Min, false), Upper: bound(r.Max, true), Reverse: r.Reverse, Skip: uint64(r.Offset)}
+	o := engine.IterOptions{Prefix: prefix, Lower: bound(r.Min, false), Upper: bound(r.Max, true), Reverse: r.Reverse, Skip: uint64(max(r.Offset, 0))}
 	if len(o.Lower) > 0 && len(o.Upper) > 0 && bytes.Compare(o.Lower, o.Upper) >= 0 {
 		return nil
 	}
@@ -376,13 +399,22 @@ func Random(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, valu
 	return nil
 }
 
-// RandomDistinct calls f with n random fields, all different, or with all of them when there are no more.
+// RandomDistinct calls f with n random fields, all different, or with all of them, in their order, when there are no
+// more. It ends early when f returns false.
 func RandomDistinct(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || n == 0 {
 		return err
 	}
-	fields, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, rec.Size)))
+	if n >= rec.Size {
+		it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), KeysOnly: !values, Limit: hint(rec.Size)})
+		defer it.Close()
+		tx.ReadsDone()
+		for it.Next() && f(it.Key(), it.Value()) {
+		}
+		return it.Err()
+	}
+	fields, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
 	if err != nil {
 		return err
 	}

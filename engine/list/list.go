@@ -14,6 +14,7 @@
 package list
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -209,13 +210,7 @@ func (l *state) each(tx *engine.Tx, from, to uint64, reverse bool, f func(elem [
 		f(it.Value())
 		n++
 	}
-	if err := it.Err(); err != nil {
-		return err
-	}
-	if n != to-from {
-		return fmt.Errorf("key %q: %w: %d of the %d elements from index %d on are missing", tx.UserKey(&l.Record), cf.ErrCorrupt, to-from-n, to-from, from)
-	}
-	return nil
+	return l.complete(tx, it, n, from, to)
 }
 
 // Index returns the element at an index, which counts from the end when it is negative.
@@ -263,7 +258,12 @@ func Set(tx *engine.Tx, key []byte, index int64, elem []byte) error {
 	if !ok {
 		return ErrIndex
 	}
-	tx.LogData(cf.AppendLogLSet(nil, index))
+	old, err := l.get(tx, i)
+	if err != nil || bytes.Equal(old, elem) { // what does not change is not written, as in Kvrocks
+		return err
+	}
+	var log [32]byte
+	tx.LogData(cf.AppendLogLSet(log[:0], int64(i-l.head)))
 	l.put(tx, i, elem)
 	return nil
 }
@@ -278,11 +278,14 @@ func Trim(tx *engine.Tx, key []byte, start, stop int64) error {
 	if from == l.head && to == l.tail {
 		return nil
 	}
-	tx.LogData(cf.AppendLogLTrim(nil, start, stop))
-	if from == to { // nothing is left: the elements go with the record
+	if from == to { // nothing is left: the elements go with the record, without log data as in Kvrocks
 		tx.Drop(&l.Record)
 		return nil
 	}
+	if stop < 0 {
+		stop += int64(l.Size)
+	}
+	tx.LogData(cf.AppendLogLTrim(nil, int64(from-l.head), stop))
 	for i := l.head; i < from; i++ {
 		l.delete(tx, i)
 	}

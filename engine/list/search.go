@@ -2,6 +2,7 @@ package list
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -68,11 +69,7 @@ func Insert(tx *engine.Tx, key, pivot, elem []byte, before bool) (int64, error) 
 		at++
 	}
 	// The new element comes to lie between at-1 and at. What is left of it moves down, or the rest up.
-	pivotAt := at
-	if !before {
-		pivotAt--
-	}
-	if l.tail-pivotAt >= pivotAt-l.head {
+	if at-l.head <= l.tail-at {
 		if err := l.shift(tx, l.head, at, -1); err != nil {
 			return 0, err
 		}
@@ -110,14 +107,27 @@ func (l *state) shift(tx *engine.Tx, from, to uint64, by int) error {
 	}
 	it := l.iter(tx, from, to, by < 0)
 	defer it.Close()
+	n := uint64(0)
 	for it.Next() {
 		i, err := index(it)
 		if err != nil {
 			return err
 		}
 		l.put(tx, i+uint64(by), it.Value())
+		n++
 	}
-	return it.Err()
+	return l.complete(tx, it, n, from, to)
+}
+
+// complete returns the error of an iteration over the elements [from, to), which found n.
+func (l *state) complete(tx *engine.Tx, it *engine.Iter, n, from, to uint64) error {
+	if err := it.Err(); err != nil {
+		return err
+	}
+	if n != to-from {
+		return fmt.Errorf("key %q: %w: %d of the %d elements from index %d on are missing", tx.UserKey(&l.Record), cf.ErrCorrupt, to-from-n, to-from, from)
+	}
+	return nil
 }
 
 // Remove removes the first count occurrences of an element, the last ones when count is negative, all when it is
@@ -190,8 +200,8 @@ func (l *state) close(tx *engine.Tx, from, to uint64, gone []uint64, up bool) er
 	if up {
 		free = to - 1
 	}
-	g := 0
-	for it.Next() {
+	g, n := 0, uint64(0)
+	for ; it.Next(); n++ {
 		i, err := index(it)
 		if err != nil {
 			return err
@@ -213,15 +223,14 @@ func (l *state) close(tx *engine.Tx, from, to uint64, gone []uint64, up bool) er
 			free++
 		}
 	}
-	if err := it.Err(); err != nil {
+	if err := l.complete(tx, it, n, from, to); err != nil {
 		return err
 	}
-	for range gone {
-		l.delete(tx, free)
+	for k := range uint64(len(gone)) { // from the end of the list inwards
 		if up {
-			free--
+			l.delete(tx, from+k)
 		} else {
-			free++
+			l.delete(tx, to-1-k)
 		}
 	}
 	return nil

@@ -1,6 +1,10 @@
 package zset
 
-import "github.com/basaltdb/basalt/engine"
+import (
+	"errors"
+
+	"github.com/basaltdb/basalt/engine"
+)
 
 // Ranked reports whether the counts of a set are in the rank cache and can be trusted.
 func Ranked(tx *engine.Tx, key []byte) bool {
@@ -24,6 +28,25 @@ func Blocks(tx *engine.Tx, key []byte) (n int, biggest uint64) {
 		biggest = max(biggest, c)
 	}
 	return len(a.count), biggest
+}
+
+// Builds returns how often the entries of a set were counted for the rank cache.
+func Builds() uint64 { return ranks.token.Load() }
+
+// BeginRanks begins to count the entries of a set; the function that it returns does it.
+func BeginRanks(tx *engine.Tx, key []byte) (finish func() error, err error) {
+	rec, err := load(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	for range rankMinAsks {
+		ranks.asked(tx, &rec)
+	}
+	a, it := ranks.begin(tx, &rec)
+	if a == nil {
+		return nil, errors.New("the counting did not begin")
+	}
+	return func() error { return ranks.fill(a, it, rankBlockOf(rec.Size)) }, nil
 }
 
 // Bounds of the rank cache.

@@ -38,8 +38,11 @@ type rankCache struct {
 var ranks = rankCache{sets: map[string]*anchors{}}
 
 const (
-	rankMinSize  = 1024    // smaller sets are counted
-	rankFarSteps = 512     // an operation that goes over fewer entries does without the cache
+	rankMinSize = 1024 // smaller sets are counted
+	// Operations that go over this many entries in vain use the cache when the set is in it, ...
+	rankNearSteps = 100
+	// ... and over this many, bring the set into it.
+	rankFarSteps = 512
 	rankMaxSets  = 64      // sets in the cache
 	rankMaxBytes = 1 << 20 // bytes of the anchors of a set at most, without a header of some 40 for each
 	rankBlock    = 64      // entries of a block at least, when the blocks are made

@@ -79,6 +79,7 @@ func TestRankCacheFollowsWrites(t *testing.T) {
 	n := 3000
 	fill(t, db, key, n)
 	warm(t, db, key, n)
+	made := zset.Builds()
 	// Members are added behind the last one until its block must be split, and popped in front.
 	first := 0
 	for range 40 {
@@ -95,6 +96,22 @@ func TestRankCacheFollowsWrites(t *testing.T) {
 			return err
 		})
 		view(t, db, key, func(tx *engine.Tx) { checkRanks(t, tx, key, first, n) })
+	}
+	// Changed scores move members between blocks.
+	update(t, db, "z", func(tx *engine.Tx) error {
+		for i := range 200 {
+			member := fmt.Appendf(nil, "m%08d", first+i*7)
+			for _, score := range []float64{1e6, float64(first + i*7)} {
+				if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: member, Score: score}}); err != nil {
+					return err
+				}
+			}
+		}
+		checkRanks(t, tx, key, first, n)
+		return nil
+	})
+	if zset.Builds() != made {
+		t.Errorf("the entries were counted %d times instead of once", 1+zset.Builds()-made)
 	}
 	view(t, db, key, func(tx *engine.Tx) {
 		if !zset.Ranked(tx, key) {
@@ -118,15 +135,16 @@ func TestRankCacheFollowsWrites(t *testing.T) {
 func TestRankCacheIsDroppedOnDoubt(t *testing.T) {
 	const n = 2000
 	key := []byte("z")
-	grow := func(tx *engine.Tx) error {
-		_, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: []byte("first"), Score: -1}})
+	// The size stays as it is, so nothing but the doubt can show that the counts are wrong.
+	move := func(tx *engine.Tx) error {
+		_, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: []byte("m00000000"), Score: n}})
 		return err
 	}
 	for name, f := range map[string]func(db *engine.DB) error{
 		"rollback": func(db *engine.DB) error {
 			return db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 				mark := tx.Savepoint()
-				if err := grow(tx); err != nil {
+				if err := move(tx); err != nil {
 					return err
 				}
 				if err := tx.Rollback(mark); err != nil {
@@ -143,7 +161,7 @@ func TestRankCacheIsDroppedOnDoubt(t *testing.T) {
 		"failed commit": func(db *engine.DB) error {
 			db.InjectWriteError(errors.New("disk full"))
 			defer db.InjectWriteError(nil)
-			if err := db.Update(ns, [][]byte{key}, grow); err == nil || !strings.Contains(err.Error(), "disk full") {
+			if err := db.Update(ns, [][]byte{key}, move); err == nil || !strings.Contains(err.Error(), "disk full") {
 				return fmt.Errorf("the commit returned %v", err)
 			}
 			return nil
@@ -193,6 +211,45 @@ func TestRankCacheIsDroppedOnDoubt(t *testing.T) {
 			view(t, db, key, func(tx *engine.Tx) { checkRanks(t, tx, key, 0, n) })
 		})
 	}
+}
+
+// TestRankCacheMakesUpForWrites writes between the moment at which the entries to be counted are fixed and that at
+// which they are counted.
+func TestRankCacheMakesUpForWrites(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	const n = 2000
+	fill(t, db, key, n)
+	tx := db.NewTx()
+	tx.Begin(ns)
+	tx.AddLock(key, false)
+	tx.Acquire()
+	finish, err := zset.BeginRanks(tx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx.ReadsDone()
+	update(t, db, "z", func(tx *engine.Tx) error {
+		if err := zset.Pop(tx, key, 500, false, func([]byte, float64) {}); err != nil {
+			return err
+		}
+		for i := n; i < n+400; i++ {
+			if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i), Score: float64(i)}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := finish(); err != nil {
+		t.Fatal(err)
+	}
+	tx.Release()
+	view(t, db, key, func(tx *engine.Tx) {
+		if !zset.Ranked(tx, key) {
+			t.Error("the counts are wrong")
+		}
+		checkRanks(t, tx, key, 500, n-100)
+	})
 }
 
 // TestRankCacheIsFilledDuringWrites lets readers ask for ranks, and so fill and drop counts, while writers change

@@ -46,13 +46,17 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 	} else {
 		turn = s.exact && far*backwardCost < near
 	}
-	if s.id != cf.ZSetScore || s.vain(turn) <= rankFarSteps || rec.Size < rankMinSize {
+	vain := s.vain(turn)
+	if s.id != cf.ZSetScore || rec.Size < rankMinSize || vain < rankNearSteps {
 		return s.runPlain(tx, rec, turn, emit)
 	}
 	if a := ranks.ready(tx, rec); a != nil {
 		if done, err := s.runRanked(tx, rec, a, emit); done || err != nil {
 			return err
 		}
+	}
+	if vain < rankFarSteps {
+		return s.runPlain(tx, rec, turn, emit)
 	}
 	build, it := ranks.begin(tx, rec)
 	err := s.runPlain(tx, rec, turn, emit)
@@ -68,16 +72,20 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 	return err
 }
 
-// vain returns how many entries are gone over that are not wanted; steps back count by their cost.
+// vain returns the cost of the entries that are gone over, in steps forward, beyond that of reading the wanted ones
+// forward.
 func (s *span) vain(turn bool) uint64 {
-	n := s.skip
-	if turn && s.exact {
-		n = s.total - s.skip - s.n
+	steps := s.skip + s.n
+	switch {
+	case turn && s.exact:
+		steps = s.total - s.skip
+	case turn:
+		steps = s.total
 	}
 	if turn != s.reverse {
-		n *= backwardCost
+		steps *= backwardCost
 	}
-	return n
+	return steps - s.n
 }
 
 func (s *span) runPlain(tx *engine.Tx, rec *engine.Record, turn bool, emit Emit) error {

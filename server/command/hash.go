@@ -236,14 +236,14 @@ func hrandfield(c *Ctx) error {
 				count++
 			}
 		}
-		return c.Out.Len()-mark < maxRandomReply
+		return n >= 0 || c.Out.Len()-mark < maxRandomReply
 	}
 	if n >= 0 {
 		err = hash.RandomDistinct(c.Tx, c.Args[1], uint64(n), values, emit)
 	} else {
 		err = hash.Random(c.Tx, c.Args[1], uint64(-n), values, emit)
 	}
-	if err == nil && c.Out.Len()-mark >= maxRandomReply {
+	if err == nil && n < 0 && c.Out.Len()-mark >= maxRandomReply {
 		err = errReplySize
 	}
 	c.Out.InsertArray(mark, count)
@@ -319,30 +319,43 @@ func hrangebylex(c *Ctx) error {
 	if r.Reverse {
 		low, high = high, low
 	}
-	empty := false
-	for _, b := range []struct {
-		text []byte
-		to   *hash.LexBound
-		far  int8 // the infinity that lets nothing through
-	}{{low, &r.Min, 1}, {high, &r.Max, -1}} {
-		l, ok := lexBound(b.text)
-		if !ok {
-			return errLexRange
-		}
-		empty = empty || l.Infinite == b.far
-		*b.to = hash.LexBound{Field: l.Member, Open: l.Open, Inf: l.Infinite != 0}
+	if string(low) == "+" || string(high) == "-" {
+		return errLexOrder
+	}
+	var ok bool
+	if r.Min, ok = fieldBound(low, "-"); !ok {
+		return errLexMin
+	}
+	if r.Max, ok = fieldBound(high, "+"); !ok {
+		return errLexMax
 	}
 	mark, n := c.Out.Mark(), 0
-	if !empty {
-		err := hash.RangeByLex(c.Tx, c.Args[1], r, func(field, value []byte) {
-			c.Out.Bulk(field)
-			c.Out.Bulk(value)
-			n += 2
-		})
-		if err != nil {
-			return err
-		}
+	err := hash.RangeByLex(c.Tx, c.Args[1], r, func(field, value []byte) {
+		c.Out.Bulk(field)
+		c.Out.Bulk(value)
+		n += 2
+	})
+	if err != nil {
+		return err
 	}
 	c.Out.InsertArray(mark, n)
 	return nil
+}
+
+// The errors of HRANGEBYLEX are Kvrocks's.
+var (
+	errLexOrder = engine.NewError("ERR", "min > max")
+	errLexMin   = engine.NewError("ERR", "the min is illegal")
+	errLexMax   = engine.NewError("ERR", "the max is illegal")
+)
+
+// fieldBound reads [field, (field or the infinity that is possible at this end.
+func fieldBound(b []byte, infinity string) (hash.LexBound, bool) {
+	switch {
+	case string(b) == infinity:
+		return hash.LexBound{Inf: true}, true
+	case len(b) > 0 && (b[0] == '[' || b[0] == '('):
+		return hash.LexBound{Field: b[1:], Open: b[0] == '('}, true
+	}
+	return hash.LexBound{}, false
 }
