@@ -18,11 +18,14 @@ import (
 // the cost of the walk is shared. Subkeys that spread evenly over their bytes (numbers, hashes, UUIDs) are
 // drawn nearly evenly; crowded prefixes are drawn less often than their share.
 const (
-	sampleAll  = 128 // collections up to this size are read whole
-	poolRuns   = 8   // walks for one pool
-	poolRun    = 32  // neighbours a walk
+	sampleAll  = 128  // collections up to this size are read whole
+	poolRuns   = 8    // walks for one pool
+	poolRun    = 32   // neighbours a walk, at the least ...
+	poolRunMax = 512  // ... and at the most, for draws with replacement
+	popRunMax  = 2048 // the same for pops, which use every neighbour up
 	walkDepth  = 8
-	walkSkip   = 4096 // tombstones that one step of a walk passes over before it gives up
+	walkSkip   = 256  // tombstones that one step of a walk passes over before it gives up
+	readSkip   = 4096 // the same for the reading of neighbours
 	poolMaxKey = 4096 // longer subkeys are not pooled: memory
 )
 
@@ -51,7 +54,7 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 			}
 		})
 		if len(got) == 0 {
-			filled, err := tx.fillPool(id, prefix, misses > 4)
+			filled, err := tx.fillPool(id, prefix, size, false, misses > 4)
 			if err != nil || !filled {
 				return out, err
 			}
@@ -97,7 +100,7 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 			h.draws = min(h.draws, len(h.pool))
 		})
 		if len(got) == 0 {
-			filled, err := tx.fillPool(id, prefix, misses > 4)
+			filled, err := tx.fillPool(id, prefix, size, true, misses > 4)
 			if err != nil || !filled {
 				return out, err
 			}
@@ -211,7 +214,12 @@ func (tx *Tx) allSubkeys(id cf.ID, prefix []byte) ([][]byte, error) {
 
 // fillPool collects random subkeys for later draws. With scan it reads from a random point on without giving
 // up over tombstones. It reports whether it found any.
-func (tx *Tx) fillPool(id cf.ID, prefix []byte, scan bool) (bool, error) {
+func (tx *Tx) fillPool(id cf.ID, prefix []byte, size uint64, pop, scan bool) (bool, error) {
+	// Longer runs in bigger collections: the walks are what costs, above all over tombstones.
+	run := int(min(max(size/256, poolRun), poolRunMax))
+	if pop {
+		run = int(min(max(size/32, poolRun), popRunMax))
+	}
 	var pool [][]byte
 	take := func(lower []byte, n int, maxSkip uint64) error {
 		it := tx.Iter(id, IterOptions{Prefix: prefix, Lower: lower, KeysOnly: true, Limit: n, MaxSkip: maxSkip})
@@ -232,11 +240,11 @@ func (tx *Tx) fillPool(id cf.ID, prefix []byte, scan bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if err := take(at, 4*poolRuns*poolRun, 0); err != nil {
+		if err := take(at, poolRuns*run, 0); err != nil {
 			return false, err
 		}
-		if len(pool) < poolRun {
-			if err := take(nil, 4*poolRuns*poolRun, 0); err != nil {
+		if len(pool) < run {
+			if err := take(nil, poolRuns*run, 0); err != nil {
 				return false, err
 			}
 		}
@@ -246,14 +254,14 @@ func (tx *Tx) fillPool(id cf.ID, prefix []byte, scan bool) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			if err := take(at, poolRun, walkSkip); err != nil {
+			if err := take(at, run, readSkip); err != nil {
 				return false, err
 			}
 		}
 	}
 	if len(pool) == 0 {
 		if !scan {
-			return tx.fillPool(id, prefix, true)
+			return tx.fillPool(id, prefix, size, pop, true)
 		}
 		return false, nil
 	}
