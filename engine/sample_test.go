@@ -160,4 +160,12 @@ func TestHintsFollowAdds(t *testing.T) {
 	if tx.LowBound(cf.ZSetScore, p) != nil {
 		t.Error("a rollback left hints behind")
 	}
+	tx.SetLowBound(cf.ZSetScore, p, []byte("z:m"))
+	db.Update(ns, nil, func(tx *engine.Tx) error {
+		tx.Put(cf.ZSetScore, []byte("z:b"), nil)
+		return engine.ErrWrongType
+	})
+	if tx.LowBound(cf.ZSetScore, p) != nil {
+		t.Error("a transaction that was dropped left hints behind")
+	}
 }

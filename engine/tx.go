@@ -40,8 +40,9 @@ type Tx struct {
 	missBuf []byte
 	iterBuf []byte
 	mark    Mark
-	doubt   bool // a write was rolled back, so hints about popped ranges must not be trusted
-	req     commitRequest
+	// committed: what the batch holds is written.
+	committed bool
+	req       commitRequest
 }
 
 // touch is a change of the table of known keys.
@@ -98,7 +99,7 @@ func (tx *Tx) reset() {
 	clear(tx.hooks)
 	tx.hooks = tx.hooks[:0]
 	tx.mark = Mark{}
-	tx.doubt = false
+	tx.committed = false
 	tx.cacheOK = false
 	if cap(tx.multi) > 1<<20 {
 		tx.multi = nil
@@ -157,6 +158,9 @@ func (tx *Tx) Unlock() {
 
 // Release ends the transaction: the locks are given back and what was not committed is dropped.
 func (tx *Tx) Release() {
+	if !tx.committed && !tx.Empty() {
+		tx.db.hints.clear() // bounds were moved for pops that have not happened
+	}
 	tx.locks.release(tx.db.locks)
 	tx.locks.want = tx.locks.want[:0]
 	tx.reset()
@@ -192,7 +196,6 @@ func (tx *Tx) Rollback(m Mark) error {
 	tx.undo = tx.undo[:0]
 	tx.batch.Truncate(m.batch)
 	tx.deltas, tx.touched, tx.hooks = tx.deltas[:m.deltas], tx.touched[:m.touched], tx.hooks[:m.hooks]
-	tx.doubt = true
 	tx.db.hints.clear()
 	return tx.over.rebuild()
 }
@@ -476,6 +479,7 @@ func (tx *Tx) Commit() error {
 			tx.db.hints.clear()
 			return err
 		}
+		tx.committed = true
 	}
 	for _, d := range tx.deltas {
 		d.apply()

@@ -49,6 +49,19 @@ func BeginRanks(tx *engine.Tx, key []byte) (finish func() error, err error) {
 	return func() error { return ranks.fill(a, it, rankBlockOf(rec.Size)) }, nil
 }
 
+// Ahead returns how many of the members to be popped next are remembered.
+func Ahead(tx *engine.Tx, key []byte, highest bool) int {
+	rec, err := load(tx, key)
+	if err != nil {
+		return 0
+	}
+	a := pops.of(tx, &rec, false)
+	if a == nil {
+		return 0
+	}
+	return a.run(highest).left()
+}
+
 // Bounds of the rank cache.
 const (
 	RankMinSize = rankMinSize

@@ -17,7 +17,8 @@ import (
 // The rank cache remembers, for big sorted sets whose ranks are asked for, how many members lie between certain
 // places of the order by score. RocksDB can only count by going over the entries; with the cache a rank, a member
 // at a deep rank or the size of a wide range of scores costs a walk over one block of entries, not over the set
-// (measured with 100,000 members: 20 microseconds against 3 milliseconds).
+// (measured with 100,000 members in a memtable on a busy machine: ZRANK 14 microseconds instead of 30 milliseconds,
+// the 100 highest members 13 instead of 180 microseconds).
 //
 // The counts of a set change with every member that is added or removed, at once, in the transaction that does it
 // and that holds the key's lock for writing. So a reader, who holds the lock for reading when it looks, finds the

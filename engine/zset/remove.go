@@ -153,7 +153,7 @@ func (w *writer) removeSpan(s *span) error {
 		}
 		w.removeScored(it.Key())
 		if n == 1 && s.exact && s.skip == 0 {
-			w.lowBound(it.Key())
+			w.bound(it.Key(), false)
 		}
 	}
 	return it.Err()
@@ -174,9 +174,14 @@ func (w *writer) removeFromEnd(s *span, tail uint64) error {
 	return nil
 }
 
-// lowBound notes that no member is left up to the given zset_score subkey.
-func (w *writer) lowBound(sub []byte) {
-	w.tx.SetLowBound(cf.ZSetScore, w.tx.SubkeyPrefix(&w.rec), append(w.tx.Subkey(&w.rec, sub), 0))
+// bound notes that no member is left up to the given zset_score subkey, with highest: from it on.
+func (w *writer) bound(sub []byte, highest bool) {
+	prefix := w.tx.SubkeyPrefix(&w.rec)
+	if key := w.tx.Subkey(&w.rec, sub); highest {
+		w.tx.SetHighBound(cf.ZSetScore, prefix, key)
+	} else {
+		w.tx.SetLowBound(cf.ZSetScore, prefix, append(key, 0))
+	}
 }
 
 // cleared notes that no member is left in the bounds of a span. A window that moves on (a rate limiter, a queue
@@ -199,32 +204,61 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 	if err != nil || !rec.Exists || n == 0 {
 		return err
 	}
-	w := writer{tx: tx, rec: rec}
-	s := span{id: cf.ZSetScore}
+	w := writer{tx: tx, rec: rec, cached: true, ranks: ranks.of(tx, &rec), pops: pops.of(tx, &rec, true)}
+	run := w.pops.run(highest)
+	w.popping = run
 	n = min(n, rec.Size)
-	it, _ := s.open(tx, &w.rec, highest, 0, n)
+	for ; n > 0 && run.left() > 0; n-- {
+		sub := run.at(run.pos)
+		run.pos++
+		if err := w.pop(sub, emit); err != nil {
+			return err
+		}
+		if n == 1 {
+			w.bound(sub, highest)
+		}
+	}
+	if n > 0 {
+		if err := w.popFresh(run, n, emit); err != nil {
+			return err
+		}
+	}
+	w.done()
+	if w.rec.Size == 0 {
+		pops.drop(w.pops.id)
+	}
+	return nil
+}
+
+// pop removes the member of a zset_score subkey and emits it.
+func (w *writer) pop(sub []byte, emit Emit) error {
+	score, member, err := cf.SplitScoreSub(sub)
+	if err != nil {
+		return err
+	}
+	w.removeScored(sub)
+	emit(member, score)
+	return nil
+}
+
+// popFresh pops what the run does not hold, and fills the run with the entries that come next.
+func (w *writer) popFresh(run *popRun, n uint64, emit Emit) error {
+	ahead := run.reset()
+	s := span{id: cf.ZSetScore}
+	it, _ := s.open(w.tx, &w.rec, run.highest, 0, n+uint64(ahead))
 	if it == nil {
 		return nil
 	}
 	defer it.Close()
 	for ; n > 0 && it.Next(); n-- {
-		score, member, err := cf.SplitScoreSub(it.Key())
-		if err != nil {
+		if err := w.pop(it.Key(), emit); err != nil {
 			return err
 		}
-		w.removeScored(it.Key())
-		emit(member, score)
-		switch {
-		case n > 1:
-		case highest:
-			tx.SetHighBound(cf.ZSetScore, tx.SubkeyPrefix(&w.rec), tx.Subkey(&w.rec, it.Key()))
-		default:
-			w.lowBound(it.Key())
+		if n == 1 {
+			w.bound(it.Key(), run.highest)
 		}
 	}
-	if err := it.Err(); err != nil {
-		return err
+	for ; ahead > 0 && it.Next() && run.add(it.Key()); ahead-- {
 	}
-	w.done()
-	return nil
+	return it.Err()
 }

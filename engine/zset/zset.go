@@ -105,9 +105,12 @@ type writer struct {
 	tx     *engine.Tx
 	rec    engine.Record
 	logged bool
-	grown  int64    // members added less members removed
-	ranks  *anchors // the set in the rank cache
-	ranked bool     // ranks was looked up
+	grown  int64 // members added less members removed
+
+	cached  bool // ranks and pops were looked up
+	ranks   *anchors
+	pops    *popAnchor
+	popping *popRun // from which members are popped right now
 }
 
 func (w *writer) log() {
@@ -143,13 +146,20 @@ func (w *writer) deleteScore(key []byte) {
 	w.moved(key, -1)
 }
 
-// moved tells the rank cache that a key of the zset_score family was added (1) or deleted (-1).
+// moved tells the caches that a key of the zset_score family was added (1) or deleted (-1).
 func (w *writer) moved(key []byte, n int) {
-	if !w.ranked {
-		w.ranks, w.ranked = ranks.of(w.tx, &w.rec), true
+	if !w.cached {
+		w.ranks, w.pops, w.cached = ranks.of(w.tx, &w.rec), pops.of(w.tx, &w.rec, false), true
 	}
+	if w.ranks == nil && w.pops == nil {
+		return
+	}
+	sub := key[len(w.tx.SubkeyPrefix(&w.rec)):]
 	if w.ranks != nil {
-		ranks.changed(w.ranks, key[len(w.tx.SubkeyPrefix(&w.rec)):], n)
+		ranks.changed(w.ranks, sub, n)
+	}
+	if w.pops != nil {
+		w.pops.changed(sub, w.popping)
 	}
 }
 
