@@ -89,7 +89,7 @@ func Walk(tx *engine.Tx, r Range, visit func(e *Entry) bool) error {
 const (
 	// sampleSize is a size for Tx.Sample above the one up to which it reads everything: the records include
 	// those of expired keys, of which there may be any number.
-	sampleSize = 1 << 20
+	sampleSize = 4096 // given as the number of keys, which is not known here: short runs of neighbours, drawn anew often
 	// randomTries is how many samples Random takes that turn out to be no live key.
 	randomTries = 64
 )
