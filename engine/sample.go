@@ -44,7 +44,7 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 		return out, nil
 	}
 	out := make([][]byte, 0, n)
-	for misses := 0; len(out) < n; misses++ {
+	for misses := 0; len(out) < n && misses < 256; misses++ { // someone may delete what was found, again and again
 		want := n - len(out)
 		var got [][]byte
 		tx.withHint(id, prefix, false, func(h *hint) {
@@ -110,6 +110,7 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 		if err != nil {
 			return nil, err
 		}
+		had := len(out)
 		for _, k := range live {
 			if seen != nil {
 				if _, dup := seen[string(k)]; dup {
@@ -119,7 +120,7 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 			}
 			out = append(out, k)
 		}
-		if len(live) > 0 {
+		if len(out) > had {
 			misses = 0
 		} else if misses > 64 { // the size lies, or the pool keeps missing: look at everything
 			all, err := tx.allSubkeys(id, prefix)

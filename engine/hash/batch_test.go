@@ -1,0 +1,99 @@
+package hash_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/internal/fixture"
+)
+
+// recordsOf returns the records that f writes to the WAL, without the namespace, the key and the version.
+func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) error) []string {
+	t.Helper()
+	seq := db.LatestSequence()
+	update(t, db, key, f)
+	if db.LatestSequence() == seq {
+		return nil
+	}
+	wal, err := db.WAL(seq + 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wal.Close()
+	var lines []string
+	var r fixture.Renderer
+	for {
+		rep, _, err := wal.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep == nil {
+			return lines
+		}
+		some, err := r.Lines(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range some {
+			l = strings.ReplaceAll(l, ns+`/"`+string(key)+`" `, "")
+			lines = append(lines, strings.ReplaceAll(strings.ReplaceAll(l, "#1 ", ""), "expire 0 version ", ""))
+		}
+	}
+}
+
+// TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order.
+func TestBatches(t *testing.T) {
+	key := []byte("h")
+	set := func(pairs ...string) func(tx *engine.Tx) error {
+		return func(tx *engine.Tx) error { _, err := hash.Set(tx, key, raw(pairs...)); return err }
+	}
+	missing := func(pairs ...string) func(tx *engine.Tx) error {
+		return func(tx *engine.Tx) error { _, err := hash.SetMissing(tx, key, raw(pairs...)); return err }
+	}
+	remove := func(fields ...string) func(tx *engine.Tx) error {
+		return func(tx *engine.Tx) error { _, err := hash.Delete(tx, key, raw(fields...)); return err }
+	}
+	incr := func(field string, by int64) func(tx *engine.Tx) error {
+		return func(tx *engine.Tx) error { _, err := hash.IncrBy(tx, key, []byte(field), by); return err }
+	}
+	const log = `log data "2"`
+	meta := func(n string) string { return `put metadata = hash size ` + n + ` ""` }
+	for _, c := range []struct {
+		name   string
+		before []string
+		f      func(tx *engine.Tx) error
+		want   []string
+	}{
+		{"new fields, the last one first", nil, set("f", "v", "g", "w"), []string{log, `put default "g" = "w"`, `put default "f" = "v"`, meta("2")}},
+		{"one field", nil, set("f", "v"), []string{log, `put default "f" = "v"`, meta("1")}},
+		{"twice the same, the last value counts", nil, set("f", "1", "g", "2", "f", "3"), []string{log, `put default "f" = "3"`, `put default "g" = "2"`, meta("2")}},
+		{"another value", []string{"f", "v"}, set("f", "w"), []string{log, `put default "f" = "w"`}},
+		{"the same value", []string{"f", "v"}, set("f", "v"), nil},
+		{"the same value and another", []string{"f", "v", "g", "w"}, set("f", "x", "g", "w"), []string{log, `put default "f" = "x"`}},
+		{"twice the same, the last as it was", []string{"f", "v"}, set("f", "x", "f", "v"), nil},
+		{"an old and a new one", []string{"f", "v"}, set("f", "x", "g", "w"), []string{log, `put default "g" = "w"`, `put default "f" = "x"`, meta("2")}},
+		{"only what is missing", []string{"f", "v"}, missing("f", "x", "g", "w"), []string{log, `put default "g" = "w"`, meta("2")}},
+		{"nothing is missing", []string{"f", "v"}, missing("f", "x"), nil},
+		{"delete", []string{"f", "1", "g", "2", "h", "3"}, remove("h", "x", "f", "h"), []string{log, `delete default "h"`, `delete default "f"`, meta("1")}},
+		{"delete one", []string{"f", "1", "g", "2"}, remove("g"), []string{log, `delete default "g"`, meta("1")}},
+		{"delete nothing", []string{"f", "1"}, remove("x", "y"), nil},
+		{"delete the last", []string{"f", "1"}, remove("f"), []string{log, `delete default "f"`, meta("0")}},
+		{"increment", []string{"f", "1"}, incr("f", 2), []string{log, `put default "f" = "3"`}},
+		{"increment of nothing", []string{"f", "1"}, incr("g", 2), []string{log, `put default "g" = "2"`, meta("2")}},
+		{"increment by zero", []string{"f", "1"}, incr("f", 0), []string{log, `put default "f" = "1"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db := enginetest.Open(t)
+			if c.before != nil {
+				update(t, db, key, set(c.before...))
+			}
+			if got := recordsOf(t, db, key, c.f); !slices.Equal(got, c.want) {
+				t.Errorf("records\n%q, want\n%q", got, c.want)
+			}
+		})
+	}
+}
