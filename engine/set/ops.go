@@ -10,7 +10,7 @@ import (
 // Every set is kept in the order of its members' bytes, so the operations on several sets merge their iterators:
 // they need no memory however big the sets are, and the results come in order.
 
-// cursor is an iterator that stands on a member.
+// cursor is an iterator that stands on a member, unless ok is false.
 type cursor struct {
 	it *engine.Iter
 	ok bool
@@ -20,98 +20,6 @@ func (c *cursor) next() error {
 	c.ok = c.it.Next()
 	if !c.ok {
 		return c.it.Err()
-	}
-	return nil
-}
-
-// open opens a cursor on each key, ok false for those that do not exist.
-func open(tx *engine.Tx, keys [][]byte) (cs []cursor, sizes []uint64, err error) {
-	recs := make([]engine.Record, len(keys))
-	for i, k := range keys { // all types are checked before anything else happens
-		if recs[i], err = load(tx, k); err != nil {
-			return nil, nil, err
-		}
-	}
-	cs, sizes = make([]cursor, len(keys)), make([]uint64, len(keys))
-	for i := range recs {
-		if !recs[i].Exists {
-			continue
-		}
-		sizes[i] = recs[i].Size
-		cs[i].it = tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&recs[i]), KeysOnly: true})
-	}
-	tx.ReadsDone()
-	for i := range cs {
-		if cs[i].it != nil {
-			if err := cs[i].next(); err != nil {
-				closeAll(cs)
-				return nil, nil, err
-			}
-		}
-	}
-	return cs, sizes, nil
-}
-
-func closeAll(cs []cursor) {
-	for i := range cs {
-		if cs[i].it != nil {
-			cs[i].it.Close()
-		}
-	}
-}
-
-// Union calls f with every member of any of the sets, once.
-func Union(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
-	cs, _, err := open(tx, keys)
-	if err != nil {
-		return err
-	}
-	defer closeAll(cs)
-	for {
-		var least []byte
-		for i := range cs {
-			if cs[i].ok && (least == nil || bytes.Compare(cs[i].it.Key(), least) < 0) {
-				least = cs[i].it.Key()
-			}
-		}
-		if least == nil {
-			return nil
-		}
-		f(least)
-		least = bytes.Clone(least) // moving on overwrites it
-		for i := range cs {
-			if cs[i].ok && bytes.Equal(cs[i].it.Key(), least) {
-				if err := cs[i].next(); err != nil {
-					return err
-				}
-			}
-		}
-	}
-}
-
-// Diff calls f with the members of the first set that are in none of the others.
-func Diff(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
-	cs, _, err := open(tx, keys)
-	if err != nil {
-		return err
-	}
-	defer closeAll(cs)
-	for first := &cs[0]; first.ok; {
-		m := first.it.Key()
-		keep := true
-		for i := 1; i < len(cs) && keep; i++ {
-			found, err := cs[i].seek(m)
-			if err != nil {
-				return err
-			}
-			keep = !found
-		}
-		if keep {
-			f(m)
-		}
-		if err := first.next(); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -132,117 +40,249 @@ func (c *cursor) seek(m []byte) (bool, error) {
 	return false, nil
 }
 
-// lookupFactor is how much bigger than the smallest set another one must be for looking its members up to be
-// cheaper than reading along.
-const lookupFactor = 8
+// cursors are what one operation has open.
+type cursors []cursor
 
-// Intersect calls f with the members that are in all of the sets, until it returns false. The smallest set is
-// read; of a much bigger one only its members are looked up.
-func Intersect(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error {
+func (cs cursors) close() {
+	for i := range cs {
+		cs[i].it.Close()
+	}
+}
+
+// start moves every cursor to its first member.
+func (cs cursors) start() error {
+	for i := range cs {
+		if err := cs[i].next(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadAll reads the records of several sets. The types of all are checked before anything else happens.
+func loadAll(tx *engine.Tx, keys [][]byte) ([]engine.Record, error) {
 	recs := make([]engine.Record, len(keys))
-	small, empty := 0, false
-	var err error
 	for i, k := range keys {
+		var err error
 		if recs[i], err = load(tx, k); err != nil {
-			return err
-		}
-		empty = empty || !recs[i].Exists
-		if recs[i].Size < recs[small].Size {
-			small = i
+			return nil, err
 		}
 	}
-	if empty {
-		return nil
+	return recs, nil
+}
+
+// Union calls f with every member of any of the sets, once.
+func Union(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
+	recs, err := loadAll(tx, keys)
+	if err != nil {
+		return err
 	}
-	recs[0], recs[small] = recs[small], recs[0]
-	iter := func(r *engine.Record) cursor {
-		return cursor{it: tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(r), KeysOnly: true})}
-	}
-	first := iter(&recs[0])
-	defer first.it.Close()
-	var along []cursor // read along
-	defer func() { closeAll(along) }()
-	var look []*engine.Record // looked up
-	for i := 1; i < len(recs); i++ {
-		if recs[i].Size > lookupFactor*recs[0].Size {
-			look = append(look, &recs[i])
-			continue
-		}
-		c := iter(&recs[i])
-		along = append(along, c)
-	}
-	for i := range along {
-		if err := along[i].next(); err != nil {
-			return err
+	var cs cursors
+	defer func() { cs.close() }()
+	for i := range recs {
+		if recs[i].Exists {
+			cs = append(cs, cursor{it: iter(tx, &recs[i])})
 		}
 	}
-	if len(look) == 0 {
-		tx.ReadsDone()
+	tx.ReadsDone()
+	if err := cs.start(); err != nil {
+		return err
 	}
-	var chunk [][]byte
+	at := make([]int, 0, len(cs)) // the cursors that stand on the least member
 	for {
-		chunk = chunk[:0]
-		for len(chunk) < lookupChunk && first.it.Next() {
-			m, all := first.it.Key(), true
-			for i := range along {
-				found, err := along[i].seek(m)
-				if err != nil {
-					return err
-				}
-				if all = found; !all {
-					break
-				}
-			}
-			if !all {
+		var least []byte
+		at = at[:0]
+		for i := range cs {
+			if !cs[i].ok {
 				continue
 			}
-			if len(look) > 0 {
-				chunk = append(chunk, bytes.Clone(m))
-			} else if !f(m) {
-				return nil
+			order := -1
+			if len(at) > 0 {
+				order = bytes.Compare(cs[i].it.Key(), least)
+			}
+			switch order {
+			case -1:
+				least, at = cs[i].it.Key(), append(at[:0], i)
+			case 0:
+				at = append(at, i)
 			}
 		}
-		if err := first.it.Err(); err != nil || len(chunk) == 0 {
-			return err
+		if len(at) == 0 {
+			return nil
 		}
-		for _, r := range look {
-			has, err := contains(tx, r, chunk)
-			if err != nil {
+		f(least)
+		for _, i := range at {
+			if err := cs[i].next(); err != nil {
 				return err
-			}
-			n := 0
-			for i, m := range chunk {
-				if has[i] {
-					chunk[n] = m
-					n++
-				}
-			}
-			chunk = chunk[:n]
-		}
-		for _, m := range chunk {
-			if !f(m) {
-				return nil
 			}
 		}
 	}
 }
 
-// lookupChunk is how many members are looked up in one batch.
-const lookupChunk = 64
+// Diff calls f with the members of the first set that are in none of the others.
+func Diff(tx *engine.Tx, keys [][]byte, f func(member []byte)) error {
+	recs, err := loadAll(tx, keys)
+	if err != nil || !recs[0].Exists {
+		return err
+	}
+	return compare(tx, recs, false, func(m []byte) bool {
+		f(m)
+		return true
+	})
+}
+
+// Intersect calls f with the members that are in all of the sets, until it returns false.
+func Intersect(tx *engine.Tx, keys [][]byte, f func(member []byte) bool) error {
+	recs, err := loadAll(tx, keys)
+	if err != nil {
+		return err
+	}
+	small := 0
+	for i := range recs {
+		if !recs[i].Exists {
+			return nil
+		}
+		if recs[i].Size < recs[small].Size {
+			small = i
+		}
+	}
+	recs[0], recs[small] = recs[small], recs[0]
+	return compare(tx, recs, true, f)
+}
+
+const (
+	// lookupFactor is how much bigger than the first set another one must be for looking members up in it to be
+	// cheaper than reading along: a look-up costs about as much as reading eight members.
+	lookupFactor = 8
+	// lookupChunk is how many members are looked up in one batch.
+	lookupChunk = 64
+)
+
+// compare calls f with the members of the first set that are in every other one (in), or in none of them (not in),
+// until f returns false. The first set is read, the others are read along; in a much bigger one the members are
+// looked up.
+func compare(tx *engine.Tx, recs []engine.Record, in bool, f func(member []byte) bool) error {
+	first := cursor{it: iter(tx, &recs[0])}
+	defer first.it.Close()
+	var along cursors
+	defer func() { along.close() }()
+	var big []*engine.Record
+	for i := 1; i < len(recs); i++ {
+		switch r := &recs[i]; {
+		case !r.Exists: // only when members must not be in it
+		case r.Size/lookupFactor > recs[0].Size:
+			big = append(big, r)
+		default:
+			along = append(along, cursor{it: iter(tx, r)})
+		}
+	}
+	if len(big) == 0 {
+		tx.ReadsDone()
+	}
+	if err := along.start(); err != nil {
+		return err
+	}
+	var found pile // members that are still to be looked up in the big sets
+	for {
+		if err := first.next(); err != nil {
+			return err
+		}
+		if first.ok {
+			m, keep := first.it.Key(), true
+			for i := 0; i < len(along) && keep; i++ {
+				has, err := along[i].seek(m)
+				if err != nil {
+					return err
+				}
+				keep = has == in
+			}
+			switch {
+			case !keep:
+			case len(big) > 0:
+				found.add(m)
+			case !f(m):
+				return nil
+			}
+		}
+		if len(found.ends) == lookupChunk || !first.ok {
+			members, err := lookedUp(tx, found.members(), big, in)
+			if err != nil {
+				return err
+			}
+			for _, m := range members {
+				if !f(m) {
+					return nil
+				}
+			}
+			found.reset()
+		}
+		if !first.ok {
+			return nil
+		}
+	}
+}
+
+// lookedUp returns those members that are in every one of the sets, or in none of them. It reuses the slice.
+func lookedUp(tx *engine.Tx, members [][]byte, sets []*engine.Record, in bool) ([][]byte, error) {
+	for _, r := range sets {
+		if len(members) == 0 {
+			break
+		}
+		had, err := lookUp(tx, r, members)
+		if err != nil {
+			return nil, err
+		}
+		n := 0
+		for i, m := range members {
+			if (had[i] != nil) == in {
+				members[n] = m
+				n++
+			}
+		}
+		members = members[:n]
+	}
+	return members, nil
+}
+
+// pile keeps copies of members in one piece of memory.
+type pile struct {
+	buf  []byte
+	ends []int
+	list [][]byte
+}
+
+func (p *pile) add(m []byte) {
+	p.buf = append(p.buf, m...)
+	p.ends = append(p.ends, len(p.buf))
+}
+
+// members returns what was added, valid until the next call of add or reset.
+func (p *pile) members() [][]byte {
+	p.list = p.list[:0]
+	from := 0
+	for _, end := range p.ends {
+		p.list = append(p.list, p.buf[from:end])
+		from = end
+	}
+	return p.list
+}
+
+func (p *pile) reset() { p.buf, p.ends = p.buf[:0], p.ends[:0] }
 
 // Store makes a set out of what produce calls its argument with, in the place of whatever the key holds, and
 // returns the number of members. What is produced must be free of repetitions, and may come from sets that the
 // key itself is one of: it is all produced before anything is written. Nothing produced leaves no key, as a record
 // of size 0.
 func Store(tx *engine.Tx, key []byte, produce func(add func(member []byte)) error) (int, error) {
-	var members [][]byte
-	if err := produce(func(m []byte) { members = append(members, bytes.Clone(m)) }); err != nil {
+	var p pile
+	if err := produce(p.add); err != nil {
 		return 0, err
 	}
 	old, err := tx.LoadAny(key)
 	if err != nil {
 		return 0, err
 	}
+	members := p.members()
 	if len(members) == 0 && !old.Exists {
 		return 0, nil
 	}

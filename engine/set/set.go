@@ -10,6 +10,7 @@
 package set
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -48,11 +49,7 @@ func IsMember(tx *engine.Tx, key, member []byte) (bool, error) {
 }
 
 func contains(tx *engine.Tx, rec *engine.Record, members [][]byte) ([]bool, error) {
-	keys := tx.Keys()
-	for _, m := range members {
-		keys.Add(tx.Subkey(rec, m))
-	}
-	values, err := tx.MultiGet(cf.Default, keys)
+	values, err := lookUp(tx, rec, members)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +58,50 @@ func contains(tx *engine.Tx, rec *engine.Record, members [][]byte) ([]bool, erro
 		has[i] = v != nil
 	}
 	return has, nil
+}
+
+// lookUp returns the records of members, nil for those that are not in the set.
+func lookUp(tx *engine.Tx, rec *engine.Record, members [][]byte) ([][]byte, error) {
+	keys := tx.Keys()
+	for _, m := range members {
+		keys.Add(tx.Subkey(rec, m))
+	}
+	return tx.MultiGet(cf.Default, keys)
+}
+
+// repeats finds the members that are given twice. Up to fewMembers are compared each with each, which is cheaper
+// than a map.
+type repeats struct {
+	members [][]byte
+	seen    map[string]struct{}
+}
+
+const fewMembers = 16
+
+func repeatsIn(members [][]byte) repeats {
+	r := repeats{members: members}
+	if len(members) > fewMembers {
+		r.seen = make(map[string]struct{}, len(members))
+	}
+	return r
+}
+
+// at reports whether the i-th member was given before; it is called with ascending indexes, of which it remembers
+// those that it was called with, or all.
+func (r *repeats) at(i int) bool {
+	if r.seen == nil {
+		for _, m := range r.members[:i] {
+			if bytes.Equal(m, r.members[i]) {
+				return true
+			}
+		}
+		return false
+	}
+	_, dup := r.seen[string(r.members[i])]
+	if !dup {
+		r.seen[string(r.members[i])] = struct{}{}
+	}
+	return dup
 }
 
 // Add adds members and returns how many are new.
@@ -88,18 +129,17 @@ func Add(tx *engine.Tx, key []byte, members [][]byte) (added int, err error) {
 }
 
 func addMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (added int, err error) {
-	var has []bool
+	var had [][]byte
 	if rec.Exists {
-		if has, err = contains(tx, rec, members); err != nil {
+		if had, err = lookUp(tx, rec, members); err != nil {
 			return 0, err
 		}
 	}
-	seen := make(map[string]struct{}, len(members))
+	again := repeatsIn(members)
 	for i, m := range members {
-		if _, dup := seen[string(m)]; dup || has != nil && has[i] {
+		if had != nil && had[i] != nil || again.at(i) {
 			continue
 		}
-		seen[string(m)] = struct{}{}
 		if added == 0 {
 			tx.LogData(cf.LogSet)
 		}
@@ -115,29 +155,40 @@ func Remove(tx *engine.Tx, key []byte, members [][]byte) (removed int, err error
 	if err != nil || !rec.Exists {
 		return 0, err
 	}
-	has, err := contains(tx, &rec, members)
-	if err != nil {
+	if len(members) == 1 { // the common case, without a batched read
+		k := tx.Subkey(&rec, members[0])
+		if _, found, err := tx.Get(cf.Default, k); err != nil || !found {
+			return 0, err
+		}
+		tx.LogData(cf.LogSet)
+		tx.Delete(cf.Default, k)
+		removed = 1
+	} else if removed, err = removeMany(tx, &rec, members); err != nil || removed == 0 {
 		return 0, err
-	}
-	seen := make(map[string]struct{}, len(members))
-	for i, m := range members {
-		if _, dup := seen[string(m)]; dup || !has[i] {
-			continue
-		}
-		seen[string(m)] = struct{}{}
-		if removed == 0 {
-			tx.LogData(cf.LogSet)
-		}
-		tx.Delete(cf.Default, tx.Subkey(&rec, m))
-		removed++
-	}
-	if removed == 0 {
-		return 0, nil
 	}
 	if rec.Size -= min(rec.Size, uint64(removed)); rec.Size == 0 {
 		tx.Drop(&rec)
 	} else {
 		tx.Save(&rec, nil)
+	}
+	return removed, nil
+}
+
+func removeMany(tx *engine.Tx, rec *engine.Record, members [][]byte) (removed int, err error) {
+	had, err := lookUp(tx, rec, members)
+	if err != nil {
+		return 0, err
+	}
+	again := repeatsIn(members)
+	for i, m := range members {
+		if had[i] == nil || again.at(i) {
+			continue
+		}
+		if removed == 0 {
+			tx.LogData(cf.LogSet)
+		}
+		tx.Delete(cf.Default, tx.Subkey(rec, m))
+		removed++
 	}
 	return removed, nil
 }
@@ -175,7 +226,7 @@ func Each(tx *engine.Tx, key []byte, begin func(n uint64), f func(member []byte)
 		begin(0)
 		return nil
 	}
-	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), KeysOnly: true, Limit: int(min(rec.Size, math.MaxInt32)) + 1})
+	it := iter(tx, &rec)
 	defer it.Close()
 	tx.ReadsDone()
 	begin(rec.Size)
@@ -193,6 +244,11 @@ func Each(tx *engine.Tx, key []byte, begin func(n uint64), f func(member []byte)
 	return nil
 }
 
+// iter goes over the members in the order of their bytes.
+func iter(tx *engine.Tx, rec *engine.Record) *engine.Iter {
+	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: true, Limit: int(min(rec.Size, math.MaxInt32)) + 1})
+}
+
 // Pop removes n random members and calls f with them. A set that loses its last member stays as a record of size
 // 0, which no one sees, as in Kvrocks.
 func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
@@ -200,19 +256,20 @@ func Pop(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	if err != nil || !rec.Exists || n == 0 {
 		return err
 	}
-	members, err := tx.PopSample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, rec.Size)))
+	n = min(n, rec.Size)
+	members, err := tx.PopSample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
 	if err != nil {
 		return err
 	}
-	if len(members) == 0 {
-		return fmt.Errorf("key %q: %w: no members, the metadata says %d", key, cf.ErrCorrupt, rec.Size)
+	if uint64(len(members)) < n {
+		return fmt.Errorf("key %q: %w: %d members, the metadata says %d", key, cf.ErrCorrupt, len(members), rec.Size)
 	}
 	tx.LogData(cf.LogSet)
 	for _, m := range members {
 		tx.Delete(cf.Default, tx.Subkey(&rec, m))
 		f(m)
 	}
-	rec.Size -= min(rec.Size, uint64(len(members)))
+	rec.Size -= n
 	tx.Save(&rec, nil)
 	return nil
 }
@@ -243,13 +300,22 @@ func Random(tx *engine.Tx, key []byte, n uint64, f func(member []byte) bool) err
 	return nil
 }
 
-// RandomDistinct calls f with n random members, all different, or with all when there are no more.
+// RandomDistinct calls f with n random members, all different, or with all, in their order, when there are no more.
 func RandomDistinct(tx *engine.Tx, key []byte, n uint64, f func(member []byte)) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists || n == 0 {
 		return err
 	}
-	members, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(min(n, rec.Size)))
+	if n >= rec.Size {
+		it := iter(tx, &rec)
+		defer it.Close()
+		tx.ReadsDone()
+		for it.Next() {
+			f(it.Key())
+		}
+		return it.Err()
+	}
+	members, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
 	if err != nil {
 		return err
 	}

@@ -132,16 +132,10 @@ func spop(c *Ctx) error {
 		count++
 		c.Out.Bulk(m)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		c.Out.InsertSet(mark, count)
 	}
-	if n == 0 {
-		if _, err := sets.Card(c.Tx, c.Args[1]); err != nil {
-			return err
-		}
-	}
-	c.Out.InsertSet(mark, count)
-	return nil
+	return err
 }
 
 func srandmember(c *Ctx) error {
@@ -175,7 +169,7 @@ func srandmember(c *Ctx) error {
 	} else {
 		err = sets.Random(c.Tx, c.Args[1], uint64(-n), emit)
 	}
-	if err == nil && c.Out.Len()-mark >= maxRandomReply {
+	if err == nil && n < 0 && c.Out.Len()-mark >= maxRandomReply {
 		err = errReplySize
 	}
 	c.Out.InsertArray(mark, count)

@@ -1,0 +1,177 @@
+package list_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/list"
+)
+
+// recordsOf returns the records that f writes to the WAL. Indexes are told relative to that of the first element
+// of a new list: "put l 0 a", "del l -1", "meta l [0,3)" with head and tail, "del meta l".
+func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
+	t.Helper()
+	seq := db.LatestSequence()
+	update(t, db, raw("l", "d"), f)
+	if db.LatestSequence() == seq {
+		return nil
+	}
+	wal, err := db.WAL(seq + 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wal.Close()
+	var out []string
+	for {
+		rep, _, err := wal.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep == nil {
+			return out
+		}
+		r, err := batch.NewReader(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			rec, ok := r.Next()
+			if !ok {
+				break
+			}
+			out = append(out, describe(t, &rec))
+		}
+		if err := r.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func describe(t *testing.T, rec *batch.Record) string {
+	t.Helper()
+	place := func(i uint64) int64 { return int64(i - cf.ListOrigin) }
+	switch {
+	case rec.Kind == batch.LogData:
+		return "log " + string(rec.Value)
+	case rec.Family == cf.Metadata:
+		_, key, err := cf.SplitNSKey(rec.Key, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Kind == batch.Delete {
+			return fmt.Sprintf("del meta %s", key)
+		}
+		m, tail, err := cf.DecodeMeta(rec.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, to, err := cf.DecodeListTail(tail)
+		if err != nil || m.Type != cf.TypeList || m.Size != to-from || m.Version == 0 {
+			t.Errorf("metadata %+v with %x: %v", m, tail, err)
+		}
+		return fmt.Sprintf("meta %s [%d,%d)", key, place(from), place(to))
+	}
+	k, err := cf.ParseSubkey(rec.Key, false)
+	if err != nil || len(k.Sub) != 8 {
+		t.Fatalf("subkey %q: %v", rec.Key, err)
+	}
+	if rec.Kind == batch.Delete {
+		return fmt.Sprintf("del %s %d", k.UserKey, place(binary.BigEndian.Uint64(k.Sub)))
+	}
+	return fmt.Sprintf("put %s %d %s", k.UserKey, place(binary.BigEndian.Uint64(k.Sub)), rec.Value)
+}
+
+// TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order.
+func TestBatches(t *testing.T) {
+	l, d := []byte("l"), []byte("d")
+	type do = func(tx *engine.Tx) error
+	add := func(left bool, elems ...string) do {
+		return func(tx *engine.Tx) error { _, err := list.Push(tx, l, raw(elems...), left, false); return err }
+	}
+	pop := func(n uint64, left bool) do {
+		return func(tx *engine.Tx) error { return list.Pop(tx, l, n, left, func(uint64) {}, func([]byte) {}) }
+	}
+	assign := func(i int64, e string) do {
+		return func(tx *engine.Tx) error { return list.Set(tx, l, i, []byte(e)) }
+	}
+	insert := func(pivot, e string, before bool) do {
+		return func(tx *engine.Tx) error {
+			_, err := list.Insert(tx, l, []byte(pivot), []byte(e), before)
+			return err
+		}
+	}
+	remove := func(count int64, e string) do {
+		return func(tx *engine.Tx) error { _, err := list.Remove(tx, l, count, []byte(e)); return err }
+	}
+	trim := func(start, stop int64) do {
+		return func(tx *engine.Tx) error { return list.Trim(tx, l, start, stop) }
+	}
+	move := func(to []byte, fromLeft, toLeft bool) do {
+		return func(tx *engine.Tx) error { _, _, err := list.Move(tx, l, to, fromLeft, toLeft); return err }
+	}
+	for _, c := range []struct {
+		name   string
+		before []string
+		f      do
+		want   []string
+	}{
+		{"push right", nil, add(false, "a", "b"), []string{"log 3 7", "put l 0 a", "put l 1 b", "meta l [0,2)"}},
+		{"push left", nil, add(true, "a", "b"), []string{"log 3 6", "put l -1 a", "put l -2 b", "meta l [-2,0)"}},
+		{"pop left", []string{"a", "b", "c"}, pop(1, true), []string{"log 3 3", "del l 0", "meta l [1,3)"}},
+		{"pop right", []string{"a", "b", "c"}, pop(2, false), []string{"log 3 4", "del l 2", "del l 1", "meta l [0,1)"}},
+		{"pop all", []string{"a", "b"}, pop(9, true), []string{"log 3 3", "del l 0", "del l 1", "del meta l"}},
+		{"pop none", []string{"a"}, pop(0, true), nil},
+		{"set", []string{"a", "b"}, assign(1, "x"), []string{"log 3 0 1", "put l 1 x"}},
+		{"set from the end, logged from the beginning", []string{"a", "b"}, assign(-1, "x"), []string{"log 3 0 1", "put l 1 x"}},
+		{"set to the same", []string{"a", "b"}, assign(0, "a"), nil},
+		{"insert before, left part shorter", []string{"a", "b", "c"}, insert("b", "x", true),
+			[]string{"log 3 1 1 b x", "put l -1 a", "put l 0 x", "meta l [-1,3)"}},
+		{"insert before, right part shorter", []string{"a", "b", "c"}, insert("c", "x", true),
+			[]string{"log 3 1 1 c x", "put l 3 c", "put l 2 x", "meta l [0,4)"}},
+		{"insert after, left part shorter", []string{"a", "b", "c", "d"}, insert("a", "x", false),
+			[]string{"log 3 1 0 a x", "put l -1 a", "put l 0 x", "meta l [-1,4)"}},
+		{"insert after, right part shorter", []string{"a", "b", "c"}, insert("b", "x", false),
+			[]string{"log 3 1 0 b x", "put l 3 c", "put l 2 x", "meta l [0,4)"}},
+		{"insert after, parts equal", []string{"a", "b"}, insert("a", "x", false),
+			[]string{"log 3 1 0 a x", "put l -1 a", "put l 0 x", "meta l [-1,2)"}},
+		{"insert at the head", []string{"a", "b"}, insert("a", "x", true), []string{"log 3 1 1 a x", "put l -1 x", "meta l [-1,2)"}},
+		{"insert at the tail", []string{"a", "b"}, insert("b", "x", false), []string{"log 3 1 0 b x", "put l 2 x", "meta l [0,3)"}},
+		{"insert without pivot", []string{"a"}, insert("x", "y", true), nil},
+		{"remove, right part moves", []string{"a", "b", "x", "c", "x", "d"}, remove(0, "x"),
+			[]string{"log 3 5 0 x", "put l 2 c", "put l 3 d", "del l 5", "del l 4", "meta l [0,4)"}},
+		{"remove, left part moves", []string{"a", "x", "b", "x", "c", "d", "e"}, remove(2, "x"),
+			[]string{"log 3 5 2 x", "put l 3 b", "put l 2 a", "del l 0", "del l 1", "meta l [2,7)"}},
+		{"remove from the end", []string{"x", "a", "x"}, remove(-1, "x"), []string{"log 3 5 -1 x", "del l 2", "meta l [0,2)"}},
+		{"remove all", []string{"x", "x"}, remove(0, "x"), []string{"log 3 5 0 x", "del meta l"}},
+		{"remove none", []string{"a"}, remove(0, "x"), nil},
+		{"trim", []string{"a", "b", "c", "d"}, trim(1, 2), []string{"log 3 2 1 2", "del l 0", "del l 3", "meta l [1,3)"}},
+		{"trim, logged from the beginning", []string{"a", "b", "c", "d"}, trim(-3, -1), []string{"log 3 2 1 3", "del l 0", "meta l [1,4)"}},
+		{"trim beyond the end", []string{"a", "b"}, trim(1, 9), []string{"log 3 2 1 9", "del l 0", "meta l [1,2)"}},
+		{"trim to nothing, without log data", []string{"a", "b"}, trim(1, 0), []string{"del meta l"}},
+		{"trim to everything", []string{"a", "b"}, trim(0, -1), nil},
+		{"move to a new list", []string{"a", "b"}, move(d, true, false),
+			[]string{"log 3 12 l d left right", "del l 0", "meta l [1,2)", "put d 0 a", "meta d [0,1)"}},
+		{"move the last", []string{"a"}, move(d, false, true),
+			[]string{"log 3 12 l d right left", "del l 0", "del meta l", "put d -1 a", "meta d [-1,0)"}},
+		{"rotate", []string{"a", "b", "c"}, move(l, true, false), []string{"log 3 12 l l left right", "del l 0", "put l 3 a", "meta l [1,4)"}},
+		{"rotate back", []string{"a", "b", "c"}, move(l, false, true), []string{"log 3 12 l l right left", "del l 2", "put l -1 c", "meta l [-1,2)"}},
+		{"rotate nowhere", []string{"a", "b"}, move(l, true, true), nil},
+		{"rotate one", []string{"a"}, move(l, true, false), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db := enginetest.Open(t)
+			if c.before != nil {
+				update(t, db, [][]byte{l}, add(false, c.before...))
+			}
+			if got := recordsOf(t, db, c.f); !slices.Equal(got, c.want) {
+				t.Errorf("records\n%q, want\n%q", got, c.want)
+			}
+		})
+	}
+}
