@@ -41,6 +41,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 			CacheIndexAndFilterBlocks:      cfg.Bool("rocksdb.cache_index_and_filter_blocks"),
 			RowCacheSize:                   int(mem.RowCache),
 			WriteBufferSize:                int(mem.WriteBuffer),
+			SkipListMemtable:               cfg.Text("rocksdb.memtable") == "skiplist",
 			MaxWriteBufferNumber:           num("rocksdb.max_write_buffer_number"),
 			TargetFileSizeBase:             num("rocksdb.target_file_size_base") * mib,
 			MaxOpenFiles:                   num("rocksdb.max_open_files"),

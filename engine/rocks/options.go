@@ -37,8 +37,9 @@ type Options struct {
 	HyperClockCache                bool
 	BlockSize                      int // bytes
 	CacheIndexAndFilterBlocks      bool
-	RowCacheSize                   int // bytes, 0 = none
-	WriteBufferSize                int // bytes
+	RowCacheSize                   int  // bytes, 0 = none
+	WriteBufferSize                int  // bytes
+	SkipListMemtable               bool // RocksDB's own memtable instead of the B+-tree of memtable_tree.h
 	MaxWriteBufferNumber           int
 	TargetFileSizeBase             int // bytes
 	MaxOpenFiles                   int
@@ -139,6 +140,9 @@ func (o *Options) common() *grocksdb.Options {
 	g.SetMaxWriteBufferNumber(o.MaxWriteBufferNumber)
 	if o.WriteBufferSize >= 8*arenaBlock {
 		g.SetArenaBlockSize(arenaBlock)
+	}
+	if !o.SkipListMemtable {
+		C.bk_options_set_tree_memtable(raw(g))
 	}
 	g.SetMinWriteBufferNumberToMerge(2)
 	g.SetTargetFileSizeBase(uint64(o.TargetFileSizeBase))

@@ -79,6 +79,10 @@ void bk_options_set_misc(void* opts, int avoid_blocking_io, int wal_compression_
 // bk_options_set_comparator installs the native twin of the zset_score order (shim_order.cc). It lives for
 // the whole process.
 void bk_options_set_comparator(void* opts);
+// bk_options_set_tree_memtable keeps the memtables in a B+-tree (memtable_tree.h) in place of RocksDB's skip list. For
+// families ordered by bytes, and for the options of the database and of all of its families alike: it turns
+// concurrent memtable writes off.
+void bk_options_set_tree_memtable(void* opts);
 int bk_compare_zset_score(const char* a, size_t al, const char* b, size_t bl);
 
 // bk_options_set_filter registers the compaction filter factory of a column family. Every compaction gets a

@@ -1,0 +1,421 @@
+// The order-keeping structure of our memtable: a B+-tree over the entries that RocksDB hands a memtable.
+//
+// Why not RocksDB's skip list: it finds the place of a random key through some twenty dependent cache misses, which
+// is most of what a write costs, and steps backwards by searching from the top each time. A tree node keeps the
+// eight bytes in which its keys differ first next to each other, so that a search misses the cache about once a
+// level, and leaves are linked in both directions.
+//
+// Concurrency: one writer at a time (RocksDB's write leader; concurrent memtable writes are off) and any number of
+// readers without locks. Entries and nodes are never moved or freed while the tree lives. A writer announces every
+// change of nodes by making the sequence lock odd for its duration; a reader copies what it needs out of a node and
+// starts again when the lock was odd or has moved. What it reads in between may be inconsistent but is always
+// memory of the tree, so it only has to mind null pointers.
+//
+// Entries are as MemTable::Add encodes them: varint32 length of the internal key, user key, 8 bytes of sequence
+// number and type (little-endian), then the value. Order: user key by its bytes, then the newest first.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace bk {
+
+// TreeKey is a decoded internal key.
+struct TreeKey {
+  const char* data;
+  uint32_t len;  // of the user key
+  uint64_t tag;  // sequence number and type
+
+  static TreeKey entry(const char* e) {
+    const auto* p = reinterpret_cast<const unsigned char*>(e);
+    uint32_t n = *p++;
+    if (n & 0x80) {
+      n &= 0x7f;
+      for (int shift = 7;; shift += 7) {
+        uint32_t b = *p++;
+        n |= (b & 0x7f) << shift;
+        if (!(b & 0x80)) break;
+      }
+    }
+    return internal(reinterpret_cast<const char*>(p), n);
+  }
+  static TreeKey internal(const char* p, size_t n) {
+    TreeKey k;
+    k.data = p;
+    k.len = static_cast<uint32_t>(n - 8);
+    memcpy(&k.tag, p + k.len, 8);
+    return k;
+  }
+  int compare(const TreeKey& o) const {
+    int c = memcmp(data, o.data, len < o.len ? len : o.len);
+    if (c != 0) return c;
+    if (len != o.len) return len < o.len ? -1 : 1;
+    if (tag != o.tag) return tag > o.tag ? -1 : 1;
+    return 0;
+  }
+  // head returns the eight bytes after the first skip ones as a number that sorts as they do; zeros stand for
+  // what is beyond the end.
+  uint64_t head(uint32_t skip) const {
+    if (skip + 8 <= len) {
+      uint64_t h;
+      memcpy(&h, data + skip, 8);
+      return __builtin_bswap64(h);
+    }
+    uint64_t h = 0;
+    for (uint32_t i = skip; i < len; i++) h |= static_cast<uint64_t>(static_cast<unsigned char>(data[i])) << (56 - 8 * (i - skip));
+    return h;
+  }
+};
+
+class Tree {
+ public:
+  static constexpr int kSlots = 64;   // entries of a leaf, separators of an inner node
+  static constexpr int kDepth = 16;   // more than any memory can fill
+
+  struct Node {
+    std::atomic<int32_t> n;           // slots in use
+    std::atomic<uint32_t> skip;       // leading bytes that all keys of the node share, which heads leave out
+    bool leaf;                        // never changes
+    const char* low;                  // first key that belongs here, and first that does not; null = no bound.
+    const char* high;                 // Only the writer looks at them.
+    std::atomic<Node*> prev, next;    // of a leaf: the neighbours
+    std::atomic<uint64_t> head[kSlots];
+    std::atomic<const char*> key[kSlots];  // entries of a leaf; the first entry below child[i + 1] of an inner node
+  };
+  struct Inner : Node {
+    std::atomic<Node*> child[kSlots + 1];
+  };
+
+  // Copy is what a reader takes out of a leaf.
+  struct Copy {
+    Node* leaf = nullptr;
+    Node* next = nullptr;
+    int n = 0;
+    int pos = 0;
+    const char* key[kSlots];
+  };
+
+  Tree() : root_(node<Node>(true)) { first_ = root_.load(); }
+  ~Tree() {
+    for (char* s : slabs_) free(s);
+  }
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  size_t memory() const { return memory_.load(std::memory_order_relaxed); }
+
+  // insert adds an entry. Writer only.
+  void insert(const char* e) {
+    const TreeKey k = TreeKey::entry(e);
+    Inner* path[kDepth];
+    int at[kDepth], depth = 0;
+    Node* x = root_.load(std::memory_order_relaxed);
+    while (!x->leaf) {
+      int i = search(x, k, true);
+      path[depth] = static_cast<Inner*>(x);
+      at[depth++] = i;
+      x = path[depth - 1]->child[i].load(std::memory_order_relaxed);
+    }
+    int pos = search(x, k, false);
+    if (x->n.load(std::memory_order_relaxed) < kSlots) {
+      Change change(this);
+      place(x, pos, e, k.head(x->skip.load(std::memory_order_relaxed)));
+      return;
+    }
+    split_leaf(x, pos, e, k, path, at, depth);
+  }
+
+  // seek copies the leaf in which the first entry at or after k is (k null: the first of all). With tail_only,
+  // what stands before that entry is left out. pos is that entry's place; n when the leaf ends before it.
+  void seek(const TreeKey* k, bool tail_only, Copy* out) const {
+    for (;; pause()) {
+      uint64_t s = seq_.load(std::memory_order_acquire);
+      if (s & 1) continue;
+      Node* x = k ? find(*k) : first_;
+      if (!x) continue;
+      int pos = k ? search(x, *k, false) : 0;
+      if (pos < 0 || !copy(x, tail_only ? pos : 0, out)) continue;
+      out->pos = tail_only ? 0 : pos;
+      if (unchanged(s)) return;
+    }
+  }
+
+  // last copies the last leaf.
+  void last(Copy* out) const {
+    for (;; pause()) {
+      uint64_t s = seq_.load(std::memory_order_acquire);
+      if (s & 1) continue;
+      Node* x = root_.load(std::memory_order_relaxed);
+      while (x && !x->leaf) {
+        int n = x->n.load(std::memory_order_relaxed);
+        x = static_cast<Inner*>(x)->child[n].load(std::memory_order_relaxed);
+      }
+      if (!x || !copy(x, 0, out)) continue;
+      out->pos = out->n;
+      if (unchanged(s)) return;
+    }
+  }
+
+  // forward goes on to the leaf after the one that c holds, as it was when it was copied: what came later is
+  // newer than any reader that has a copy. False at the end.
+  bool forward(Copy* c) const {
+    Node* x = c->next;
+    if (!x) return false;
+    for (;; pause()) {
+      uint64_t s = seq_.load(std::memory_order_acquire);
+      if ((s & 1) || !copy(x, 0, c)) continue;
+      c->pos = 0;
+      if (unchanged(s)) return true;
+    }
+  }
+
+  // backward goes back to the leaf before. A split since the copy was made leaves the lower half in the same
+  // node, so the leaf's present neighbour is the one below all that was copied. False at the beginning.
+  bool backward(Copy* c) const {
+    Node* leaf = c->leaf;
+    for (;; pause()) {
+      uint64_t s = seq_.load(std::memory_order_acquire);
+      if (s & 1) continue;
+      Node* x = leaf->prev.load(std::memory_order_relaxed);
+      if (x && !copy(x, 0, c)) continue;
+      if (!unchanged(s)) continue;
+      if (!x) return false;
+      c->pos = c->n;
+      return true;
+    }
+  }
+
+  // count returns about how many entries are in [from, to): exactly when they fill few leaves.
+  uint64_t count(const TreeKey& from, const TreeKey& to) const {
+    Copy c;
+    seek(&from, true, &c);
+    for (uint64_t total = 0;;) {
+      if (c.n > 0 && TreeKey::entry(c.key[c.n - 1]).compare(to) >= 0) {
+        int i = 0;
+        while (TreeKey::entry(c.key[i]).compare(to) < 0) i++;
+        return total + i;
+      }
+      total += c.n;
+      if (!forward(&c)) return total;
+    }
+  }
+
+ private:
+  // Change keeps readers out while it lives.
+  class Change {
+   public:
+    explicit Change(Tree* t) : seq_(t->seq_), s_(seq_.load(std::memory_order_relaxed)) {
+      seq_.store(s_ + 1, std::memory_order_relaxed);
+      std::atomic_thread_fence(std::memory_order_release);
+    }
+    ~Change() { seq_.store(s_ + 2, std::memory_order_release); }
+
+   private:
+    std::atomic<uint64_t>& seq_;
+    uint64_t s_;
+  };
+
+  bool unchanged(uint64_t s) const {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return seq_.load(std::memory_order_relaxed) == s;
+  }
+
+  // pause waits a moment for the writer, who may have lost its core.
+  static void pause() {
+    static thread_local unsigned turn;
+    if (++turn % 32 == 0)
+      std::this_thread::yield();
+    else
+      __builtin_ia32_pause();
+  }
+
+  // search returns the number of keys of the node that are below k, or with upper, that are not above it. -1
+  // when a reader met a slot that is being filled.
+  static int search(const Node* x, const TreeKey& k, bool upper) {
+    int lo = 0, hi = x->n.load(std::memory_order_relaxed);
+    if (hi > kSlots) return -1;
+    const uint64_t h = k.head(x->skip.load(std::memory_order_relaxed));
+    while (lo < hi) {
+      int mid = (lo + hi) / 2;
+      uint64_t m = x->head[mid].load(std::memory_order_relaxed);
+      bool right;
+      if (m != h) {
+        right = m < h;
+      } else {
+        const char* e = x->key[mid].load(std::memory_order_relaxed);
+        if (!e) return -1;
+        int c = TreeKey::entry(e).compare(k);
+        right = c < 0 || (upper && c == 0);
+      }
+      if (right)
+        lo = mid + 1;
+      else
+        hi = mid;
+    }
+    return lo;
+  }
+
+  // find returns the leaf where k belongs, null when the reader has to start again.
+  Node* find(const TreeKey& k) const {
+    Node* x = root_.load(std::memory_order_relaxed);
+    while (x && !x->leaf) {
+      int i = search(x, k, true);
+      if (i < 0) return nullptr;
+      x = static_cast<Inner*>(x)->child[i].load(std::memory_order_relaxed);
+    }
+    return x;
+  }
+
+  static bool copy(Node* x, int from, Copy* out) {
+    int n = x->n.load(std::memory_order_relaxed);
+    if (n > kSlots || from > n) return false;
+    for (int i = from; i < n; i++) {
+      const char* e = x->key[i].load(std::memory_order_relaxed);
+      if (!e) return false;
+      out->key[i - from] = e;
+    }
+    out->n = n - from;
+    out->leaf = x;
+    out->next = x->next.load(std::memory_order_relaxed);
+    return true;
+  }
+
+  // node returns a new empty node.
+  template <class T>
+  T* node(bool leaf) {
+    // The first is a block of its own, because most memtables of most families stay empty.
+    constexpr size_t kSlab = 64 << 10;
+    size_t need = (sizeof(T) + 63) & ~size_t{63};
+    if (slab_left_ < need) {
+      size_t size = slabs_.empty() ? need : kSlab;
+      void* p = nullptr;
+      if (posix_memalign(&p, 64, size) != 0) abort();  // as a failing operator new would end, with no exceptions
+      memset(p, 0, size);
+      slabs_.push_back(static_cast<char*>(p));
+      slab_ = slabs_.back();
+      slab_left_ = size;
+      memory_.fetch_add(size, std::memory_order_relaxed);
+    }
+    T* x = new (slab_) T;
+    slab_ += need;
+    slab_left_ -= need;
+    x->leaf = leaf;
+    return x;
+  }
+
+  // place makes room at i and puts a key there.
+  static void place(Node* x, int i, const char* e, uint64_t head) {
+    int n = x->n.load(std::memory_order_relaxed);
+    for (int j = n; j > i; j--) {
+      x->key[j].store(x->key[j - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+      x->head[j].store(x->head[j - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+    }
+    x->key[i].store(e, std::memory_order_relaxed);
+    x->head[i].store(head, std::memory_order_relaxed);
+    x->n.store(n + 1, std::memory_order_relaxed);
+  }
+
+  // bound sets the node's bounds and, when they share more than before, the heads that follow from them.
+  static void bound(Node* x, const char* low, const char* high) {
+    x->low = low;
+    x->high = high;
+    uint32_t skip = 0;
+    if (low && high) {
+      TreeKey a = TreeKey::entry(low), b = TreeKey::entry(high);
+      uint32_t most = a.len < b.len ? a.len : b.len;
+      while (skip < most && a.data[skip] == b.data[skip]) skip++;
+    }
+    if (skip == x->skip.load(std::memory_order_relaxed)) return;
+    x->skip.store(skip, std::memory_order_relaxed);
+    for (int i = 0, n = x->n.load(std::memory_order_relaxed); i < n; i++) {
+      uint64_t h = TreeKey::entry(x->key[i].load(std::memory_order_relaxed)).head(skip);
+      x->head[i].store(h, std::memory_order_relaxed);
+    }
+  }
+
+  // move puts the keys from slot i on into a node that no reader knows yet.
+  static void move(const Node* x, int i, Node* to) {
+    int n = x->n.load(std::memory_order_relaxed);
+    for (int j = i; j < n; j++) {
+      to->key[j - i].store(x->key[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
+      to->head[j - i].store(x->head[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
+    }
+    to->n.store(n - i, std::memory_order_relaxed);
+    to->skip.store(x->skip.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+
+  // split_leaf splits a full leaf and inserts. Runs of ascending or descending keys leave full leaves behind.
+  void split_leaf(Node* x, int pos, const char* e, const TreeKey& k, Inner** path, int* at, int depth) {
+    Node* r = node<Node>(true);
+    int cut = pos == kSlots ? kSlots : pos == 0 ? 0 : kSlots / 2;
+    move(x, cut, r);
+    bool right = pos > cut || cut == kSlots;
+    if (right) place(r, pos - cut, e, k.head(r->skip.load(std::memory_order_relaxed)));
+    const char* sep = r->key[0].load(std::memory_order_relaxed);
+    bound(r, sep, x->high);
+    r->next.store(x->next.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    r->prev.store(x, std::memory_order_relaxed);
+
+    Change change(this);
+    x->n.store(cut, std::memory_order_relaxed);
+    bound(x, x->low, sep);
+    if (!right) place(x, pos, e, k.head(x->skip.load(std::memory_order_relaxed)));
+    if (Node* after = r->next.load(std::memory_order_relaxed)) after->prev.store(r, std::memory_order_relaxed);
+    x->next.store(r, std::memory_order_relaxed);
+    add_child(x, sep, r, path, at, depth);
+  }
+
+  // add_child enters a new right neighbour of x, below which sep is the first key, into x's parent.
+  void add_child(Node* x, const char* sep, Node* r, Inner** path, int* at, int depth) {
+    while (depth-- > 0) {
+      Inner* p = path[depth];
+      int i = at[depth];
+      if (p->n.load(std::memory_order_relaxed) < kSlots) {
+        place_child(p, i, sep, r);
+        return;
+      }
+      // The separator in the middle goes up; what is right of it moves.
+      Inner* q = node<Inner>(false);
+      constexpr int cut = kSlots / 2;
+      const char* up = p->key[cut].load(std::memory_order_relaxed);
+      move(p, cut + 1, q);
+      for (int j = cut + 1; j <= kSlots; j++)
+        q->child[j - cut - 1].store(p->child[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
+      bound(q, up, p->high);
+      p->n.store(cut, std::memory_order_relaxed);
+      bound(p, p->low, up);
+      if (i > cut)
+        place_child(q, i - cut - 1, sep, r);
+      else
+        place_child(p, i, sep, r);
+      x = p;
+      sep = up;
+      r = q;
+    }
+    Inner* top = node<Inner>(false);
+    top->child[0].store(x, std::memory_order_relaxed);
+    place_child(top, 0, sep, r);
+    root_.store(top, std::memory_order_relaxed);
+  }
+
+  static void place_child(Inner* p, int i, const char* sep, Node* r) {
+    for (int j = p->n.load(std::memory_order_relaxed); j > i; j--)
+      p->child[j + 1].store(p->child[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
+    p->child[i + 1].store(r, std::memory_order_relaxed);
+    place(p, i, sep, TreeKey::entry(sep).head(p->skip.load(std::memory_order_relaxed)));
+  }
+
+  std::atomic<uint64_t> seq_{0};
+  std::vector<char*> slabs_;  // the memory of all nodes; node() is used by the constructor, so these come first
+  char* slab_ = nullptr;
+  size_t slab_left_ = 0;
+  std::atomic<size_t> memory_{0};
+  std::atomic<Node*> root_;
+  Node* first_;  // the leftmost leaf: splits never replace it
+};
+
+}  // namespace bk
