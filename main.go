@@ -42,10 +42,19 @@ func main() {
 }
 
 // run serves until a signal or SHUTDOWN. Everything that can be found wrong is found before anything is changed.
-func run(cfg *config.Config) error {
-	if err := cfg.PrepareDir(); err != nil {
+func run(cfg *config.Config) (err error) {
+	if err := server.Check(cfg); err != nil {
 		return err
 	}
+	undo, err := cfg.PrepareDir()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			undo()
+		}
+	}()
 	// The listeners come first: a port in use is found before the database is touched.
 	listeners, err := server.Listen(cfg)
 	if err != nil {
@@ -65,6 +74,11 @@ func run(cfg *config.Config) error {
 	for _, w := range cfg.Warnings() {
 		log.Warn(w)
 	}
+	for _, name := range []string{"daemonize", "supervised", "tls-port"} {
+		if v := cfg.Text(name); v != "no" && v != "0" {
+			log.Warn("a setting has no effect", zap.String("key", name), zap.String("value", v))
+		}
+	}
 	mem := cfg.MemoryPlan()
 	log.Info("memory: " + mem.String())
 	db, err := engine.Open(server.EngineOptions(cfg, mem, log.Logger))
@@ -75,6 +89,7 @@ func run(cfg *config.Config) error {
 		log.Info("column families of a newer version are preserved", zap.Strings("families", names))
 	}
 	s := server.New(cfg, db, log.Logger)
+	s.SetBuild(version)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 	if err := s.Serve(listeners); err != nil {

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"encoding/binary"
+	"fmt"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
@@ -104,20 +107,35 @@ func (db *DB) TableProperties(id cf.ID) ([]TableProperties, error) {
 }
 
 // WAL reads the write-ahead log; the owner closes it.
-type WAL struct{ it *rocks.WALIter }
+type WAL struct {
+	it   *rocks.WALIter
+	next uint64 // sequence number that the next batch must hold
+	read bool   // a batch was read: the next one begins with that number
+}
 
-// WAL opens the log at the batch that holds a sequence number. One batch may hold the writes of several
-// transactions, and so several log-data records.
+// WAL opens the log at the batch that holds a sequence number; 0 is the beginning. A number that was not written
+// yet is an error. One batch may hold the writes of several transactions, and so several log-data records.
 func (db *DB) WAL(seq uint64) (*WAL, error) {
 	it, err := db.rocks.WAL(seq)
 	if err != nil {
 		return nil, err
 	}
-	return &WAL{it}, nil
+	return &WAL{it: it, next: max(seq, 1)}, nil
 }
 
-// Next returns the next write batch (see package batch) and its sequence number; nil at the end.
-func (w *WAL) Next() (rep []byte, seq uint64, err error) { return w.it.Next() }
+// Next returns the next write batch (see package batch) and its sequence number; nil at the end. It fails with
+// [ErrWALGap] where writes are missing: RocksDB passes over them in silence.
+func (w *WAL) Next() (rep []byte, seq uint64, err error) {
+	rep, seq, err = w.it.Next()
+	if err != nil || rep == nil {
+		return nil, 0, err
+	}
+	if seq > w.next || w.read && seq != w.next {
+		return nil, 0, fmt.Errorf("%w: sequence number %d is missing, the next one is %d", ErrWALGap, w.next, seq)
+	}
+	w.next, w.read = seq+uint64(binary.LittleEndian.Uint32(rep[8:])), true
+	return rep, seq, nil
+}
 
 // Close closes the reader.
 func (w *WAL) Close() { w.it.Close() }

@@ -31,6 +31,7 @@ type DB struct {
 	Stats Stats
 
 	dir      string
+	release  func() // gives the directory back
 	slots    bool
 	log      *zap.Logger
 	rocks    *rocks.DB
@@ -51,11 +52,13 @@ type DB struct {
 	asyncIO       atomic.Bool
 	injected      atomic.Pointer[error]
 
-	events  events
-	closing chan struct{}
-	closed  atomic.Bool
-	opened  atomic.Bool // rocks and fam are set: compactions run before Open returns
-	work    sync.WaitGroup
+	events       events
+	spaceNeeded  int // bytes on the disk for RocksDB to recover from a full one
+	logsReplaced int // of recoverLoop
+	closing      chan struct{}
+	closed       atomic.Bool
+	opened       atomic.Bool // rocks and fam are set: compactions run before Open returns
+	work         sync.WaitGroup
 }
 
 // Stats are counters of the engine.
@@ -80,8 +83,14 @@ func Open(o Options) (*DB, error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	db := &DB{dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(), closing: make(chan struct{})}
-	db.cache = newRecordCache(o.RecordCache)
+	release, err := claimDir(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, o.Dir)
+	}
+	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(), closing: make(chan struct{})}
+	if o.RecordCache > 0 {
+		db.cache = newRecordCache(o.RecordCache)
+	}
 	db.counts.byNS = make(map[string]*counter)
 	db.counts.ready = make(chan struct{})
 	db.versions.init()
@@ -93,10 +102,12 @@ func Open(o Options) (*DB, error) {
 	}
 	db.txPool.New = func() any { return db.NewTx() }
 	ro := o.rocksOptions()
+	db.spaceNeeded = ro.WriteBufferSize
 	ro.Verdict = db.verdict
 	ro.Event = db.onEvent
 	db.rocks, err = rocks.Open(o.Dir, names, ro)
 	if err != nil {
+		release()
 		if strings.Contains(err.Error(), "lock") && strings.Contains(err.Error(), "LOCK") {
 			return nil, fmt.Errorf("%w: %s", ErrLocked, o.Dir)
 		}
@@ -168,21 +179,31 @@ func (db *DB) isClosing() bool {
 	}
 }
 
-// Close closes the database. No transaction, iterator or snapshot may be in use.
+// Close closes the database. No transaction, iterator or snapshot may be in use. Its error, a background error
+// for one, says that what was written last may not have reached the disk; the database is closed all the same.
 func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return ErrClosed
 	}
 	close(db.closing)
 	db.work.Wait()
-	err := db.rocks.FlushWAL(true)
+	// After a failed write the log must not be synced: where RocksDB is built with assertions, as Debian's is,
+	// that ends the process.
+	err := db.BackgroundError()
+	if err == nil {
+		err = db.rocks.FlushWAL(true)
+	}
 	db.rocks.Close()
+	db.release()
 	return err
 }
 
 // Update runs f in a transaction that holds the locks of the keys for writing, and commits it when f returns
 // no error. With an error nothing is written.
 func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
+	if db.closed.Load() {
+		return ErrClosed
+	}
 	tx := db.txPool.Get().(*Tx)
 	defer db.txPool.Put(tx)
 	tx.Begin(ns)
@@ -200,6 +221,9 @@ func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
 
 // View runs f in a transaction that holds the locks of the keys for reading. What f writes is dropped.
 func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
+	if db.closed.Load() {
+		return ErrClosed
+	}
 	tx := db.txPool.Get().(*Tx)
 	defer db.txPool.Put(tx)
 	tx.Begin(ns)

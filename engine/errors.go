@@ -25,4 +25,6 @@ var (
 	ErrForeign = errors.New("the data directory was not written by Kvrocks or basalt")
 	// ErrClosed: the database was closed.
 	ErrClosed = errors.New("the database is closed")
+	// ErrWALGap: the write-ahead log lacks writes that were asked for; they were purged or never logged.
+	ErrWALGap = errors.New("the write-ahead log has a gap")
 )

@@ -13,14 +13,27 @@ import (
 // events is what RocksDB has reported.
 type events struct {
 	mu      sync.Mutex
-	bgError error // writes fail with it until RocksDB has recovered
-	wake    chan struct{}
+	bgError error         // writes fail with it until RocksDB has recovered
+	wake    chan struct{} // there was an error
+	healed  chan struct{} // RocksDB has ended a recovery of its own, successful or not
 	once    sync.Once
 	stalled atomic.Int32
 	errors  atomic.Int64
+	// failedLog is the number of the log in which a write failed on a full disk, 0 = none.
+	failedLog atomic.Uint64
 }
 
-func (e *events) init() { e.once.Do(func() { e.wake = make(chan struct{}, 1) }) }
+func (e *events) init() {
+	e.once.Do(func() { e.wake, e.healed = make(chan struct{}, 1), make(chan struct{}, 1) })
+}
+
+// signal wakes the one who waits for c, now or later.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
 
 // onEvent runs on RocksDB's threads: it counts, logs and never waits.
 func (db *DB) onEvent(ev rocks.Event) {
@@ -38,24 +51,27 @@ func (db *DB) onEvent(ev rocks.Event) {
 			db.log.Warn("writes are slowed down until compactions catch up", zap.String("family", ev.Family), zap.Bool("stopped", ev.Code == 1))
 		}
 	case rocks.BackgroundError:
-		db.events.errors.Add(1)
 		db.events.mu.Lock()
+		db.events.errors.Add(1)
 		db.events.bgError = NewError("ERR", "the database cannot write: "+ev.Text)
+		if n := failedLog(ev.Text); n != 0 {
+			db.events.failedLog.Store(n)
+		}
 		db.events.mu.Unlock()
 		db.log.Error("background error, writes fail until the database has recovered", zap.String("error", ev.Text), zap.Int("severity", ev.Code))
-		select {
-		case db.events.wake <- struct{}{}:
-		default:
-		}
+		signal(db.events.wake)
 	case rocks.Recovered:
-		db.recovered()
+		signal(db.events.healed)
 	}
 }
 
-func (db *DB) recovered() {
+// recovered lets writes through again, unless there were more errors than those that the caller has seen.
+func (db *DB) recovered(seen int64) {
 	db.events.mu.Lock()
-	had := db.events.bgError != nil
-	db.events.bgError = nil
+	had := db.events.bgError != nil && db.events.errors.Load() == seen
+	if had {
+		db.events.bgError = nil
+	}
 	db.events.mu.Unlock()
 	if had {
 		db.log.Info("the database has recovered and writes again")
@@ -87,9 +103,16 @@ func (db *DB) writable() error {
 const (
 	resumeFirst = time.Second
 	resumeMost  = 15 * time.Second
+	// resumeSoon is the time after the end of a recovery of RocksDB's own, which it may not have tidied up yet.
+	resumeSoon = 50 * time.Millisecond
+	// spacePoll is the time between two looks for space on a full disk (see fulldisk.go).
+	spacePoll = 5 * time.Millisecond
 )
 
 // recoverLoop brings the database back after a background error: a full disk, for one, that has space again.
+//
+// RocksDB recovers from some errors by itself. That it says so is taken as a hint to ask it, by Resume, which
+// then has nothing to do: a recovery that failed is reported alike, and a new error may have come meanwhile.
 func (db *DB) recoverLoop() {
 	db.events.init()
 	for {
@@ -99,18 +122,41 @@ func (db *DB) recoverLoop() {
 		case <-db.events.wake:
 		}
 		for wait := resumeFirst; db.BackgroundError() != nil; wait = min(2*wait, resumeMost) {
-			t := time.NewTimer(wait)
-			select {
-			case <-db.closing:
-				t.Stop()
+			if !db.pause(wait, db.events.healed) {
 				return
-			case <-t.C:
 			}
+			seen := db.events.errors.Load()
 			if err := db.rocks.Resume(); err != nil {
 				db.log.Warn("the database cannot resume writing yet", zap.Error(err))
 				continue
 			}
-			db.recovered()
+			if db.logBroken() {
+				db.log.Error("the log cannot be written to any more; the database must be opened anew")
+				continue
+			}
+			db.recovered(seen)
+		}
+	}
+}
+
+// pause waits, and looks for space on a full disk meanwhile; a signal on c cuts it down to resumeSoon. It reports
+// false when the database closes.
+func (db *DB) pause(wait time.Duration, c <-chan struct{}) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	space := time.NewTicker(spacePoll)
+	defer space.Stop()
+	for {
+		select {
+		case <-db.closing:
+			return false
+		case <-c:
+			t.Reset(min(wait, resumeSoon))
+			c = nil
+		case <-space.C:
+			db.replaceLog()
+		case <-t.C:
+			return true
 		}
 	}
 }

@@ -13,7 +13,7 @@ type IterOptions struct {
 	// Prefix: all keys that begin with it, and Key returns what follows it.
 	Prefix []byte
 	// Lower and Upper: keys in [Lower, Upper), whole keys also when Prefix is given (then they narrow the
-	// prefix down). Empty = no bound.
+	// prefix down: Lower must begin with it, Upper not lie beyond its keys). Empty = no bound.
 	Lower, Upper []byte
 	Reverse      bool   // from the last key to the first
 	KeysOnly     bool   // Value is empty
@@ -118,7 +118,7 @@ func (it *Iter) collect(id cf.ID, r *rocks.Range) {
 			continue
 		}
 		own := ownEntry{key: key, del: e.kind == deleted}
-		if !own.del {
+		if !own.del && r.Flags&rocks.KeysOnly == 0 {
 			own.value = o.valueOf(e)
 			if r.ValueMax > 0 && len(own.value) > r.ValueMax {
 				own.value = own.value[:r.ValueMax]

@@ -18,16 +18,18 @@ const (
 	tick       = 100 * time.Millisecond
 	purgeEvery = 10 * time.Second
 	cronsEvery = 20 * time.Second
+	sizeEvery  = 5 * time.Second
 )
 
-// cron does what is due at fixed times: samples for the rates in INFO every tick, old backups, and the schedules
-// of bgsave-cron and compact-cron.
+// cron does what is due at fixed times: samples for the rates in INFO every tick, the size of the database, old
+// backups, and the schedules of bgsave-cron and compact-cron.
 func (s *Server) cron() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	var bgsave, compact compaction.Firing
-	nextPurge, nextCrons := time.Now().Add(purgeEvery), time.Now().Add(cronsEvery)
-	s.sample(time.Now())
+	begin := time.Now()
+	nextPurge, nextCrons, nextSize := begin.Add(purgeEvery), begin.Add(cronsEvery), begin.Add(sizeEvery)
+	s.sample(begin)
 	for {
 		select {
 		case <-s.stop:
@@ -36,6 +38,10 @@ func (s *Server) cron() {
 		}
 		now := time.Now()
 		s.sample(now)
+		if now.After(nextSize) {
+			nextSize = now.Add(sizeEvery)
+			s.checkSize()
+		}
 		if now.After(nextPurge) {
 			nextPurge = now.Add(purgeEvery)
 			s.purgeBackup(now)

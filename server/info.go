@@ -84,6 +84,7 @@ func (s *Server) infoServer(w *infoWriter, _ string) {
 	w.field("version", KvrocksVersion)
 	w.field("kvrocks_version", KvrocksVersion)
 	w.field("redis_version", command.RedisVersion)
+	w.field("basalt_version", s.build)
 	w.field("git_sha1", vcsRevision())
 	w.field("kvrocks_git_sha1", vcsRevision())
 	w.field("redis_git_sha1", vcsRevision())
@@ -274,7 +275,7 @@ func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
 	// Kvrocks says here when it has counted last; the count here is always up to date.
 	fmt.Fprintf(w, "# Last DBSIZE SCAN time: %s\r\n", time.Now().Format("Mon Jan _2 15:04:05 2006"))
 	w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
-	used := int64(s.db.DiskSize())
+	used := int64(s.diskSize())
 	limit := s.cfg.Int("max-db-size") << 30
 	w.field("sequence", s.db.LatestSequence())
 	w.field("used_db_size", used)

@@ -74,6 +74,9 @@ func (c *conn) refuse(r *request) error {
 	if r.spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
 		return command.ErrAdminOnly
 	}
+	if r.spec.Flags&command.Write != 0 {
+		return c.srv.limits.refuseWrite(r.spec.Flags)
+	}
 	return nil
 }
 

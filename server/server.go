@@ -29,6 +29,9 @@ type Server struct {
 	limits     limits
 	access     access
 	work       background
+	commands   *command.Table
+	build      string        // the version of this program
+	diskSize   func() uint64 // bytes of the database on disk
 
 	mu        sync.Mutex
 	listeners Listeners
@@ -51,7 +54,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		log = zap.NewNop()
 	}
 	s := &Server{cfg: cfg, db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
-		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID()}
+		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), commands: command.DefaultTable(), diskSize: db.DiskSize}
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
 	s.startupRSS, _ = residentBytes()
@@ -76,7 +79,16 @@ func (s *Server) Serve(listeners Listeners) error {
 		listeners.Close()
 		return errClosing
 	}
-	s.listeners = listeners
+	table, err := commandTable(s.cfg)
+	if err != nil {
+		listeners.Close()
+		return err
+	}
+	s.listeners, s.commands = listeners, table
+	s.checkSize()
+	if s.limits.readOnly.Load() {
+		s.log.Warn("slaveof is set, but there is no replication: the data stays as it is and writes are refused")
+	}
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
@@ -125,6 +137,7 @@ func (s *Server) accept(l net.Listener) {
 			continue
 		}
 		c := newConn(s, nc, s.lastID.Add(1))
+		c.resolver.Use(s.commands)
 		s.mu.Lock()
 		if s.closing.Load() {
 			s.mu.Unlock()
@@ -181,6 +194,12 @@ func (s *Server) ShutdownRequested() <-chan struct{} { return s.shutdown }
 
 // Shutdown asks the owner of the server to close it.
 func (s *Server) Shutdown() { s.downOnce.Do(func() { close(s.shutdown) }) }
+
+// SetBuild sets the version of this program that INFO shows. It must be called before Serve.
+func (s *Server) SetBuild(version string) { s.build = version }
+
+// Commands returns the commands that there are for clients: all but those that rename-command disables.
+func (s *Server) Commands() *command.Table { return s.commands }
 
 // Started returns when the server was made.
 func (s *Server) Started() time.Time { return s.started }

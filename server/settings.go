@@ -6,17 +6,44 @@ import (
 	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
 )
+
+// Check finds what is wrong in the settings by what the server knows and the configuration does not: which commands
+// there are. Its error is one line that names the file, the line and the key.
+func Check(cfg *config.Config) error {
+	_, err := commandTable(cfg)
+	return err
+}
+
+// commandTable applies rename-command, one line after the other.
+func commandTable(cfg *config.Config) (*command.Table, error) {
+	renames := cfg.Renames()
+	if len(renames) == 0 {
+		return command.DefaultTable(), nil
+	}
+	t := command.DefaultTable().Clone()
+	for i, r := range renames {
+		if err := t.Rename(r.Old, r.New); err != nil {
+			return nil, cfg.RenameError(i, err)
+		}
+	}
+	return t, nil
+}
 
 // follow makes the server and the engine follow changes of the settings at run time.
 func (s *Server) follow() {
 	s.refresh()
-	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "redis-cursor-compatible"} {
+	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "redis-cursor-compatible", "slave-read-only"} {
 		s.cfg.OnChange(name, func(_, _ string) error {
 			s.refresh()
 			return nil
 		})
 	}
+	s.cfg.OnChange("max-db-size", func(_, _ string) error {
+		s.checkSize()
+		return nil
+	})
 	s.watchStorage()
 }
 
@@ -26,6 +53,8 @@ func (s *Server) refresh() {
 	s.limits.clients.Store(int64(s.cfg.MaxClients()))
 	s.limits.timeout.Store(int64(s.cfg.Timeout()))
 	s.limits.out.Store(int64(s.cfg.OutputLimit()))
+	_, _, replica := s.cfg.Master()
+	s.limits.readOnly.Store(replica && s.cfg.Bool("slave-read-only"))
 	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
 	s.access.set(s.cfg.RequirePass(), s.cfg.Namespaces())
 }

@@ -6,7 +6,6 @@ package command
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/basaltdb/basalt/engine"
@@ -189,88 +188,6 @@ func NumSpecs() int { return len(ordered) }
 
 // ByID returns a command by its ID.
 func ByID(id int) *Spec { return ordered[id] }
-
-// All returns the commands without their subcommands, sorted by name.
-func All() []*Spec {
-	var all []*Spec
-	for _, s := range table {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b *Spec) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}
-
-const maxName = 32
-
-// Lookup finds a command by its name in any case, nil when there is none.
-func Lookup(name []byte) *Spec { return find(table, name) }
-
-// Subcommand finds a subcommand, nil when there is none.
-func (s *Spec) Subcommand(name []byte) *Spec { return find(s.sub, name) }
-
-func find(m map[string]*Spec, name []byte) *Spec {
-	if len(name) > maxName {
-		return nil
-	}
-	var buf [maxName]byte
-	for i, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		buf[i] = c
-	}
-	return m[string(buf[:len(name)])]
-}
-
-// Resolve finds the command, or the subcommand of a container, that the arguments name, and checks the number
-// of arguments. The error is the reply.
-func Resolve(args [][]byte) (*Spec, error) {
-	s := Lookup(args[0])
-	if s == nil {
-		return nil, unknownCommand(args)
-	}
-	if s.sub != nil {
-		if len(args) > 1 {
-			c := s.Subcommand(args[1])
-			if c == nil {
-				return s, unknownSubcommand(s, args[1])
-			}
-			s = c
-		} else if s.Handler == nil {
-			return s, wrongArgs(s.full)
-		}
-	}
-	return s, s.checkArity(args)
-}
-
-func (s *Spec) checkArity(args [][]byte) error {
-	if s.Arity > 0 && len(args) != s.Arity || len(args) < -s.Arity {
-		return wrongArgs(s.full)
-	}
-	return nil
-}
-
-// Resolver is Resolve for the commands of one connection. It remembers the last one, as pipelines mostly repeat
-// a command. The zero Resolver is ready to use.
-type Resolver struct {
-	name [maxName]byte // as it was sent
-	n    int
-	spec *Spec
-}
-
-// Resolve is the function of the same name.
-func (r *Resolver) Resolve(args [][]byte) (*Spec, error) {
-	if r.spec != nil && string(args[0]) == string(r.name[:r.n]) {
-		return r.spec, r.spec.checkArity(args)
-	}
-	s, err := Resolve(args)
-	r.spec = nil
-	if err == nil && s.Parent == nil && s.sub == nil {
-		r.spec = s
-		r.n = copy(r.name[:], args[0])
-	}
-	return s, err
-}
 
 func unknownCommand(args [][]byte) error {
 	var b strings.Builder

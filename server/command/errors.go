@@ -18,6 +18,8 @@ var (
 	ErrNoSuchKey     = engine.NewError("ERR", "no such key")
 	ErrNoAuth        = engine.NewError("NOAUTH", "Authentication required.")
 	ErrAdminOnly     = engine.NewError("ERR", "admin permission required to perform the command")
+	ErrReadOnly      = engine.NewError("READONLY", "You can't write against a read only replica.")
+	ErrDBSize        = engine.NewError("ERR", "write command not allowed when reached max-db-size.")
 	ErrInvalidCursor = engine.NewError("ERR", "invalid cursor")
 )
 

@@ -45,12 +45,12 @@ func commandHelp(c *Ctx) error {
 }
 
 func commandCount(c *Ctx) error {
-	c.Out.Int(int64(len(table)))
+	c.Out.Int(int64(c.Srv.Commands().Len()))
 	return nil
 }
 
 func commandAll(c *Ctx) error {
-	all := All()
+	all := c.Srv.Commands().All()
 	c.Out.Array(len(all))
 	for _, s := range all {
 		s.writeInfo(c)
@@ -64,7 +64,7 @@ func commandInfo(c *Ctx) error {
 	}
 	c.Out.Array(len(c.Args) - 2)
 	for _, name := range c.Args[2:] {
-		if s := byFullName(name); s != nil {
+		if s := c.Srv.Commands().byFullName(name); s != nil {
 			s.writeInfo(c)
 		} else {
 			c.Out.Null()
@@ -74,9 +74,9 @@ func commandInfo(c *Ctx) error {
 }
 
 // byFullName finds a command by its name, a subcommand by both names with | between them.
-func byFullName(name []byte) *Spec {
+func (t *Table) byFullName(name []byte) *Spec {
 	container, sub, has := strings.Cut(string(name), "|")
-	s := Lookup([]byte(container))
+	s := t.Lookup([]byte(container))
 	if s != nil && has {
 		s = s.Subcommand([]byte(sub))
 	}
@@ -120,7 +120,7 @@ func (s *Spec) ACLCategories() []string {
 func (s *Spec) writeInfo(c *Ctx) {
 	w := c.Out
 	w.Array(10)
-	w.BulkString(s.full)
+	w.BulkString(c.Srv.Commands().NameOf(s))
 	w.Int(int64(s.Arity))
 	writeWords(c, s.Flags.Names())
 	w.Int(int64(s.First))
@@ -219,13 +219,13 @@ func (s *Spec) keyFlags(write bool) []string {
 func commandDocs(c *Ctx) error {
 	mark, n := c.Out.Mark(), 0
 	if len(c.Args) == 2 {
-		for _, s := range All() {
+		for _, s := range c.Srv.Commands().All() {
 			s.writeDocs(c)
 			n++
 		}
 	}
 	for _, name := range c.Args[2:] {
-		if s := byFullName(name); s != nil {
+		if s := c.Srv.Commands().byFullName(name); s != nil {
 			s.writeDocs(c)
 			n++
 		}
@@ -236,7 +236,7 @@ func commandDocs(c *Ctx) error {
 
 func (s *Spec) writeDocs(c *Ctx) {
 	w := c.Out
-	w.BulkString(s.full)
+	w.BulkString(c.Srv.Commands().NameOf(s))
 	mark, n := w.Mark(), 0
 	field := func(name, value string) {
 		if value != "" {
@@ -261,6 +261,7 @@ func (s *Spec) writeDocs(c *Ctx) {
 }
 
 func commandList(c *Ctx) error {
+	table := c.Srv.Commands()
 	keep := func(*Spec) bool { return true }
 	switch {
 	case len(c.Args) == 2:
@@ -273,19 +274,19 @@ func commandList(c *Ctx) error {
 		keep = func(s *Spec) bool { return slices.Contains(s.ACLCategories(), want) }
 	case EqualFold(c.Args[3], "PATTERN"):
 		glob := CompileGlob([]byte(strings.ToLower(string(c.Args[4]))))
-		keep = func(s *Spec) bool { return glob.Match([]byte(s.full)) }
+		keep = func(s *Spec) bool { return glob.Match([]byte(table.NameOf(s))) }
 	default:
 		return ErrSyntax
 	}
 	mark, n := c.Out.Mark(), 0
-	for _, s := range All() {
+	for _, s := range table.All() {
 		list := []*Spec{s}
 		for i := range s.Sub {
 			list = append(list, &s.Sub[i])
 		}
 		for _, s := range list {
 			if keep(s) {
-				c.Out.BulkString(s.full)
+				c.Out.BulkString(table.NameOf(s))
 				n++
 			}
 		}
@@ -295,7 +296,7 @@ func commandList(c *Ctx) error {
 }
 
 func commandGetKeys(c *Ctx) error {
-	_, keys, err := keysInCommand(c.Args[2:])
+	_, keys, err := keysInCommand(c)
 	if err != nil {
 		return err
 	}
@@ -307,7 +308,7 @@ func commandGetKeys(c *Ctx) error {
 }
 
 func commandGetKeysAndFlags(c *Ctx) error {
-	s, keys, err := keysInCommand(c.Args[2:])
+	s, keys, err := keysInCommand(c)
 	if err != nil {
 		return err
 	}
@@ -320,9 +321,10 @@ func commandGetKeysAndFlags(c *Ctx) error {
 	return nil
 }
 
-// keysInCommand finds the keys of a command that is an argument itself.
-func keysInCommand(args [][]byte) (*Spec, []KeyRef, error) {
-	s := Lookup(args[0])
+// keysInCommand finds the keys of a command that is given as arguments; their positions are those in that command.
+func keysInCommand(c *Ctx) (*Spec, []KeyRef, error) {
+	args := c.Args[2:]
+	s := c.Srv.Commands().Lookup(args[0])
 	if s != nil && s.sub != nil && len(args) > 1 {
 		s = s.Subcommand(args[1])
 	}

@@ -9,6 +9,8 @@ import (
 // Server is what handlers need of the server. Its methods may be called by several goroutines.
 type Server interface {
 	DB() *engine.DB
+	// Commands returns the commands that there are for clients, with their names.
+	Commands() *Table
 	// MaxBulk is proto-max-bulk-len: the longest string, in bytes, that a command may make.
 	MaxBulk() int64
 

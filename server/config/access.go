@@ -101,6 +101,13 @@ func (c *Config) Renames() []Rename {
 	return renames
 }
 
+// RenameError places an error at the i-th of [Config.Renames]: where it was given.
+func (c *Config) RenameError(i int, err error) error {
+	e := c.renames[i]
+	e.Err = err
+	return &e
+}
+
 // Master returns the master to replicate from; ok is false when this is a master itself.
 func (c *Config) Master() (host, port string, ok bool) {
 	words := strings.Fields(c.text(slaveOf))

@@ -17,6 +17,7 @@ type Config struct {
 	file     string // absolute; empty = none
 	format   format
 	warnings []string
+	renames  []Error // where each line of rename-command was given
 }
 
 // state is all values at one time. It is never changed, only replaced.

@@ -16,29 +16,30 @@ var (
 )
 
 // PrepareDir makes sure that the base directory exists and can be written to. It is created when only its last
-// part is missing, so that a mistyped path does not leave a tree behind. The error is of type [*Error] and names
-// the directory.
-func (c *Config) PrepareDir() error {
+// part is missing, so that a mistyped path does not leave a tree behind. undo removes what was created, while it is
+// empty: it is for a start that fails later. The error is of type [*Error] and names the directory.
+func (c *Config) PrepareDir() (undo func(), err error) {
 	d := c.Dir()
-	err := os.Mkdir(d, 0o755)
+	fail := func(err error) (func(), error) { return nil, &Error{File: "dir", Key: d, Err: err} }
+	err = os.Mkdir(d, 0o755)
 	switch {
 	case err == nil:
-		return nil
+		return func() { os.Remove(d) }, nil
 	case !errors.Is(err, fs.ErrExist):
 		var path *fs.PathError
 		if errors.As(err, &path) {
 			err = path.Err
 		}
-		return &Error{File: "dir", Key: d, Err: err}
+		return fail(err)
 	}
 	info, err := os.Stat(d)
 	switch {
 	case err != nil:
-		return &Error{File: "dir", Key: d, Err: err}
+		return fail(err)
 	case !info.IsDir():
-		return &Error{File: "dir", Key: d, Err: errNotDir}
+		return fail(errNotDir)
 	case syscall.Access(d, writeAndSearch) != nil:
-		return &Error{File: "dir", Key: d, Err: errNotWritable}
+		return fail(errNotWritable)
 	}
-	return nil
+	return func() {}, nil
 }

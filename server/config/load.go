@@ -227,12 +227,13 @@ func detectFormat(file string, data []byte) format {
 
 // add takes one setting over. Keys of other versions of Kvrocks are let pass with a warning when lenient.
 func (l *loader) add(file string, e entry, lenient bool) error {
+	at := Error{File: file, Line: e.line, Key: e.key}
+	if file == commandLine {
+		at.Key = "--" + at.Key
+	}
 	fail := func(err error) error {
-		key := e.key
-		if file == commandLine {
-			key = "--" + key
-		}
-		return &Error{File: file, Line: e.line, Key: key, Err: err}
+		at.Err = err
+		return &at
 	}
 	if len(e.key) > len(namespacePrefix) && strings.EqualFold(e.key[:len(namespacePrefix)], namespacePrefix) {
 		if err := l.addNamespace(e.key[len(namespacePrefix):], e.text); err != nil {
@@ -252,6 +253,11 @@ func (l *loader) add(file string, e entry, lenient bool) error {
 	v, err := s.parse(l.st.values[i].text, e.text)
 	if err != nil {
 		return fail(err)
+	}
+	if i == renameCommand {
+		for range lines(e.text) {
+			l.c.renames = append(l.c.renames, at)
+		}
 	}
 	l.st.set(i, v)
 	l.given[i], l.files[i] = e, file

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -109,6 +110,31 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// TestRenameError checks that an error in what only the server can check names the place too.
+func TestRenameError(t *testing.T) {
+	for name, text := range map[string]string{
+		"a.conf": "port 1\nrename-command A B\n\nrename-command C D\n",
+		"a.toml": "port = 1\n[rename-command]\n\nA = 'B'\nC = 'D'\n",
+	} {
+		path := write(t, name, text)
+		c, err := Load([]string{"--rename-command", "E F\nG H", "-c", path, "--rename-command", "I ''"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := map[string][2]int{"a.conf": {2, 4}, "a.toml": {4, 5}}[name]
+		want := []string{fmt.Sprintf("%s:%d: rename-command: x", path, lines[0]), fmt.Sprintf("%s:%d: rename-command: x", path, lines[1]),
+			"command line: --rename-command: x", "command line: --rename-command: x", "command line: --rename-command: x"}
+		if r := c.Renames(); len(r) != len(want) || r[4] != (Rename{"I", ""}) {
+			t.Fatalf("renames are %q", r)
+		}
+		for i := range want {
+			if err := c.RenameError(i, errors.New("x")); err.Error() != want[i] {
+				t.Errorf("%s, rename %d: %v, want %s", name, i, err, want[i])
+			}
+		}
+	}
+}
+
 func TestLoadErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a.conf", "\nport 70000\n", "a.conf:2: port: argument must be between 0 and 65535 inclusive"},
@@ -129,9 +155,12 @@ func TestLoadErrors(t *testing.T) {
 		{"a.conf", "a\x01b 1", "a.conf:1: a?b: unknown key"},
 		{"a.toml", "port = 1\nprot = 2", "a.toml:2: prot: unknown key"},
 		{"a.toml", "rocksdb.ttl = 2", "a.toml:1: rocksdb.ttl: unknown key"},
-		{"a.toml", "\n[rocksdb]\nblock_size = \"x\"", "a.toml:3: rocksdb.block_size: argument couldn't be parsed into an integer"},
-		{"a.toml", "[rocksdb]\nblock_size = true", "a.toml:2: rocksdb.block_size: wants an integer"},
-		{"a.toml", "[rocksdb]\nblock_size = 1.5", "a.toml:2: rocksdb.block_size: wants an integer"},
+		{"a.toml", "\n[rocksdb]\nblock_size = \"x\"", "a.toml:3: rocksdb.block_size: argument must be a memory value"},
+		{"a.toml", "[rocksdb]\nblock_size = true", "a.toml:2: rocksdb.block_size: wants an integer or a string such as \"512m\""},
+		{"a.toml", "[rocksdb]\nblock_size = 1.5", "a.toml:2: rocksdb.block_size: wants an integer or a string such as \"512m\""},
+		{"a.toml", "[rocksdb]\nmax_open_files = true", "a.toml:2: rocksdb.max_open_files: wants an integer"},
+		{"a.conf", "port 1\nrename-command KEYS", "a.conf:2: rename-command: Invalid rename-command format"},
+		{"a.toml", "[rename-command]\nKEYS = \"a b\"", "a.toml:2: rename-command: Invalid rename-command format"},
 		{"a.toml", "daemonize = 1", "a.toml:1: daemonize: wants true or false"},
 		{"a.toml", "requirepass = 1", "a.toml:1: requirepass: wants a string"},
 		{"a.toml", "bind = [1]", "a.toml:1: bind: wants strings in its array"},
@@ -215,21 +244,46 @@ func TestDerived(t *testing.T) {
 func TestPrepareDir(t *testing.T) {
 	base := t.TempDir()
 	file := write(t, "file", "")
+	full := t.TempDir()
+	if err := os.WriteFile(full+"/f", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ dir, err string }{
-		{base + "/new", ""}, {base, ""}, {base + "/a/b", "no such file or directory"}, {file, "is not a directory"},
+		{base + "/new", ""}, {full, ""}, {base, ""}, {base + "/a/b", "no such file or directory"}, {file, "is not a directory"},
 	} {
 		cfg, err := Load([]string{"--dir", c.dir}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = cfg.PrepareDir()
+		_, err = os.Stat(c.dir)
+		existed := err == nil
+		undo, err := cfg.PrepareDir()
 		if c.err == "" {
 			if info, statErr := os.Stat(c.dir); err != nil || statErr != nil || !info.IsDir() {
-				t.Errorf("%s: %v, %v", c.dir, err, statErr)
+				t.Fatalf("%s: %v, %v", c.dir, err, statErr)
+			}
+			undo()
+			if _, err := os.Stat(c.dir); (err == nil) != existed {
+				t.Errorf("%s existed before: %v; after undo: %v", c.dir, existed, err)
 			}
 		} else if err == nil || err.Error() != "dir: "+c.dir+": "+c.err {
 			t.Errorf("%s: error is %v", c.dir, err)
 		}
+	}
+	cfg, err := Load([]string{"--dir", base + "/used"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undo, err := cfg.PrepareDir()
+	if err == nil {
+		err = os.WriteFile(base+"/used/f", nil, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	undo()
+	if _, err := os.Stat(base + "/used/f"); err != nil {
+		t.Errorf("undo has removed what came later: %v", err)
 	}
 	if os.Getuid() == 0 {
 		return // root may write everywhere
@@ -237,8 +291,8 @@ func TestPrepareDir(t *testing.T) {
 	if err := os.Chmod(base, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	cfg, _ := Load([]string{"--dir", base}, nil)
-	if err := cfg.PrepareDir(); err == nil {
+	cfg, _ = Load([]string{"--dir", base}, nil)
+	if _, err := cfg.PrepareDir(); err == nil {
 		t.Error("no error for a directory that is not writable")
 	}
 }

@@ -14,7 +14,7 @@ type Kind uint8
 const (
 	Bool   Kind = iota // yes or no
 	Int                // a decimal, 0x hexadecimal or 0 octal number
-	Bytes              // a number with an optional suffix k, m, g, t or p (powers of 1024)
+	Bytes              // an Int with an optional unit: b, or k, m, g, t or p (powers of 1024), with or without a b
 	Octal              // octal digits
 	Enum               // one of a list of names
 	String             // any text
@@ -137,17 +137,25 @@ func parseInt(text string) (int64, error) {
 	return n, nil
 }
 
-// parseBytes reads a number with an optional unit. More than an int64 holds becomes the largest int64, which no
-// memory reaches.
+// parseBytes reads a number of bytes with an optional unit. A unit of one letter is a power of 1024, as in Kvrocks: to
+// redis.conf 1k is 1000, but a kvrocks.conf must mean the same here. kb, mb and gb are the same in both. More than
+// an int64 holds becomes the largest int64, which no memory reaches.
 func parseBytes(text string) (int64, error) {
-	shift := 0
-	if n := len(text); n > 0 {
-		if i := strings.IndexByte("kmgtp", text[n-1]|0x20); i >= 0 {
-			shift = 10 * (i + 1)
-			text = text[:n-1]
-		}
+	if n, err := parseInt(text); err == nil && n >= 0 {
+		return n, nil
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
+	digits := strings.TrimRight(text, "bkmgtpBKMGTP")
+	shift := 0
+	switch unit := strings.ToLower(text[len(digits):]); unit {
+	case "", "b":
+	default:
+		i := strings.IndexByte("kmgtp", unit[0])
+		if i < 0 || unit[1:] != "" && unit[1:] != "b" {
+			return 0, errMemory
+		}
+		shift = 10 * (i + 1)
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || n > math.MaxUint64>>shift {
 		return 0, errMemory
 	}

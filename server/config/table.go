@@ -69,6 +69,13 @@ func integer(name string, def, lo, hi int64, m mode, comment string) Setting {
 	return Setting{Name: name, Kind: Int, Default: strconv.FormatInt(def, 10), Min: lo, Max: hi, Dynamic: bool(m), Comment: comment}
 }
 
+// size is a number of bytes, which may have a unit.
+func size(name string, def, lo, hi int64, m mode, comment string) Setting {
+	s := integer(name, def, lo, hi, m, comment)
+	s.Kind = Bytes
+	return s
+}
+
 func enum(name, def string, names []string, m mode, comment string) Setting {
 	return Setting{Name: name, Kind: Enum, Default: def, Names: names, Dynamic: bool(m), Comment: comment}
 }
@@ -123,7 +130,7 @@ func checkSlaveOf(text string) error {
 // checkRename checks the form only: which commands there are is the server's to know.
 func checkRename(text string) error {
 	for line := range strings.SplitSeq(text, "\n") {
-		if line != "" && len(strings.Fields(line)) != 2 {
+		if len(strings.Fields(line)) != 2 {
 			return errRename
 		}
 	}

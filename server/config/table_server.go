@@ -31,8 +31,8 @@ var serverGroups = []group{
 		boolean("repl-namespace-enabled", "no", dynamic, "Keep namespaces in the database, where they are replicated, and not in this file."),
 	}},
 	{"Process and files", []Setting{
-		boolean("daemonize", "no", fixed, "Run in the background."),
-		enum("supervised", "no", []string{"no", "auto", "upstart", "systemd"}, fixed, "Supervisor to signal readiness to: no, auto, upstart, systemd."),
+		boolean("daemonize", "no", fixed, "Accepted and without effect: the shell or a supervisor runs it in the background."),
+		enum("supervised", "no", []string{"no", "auto", "upstart", "systemd"}, fixed, "Supervisor: no, auto, upstart, systemd; accepted and without effect, the log says when the server is ready."),
 		text("dir", "/tmp/kvrocks", fixed, "Base directory; the database is in its subdirectory db."),
 		text("backup-dir", "", dynamic, "Directory of backups; empty = DIR/backup."),
 		text("pidfile", "", fixed, "File for the process id; empty = DIR/kvrocks.pid."),
@@ -115,7 +115,7 @@ var serverGroups = []group{
 	}},
 	{"Asked for by Redis clients", []Setting{
 		integer("databases", 1, 1, 1, fixed, "Databases that SELECT can choose."),
-		integer("redis-databases", 0, 0, 0, fixed, "The same in Kvrocks 2.15, where 0 means that there is one."),
+		integer("redis-databases", 0, 0, maxInt, fixed, "Key of Kvrocks 2.15, accepted and without effect: there is database 0."),
 		boolean("protected-mode", "yes", dynamic, "Answered and without effect: bind and requirepass decide who has access."),
 		text("save", "", dynamic, "Answered and without effect: every write is in the write-ahead log."),
 		boolean("appendonly", "no", dynamic, "Answered and without effect, as save."),

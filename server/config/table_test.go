@@ -183,6 +183,8 @@ func TestSettingsOfKvrocks(t *testing.T) {
 		"proto-max-bulk-len": "type Bytes default 536870912 range 1048576 9223372036854775807 dynamic true",
 		"unixsocketperm":     "type Octal default 777 range 1 2147483647 dynamic false",
 	}
+	const inBytes = "rocksdb.block_size,rocksdb.compaction_readahead_size,rocksdb.delayed_write_rate,rocksdb.max_bytes_for_level_base," +
+		"rocksdb.min_blob_size,rocksdb.blob_file_size,rocksdb.write_options.write_batch_max_bytes"
 	kinds := map[string]string{"bool": "Bool", "int": "Int", "u32": "Int", "i64": "Int", "u64 unit": "Bytes",
 		"octal": "Octal", "enum": "Enum", "string": "String", "multi": "Multi"}
 	kindNames := []string{Bool: "Bool", Int: "Int", Bytes: "Bytes", Octal: "Octal", Enum: "Enum", String: "String", Multi: "Multi"}
@@ -211,6 +213,9 @@ func TestSettingsOfKvrocks(t *testing.T) {
 		rng := ""
 		if s.Kind == Int || s.Kind == Bytes || s.Kind == Octal {
 			rng = fmt.Sprintf("%d %d", s.Min, s.Max)
+		}
+		if strings.Contains(","+inBytes+",", ","+f[0]+",") { // Kvrocks takes no unit there
+			f[1] = "u64 unit"
 		}
 		have := describe(kindNames[s.Kind], s.Default, rng, s.Dynamic)
 		want := describe(kinds[f[1]], f[2], f[3], f[4] == "set")
@@ -257,7 +262,29 @@ func TestParse(t *testing.T) {
 		{"proto-max-bulk-len", "16383p", "9223372036854775807", 1<<63 - 1, ""},
 		{"proto-max-bulk-len", "-1", "", 0, "argument must be a memory value"},
 		{"proto-max-bulk-len", "k", "", 0, "argument must be a memory value"},
-		{"proto-max-bulk-len", "1kb", "", 0, "argument must be a memory value"},
+		{"proto-max-bulk-len", "1024kb", "1048576", 1 << 20, ""},
+		{"proto-max-bulk-len", "2MB", "2097152", 2 << 20, ""},
+		{"proto-max-bulk-len", "3gB", "3221225472", 3 << 30, ""},
+		{"proto-max-bulk-len", "1048577b", "1048577", 1<<20 + 1, ""},
+		{"proto-max-bulk-len", "1bb", "", 0, "argument must be a memory value"},
+		{"proto-max-bulk-len", "1bk", "", 0, "argument must be a memory value"},
+		{"proto-max-bulk-len", "1kk", "", 0, "argument must be a memory value"},
+		{"proto-max-bulk-len", "1 kb", "", 0, "argument must be a memory value"},
+		{"proto-max-bulk-len", "1\u212a", "", 0, "argument must be a memory value"},
+		{"proto-max-bulk-len", "1İ", "", 0, "argument must be a memory value"},
+		{"proto-max-bulk-len", "-1mb", "", 0, "argument must be a memory value"},
+		{"proto-max-bulk-len", "", "", 0, "argument must be a memory value"},
+		{"rocksdb.block_size", "16k", "16384", 16 << 10, ""},
+		{"rocksdb.block_size", "0x4000", "16384", 16 << 10, ""},
+		{"rocksdb.block_size", "0x1b", "27", 27, ""}, // hexadecimal, not one byte
+		{"rocksdb.block_size", "2gb", "", 0, "argument must be between 0 and 2147483647 inclusive"},
+		{"rocksdb.compaction_readahead_size", "2mb", "2097152", 2 << 20, ""},
+		{"rocksdb.delayed_write_rate", "8m", "8388608", 8 << 20, ""},
+		{"rocksdb.max_bytes_for_level_base", "1gb", "1073741824", 1 << 30, ""},
+		{"rocksdb.min_blob_size", "4kb", "4096", 4 << 10, ""},
+		{"rocksdb.blob_file_size", "256MB", "268435456", 256 << 20, ""},
+		{"rocksdb.write_options.write_batch_max_bytes", "1m", "1048576", 1 << 20, ""},
+		{"rocksdb.write_buffer_size", "64mb", "", 0, "argument couldn't be parsed into an integer"}, // is in MiB
 		{"proto-max-bulk-len", "10", "", 0, "argument must be between 1048576 and 9223372036854775807 inclusive"},
 		{"unixsocketperm", "0700", "700", 0o700, ""},
 		{"unixsocketperm", "9", "", 0, "argument couldn't be parsed as an octal number"},
@@ -273,6 +300,9 @@ func TestParse(t *testing.T) {
 		{"slaveof", "10.0.0.1", "", 0, "must be 'host port' or 'no one'"},
 		{"slaveof", "10.0.0.1 x", "", 0, "the master's port must be between 1 and 65535"},
 		{"rename-command", "KEYS", "", 0, "Invalid rename-command format"},
+		{"rename-command", "", "", 0, "Invalid rename-command format"},
+		{"rename-command", "a b c", "", 0, "Invalid rename-command format"},
+		{"rename-command", "a b\n\nc d", "", 0, "Invalid rename-command format"},
 		{"client-output-buffer-limit", "", "normal 0 0 0 slave 0 0 0 pubsub 0 0 0", 0, ""},
 		{"client-output-buffer-limit", "NORMAL 1mb 2kb 3 replica 1k 1m 4 pubsub 1g 1gb 0",
 			"normal 1048576 2048 3 slave 1000 1000000 4 pubsub 1000000000 1073741824 0", 1 << 20, ""},

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// openDirs holds the directories of the databases that this process has open.
+var openDirs struct {
+	sync.Mutex
+	m map[string]struct{}
+}
+
+// claimDir notes that this process opens the database in dir and returns what takes that back. It fails with
+// [ErrLocked] when the database is open already, here or in another process.
+//
+// RocksDB looks at the lock itself, but only after it has renamed the LOG of the process that holds it; claimDir
+// touches nothing. The file LOCK must not be opened while this process has the database open: closing any
+// descriptor of it would give RocksDB's own lock back (fcntl(2)).
+func claimDir(dir string) (release func(), err error) {
+	name, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		name, err = filepath.Abs(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	openDirs.Lock()
+	defer openDirs.Unlock()
+	if _, ok := openDirs.m[name]; ok || lockedElsewhere(filepath.Join(name, "LOCK")) {
+		return nil, ErrLocked
+	}
+	if openDirs.m == nil {
+		openDirs.m = make(map[string]struct{})
+	}
+	openDirs.m[name] = struct{}{}
+	return func() {
+		openDirs.Lock()
+		defer openDirs.Unlock()
+		delete(openDirs.m, name)
+	}, nil
+}
+
+// lockedElsewhere reports whether another process holds a lock on a file. What cannot be told is left to RocksDB.
+func lockedElsewhere(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	l := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart} // the whole file
+	return syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &l) == nil && l.Type != syscall.F_UNLCK
+}

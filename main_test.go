@@ -1,0 +1,499 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidwall/resp"
+)
+
+// The tests run the program itself: the test binary, which is it when this variable is set.
+const beBasalt = "BASALT_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beBasalt) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+func basalt(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), beBasalt+"=1")
+	return cmd
+}
+
+// write makes a file and returns its path.
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// process is a running server.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines chan string // of stdout, closed at its end
+	log   []string    // those that were read
+	addr  string
+}
+
+// start runs a server, whose port the system chooses unless args say otherwise, and waits until it is ready. Its log
+// must go to stdout.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: basalt(t, append([]string{"--port", "0"}, args...)...), lines: make(chan string, 1000)}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stderr = p.cmd.Stdout
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.cmd.Process.Kill() })
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			p.lines <- s.Text()
+		}
+		close(p.lines)
+	}()
+	p.addr = regexp.MustCompile(`"addresses": \["([^"]+)"`).FindStringSubmatch(p.await(" ready "))[1]
+	return p
+}
+
+// await reads the log up to a line with a text and returns that.
+func (p *process) await(text string) string {
+	p.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if !ok {
+				p.t.Fatalf("the process ended before it has logged %q; log:\n%s", text, strings.Join(p.log, "\n"))
+			}
+			p.log = append(p.log, line)
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-timeout:
+			p.t.Fatalf("not logged: %q; log:\n%s", text, strings.Join(p.log, "\n"))
+		}
+	}
+}
+
+// logged returns the lines so far, or of the whole log after the end of the process, that have a text.
+func (p *process) logged(text string) (n int) {
+	for _, line := range p.log {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// stop sends a signal and checks that the process ends in order.
+func (p *process) stop(sig os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+	p.ended()
+}
+
+func (p *process) ended() {
+	p.t.Helper()
+	p.await(" stopped")
+	for line := range p.lines {
+		p.log = append(p.log, line)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("the process ended with %v", err)
+	}
+	if p.logged(" error ") > 0 {
+		p.t.Errorf("errors in the log:\n%s", strings.Join(p.log, "\n"))
+	}
+}
+
+// do sends a command and returns the reply as text; an array's elements are separated by blanks.
+func (p *process) do(args ...string) string {
+	p.t.Helper()
+	nc, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(patience))
+	w, r := resp.NewWriter(nc), resp.NewReader(nc)
+	var reply resp.Value
+	for _, command := range [][]string{{"AUTH", "secret # 1"}, args} {
+		var words []resp.Value
+		for _, a := range command {
+			words = append(words, resp.StringValue(a))
+		}
+		if err := w.WriteArray(words); err != nil {
+			p.t.Fatal(err)
+		}
+		if reply, _, err = r.ReadValue(); err != nil {
+			p.t.Fatalf("%q: %v", command, err)
+		}
+	}
+	if reply.Type() == resp.Array {
+		var words []string
+		for _, v := range reply.Array() {
+			words = append(words, v.String())
+		}
+		return strings.Join(words, " ")
+	}
+	return reply.String()
+}
+
+func (p *process) want(reply string, args ...string) {
+	p.t.Helper()
+	if got := p.do(args...); got != reply {
+		p.t.Errorf("%q: %q, want %q", args, got, reply)
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	for arg, want := range map[string]string{"-v": "basalt " + version + "\n", "--version": "basalt " + version + "\n", "-h": "usage: basalt", "--help": "usage: basalt"} {
+		out, err := basalt(t, "--dir", "/nosuch/dir", arg).Output()
+		if err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s: %q, %v", arg, out, err)
+		}
+	}
+}
+
+// tree describes all files below a directory.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			fmt.Fprint(&b, path, " ", info.Mode())
+			if !d.IsDir() {
+				fmt.Fprint(&b, " ", info.Size(), " ", info.ModTime().UnixNano())
+			}
+			b.WriteByte('\n')
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestRefusals checks that whatever is wrong at the start is told in one line that names it, and nothing is touched.
+func TestRefusals(t *testing.T) {
+	base := t.TempDir()
+	occupied, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer occupied.Close()
+	_, busy, _ := net.SplitHostPort(occupied.Addr().String())
+	conf := func(name, text string) string { return write(t, base+"/files/"+name, text) }
+	file := conf("file", "x")
+	write(t, base+"/photos/db/photo.jpg", "x")
+	write(t, base+"/broken/db/CURRENT", "x")
+	locked := base + "/locked"
+	holder := start(t, "--dir", locked)
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string // of the line, after "basalt: "
+	}{
+		{"unknown key", []string{"-c", conf("u.conf", "port 1\nprot 2\n")}, base + "/files/u.conf:2: prot: unknown key"},
+		{"unknown key in TOML", []string{"-c", conf("u.toml", "port = 1\n[rocksdb]\nsize = 2\n")}, base + "/files/u.toml:3: rocksdb.size: unknown key"},
+		{"unknown option", []string{"--prot", "2"}, "command line: --prot: unknown key"},
+		{"bad value", []string{"-c", conf("v.conf", "# c\n\ntimeout soon\n")}, base + "/files/v.conf:3: timeout: argument couldn't be parsed into an integer"},
+		{"bad value in TOML", []string{"-c", conf("v.toml", "daemonize = 1\n")}, base + "/files/v.toml:1: daemonize: wants true or false"},
+		{"bad option", []string{"--port", "65536"}, "command line: --port: argument must be between 0 and 65535 inclusive"},
+		{"no value", []string{"--port"}, "command line: --port: wants a value"},
+		{"no option", []string{"kvrocks.conf"}, "command line: kvrocks.conf: not an option; basalt --help lists them"},
+		{"no file", []string{"-c", base + "/nosuch.conf"}, base + "/nosuch.conf: no such file or directory"},
+		{"bad quotes", []string{"-c", conf("q.conf", "port 1\nrequirepass \"x\n")}, base + "/files/q.conf:2: malformed line: config line ends unexpectedly in quoted string"},
+		{"bad TOML", []string{"-c", conf("q.toml", "port = 1\nbind = \n")}, base + "/files/q.toml:2: expected value"},
+		{"command that is not there", []string{"-c", conf("r.conf", "\nrename-command NOSUCH \"\"\n")}, base + "/files/r.conf:2: rename-command: no such command: 'nosuch'"},
+		{"name that is taken", []string{"-c", conf("r.toml", "[rename-command]\nGET = 'set'\n")}, base + "/files/r.toml:2: rename-command: target command name already exists: 'set'"},
+		{"namespace without password", []string{"-c", conf("n.conf", "namespace.a t\n")}, "configuration: requirepass: "},
+		{"missing parent", []string{"--dir", base + "/a/b"}, "dir: " + base + "/a/b: no such file or directory"},
+		{"file as directory", []string{"--dir", file}, "dir: " + file + ": is not a directory"},
+		{"port in use", []string{"--port", busy}, "port: 127.0.0.1:" + busy + " is in use"},
+		{"address of another machine", []string{"--bind", "192.0.2.1"}, "bind: cannot listen on 192.0.2.1:"},
+		{"file as socket", []string{"--unixsocket", file}, "unixsocket: " + file + " exists and is no socket"},
+		{"file as log directory", []string{"--log-dir", file}, "log-dir: "},
+		{"locked", []string{"--dir", locked}, "dir: the data directory is locked by another process: " + locked + "/db"},
+		{"no database", []string{"--dir", base + "/photos"}, "dir: the data directory was not written by Kvrocks or basalt: " + base + "/photos/db holds photo.jpg"},
+		{"broken database", []string{"--dir", base + "/broken"}, "dir: the data directory was not written by Kvrocks or basalt: " + base + "/broken/db"},
+	} {
+		before := tree(t, base)
+		var stdout, stderr bytes.Buffer
+		cmd := basalt(t, append([]string{"--dir", base + "/new", "--port", "0"}, tt.args...)...)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+		if cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("%s: the process ended with %v", tt.name, err)
+		}
+		if line := stderr.String(); !strings.HasPrefix(line, "basalt: "+tt.want) || strings.Count(line, "\n") != 1 {
+			t.Errorf("%s: %q, want %q", tt.name, line, tt.want)
+		}
+		if strings.Contains(stdout.String(), " error ") {
+			t.Errorf("%s: the log has it too: %s", tt.name, stdout.String())
+		}
+		if after := tree(t, base); after != before {
+			t.Errorf("%s: files were\n%s\nand are\n%s", tt.name, before, after)
+		}
+	}
+	holder.stop(syscall.SIGTERM)
+}
+
+func TestUnwritableDirectory(t *testing.T) {
+	dir := t.TempDir()
+	cmd := basalt(t, "--port", "0", "--dir", dir)
+	if os.Getuid() == 0 { // which may write everywhere: another user runs a copy that is within reach
+		program, err := os.ReadFile(cmd.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path = filepath.Join(filepath.Dir(dir), "basalt")
+		if err := os.WriteFile(cmd.Path, program, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Remove(cmd.Path) })
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	if err == nil || string(out) != "basalt: dir: "+dir+": is not writable\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestServe starts with a file in Kvrocks's grammar and options that override it, and stops by signals and SHUTDOWN.
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	conf := write(t, dir+"/kvrocks.conf", `# all that the grammar has
+  port 6666    # overridden
+requirepass "secret # 1"   # quoted
+bind 127.0.0.1 ::1
+timeout 0x10
+log-level 'info'
+rename-command KEYS ""
+rename-command GET FETCH
+namespace.One token1
+namespace.two 'token 2'
+rocksdb.block_size 8kb
+masterauth ""
+`)
+	data := dir + "/data"
+	p := start(t, "-c", conf, "--dir", data, "--bind", "127.0.0.1", "--timeout", "0", "--proto-max-bulk-len", "2mb")
+	for _, want := range []struct{ reply, command string }{
+		{"OK", "SET k v"}, {"v", "FETCH k"}, {"PONG", "PING"},
+		{"timeout 0", "CONFIG GET timeout"}, {"bind 127.0.0.1", "CONFIG GET bind"}, {"proto-max-bulk-len 2097152", "CONFIG GET proto-max-bulk-len"},
+		{"rocksdb.block_size 8192", "CONFIG GET rocksdb.block_size"}, {"requirepass secret # 1", "CONFIG GET requirepass"},
+		{"rename-command KEYS \"\" rename-command GET FETCH", "CONFIG GET rename-command"},
+		{"dir " + data, "CONFIG GET dir"}, {"OK", "AUTH token1"}, {"OK", "AUTH default token 2"},
+	} {
+		words := strings.SplitN(want.command, " ", 3)
+		p.want(want.reply, words...)
+	}
+	if got := p.do("GET", "k"); !strings.HasPrefix(got, "ERR unknown command 'GET'") {
+		t.Errorf("the former name of a command: %q", got)
+	}
+	pid, err := os.ReadFile(data + "/kvrocks.pid")
+	if err != nil || string(pid) != strconv.Itoa(p.cmd.Process.Pid)+"\n" {
+		t.Errorf("the pid file holds %q, %v", pid, err)
+	}
+	p.stop(os.Interrupt)
+	if _, err := os.Stat(data + "/kvrocks.pid"); err == nil {
+		t.Error("the pid file is left behind")
+	}
+	p = start(t, "-c", conf, "--dir", data)
+	p.want("v", "FETCH", "k")
+	p.stop(syscall.SIGTERM)
+	p = start(t, "--dir", data, "--daemonize", "yes")
+	if p.logged(`a setting has no effect {"key": "daemonize", "value": "yes"}`) != 1 {
+		t.Errorf("log:\n%s", strings.Join(p.log, "\n"))
+	}
+	p.want("v", "GET", "k")
+	nc, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	io.WriteString(nc, "SHUTDOWN\r\n")
+	p.ended()
+}
+
+// TestMemoryIsLogged checks that the log says what was chosen, and that it is at most half of what there is.
+func TestMemoryIsLogged(t *testing.T) {
+	p := start(t, "--dir", t.TempDir())
+	p.stop(os.Interrupt)
+	line := regexp.MustCompile(`memory: block cache (\d+) MiB \(chosen\), write buffers (\d+) x (\d+) KiB \(chosen\), of (\d+) MiB (physical memory|cgroup v[12] limit)$`)
+	for _, l := range p.log {
+		m := line.FindStringSubmatch(l)
+		if m == nil {
+			continue
+		}
+		var n [4]int
+		for i := range n {
+			n[i], _ = strconv.Atoi(m[i+1])
+		}
+		if cache, buffers, total := n[0], n[1]*n[2]/1024, n[3]; cache == 0 || buffers == 0 || 2*(cache+buffers) > total {
+			t.Errorf("more than half, or nothing: %s", l)
+		}
+		return
+	}
+	t.Errorf("no line about memory:\n%s", strings.Join(p.log, "\n"))
+}
+
+// TestNewerColumnFamily checks that a column family of a newer Kvrocks stays, and is named in the log.
+func TestNewerColumnFamily(t *testing.T) {
+	dir := t.TempDir()
+	start(t, "--dir", dir).stop(os.Interrupt)
+	ldb := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("ldb", append([]string{"--db=" + dir + "/db"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("ldb %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	ldb("create_column_family", "index")
+	ldb("--column_family=index", "put", "key", "value")
+	p := start(t, "--dir", dir)
+	if p.logged(`column families of a newer version are preserved {"families": ["index"]}`) != 1 {
+		t.Errorf("log:\n%s", strings.Join(p.log, "\n"))
+	}
+	p.want("OK", "SET", "k", "v")
+	p.want("OK", "FLUSHALL")
+	p.stop(os.Interrupt)
+	if got := ldb("--column_family=index", "get", "key"); !strings.Contains(got, "value") {
+		t.Errorf("the family holds %q", got)
+	}
+}
+
+// TestLogLevelAtRunTime looks at a message of level info before and after it is let through.
+func TestLogLevelAtRunTime(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, "--dir", dir+"/data", "--backup-dir", dir+"/backup")
+	p.want("OK", "CONFIG", "SET", "log-level", "warning")
+	p.want("Background saving started", "BGSAVE")
+	for end := time.Now().Add(patience); !strings.Contains(p.do("INFO", "persistence"), "rdb_bgsave_in_progress:0"); {
+		if time.Now().After(end) {
+			t.Fatal("the backup does not end")
+		}
+	}
+	p.want("OK", "CONFIG", "SET", "log-level", "info")
+	p.want("Background saving started", "BGSAVE")
+	p.await("backup made")
+	p.stop(os.Interrupt)
+	if n := p.logged("backup made"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, strings.Join(p.log, "\n"))
+	}
+}
+
+// TestRewrite checks that CONFIG REWRITE keeps comments and what it does not know, in both grammars.
+func TestRewrite(t *testing.T) {
+	for name, text := range map[string][2]string{
+		"kvrocks.conf": {"# first\ntimeout 5 # old\n\n# second\nrename-command KEYS \"\"\n", "# first\ntimeout 7\n\n# second\nrename-command KEYS \"\"\nmaxclients 77\n"},
+		"kvrocks.toml": {"# first\ntimeout = 5 # kept\n\n# second\n[rename-command]\nKEYS = \"\" # third\n", "# first\ntimeout = 7 # kept\nmaxclients = 77\n\n# second\n[rename-command]\nKEYS = \"\" # third\n"},
+	} {
+		dir := t.TempDir()
+		file := write(t, dir+"/"+name, text[0])
+		p := start(t, "-c", file, "--dir", dir+"/data")
+		p.want("OK", "CONFIG", "SET", "timeout", "7", "maxclients", "77")
+		p.want("OK", "CONFIG", "REWRITE")
+		p.stop(os.Interrupt)
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rest []string // without what came from the command line
+		for line := range strings.Lines(string(got)) {
+			if !strings.HasPrefix(line, "port") && !strings.HasPrefix(line, "dir") {
+				rest = append(rest, line)
+			}
+		}
+		if strings.Join(rest, "") != text[1] {
+			t.Errorf("%s is\n%s\nwant\n%s", name, got, text[1])
+		}
+		p = start(t, "-c", file)
+		p.want("timeout 7", "CONFIG", "GET", "timeout")
+		p.want("dir "+dir+"/data", "CONFIG", "GET", "dir")
+		p.stop(os.Interrupt)
+	}
+}
+
+// TestLogDirectory checks the log file; package logging tests its rotation.
+func TestLogDirectory(t *testing.T) {
+	dir := t.TempDir()
+	cmd := basalt(t, "--port", "0", "--dir", dir, "--log-dir", dir+"/logs", "--unixsocket", dir+"/s", "--bind", "")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if nc, err := net.Dial("unix", dir+"/s"); err == nil {
+			// The socket is there before the server is: the reply comes from it.
+			io.WriteString(nc, "SHUTDOWN\r\n")
+			io.Copy(io.Discard, nc)
+			nc.Close()
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no server")
+		}
+	}
+	if err := cmd.Wait(); err != nil || out.Len() > 0 {
+		t.Errorf("%v, output %q", err, out.String())
+	}
+	log, err := os.ReadFile(dir + "/logs/basalt.log")
+	if err != nil || !bytes.Contains(log, []byte(" ready ")) || !bytes.HasSuffix(log, []byte("info stopped\n")) {
+		t.Errorf("the log is %q, %v", log, err)
+	}
+	if _, err := os.Stat(dir + "/s"); err == nil {
+		t.Error("the socket is left behind")
+	}
+}

@@ -1,0 +1,187 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Table is the commands of one server under the names that its clients call them by. It must not be changed while
+// it is in use; then any number of goroutines may read it.
+type Table struct {
+	byName  map[string]*Spec // in lower case
+	renamed map[*Spec]string // the name of those that are not called by their own
+	longest int              // bytes of the longest name
+}
+
+// original is the table in which every command has its own name.
+var original = &Table{byName: table, longest: maxName}
+
+// DefaultTable returns the table in which every command has its own name. It must not be changed.
+func DefaultTable() *Table { return original }
+
+// Clone returns a copy that can be changed.
+func (t *Table) Clone() *Table {
+	c := *t
+	c.byName, c.renamed = maps.Clone(t.byName), maps.Clone(t.renamed)
+	return &c
+}
+
+// Rename gives the command that is now called from the name to; an empty one disables the command. Case does not
+// matter. The errors name it.
+func (t *Table) Rename(from, to string) error {
+	from, to = lowerName(from), lowerName(to)
+	s := t.byName[from]
+	switch {
+	case s == nil:
+		return fmt.Errorf("no such command: '%s'", from)
+	case to != "" && t.byName[to] != nil:
+		return fmt.Errorf("target command name already exists: '%s'", to)
+	}
+	delete(t.byName, from)
+	delete(t.renamed, s)
+	if to == "" {
+		return nil
+	}
+	t.byName[to] = s
+	if to != s.Name {
+		if t.renamed == nil {
+			t.renamed = map[*Spec]string{}
+		}
+		t.renamed[s] = to
+	}
+	t.longest = max(t.longest, len(to))
+	return nil
+}
+
+// NameOf returns the name that a command, or a subcommand with its container's before it, has in this table.
+func (t *Table) NameOf(s *Spec) string {
+	if len(t.renamed) == 0 {
+		return s.full
+	}
+	if s.Parent != nil {
+		return t.NameOf(s.Parent) + "|" + s.Name
+	}
+	if name, ok := t.renamed[s]; ok {
+		return name
+	}
+	return s.full
+}
+
+// Len returns how many commands there are, without their subcommands.
+func (t *Table) Len() int { return len(t.byName) }
+
+// All returns the commands without their subcommands, sorted by name.
+func (t *Table) All() []*Spec {
+	var all []*Spec
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		all = append(all, t.byName[name])
+	}
+	return all
+}
+
+// Lookup finds a command by its name in any case, nil when there is none.
+func (t *Table) Lookup(name []byte) *Spec {
+	if len(name) > maxName {
+		// Only a new name is so long.
+		if len(name) > t.longest {
+			return nil
+		}
+		return t.byName[lowerName(string(name))]
+	}
+	return find(t.byName, name)
+}
+
+// Resolve finds the command, or the subcommand of a container, that the arguments name, and checks the number
+// of arguments. The error is the reply.
+func (t *Table) Resolve(args [][]byte) (*Spec, error) {
+	s := t.Lookup(args[0])
+	if s == nil {
+		return nil, unknownCommand(args)
+	}
+	if s.sub != nil {
+		if len(args) > 1 {
+			c := s.Subcommand(args[1])
+			if c == nil {
+				return s, unknownSubcommand(s, args[1])
+			}
+			s = c
+		} else if s.Handler == nil {
+			return s, wrongArgs(s.full)
+		}
+	}
+	return s, s.checkArity(args)
+}
+
+// All returns the commands of the default table.
+func All() []*Spec { return original.All() }
+
+// Lookup finds a command in the default table.
+func Lookup(name []byte) *Spec { return original.Lookup(name) }
+
+// Resolve is [Table.Resolve] of the default table.
+func Resolve(args [][]byte) (*Spec, error) { return original.Resolve(args) }
+
+// Subcommand finds a subcommand, nil when there is none.
+func (s *Spec) Subcommand(name []byte) *Spec { return find(s.sub, name) }
+
+// maxName is the longest name in bytes that a command has of its own.
+const maxName = 32
+
+// find looks a name of any case up; one that is longer than maxName is not found.
+func find(m map[string]*Spec, name []byte) *Spec {
+	if len(name) > maxName {
+		return nil
+	}
+	var buf [maxName]byte
+	for i, c := range name {
+		buf[i] = lower(c)
+	}
+	return m[string(buf[:len(name)])]
+}
+
+// lowerName turns ASCII letters, and no others, to lower case: names are bytes.
+func lowerName(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		b[i] = lower(c)
+	}
+	return string(b)
+}
+
+func (s *Spec) checkArity(args [][]byte) error {
+	if s.Arity > 0 && len(args) != s.Arity || len(args) < -s.Arity {
+		return wrongArgs(s.full)
+	}
+	return nil
+}
+
+// Resolver is [Table.Resolve] for the commands of one connection. It remembers the last one, as pipelines mostly
+// repeat a command. The zero Resolver has the default table.
+type Resolver struct {
+	name  [maxName]byte // as it was sent
+	n     int
+	spec  *Spec
+	table *Table // nil = the default one
+}
+
+// Use makes it look in a table.
+func (r *Resolver) Use(t *Table) { r.table, r.spec = t, nil }
+
+// Resolve is [Table.Resolve].
+func (r *Resolver) Resolve(args [][]byte) (*Spec, error) {
+	if r.spec != nil && string(args[0]) == string(r.name[:r.n]) {
+		return r.spec, r.spec.checkArity(args)
+	}
+	t := r.table
+	if t == nil {
+		t = original
+	}
+	s, err := t.Resolve(args)
+	r.spec = nil
+	if err == nil && s.Parent == nil && s.sub == nil && len(args[0]) <= maxName {
+		r.spec = s
+		r.n = copy(r.name[:], args[0])
+	}
+	return s, err
+}

@@ -1,0 +1,180 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+func (testServer) Commands() *Table { return DefaultTable() }
+
+// renamed returns a table after renames "old new"; a lone "old" is disabled.
+func renamed(t testing.TB, renames ...string) *Table {
+	t.Helper()
+	table := DefaultTable().Clone()
+	for _, r := range renames {
+		from, to, _ := strings.Cut(r, " ")
+		if err := table.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return table
+}
+
+func TestRename(t *testing.T) {
+	long := strings.Repeat("b840fc02", 20)
+	table := renamed(t, "CONFIG "+long, "keys", "Get GETÄ", "SET a", "a b", "exists c", "C EXISTS")
+	for _, tt := range []struct{ sent, name, shown string }{
+		{"config", "", ""},
+		{strings.ToUpper(long), "config", long},
+		{long[1:], "", ""},
+		{long + "x", "", ""},
+		{"KEYS", "", ""},
+		{"get", "", ""},
+		{"getÄ", "get", "getÄ"},
+		{"getä", "", ""}, // only the case of ASCII letters does not matter
+		{"set", "", ""},
+		{"a", "", ""},
+		{"B", "set", "b"},
+		{"c", "", ""},
+		{"exists", "exists", "exists"},
+		{"ping", "ping", "ping"},
+	} {
+		s := table.Lookup([]byte(tt.sent))
+		if tt.name == "" {
+			if s != nil {
+				t.Errorf("%s is %s", tt.sent, s.FullName())
+			}
+			continue
+		}
+		if s == nil || s.FullName() != tt.name || table.NameOf(s) != tt.shown {
+			t.Errorf("%s: %v", tt.sent, s)
+		}
+	}
+	if table.Len() != DefaultTable().Len()-1 || len(table.All()) != table.Len() {
+		t.Errorf("%d commands, %d by default", table.Len(), DefaultTable().Len())
+	}
+	config := table.Lookup([]byte(long))
+	if got := table.NameOf(config.Subcommand([]byte("Set"))); got != long+"|set" {
+		t.Errorf("a subcommand is called %s", got)
+	}
+	for _, name := range []string{"config", "keys", "get", "set"} {
+		if Lookup([]byte(name)) == nil {
+			t.Errorf("%s is no longer in the default table", name)
+		}
+	}
+	for _, tt := range []struct{ from, to, want string }{
+		{"nosuch", "x", "no such command: 'nosuch'"},
+		{"nosuch", "", "no such command: 'nosuch'"},
+		{"Keys", "x", "no such command: 'keys'"}, // it is disabled
+		{"set", "x", "no such command: 'set'"},
+		{"ping", "B", "target command name already exists: 'b'"},
+		{"ping", "PING", "target command name already exists: 'ping'"},
+	} {
+		if err := table.Rename(tt.from, tt.to); err == nil || err.Error() != tt.want {
+			t.Errorf("%s to %s: %v", tt.from, tt.to, err)
+		}
+	}
+}
+
+// TestResolverWithTable checks that what the resolver remembers is never a command of another name.
+func TestResolverWithTable(t *testing.T) {
+	long := strings.Repeat("x", maxName) + "y"
+	table := renamed(t, "PING "+long, "ECHO "+long[:maxName], "SET GETT", "GET")
+	var r Resolver
+	r.Use(table)
+	for range 2 {
+		for _, tt := range []struct{ sent, name string }{
+			{long, "ping"}, {long[:maxName], "echo"}, {long, "ping"}, {"ping", ""}, {"get", ""}, {"gett", "set"}, {"set", ""},
+		} {
+			for range 2 {
+				s, err := r.Resolve(bytesOf(tt.sent, "k", "v")[:map[string]int{"echo": 2, "set": 3}[tt.name]+map[bool]int{true: 1}[tt.name == "ping" || tt.name == ""]])
+				switch {
+				case tt.name == "" && (s != nil || err == nil || !strings.HasPrefix(err.Error(), "unknown command '"+tt.sent+"'")):
+					t.Errorf("%s: %v %v", tt.sent, s, err)
+				case tt.name != "" && (err != nil || s.FullName() != tt.name):
+					t.Errorf("%s: %v %v", tt.sent, s, err)
+				}
+			}
+		}
+	}
+	r.Use(DefaultTable())
+	if s, err := r.Resolve(bytesOf("get", "k")); err != nil || s.FullName() != "get" {
+		t.Errorf("after a change of the table: %v %v", s, err)
+	}
+}
+
+func TestRenamedLookupDoesNotAllocate(t *testing.T) {
+	table := renamed(t, "GET fetch")
+	args, gone := bytesOf("FeTCH", "x"), bytesOf("get", "x")
+	if n := testing.AllocsPerRun(100, func() {
+		if s, err := table.Resolve(args); s == nil || err != nil {
+			t.Fatal(err)
+		}
+		if table.Lookup(gone[0]) != nil {
+			t.Fatal("the old name is still there")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// renamedServer is a server with another table.
+type renamedServer struct {
+	testServer
+	table *Table
+}
+
+func (s renamedServer) Commands() *Table { return s.table }
+
+// COMMAND shows the names that clients can use, and no others.
+func TestCommandShowsRenames(t *testing.T) {
+	table := renamed(t, "GET fetch", "CONFIG conf", "KEYS", "ZADD zzz")
+	srv := renamedServer{testServer{db: enginetest.Open(t)}, table}
+	run := func(words ...string) string {
+		t.Helper()
+		return writeWith(t, srv.db, func(c *Ctx) {
+			c.Args, c.Srv = bytesOf(words...), srv
+			spec, err := table.Resolve(c.Args)
+			if err == nil {
+				err = spec.Handler(c)
+			}
+			if err != nil {
+				WriteError(c.Out, err)
+			}
+		})
+	}
+	list := run("command", "list")
+	for name, want := range map[string]bool{"fetch": true, "get": false, "keys": false, "conf": true, "config": false, "conf|set": true, "config|set": false, "zzz": true, "set": true} {
+		if got := strings.Contains(list, "\r\n"+name+"\r\n"); got != want {
+			t.Errorf("COMMAND LIST names %s: %v", name, got)
+		}
+	}
+	if i, j := strings.Index(list, "\r\nzunion\r\n"), strings.Index(list, "\r\nzzz\r\n"); i > j {
+		t.Error("COMMAND LIST is not sorted by the new names")
+	}
+	if got := run("command", "list", "filterby", "pattern", "conf|s*"); got != "*1\r\n$8\r\nconf|set\r\n" {
+		t.Errorf("COMMAND LIST FILTERBY PATTERN: %q", got)
+	}
+	for _, tt := range []struct{ name, begins string }{
+		{"fetch", "*1\r\n*10\r\n$5\r\nfetch\r\n:2\r\n"}, {"get", "*1\r\n$-1\r\n"}, {"keys", "*1\r\n$-1\r\n"},
+		{"Conf|SET", "*1\r\n*10\r\n$8\r\nconf|set\r\n"}, {"config|set", "*1\r\n$-1\r\n"},
+	} {
+		if got := run("command", "info", tt.name); !strings.HasPrefix(got, tt.begins) {
+			t.Errorf("COMMAND INFO %s: %.40q", tt.name, got)
+		}
+	}
+	if got := run("command", "docs", "get", "fetch"); !strings.HasPrefix(got, "*2\r\n$5\r\nfetch\r\n") {
+		t.Errorf("COMMAND DOCS: %.40q", got)
+	}
+	if got, def := run("command", "count"), writeWith(t, srv.db, func(c *Ctx) { commandCount(c) }); got == def {
+		t.Errorf("COMMAND COUNT is %q with and without a disabled command", got)
+	}
+	if got := run("command", "getkeys", "fetch", "k"); got != "*1\r\n$1\r\nk\r\n" {
+		t.Errorf("COMMAND GETKEYS: %q", got)
+	}
+	if got := run("command", "getkeys", "get", "k"); got != "-ERR Invalid command specified\r\n" {
+		t.Errorf("COMMAND GETKEYS of a former name: %q", got)
+	}
+}
