@@ -5,6 +5,8 @@ package rocks
 import "C"
 
 import (
+	"unsafe"
+
 	"github.com/linxGnu/grocksdb"
 )
 
@@ -175,8 +177,11 @@ func (o *Options) common() *grocksdb.Options {
 	return g
 }
 
-// dbOptions builds the database-wide options; the caller destroys them.
-func (o *Options) dbOptions(handle uintptr) *grocksdb.Options {
+// maxInfoLog is the size in bytes at which RocksDB's info log goes on in a new file.
+const maxInfoLog = 256 << 20
+
+// dbOptions builds the database-wide options for a database in dir; the caller destroys them.
+func (o *Options) dbOptions(dir string, handle uintptr) *grocksdb.Options {
 	g := o.common()
 	g.EnableStatistics()
 	g.SetMaxOpenFiles(o.MaxOpenFiles)
@@ -192,7 +197,6 @@ func (o *Options) dbOptions(handle uintptr) *grocksdb.Options {
 	g.SetStatsDumpPeriodSec(uint(o.StatsDumpPeriodSec))
 	g.CompactionReadaheadSize(uint64(o.CompactionReadaheadSize))
 	g.SetMaxManifestFileSize(64 << 20)
-	g.SetMaxLogFileSize(256 << 20)
 	g.SetKeepLogFileNum(12)
 	p := raw(g)
 	C.bk_options_set_misc(p, cbool(o.AvoidUnnecessaryBlockingIO), cbool(o.WALCompression), C.uint32_t(max(1, o.MaxSubcompactions)), C.int64_t(o.DelayedWriteRate))
@@ -201,6 +205,9 @@ func (o *Options) dbOptions(handle uintptr) *grocksdb.Options {
 		C.bk_options_set_row_cache(p, C.size_t(o.RowCacheSize))
 	}
 	C.bk_options_add_listener(p, C.uintptr_t(handle))
+	cdir := C.CString(dir)
+	defer C.free(unsafe.Pointer(cdir))
+	C.bk_options_set_info_log(p, cdir, maxInfoLog)
 	return g
 }
 

@@ -20,7 +20,6 @@ package rocks
 #cgo nocallback bk_iter_skip
 #cgo noescape bk_count
 #cgo nocallback bk_count
-#cgo noescape bk_write
 #include <stdlib.h>
 #include "shim.h"
 */
@@ -106,7 +105,7 @@ func ListFamilies(dir string) ([]string, error) {
 func Open(dir string, families []string, opt *Options) (*DB, error) {
 	d := &DB{handle: registerHooks(opt)}
 	d.newCache(opt)
-	d.opts = opt.dbOptions(d.handle)
+	d.opts = opt.dbOptions(dir, d.handle)
 	names := make([]string, len(families))
 	cfOpts := make([]*grocksdb.Options, len(families))
 	for i, name := range families {

@@ -71,6 +71,9 @@ size_t bk_cache_pinned(bk_cache* c);
 // bk_options_set_table sets the block-based table format of a column family. cache may be NULL: then the
 // table has a small one of its own.
 void bk_options_set_table(void* opts, bk_cache* cache, size_t block_size, int cache_index_and_filter);
+// bk_options_set_info_log lets RocksDB log to dir/LOG, which must be a directory that no one else has open: the
+// LOG that is there is put aside. A file that grows to max_size bytes is put aside as well.
+void bk_options_set_info_log(void* opts, const char* dir, size_t max_size);
 void bk_options_set_row_cache(void* opts, size_t capacity);
 void bk_options_set_rate_limiter(void* opts, int64_t bytes_per_second, int auto_tuned);
 void bk_options_set_rate(void* opts, int64_t bytes_per_second);

@@ -1,0 +1,349 @@
+package engine_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+// wantCount checks what DBSIZE would say of a namespace.
+func wantCount(t testing.TB, db *engine.DB, ns string, keys, expires int) {
+	t.Helper()
+	if k, e := db.Count(ns); int(k) != keys || int(e) != expires {
+		t.Errorf("namespace %q: %d keys, %d with an expiry, want %d and %d", ns, k, e, keys, expires)
+	}
+}
+
+// scanCount counts the live keys of a namespace record by record.
+func scanCount(t testing.TB, db *engine.DB, ns string) (keys, expires int) {
+	t.Helper()
+	tx := db.NewTx()
+	tx.Begin(ns)
+	it := tx.Iter(cf.Metadata, engine.IterOptions{Prefix: cf.AppendNSPrefix(nil, ns)})
+	defer it.Close()
+	for it.Next() {
+		m, _, err := cf.DecodeMeta(it.Value())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Live(time.Now().UnixMilli()) {
+			keys++
+			if m.Expire != 0 {
+				expires++
+			}
+		}
+	}
+	if it.Err() != nil {
+		t.Fatal(it.Err())
+	}
+	return keys, expires
+}
+
+// step is one change of the key "k" in a table of changes; want is the count after it.
+type step struct {
+	name          string
+	do            func(tx *engine.Tx, rec *engine.Record)
+	keys, expires int
+}
+
+func TestCountFollowsEveryWrite(t *testing.T) {
+	hour := uint64(time.Now().Add(time.Hour).UnixMilli())
+	year := uint64(time.Now().Add(365 * 24 * time.Hour).UnixMilli())
+	past := uint64(time.Now().Add(-time.Hour).UnixMilli())
+	str := func(expire uint64) func(tx *engine.Tx, rec *engine.Record) {
+		return func(tx *engine.Tx, _ *engine.Record) {
+			s := tx.Fresh([]byte("k"), cf.TypeString)
+			s.Expire = expire
+			tx.SaveAppend(&s, []byte("v"))
+		}
+	}
+	hash := func(size, expire uint64) func(tx *engine.Tx, rec *engine.Record) {
+		return func(tx *engine.Tx, _ *engine.Record) {
+			h := tx.Fresh([]byte("k"), cf.TypeHash)
+			h.Size, h.Expire = size, expire
+			tx.Save(&h, nil)
+		}
+	}
+	expire := func(at uint64) func(tx *engine.Tx, rec *engine.Record) {
+		return func(tx *engine.Tx, rec *engine.Record) { rec.Expire = at; tx.SaveAppend(rec, rec.Tail) }
+	}
+	drop := func(tx *engine.Tx, rec *engine.Record) { tx.Drop(rec) }
+	steps := []step{
+		{"delete what is not there", drop, 0, 0},
+		{"a string", str(0), 1, 0},
+		{"overwritten", str(0), 1, 0},
+		{"overwritten with an expiry in the seconds' window", str(hour), 1, 1},
+		{"another expiry, in the minutes' window", expire(year), 1, 1},
+		{"and back", expire(hour), 1, 1},
+		{"persisted", expire(0), 1, 0},
+		{"expiry", expire(year), 1, 1},
+		{"overwritten by a hash without", hash(2, 0), 1, 0},
+		{"emptied", hash(0, 0), 0, 0},
+		{"an emptied one deleted", drop, 0, 0},
+		{"filled", hash(1, hour), 1, 1},
+		{"emptied with an expiry", hash(0, hour), 0, 0},
+		{"filled again", hash(1, hour), 1, 1},
+		{"an expiry that has passed", expire(past), 0, 0},
+		{"an expired one overwritten", str(0), 1, 0},
+		{"deleted", drop, 0, 0},
+		{"written with a past expiry", str(past), 0, 0},
+		{"deleted after it expired", drop, 0, 0},
+		{"written and deleted in one transaction", func(tx *engine.Tx, rec *engine.Record) {
+			str(0)(tx, rec)
+			r, _ := tx.LoadAny([]byte("k"))
+			tx.Drop(&r)
+		}, 0, 0},
+		{"several saves in one transaction", func(tx *engine.Tx, rec *engine.Record) {
+			hash(1, 0)(tx, rec)
+			hash(0, 0)(tx, rec)
+			str(year)(tx, rec)
+			hash(3, hour)(tx, rec)
+		}, 1, 1},
+		{"rolled back to a savepoint", func(tx *engine.Tx, rec *engine.Record) {
+			m := tx.Savepoint()
+			tx.Drop(rec)
+			other := tx.Fresh([]byte("other"), cf.TypeString)
+			tx.SaveAppend(&other, nil)
+			if err := tx.Rollback(m); err != nil {
+				t.Error(err)
+			}
+		}, 1, 1},
+		{"an empty stream is a key", func(tx *engine.Tx, _ *engine.Record) {
+			s := tx.Fresh([]byte("k"), cf.TypeStream)
+			tx.Save(&s, nil)
+		}, 1, 0},
+	}
+	db := enginetest.Open(t)
+	for _, s := range steps {
+		update(t, db, "k", s.do)
+		if k, e := db.Count(ns); int(k) != s.keys || int(e) != s.expires {
+			t.Fatalf("%s: %d keys, %d with an expiry, want %d, %d", s.name, k, e, s.keys, s.expires)
+		}
+	}
+	no := errors.New("no")
+	for name, f := range map[string]func() error{
+		"an error of the command": func() error {
+			return db.Update(ns, keys("k"), func(tx *engine.Tx) error {
+				rec, err := tx.LoadAny([]byte("k"))
+				tx.Drop(&rec)
+				return cmp.Or(err, no)
+			})
+		},
+		"an error of the commit": func() error {
+			db.InjectWriteError(no)
+			defer db.InjectWriteError(nil)
+			return db.Update(ns, keys("k"), func(tx *engine.Tx) error {
+				rec, err := tx.LoadAny([]byte("k"))
+				tx.Drop(&rec)
+				return err
+			})
+		},
+	} {
+		if err := f(); !errors.Is(err, no) {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantCount(t, db, ns, 1, 0)
+	}
+}
+
+// TestCountForgetsTheExpired: keys stop to count when their time comes, to the millisecond in the last minute,
+// although nothing is written or compacted; also when the expiry was read at the start.
+func TestCountForgetsTheExpired(t *testing.T) {
+	dir := t.TempDir() + "/db"
+	db, err := engine.Open(engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setString(t, db, "stays", 0)
+	setString(t, db, "an hour", uint64(time.Now().Add(time.Hour).UnixMilli()))
+	soon := time.Now().Add(250 * time.Millisecond)
+	for i := range 10 {
+		setString(t, db, fmt.Sprint("soon", i), uint64(soon.UnixMilli()))
+	}
+	wantCount(t, db, ns, 12, 11)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
+	later := time.Now().Add(250 * time.Millisecond)
+	setString(t, db, "later", uint64(later.UnixMilli()))
+	for range 3 { // again and again: a look must not change the count
+		if k, _ := db.Count(ns); time.Now().Before(soon) && k != 13 {
+			t.Errorf("%d keys before the expiry, want 13", k)
+		}
+	}
+	time.Sleep(time.Until(soon.Add(2 * time.Millisecond))) // the event awaited is the clock
+	if k, _ := db.Count(ns); time.Now().Before(later) && k != 3 {
+		t.Errorf("%d keys after the first expiry, want 3", k)
+	}
+	time.Sleep(time.Until(later.Add(2 * time.Millisecond)))
+	wantCount(t, db, ns, 2, 1)
+	setString(t, db, "soon1", 0) // an expired record is overwritten
+	wantCount(t, db, ns, 3, 1)
+	compact(t, db)
+	wantCount(t, db, ns, 3, 1)
+}
+
+func setString(t testing.TB, db *engine.DB, key string, expire uint64) {
+	t.Helper()
+	if err := db.Update(ns, keys(key), func(tx *engine.Tx) error {
+		s := tx.Fresh([]byte(key), cf.TypeString)
+		s.Expire = expire
+		tx.SaveAppend(&s, []byte("v"))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCountConcurrently has writers of all kinds in three namespaces, two of which share a prefix, with flushes
+// in between. When they are done the count is that of a scan; after a restart, too.
+func TestCountConcurrently(t *testing.T) {
+	dir := t.TempDir() + "/db"
+	db, err := engine.Open(engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespaces := []string{ns, "n", "n1"}
+	var wg sync.WaitGroup
+	for w := range 12 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 1))
+			for i := range 600 {
+				n := namespaces[rng.IntN(len(namespaces))]
+				if i%200 == 100 && w < 3 {
+					var err error
+					if w == 0 {
+						err = db.FlushAll()
+					} else {
+						err = db.FlushNamespace(n)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				a, b := fmt.Sprint("k", rng.IntN(60)), fmt.Sprint("k", rng.IntN(60))
+				if err := db.Update(n, keys(a, b), func(tx *engine.Tx) error {
+					for _, k := range []string{a, b} {
+						if err := randomWrite(tx, k, rng); err != nil {
+							return err
+						}
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := 0
+	check := func(when string) {
+		for _, n := range namespaces {
+			wantKeys, wantExpires := scanCount(t, db, n)
+			if k, e := db.Count(n); int(k) != wantKeys || int(e) != wantExpires {
+				t.Errorf("%s: namespace %q: %d keys, %d with an expiry, a scan finds %d, %d", when, n, k, e, wantKeys, wantExpires)
+			}
+			total += wantKeys
+		}
+	}
+	check("after the writers")
+	if total == 0 {
+		t.Error("no keys are left to count")
+	}
+	if got := db.Namespaces(); !slices.Contains(got, "n1") {
+		t.Errorf("namespaces %q", got)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
+	check("after a restart")
+	wantCount(t, db, "nobody", 0, 0)
+	if err := db.FlushNamespace("n"); err != nil {
+		t.Fatal(err)
+	}
+	check("after a flush of n")
+	wantCount(t, db, "n", 0, 0)
+	if k, _ := db.Count("n1"); k == 0 {
+		t.Error("the flush of n took the keys of n1")
+	}
+}
+
+// randomWrite writes, expires or deletes a key, in several steps at times.
+func randomWrite(tx *engine.Tx, key string, rng *rand.Rand) error {
+	for range 1 + rng.IntN(3) {
+		rec, err := tx.LoadAny([]byte(key))
+		if err != nil {
+			return err
+		}
+		// Expiries are at least half a minute ahead: none passes while the test counts.
+		expire := uint64(tx.Now() + []int64{0, 30_000, 120_000, 90 * 24 * 3600_000}[rng.IntN(4)])
+		switch rng.IntN(6) {
+		case 0:
+			if rec.Exists {
+				tx.Drop(&rec)
+			}
+		case 1:
+			if rec.Exists {
+				rec.Expire = expire
+				tx.SaveAppend(&rec, rec.Tail)
+			}
+		case 2:
+			if rec.Exists {
+				rec.Expire = 0
+				tx.SaveAppend(&rec, rec.Tail)
+			}
+		case 3:
+			h := tx.Fresh([]byte(key), cf.TypeHash)
+			h.Size = uint64(rng.IntN(2))
+			tx.Save(&h, nil)
+		default:
+			s := tx.Fresh([]byte(key), cf.TypeString)
+			tx.SaveAppend(&s, []byte("v"))
+		}
+	}
+	return nil
+}
+
+// TestCountOfOldRecords counts what another server has written: records in the 32-bit form, emptied
+// collections, a record that cannot be read.
+func TestCountOfOldRecords(t *testing.T) {
+	dir := t.TempDir() + "/db"
+	db, err := engine.Open(engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour := uint64(time.Now().Add(time.Hour).Unix()) * 1000
+	if err := db.Update(ns, nil, func(tx *engine.Tx) error {
+		for i, m := range []cf.Meta{
+			{Type: cf.TypeString, Narrow: true}, {Type: cf.TypeString, Narrow: true, Expire: hour}, {Type: cf.TypeString, Narrow: true, Expire: 1000},
+			{Type: cf.TypeSet, Narrow: true, Size: 3, Version: 1}, {Type: cf.TypeSet, Narrow: true, Version: 1}, {Type: cf.TypeSet, Size: 1, Version: 1, Expire: hour},
+		} {
+			tx.Put(cf.Metadata, tx.NSKey(fmt.Append(nil, "k", i)), m.Append(nil))
+		}
+		tx.Put(cf.Metadata, tx.NSKey([]byte("short")), []byte{0x80})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
+	wantCount(t, db, ns, 4, 2)
+	setString(t, db, "k4", 0)    // an emptied set
+	setString(t, db, "k2", 0)    // an expired string
+	setString(t, db, "short", 0) // an unreadable record
+	wantCount(t, db, ns, 7, 2)
+}
