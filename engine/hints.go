@@ -20,16 +20,21 @@ type hints struct {
 	mu     sync.Mutex
 	byKey  map[string]*hint
 	active atomic.Bool
+	pooled int // bytes that the pools take
 }
 
 type hint struct {
-	low, high []byte   // no live key < low; no live key >= high; nil = unknown
-	pool      [][]byte // random subkeys, to be verified before use
-	draws     int      // how often the pool may be drawn from with replacement
+	low, high []byte // no live key < low; no live key >= high; nil = unknown
+	pool      pool   // random subkeys, to be verified before use
+	draws     int    // how often the pool may be drawn from with replacement
+	popPool   int    // size of the last pool that was made for pops
 }
 
-// maxHints bounds the memory: a hint is dropped at random when there are more.
-const maxHints = 2048
+// Bounds of the memory: a hint is dropped at random when there are more, and all pools when they take more bytes.
+const (
+	maxHints  = 2048
+	maxPooled = 64 << 20
+)
 
 func (h *hints) clear() {
 	if !h.active.Load() {
@@ -37,6 +42,7 @@ func (h *hints) clear() {
 	}
 	h.mu.Lock()
 	clear(h.byKey)
+	h.pooled = 0
 	h.active.Store(false)
 	h.mu.Unlock()
 }
@@ -61,7 +67,8 @@ func (tx *Tx) withHint(id cf.ID, prefix []byte, create bool, f func(*hint)) {
 			return
 		}
 		if len(h.byKey) >= maxHints {
-			for k := range h.byKey {
+			for k, old := range h.byKey {
+				h.pooled -= old.pool.memory()
 				delete(h.byKey, k)
 				break
 			}
@@ -74,6 +81,21 @@ func (tx *Tx) withHint(id cf.ID, prefix []byte, create bool, f func(*hint)) {
 		h.active.Store(true)
 	}
 	f(x)
+}
+
+// setPool puts a new pool in the place of the old one.
+func (tx *Tx) setPool(id cf.ID, prefix []byte, p pool) {
+	h := &tx.db.hints
+	tx.withHint(id, prefix, true, func(x *hint) {
+		h.pooled += p.memory() - x.pool.memory()
+		if h.pooled > maxPooled {
+			for _, other := range h.byKey {
+				other.pool, other.draws = pool{}, 0
+			}
+			h.pooled = p.memory()
+		}
+		x.pool, x.draws = p, p.len()
+	})
 }
 
 // LowBound returns a key below which the collection with this subkey prefix has no live entry, nil when nothing

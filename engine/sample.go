@@ -3,7 +3,9 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/basaltdb/basalt/cf"
@@ -18,11 +20,13 @@ import (
 // the cost of the walk is shared. Subkeys that spread evenly over their bytes (numbers, hashes, UUIDs) are
 // drawn nearly evenly; crowded prefixes are drawn less often than their share.
 const (
-	sampleAll  = 128  // collections up to this size are read whole
-	poolRuns   = 8    // walks for one pool
-	poolRun    = 32   // neighbours a walk, at the least ...
-	poolRunMax = 512  // ... and at the most, for draws with replacement
-	popRunMax  = 2048 // the same for pops, which use every neighbour up
+	sampleAll  = 128     // collections up to this size are read whole
+	poolRuns   = 8       // walks for one pool
+	poolRun    = 32      // neighbours a walk, at the least ...
+	poolRunMax = 512     // ... and at the most, for draws with replacement
+	popPool    = 1024    // subkeys in the first pool for pops, which use every neighbour up; each next one is ...
+	popGrowth  = 4       // ... so many times bigger, because a collection is popped from again and again, up to ...
+	popPoolMax = 1 << 16 // ... this size. What is about that size is read whole: a walk over tombstones costs most.
 	walkDepth  = 8
 	walkSkip   = 256  // tombstones that one step of a walk passes over before it gives up
 	readSkip   = 4096 // the same for the reading of neighbours
@@ -48,13 +52,13 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 		want := n - len(out)
 		var got [][]byte
 		tx.withHint(id, prefix, false, func(h *hint) {
-			for len(got) < want && h.draws > 0 && len(h.pool) > 0 {
-				got = append(got, h.pool[rand.IntN(len(h.pool))])
+			for len(got) < want && h.draws > 0 && h.pool.len() > 0 {
+				got = append(got, h.pool.at(rand.IntN(h.pool.len())))
 				h.draws--
 			}
 		})
 		if len(got) == 0 {
-			filled, err := tx.fillPool(id, prefix, size, false, misses > 4)
+			filled, err := tx.fillPool(id, prefix, drawPool(size), misses > 4)
 			if err != nil || !filled {
 				return out, err
 			}
@@ -76,32 +80,27 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 // the cost of finding them, and do not slow down over what was deleted before.
 func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
 	if uint64(n) >= size || size <= sampleAll && n > 1 {
-		all, err := tx.allSubkeys(id, prefix)
-		if err != nil {
-			return nil, err
-		}
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		return all[:min(n, len(all))], nil
+		return tx.popFromAll(id, prefix, n)
 	}
 	var out [][]byte
 	var seen map[string]struct{}
 	if n > 1 {
 		seen = make(map[string]struct{}, n)
 	}
-	for misses := 0; len(out) < n; misses++ {
+	for fills := 0; len(out) < n; {
 		want := n - len(out)
 		var got [][]byte
 		tx.withHint(id, prefix, false, func(h *hint) {
-			for len(got) < want && len(h.pool) > 0 {
-				last := len(h.pool) - 1
-				got = append(got, h.pool[last])
-				h.pool = h.pool[:last]
+			for len(got) < want && h.pool.len() > 0 {
+				got = append(got, h.pool.pop())
 			}
-			h.draws = min(h.draws, len(h.pool))
+			h.draws = min(h.draws, h.pool.len())
 		})
 		if len(got) == 0 {
-			filled, err := tx.fillPool(id, prefix, size, true, misses > 4)
-			if err != nil || !filled {
+			if fills++; fills > 8 { // the size lies, or the pools hold nothing new: look at everything
+				return tx.popFromAll(id, prefix, n)
+			}
+			if filled, err := tx.fillPool(id, prefix, tx.nextPopPool(id, prefix, size, n), fills > 4); err != nil || !filled {
 				return out, err
 			}
 			continue
@@ -110,7 +109,6 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 		if err != nil {
 			return nil, err
 		}
-		had := len(out)
 		for _, k := range live {
 			if seen != nil {
 				if _, dup := seen[string(k)]; dup {
@@ -120,18 +118,18 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 			}
 			out = append(out, k)
 		}
-		if len(out) > had {
-			misses = 0
-		} else if misses > 64 { // the size lies, or the pool keeps missing: look at everything
-			all, err := tx.allSubkeys(id, prefix)
-			if err != nil {
-				return nil, err
-			}
-			rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-			return all[:min(n, len(all))], nil
-		}
 	}
 	return out, nil
+}
+
+// popFromAll draws from the whole collection.
+func (tx *Tx) popFromAll(id cf.ID, prefix []byte, n int) ([][]byte, error) {
+	all, err := tx.allSubkeys(id, prefix)
+	if err != nil {
+		return nil, err
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(n, len(all))], nil
 }
 
 // SampleDistinct returns n different random subkeys, all of them in their order when n is not below size.
@@ -160,7 +158,7 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 		if len(out) == n {
 			return out, nil
 		}
-		tx.withHint(id, prefix, false, func(h *hint) { h.pool, h.draws = nil, 0 })
+		tx.setPool(id, prefix, pool{})
 	}
 	// A crowded keyspace that the walks do not spread over: fill up from a scan.
 	all, err := tx.allSubkeys(id, prefix)
@@ -213,21 +211,37 @@ func (tx *Tx) allSubkeys(id cf.ID, prefix []byte) ([][]byte, error) {
 	return all, it.Err()
 }
 
-// fillPool collects random subkeys for later draws. With scan it reads from a random point on without giving
-// up over tombstones. It reports whether it found any.
-func (tx *Tx) fillPool(id cf.ID, prefix []byte, size uint64, pop, scan bool) (bool, error) {
-	// Longer runs in bigger collections: the walks are what costs, above all over tombstones.
-	run := int(min(max(size/256, poolRun), poolRunMax))
-	if pop {
-		run = int(min(max(size/32, poolRun), popRunMax))
+// drawPool returns how many subkeys are pooled for draws with replacement. More in bigger collections: the walks
+// are what costs.
+func drawPool(size uint64) int { return poolRuns * int(min(max(size/256, poolRun), poolRunMax)) }
+
+// nextPopPool returns how many subkeys are pooled for a pop of n, all when that is nearly the whole collection.
+func (tx *Tx) nextPopPool(id cf.ID, prefix []byte, size uint64, n int) int {
+	want := popPool
+	tx.withHint(id, prefix, true, func(h *hint) {
+		want = max(want, min(h.popPool*popGrowth, popPoolMax))
+		h.popPool = want
+	})
+	want = max(want, min(n, popPoolMax))
+	if size <= uint64(want+want/2) {
+		return poolAll
 	}
-	var pool [][]byte
+	return want
+}
+
+// poolAll asks for a pool of the whole collection.
+const poolAll = math.MaxInt
+
+// fillPool collects about want random subkeys for later draws. With scan it reads from a random point on without
+// giving up over tombstones. It reports whether it found any.
+func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (bool, error) {
+	var p pool
 	take := func(lower []byte, n int, maxSkip uint64) error {
 		it := tx.Iter(id, IterOptions{Prefix: prefix, Lower: lower, KeysOnly: true, Limit: n, MaxSkip: maxSkip})
 		defer it.Close()
-		for n > 0 && it.Next() {
+		for n > 0 && len(p.buf) < maxPool && it.Next() {
 			if len(it.Key()) <= poolMaxKey {
-				pool = append(pool, bytes.Clone(it.Key()))
+				p.add(it.Key())
 			}
 			n--
 		}
@@ -236,40 +250,89 @@ func (tx *Tx) fillPool(id cf.ID, prefix []byte, size uint64, pop, scan bool) (bo
 		}
 		return nil
 	}
-	if scan {
+	switch {
+	case want == poolAll:
+		if err := take(nil, want, 0); err != nil {
+			return false, err
+		}
+	case scan:
 		at, err := tx.walk(id, prefix)
 		if err != nil {
 			return false, err
 		}
-		if err := take(at, poolRuns*run, 0); err != nil {
+		if err := take(at, want, 0); err != nil {
 			return false, err
 		}
-		if len(pool) < run {
-			if err := take(nil, poolRuns*run, 0); err != nil {
+		if p.len() < want/poolRuns {
+			if err := take(nil, want, 0); err != nil {
 				return false, err
 			}
 		}
-	} else {
-		for range poolRuns {
-			at, err := tx.walk(id, prefix)
-			if err != nil {
+	default:
+		starts := make([][]byte, poolRuns)
+		for i := range starts {
+			var err error
+			if starts[i], err = tx.walk(id, prefix); err != nil {
 				return false, err
 			}
-			if err := take(at, run, readSkip); err != nil {
+		}
+		slices.SortFunc(starts, bytes.Compare)
+		for _, at := range starts {
+			if p.len() > 0 { // a run that comes into the one before goes on where that one ended
+				after := append(append(append([]byte(nil), prefix...), p.at(p.len()-1)...), 0)
+				if bytes.Compare(at, after) < 0 {
+					at = after
+				}
+			}
+			if err := take(at, want/poolRuns, readSkip); err != nil {
 				return false, err
 			}
 		}
 	}
-	if len(pool) == 0 {
-		if !scan {
-			return tx.fillPool(id, prefix, size, pop, true)
+	if p.len() == 0 {
+		if want != poolAll && !scan {
+			return tx.fillPool(id, prefix, want, true)
 		}
 		return false, nil
 	}
-	rand.Shuffle(len(pool), func(i, j int) { pool[i], pool[j] = pool[j], pool[i] })
-	tx.withHint(id, prefix, true, func(h *hint) { h.pool, h.draws = pool, len(pool) })
+	rand.Shuffle(p.len(), func(i, j int) { p.refs[i], p.refs[j] = p.refs[j], p.refs[i] })
+	tx.setPool(id, prefix, p)
 	return true, nil
 }
+
+// pool holds subkeys in one piece of memory, in any order.
+type pool struct {
+	buf  []byte
+	refs []poolRef
+}
+
+type poolRef struct{ at, len uint32 }
+
+// maxPool is the size of one pool's subkeys in bytes, about.
+const maxPool = 4 << 20
+
+func (p *pool) len() int { return len(p.refs) }
+
+func (p *pool) add(k []byte) {
+	p.refs = append(p.refs, poolRef{uint32(len(p.buf)), uint32(len(k))})
+	p.buf = append(p.buf, k...)
+}
+
+// at returns a subkey. It stays valid: what is in a pool is never overwritten.
+func (p *pool) at(i int) []byte {
+	r := p.refs[i]
+	return p.buf[r.at : r.at+r.len : r.at+r.len]
+}
+
+// pop takes the last subkey out.
+func (p *pool) pop() []byte {
+	k := p.at(len(p.refs) - 1)
+	p.refs = p.refs[:len(p.refs)-1]
+	return k
+}
+
+// memory returns the bytes that the pool takes.
+func (p *pool) memory() int { return cap(p.buf) + 8*cap(p.refs) }
 
 // incomplete reports whether an iteration ended because it met too many tombstones.
 func incomplete(err error) bool {
