@@ -1,0 +1,209 @@
+package bloom
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// maxBytes bounds the filters of a chain together: the metadata record has 32 bits for it.
+const maxBytes = math.MaxUint32
+
+// An addition is planned before anything is written. The plan holds the changed blocks of the filters that take
+// items: the newest one and those that the chain grows by.
+type plan struct {
+	chain
+	size   uint64 // items with those that are added
+	first  int    // number of the filter that was the newest
+	grown  []growth
+	lens   []int // lengths of the filters from first on
+	blocks []change
+	at     map[uint64]int // filter and block -> index in blocks, when there are several
+	many   bool
+}
+
+// change is a changed block.
+type change struct {
+	filter int
+	at     uint32 // offset in bytes
+	block  [blockLen]byte
+}
+
+// growth is what the metadata said when the chain grew.
+type growth struct {
+	meta cf.BloomMeta
+	size uint64
+}
+
+// Add adds items and calls f for each in turn with what became of it. With create, a chain that does not exist is
+// made with those options; without, it is [ErrNotFound].
+func Add(tx *engine.Tx, key []byte, items [][]byte, create *Options, f func(r Result)) error {
+	c, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	p := plan{chain: c, many: len(items) > 1}
+	var buf [2]lookup
+	l := lookups(buf[:0], items)
+	created := !c.rec.Exists
+	if created {
+		if create == nil {
+			return ErrNotFound
+		}
+		p.create(create)
+		p.lens = append(p.lens, p.lenOf(0))
+	} else {
+		newest, err := p.find(l)
+		if err != nil {
+			return err
+		}
+		p.first = int(p.meta.Filters) - 1
+		p.lens = append(p.lens, newest)
+		p.size = p.rec.Size
+	}
+	results := make([]Result, 0, 16)
+	for i := range l {
+		r, err := p.add(&l[i])
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	if created {
+		p.writeCreated()
+	}
+	if err := p.write(); err != nil {
+		return err
+	}
+	for _, r := range results {
+		f(r)
+	}
+	return nil
+}
+
+// add plans one item.
+func (p *plan) add(l *lookup) (Result, error) {
+	if l.found || p.planned(l.hash) {
+		return Present, nil
+	}
+	if p.size+1 > p.capacity() {
+		if p.meta.Expansion == 0 {
+			return Full, nil
+		}
+		if err := p.grow(); err != nil {
+			return 0, err
+		}
+	}
+	newest := len(p.lens) - 1
+	at := blockAt(l.hash, p.lens[newest])
+	i := p.changed(newest, at)
+	if i < 0 {
+		ch := change{filter: p.first + newest, at: at}
+		if newest == 0 { // others are new and empty; this may be
+			ch.block = l.block
+		}
+		i = len(p.blocks)
+		p.blocks = append(p.blocks, ch)
+		if p.many {
+			if p.at == nil {
+				p.at = map[uint64]int{}
+			}
+			p.at[uint64(newest)<<32|uint64(at)] = i
+		}
+	}
+	set(p.blocks[i].block[:], l.hash)
+	p.size++
+	return Added, nil
+}
+
+// planned reports whether the items planned so far make the chain have an item that it did not have.
+func (p *plan) planned(h uint64) bool {
+	for i := len(p.lens) - 1; i >= 0 && len(p.blocks) > 0; i-- {
+		if j := p.changed(i, blockAt(h, p.lens[i])); j >= 0 && has(p.blocks[j].block[:], h) {
+			return true
+		}
+	}
+	return false
+}
+
+// changed returns the index of a changed block, -1 when it is not; filter counts from p.first.
+func (p *plan) changed(filter int, at uint32) int {
+	if i, ok := p.at[uint64(filter)<<32|uint64(at)]; ok {
+		return i
+	}
+	return -1
+}
+
+// grow plans another filter.
+func (p *plan) grow() error {
+	n := p.lenOf(int(p.meta.Filters))
+	if p.meta.Filters == math.MaxUint16 || uint64(p.meta.Bytes)+uint64(n) > maxBytes {
+		return ErrTooLong
+	}
+	p.meta.Filters++
+	p.meta.Bytes += uint32(n)
+	p.lens = append(p.lens, n)
+	p.grown = append(p.grown, growth{p.meta, p.size})
+	return nil
+}
+
+// write writes what is planned, in Kvrocks's order: each filter that was filled, then the metadata with the next
+// one, and at last the metadata and the newest filter.
+func (p *plan) write() error {
+	if len(p.blocks) == 0 {
+		return nil
+	}
+	p.tx.LogData(cf.LogBloomInsert)
+	final := p.meta
+	blocks := p.blocks
+	for i, g := range p.grown {
+		var err error
+		if blocks, err = p.writeFilter(i, blocks); err != nil {
+			return err
+		}
+		p.meta, p.rec.Size = g.meta, g.size
+		var buf [32]byte
+		p.tx.SaveAppend(&p.rec, p.tail(buf[:]))
+	}
+	p.meta, p.rec.Size = final, p.size
+	p.save()
+	_, err := p.writeFilter(len(p.lens)-1, blocks)
+	return err
+}
+
+// writeFilter writes the changed blocks of a filter, counted from p.first; they come first in blocks, and it
+// returns the rest. A filter that this transaction has written is changed where it lies in the batch.
+func (p *plan) writeFilter(filter int, blocks []change) ([]change, error) {
+	number := p.first + filter
+	n := slices.IndexFunc(blocks, func(c change) bool { return c.filter != number })
+	if n < 0 {
+		n = len(blocks)
+	}
+	if n == 0 {
+		return blocks, nil
+	}
+	key := p.key(number)
+	ours := blocks[:n]
+	if !p.tx.Patch(cf.Default, key, int(ours[0].at), ours[0].block[:]) {
+		whole := make([]byte, p.lens[filter])
+		if filter == 0 {
+			// One part, the whole: Get would read the value twice, the first time into too small a buffer.
+			n, found, err := p.tx.GetParts(cf.Default, key, []uint32{0}, whole)
+			if err != nil {
+				return nil, err
+			}
+			if !found || n != len(whole) {
+				return nil, p.corrupt(fmt.Errorf("%w: filter %d is missing", cf.ErrCorrupt, number))
+			}
+		}
+		p.tx.Put(cf.Default, key, whole)
+		p.tx.Patch(cf.Default, key, int(ours[0].at), ours[0].block[:])
+	}
+	for i := range ours[1:] {
+		p.tx.Patch(cf.Default, key, int(ours[i+1].at), ours[i+1].block[:])
+	}
+	return blocks[n:], nil
+}

@@ -1,0 +1,63 @@
+package engine
+
+import "github.com/basaltdb/basalt/cf"
+
+// GetParts reads parts of a value, of which the rest is not copied: len(out)/len(offsets) bytes from each offset,
+// one after the other into out. size is the length of the value; a part that does not lie within it leaves out as
+// it is. It is for values of many kilobytes; for others Get is cheaper.
+func (tx *Tx) GetParts(id cf.ID, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
+	if len(tx.over.ents) > 0 {
+		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+			if e.kind != written && e.kind != cachedValue {
+				return 0, false, nil
+			}
+			value := tx.over.valueOf(e)
+			copyParts(value, offsets, out)
+			return len(value), true, nil
+		}
+	}
+	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
+		return 0, false, nil
+	}
+	return tx.db.rocks.GetParts(tx.db.family(id), key, offsets, out)
+}
+
+func copyParts(value []byte, offsets []uint32, out []byte) {
+	if len(offsets) == 0 {
+		return
+	}
+	n := len(out) / len(offsets)
+	for i, off := range offsets {
+		if int(off)+n <= len(value) {
+			copy(out[i*n:(i+1)*n], value[off:])
+		}
+	}
+}
+
+// Patch overwrites part of a value that this transaction has put, where it lies in the batch, and reports whether
+// it has: not when the transaction did not put the key, or the part does not lie within the value. A large value
+// that many commands of one transaction change is so written once. Slices of the value that Get has returned
+// change with it.
+func (tx *Tx) Patch(id cf.ID, key []byte, at int, part []byte) bool {
+	e := tx.over.find(tx.over.hash(id, key), id, key)
+	if e == nil || e.kind != written || at < 0 || at+len(part) > e.valN {
+		return false
+	}
+	dst := tx.over.valueOf(e)[at : at+len(part)]
+	if e.valAt < tx.mark.at { // put before the savepoint
+		tx.undo = append(tx.undo, inPlace{e.valAt + at, append([]byte(nil), dst...)})
+	}
+	copy(dst, part)
+	return true
+}
+
+// LargeValues returns how many bytes of the batch are values of at least min bytes. What grows with every command
+// is the rest: a bound on the size of a run of commands should not count what the next command can Patch.
+func (tx *Tx) LargeValues(min int) (n int) {
+	for i := range tx.over.ents {
+		if e := &tx.over.ents[i]; e.kind == written && e.valN >= min {
+			n += e.valN
+		}
+	}
+	return n
+}

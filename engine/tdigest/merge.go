@@ -1,0 +1,92 @@
+package tdigest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Centroid stands for observations that lie close together.
+type Centroid struct {
+	Mean   float64
+	Weight float64 // how many they are, at least 1
+}
+
+// join adds the observations of another centroid.
+func (c *Centroid) join(o Centroid) {
+	c.Weight += o.Weight
+	c.Mean = between(c.Mean, o.Mean, o.Weight/c.Weight)
+}
+
+// between returns the point at the fraction t of the way from a to b, and never one outside, however large they
+// are.
+func between(a, b, t float64) float64 {
+	d := b - a
+	if math.IsInf(d, 0) { // the way is too long for a double, the point is not
+		return a*(1-t) + b*t
+	}
+	return min(max(a+t*d, min(a, b)), max(a, b))
+}
+
+// minCompression is the δ that smaller ones are taken for.
+const minCompression = 10
+
+// compress joins neighbours in a list that is sorted by mean, in place, as far as the scale function allows:
+//
+//	k(q) = δ/2π · asin(2q-1)
+//
+// grows by at most 1 over a centroid that stands for more than one observation (Dunning and Ertl, "Computing
+// Extremely Accurate Quantiles Using t-Digests"). So centroids are small at the ends, where quantiles shall be
+// exact, and there are about δ of them. Kvrocks and Apache Arrow compress by the same rule.
+func compress(list []Centroid, compression uint32) []Centroid {
+	total := weightOf(list)
+	norm := float64(max(compression, minCompression)) / (2 * math.Pi)
+	out := list[:0] // never longer than what was read
+	sum, limit := 0.0, -1.0
+	for _, c := range list {
+		next := sum + c.Weight
+		if next <= limit {
+			out[len(out)-1].join(c)
+		} else {
+			// How far a centroid that begins here may reach. Beyond the end of the scale the sine falls again, and
+			// the last centroid takes all that is left.
+			k := norm * math.Asin(2*min(sum/total, 1)-1)
+			reach := total * (math.Sin((k+1)/norm) + 1) / 2
+			if reach <= limit {
+				reach = total
+			}
+			limit = reach
+			out = append(out, c)
+		}
+		sum = next
+	}
+	return out
+}
+
+func weightOf(list []Centroid) (sum float64) {
+	for i := range list {
+		sum += list[i].Weight
+	}
+	return sum
+}
+
+// merge merges observations into a list that is sorted by mean, and compresses it.
+func merge(list []Centroid, observations []float64, compression uint32) []Centroid {
+	slices.Sort(observations)
+	all := make([]Centroid, 0, len(list)+len(observations))
+	i := 0
+	for _, f := range observations {
+		for i < len(list) && list[i].Mean < f {
+			all = append(all, list[i])
+			i++
+		}
+		all = append(all, Centroid{f, 1})
+	}
+	return compress(append(all, list[i:]...), compression)
+}
+
+// mergeAll sorts the centroids of several lists, one after the other in all, and compresses them.
+func mergeAll(all []Centroid, compression uint32) []Centroid {
+	slices.SortStableFunc(all, func(a, b Centroid) int { return cmp.Compare(a.Mean, b.Mean) })
+	return compress(all, compression)
+}

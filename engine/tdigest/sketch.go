@@ -1,0 +1,247 @@
+package tdigest
+
+import "math"
+
+// Sketch is what a t-digest knows of its observations, for estimates. All estimates but those of the smallest and
+// the largest observation are approximate when centroids stand for several observations. Between two centroids
+// their weight is spread evenly, except that an observation that is a centroid of its own is known to lie exactly
+// there; this is how RedisBloom estimates.
+type Sketch struct {
+	centroids []Centroid // sorted by mean
+	weight    float64    // observations
+	min, max  float64
+}
+
+// Weight returns how many observations there are.
+func (s *Sketch) Weight() float64 { return s.weight }
+
+// Min returns the smallest observation, NaN when there is none.
+func (s *Sketch) Min() float64 { return s.orNaN(s.min) }
+
+// Max returns the largest observation, NaN when there is none.
+func (s *Sketch) Max() float64 { return s.orNaN(s.max) }
+
+func (s *Sketch) orNaN(f float64) float64 {
+	if len(s.centroids) == 0 {
+		return math.NaN()
+	}
+	return f
+}
+
+// Quantile returns the value that a fraction q of the observations, 0 to 1, do not exceed; NaN when there are none.
+func (s *Sketch) Quantile(q float64) float64 { return s.valueAt(q * s.weight) }
+
+// valueAt returns the observation at a position among them in their order, 0 to the weight.
+func (s *Sketch) valueAt(index float64) float64 {
+	n := len(s.centroids)
+	switch {
+	case n == 0:
+		return math.NaN()
+	case n == 1:
+		return s.centroids[0].Mean
+	case index < 1:
+		return s.min
+	case index > s.weight-1:
+		return s.max
+	}
+	first, last := s.centroids[0], s.centroids[n-1]
+	// One observation of the outermost centroids is the minimum or maximum itself.
+	if half := first.Weight / 2; first.Weight > 1 && index < half {
+		return between(s.min, first.Mean, (index-1)/(half-1))
+	}
+	if half := last.Weight / 2; last.Weight > 1 && s.weight-index <= half {
+		if half == 1 {
+			return s.max
+		}
+		return between(s.max, last.Mean, (s.weight-index-1)/(half-1))
+	}
+	at := first.Weight / 2 // position of the middle of centroid i
+	for i := range n - 1 {
+		a, b := s.centroids[i], s.centroids[i+1]
+		next := at + (a.Weight+b.Weight)/2
+		if next <= index {
+			at = next
+			continue
+		}
+		from, to := at, next
+		if a.Weight == 1 {
+			if index-at < 0.5 {
+				return a.Mean
+			}
+			from += 0.5
+		}
+		if b.Weight == 1 {
+			if next-index <= 0.5 {
+				return b.Mean
+			}
+			to -= 0.5
+		}
+		return between(a.Mean, b.Mean, (index-from)/(to-from))
+	}
+	// Only rounding leads here: index is the middle of the last centroid.
+	return last.Mean
+}
+
+// below returns how many observations are smaller than v, and half of those equal to it.
+func (s *Sketch) below(v float64) float64 {
+	n := len(s.centroids)
+	switch {
+	case v < s.min:
+		return 0
+	case v > s.max:
+		return s.weight
+	}
+	if n == 1 {
+		if s.max > s.min {
+			return s.weight * ((v - s.min) / (s.max - s.min))
+		}
+		return s.weight / 2
+	}
+	first, last := s.centroids[0], s.centroids[n-1]
+	if v < first.Mean {
+		if v == s.min {
+			return 0.5
+		}
+		return 1 + fraction(s.min, v, first.Mean)*(first.Weight/2-1)
+	}
+	if v > last.Mean {
+		if v == s.max {
+			return s.weight - 0.5
+		}
+		return s.weight - 1 - fraction(s.max, v, last.Mean)*(last.Weight/2-1)
+	}
+	sum := 0.0 // of the centroids before i
+	for i := 0; i < n; i++ {
+		a := s.centroids[i]
+		if a.Mean == v {
+			same := 0.0
+			for ; i < n && s.centroids[i].Mean == v; i++ {
+				same += s.centroids[i].Weight
+			}
+			return sum + same/2
+		}
+		if i < n-1 && v < s.centroids[i+1].Mean {
+			b := s.centroids[i+1]
+			from, to := sum+a.Weight/2, sum+a.Weight+b.Weight/2
+			if a.Weight == 1 && b.Weight == 1 {
+				return sum + 1
+			}
+			if a.Weight == 1 {
+				from += 0.5
+			}
+			if b.Weight == 1 {
+				to -= 0.5
+			}
+			return from + (to-from)*fraction(a.Mean, v, b.Mean)
+		}
+		sum += a.Weight
+	}
+	return s.weight - 0.5 // not reached: v is not larger than the last mean
+}
+
+// fraction returns where v is on the way from a to b.
+func fraction(a, v, b float64) float64 {
+	d := b - a
+	if math.IsInf(d, 0) {
+		return (v/2 - a/2) / (b/2 - a/2)
+	}
+	return (v - a) / d
+}
+
+// CDF returns which fraction of the observations are smaller than v, those equal to it counted half; NaN when there
+// are none.
+func (s *Sketch) CDF(v float64) float64 {
+	if len(s.centroids) == 0 {
+		return math.NaN()
+	}
+	return s.below(v) / s.weight
+}
+
+// The ranks of values that are no rank of an observation.
+const (
+	NoRank    = -1 // smaller than all (Rank) or larger than all (RevRank)
+	EmptyRank = -2 // there are no observations
+)
+
+// Rank returns how many observations are smaller than v and half of those equal to it, a half rounded down.
+func (s *Sketch) Rank(v float64) int64 {
+	switch {
+	case len(s.centroids) == 0:
+		return EmptyRank
+	case v < s.min:
+		return NoRank
+	case v > s.max:
+		return int64(s.weight)
+	}
+	return int64(math.Ceil(s.below(v) - 0.5))
+}
+
+// RevRank returns how many observations are larger than v and half of those equal to it, a half rounded down.
+func (s *Sketch) RevRank(v float64) int64 {
+	switch {
+	case len(s.centroids) == 0:
+		return EmptyRank
+	case v < s.min:
+		return int64(s.weight)
+	case v > s.max:
+		return NoRank
+	}
+	return int64(s.weight - math.Floor(s.below(v)+0.5))
+}
+
+// ByRank returns the observation of a rank, counted from the smallest one, 0; +Inf when there are not so many, NaN
+// when there are none.
+func (s *Sketch) ByRank(rank uint64) float64 {
+	switch {
+	case len(s.centroids) == 0:
+		return math.NaN()
+	case rank == 0:
+		return s.min
+	case float64(rank) >= s.weight:
+		return math.Inf(1)
+	}
+	return s.valueAt(float64(rank))
+}
+
+// ByRevRank returns the observation of a rank, counted from the largest one, 0; -Inf when there are not so many, NaN
+// when there are none.
+func (s *Sketch) ByRevRank(rank uint64) float64 {
+	switch {
+	case len(s.centroids) == 0:
+		return math.NaN()
+	case rank == 0:
+		return s.max
+	case float64(rank) >= s.weight:
+		return math.Inf(-1)
+	}
+	return s.valueAt(s.weight - float64(rank) - 1)
+}
+
+// TrimmedMean returns the mean of the observations between two quantiles; NaN when there are none.
+func (s *Sketch) TrimmedMean(low, high float64) float64 {
+	n := len(s.centroids)
+	switch {
+	case n == 0:
+		return math.NaN()
+	case n == 1:
+		return s.centroids[0].Mean
+	}
+	from, to := math.Floor(s.weight*low), math.Ceil(s.weight*high)
+	mean := Centroid{}
+	sum := 0.0
+	for _, c := range s.centroids {
+		w := min(sum+c.Weight, to) - max(sum, from)
+		sum += c.Weight
+		switch {
+		case w <= 0:
+		case mean.Weight == 0:
+			mean = Centroid{c.Mean, w}
+		default:
+			mean.join(Centroid{c.Mean, w})
+		}
+	}
+	if mean.Weight == 0 {
+		return math.NaN()
+	}
+	return mean.Mean
+}

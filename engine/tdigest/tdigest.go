@@ -1,0 +1,338 @@
+// Package tdigest is the t-digest type on an [engine.Tx]: a sketch of a set of numbers that estimates its quantiles,
+// most exactly at its ends. Observations that came last are in a buffer; when it is full they are merged into
+// centroids, each of which is a record of the default family, as is the buffer:
+//
+//	prefix · 0                          -> observations, f64 each
+//	prefix · 1 · f64 mean · u32 number  -> f64 weight
+//
+// The metadata record is described at [cf.TDigestMeta]. The layout and the merging are those of Apache Kvrocks.
+// Unlike there, a command that only reads does not write: it merges the buffer in memory.
+//
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
+// [engine.DB.View] take them. A key of another type is [engine.ErrWrongType].
+package tdigest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+const (
+	// DefaultCompression is the compression of a t-digest for which none is asked.
+	DefaultCompression = 100
+	// MaxCompression bounds it, because all centroids, about as many, are written with every merge.
+	MaxCompression = 10_000
+	// maxBuffer bounds the buffer, in observations.
+	maxBuffer = 1024
+	// maxWeight bounds the observations, so that all sums of them are integers of 64 bits.
+	maxWeight = 1 << 62
+)
+
+// Errors that are replies.
+var (
+	ErrExists   = engine.NewError("ERR", "T-Digest: key already exists")
+	ErrNotFound = engine.NewError("ERR", "T-Digest: key does not exist")
+	ErrOverflow = engine.NewError("ERR", "T-Digest: overflow detected")
+)
+
+// Digest is a t-digest in a transaction.
+type Digest struct {
+	tx   *engine.Tx
+	rec  engine.Record
+	Meta cf.TDigestMeta // must not be changed
+}
+
+// capacityOf returns the size of the buffer for a compression.
+func capacityOf(compression uint32) uint32 { return uint32(min(6*uint64(compression)+10, maxBuffer)) }
+
+// Create makes an empty t-digest. One that exists is [ErrExists].
+func Create(tx *engine.Tx, key []byte, compression uint32) error {
+	rec, err := tx.Load(key, cf.TypeTDigest)
+	if err != nil {
+		return err
+	}
+	if rec.Exists {
+		return ErrExists
+	}
+	d := Digest{tx: tx, rec: rec, Meta: cf.NewTDigestMeta(compression, capacityOf(compression))}
+	tx.LogData(cf.LogTDigest)
+	d.save()
+	return nil
+}
+
+// Open returns a t-digest. One that does not exist is [ErrNotFound].
+func Open(tx *engine.Tx, key []byte) (Digest, error) {
+	d := Digest{tx: tx}
+	var err error
+	if d.rec, err = tx.Load(key, cf.TypeTDigest); err != nil {
+		return d, err
+	}
+	if !d.rec.Exists {
+		return d, ErrNotFound
+	}
+	if d.Meta, err = cf.DecodeTDigestMeta(d.rec.Tail); err != nil {
+		return d, d.corrupt(err)
+	}
+	m := &d.Meta
+	if m.TotalWeight > maxWeight || m.TotalWeight > 0 && !(m.Min <= m.Max) {
+		return d, d.corrupt(fmt.Errorf("%w: t-digest of %d observations from %v to %v", cf.ErrCorrupt, m.TotalWeight, m.Min, m.Max))
+	}
+	return d, nil
+}
+
+// corrupt names the key that an error is about.
+func (d *Digest) corrupt(err error) error { return fmt.Errorf("key %q: %w", d.tx.UserKey(&d.rec), err) }
+
+func (d *Digest) save() {
+	var buf [80]byte
+	d.tx.Save(&d.rec, d.Meta.Append(buf[:0]))
+}
+
+func (d *Digest) bufferKey() []byte {
+	var sub [1]byte
+	return d.tx.Subkey(&d.rec, cf.AppendTDigestBufferSub(sub[:0]))
+}
+
+// buffer returns the value of the buffer, which must hold as many observations as the metadata says.
+func (d *Digest) buffer() ([]byte, error) {
+	if d.Meta.Unmerged == 0 {
+		return nil, nil
+	}
+	v, _, err := d.tx.Get(cf.Default, d.bufferKey())
+	if err != nil {
+		return nil, err
+	}
+	if d.Meta.Unmerged > uint64(len(v)/8) {
+		return nil, d.corrupt(fmt.Errorf("%w: t-digest buffer of %d bytes, the metadata says %d observations", cf.ErrCorrupt, len(v), d.Meta.Unmerged))
+	}
+	return v[:8*d.Meta.Unmerged], nil
+}
+
+// observations returns those in the buffer.
+func (d *Digest) observations(more int) ([]float64, error) {
+	v, err := d.buffer()
+	if err != nil {
+		return nil, err
+	}
+	list, err := cf.AppendTDigestBuffer(make([]float64, 0, len(v)/8+more), v, uint64(len(v)/8))
+	if err != nil {
+		return nil, d.corrupt(err)
+	}
+	return list, nil
+}
+
+// centroids returns the centroids in the order of their means. each, if not nil, is called with the subkey of each.
+func (d *Digest) centroids(each func(sub []byte)) ([]Centroid, error) {
+	if d.Meta.Merged == 0 && each == nil {
+		return nil, nil
+	}
+	prefix := d.tx.SubkeyPrefix(&d.rec)
+	it := d.tx.Iter(cf.Default, engine.IterOptions{
+		Prefix: prefix, Lower: cf.AppendTDigestCentroids(slices.Clone(prefix)), Limit: int(min(d.Meta.Merged, math.MaxInt32)) + 1,
+	})
+	defer it.Close()
+	list := make([]Centroid, 0, min(d.Meta.Merged, 2*DefaultCompression))
+	for it.Next() {
+		mean, err := cf.ParseTDigestCentroidSub(it.Key())
+		if err != nil {
+			return nil, d.corrupt(err)
+		}
+		weight, err := cf.ParseTDigestWeight(it.Value())
+		if err != nil {
+			return nil, d.corrupt(err)
+		}
+		list = append(list, Centroid{mean, weight})
+		if each != nil {
+			each(it.Key())
+		}
+	}
+	if err := it.Err(); err != nil {
+		return nil, err
+	}
+	if uint64(len(list)) != d.Meta.Merged {
+		return nil, d.corrupt(fmt.Errorf("%w: %d t-digest centroids, the metadata says %d", cf.ErrCorrupt, len(list), d.Meta.Merged))
+	}
+	return list, nil
+}
+
+// Sketch returns what the t-digest knows, with the buffer merged. It does not change the t-digest.
+func (d *Digest) Sketch() (*Sketch, error) {
+	observations, err := d.observations(0)
+	if err != nil {
+		return nil, err
+	}
+	list, err := d.centroids(nil)
+	if err != nil {
+		return nil, err
+	}
+	d.tx.ReadsDone()
+	if len(observations) > 0 {
+		list = merge(list, observations, d.Meta.Compression)
+	}
+	return &Sketch{centroids: list, weight: weightOf(list), min: d.Meta.Min, max: d.Meta.Max}, nil
+}
+
+// Add adds observations, which must be finite.
+func (d *Digest) Add(values []float64) error {
+	if len(values) == 0 {
+		return nil
+	}
+	m := &d.Meta
+	n := uint64(len(values))
+	if m.TotalWeight+n > maxWeight {
+		return ErrOverflow
+	}
+	var err error
+	if m.Unmerged+n <= uint64(m.Capacity) {
+		err = d.append(values)
+	} else {
+		err = d.merge(values)
+	}
+	if err != nil {
+		return err
+	}
+	m.Observations += n
+	m.TotalWeight += n
+	m.Min, m.Max = min(m.Min, slices.Min(values)), max(m.Max, slices.Max(values))
+	d.save()
+	return nil
+}
+
+// append puts observations into the buffer.
+func (d *Digest) append(values []float64) error {
+	old, err := d.buffer()
+	if err != nil {
+		return err
+	}
+	var room [8 * maxBuffer]byte // a full buffer fits, unless another program made it larger
+	v := append(room[:0], old...)
+	for _, f := range values {
+		v = cf.AppendDouble(v, f)
+	}
+	d.tx.LogData(cf.LogTDigest)
+	d.tx.Put(cf.Default, d.bufferKey(), v)
+	d.Meta.Unmerged += uint64(len(values))
+	return nil
+}
+
+// merge makes new centroids of the old ones, the buffer and more observations.
+func (d *Digest) merge(values []float64) error {
+	m := &d.Meta
+	observations, err := d.observations(len(values))
+	if err != nil {
+		return err
+	}
+	var subs []byte // of the old centroids, one after the other
+	var ends []int
+	list, err := d.centroids(func(sub []byte) {
+		subs = append(subs, sub...)
+		ends = append(ends, len(subs))
+	})
+	if err != nil {
+		return err
+	}
+	list = merge(list, append(observations, values...), m.Compression)
+	d.tx.LogData(cf.LogTDigest)
+	d.tx.Delete(cf.Default, d.bufferKey())
+	from := 0
+	for _, to := range ends {
+		d.tx.Delete(cf.Default, d.tx.Subkey(&d.rec, subs[from:to]))
+		from = to
+	}
+	d.putCentroids(list)
+	m.MergedWeight = m.TotalWeight + uint64(len(values))
+	m.Merges++
+	return nil
+}
+
+// putCentroids writes the centroids, which hold all observations. The caller sets the merged weight: their sum is
+// not exact when there are more than 2^53.
+func (d *Digest) putCentroids(list []Centroid) {
+	var sub [16]byte
+	var weight [8]byte
+	for i, c := range list {
+		key := d.tx.Subkey(&d.rec, cf.AppendTDigestCentroidSub(sub[:0], c.Mean, uint32(i)))
+		d.tx.Put(cf.Default, key, cf.AppendDouble(weight[:0], c.Weight))
+	}
+	d.Meta.Unmerged, d.Meta.Merged = 0, uint64(len(list))
+}
+
+// Reset makes the t-digest empty. Kvrocks deletes the range of the old records; here they get out of reach by a new
+// version, as those of a deleted key do.
+func (d *Digest) Reset() {
+	d.Meta = cf.NewTDigestMeta(d.Meta.Compression, d.Meta.Capacity)
+	d.tx.LogData(cf.LogTDigest)
+	d.tx.NewVersion(&d.rec)
+	d.save()
+}
+
+// MergeOptions tell how t-digests are merged.
+type MergeOptions struct {
+	// Compression of the result; 0: that of the destination when it is kept, else the largest of the sources.
+	Compression uint32
+	// Override: what is in the destination does not count, unless it is a source too.
+	Override bool
+}
+
+// Merge merges t-digests into one, which is made when there is none and loses its expiry. A source that does not
+// exist is [ErrNotFound].
+func Merge(tx *engine.Tx, destination []byte, sources [][]byte, o MergeOptions) error {
+	var parts []Digest
+	compression := o.Compression
+	to, err := Open(tx, destination)
+	switch {
+	case err == ErrNotFound:
+	case err != nil:
+		return err
+	case !o.Override:
+		parts = append(parts, to)
+		if compression == 0 {
+			compression = to.Meta.Compression
+		}
+	}
+	largest := uint32(0)
+	for _, key := range sources {
+		d, err := Open(tx, key)
+		if err != nil {
+			return err
+		}
+		largest = max(largest, d.Meta.Compression)
+		parts = append(parts, d)
+	}
+	if compression == 0 {
+		compression = largest
+	}
+	result := Digest{tx: tx, Meta: cf.NewTDigestMeta(compression, capacityOf(compression))}
+	m := &result.Meta
+	var all []Centroid
+	for i := range parts {
+		s, err := parts[i].Sketch()
+		if err != nil {
+			return err
+		}
+		all = append(all, s.centroids...)
+		p := &parts[i].Meta
+		if m.TotalWeight += p.TotalWeight; m.TotalWeight > maxWeight {
+			return ErrOverflow
+		}
+		m.Observations += p.Observations
+		m.Min, m.Max = min(m.Min, p.Min), max(m.Max, p.Max)
+	}
+	list := mergeAll(all, compression)
+	tx.LogData(cf.LogTDigest)
+	result.rec = tx.Fresh(destination, cf.TypeTDigest)
+	result.putCentroids(list)
+	m.MergedWeight = m.TotalWeight
+	if len(list) > 0 {
+		m.Merges = 1
+	}
+	result.save()
+	return nil
+}
+
+// Bytes returns how many bytes the buffer and the centroids take, keys not counted.
+func (d *Digest) Bytes() uint64 { return 8*d.Meta.Unmerged + 16*d.Meta.Merged }

@@ -1,0 +1,337 @@
+package command
+
+import (
+	"math"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/tdigest"
+)
+
+const catTDigest = "@tdigest"
+
+var tdigestCommands = []Spec{
+	{Name: "tdigest.create", Handler: tdigestCreate, Arity: -2, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(1)", Categories: catTDigest, Summary: "Makes an empty t-digest."},
+	{Name: "tdigest.add", Handler: tdigestAdd, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N) with N observations, and now and then the merging of all centroids", Categories: catTDigest, Summary: "Adds observations to a t-digest."},
+	{Name: "tdigest.merge", Handler: tdigestMerge, Arity: -4, Flags: Write | DenyOOM | MovableKeys, First: 1, Last: 1, Step: 1, Keys: tdigestMergeKeys, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N*log(N)) with N centroids in all sources", Categories: catTDigest, Summary: "Merges t-digests into one."},
+	{Name: "tdigest.reset", Handler: tdigestReset, Arity: 2, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(1)", Categories: catTDigest, Summary: "Makes a t-digest empty."},
+	{Name: "tdigest.min", Handler: tdigestMin, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(1)", Categories: catTDigest, Summary: "Returns the smallest observation of a t-digest."},
+	{Name: "tdigest.max", Handler: tdigestMax, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(1)", Categories: catTDigest, Summary: "Returns the largest observation of a t-digest."},
+	{Name: "tdigest.quantile", Handler: tdigestQuantile, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N*M) with N quantiles and M centroids", Categories: catTDigest, Summary: "Estimates the values at quantiles."},
+	{Name: "tdigest.cdf", Handler: tdigestCDF, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N*M) with N values and M centroids", Categories: catTDigest, Summary: "Estimates which fractions of the observations are smaller than values."},
+	{Name: "tdigest.rank", Handler: tdigestRank, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N*M) with N values and M centroids", Categories: catTDigest, Summary: "Estimates how many observations are smaller than values."},
+	{Name: "tdigest.revrank", Handler: tdigestRevRank, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N*M) with N values and M centroids", Categories: catTDigest, Summary: "Estimates how many observations are larger than values."},
+	{Name: "tdigest.byrank", Handler: tdigestByRank, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N*M) with N ranks and M centroids", Categories: catTDigest, Summary: "Estimates the observations with ranks from the smallest one."},
+	{Name: "tdigest.byrevrank", Handler: tdigestByRevRank, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N*M) with N ranks and M centroids", Categories: catTDigest, Summary: "Estimates the observations with ranks from the largest one."},
+	{Name: "tdigest.trimmed_mean", Handler: tdigestTrimmedMean, Arity: 4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(N) with N centroids", Categories: catTDigest, Summary: "Estimates the mean of the observations between two quantiles."},
+	{Name: "tdigest.info", Handler: tdigestInfo, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "tdigest", Since: "2.4.0",
+		Complexity: "O(1)", Categories: catTDigest, Summary: "Describes a t-digest."},
+}
+
+func init() { register(tdigestCommands...) }
+
+// The errors have RedisBloom's texts.
+var (
+	errTDKeyword     = engine.NewError("ERR", "T-Digest: wrong keyword")
+	errTDCompression = engine.NewError("ERR", "T-Digest: error parsing compression parameter")
+	errTDPositive    = engine.NewError("ERR", "T-Digest: compression parameter needs to be a positive integer")
+	errTDTooLarge    = engine.NewError("ERR", "T-Digest: allocation failed")
+	errTDVal         = engine.NewError("ERR", "T-Digest: error parsing val parameter")
+	errTDFinite      = engine.NewError("ERR", "T-Digest: val parameter needs to be a finite number")
+	errTDNumKeys     = engine.NewError("ERR", "T-Digest: error parsing numkeys")
+	errTDFewKeys     = engine.NewError("ERR", "T-Digest: numkeys needs to be a positive integer")
+	errTDQuantile    = engine.NewError("ERR", "T-Digest: error parsing quantile")
+	errTDUnit        = engine.NewError("ERR", "T-Digest: quantile should be in [0,1]")
+	errTDCDF         = engine.NewError("ERR", "T-Digest: error parsing cdf")
+	errTDValue       = engine.NewError("ERR", "T-Digest: error parsing value")
+	errTDRank        = engine.NewError("ERR", "T-Digest: error parsing rank")
+	errTDNegative    = engine.NewError("ERR", "T-Digest: rank needs to be non negative")
+	errTDLow         = engine.NewError("ERR", "T-Digest: error parsing low_cut_percentile")
+	errTDHigh        = engine.NewError("ERR", "T-Digest: error parsing high_cut_percentile")
+	errTDCut         = engine.NewError("ERR", "T-Digest: low_cut_percentile and high_cut_percentile should be in [0,1]")
+	errTDCutOrder    = engine.NewError("ERR", "T-Digest: low_cut_percentile should be lower than high_cut_percentile")
+)
+
+func parseCompression(b []byte) (uint32, error) {
+	n, ok := ParseInt(b)
+	switch {
+	case !ok:
+		return 0, errTDCompression
+	case n <= 0:
+		return 0, errTDPositive
+	case n > tdigest.MaxCompression:
+		return 0, errTDTooLarge
+	}
+	return uint32(n), nil
+}
+
+func tdigestCreate(c *Ctx) error {
+	compression := uint32(tdigest.DefaultCompression)
+	if len(c.Args) != 2 && len(c.Args) != 4 {
+		return wrongArgs(c.Spec.FullName())
+	}
+	// Like RedisBloom: whether there is such a key comes before what the options say.
+	if _, err := tdigest.Open(c.Tx, c.Args[1]); err == nil {
+		return tdigest.ErrExists
+	} else if err != tdigest.ErrNotFound {
+		return err
+	}
+	if len(c.Args) == 4 {
+		if !EqualFold(c.Args[2], "COMPRESSION") {
+			return errTDKeyword
+		}
+		var err error
+		if compression, err = parseCompression(c.Args[3]); err != nil {
+			return err
+		}
+	}
+	if err := tdigest.Create(c.Tx, c.Args[1], compression); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func tdigestAdd(c *Ctx) error {
+	d, err := tdigest.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	var room [64]float64
+	values := room[:0]
+	for _, arg := range c.Args[2:] {
+		f, ok := ParseFloat(arg)
+		if !ok {
+			return errTDVal
+		}
+		if math.IsInf(f, 0) {
+			return errTDFinite
+		}
+		values = append(values, f)
+	}
+	if err := d.Add(values); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// tdigestMergeKeys are the destination, which is written, and the sources.
+func tdigestMergeKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	add(1, true)
+	return numKeys(args, 2, false, add)
+}
+
+func tdigestMerge(c *Ctx) error {
+	if _, err := tdigest.Open(c.Tx, c.Args[1]); err != nil && err != tdigest.ErrNotFound {
+		return err
+	}
+	n, ok := ParseInt(c.Args[2])
+	switch {
+	case !ok:
+		return errTDNumKeys
+	case n <= 0:
+		return errTDFewKeys
+	case n > int64(len(c.Args)-3):
+		return wrongArgs(c.Spec.FullName())
+	}
+	sources, rest := c.Args[3:3+n], c.Args[3+n:]
+	var o tdigest.MergeOptions
+	for len(rest) > 0 {
+		switch {
+		case EqualFold(rest[0], "COMPRESSION"):
+			if len(rest) == 1 {
+				return wrongArgs(c.Spec.FullName())
+			}
+			var err error
+			if o.Compression, err = parseCompression(rest[1]); err != nil {
+				return err
+			}
+			rest = rest[2:]
+		case EqualFold(rest[0], "OVERRIDE"):
+			o.Override = true
+			rest = rest[1:]
+		default:
+			return errTDKeyword
+		}
+	}
+	if err := tdigest.Merge(c.Tx, c.Args[1], sources, o); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func tdigestReset(c *Ctx) error {
+	d, err := tdigest.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	d.Reset()
+	c.Out.OK()
+	return nil
+}
+
+// tdigestEnd replies with an end of the observations, NaN when there are none.
+func tdigestEnd(c *Ctx, end func(d *tdigest.Digest) float64) error {
+	d, err := tdigest.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	f := math.NaN()
+	if d.Meta.TotalWeight > 0 {
+		f = end(&d)
+	}
+	c.Out.Double(f)
+	return nil
+}
+
+func tdigestMin(c *Ctx) error {
+	return tdigestEnd(c, func(d *tdigest.Digest) float64 { return d.Meta.Min })
+}
+
+func tdigestMax(c *Ctx) error {
+	return tdigestEnd(c, func(d *tdigest.Digest) float64 { return d.Meta.Max })
+}
+
+// estimate parses all arguments behind the key, and then replies with an estimate for each.
+func estimate[T any](c *Ctx, parse func(arg []byte) (T, error), reply func(s *tdigest.Sketch, arg T)) error {
+	d, err := tdigest.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	list := make([]T, len(c.Args)-2)
+	for i, arg := range c.Args[2:] {
+		if list[i], err = parse(arg); err != nil {
+			return err
+		}
+	}
+	s, err := d.Sketch()
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(list))
+	for _, arg := range list {
+		reply(s, arg)
+	}
+	return nil
+}
+
+// floatOr returns a parser of floats whose error is err.
+func floatOr(err error) func(arg []byte) (float64, error) {
+	return func(arg []byte) (float64, error) {
+		f, ok := ParseFloat(arg)
+		if !ok {
+			return 0, err
+		}
+		return f, nil
+	}
+}
+
+func tdigestQuantile(c *Ctx) error {
+	parse := floatOr(errTDQuantile)
+	return estimate(c, func(arg []byte) (float64, error) {
+		q, err := parse(arg)
+		if err == nil && (q < 0 || q > 1) {
+			err = errTDUnit
+		}
+		return q, err
+	}, func(s *tdigest.Sketch, q float64) { c.Out.Double(s.Quantile(q)) })
+}
+
+func tdigestCDF(c *Ctx) error {
+	return estimate(c, floatOr(errTDCDF), func(s *tdigest.Sketch, v float64) { c.Out.Double(s.CDF(v)) })
+}
+
+func tdigestRank(c *Ctx) error {
+	return estimate(c, floatOr(errTDValue), func(s *tdigest.Sketch, v float64) { c.Out.Int(s.Rank(v)) })
+}
+
+func tdigestRevRank(c *Ctx) error {
+	return estimate(c, floatOr(errTDValue), func(s *tdigest.Sketch, v float64) { c.Out.Int(s.RevRank(v)) })
+}
+
+func parseRank(arg []byte) (uint64, error) {
+	n, ok := ParseInt(arg)
+	switch {
+	case !ok:
+		return 0, errTDRank
+	case n < 0:
+		return 0, errTDNegative
+	}
+	return uint64(n), nil
+}
+
+func tdigestByRank(c *Ctx) error {
+	return estimate(c, parseRank, func(s *tdigest.Sketch, rank uint64) { c.Out.Double(s.ByRank(rank)) })
+}
+
+func tdigestByRevRank(c *Ctx) error {
+	return estimate(c, parseRank, func(s *tdigest.Sketch, rank uint64) { c.Out.Double(s.ByRevRank(rank)) })
+}
+
+func tdigestTrimmedMean(c *Ctx) error {
+	d, err := tdigest.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	low, err := floatOr(errTDLow)(c.Args[2])
+	if err != nil {
+		return err
+	}
+	high, err := floatOr(errTDHigh)(c.Args[3])
+	switch {
+	case err != nil:
+		return err
+	case low < 0 || low > 1 || high < 0 || high > 1:
+		return errTDCut
+	case low >= high:
+		return errTDCutOrder
+	}
+	s, err := d.Sketch()
+	if err != nil {
+		return err
+	}
+	c.Out.Double(s.TrimmedMean(low, high))
+	return nil
+}
+
+func tdigestInfo(c *Ctx) error {
+	d, err := tdigest.Open(c.Tx, c.Args[1])
+	if err != nil {
+		return err
+	}
+	m := &d.Meta
+	fields := []struct {
+		label string
+		n     uint64
+	}{
+		{"Compression", uint64(m.Compression)},
+		{"Capacity", uint64(m.Capacity)},
+		{"Merged nodes", m.Merged},
+		{"Unmerged nodes", m.Unmerged},
+		{"Merged weight", m.MergedWeight},
+		{"Unmerged weight", m.TotalWeight - min(m.MergedWeight, m.TotalWeight)},
+		{"Observations", m.Observations},
+		{"Total compressions", m.Merges},
+		{"Memory usage", d.Bytes()},
+	}
+	c.Out.Map(len(fields))
+	for _, f := range fields {
+		c.Out.SimpleString(f.label)
+		c.Out.Int(int64(f.n))
+	}
+	return nil
+}
