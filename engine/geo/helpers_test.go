@@ -1,0 +1,45 @@
+package geo
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+const ns = cf.DefaultNamespace
+
+func update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
+	t.Helper()
+	if err := db.Update(ns, keys, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func view(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
+	t.Helper()
+	if err := db.View(ns, [][]byte{key}, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// place is a Place with a name that is text.
+func place(name string, lon, lat float64) Place { return Place{[]byte(name), lon, lat} }
+
+func add(t testing.TB, db *engine.DB, key []byte, places ...Place) {
+	t.Helper()
+	update(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+		n, _, err := Add(tx, key, 0, places)
+		if err == nil && n != len(places) {
+			err = fmt.Errorf("%d of %d places are new", n, len(places))
+		}
+		return err
+	})
+}
+
+// names returns the members that a search finds, in its order.
+func names(tx *engine.Tx, key []byte, q *Query) (list []string, err error) {
+	err = Search(tx, key, q, func(f *Found) { list = append(list, string(f.Member)) })
+	return list, err
+}

@@ -1,0 +1,275 @@
+package geo
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/engine/zset"
+)
+
+// Order is the order of a search's result.
+type Order uint8
+
+// The orders. Members at the same distance come in the order of the cells, except that where Count cuts the result
+// short, they come in an order that depends on everything found.
+const (
+	Unsorted Order = iota // cell by cell, by score in each
+	Nearest               // nearest first
+	Furthest
+)
+
+// Query is a search.
+type Query struct {
+	Shape Shape
+	Order Order
+	Count int  // at most so many; 0 = all
+	Any   bool // with Count: the first ones found, wherever they are
+}
+
+// Found is a member inside the shape.
+type Found struct {
+	Member   []byte
+	Score    float64
+	Lon, Lat float64
+	Distance float64 // from the middle of the shape, in its units
+}
+
+// Search calls emit with the members inside the query's shape. They are those of the moment: all cells show the same
+// state of the set.
+func Search(tx *engine.Tx, key []byte, q *Query, emit func(f *Found)) error {
+	s := searches.Get().(*search)
+	defer s.release()
+	if err := s.run(tx, key, q); err != nil {
+		return err
+	}
+	var f Found
+	for i := range s.points {
+		p := &s.points[i]
+		f = Found{s.names[p.name:p.end:p.end], p.score, p.lon, p.lat, p.distance / q.Shape.Unit}
+		emit(&f)
+	}
+	return nil
+}
+
+// Store makes the result of a search the content of dst, whatever it held before: a sorted set with the same scores,
+// or with byDistance the distances in the shape's unit as scores. An empty result deletes dst. It returns the number
+// of members. It needs the lock of dst for writing, that of key for reading.
+func Store(tx *engine.Tx, dst, key []byte, q *Query, byDistance bool) (int, error) {
+	s := searches.Get().(*search)
+	defer s.release()
+	if err := s.run(tx, key, q); err != nil {
+		return 0, err
+	}
+	if len(s.points) == 0 {
+		_, err := keys.Del(tx, dst)
+		return 0, err
+	}
+	entries := make([]zset.Entry, len(s.points))
+	for i := range s.points {
+		p := &s.points[i]
+		entries[i] = zset.Entry{Member: s.names[p.name:p.end:p.end], Score: p.score}
+		if byDistance {
+			entries[i].Score = p.distance / q.Shape.Unit
+		}
+	}
+	zset.Store(tx, dst, entries)
+	return len(entries), nil
+}
+
+// point is a member that was read. Its first fields are those of basalt_geo_point.
+type point struct {
+	lon, lat  float64
+	distance  float64 // in metres
+	score     float64
+	name, end int // the member is search.names[name:end]
+	seq       int // its place in the order of the visit
+}
+
+// search is the working memory of one search.
+type search struct {
+	q        *Query
+	cells    []cell
+	ranges   []zset.ScoreRange
+	first    []int // index in sorted of the first cell of a range
+	sorted   []span
+	points   []point // those up to measured are inside, the rest is still to be measured
+	ordered  []point
+	names    []byte
+	measured int
+	batch    int // how many points are measured together
+	current  int // index in sorted of the cell that is read
+}
+
+// span is the range of scores of a cell, and what was found in it.
+type span struct {
+	min, max float64
+	visit    int // when the cell is visited
+	from, to int // the points of the cell
+}
+
+var searches = sync.Pool{New: func() any { return new(search) }}
+
+// searchKeep bounds what a search that is not in use may hold on to, in points.
+const searchKeep = 4096
+
+func (s *search) release() {
+	if cap(s.points) > searchKeep || cap(s.names) > 32*searchKeep {
+		return
+	}
+	*s = search{cells: s.cells[:0], ranges: s.ranges[:0], first: s.first[:0], sorted: s.sorted[:0],
+		points: s.points[:0], ordered: s.ordered[:0], names: s.names[:0]}
+	searches.Put(s)
+}
+
+// Points are measured in batches: small ones at first, so that a search for any few ends early.
+const (
+	firstBatch = 32
+	lastBatch  = 1024
+)
+
+// run leaves the result in s.points.
+func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
+	s.q, s.batch = q, firstBatch
+	s.cells = q.Shape.cover(s.cells)
+	anyFew := q.Any && q.Count > 0
+	s.plan(!anyFew)
+	err := zset.ScoreRanges(tx, key, s.ranges, func(i int, member []byte, score float64) bool {
+		s.enter(i, score)
+		lon, lat := Position(score)
+		s.points = append(s.points, point{lon: lon, lat: lat, score: score, name: len(s.names), end: len(s.names) + len(member)})
+		s.names = append(s.names, member...)
+		if len(s.points)-s.measured < s.batch {
+			return true
+		}
+		s.measure()
+		s.batch = min(2*s.batch, lastBatch)
+		return !anyFew || len(s.points) < q.Count
+	})
+	if err != nil {
+		return err
+	}
+	s.enter(len(s.ranges), 0)
+	s.inOrderOfVisit()
+	if anyFew && len(s.points) > q.Count {
+		s.points = s.points[:q.Count]
+	}
+	s.sort()
+	return nil
+}
+
+// plan makes the ranges of scores that are read: those of the cells in the order of the visit, or, with join, those
+// of cells next to each other in one.
+func (s *search) plan(join bool) {
+	for i, c := range s.cells {
+		lo, hi := c.scores()
+		s.sorted = append(s.sorted, span{min: lo, max: hi, visit: i})
+	}
+	if join {
+		slices.SortFunc(s.sorted, func(a, b span) int { return cmp.Compare(a.min, b.min) })
+	}
+	for i := range s.sorted {
+		c := &s.sorted[i]
+		if n := len(s.ranges); join && n > 0 && s.ranges[n-1].Max == c.min {
+			s.ranges[n-1].Max = c.max
+			continue
+		}
+		s.ranges = append(s.ranges, zset.ScoreRange{Min: c.min, Max: c.max, MaxOpen: true})
+		s.first = append(s.first, i)
+	}
+}
+
+// enter notes that what comes now is in the cell of a score in range i; with i behind the last range, that no more
+// comes. What is still to be measured belongs to the cell before.
+func (s *search) enter(i int, score float64) {
+	at := len(s.sorted)
+	if i < len(s.ranges) {
+		at = max(s.current, s.first[i])
+		for score >= s.sorted[at].max {
+			at++
+		}
+	}
+	if at == s.current {
+		return
+	}
+	s.measure()
+	for ; s.current < at; s.current++ {
+		s.sorted[s.current].to = len(s.points)
+		if s.current+1 < len(s.sorted) {
+			s.sorted[s.current+1].from = len(s.points)
+		}
+	}
+}
+
+// measure drops the points outside the shape from those that were read since the last time.
+func (s *search) measure() {
+	fresh := s.points[s.measured:]
+	s.q.Shape.measure(fresh)
+	kept := s.measured
+	for i := range fresh {
+		p := fresh[i]
+		if outside(p.distance) {
+			continue
+		}
+		to := 0 // the names move together too
+		if kept > 0 {
+			to = s.points[kept-1].end
+		}
+		n := copy(s.names[to:], s.names[p.name:p.end])
+		p.name, p.end = to, to+n
+		s.points[kept] = p
+		kept++
+	}
+	s.points = s.points[:kept]
+	s.measured = kept
+	s.names = s.names[:0]
+	if kept > 0 {
+		s.names = s.names[:s.points[kept-1].end]
+	}
+}
+
+// inOrderOfVisit brings the points into the order in which Redis finds them.
+func (s *search) inOrderOfVisit() {
+	if slices.IsSortedFunc(s.sorted, func(a, b span) int { return cmp.Compare(a.visit, b.visit) }) {
+		return
+	}
+	slices.SortFunc(s.sorted, func(a, b span) int { return cmp.Compare(a.visit, b.visit) })
+	s.ordered = slices.Grow(s.ordered[:0], len(s.points))
+	for _, c := range s.sorted {
+		s.ordered = append(s.ordered, s.points[c.from:c.to]...)
+	}
+	s.points, s.ordered = s.ordered, s.points
+}
+
+// sort puts the points in the order of the query and cuts the result to its count.
+func (s *search) sort() {
+	n := len(s.points)
+	if s.q.Count > 0 {
+		n = min(n, s.q.Count)
+	}
+	order := s.q.Order
+	if order == Unsorted && s.q.Count > 0 && !s.q.Any {
+		order = Nearest
+	}
+	sign := 1
+	switch order {
+	case Unsorted:
+		s.points = s.points[:n]
+		return
+	case Furthest:
+		sign = -1
+	}
+	if n < len(s.points) {
+		partialSort(s.points, n, func(a, b *point) int { return sign * cmp.Compare(a.distance, b.distance) })
+		s.points = s.points[:n]
+		return
+	}
+	for i := range s.points {
+		s.points[i].seq = i
+	}
+	slices.SortFunc(s.points, func(a, b point) int {
+		return cmp.Or(sign*cmp.Compare(a.distance, b.distance), cmp.Compare(a.seq, b.seq))
+	})
+}

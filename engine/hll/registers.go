@@ -1,0 +1,164 @@
+package hll
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+const (
+	// Registers is the number of registers of a HyperLogLog.
+	Registers = cf.HLLSegments * cf.HLLSegmentRegisters
+
+	indexBits = 14             // of a hash tell the register
+	rankBits  = 64 - indexBits // are left for the rank
+	maxRank   = rankBits + 1
+)
+
+// hashSeed is the seed of the hash function, in Redis and in Kvrocks.
+const hashSeed = 0xadc83b19
+
+// hash is MurmurHash64A.
+func hash(b []byte) uint64 {
+	const m, r = 0xc6a4a7935bd1e995, 47
+	h := hashSeed ^ uint64(len(b))*m
+	for ; len(b) >= 8; b = b[8:] {
+		k := binary.LittleEndian.Uint64(b) * m
+		k = (k ^ k>>r) * m
+		h = (h ^ k) * m
+	}
+	if len(b) > 0 {
+		var rest uint64
+		for i, c := range b {
+			rest |= uint64(c) << (8 * i)
+		}
+		h = (h ^ rest) * m
+	}
+	h = (h ^ h>>r) * m
+	return h ^ h>>r
+}
+
+// place returns the register of an element, and the rank it has there: one more than the number of zeros that the
+// rest of its hash ends with.
+func place(element []byte) (register int, rank uint8) {
+	h := hash(element)
+	return int(h & (Registers - 1)), uint8(1 + bits.TrailingZeros64(h>>indexBits|1<<rankBits))
+}
+
+// segment is the packed registers of a part of a HyperLogLog: 6 bits each, the lowest bits of a byte first. Its
+// length is [cf.HLLSegmentLen].
+type segment []byte
+
+func (s segment) get(i int) uint8 {
+	at, shift := i*6/8, i*6%8
+	v := uint(s[at])
+	if shift > 2 {
+		v |= uint(s[at+1]) << 8
+	}
+	return uint8(v >> shift & 63)
+}
+
+// set gives a register a value below 64.
+func (s segment) set(i int, v uint8) {
+	at, shift := i*6/8, i*6%8
+	s[at] = s[at]&^(63<<shift) | v<<shift
+	if shift > 2 {
+		s[at+1] = s[at+1]&^(63>>(8-shift)) | v>>(8-shift)
+	}
+}
+
+// raise gives a register a value if that is higher than its own, and reports whether it was.
+func (s segment) raise(i int, v uint8) bool {
+	if s.get(i) >= v {
+		return false
+	}
+	s.set(i, v)
+	return true
+}
+
+// eight returns the registers from i on, a multiple of eight, in the low 48 bits.
+func (s segment) eight(i int) uint64 {
+	b := s[i/8*6:][:6]
+	return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint16(b[4:]))<<32
+}
+
+// mergeInto raises the registers of dst, one a byte, to those of the segment.
+func (s segment) mergeInto(dst []uint8) {
+	for i := 0; i < cf.HLLSegmentRegisters; i += 8 {
+		v, to := s.eight(i), dst[i:][:8]
+		for j := range to {
+			to[j] = max(to[j], uint8(v&63))
+			v >>= 6
+		}
+	}
+}
+
+// histogram tells how many registers have each value.
+type histogram [64]int
+
+// add counts the registers of a segment. The values of neighbours are often the same; they are counted in four
+// places, so that an addition need not wait for the one before it.
+func (h *histogram) add(s segment) {
+	var c0, c1, c2, c3 [64]uint16
+	for i := 0; i < cf.HLLSegmentRegisters; i += 8 {
+		v := s.eight(i)
+		c0[v&63]++
+		c1[v>>6&63]++
+		c2[v>>12&63]++
+		c3[v>>18&63]++
+		c0[v>>24&63]++
+		c1[v>>30&63]++
+		c2[v>>36&63]++
+		c3[v>>42&63]++
+	}
+	for v := range h {
+		h[v] += int(c0[v]) + int(c1[v]) + int(c2[v]) + int(c3[v])
+	}
+}
+
+// alpha is 1/(2 ln 2).
+const alpha = 0.721347520444481703680
+
+// estimate returns the number of distinct elements that registers of such values stand for, by the method of
+// O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (arXiv:1702.01284). The conversions to
+// float64 keep operations from being fused, so that every result is that of Redis.
+func (h *histogram) estimate() uint64 {
+	const m = float64(Registers)
+	z := m * tau((m-float64(h[maxRank]))/m)
+	for rank := rankBits; rank > 0; rank-- {
+		z = 0.5 * (z + float64(h[rank]))
+	}
+	z += float64(m * sigma(float64(h[0])/m))
+	return uint64(min(math.Round(alpha*m*m/z), 1<<63-1024)) // the largest double that the reply can hold
+}
+
+// sigma corrects for the registers that are still 0; x is their share.
+func sigma(x float64) float64 {
+	if x == 1 {
+		return math.Inf(1)
+	}
+	z, y := x, 1.0
+	for before := math.NaN(); z != before; y += y {
+		x *= x
+		before = z
+		z += float64(x * y)
+	}
+	return z
+}
+
+// tau corrects for the registers that are full; x is the share of the others.
+func tau(x float64) float64 {
+	if x == 0 || x == 1 {
+		return 0
+	}
+	z, y := 1-x, 1.0
+	for before := math.NaN(); z != before; {
+		x = math.Sqrt(x)
+		before = z
+		y *= 0.5
+		z -= float64(float64((1-x)*(1-x)) * y)
+	}
+	return z / 3
+}

@@ -1,0 +1,62 @@
+package hll
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// SelfTest tests registers and estimates with random numbers, without a database.
+func SelfTest() error {
+	if err := testRegisters(); err != nil {
+		return err
+	}
+	return testEstimates(1_000_000)
+}
+
+// testRegisters writes random values to the registers of a segment, which must not affect their neighbours.
+func testRegisters() error {
+	s := make(segment, cf.HLLSegmentLen)
+	var want [cf.HLLSegmentRegisters]uint8
+	for range 100 {
+		for _, i := range rand.Perm(len(want)) {
+			want[i] = uint8(rand.IntN(64))
+			s.set(i, want[i])
+		}
+		for i, w := range want {
+			if got := s.get(i); got != w {
+				return fmt.Errorf("register %d is %d and not %d", i, got, w)
+			}
+		}
+	}
+	return nil
+}
+
+// testEstimates adds distinct elements and compares the estimates at 1, 10, 100, ... elements with their number. A
+// deviation of six standard errors is next to impossible.
+func testEstimates(most uint64) error {
+	segments := make(segment, cf.HLLSegments*cf.HLLSegmentLen)
+	seed := rand.Uint64()
+	check := uint64(1)
+	for n := uint64(1); n <= most; n++ {
+		var element [8]byte
+		binary.LittleEndian.PutUint64(element[:], n^seed)
+		segments.raise(place(element[:]))
+		if n != check {
+			continue
+		}
+		var h histogram
+		for from := 0; from < len(segments); from += cf.HLLSegmentLen {
+			h.add(segments[from:][:cf.HLLSegmentLen])
+		}
+		got, off := h.estimate(), math.Ceil(float64(n)*6*1.04/math.Sqrt(Registers))
+		if math.Abs(float64(got)-float64(n)) > max(off, 1) {
+			return fmt.Errorf("the estimate for %d elements is %d", n, got)
+		}
+		check *= 10
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package zset_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/zset"
+)
+
+func TestScoreRanges(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	keys := [][]byte{key}
+	fill(t, db, key, 20)
+	for _, tt := range []struct {
+		name   string
+		ranges []zset.ScoreRange
+		most   int // entries until emit ends it
+		want   string
+	}{
+		{"none", nil, 99, ""},
+		{"in their order", []zset.ScoreRange{{Min: 5, Max: 7}, {Min: 1, Max: 2}}, 99, "0:5 0:6 0:7 1:1 1:2"},
+		{"open", []zset.ScoreRange{{Min: 3, Max: 5, MaxOpen: true}, {Min: 3, Max: 5, MinOpen: true}}, 99, "0:3 0:4 1:4 1:5"},
+		{"empty ones", []zset.ScoreRange{{Min: 5, Max: 3}, {Min: 3, Max: 3, MaxOpen: true}, {Min: 100, Max: math.Inf(1)}, {Min: 9, Max: 9}}, 99, "3:9"},
+		{"ended early", []zset.ScoreRange{{Min: 5, Max: 7}, {Min: 1, Max: 2}}, 2, "0:5 0:6"},
+		{"ended with a range", []zset.ScoreRange{{Min: 5, Max: 6}, {Min: 1, Max: 2}}, 2, "0:5 0:6"},
+	} {
+		scan := func(tx *engine.Tx) error {
+			var got []string
+			err := zset.ScoreRanges(tx, key, tt.ranges, func(i int, member []byte, score float64) bool {
+				if want := fmt.Sprintf("m%08d", int(score)); string(member) != want {
+					t.Errorf("%s: %s has the score %v", tt.name, member, score)
+				}
+				got = append(got, fmt.Sprintf("%d:%v", i, score))
+				return len(got) < tt.most
+			})
+			if text := strings.Join(got, " "); text != tt.want {
+				t.Errorf("%s: %s, want %s", tt.name, text, tt.want)
+			}
+			return err
+		}
+		for _, f := range []func(ns string, keys [][]byte, f func(tx *engine.Tx) error) error{db.View, db.Update} {
+			if err := f(ns, keys, scan); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err := db.Update(ns, keys, func(tx *engine.Tx) error {
+		rec, err := tx.Load(key, cf.TypeZSet)
+		tx.Put(cf.ZSetScore, tx.Subkey(&rec, []byte("short")), nil)
+		if err != nil {
+			return err
+		}
+		return zset.ScoreRanges(tx, key, []zset.ScoreRange{zset.AllScores}, func(int, []byte, float64) bool { return true })
+	})
+	if !errors.Is(err, cf.ErrCorrupt) || !strings.Contains(err.Error(), `key "z"`) {
+		t.Errorf("a key without score: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/hll"
+)
+
+var hllCommands = []Spec{
+	{Name: "pfadd", Handler: pfadd, Arity: -2, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hyperloglog", Since: "2.8.9",
+		Complexity: "O(1) for each element.", Categories: "@hyperloglog",
+		Summary: "Adds elements to a HyperLogLog, which is made if need be."},
+	{Name: "pfcount", Handler: pfcount, Arity: -2, Flags: ReadOnly, First: 1, Last: -1, Step: 1, Group: "hyperloglog", Since: "2.8.9",
+		Complexity: "O(N) with N keys; the constant is large.", Categories: "@hyperloglog",
+		Summary: "Estimates how many distinct elements HyperLogLogs were given together."},
+	{Name: "pfmerge", Handler: pfmerge, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: -1, Step: 1, Keys: pfmergeKeys, Group: "hyperloglog", Since: "2.8.9",
+		Complexity: "O(N) with N keys; the constant is large.", Categories: "@hyperloglog",
+		Summary: "Merges HyperLogLogs into one."},
+	{Name: "pfdebug", Handler: pfdebug, Arity: 3, Flags: Write | DenyOOM | Admin, First: 2, Last: 2, Step: 1, Group: "hyperloglog", Since: "2.8.9",
+		Complexity: "O(1); the constant is large.", Categories: "@hyperloglog",
+		Summary: "Shows the inside of a HyperLogLog."},
+	{Name: "pfselftest", Handler: pfselftest, Arity: 1, Flags: Admin, Group: "hyperloglog", Since: "2.8.9",
+		Complexity: "O(1); takes a tenth of a second.", Categories: "@hyperloglog",
+		Summary: "Tests the registers and the estimates of HyperLogLogs."},
+}
+
+func init() { register(hllCommands...) }
+
+// pfmergeKeys: the sources are only read.
+func pfmergeKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	for i := 1; i < len(args); i++ {
+		add(i, i == 1)
+	}
+	return nil
+}
+
+func pfadd(c *Ctx) error {
+	changed, err := hll.Add(c.Tx, c.Args[1], c.Args[2:])
+	if err != nil {
+		return err
+	}
+	if changed {
+		c.Out.Int(1)
+	} else {
+		c.Out.Int(0)
+	}
+	return nil
+}
+
+func pfcount(c *Ctx) error {
+	n, err := hll.Count(c.Tx, c.Args[1:]...)
+	if err != nil {
+		return err
+	}
+	c.Out.Int(int64(n))
+	return nil
+}
+
+func pfmerge(c *Ctx) error {
+	if err := hll.Merge(c.Tx, c.Args[1], c.Args[2:]...); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+var (
+	errNoHLL     = engine.NewError("ERR", "The specified key does not exist")
+	errNotSparse = engine.NewError("ERR", "HLL encoding is not sparse")
+)
+
+// pfdebug has the subcommands of Redis. There is one encoding, the dense one.
+func pfdebug(c *Ctx) error {
+	values, found, err := hll.Values(c.Tx, c.Args[2])
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return errNoHLL
+	}
+	switch sub := c.Args[1]; {
+	case EqualFold(sub, "GETREG"):
+		c.Out.Array(len(values))
+		for _, v := range values {
+			c.Out.Int(int64(v))
+		}
+	case EqualFold(sub, "DECODE"):
+		return errNotSparse
+	case EqualFold(sub, "ENCODING"):
+		c.Out.SimpleString("dense")
+	case EqualFold(sub, "TODENSE"):
+		c.Out.Int(0)
+	default:
+		return engine.NewError("ERR", fmt.Sprintf("Unknown PFDEBUG subcommand '%s'", shorten(sub, echoed)))
+	}
+	return nil
+}
+
+func pfselftest(c *Ctx) error {
+	if err := hll.SelfTest(); err != nil {
+		return engine.NewError("ERR", "TESTFAILED "+strings.TrimSpace(err.Error()))
+	}
+	c.Out.OK()
+	return nil
+}
