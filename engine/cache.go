@@ -111,10 +111,12 @@ func (c *recordCache) fill(h uint64, id cf.ID, key, value []byte, ticket uint32)
 }
 
 func (c *recordCache) store(i int, h uint64, id cf.ID, key, value []byte) {
+	// The same hash is enough to take a slot: it is this key's, or that of one to be displaced. Looking at the key
+	// would be one more miss of the processor's caches.
 	w := 0
 	switch {
-	case c.match(i, h, id, key):
-	case c.match(i+1, h, id, key), c.meta[i].hash != 0 && (c.meta[i+1].hash == 0 || c.meta[i].age == 1):
+	case c.meta[i].hash == h:
+	case c.meta[i+1].hash == h, c.meta[i].hash != 0 && (c.meta[i+1].hash == 0 || c.meta[i].age == 1):
 		w = 1
 	}
 	m := &c.meta[i+w]

@@ -14,8 +14,10 @@ const numStripes = 1 << 14
 // stripe is one key lock, alone on its cache line so that neighbours do not slow each other down.
 type stripe struct {
 	sync.RWMutex
-	waiting atomic.Int32 // writers that wait
-	_       [64 - 28]byte
+	waiting atomic.Int32 // writers that wait in the RWMutex
+	queued  atomic.Int32 // transactions in the queue below
+	queue   jobQueue
+	_       [64 - 24 - 8 - 24]byte
 }
 
 func (s *stripe) lock() {
@@ -86,8 +88,11 @@ func (s *lockSet) release(t *lockTable) {
 			l := &t.stripes[v>>1]
 			contended = contended || l.waiting.Load() > 0
 			l.Unlock()
+			l.wake()
 		} else {
-			t.stripes[v>>1].RUnlock()
+			l := &t.stripes[v>>1]
+			l.RUnlock()
+			l.wake()
 		}
 	}
 	s.held = s.held[:0]
@@ -116,5 +121,6 @@ func (t *lockTable) lockAll() {
 func (t *lockTable) unlockAll() {
 	for i := range t.stripes {
 		t.stripes[i].Unlock()
+		t.stripes[i].wake()
 	}
 }

@@ -43,6 +43,8 @@ type Tx struct {
 	// committed: what the batch holds is written.
 	committed bool
 	req       commitRequest
+	own       waiter // this transaction in the queue of a lock
+	guests    guests // transactions whose jobs were run in this one
 }
 
 // touch is a change of the table of known keys.
@@ -73,6 +75,7 @@ func (db *DB) NewTx() *Tx {
 	tx.over.batch = &tx.batch
 	tx.batch.Reset()
 	tx.req.done = make(chan error, 1)
+	tx.own.told = make(chan struct{}, 1)
 	return tx
 }
 
@@ -163,6 +166,7 @@ func (tx *Tx) Release() {
 	}
 	tx.locks.release(tx.db.locks)
 	tx.locks.want = tx.locks.want[:0]
+	tx.guests.leave()
 	tx.reset()
 }
 
@@ -471,6 +475,12 @@ func (tx *Tx) OnCommit(f func()) { tx.hooks = append(tx.hooks, f) }
 //
 // The transaction stays usable for reading; its locks are still held.
 func (tx *Tx) Commit() error {
+	err := tx.commit()
+	tx.guests.result = err
+	return err
+}
+
+func (tx *Tx) commit() error {
 	if !tx.Empty() {
 		tx.markWrites()
 		err := tx.db.commit(tx)

@@ -14,7 +14,9 @@ import (
 const (
 	segmentCommands = 256
 	segmentKeys     = 1024
-	segmentBatch    = 1 << 20   // bytes of write batch
+	segmentBatch    = 1 << 20   // bytes of write batch, large values not counted: the next command may patch them
+	segmentLarge    = 64 << 10  // bytes of a value that make it large
+	segmentMost     = 64 << 20  // bytes of write batch, everything counted
 	segmentReplies  = 256 << 10 // bytes of replies
 	singleBatch     = 16        // readers of one record whose records are fetched at once
 )
@@ -244,45 +246,90 @@ func (c *conn) writeSegment(reqs []request) int {
 		}
 	}
 	c.keys, c.userKeys, c.blindKeys = refs, keys, blind
-	c.tx.Acquire()
-	c.tx.Tick(time.Now().UnixMilli())
-	c.prefetch(keys, blind)
-	firstWrite, done := -1, 0
-	for done < n {
-		r := &reqs[done]
-		if r.err != nil {
-			r.reply = c.out.Mark()
-			command.WriteError(&c.out, r.err)
-			c.srv.stats.rejected(r.spec, r.err)
-		} else if c.run(r) && firstWrite < 0 {
-			firstWrite = done
+	c.segment = segment{reqs: reqs[:n]}
+	guest, err := c.tx.AcquireOr(c)
+	if !guest {
+		c.runSegment()
+		if !c.closeAfterReply { // a handler that has panicked drags nobody along
+			c.tx.RunWaiting(c.full)
 		}
-		done++
-		if c.tx.Size() > segmentBatch || c.out.Len() > segmentReplies || c.closeAfterReply {
-			break
-		}
+		err = c.tx.Commit()
 	}
-	if err := c.tx.Commit(); err != nil {
-		c.srv.writeFailed(err)
-		if firstWrite >= 0 {
-			// What came after the first write may have seen it: nothing from there on has happened.
-			c.out.Truncate(reqs[firstWrite].reply)
-			for i := firstWrite; i < done; i++ {
-				r := &reqs[i]
-				r.reply = c.out.Mark()
-				if r.err != nil {
-					command.WriteError(&c.out, r.err)
-				} else {
-					command.WriteError(&c.out, err)
-				}
-			}
-		}
+	done := c.segment.done
+	if err != nil {
+		c.segmentFailed(err)
 	}
 	c.tx.Release()
 	if c.sess.ReplyMode != command.ReplyOn {
 		c.dropReplies(reqs[:done])
 	}
 	return done
+}
+
+// segment is a series of commands that share a transaction.
+type segment struct {
+	reqs       []request
+	done       int  // commands that were run
+	firstWrite int  // the first one whose reply depends on the commit
+	wrote      bool // there is one
+}
+
+// runSegment runs the commands of the segment in the transaction, whose locks are held.
+func (c *conn) runSegment() {
+	s := &c.segment
+	// A write that was there before may have been seen by every command.
+	s.wrote = !c.tx.Empty()
+	c.tx.Tick(time.Now().UnixMilli())
+	c.prefetch(c.userKeys, c.blindKeys)
+	for s.done < len(s.reqs) {
+		r := &s.reqs[s.done]
+		if r.err != nil {
+			r.reply = c.out.Mark()
+			command.WriteError(&c.out, r.err)
+			c.srv.stats.rejected(r.spec, r.err)
+		} else if c.run(r) && !s.wrote {
+			s.firstWrite, s.wrote = s.done, true
+		}
+		s.done++
+		if c.segmentFull() || c.closeAfterReply {
+			break
+		}
+	}
+}
+
+// RunIn runs the segment in the transaction of another connection, which holds the locks; this connection waits
+// meanwhile.
+func (c *conn) RunIn(tx *engine.Tx) {
+	own := c.tx
+	c.tx, c.ctx.Tx = tx, tx
+	c.runSegment()
+	c.tx, c.ctx.Tx = own, own
+}
+
+// segmentFailed replaces the replies that depended on a commit that has failed: what came after the first write
+// may have seen it, so nothing from there on has happened.
+func (c *conn) segmentFailed(err error) {
+	c.srv.writeFailed(err)
+	s := &c.segment
+	if !s.wrote {
+		return
+	}
+	c.out.Truncate(s.reqs[s.firstWrite].reply)
+	for i := s.firstWrite; i < s.done; i++ {
+		r := &s.reqs[i]
+		r.reply = c.out.Mark()
+		if r.err != nil {
+			command.WriteError(&c.out, r.err)
+		} else {
+			command.WriteError(&c.out, err)
+		}
+	}
+}
+
+// segmentFull reports whether the segment is to be committed before it grows any further.
+func (c *conn) segmentFull() bool {
+	size := c.tx.Size()
+	return size > segmentBatch && (size > segmentMost || size-c.tx.LargeValues(segmentLarge) > segmentBatch) || c.out.Len() > segmentReplies
 }
 
 // prefetch reads the metadata records of keys ahead. An error of it is not the end: the handlers read again what

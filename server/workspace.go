@@ -20,12 +20,15 @@ type workspace struct {
 	keys      []command.KeyRef
 	userKeys  [][]byte
 	blindKeys [][]byte
+	segment   segment
+	full      func() bool   // whether the transaction is to be committed before more is added
 	clock     time.Duration // since the server's start, when meter last looked
 	calls     callStats
 }
 
 func newWorkspace(s *Server) *workspace {
 	w := &workspace{tx: s.db.NewTx()}
+	w.full = func() bool { return w.tx.Size() > segmentBatch }
 	w.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: s}
 	return w
 }
@@ -54,4 +57,5 @@ func (w *workspace) forget() {
 	clear(w.userKeys[:cap(w.userKeys)])
 	clear(w.blindKeys[:cap(w.blindKeys)])
 	w.ctx.Args = nil
+	w.segment.reqs = nil
 }

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// countJob counts a number up and says what it has seen.
+type countJob struct {
+	tx   *Tx // of its own
+	seen int
+	in   *Tx // where it ran
+}
+
+var counterKey = []byte("counter")
+
+func (j *countJob) RunIn(tx *Tx) {
+	j.in = tx
+	rec, err := tx.Load(counterKey, cf.TypeString)
+	if err != nil {
+		panic(err)
+	}
+	j.seen = len(rec.Tail)
+	tx.Save(&rec, append(append([]byte(nil), rec.Tail...), 'x'))
+}
+
+// start begins a transaction that wants only the counter's lock.
+func (j *countJob) start(ns string) {
+	j.tx.Begin(ns)
+	j.tx.AddLock(counterKey, true)
+}
+
+func openForJobs(t *testing.T) *DB {
+	db, err := Open(Options{Dir: t.TempDir() + "/db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// A holder runs the jobs of those that wait for its lock, in their order, and its commit is theirs.
+func TestHolderRunsWaitingJobs(t *testing.T) {
+	failure := errors.New("no space")
+	for _, tt := range []struct {
+		name   string
+		commit bool
+		fail   error
+		want   error
+	}{
+		{"committed", true, nil, nil},
+		{"commit fails", true, failure, failure},
+		{"given up", false, nil, errNotCommitted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			db := openForJobs(t)
+			holder := &countJob{tx: db.NewTx()}
+			holder.start("a")
+			if ran, err := holder.tx.AcquireOr(holder); ran || err != nil {
+				t.Fatalf("AcquireOr = %v, %v with nobody else there", ran, err)
+			}
+			s := &db.locks.stripes[holder.tx.locks.held[0]>>1]
+			const n = 10
+			jobs := make([]*countJob, n)
+			errs := make([]error, n)
+			var wg sync.WaitGroup
+			for i := range n {
+				jobs[i] = &countJob{tx: db.NewTx()}
+				wg.Go(func() {
+					jobs[i].start("a")
+					ran, err := jobs[i].tx.AcquireOr(jobs[i])
+					if !ran {
+						t.Errorf("job %d was given the lock", i)
+					}
+					errs[i] = err
+					jobs[i].tx.Release()
+				})
+				for int(s.queued.Load()) != i+1 { // in this order
+					runtime.Gosched()
+				}
+			}
+			holder.RunIn(holder.tx)
+			holder.tx.RunWaiting(func() bool { return false })
+			before := db.Stats.Commits.Load()
+			db.InjectWriteError(tt.fail)
+			if tt.commit {
+				if err := holder.tx.Commit(); !errors.Is(err, tt.fail) {
+					t.Errorf("Commit = %v, want %v", err, tt.fail)
+				}
+			}
+			holder.tx.Release()
+			wg.Wait()
+			db.InjectWriteError(nil)
+			if tt.want == nil && db.Stats.Commits.Load()-before != 1 {
+				t.Errorf("%d commits, want one for all", db.Stats.Commits.Load()-before)
+			}
+			for i, j := range jobs {
+				if j.in != holder.tx || j.seen != i+1 {
+					t.Errorf("job %d: ran in %p (holder %p) and saw %d writes, want %d", i, j.in, holder.tx, j.seen, i+1)
+				}
+				if !errors.Is(errs[i], tt.want) {
+					t.Errorf("job %d: %v, want %v", i, errs[i], tt.want)
+				}
+			}
+			want := n + 1
+			if tt.want != nil {
+				want = 0
+			}
+			if got := counterAt(t, db, "a"); got != want {
+				t.Errorf("the counter stands at %d, want %d", got, want)
+			}
+		})
+	}
+}
+
+func counterAt(t *testing.T, db *DB, ns string) (n int) {
+	t.Helper()
+	err := db.View(ns, [][]byte{counterKey}, func(tx *Tx) error {
+		rec, err := tx.Load(counterKey, cf.TypeString)
+		n = len(rec.Tail)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A job runs only in a transaction of its namespace that has room; others get the lock themselves.
+func TestJobsThatAreNotRunGetTheLock(t *testing.T) {
+	for _, tt := range []struct {
+		name, ns string
+		full     bool
+	}{{"full", "a", true}, {"another namespace", "b", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			db := openForJobs(t)
+			holder := &countJob{tx: db.NewTx()}
+			holder.start("a")
+			holder.tx.AcquireOr(holder)
+			stripe := holder.tx.locks.held[0]
+			s := &db.locks.stripes[stripe>>1]
+			job := &countJob{tx: db.NewTx()}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				job.tx.Begin(tt.ns)
+				job.tx.locks.want = append(job.tx.locks.want, stripe) // as if its key had this stripe
+				if ran, err := job.tx.AcquireOr(job); ran || err != nil {
+					t.Errorf("AcquireOr = %v, %v, want the lock", ran, err)
+				}
+				job.RunIn(job.tx)
+				if err := job.tx.Commit(); err != nil {
+					t.Error(err)
+				}
+				job.tx.Release()
+			}()
+			for s.queued.Load() == 0 {
+				runtime.Gosched()
+			}
+			holder.tx.RunWaiting(func() bool { return tt.full })
+			holder.tx.Release()
+			<-done
+			if got := counterAt(t, db, tt.ns); got != 1 {
+				t.Errorf("the counter stands at %d, want 1", got)
+			}
+		})
+	}
+}
+
+// Nobody is forgotten in a queue, whoever held the lock: writers of one key, of several, and readers.
+func TestNoJobIsForgotten(t *testing.T) {
+	db := openForJobs(t)
+	const clients, rounds = 16, 300
+	other := []byte("other")
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			job := &countJob{tx: db.NewTx()}
+			for i := range rounds {
+				switch (c + i) % 4 {
+				case 0:
+					if err := db.Update("a", [][]byte{counterKey, other}, func(tx *Tx) error { job.RunIn(tx); return nil }); err != nil {
+						t.Error(err)
+					}
+				case 1:
+					counterAt(t, db, "a")
+					fallthrough
+				default:
+					job.start("a")
+					ran, err := job.tx.AcquireOr(job)
+					if !ran {
+						job.RunIn(job.tx)
+						job.tx.RunWaiting(func() bool { return job.tx.Size() > 1<<10 })
+						err = job.tx.Commit()
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					job.tx.Release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := counterAt(t, db, "a"); got != clients*rounds {
+		t.Errorf("the counter stands at %d, want %d", got, clients*rounds)
+	}
+	for i := range db.locks.stripes {
+		if n := db.locks.stripes[i].queued.Load(); n != 0 {
+			t.Errorf("%d still wait for stripe %d", n, i)
+		}
+	}
+}
