@@ -119,24 +119,50 @@ type countDelta struct {
 	expire uint64
 	n      int
 	now    int64
+	reset  bool // all keys are gone
 }
 
-func (d countDelta) apply() { d.c.add(d.expire, d.n, d.now) }
+func (d countDelta) apply() {
+	if d.reset {
+		d.c.reset(d.now)
+		return
+	}
+	d.c.add(d.expire, d.n, d.now)
+}
+
+// CountKeys returns how many keys there will be in the transaction's namespace after its commit, and how many of them
+// have an expiry.
+func (tx *Tx) CountKeys() (keys, expires int64) {
+	keys, expires = tx.db.Count(tx.ns)
+	for _, d := range tx.deltas {
+		switch {
+		case d.c != tx.nsCount:
+		case d.reset:
+			keys, expires = 0, 0
+		default:
+			keys += int64(d.n)
+			if d.expire != 0 {
+				expires += int64(d.n)
+			}
+		}
+	}
+	return keys, expires
+}
 
 // note records how a write of a metadata record changes the key count: old is what was there, next what is
 // written, nil for a delete.
 func (tx *Tx) note(nsKey []byte, old cf.Meta, oldOK bool, next *cf.Meta) {
-	tx.touched = append(tx.touched, touch{tx.db.known.hash(nsKey), plainKey(next)})
+	tx.touched = append(tx.touched, touch{hash: tx.db.known.hash(nsKey), plain: plainKey(next)})
 	was := oldOK && countable(&old)
 	is := next != nil && countable(next)
 	if was && is && old.Expire == next.Expire || !was && !is {
 		return
 	}
 	if was {
-		tx.deltas = append(tx.deltas, countDelta{tx.nsCount, old.Expire, -1, tx.now})
+		tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, expire: old.Expire, n: -1, now: tx.now})
 	}
 	if is {
-		tx.deltas = append(tx.deltas, countDelta{tx.nsCount, next.Expire, 1, tx.now})
+		tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, expire: next.Expire, n: 1, now: tx.now})
 	}
 }
 

@@ -41,6 +41,7 @@ type DB struct {
 	group    group
 	hints    hints
 	known    *knownKeys
+	watches  watchTable
 	cache    *recordCache
 	counts   counts
 	versions versions
@@ -264,70 +265,3 @@ func (db *DB) NewSnapshot() *Snapshot { return &Snapshot{db.rocks.NewSnapshot()}
 
 // Close releases the snapshot.
 func (s *Snapshot) Close() { s.s.Close() }
-
-// FlushNamespace deletes all keys of a namespace: one range tombstone over its metadata records. It waits for
-// the transactions that run and holds off new ones meanwhile.
-func (db *DB) FlushNamespace(ns string) error {
-	prefix := cf.AppendNSPrefix(nil, ns)
-	end, ok := cf.AppendSuccessor(nil, prefix)
-	if !ok {
-		return NewError("ERR", "the namespace cannot be flushed: its name has no successor")
-	}
-	return db.flushRange(prefix, end, func(name string) bool { return name == ns })
-}
-
-// FlushAll deletes all keys of all namespaces.
-func (db *DB) FlushAll() error {
-	return db.flushRange(nil, nil, func(string) bool { return true })
-}
-
-// flushRange deletes the metadata records in [begin, end), with end nil up to the last one. matches tells whose
-// key counts become zero.
-func (db *DB) flushRange(begin, end []byte, matches func(ns string) bool) error {
-	<-db.counts.ready // the first count must not add what is deleted here
-	db.locks.lockAll()
-	defer db.locks.unlockAll()
-	tx := db.NewTx()
-	if end == nil {
-		for _, reverse := range []bool{false, true} {
-			it := tx.Iter(cf.Metadata, IterOptions{KeysOnly: true, Limit: 1, Reverse: reverse})
-			ok, err := it.Next(), it.Err()
-			if ok && reverse {
-				end = append(slices.Clone(it.Key()), 0)
-			} else if ok {
-				begin = slices.Clone(it.Key())
-			}
-			it.Close()
-			if err != nil || !ok {
-				return err
-			}
-		}
-	}
-	tx.DeleteRange(cf.Metadata, begin, end)
-	if err := db.commit(tx); err != nil {
-		return err
-	}
-	db.hints.clear()
-	db.known.clear()
-	if db.cache != nil {
-		db.cache.clear()
-	}
-	db.counts.mu.Lock()
-	defer db.counts.mu.Unlock()
-	now := time.Now().UnixMilli()
-	for ns, c := range db.counts.byNS {
-		if matches(ns) {
-			c.reset(now)
-		}
-	}
-	return nil
-}
-
-// reset forgets all keys. Transactions keep a pointer to the counter, so it stays the same object.
-func (c *counter) reset(now int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fresh := newCounter(now)
-	c.exact, c.secs, c.mins, c.ttl, c.upTo, c.near = fresh.exact, fresh.secs, fresh.mins, 0, fresh.upTo, fresh.near
-	c.plain.Store(0)
-}

@@ -49,6 +49,7 @@ func (t *lockTable) index(nsKey []byte) uint32 {
 type lockSet struct {
 	want []uint32
 	held []uint32
+	all  bool // every stripe is held for writing
 }
 
 func (s *lockSet) add(index uint32, write bool) {
@@ -81,6 +82,11 @@ func (s *lockSet) acquire(t *lockTable) {
 // release gives the locks back. When a writer waits for one of them it lets that one run at once: the holder
 // has replies to send and may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *lockSet) release(t *lockTable) {
+	if s.all {
+		s.all = false
+		t.unlockAll()
+		return
+	}
 	contended := false
 	for i := len(s.held) - 1; i >= 0; i-- {
 		v := s.held[i]
@@ -103,6 +109,9 @@ func (s *lockSet) release(t *lockTable) {
 
 // writes reports whether the set holds a lock for writing.
 func (s *lockSet) writes() bool {
+	if s.all {
+		return true
+	}
 	for _, v := range s.held {
 		if v&1 == 0 {
 			return true

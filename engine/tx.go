@@ -51,6 +51,7 @@ type Tx struct {
 type touch struct {
 	hash  uint64
 	plain bool
+	all   bool // every key is gone
 }
 
 // inPlace remembers what an in-place overwrite replaced.
@@ -490,13 +491,20 @@ func (tx *Tx) commit() error {
 			return err
 		}
 		tx.committed = true
+		if tx.db.watches.n.Load() > 0 {
+			tx.touchWatches()
+		}
 	}
 	for _, d := range tx.deltas {
 		d.apply()
 	}
 	tx.deltas = tx.deltas[:0]
 	for _, t := range tx.touched {
-		tx.db.known.set(t.hash, t.plain)
+		if t.all {
+			tx.db.known.clear()
+		} else {
+			tx.db.known.set(t.hash, t.plain)
+		}
 	}
 	tx.touched = tx.touched[:0]
 	for i, f := range tx.hooks {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
 )
@@ -36,6 +37,8 @@ type conn struct {
 	dec  resp.Decoder
 	// resolver finds the commands in the table.
 	resolver command.Resolver
+	multi    *multi        // MULTI was called
+	watch    *engine.Watch // keys of WATCH, nil = none
 	// workspace is there only while commands run.
 	*workspace
 
@@ -66,6 +69,7 @@ type sessionView struct {
 	name, libName, libVer, namespace, user string
 	proto                                  int
 	noEvict, noTouch, closing              bool
+	multi, watch                           int
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
@@ -95,7 +99,13 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 // publish shows others what the session is now.
 func (c *conn) publish() {
 	s := c.sess
-	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply}
+	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0}
+	if c.multi != nil {
+		v.multi = len(c.multi.queue)
+	}
+	if c.watch != nil {
+		v.watch = c.watch.Len()
+	}
 	if old := c.info.view.Load(); old == nil || *old != v {
 		c.info.view.Store(&v)
 	}
@@ -263,6 +273,7 @@ func (c *conn) logEnd(err error) {
 
 func (c *conn) close() {
 	c.kill()
+	c.Unwatch()
 	c.srv.remove(c)
 }
 

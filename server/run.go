@@ -42,6 +42,9 @@ func (c *conn) execute() {
 			r.err = c.refuse(r)
 		}
 		switch {
+		case c.multi != nil && (r.err != nil || r.spec.Flags&command.NotQueued == 0):
+			c.enqueue(r)
+			i++
 		case r.err != nil:
 			c.rejected(r)
 			i++
@@ -84,6 +87,7 @@ func (c *conn) refuse(r *request) error {
 
 // rejected replies to a command that was not run.
 func (c *conn) rejected(r *request) {
+	c.abortMulti(r)
 	mark := c.out.Mark()
 	command.WriteError(&c.out, r.err)
 	c.srv.stats.rejected(r.spec, r.err)
@@ -135,9 +139,20 @@ func (c *conn) run(r *request) (wrote bool) {
 func (c *conn) solo(r *request) {
 	c.info.lastCmd.Store(r.spec)
 	c.tx.Begin(c.sess.Namespace)
+	if r.spec.Flags&command.Exclusive != 0 {
+		c.tx.AcquireAll()
+	}
+	mark := c.out.Mark() // the handler may run other commands
 	c.run(r)
+	if r.spec.Flags&command.Exclusive != 0 {
+		if err := c.tx.Commit(); err != nil {
+			c.srv.writeFailed(err)
+			c.out.Truncate(mark)
+			command.WriteError(&c.out, err)
+		}
+	}
 	c.tx.Release()
-	c.replied(r, r.reply)
+	c.replied(r, mark)
 	c.publish()
 }
 

@@ -57,6 +57,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), commands: command.DefaultTable(), diskSize: db.DiskSize}
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
+	s.limits.queued.Store(maxQueuedBytes)
 	s.startupRSS, _ = residentBytes()
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())

@@ -14,9 +14,9 @@ var adminCommands = []Spec{
 		Summary: "Returns the server's time: seconds since the epoch, microseconds."},
 	{Name: "dbsize", Handler: dbsize, Arity: -1, Flags: ReadOnly | Fast | Solo, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@keyspace", Summary: "Returns how many keys the namespace holds."},
-	{Name: "flushdb", Handler: flushDB, Arity: -1, Flags: Write | Solo, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+	{Name: "flushdb", Handler: flushDB, Arity: -1, Flags: Write | Solo | Exclusive, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@keyspace @dangerous", Summary: "Deletes all keys of the namespace."},
-	{Name: "flushall", Handler: flushAll, Arity: -1, Flags: Write | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+	{Name: "flushall", Handler: flushAll, Arity: -1, Flags: Write | Solo | Exclusive | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@keyspace @dangerous", Summary: "Deletes all keys of all namespaces."},
 	{Name: "bgsave", Handler: bgsave, Arity: -1, Flags: Admin | NoScript | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Summary: "Makes a backup of the database in the background."},
@@ -46,7 +46,7 @@ func timeNow(c *Ctx) error {
 func dbsize(c *Ctx) error {
 	switch {
 	case len(c.Args) == 1:
-		n, _ := c.Srv.DB().Count(c.Sess.Namespace)
+		n, _ := c.Tx.CountKeys()
 		c.Out.Int(n)
 	case len(c.Args) == 2 && EqualFold(c.Args[1], "SCAN"):
 		c.Out.OK()
@@ -60,7 +60,7 @@ func flushDB(c *Ctx) error {
 	if err := flushOption(c); err != nil {
 		return err
 	}
-	if err := c.Srv.DB().FlushNamespace(c.Sess.Namespace); err != nil {
+	if err := c.Tx.FlushNamespace(); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -71,7 +71,7 @@ func flushAll(c *Ctx) error {
 	if err := flushOption(c); err != nil {
 		return err
 	}
-	if err := c.Srv.DB().FlushAll(); err != nil {
+	if err := c.Tx.FlushAll(); err != nil {
 		return err
 	}
 	c.Out.OK()

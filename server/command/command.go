@@ -20,6 +20,8 @@ type Ctx struct {
 	Sess *Session
 	Srv  Server
 	Spec *Spec
+	// NoBlock says that the command runs inside EXEC or a script: where it would wait for data it replies at once.
+	NoBlock bool
 }
 
 // Handler runs a command. It writes one reply and returns nil, or returns an error: then what it wrote, to the
@@ -61,6 +63,11 @@ const (
 	// AdminOnly marks a command for sessions that have authenticated with the administrator's password. (Admin is
 	// only what COMMAND INFO and the ACL categories say.)
 	AdminOnly
+	// NotQueued marks a command that takes effect at once after MULTI.
+	NotQueued
+	// Exclusive marks a Solo command that is run with the locks of all keys held, in a transaction that the pipeline
+	// commits.
+	Exclusive
 )
 
 var flagNames = []struct {

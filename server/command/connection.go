@@ -22,9 +22,9 @@ var connectionCommands = []Spec{
 		Categories: "@connection", Summary: "Authenticates the connection; the password also selects the namespace."},
 	{Name: "hello", Handler: hello, Arity: -1, Flags: sessionFlags, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Describes the server; can select the protocol, authenticate and name the connection."},
-	{Name: "quit", Handler: quit, Arity: -1, Flags: sessionFlags, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+	{Name: "quit", Handler: quit, Arity: -1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Closes the connection."},
-	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
+	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Brings the connection back to the state of a new one."},
 	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Selects a database by its number; there is only 0."},
@@ -174,6 +174,7 @@ func quit(c *Ctx) error {
 func reset(c *Ctx) error {
 	s := c.Sess
 	s.Control.SetProto(2)
+	s.Control.Discard()
 	s.Name, s.ReplyMode, s.NoEvict, s.NoTouch = "", ReplyOn, false, false
 	s.Namespace, s.Admin, s.Authorized, s.User = cf.DefaultNamespace, false, false, defaultUser
 	if !c.Srv.PasswordRequired() {

@@ -38,6 +38,19 @@ type Control interface {
 	SetProto(version int)
 	// Done is closed when the connection or the server is being closed: what waits in a handler gives up then.
 	Done() <-chan struct{}
+
+	// InMulti reports whether commands are being queued for EXEC.
+	InMulti() bool
+	// BeginMulti begins to queue commands.
+	BeginMulti()
+	// Exec runs what was queued and writes the reply.
+	Exec() error
+	// Discard forgets what was queued, and the watched keys.
+	Discard()
+	// Watch adds keys to those whose change makes the next EXEC do nothing.
+	Watch(keys [][]byte) error
+	// Unwatch forgets the watched keys.
+	Unwatch()
 }
 
 // SetIdentity gives the session the rights that a password stands for.

@@ -43,6 +43,9 @@ func doProto(t testing.TB, db *engine.DB, proto int, args ...string) string {
 		}
 		tx.Acquire()
 	}
+	if spec.Flags&Exclusive != 0 {
+		tx.AcquireAll()
+	}
 	mark := tx.Savepoint()
 	if err := spec.Handler(c); err != nil {
 		w.Reset()

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// watchTable knows who wants to hear of changes of which keys. A commit looks into it only when somebody does.
+type watchTable struct {
+	n      atomic.Int64 // watches of keys
+	shards [64]watchShard
+}
+
+type watchShard struct {
+	mu    sync.Mutex
+	byKey map[string][]*Watch // by metadata key
+}
+
+// Watch notices whether keys have changed since they were added to it: WATCH of Redis. One goroutine uses it.
+//
+// A key has changed when a commit wrote or deleted one of its records, also when it wrote what had been there,
+// when a flush has deleted it, or when it existed and has expired.
+type Watch struct {
+	db    *DB
+	dirty atomic.Bool
+	keys  []watchedKey
+}
+
+type watchedKey struct {
+	nsKey  string
+	live   bool // there was something when the watch began
+	expire uint64
+}
+
+// NewWatch returns a watch of no keys; Close ends it.
+func (db *DB) NewWatch() *Watch { return &Watch{db: db} }
+
+func (t *watchTable) shard(db *DB, nsKey []byte) *watchShard {
+	return &t.shards[db.locks.index(nsKey)%uint32(len(t.shards))]
+}
+
+// Watch adds a key. The transaction holds its lock, for reading at least, and has written nothing.
+func (tx *Tx) Watch(w *Watch, userKey []byte) error {
+	nsKey := tx.NSKey(userKey)
+	for i := range w.keys {
+		if w.keys[i].nsKey == string(nsKey) {
+			return nil
+		}
+	}
+	rec, err := tx.LoadAny(userKey)
+	if err != nil {
+		return err
+	}
+	k := watchedKey{nsKey: string(nsKey), live: rec.Exists}
+	if rec.Exists {
+		k.expire = rec.Meta.Expire
+	}
+	w.keys = append(w.keys, k)
+	s := tx.db.watches.shard(tx.db, nsKey)
+	s.mu.Lock()
+	if s.byKey == nil {
+		s.byKey = map[string][]*Watch{}
+	}
+	s.byKey[k.nsKey] = append(s.byKey[k.nsKey], w)
+	s.mu.Unlock()
+	tx.db.watches.n.Add(1)
+	return nil
+}
+
+// LockWatched asks for the locks of all keys of the watch, for reading: while they are held nothing changes.
+func (tx *Tx) LockWatched(w *Watch) {
+	for i := range w.keys {
+		tx.locks.add(tx.db.locks.index([]byte(w.keys[i].nsKey)), false)
+	}
+}
+
+// Changed reports whether a key has changed.
+func (w *Watch) Changed(now int64) bool {
+	if w.dirty.Load() {
+		return true
+	}
+	for i := range w.keys {
+		if k := &w.keys[i]; k.live && k.expire != 0 && int64(k.expire) <= now {
+			return true
+		}
+	}
+	return false
+}
+
+// Len returns how many keys are watched.
+func (w *Watch) Len() int { return len(w.keys) }
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	for i := range w.keys {
+		k := w.keys[i].nsKey
+		s := w.db.watches.shard(w.db, []byte(k))
+		s.mu.Lock()
+		list := s.byKey[k]
+		for j := range list {
+			if list[j] == w {
+				list[j] = list[len(list)-1]
+				list[len(list)-1] = nil
+				list = list[:len(list)-1]
+				break
+			}
+		}
+		if len(list) == 0 {
+			delete(s.byKey, k)
+		} else {
+			s.byKey[k] = list
+		}
+		s.mu.Unlock()
+	}
+	w.db.watches.n.Add(-int64(len(w.keys)))
+	w.keys = nil
+	w.dirty.Store(false)
+}
+
+// touchWatches tells those who watch what the transaction has committed. The locks are still held.
+func (tx *Tx) touchWatches() {
+	t := &tx.db.watches
+	var buf, last []byte
+	for i := range tx.over.ents {
+		e := &tx.over.ents[i]
+		if e.kind < written {
+			continue
+		}
+		key := tx.over.keyOf(e)
+		switch e.id {
+		case cf.Metadata:
+		case cf.Default, cf.ZSetScore, cf.Stream:
+			var err error
+			if buf, err = cf.AppendNSKeyOf(buf[:0], key, tx.db.slots); err != nil {
+				continue
+			}
+			key = buf
+		default:
+			continue
+		}
+		if bytes.Equal(key, last) {
+			continue // a collection of many elements
+		}
+		last = append(last[:0], key...)
+		s := t.shard(tx.db, key)
+		s.mu.Lock()
+		for _, w := range s.byKey[string(key)] {
+			w.dirty.Store(true)
+		}
+		s.mu.Unlock()
+	}
+	for _, r := range tx.over.ranges {
+		if r.id == cf.Metadata {
+			t.flushed(r.begin, r.end)
+		}
+	}
+}
+
+// flushed tells those who watch a key in the range that existed when they began.
+func (t *watchTable) flushed(begin, end []byte) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for key, list := range s.byKey {
+			if key < string(begin) || key >= string(end) {
+				continue
+			}
+			for _, w := range list {
+				for j := range w.keys {
+					if k := &w.keys[j]; k.nsKey == key && k.live {
+						w.dirty.Store(true)
+					}
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Watching returns how many keys are watched, each as often as somebody does.
+func (db *DB) Watching() int64 { return db.watches.n.Load() }

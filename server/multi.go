@@ -1,0 +1,176 @@
+package server
+
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// multi is a transaction that MULTI has begun: the commands that wait for EXEC.
+type multi struct {
+	queue  []request
+	bytes  int
+	failed bool // a command could not be queued: EXEC runs nothing
+}
+
+// Bounds of what a client may queue. (Redis has none but the client's query buffer.)
+const (
+	maxQueued      = 1 << 20
+	maxQueuedBytes = 512 << 20 // limits.queued
+)
+
+var (
+	errQueueFull = engine.NewError("ERR", "too many commands or bytes in the transaction")
+	queuedReply  = "QUEUED"
+)
+
+// enqueue keeps a command for EXEC.
+func (c *conn) enqueue(r *request) {
+	m := c.multi
+	size := 0
+	for _, a := range r.args {
+		size += len(a) + 24
+	}
+	if r.err == nil && (len(m.queue) == maxQueued || m.bytes+size > int(c.srv.limits.queued.Load())) {
+		r.err = errQueueFull
+	}
+	if r.err == nil && r.spec.Flags&command.NoMulti != 0 {
+		r.err = command.ErrNoMulti
+	}
+	if r.err != nil {
+		c.rejected(r)
+		return
+	}
+	m.bytes += size
+	args := make([][]byte, len(r.args)) // what was read is gone by then
+	text := make([]byte, 0, size)
+	for i, a := range r.args {
+		from := len(text)
+		text = append(text, a...)
+		args[i] = text[from:len(text):len(text)]
+	}
+	m.queue = append(m.queue, request{args: args, spec: r.spec})
+	mark := c.out.Mark()
+	c.out.SimpleString(queuedReply)
+	c.replied(r, mark)
+	c.publish()
+}
+
+// InMulti reports whether a transaction is being queued.
+func (c *conn) InMulti() bool { return c.multi != nil }
+
+// BeginMulti is MULTI.
+func (c *conn) BeginMulti() { c.multi = &multi{} }
+
+// Discard forgets the transaction and the watched keys.
+func (c *conn) Discard() {
+	c.multi = nil
+	c.Unwatch()
+}
+
+// Unwatch forgets the watched keys.
+func (c *conn) Unwatch() {
+	if c.watch != nil {
+		c.watch.Close()
+		c.watch = nil
+	}
+}
+
+// Watch adds keys to those that must not have changed at EXEC.
+func (c *conn) Watch(keys [][]byte) error {
+	if c.watch == nil {
+		c.watch = c.srv.db.NewWatch()
+	}
+	for _, k := range keys {
+		c.tx.AddLock(k, false)
+	}
+	c.tx.Acquire()
+	defer c.tx.Unlock()
+	for _, k := range keys {
+		if err := c.tx.Watch(c.watch, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Exec runs what was queued with the locks of all its keys and of the watched ones held, in one transaction with
+// one commit. A command that fails leaves the others alone, as in Redis; a commit that fails undoes them all.
+func (c *conn) Exec() error {
+	m := c.multi
+	c.multi = nil
+	defer c.Unwatch()
+	if m.failed {
+		return command.ErrExecAbort
+	}
+	c.lockQueued(m)
+	defer c.tx.Release()
+	c.tx.Tick(time.Now().UnixMilli())
+	if c.watch != nil && c.watch.Changed(c.tx.Now()) {
+		c.out.NullArray()
+		return nil
+	}
+	own := c.ctx
+	c.ctx.NoBlock = true
+	defer func() { c.ctx = own }()
+	c.prefetch(c.userKeys, c.blindKeys)
+	c.out.Array(len(m.queue))
+	for i := range m.queue {
+		r := &m.queue[i]
+		if r.err = c.refuse(r); r.err != nil {
+			command.WriteError(&c.out, r.err)
+			c.srv.stats.rejected(r.spec, r.err)
+			continue
+		}
+		c.run(r)
+	}
+	if err := c.tx.Commit(); err != nil {
+		c.srv.writeFailed(err)
+		return err
+	}
+	return nil
+}
+
+// lockQueued takes the locks of a transaction's keys; all that there are when a command changes the whole keyspace.
+func (c *conn) lockQueued(m *multi) {
+	keys, blind := c.userKeys[:0], c.blindKeys[:0]
+	exclusive := false
+	for i := range m.queue {
+		r := &m.queue[i]
+		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
+		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+		for _, k := range c.keys {
+			key := r.args[k.Arg]
+			c.tx.AddLock(key, k.Write)
+			switch {
+			case len(keys)+len(blind) >= segmentKeys:
+			case r.spec.Flags&command.Blind != 0:
+				blind = append(blind, key)
+			default:
+				keys = append(keys, key)
+			}
+		}
+	}
+	c.userKeys, c.blindKeys = keys, blind
+	if c.watch != nil {
+		c.tx.LockWatched(c.watch)
+	}
+	if exclusive {
+		c.tx.AcquireAll()
+	} else {
+		c.tx.Acquire()
+	}
+}
+
+// abortMulti notes that a command was refused, so that EXEC runs nothing. An EXEC that is itself refused says why
+// and ends the transaction.
+func (c *conn) abortMulti(r *request) {
+	if c.multi != nil {
+		c.multi.failed = true
+	}
+	if r.spec != nil && r.spec.Name == "exec" {
+		c.Discard()
+		r.err = engine.NewError("EXECABORT", "Transaction discarded because of: "+r.err.Error())
+	}
+}

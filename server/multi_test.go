@@ -1,0 +1,202 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Another client's writes between WATCH and EXEC: which of them make EXEC do nothing.
+func TestWatchedKeys(t *testing.T) {
+	const nothing, ran = "*-1\r\n", "*1\r\n+PONG\r\n"
+	h := start(t)
+	a, b := h.dial(t), h.dial(t)
+	for _, tt := range []struct {
+		name, before, watch, other, want string
+	}{
+		{"nothing", "SET k v", "k", "GET k", ran},
+		{"overwritten", "SET k v", "k", "SET k v", nothing},
+		{"another key", "SET k v", "k", "SET other v", ran},
+		{"deleted", "SET k v", "k", "DEL k", nothing},
+		{"deleted and set again", "SET k v", "k", "DEL k;SET k v", nothing},
+		{"created", "PING", "k", "SET k v", nothing},
+		{"created and deleted", "PING", "k", "SET k v;DEL k", nothing},
+		{"one of several", "SET k v", "x k y", "APPEND k w", nothing},
+		{"element", "RPUSH k a b", "k", "LSET k 0 c", nothing},
+		{"score", "ZADD k 1 a", "k", "ZADD k 2 a", nothing},
+		{"same score", "ZADD k 1 a", "k", "ZADD k 1 a", ran},
+		{"field of a hash", "HSET k f v", "k", "HSET k f w", nothing},
+		{"expiry", "SET k v", "k", "EXPIRE k 100", nothing},
+		{"persist without expiry", "SET k v", "k", "PERSIST k", ran},
+		{"renamed away", "SET k v", "k", "RENAME k l", nothing},
+		{"renamed over", "SET l v", "k", "RENAME l k", nothing},
+		{"stored into", "SADD s a", "k", "SUNIONSTORE k s", nothing},
+		{"copied from", "SET k v", "k", "COPY k l", ran},
+		{"failed command", "SET k v", "k", "LPUSH k a", ran},
+		{"flush of an existing key", "SET k v", "k", "FLUSHDB", nothing},
+		{"flush of a missing key", "PING", "k", "FLUSHALL", ran},
+		{"in a transaction", "SET k v", "k", "MULTI;SET k w;EXEC", nothing},
+		{"in a discarded transaction", "SET k v", "k", "MULTI;SET k w;DISCARD", ran},
+		{"own write", "SET k v", "k", "PING", ran},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b.do("FLUSHALL")
+			b.do(strings.Fields(tt.before)...)
+			a.want("WATCH "+tt.watch, "+OK\r\n")
+			for _, cmd := range strings.Split(tt.other, ";") {
+				b.do(strings.Fields(cmd)...)
+			}
+			a.want("MULTI", "+OK\r\n")
+			a.want("PING", "+QUEUED\r\n")
+			a.want("EXEC", tt.want)
+			if n := h.db.Watching(); n != 0 {
+				t.Errorf("%d keys are still watched", n)
+			}
+		})
+	}
+}
+
+// A key that expires while it is watched has changed; one that had expired before has not.
+func TestWatchedKeyExpires(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("SET k v PX 20", "+OK\r\n")
+	c.want("WATCH k", "+OK\r\n")
+	eventually(t, "the key expires", func() bool { return c.do("EXISTS", "k") == ":0\r\n" })
+	c.want("MULTI", "+OK\r\n")
+	c.want("PING", "+QUEUED\r\n")
+	c.want("EXEC", "*-1\r\n")
+	c.want("WATCH k", "+OK\r\n")
+	c.want("MULTI", "+OK\r\n")
+	c.want("PING", "+QUEUED\r\n")
+	c.want("EXEC", "*1\r\n+PONG\r\n")
+}
+
+// A client that goes away takes its watches with it.
+func TestWatchEndsWithConnection(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("WATCH a b c", "+OK\r\n")
+	if n := h.db.Watching(); n != 3 {
+		t.Errorf("%d keys are watched, want 3", n)
+	}
+	c.Close()
+	eventually(t, "the watches end", func() bool { return h.db.Watching() == 0 })
+}
+
+// A transaction is one write to the log, and its commands see each other's writes.
+func TestExecIsOneCommit(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("MULTI", "+OK\r\n")
+	want := "*10\r\n"
+	for i := range 10 {
+		c.want(fmt.Sprintf("SET k%d v", i), "+QUEUED\r\n")
+		want += "+OK\r\n"
+	}
+	before := h.db.Stats.Commits.Load()
+	c.want("EXEC", want)
+	if n := h.db.Stats.Commits.Load() - before; n != 1 {
+		t.Errorf("EXEC of 10 SETs was %d writes to the log, want 1", n)
+	}
+}
+
+func TestExecFailsAsAWhole(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	h.db.InjectWriteError(engine.NewError("ERR", "write failed: no space"))
+	c.want("MULTI", "+OK\r\n")
+	c.want("SET a 1", "+QUEUED\r\n")
+	c.want("LPUSH l 1", "+QUEUED\r\n")
+	c.want("EXEC", "-ERR write failed: no space\r\n")
+	h.db.InjectWriteError(nil)
+	c.want("EXISTS a l", ":0\r\n")
+	c.want("EXEC", "-ERR EXEC without MULTI\r\n")
+	c.want("DBSIZE", ":0\r\n")
+}
+
+// Transactions that read and write two keys never see each other half done, whatever else goes on with the keys.
+func TestTransactionsAreIsolated(t *testing.T) {
+	h := start(t)
+	const clients, rounds = 6, 60
+	h.dial(t).want("MSET x 0 y 0", "+OK\r\n")
+	var wg sync.WaitGroup
+	for n := range clients {
+		c := h.dial(t)
+		wg.Go(func() {
+			for range rounds {
+				switch n % 3 {
+				case 0: // a transfer
+					c.send(pipeline("MULTI", "DECR x", "INCR y", "EXEC"))
+					for range 4 {
+						c.reply()
+					}
+				case 1: // sees a sum of 0
+					c.send(pipeline("MULTI", "GET x", "GET y", "EXEC"))
+					for range 3 {
+						c.reply()
+					}
+					var x, y int
+					if _, err := fmt.Sscanf(strings.NewReplacer("\r\n", " ").Replace(c.reply()), "*2 $%d %d $%d %d", new(int), &x, new(int), &y); err != nil || x+y != 0 {
+						t.Errorf("x = %d, y = %d (%v)", x, y, err)
+					}
+				case 2: // adds by WATCH until it succeeds
+					for done := false; !done; {
+						c.send(pipeline("WATCH x y", "MULTI", "INCR y", "DECR x", "EXEC"))
+						for range 4 {
+							c.reply()
+						}
+						done = c.reply() != "*-1\r\n"
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	writers := 2 * clients / 3
+	h.dial(t).want("MGET x y", fmt.Sprintf("*2\r\n$4\r\n%d\r\n$3\r\n%d\r\n", -writers*rounds, writers*rounds))
+}
+
+// What a client may queue is bounded.
+func TestTransactionIsBounded(t *testing.T) {
+	h := start(t)
+	h.limits.queued.Store(1 << 20)
+	c := h.dial(t)
+	c.want("MULTI", "+OK\r\n")
+	value := strings.Repeat("v", 64<<10)
+	var last string
+	for range 1<<20/len(value) + 1 {
+		last = c.do("SET", "k", value)
+	}
+	if want := "-ERR " + errQueueFull.Text + "\r\n"; last != want {
+		t.Errorf("%q, want %q", last, want)
+	}
+	c.want("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n")
+	c.want("EXISTS k", ":0\r\n")
+}
+
+func TestTransactionInClientList(t *testing.T) {
+	h := start(t)
+	c, other := h.dial(t), h.dial(t)
+	line := func() string {
+		for _, l := range strings.Split(other.do("CLIENT", "LIST"), "\n") {
+			if !strings.Contains(l, "cmd=client|list") && strings.Contains(l, "id=") {
+				return l
+			}
+		}
+		return ""
+	}
+	c.want("WATCH a b", "+OK\r\n")
+	c.want("MULTI", "+OK\r\n")
+	c.want("SET a 1", "+QUEUED\r\n")
+	if l := line(); !strings.Contains(l, " multi=1 ") || !strings.Contains(l, " watch=2 ") || !strings.Contains(l, " flags=x ") {
+		t.Errorf("CLIENT LIST: %s", l)
+	}
+	c.want("DISCARD", "+OK\r\n")
+	if l := line(); !strings.Contains(l, " multi=-1 ") || !strings.Contains(l, " watch=0 ") {
+		t.Errorf("CLIENT LIST after DISCARD: %s", l)
+	}
+}
