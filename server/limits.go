@@ -16,7 +16,7 @@ type limits struct {
 	timeout atomic.Int64 // timeout, seconds, 0 = none
 	out     atomic.Int64 // bytes that may wait to be sent to a client, 0 = no limit
 
-	queued  atomic.Int64 // bytes of commands that may wait for EXEC
+	queued atomic.Int64 // bytes of commands that may wait for EXEC
 
 	readOnly atomic.Bool // a replica that takes no writes: slave-read-only
 	full     atomic.Bool // the database has reached max-db-size
