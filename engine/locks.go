@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/basaltdb/basalt/cf"
 )
 
 // numStripes is the size of the pool of key locks.
@@ -132,4 +134,29 @@ func (t *lockTable) unlockAll() {
 		t.stripes[i].Unlock()
 		t.stripes[i].wake()
 	}
+}
+
+// Holds reports whether the transaction has the lock of a key for writing.
+func (tx *Tx) Holds(userKey []byte) bool {
+	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
+	return tx.locks.holds(tx.db.locks.index(tx.keyBuf))
+}
+
+func (s *lockSet) holds(index uint32) bool {
+	return s.all || slices.Contains(s.held, index<<1)
+}
+
+// TryLock takes one more lock for writing if that is possible without waiting, and reports whether the transaction
+// has it. (To wait for it could be a deadlock: locks are taken in one order.)
+func (tx *Tx) TryLock(userKey []byte) bool {
+	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
+	i := tx.db.locks.index(tx.keyBuf)
+	if tx.locks.holds(i) {
+		return true
+	}
+	if !tx.db.locks.stripes[i].TryLock() {
+		return false
+	}
+	tx.locks.held = append(tx.locks.held, i<<1)
+	return true
 }

@@ -55,6 +55,9 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 	if bytes > 0 {
 		i.Events = "rw"
 	}
+	if c.info.waiter.Load() != nil {
+		i.Flags += "b"
+	}
 	if v.multi >= 0 {
 		i.Flags += "x"
 	}

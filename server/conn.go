@@ -39,6 +39,7 @@ type conn struct {
 	resolver command.Resolver
 	multi    *multi        // MULTI was called
 	watch    *engine.Watch // keys of WATCH, nil = none
+	blocked  *waiter       // the client waits for data
 	// workspace is there only while commands run.
 	*workspace
 
@@ -58,6 +59,7 @@ type connInfo struct {
 	qcap       atomic.Int64 // its size
 	lastCmd    atomic.Pointer[command.Spec]
 	view       atomic.Pointer[sessionView]
+	waiter     atomic.Pointer[waiter]
 	cmds       atomic.Int64
 	netIn      atomic.Int64
 	netOut     atomic.Int64
@@ -132,7 +134,12 @@ func (c *conn) serve() {
 			c.logEnd(err)
 			break
 		}
-		if !c.process() {
+		ok := c.process()
+		for ok && c.blocked != nil {
+			// What the client has sent meanwhile is there already.
+			ok = c.await() && (c.in.w == 0 || c.process())
+		}
+		if !ok {
 			break
 		}
 	}
@@ -207,6 +214,9 @@ func (c *conn) runAll() bool {
 				r := request{args: args}
 				r.spec, r.err = c.resolver.Resolve(args)
 				c.reqs = append(c.reqs, r)
+				if r.err == nil && r.spec.Flags&command.Blocking != 0 {
+					break // what comes after it may have to wait
+				}
 			}
 		}
 		if len(c.reqs) == 0 && protoErr == nil {
@@ -221,6 +231,9 @@ func (c *conn) runAll() bool {
 		}
 		if c.closeAfterReply {
 			return false
+		}
+		if c.blocked != nil {
+			break
 		}
 	}
 	if c.in.consume(used) {

@@ -127,7 +127,7 @@ func (s *Server) infoClients(w *infoWriter, _ string) {
 	w.field("connected_clients", s.clients())
 	w.field("cluster_connections", 0)
 	w.field("monitor_clients", 0)
-	w.field("blocked_clients", 0)
+	w.field("blocked_clients", s.waiters.n.Load())
 	w.field("tracking_clients", 0)
 }
 

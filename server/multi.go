@@ -116,6 +116,7 @@ func (c *conn) Exec() error {
 	defer func() { c.ctx = own }()
 	c.prefetch(c.userKeys, c.blindKeys)
 	c.out.Array(len(m.queue))
+	wrote := false
 	for i := range m.queue {
 		r := &m.queue[i]
 		if r.err = c.refuse(r); r.err != nil {
@@ -123,13 +124,21 @@ func (c *conn) Exec() error {
 			c.srv.stats.rejected(r.spec, r.err)
 			continue
 		}
-		c.run(r)
+		wrote = c.run(r) || wrote
 	}
-	if err := c.tx.Commit(); err != nil {
+	if wrote {
+		for i := range m.queue { // as in Redis, after the last one
+			if r := &m.queue[i]; r.spec.Flags&command.Write != 0 {
+				c.serveWaiters(r)
+			}
+		}
+	}
+	err := c.tx.Commit()
+	c.settle(err)
+	if err != nil {
 		c.srv.writeFailed(err)
-		return err
 	}
-	return nil
+	return err
 }
 
 // lockQueued takes the locks of a transaction's keys; all that there are when a command changes the whole keyspace.

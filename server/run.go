@@ -150,6 +150,9 @@ func (c *conn) solo(r *request) {
 			c.out.Truncate(mark)
 			command.WriteError(&c.out, err)
 		}
+		if c.srv.waiters.n.Load() > 0 {
+			c.srv.waiters.keyspaceChanged()
+		}
 	}
 	c.tx.Release()
 	c.replied(r, mark)
@@ -231,8 +234,8 @@ func (c *conn) writeSegment(reqs []request) int {
 			break
 		}
 		if i > 0 && r.err == nil {
-			if r.spec.Flags&command.Solo != 0 {
-				break
+			if r.spec.Flags&(command.Solo|command.Blocking) != 0 {
+				break // a client that waits must not wait for a commit of its own that may fail
 			}
 			r.err = c.refuse(r)
 		}
@@ -262,7 +265,13 @@ func (c *conn) writeSegment(reqs []request) int {
 	}
 	c.keys, c.userKeys, c.blindKeys = refs, keys, blind
 	c.segment = segment{reqs: reqs[:n]}
-	guest, err := c.tx.AcquireOr(c)
+	var guest bool
+	var err error
+	if reqs[0].spec.Flags&command.Blocking != 0 {
+		c.tx.Acquire() // whether it waits must not depend on the commit of another
+	} else {
+		guest, err = c.tx.AcquireOr(c)
+	}
 	if !guest {
 		c.runSegment()
 		if !c.closeAfterReply { // a handler that has panicked drags nobody along
@@ -271,6 +280,7 @@ func (c *conn) writeSegment(reqs []request) int {
 		err = c.tx.Commit()
 	}
 	done := c.segment.done
+	c.settle(err)
 	if err != nil {
 		c.segmentFailed(err)
 	}
@@ -302,8 +312,11 @@ func (c *conn) runSegment() {
 			r.reply = c.out.Mark()
 			command.WriteError(&c.out, r.err)
 			c.srv.stats.rejected(r.spec, r.err)
-		} else if c.run(r) && !s.wrote {
-			s.firstWrite, s.wrote = s.done, true
+		} else if c.run(r) {
+			if !s.wrote {
+				s.firstWrite, s.wrote = s.done, true
+			}
+			c.serveWaiters(r)
 		}
 		s.done++
 		if c.segmentFull() || c.closeAfterReply {

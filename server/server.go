@@ -28,6 +28,7 @@ type Server struct {
 	stats      stats
 	limits     limits
 	access     access
+	waiters    waitTable
 	work       background
 	commands   *command.Table
 	build      string        // the version of this program

@@ -21,6 +21,7 @@ type workspace struct {
 	userKeys  [][]byte
 	blindKeys [][]byte
 	segment   segment
+	served    []*waiter     // clients that wait, served in the transaction that is under way
 	full      func() bool   // whether the transaction is to be committed before more is added
 	clock     time.Duration // since the server's start, when meter last looked
 	calls     callStats

@@ -37,6 +37,8 @@ var clientCommands = []Spec{{
 			Categories: "@connection", Summary: "Marks the connection as not to be evicted."},
 		{Name: "no-touch", Handler: clientNoTouch, Arity: 3, Flags: clientFlags, Group: "connection", Since: "7.2.0", Complexity: "O(1)",
 			Categories: "@connection", Summary: "Sets whether commands of the connection count as access to the keys."},
+		{Name: "unblock", Handler: clientUnblock, Arity: -3, Flags: clientFlags | Admin, Group: "connection", Since: "5.0.0", Complexity: "O(log(N)) with N connections",
+			Categories: "@connection", Summary: "Ends the wait of a connection in a command that blocks."},
 		{Name: "help", Handler: clientHelp, Arity: 2, Flags: Loading | Stale, Group: "connection", Since: "5.0.0", Complexity: "O(1)",
 			Categories: "@connection", Summary: "Explains the subcommands."},
 	},
@@ -57,7 +59,8 @@ func clientHelp(c *Ctx) error {
 		"NO-TOUCH (ON|OFF)", "    Do not count accesses of this connection.",
 		"REPLY (ON|OFF|SKIP)", "    Whether replies are sent.",
 		"SETINFO (LIB-NAME|LIB-VER) <value>", "    Note the client library.",
-		"SETNAME <name>", "    Name this connection.")
+		"SETNAME <name>", "    Name this connection.",
+		"UNBLOCK <id> [TIMEOUT|ERROR]", "    End the wait of the connection with that id.")
 	return nil
 }
 

@@ -291,42 +291,61 @@ func move(c *Ctx, fromLeft, toLeft bool) error {
 }
 
 func lmpop(c *Ctx) error {
-	n, ok := ParseInt(c.Args[1])
-	if !ok || n < 1 {
-		return errNumKeys
-	}
-	if n > int64(len(c.Args)-3) {
-		return ErrSyntax
-	}
-	keys, rest := c.Args[2:2+n], c.Args[2+n:]
-	left, err := end(rest[0])
+	p, err := lmpopOf(c.Args[1:])
 	if err != nil {
 		return err
 	}
-	count := int64(-1)
-	for rest = rest[1:]; len(rest) > 0; rest = rest[2:] {
-		if count != -1 || len(rest) < 2 || !EqualFold(rest[0], "COUNT") {
-			return ErrSyntax
-		}
-		if count, ok = ParseInt(rest[1]); !ok || count < 1 {
-			return errCountZero
-		}
-	}
-	if count < 0 {
-		count = 1
-	}
-	for _, key := range keys {
-		found := false
-		err := list.Pop(c.Tx, key, uint64(count), left, func(n uint64) {
-			found = true
-			c.Out.Array(2)
-			c.Out.Bulk(key)
-			c.Out.Array(int(n))
-		}, c.Out.Bulk)
-		if err != nil || found {
+	for _, key := range p.keys {
+		if found, err := p.pop(c, key); err != nil || found {
 			return err
 		}
 	}
 	c.Out.NullArray()
 	return nil
+}
+
+// listPop is what LMPOP and BLMPOP are to pop.
+type listPop struct {
+	keys  [][]byte
+	left  bool
+	count uint64
+}
+
+// lmpopOf parses numkeys key ... LEFT|RIGHT [COUNT n].
+func lmpopOf(args [][]byte) (p listPop, err error) {
+	n, ok := ParseInt(args[0])
+	if !ok || n < 1 {
+		return p, errNumKeys
+	}
+	if n > int64(len(args)-2) {
+		return p, ErrSyntax
+	}
+	rest := args[1+n:]
+	p.keys, p.count = args[1:1+n], 1
+	if p.left, err = end(rest[0]); err != nil {
+		return p, err
+	}
+	counted := false
+	for rest = rest[1:]; len(rest) > 0; rest = rest[2:] {
+		if counted || len(rest) < 2 || !EqualFold(rest[0], "COUNT") {
+			return p, ErrSyntax
+		}
+		count, ok := ParseInt(rest[1])
+		if !ok || count < 1 {
+			return p, errCountZero
+		}
+		p.count, counted = uint64(count), true
+	}
+	return p, nil
+}
+
+// pop replies with elements of one list, if it has some.
+func (p *listPop) pop(c *Ctx, key []byte) (found bool, err error) {
+	err = list.Pop(c.Tx, key, p.count, p.left, func(n uint64) {
+		found = true
+		c.Out.Array(2)
+		c.Out.Bulk(key)
+		c.Out.Array(int(n))
+	}, c.Out.Bulk)
+	return found, err
 }

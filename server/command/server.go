@@ -34,6 +34,10 @@ type Server interface {
 	// whether there was one.
 	CloseClient(id int64) bool
 
+	// Unblock ends the wait of another connection, with the reply of a timeout or with an error. It reports whether
+	// that one was waiting.
+	Unblock(id int64, withError bool) bool
+
 	// Info returns the text of INFO for the sections of which want is true. Their names are in lower case.
 	// Keys are those of the namespace.
 	Info(want func(section string) bool, namespace string) string

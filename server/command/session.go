@@ -51,6 +51,9 @@ type Control interface {
 	Watch(keys [][]byte) error
 	// Unwatch forgets the watched keys.
 	Unwatch()
+
+	// Block lets the client wait. The handler has replied nothing and holds the locks of the keys.
+	Block(w Wait) error
 }
 
 // SetIdentity gives the session the rights that a password stands for.

@@ -4,12 +4,12 @@ import "github.com/basaltdb/basalt/engine"
 
 // transactionFlags are the flags of the commands that begin and end transactions: they take effect at once, also
 // after MULTI.
-const transactionFlags = NoScript | Loading | Stale | Fast | Solo | NotQueued
+const transactionFlags = NoScript | Loading | Stale | Fast | AllowBusy | Solo | NotQueued
 
 var transactionCommands = []Spec{
 	{Name: "multi", Handler: multi, Arity: 1, Flags: transactionFlags, Group: "transactions", Since: "1.2.0", Complexity: "O(1)",
 		Categories: "@transaction", Summary: "Begins a transaction: the commands that follow are queued."},
-	{Name: "exec", Handler: exec, Arity: 1, Flags: transactionFlags&^Fast | SkipSlowlog, Group: "transactions", Since: "1.2.0", Complexity: "that of the queued commands",
+	{Name: "exec", Handler: exec, Arity: 1, Flags: transactionFlags&^(Fast|AllowBusy) | SkipSlowlog, Group: "transactions", Since: "1.2.0", Complexity: "that of the queued commands",
 		Categories: "@transaction", Summary: "Runs the queued commands, all with one commit."},
 	{Name: "discard", Handler: discard, Arity: 1, Flags: transactionFlags, Group: "transactions", Since: "2.0.0", Complexity: "O(N) with N queued commands",
 		Categories: "@transaction", Summary: "Forgets the queued commands and the watched keys."},

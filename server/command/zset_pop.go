@@ -1,8 +1,6 @@
 package command
 
 import (
-	"math"
-
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/zset"
 )
@@ -71,47 +69,66 @@ func numKeys(args [][]byte, at int, write bool, add func(argIndex int, write boo
 }
 
 func zmpop(c *Ctx) error {
-	n, ok := ParseInt(c.Args[1])
-	if !ok || n < 1 {
-		return errNumKeys
+	p, err := zmpopOf(c.Args[1:])
+	if err != nil {
+		return err
 	}
-	if n > int64(len(c.Args)-3) {
-		return ErrSyntax
-	}
-	keys := c.Args[2 : 2+n]
-	rest := c.Args[2+n:]
-	highest := EqualFold(rest[0], "MAX")
-	if !highest && !EqualFold(rest[0], "MIN") {
-		return ErrSyntax
-	}
-	count := int64(-1)
-	for i := 1; i < len(rest); i += 2 {
-		if count != -1 || i+1 >= len(rest) || !EqualFold(rest[i], "COUNT") {
-			return ErrSyntax
-		}
-		if count, ok = ParseInt(rest[i+1]); !ok || count < 1 {
-			return errPopCount
-		}
-	}
-	if count < 0 {
-		count = 1
-	}
-	for _, key := range keys {
-		size, err := zset.Card(c.Tx, key)
-		if err != nil {
+	for _, key := range p.keys {
+		if found, err := p.pop(c, key); err != nil || found {
 			return err
 		}
-		if size == 0 {
-			continue
-		}
-		c.Out.Array(2)
-		c.Out.Bulk(key)
-		out := newPairs(c.Out, true)
-		out.nested = true
-		err = zset.Pop(c.Tx, key, uint64(min(count, math.MaxInt64)), highest, out.add)
-		out.end()
-		return err
 	}
 	c.Out.NullArray()
 	return nil
+}
+
+// zsetPop is what ZMPOP and BZMPOP are to pop.
+type zsetPop struct {
+	keys    [][]byte
+	highest bool
+	count   uint64
+}
+
+// zmpopOf parses numkeys key ... MIN|MAX [COUNT n].
+func zmpopOf(args [][]byte) (p zsetPop, err error) {
+	n, ok := ParseInt(args[0])
+	if !ok || n < 1 {
+		return p, errNumKeys
+	}
+	if n > int64(len(args)-2) {
+		return p, ErrSyntax
+	}
+	rest := args[1+n:]
+	p.keys, p.count = args[1:1+n], 1
+	p.highest = EqualFold(rest[0], "MAX")
+	if !p.highest && !EqualFold(rest[0], "MIN") {
+		return p, ErrSyntax
+	}
+	counted := false
+	for i := 1; i < len(rest); i += 2 {
+		if counted || i+1 >= len(rest) || !EqualFold(rest[i], "COUNT") {
+			return p, ErrSyntax
+		}
+		count, ok := ParseInt(rest[i+1])
+		if !ok || count < 1 {
+			return p, errPopCount
+		}
+		p.count, counted = uint64(count), true
+	}
+	return p, nil
+}
+
+// pop replies with members of one sorted set, if it has some.
+func (p *zsetPop) pop(c *Ctx, key []byte) (found bool, err error) {
+	size, err := zset.Card(c.Tx, key)
+	if err != nil || size == 0 {
+		return false, err
+	}
+	c.Out.Array(2)
+	c.Out.Bulk(key)
+	out := newPairs(c.Out, true)
+	out.nested = true
+	err = zset.Pop(c.Tx, key, p.count, p.highest, out.add)
+	out.end()
+	return true, err
 }

@@ -1,0 +1,442 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// Clients that wait (BLPOP, XREAD BLOCK, ...) are served by the one that brings the data: with the key's lock held
+// and in its own transaction it tries their commands again, first come first served, so that nobody else can take
+// the data between the push and the pop, and one commit holds both. The goroutine of a client that waits waits for
+// its socket, so that it notices the end of the connection; 10,000 of them cost memory only.
+
+// waiter is a client that waits for data.
+type waiter struct {
+	conn  *conn
+	spec  *command.Spec
+	wait  command.Wait
+	keys  []string // metadata keys, without repetition
+	until time.Time
+
+	// mu is held while somebody tries to serve the waiter, and from a success on until the commit.
+	mu    sync.Mutex
+	state waitState
+	out   resp.Writer // the reply
+	// missed: somebody had data while mu was held.
+	missed atomic.Bool
+	// woken: the read deadline was set to wake the connection.
+	woken atomic.Bool
+}
+
+type waitState uint8
+
+const (
+	waiting  waitState = iota
+	served             // out is the reply
+	alone              // the connection tries by itself
+	finished           // it waits no longer
+)
+
+// waitTable knows who waits for which keys.
+type waitTable struct {
+	n     atomic.Int64 // clients that wait
+	mu    sync.Mutex
+	byKey map[string][]*waiter // in the order in which they came
+}
+
+func (t *waitTable) add(w *waiter) {
+	t.mu.Lock()
+	if t.byKey == nil {
+		t.byKey = map[string][]*waiter{}
+	}
+	for _, k := range w.keys {
+		t.byKey[k] = append(t.byKey[k], w)
+	}
+	t.mu.Unlock()
+	t.n.Add(1)
+}
+
+func (t *waitTable) remove(w *waiter) {
+	t.mu.Lock()
+	for _, k := range w.keys {
+		list := t.byKey[k]
+		if i := slices.Index(list, w); i >= 0 {
+			// A new slice: others may be going through the old one.
+			if list = slices.Concat(list[:i], list[i+1:]); len(list) == 0 {
+				delete(t.byKey, k)
+			} else {
+				t.byKey[k] = list
+			}
+		}
+	}
+	t.mu.Unlock()
+	t.n.Add(-1)
+}
+
+// of returns those who wait for a key. The slice is not changed afterwards.
+func (t *waitTable) of(nsKey []byte) []*waiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.byKey[string(nsKey)]
+	return list[:len(list):len(list)]
+}
+
+// Block lets the client wait. The locks of the keys are held, so nothing is missed.
+func (c *conn) Block(wait command.Wait) error {
+	w := &waiter{conn: c, spec: c.ctx.Spec, wait: wait}
+	w.wait.Args = cloneArgs(wait.Args)
+	w.wait.Keys = cloneArgs(wait.Keys)
+	w.out.Proto = c.sess.Proto
+	for _, k := range wait.Keys {
+		if ns := string(c.tx.NSKey(k)); !slices.Contains(w.keys, ns) {
+			w.keys = append(w.keys, ns)
+		}
+	}
+	if wait.Timeout > 0 {
+		w.until = time.Now().Add(wait.Timeout)
+	}
+	c.blocked = w
+	c.info.waiter.Store(w)
+	c.srv.waiters.add(w)
+	return nil
+}
+
+func cloneArgs(args [][]byte) [][]byte {
+	out := make([][]byte, len(args))
+	for i, a := range args {
+		out[i] = slices.Clone(a)
+	}
+	return out
+}
+
+// serveWaiters serves those who wait for the keys that a command has written. Its locks are held.
+func (c *conn) serveWaiters(r *request) {
+	if c.srv.waiters.n.Load() == 0 {
+		return
+	}
+	var ready [][]byte
+	for _, k := range r.spec.AppendKeys(nil, r.args) {
+		if k.Write {
+			ready = append(ready, r.args[k.Arg])
+		}
+	}
+	c.serveKeys(ready)
+}
+
+// serveKeys serves those who wait for keys, and those who wait for what they in turn have written.
+func (c *conn) serveKeys(ready [][]byte) {
+	for len(ready) > 0 {
+		key := ready[0]
+		ready = ready[1:]
+		list := c.srv.waiters.of(c.tx.NSKey(key))
+		for _, w := range list {
+			if !w.mayServe(c.tx, key) {
+				continue
+			}
+			if c.serveOne(w) && len(w.wait.Args) > 2 {
+				// BLMOVE has written another key.
+				for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
+					if k.Write && string(w.wait.Args[k.Arg]) != string(key) && c.tx.Holds(w.wait.Args[k.Arg]) {
+						ready = append(ready, w.wait.Args[k.Arg])
+					}
+				}
+			}
+		}
+	}
+}
+
+// mayServe reports whether there may be something for the waiter: the record is in memory, and the handler need not
+// be tried by a thousand waiters for one element.
+func (w *waiter) mayServe(tx *engine.Tx, key []byte) bool {
+	rec, err := tx.LoadAny(key)
+	if err != nil {
+		return false
+	}
+	return rec.Exists && rec.Type == w.wait.Type || w.wait.Gone && (!rec.Exists || rec.Type != w.wait.Type)
+}
+
+// serveOne tries the command of a waiter in this connection's transaction. A waiter that was served stays locked until
+// the commit, see settle.
+func (c *conn) serveOne(w *waiter) bool {
+	for {
+		w.missed.Store(true)
+		if !w.mu.TryLock() {
+			return false // who holds it sees that something was missed
+		}
+		w.missed.Store(false)
+		if w.state == alone {
+			w.missed.Store(true)
+			w.mu.Unlock()
+			return false
+		}
+		if w.state != waiting {
+			w.mu.Unlock()
+			return false
+		}
+		mark := c.tx.Savepoint()
+		err := w.try(c.srv, c.tx)
+		if err == nil {
+			w.state = served
+			c.served = append(c.served, w)
+			return true
+		}
+		if e := c.tx.Rollback(mark); e != nil {
+			err = e
+		}
+		if err != command.ErrNotReady && err != command.ErrNeedLocks {
+			command.WriteError(&w.out, err)
+			w.state = served
+			c.served = append(c.served, w)
+			return true
+		}
+		again := w.missed.Load()
+		w.mu.Unlock()
+		if err == command.ErrNeedLocks || again {
+			w.wake() // it tries by itself
+			return false
+		}
+		if !w.missed.Load() {
+			return false
+		}
+	}
+}
+
+// try runs the command of the waiter again; its reply goes to out.
+func (w *waiter) try(s *Server, tx *engine.Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("panic in a command", zap.String("command", w.spec.FullName()), zap.Any("panic", p), zap.Stack("stack"))
+			err = engine.NewError("ERR", "internal error")
+		}
+	}()
+	w.out.Reset()
+	ctx := command.Ctx{Args: w.wait.Args, Out: &w.out, Tx: tx, Sess: w.conn.sess, Srv: s, Spec: w.spec, Retry: true}
+	if err = w.spec.Handler(&ctx); err != nil {
+		w.out.Reset()
+	}
+	return err
+}
+
+// settle ends the serving of others after the commit: they get their replies, or wait on if it has failed.
+func (c *conn) settle(err error) {
+	for i, w := range c.served {
+		c.served[i] = nil
+		if err != nil {
+			w.out.Reset()
+			w.state = waiting
+		}
+		w.mu.Unlock()
+		if err == nil || w.missed.Load() {
+			w.wake()
+		}
+	}
+	c.served = c.served[:0]
+}
+
+// wake makes the connection look what has become of its wait.
+func (w *waiter) wake() {
+	w.woken.Store(true)
+	w.conn.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// maxBlockedInput is how many bytes are read ahead from a client that waits.
+const maxBlockedInput = 1 << 20
+
+// await waits until the client was served or its time is up, and sends the reply. It returns false when the
+// connection has ended.
+func (c *conn) await() bool {
+	w := c.blocked
+	defer func() {
+		c.srv.waiters.remove(w)
+		c.info.waiter.Store(nil)
+		c.blocked = nil
+		c.deadline = true // so that the next read sets its own
+	}()
+	for {
+		c.nc.SetReadDeadline(w.until)
+		if c.srv.closing.Load() {
+			return w.give()
+		}
+		if !w.woken.Swap(false) { // looked at after the deadline was set: wake sets it afterwards
+			if err := c.readAhead(); err == nil {
+				continue
+			} else if !errors.Is(err, os.ErrDeadlineExceeded) {
+				c.logEnd(err)
+				w.give()
+				return false
+			}
+			w.woken.Store(false)
+		}
+		switch w.look() {
+		case served:
+			return c.reply(w)
+		case alone:
+			if c.tryAlone(w) {
+				return c.reply(w)
+			}
+		}
+	}
+}
+
+// readAhead waits for bytes of the commands to come, or for the deadline.
+func (c *conn) readAhead() error {
+	if c.in.w >= maxBlockedInput {
+		// What the client has sent is enough for now; its end is not noticed then.
+		return c.waitDeadline()
+	}
+	c.in.grow(readBuffer)
+	n, err := c.in.read()
+	if n > 0 {
+		c.info.netIn.Add(int64(n))
+		c.srv.stats.netIn.Add(int64(n))
+		return nil
+	}
+	return err
+}
+
+// waitDeadline waits for the read deadline without reading.
+func (c *conn) waitDeadline() error {
+	if c.in.raw == nil {
+		<-c.done
+		return os.ErrDeadlineExceeded
+	}
+	return c.in.raw.Read(func(uintptr) bool { return false })
+}
+
+// look decides what comes next: the reply is there, or its time is up, or it is to try by itself.
+func (w *waiter) look() waitState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.state == served:
+	case !w.until.IsZero() && !time.Now().Before(w.until):
+		w.wait.Null(&w.out)
+		w.state = served
+	case w.state == waiting:
+		w.state = alone
+	}
+	return w.state
+}
+
+// give ends the wait of a client that is gone.
+func (w *waiter) give() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state == waiting {
+		w.state = finished
+	}
+	return false
+}
+
+// tryAlone tries the command with all its locks, for the cases in which the one who brought the data could not.
+func (c *conn) tryAlone(w *waiter) (ok bool) {
+	c.attach()
+	defer c.detach()
+	r := request{args: w.wait.Args, spec: w.spec}
+	c.tx.Begin(c.sess.Namespace)
+	defer c.tx.Release()
+	for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
+		c.tx.AddLock(w.wait.Args[k.Arg], k.Write)
+	}
+	c.tx.Acquire()
+	c.tx.Tick(time.Now().UnixMilli())
+	w.missed.Store(false)
+	mark := c.tx.Savepoint()
+	err := w.try(c.srv, c.tx)
+	if err == nil {
+		c.serveWaiters(&r)
+		if err = c.tx.Commit(); err != nil {
+			c.srv.writeFailed(err)
+		}
+		c.settle(err)
+	} else if e := c.tx.Rollback(mark); e != nil {
+		err = e
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == command.ErrNotReady {
+		w.state = waiting
+		if w.missed.Load() {
+			w.woken.Store(true) // once more
+		}
+		return false
+	}
+	if err != nil {
+		w.out.Reset()
+		command.WriteError(&w.out, err)
+	}
+	w.state = served
+	return true
+}
+
+// reply sends the reply of a client that has waited.
+func (c *conn) reply(w *waiter) bool {
+	if c.sess.ReplyMode != command.ReplyOn && c.sess.DropReply() {
+		return true
+	}
+	n := w.out.Len()
+	err := c.box.send(w.out.Bytes())
+	c.info.netOut.Add(int64(n))
+	c.srv.stats.netOut.Add(int64(n))
+	c.info.lastActive.Store(time.Now().UnixMilli())
+	if err != nil {
+		c.logEnd(err)
+		c.lost = true
+	}
+	return err == nil
+}
+
+var errUnblocked = engine.NewError("UNBLOCKED", "client unblocked via CLIENT UNBLOCK")
+
+// Unblock ends the wait of a client, with the reply of a timeout or an error.
+func (s *Server) Unblock(id int64, withError bool) bool {
+	s.mu.Lock()
+	c := s.conns[id]
+	s.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	w := c.info.waiter.Load()
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	ok := w.state == waiting
+	if ok {
+		w.state = served
+		if withError {
+			command.WriteError(&w.out, errUnblocked)
+		} else {
+			w.wait.Null(&w.out)
+		}
+	}
+	w.mu.Unlock()
+	if ok {
+		w.wake()
+	}
+	return ok
+}
+
+// keyspaceChanged lets those try again who also wait for the end of a key: a flush has no keys to find them by.
+func (t *waitTable) keyspaceChanged() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, list := range t.byKey {
+		for _, w := range list {
+			if w.wait.Gone {
+				w.missed.Store(true)
+				w.wake()
+			}
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// blockedClients waits until so many clients wait for data.
+func (h *harness) blockedClients(t testing.TB, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d clients wait", n), func() bool { return h.waiters.n.Load() == int64(n) })
+}
+
+// bulk is the RESP2 form of an array of strings.
+func bulk(elems ...string) string { return encode(elems...) }
+
+// A client waits, another one writes: what the first one gets, and what is left.
+func TestBlockedClientIsServed(t *testing.T) {
+	h := start(t)
+	for _, tt := range []struct{ name, before, blocked, write, want, check, left string }{
+		{"BLPOP", "", "BLPOP k 0", "RPUSH k a b", bulk("k", "a"), "LRANGE k 0 -1", bulk("b")},
+		{"BRPOP", "", "BRPOP k 0", "RPUSH k a b", bulk("k", "b"), "LRANGE k 0 -1", bulk("a")},
+		{"second key", "", "BLPOP x k 0", "LPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
+		{"BLMOVE", "", "BLMOVE k l LEFT RIGHT 0", "RPUSH k a b", "$1\r\na\r\n", "LRANGE l 0 -1", bulk("a")},
+		{"BLMOVE to itself", "", "BLMOVE k k LEFT RIGHT 0", "RPUSH k a b", "$1\r\na\r\n", "LRANGE k 0 -1", bulk("b", "a")},
+		{"BLMOVE to a wrong type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "RPUSH k a", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "LRANGE k 0 -1", bulk("a")},
+		{"BRPOPLPUSH", "RPUSH l x", "BRPOPLPUSH k l 0", "RPUSH k a b", "$1\r\nb\r\n", "LRANGE l 0 -1", bulk("b", "x")},
+		{"BLMPOP", "", "BLMPOP 0 2 x k LEFT COUNT 2", "RPUSH k a b c", "*2\r\n$1\r\nk\r\n" + bulk("a", "b"), "LRANGE k 0 -1", bulk("c")},
+		{"BZPOPMIN", "", "BZPOPMIN k 0", "ZADD k 1 a 2 b", bulk("k", "a", "1"), "ZCARD k", ":1\r\n"},
+		{"BZPOPMAX", "", "BZPOPMAX k 0", "ZADD k 1 a 2 b", bulk("k", "b", "2"), "ZCARD k", ":1\r\n"},
+		{"BZMPOP", "", "BZMPOP 0 1 k MIN COUNT 5", "ZADD k 1 a 2 b", "*2\r\n$1\r\nk\r\n*2\r\n" + bulk("a", "1") + bulk("b", "2"), "EXISTS k", ":0\r\n"},
+		{"RENAME", "RPUSH o a", "BLPOP k 0", "RENAME o k", bulk("k", "a"), "EXISTS k o", ":0\r\n"},
+		{"COPY", "RPUSH o a", "BLPOP k 0", "COPY o k", bulk("k", "a"), "EXISTS k o", ":1\r\n"},
+		{"LMOVE", "RPUSH o a", "BLPOP k 0", "LMOVE o k LEFT LEFT", bulk("k", "a"), "EXISTS k o", ":0\r\n"},
+		{"ZUNIONSTORE", "ZADD o 5 a", "BZPOPMIN k 0", "ZUNIONSTORE k 1 o", bulk("k", "a", "5"), "EXISTS k", ":0\r\n"},
+		{"another type first", "", "BLPOP k 0", "SET k x;DEL k;ZADD k 1 a;DEL k;RPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
+		{"transaction", "", "BLPOP k 0", "MULTI;RPUSH k a b;LPOP k;EXEC", bulk("k", "b"), "EXISTS k", ":0\r\n"},
+		{"order of the keys", "", "BLPOP k j 0", "MULTI;RPUSH j y;RPUSH k x;EXEC", bulk("k", "x"), "LRANGE j 0 -1", bulk("y")},
+		{"transaction that takes it back", "", "BLPOP k 0", "MULTI;RPUSH k a;DEL k;EXEC;RPUSH k b", bulk("k", "b"), "EXISTS k", ":0\r\n"},
+		{"an element with a fraction of a second to spare", "", "BLPOP k 19.5", "RPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b := h.dial(t), h.dial(t)
+			b.do("FLUSHALL")
+			if tt.before != "" {
+				b.do(strings.Fields(tt.before)...)
+			}
+			a.send(encode(strings.Fields(tt.blocked)...))
+			h.blockedClients(t, 1)
+			for _, cmd := range strings.Split(tt.write, ";") {
+				b.do(strings.Fields(cmd)...)
+			}
+			if got := a.reply(); got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.blocked, got, tt.want)
+			}
+			b.want(tt.check, tt.left)
+			h.blockedClients(t, 0)
+			a.want("PING", "+PONG\r\n")
+		})
+	}
+}
+
+// Clients are served in the order in which they came, before the next command of the one who pushes, and those
+// whose turn does not come wait on.
+func TestBlockedClientsAreServedInOrder(t *testing.T) {
+	h := start(t)
+	const n = 20
+	var waiting []*client
+	for i := range n {
+		c := h.dial(t)
+		c.send(encode("BLPOP", "k", "0"))
+		h.blockedClients(t, i+1)
+		waiting = append(waiting, c)
+	}
+	c := h.dial(t)
+	c.send(pipeline("RPUSH k 0 1 2", "LLEN k", "RPUSH k 3", "LPOP k"))
+	for i, want := range []string{":3\r\n", ":0\r\n", ":1\r\n", "$-1\r\n"} {
+		if got := c.reply(); got != want {
+			t.Errorf("reply %d: %q, want %q", i, got, want)
+		}
+	}
+	h.blockedClients(t, n-4)
+	for i := 4; i < n; i++ {
+		c.want(fmt.Sprintf("LPUSH k %d", i), ":1\r\n")
+	}
+	for i, w := range waiting {
+		if got, want := w.reply(), bulk("k", fmt.Sprint(i)); got != want {
+			t.Errorf("client %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+// A chain of moves happens at once.
+func TestBlockedClientServesOthers(t *testing.T) {
+	h := start(t)
+	a, b, c := h.dial(t), h.dial(t), h.dial(t)
+	a.send(encode("BLPOP", "l", "0"))
+	h.blockedClients(t, 1)
+	b.send(encode("BLMOVE", "k", "l", "LEFT", "LEFT", "0"))
+	h.blockedClients(t, 2)
+	c.want("RPUSH k x", ":1\r\n")
+	if got := b.reply(); got != "$1\r\nx\r\n" {
+		t.Errorf("BLMOVE: %q", got)
+	}
+	if got := a.reply(); got != bulk("l", "x") {
+		t.Errorf("BLPOP: %q", got)
+	}
+	c.want("DBSIZE", ":0\r\n")
+}
+
+func TestBlockingEnds(t *testing.T) {
+	h := start(t)
+	c, other := h.dial(t), h.dial(t)
+	id := strings.TrimSpace(strings.TrimPrefix(c.do("CLIENT", "ID"), ":"))
+	t.Run("timeout", func(t *testing.T) {
+		for _, tt := range [][2]string{{"BLPOP k 0.01", "*-1\r\n"}, {"BLMOVE k l LEFT LEFT 0.01", "*-1\r\n"}, {"BZPOPMIN k 0.01", "*-1\r\n"}, {"BLMPOP 0.01 1 k LEFT", "*-1\r\n"}} {
+			begin := time.Now()
+			c.want(tt[0], tt[1])
+			if d := time.Since(begin); d < 10*time.Millisecond {
+				t.Errorf("%s: returned after %v", tt[0], d)
+			}
+		}
+	})
+	t.Run("unblock", func(t *testing.T) {
+		for _, tt := range [][2]string{{"", "*-1\r\n"}, {" TIMEOUT", "*-1\r\n"}, {" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"}} {
+			c.send(encode("BLPOP", "k", "0"))
+			h.blockedClients(t, 1)
+			other.want("CLIENT UNBLOCK "+id+tt[0], ":1\r\n")
+			if got := c.reply(); got != tt[1] {
+				t.Errorf("after UNBLOCK%s: %q, want %q", tt[0], got, tt[1])
+			}
+			other.want("CLIENT UNBLOCK "+id, ":0\r\n")
+		}
+		other.want("CLIENT UNBLOCK 99999", ":0\r\n")
+		other.want("CLIENT UNBLOCK "+id+" X", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR\r\n")
+	})
+	t.Run("a client that is gone loses nothing", func(t *testing.T) {
+		gone := h.dial(t)
+		gone.send(encode("BLPOP", "k", "0"))
+		h.blockedClients(t, 1)
+		gone.Close()
+		h.blockedClients(t, 0)
+		other.want("RPUSH k a", ":1\r\n")
+		other.want("LPOP k", "$1\r\na\r\n")
+	})
+	t.Run("killed", func(t *testing.T) {
+		c.send(encode("BLPOP", "k", "0"))
+		h.blockedClients(t, 1)
+		other.want("CLIENT KILL ID "+id, ":1\r\n")
+		h.blockedClients(t, 0)
+		c.closed()
+	})
+}
+
+// What a client sends while it waits is run afterwards, however much it is.
+func TestPipelineBehindBlockingCommand(t *testing.T) {
+	h := start(t)
+	c, other := h.dial(t), h.dial(t)
+	c.send(pipeline("SET a 1", "BLPOP k 0", "INCR a", "BLPOP k 0", "INCR a"))
+	h.blockedClients(t, 1)
+	value := strings.Repeat("x", 3*maxBlockedInput)
+	go c.Write([]byte(encode("SET", "big", value) + encode("STRLEN", "big")))
+	other.want("GET a", "$1\r\n1\r\n")
+	other.want("RPUSH k x", ":1\r\n")
+	other.want("RPUSH k y", ":1\r\n")
+	for i, want := range []string{"+OK\r\n", bulk("k", "x"), ":2\r\n", bulk("k", "y"), ":3\r\n", "+OK\r\n", fmt.Sprintf(":%d\r\n", len(value))} {
+		if got := c.reply(); got != want {
+			t.Errorf("reply %d: %.60q, want %q", i, got, want)
+		}
+	}
+}
+
+// Inside EXEC nothing waits, and what cannot be committed is not served.
+func TestBlockingIsDenied(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.send(pipeline("MULTI", "BLPOP k 0", "BLMOVE k l LEFT LEFT 0", "BZPOPMIN k 0", "BZMPOP 0 1 k MIN", "EXEC"))
+	for range 5 {
+		c.reply()
+	}
+	if got, want := c.reply(), "*4\r\n*-1\r\n$-1\r\n*-1\r\n*-1\r\n"; got != want {
+		t.Errorf("EXEC: %q, want %q", got, want)
+	}
+	waiting := h.dial(t)
+	waiting.send(encode("BLPOP", "k", "0"))
+	h.blockedClients(t, 1)
+	h.db.InjectWriteError(engine.NewError("ERR", "write failed"))
+	c.want("RPUSH k a", "-ERR write failed\r\n")
+	h.db.InjectWriteError(nil)
+	c.want("EXISTS k", ":0\r\n")
+	c.want("RPUSH k b", ":1\r\n")
+	if got := waiting.reply(); got != bulk("k", "b") {
+		t.Errorf("BLPOP: %q", got)
+	}
+}
+
+func TestBlockingErrors(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.do("SET", "s", "x")
+	for _, tt := range [][2]string{
+		{"BLPOP k -1", "-ERR timeout is negative\r\n"},
+		{"BLPOP k x", "-ERR timeout is not a float or out of range\r\n"},
+		{"BLPOP k inf", "-ERR timeout is out of range\r\n"},
+		{"BLPOP k 1e400", "-ERR timeout is out of range\r\n"},
+		{"BLPOP k 1e300", "-ERR timeout is out of range\r\n"},
+		{"BLPOP k", "-ERR wrong number of arguments for 'blpop' command\r\n"},
+		{"BLPOP s 0", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
+		{"BLPOP x s 0", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
+		{"BLMPOP 0 0 k LEFT", "-ERR numkeys should be greater than 0\r\n"},
+		{"BLMPOP 0 2 k LEFT", "-ERR syntax error\r\n"},
+		{"BLMOVE k l X LEFT 0", "-ERR syntax error\r\n"},
+		{"BZMPOP 0 1 k MIN COUNT 0", "-ERR count should be greater than 0\r\n"},
+	} {
+		c.want(tt[0], tt[1])
+	}
+}
+
+// A thousand clients wait for ten lists, others push and rename and move and kill: every element arrives once.
+func TestNoWakeUpIsLost(t *testing.T) {
+	h := start(t)
+	clients, pushers, perPusher := 1000, 4, 500
+	if testing.Short() || raceEnabled {
+		clients, perPusher = 200, 150
+	}
+	total := int64(pushers * perPusher)
+	var got atomic.Int64
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var wg sync.WaitGroup
+	for i := range clients {
+		c := h.dial(t)
+		wg.Go(func() {
+			for {
+				var r string
+				switch i % 3 {
+				case 0:
+					r = c.do("BLPOP", fmt.Sprint("l", i%10), fmt.Sprint("l", (i+1)%10), "0.3")
+				case 1:
+					r = c.do("BLMPOP", "0.3", "2", fmt.Sprint("l", i%10), "aside", "LEFT")
+				default:
+					r = c.do("BLMOVE", fmt.Sprint("l", i%10), "aside", "LEFT", "RIGHT", "0.3")
+				}
+				if i%3 != 2 && r != "*-1\r\n" {
+					f := strings.Split(r, "\r\n")
+					mu.Lock()
+					seen[f[len(f)-2]]++
+					mu.Unlock()
+					got.Add(1)
+				}
+				if got.Load() >= total {
+					return
+				}
+			}
+		})
+	}
+	for p := range pushers {
+		c := h.dial(t)
+		wg.Go(func() {
+			for i := range perPusher {
+				elem := fmt.Sprintf("%d-%d", p, i)
+				switch i % 4 {
+				case 0:
+					c.do("RPUSH", fmt.Sprint("l", i%10), elem)
+				case 1:
+					tmp := fmt.Sprint("tmp", p)
+					c.send(encode("RPUSH", tmp, elem) + encode("LMOVE", tmp, fmt.Sprint("l", i%10), "LEFT", "LEFT"))
+					c.reply()
+					c.reply()
+				case 2:
+					c.send(pipeline("MULTI", fmt.Sprintf("LPUSH l%d %s", i%10, elem), "EXEC"))
+					for range 3 {
+						c.reply()
+					}
+				default:
+					c.send(encode("LPUSH", fmt.Sprint("l", i%10), elem) + encode("LLEN", fmt.Sprint("l", i%10)))
+					c.reply()
+					c.reply()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) != int(total) {
+		t.Errorf("%d elements arrived, want %d", len(seen), total)
+	}
+	for e, n := range seen {
+		if n != 1 {
+			t.Errorf("%s arrived %d times", e, n)
+		}
+	}
+	h.blockedClients(t, 0)
+}

@@ -1,0 +1,250 @@
+package command
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/list"
+	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+const blockingFlags = Write | Blocking | NoScript
+
+var blockingCommands = []Spec{
+	{Name: "blpop", Handler: blpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list", Since: "2.0.0", Complexity: "O(N) with N keys",
+		Categories: catList, Summary: "Removes and returns the first element of the first list that has one; waits for one."},
+	{Name: "brpop", Handler: brpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list", Since: "2.0.0", Complexity: "O(N) with N keys",
+		Categories: catList, Summary: "Removes and returns the last element of the first list that has one; waits for one."},
+	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "6.2.0", Complexity: "O(1)",
+		Categories: catList, Summary: "Moves an element from one list to another and returns it; waits for one."},
+	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "2.2.0", Complexity: "O(1)",
+		Categories: catList, Summary: "Moves the last element of a list to the head of another and returns it; waits for one."},
+	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags&^NoScript | MovableKeys, Keys: bmpopKeys, Group: "list", Since: "7.0.0", Complexity: "O(N+M) with N keys and M elements to remove",
+		Categories: catList, Summary: "Removes elements from the first list that has some; waits for one."},
+	{Name: "bzpopmin", Handler: bzpopmin, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1, Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
+		Categories: "@sortedset", Summary: "Removes and returns the member with the lowest score of the first sorted set that has one; waits for one."},
+	{Name: "bzpopmax", Handler: bzpopmax, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1, Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
+		Categories: "@sortedset", Summary: "Removes and returns the member with the highest score of the first sorted set that has one; waits for one."},
+	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags&^NoScript | MovableKeys, Keys: bmpopKeys, Group: "sorted-set", Since: "7.0.0", Complexity: "O(K) + O(M*log(N)) with K keys and M members to remove from N",
+		Categories: "@sortedset", Summary: "Removes members from the first sorted set that has some; waits for one."},
+}
+
+func init() { register(blockingCommands...) }
+
+// What the handler of a command that blocks returns when it is tried again on behalf of a client that waits.
+var (
+	// ErrNotReady: there is still nothing.
+	ErrNotReady = errors.New("still nothing to reply")
+	// ErrNeedLocks: there may be something, but a lock is missing that must not be waited for here.
+	ErrNeedLocks = errors.New("more locks are needed")
+)
+
+var (
+	errTimeout         = engine.NewError("ERR", "timeout is not a float or out of range")
+	errTimeoutRange    = engine.NewError("ERR", "timeout is out of range")
+	errTimeoutNegative = engine.NewError("ERR", "timeout is negative")
+)
+
+// Wait is what a client waits for.
+type Wait struct {
+	Args    [][]byte // the command to try again when a key has changed
+	Keys    [][]byte
+	Timeout time.Duration // 0 = for ever
+	Type    cf.Type       // what the keys must hold
+	// Gone: the command is also tried when a key is deleted or changes its type.
+	Gone bool
+	// Null writes the reply when the time is up.
+	Null func(*resp.Writer)
+}
+
+// parseTimeout reads a timeout in seconds, with a fraction perhaps; 0 = for ever.
+func parseTimeout(arg []byte) (time.Duration, error) {
+	f, ok := ParseFloat(arg)
+	if !ok {
+		var err error
+		if f, err = strconv.ParseFloat(string(arg), 64); !errors.Is(err, strconv.ErrRange) {
+			return 0, errTimeout
+		}
+	}
+	switch {
+	case f > math.MaxInt64/1000:
+		return 0, errTimeoutRange
+	case f < 0:
+		return 0, errTimeoutNegative
+	case f > 1e9: // more than thirty years
+		f = 1e9
+	}
+	d := time.Duration(math.Ceil(f*1000)) * time.Millisecond
+	return d, nil
+}
+
+// firstReady calls try with the keys in their order until one says that it has replied. When none has, the client
+// waits for one of them; inside EXEC or a script it gets the reply that denied writes.
+func firstReady(c *Ctx, w Wait, denied func(*resp.Writer), try func(key []byte) (done bool, err error)) error {
+	for _, key := range w.Keys {
+		if c.Retry {
+			if !c.Tx.Holds(key) {
+				continue
+			}
+			if rec, err := c.Tx.LoadAny(key); err != nil || !rec.Exists || rec.Type != w.Type {
+				continue
+			}
+		}
+		if done, err := try(key); done || err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Retry:
+		return ErrNotReady
+	case c.NoBlock:
+		denied(c.Out)
+		return nil
+	}
+	if w.Args == nil {
+		w.Args = c.Args
+	}
+	return c.Sess.Control.Block(w)
+}
+
+func nullArray(w *resp.Writer) { w.NullArray() }
+
+func null(w *resp.Writer) { w.Null() }
+
+func blpop(c *Ctx) error { return blockingPop(c, true) }
+
+func brpop(c *Ctx) error { return blockingPop(c, false) }
+
+func blockingPop(c *Ctx, left bool) error {
+	last := len(c.Args) - 1
+	timeout, err := parseTimeout(c.Args[last])
+	if err != nil {
+		return err
+	}
+	w := Wait{Keys: c.Args[1:last], Timeout: timeout, Type: cf.TypeList, Null: nullArray}
+	return firstReady(c, w, nullArray, func(key []byte) (found bool, err error) {
+		err = list.Pop(c.Tx, key, 1, left, func(n uint64) {
+			found = true
+			c.Out.Array(2)
+			c.Out.Bulk(key)
+		}, c.Out.Bulk)
+		return found, err
+	})
+}
+
+func blmove(c *Ctx) error {
+	fromLeft, err := end(c.Args[3])
+	if err != nil {
+		return err
+	}
+	toLeft, err := end(c.Args[4])
+	if err != nil {
+		return err
+	}
+	return blockingMove(c, fromLeft, toLeft, c.Args[5])
+}
+
+func brpoplpush(c *Ctx) error { return blockingMove(c, false, true, c.Args[3]) }
+
+func blockingMove(c *Ctx, fromLeft, toLeft bool, timeoutArg []byte) error {
+	timeout, err := parseTimeout(timeoutArg)
+	if err != nil {
+		return err
+	}
+	w := Wait{Keys: c.Args[1:2], Timeout: timeout, Type: cf.TypeList, Null: nullArray}
+	return firstReady(c, w, null, func(key []byte) (bool, error) {
+		if c.Retry && !c.Tx.TryLock(c.Args[2]) {
+			return false, ErrNeedLocks
+		}
+		elem, found, err := list.Move(c.Tx, key, c.Args[2], fromLeft, toLeft)
+		if found && err == nil {
+			c.Out.Bulk(elem)
+		}
+		return found, err
+	})
+}
+
+// bmpopKeys finds the keys of BLMPOP and BZMPOP: timeout numkeys key ...
+func bmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	return numKeys(args, 2, true, add)
+}
+
+func blmpop(c *Ctx) error {
+	timeout, err := parseTimeout(c.Args[1])
+	if err != nil {
+		return err
+	}
+	p, err := lmpopOf(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	w := Wait{Keys: p.keys, Timeout: timeout, Type: cf.TypeList, Null: nullArray}
+	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return p.pop(c, key) })
+}
+
+func bzpopmin(c *Ctx) error { return blockingZPop(c, false) }
+
+func bzpopmax(c *Ctx) error { return blockingZPop(c, true) }
+
+func blockingZPop(c *Ctx, highest bool) error {
+	last := len(c.Args) - 1
+	timeout, err := parseTimeout(c.Args[last])
+	if err != nil {
+		return err
+	}
+	w := Wait{Keys: c.Args[1:last], Timeout: timeout, Type: cf.TypeZSet, Null: nullArray}
+	return firstReady(c, w, nullArray, func(key []byte) (found bool, err error) {
+		err = zset.Pop(c.Tx, key, 1, highest, func(member []byte, score float64) {
+			found = true
+			c.Out.Array(3)
+			c.Out.Bulk(key)
+			c.Out.Bulk(member)
+			c.Out.Double(score)
+		})
+		return found, err
+	})
+}
+
+func bzmpop(c *Ctx) error {
+	timeout, err := parseTimeout(c.Args[1])
+	if err != nil {
+		return err
+	}
+	p, err := zmpopOf(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	w := Wait{Keys: p.keys, Timeout: timeout, Type: cf.TypeZSet, Null: nullArray}
+	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return p.pop(c, key) })
+}
+
+// clientUnblock is CLIENT UNBLOCK: the client gets the reply of a timeout, or an error.
+func clientUnblock(c *Ctx) error {
+	withError := false
+	if len(c.Args) > 3 {
+		switch {
+		case len(c.Args) > 4:
+			return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.")
+		case EqualFold(c.Args[3], "TIMEOUT"):
+		case EqualFold(c.Args[3], "ERROR"):
+			withError = true
+		default:
+			return engine.NewError("ERR", "CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+		}
+	}
+	id, ok := ParseInt(c.Args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	for _, i := range visible(c) {
+		if i.ID == id {
+			return replyBool(c, c.Srv.Unblock(id, withError), nil)
+		}
+	}
+	return replyBool(c, false, nil)
+}
