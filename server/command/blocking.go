@@ -45,9 +45,9 @@ var (
 )
 
 var (
-	errTimeout         = engine.NewError("ERR", "timeout is not a float or out of range")
-	errTimeoutRange    = engine.NewError("ERR", "timeout is out of range")
-	errTimeoutNegative = engine.NewError("ERR", "timeout is negative")
+	errSeconds         = engine.NewError("ERR", "timeout is not a float or out of range")
+	errSecondsRange    = engine.NewError("ERR", "timeout is out of range")
+	errSecondsNegative = engine.NewError("ERR", "timeout is negative")
 )
 
 // Wait is what a client waits for.
@@ -68,14 +68,14 @@ func parseTimeout(arg []byte) (time.Duration, error) {
 	if !ok {
 		var err error
 		if f, err = strconv.ParseFloat(string(arg), 64); !errors.Is(err, strconv.ErrRange) {
-			return 0, errTimeout
+			return 0, errSeconds
 		}
 	}
 	switch {
 	case f > math.MaxInt64/1000:
-		return 0, errTimeoutRange
+		return 0, errSecondsRange
 	case f < 0:
-		return 0, errTimeoutNegative
+		return 0, errSecondsNegative
 	case f > 1e9: // more than thirty years
 		f = 1e9
 	}
