@@ -19,11 +19,11 @@ var (
 )
 
 func lcs(c *Ctx) error {
-	a, _, err := str.Get(c.Tx, c.Args[1])
+	a, _, err := stringValue(c, c.Args[1])
 	if err != nil {
 		return lcsError(err)
 	}
-	b, _, err := str.Get(c.Tx, c.Args[2])
+	b, _, err := stringValue(c, c.Args[2])
 	if err != nil {
 		return lcsError(err)
 	}

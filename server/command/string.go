@@ -3,7 +3,6 @@ package command
 import (
 	"math"
 
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/str"
 )
@@ -62,7 +61,7 @@ var stringCommands = []Spec{
 func init() { register(stringCommands...) }
 
 func get(c *Ctx) error {
-	value, found, err := str.Get(c.Tx, c.Args[1])
+	value, found, err := stringValue(c, c.Args[1])
 	if err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func set(c *Ctx) error {
 			return err
 		}
 	}
-	res, err := str.Set(c.Tx, c.Args[1], c.Args[2], o)
+	res, err := setGet(c, o)
 	switch {
 	case err != nil:
 		return err
@@ -210,7 +209,7 @@ func replyBool(c *Ctx, yes bool, err error) error {
 }
 
 func getSet(c *Ctx) error {
-	res, err := str.Set(c.Tx, c.Args[1], c.Args[2], str.SetOptions{Get: true})
+	res, err := setGet(c, str.SetOptions{Get: true})
 	if err != nil {
 		return err
 	}
@@ -231,10 +230,15 @@ func getEx(c *Ctx) error {
 			return ErrSyntax
 		}
 	}
-	value, found, err := str.GetEx(c.Tx, c.Args[1], func() (str.Expiry, error) {
+	expiry := func() (str.Expiry, error) {
 		at, err := e.millis(c)
 		return str.Expiry{Change: persist || e.arg != nil, At: at}, err
-	})
+	}
+	value, found, err := str.GetEx(c.Tx, c.Args[1], expiry)
+	if err == engine.ErrWrongType {
+		value, err = getExBitmap(c, expiry)
+		found = true
+	}
 	if err != nil {
 		return err
 	}
@@ -244,6 +248,10 @@ func getEx(c *Ctx) error {
 
 func getDel(c *Ctx) error {
 	value, found, err := str.GetDel(c.Tx, c.Args[1])
+	if err == engine.ErrWrongType {
+		value, err = getDelBitmap(c)
+		found = true
+	}
 	if err != nil {
 		return err
 	}
@@ -255,11 +263,11 @@ func getDel(c *Ctx) error {
 func mget(c *Ctx) error {
 	c.Out.Array(len(c.Args) - 1)
 	for _, key := range c.Args[1:] {
-		rec, err := c.Tx.LoadAny(key)
-		if err != nil {
+		value, found, err := stringValue(c, key)
+		if err != nil && err != engine.ErrWrongType {
 			return err
 		}
-		bulkOrNull(c, rec.Tail, rec.Type == cf.TypeString)
+		bulkOrNull(c, value, found && err == nil)
 	}
 	return nil
 }
@@ -291,13 +299,15 @@ func replyInt(c *Ctx, n int64, err error) error {
 }
 
 func appendString(c *Ctx) error {
-	n, err := str.Append(c.Tx, c.Args[1], c.Args[2], c.Srv.MaxBulk())
-	return replyInt(c, int64(n), err)
+	return onString(c, func() error {
+		n, err := str.Append(c.Tx, c.Args[1], c.Args[2], c.Srv.MaxBulk())
+		return replyInt(c, int64(n), err)
+	})
 }
 
 func strlen(c *Ctx) error {
-	value, _, err := str.Get(c.Tx, c.Args[1])
-	return replyInt(c, int64(len(value)), err)
+	n, err := stringLen(c, c.Args[1])
+	return replyInt(c, n, err)
 }
 
 // getRange is GETRANGE and SUBSTR.
@@ -311,6 +321,9 @@ func getRange(c *Ctx) error {
 		return ErrNotInteger
 	}
 	part, err := str.Range(c.Tx, c.Args[1], start, end)
+	if err == engine.ErrWrongType {
+		part, err = bitmapRange(c, start, end)
+	}
 	if err != nil {
 		return err
 	}
@@ -328,8 +341,14 @@ func setRange(c *Ctx) error {
 	if offset < 0 {
 		return errOffset
 	}
-	n, err := str.SetRange(c.Tx, c.Args[1], offset, c.Args[3], c.Srv.MaxBulk())
-	return replyInt(c, int64(n), err)
+	if len(c.Args[3]) == 0 { // changes nothing
+		n, err := stringLen(c, c.Args[1])
+		return replyInt(c, n, err)
+	}
+	return onString(c, func() error {
+		n, err := str.SetRange(c.Tx, c.Args[1], offset, c.Args[3], c.Srv.MaxBulk())
+		return replyInt(c, int64(n), err)
+	})
 }
 
 func incr(c *Ctx) error { return add(c, 1) }
@@ -358,17 +377,20 @@ func decrBy(c *Ctx) error {
 }
 
 func add(c *Ctx, by int64) error {
-	n, err := str.IncrBy(c.Tx, c.Args[1], by)
-	return replyInt(c, n, err)
+	return onString(c, func() error {
+		n, err := str.IncrBy(c.Tx, c.Args[1], by)
+		return replyInt(c, n, err)
+	})
 }
 
 func incrByFloat(c *Ctx) error {
-	text, err := str.IncrByFloat(c.Tx, c.Args[1], c.Args[2])
-	if err != nil {
+	return onString(c, func() error {
+		text, err := str.IncrByFloat(c.Tx, c.Args[1], c.Args[2])
+		if err == nil {
+			c.Out.Bulk(text)
+		}
 		return err
-	}
-	c.Out.Bulk(text)
-	return nil
+	})
 }
 
 // cas is Kvrocks's CAS key old new [EX seconds | PX milliseconds | EXAT seconds | PXAT milliseconds].

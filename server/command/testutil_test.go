@@ -22,6 +22,13 @@ func do3(t testing.TB, db *engine.DB, args ...string) string {
 
 func doProto(t testing.TB, db *engine.DB, proto int, args ...string) string {
 	t.Helper()
+	return doOn(t, testServer{db: db}, proto, args...)
+}
+
+// doOn is do on a server of its own, in either protocol.
+func doOn(t testing.TB, srv Server, proto int, args ...string) string {
+	t.Helper()
+	db := srv.DB()
 	raw := make([][]byte, len(args))
 	for i, a := range args {
 		raw[i] = []byte(a)
@@ -35,7 +42,7 @@ func doProto(t testing.TB, db *engine.DB, proto int, args ...string) string {
 	tx := db.NewTx()
 	tx.Begin(cf.DefaultNamespace)
 	defer tx.Release()
-	c := &Ctx{Args: raw, Out: w, Tx: tx, Spec: spec, Srv: testServer{db: db},
+	c := &Ctx{Args: raw, Out: w, Tx: tx, Spec: spec, Srv: srv,
 		Sess: &Session{ID: 1, Namespace: cf.DefaultNamespace, Admin: true, Authorized: true, Proto: proto}}
 	if spec.Flags&(Single|Solo) == 0 {
 		for _, k := range spec.AppendKeys(nil, raw) {
@@ -70,6 +77,9 @@ type testServer struct {
 func (s testServer) DB() *engine.DB { return s.db }
 
 func (s testServer) MaxBulk() int64 { return 512 << 20 }
+
+// Setting knows no settings: those that a handler asks for have their defaults.
+func (testServer) Setting(string) (string, bool) { return "", false }
 
 // writeWith returns what f writes as a RESP2 reply.
 func writeWith(t testing.TB, db *engine.DB, f func(c *Ctx)) string {

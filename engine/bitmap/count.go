@@ -1,0 +1,162 @@
+package bitmap
+
+import (
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Range is a part of a bitmap, from Start to End, both included. Negative positions count from the end, -1 is the
+// last one; positions outside are cut off.
+type Range struct {
+	Start, End int64
+	Bits       bool // positions are those of bits, not of bytes
+	NoEnd      bool // to the end, whatever End is
+}
+
+// in returns the range as numbers of bits; empty when no bit of size bytes is in it.
+func (r Range) in(size uint64) (lo, hi uint64, empty bool) {
+	n := int64(size)
+	if r.Bits {
+		n *= 8
+	}
+	start, end := r.Start, r.End
+	if start < 0 {
+		start = max(start+n, 0)
+	}
+	if end < 0 {
+		end = max(end+n, 0)
+	}
+	if r.NoEnd || end >= n {
+		end = n - 1
+	}
+	if start > end {
+		return 0, 0, true
+	}
+	if r.Bits {
+		return uint64(start), uint64(end), false
+	}
+	return uint64(start) * 8, uint64(end)*8 + 7, false
+}
+
+// backwards reports whether both positions are negative and in the wrong order. Where such a range is empty, it is
+// so also when cutting the positions off would make them the same.
+func (r Range) backwards() bool { return !r.NoEnd && r.Start < 0 && r.End < 0 && r.Start > r.End }
+
+// All is the range that is everything.
+var All = Range{NoEnd: true}
+
+// Count returns how many bits of a range are set.
+func Count(tx *engine.Tx, key []byte, r Range) (uint64, error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists || r.backwards() {
+		return 0, err
+	}
+	lo, hi, empty := r.in(length(&rec))
+	switch {
+	case empty:
+		return 0, nil
+	case rec.Type == cf.TypeString:
+		return countBits(rec.Tail, lo, hi, false), nil
+	}
+	sum := uint64(0)
+	count := func(n uint64, value []byte) bool {
+		from := uint64(0)
+		if n == lo/fragmentBits {
+			from = lo % fragmentBits
+		}
+		to := uint64(fragmentBits - 1)
+		if n == hi/fragmentBits {
+			to = hi % fragmentBits
+		}
+		sum += countBits(value, from, to, true)
+		return true
+	}
+	first, last := lo/fragmentBits, hi/fragmentBits
+	if pointwise(&rec, last-first+1) {
+		err = eachOf(tx, &rec, run{first, last}, count)
+	} else {
+		err = scan(tx, key, &rec, first, last, count)
+	}
+	return sum, err
+}
+
+// pointwise tells whether to read n fragments one by one, and not all that there are. Fragments do not lie in the
+// order of their numbers, so there is nothing between.
+func pointwise(rec *engine.Record, n uint64) bool {
+	total := (rec.Size + fragment - 1) / fragment
+	return n <= 16 || n < total/16
+}
+
+// fragmentsPerRead is how many fragments are asked for at once.
+const fragmentsPerRead = 32
+
+// numbers are fragment numbers in ascending order.
+type numbers interface {
+	// next returns the first number from n on.
+	next(n uint64) (uint64, bool)
+}
+
+// run is all numbers from first to last.
+type run struct{ first, last uint64 }
+
+func (r run) next(n uint64) (uint64, bool) { return max(n, r.first), n <= r.last }
+
+// eachOf calls f with the fragments of these numbers, nil where there is none, until f returns false.
+func eachOf(tx *engine.Tx, rec *engine.Record, of numbers, f func(n uint64, value []byte) bool) error {
+	n, more := of.next(0)
+	for more {
+		var list [fragmentsPerRead]uint64
+		some := 0
+		keys := tx.Keys()
+		for more && some < len(list) {
+			list[some] = n
+			some++
+			keys.Add(fragmentKey(tx, rec, n))
+			n, more = of.next(n + 1)
+		}
+		values, err := tx.MultiGet(cf.Default, keys)
+		if err != nil {
+			return err
+		}
+		for i, n := range list[:some] {
+			if !f(n, clip(values[i])) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// scan calls f with the fragments from first to last that there are, in no particular order, until f returns false.
+// It gives back the locks of a transaction that only reads.
+func scan(tx *engine.Tx, key []byte, rec *engine.Record, first, last uint64, f func(n uint64, value []byte) bool) error {
+	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec)})
+	defer it.Close()
+	tx.ReadsDone()
+	return walk(it, key, first, last, f)
+}
+
+func walk(it *engine.Iter, key []byte, first, last uint64, f func(n uint64, value []byte) bool) error {
+	for it.Next() {
+		off, err := cf.ParseBitmapSub(it.Key())
+		if err != nil {
+			return fmt.Errorf("key %q: %w", key, err)
+		}
+		if n := off / fragment; n >= first && n <= last && !f(n, clip(it.Value())) {
+			return nil
+		}
+	}
+	return it.Err()
+}
+
+// present adds the numbers of the fragments that there are.
+func present(tx *engine.Tx, key []byte, rec *engine.Record, to numberSet) error {
+	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: true})
+	defer it.Close()
+	return walk(it, key, 0, 1<<64-1, func(n uint64, _ []byte) bool {
+		to.add(n)
+		return true
+	})
+}

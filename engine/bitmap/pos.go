@@ -1,0 +1,99 @@
+package bitmap
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Pos returns the number of the first bit of a range that is set, or without set, that is not set; -1 when there is
+// none. Of a range without an end, a bit that is not set may be the one behind the end of the bitmap. A key that
+// does not exist is zeros without end.
+func Pos(tx *engine.Tx, key []byte, set bool, r Range) (int64, error) {
+	rec, err := load(tx, key)
+	if err != nil {
+		return 0, err
+	}
+	if !rec.Exists {
+		if set {
+			return -1, nil
+		}
+		return 0, nil
+	}
+	size := length(&rec)
+	lo, hi, empty := r.in(size)
+	if empty {
+		return -1, nil
+	}
+	var at uint64
+	var found bool
+	if rec.Type == cf.TypeString {
+		at, found = firstBit(rec.Tail, lo, hi, set, false)
+	} else {
+		at, found, err = firstIn(tx, key, &rec, lo, hi, set)
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case found:
+		return int64(at), nil
+	case !set && r.NoEnd:
+		return int64(size * 8), nil
+	}
+	return -1, nil
+}
+
+// posTries is how many fragments are looked at, whether they are there or not, before those that there are are
+// listed.
+const posTries = 2 * fragmentsPerRead
+
+// firstIn is firstBit for a bitmap.
+func firstIn(tx *engine.Tx, key []byte, rec *engine.Record, lo, hi uint64, set bool) (at uint64, found bool, err error) {
+	first, last := lo/fragmentBits, hi/fragmentBits
+	look := func(n uint64, value []byte) bool {
+		from, to := uint64(0), uint64(fragmentBits-1)
+		if n == first {
+			from = lo % fragmentBits
+		}
+		if n == last {
+			to = hi % fragmentBits
+		}
+		at, found = firstInFragment(value, from, to, set)
+		at += n * fragmentBits
+		return !found
+	}
+	if !set || last-first < posTries {
+		err = eachOf(tx, rec, run{first, last}, look)
+		return at, found, err
+	}
+	if err = eachOf(tx, rec, run{first, first + posTries - 1}, look); err != nil || found {
+		return at, found, err
+	}
+	have := newNumberSet(last + 1)
+	if err = present(tx, key, rec, have); err != nil {
+		return 0, false, err
+	}
+	err = eachOf(tx, rec, &after{have, first + posTries, last}, look)
+	return at, found, err
+}
+
+// firstInFragment is firstBit for a fragment, which is zero behind its end.
+func firstInFragment(value []byte, lo, hi uint64, set bool) (at uint64, found bool) {
+	end := uint64(len(value)) * 8
+	if lo < end {
+		if at, found = firstBit(value, lo, min(hi, end-1), set, true); found {
+			return at, true
+		}
+	}
+	return max(lo, end), !set && hi >= end
+}
+
+// after is the numbers of a set from first to last.
+type after struct {
+	numberSet
+	first, last uint64
+}
+
+func (a *after) next(n uint64) (uint64, bool) {
+	n, ok := a.numberSet.next(max(n, a.first))
+	return n, ok && n <= a.last
+}

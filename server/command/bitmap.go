@@ -1,0 +1,152 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/bitmap"
+)
+
+const catBitmap = "@bitmap"
+
+var bitmapCommands = []Spec{
+	{Name: "setbit", Handler: setbit, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "2.2.0", Complexity: "O(1)",
+		Categories: catBitmap, Summary: "Sets a bit and returns the one before. A new key becomes a bitmap, a string is changed in place."},
+	{Name: "getbit", Handler: getbit, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "2.2.0", Complexity: "O(1)",
+		Categories: catBitmap, Summary: "Returns a bit."},
+	{Name: "bitcount", Handler: bitcount, Arity: -2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "2.6.0", Complexity: "O(N) with N bytes in the range that are not all zeros",
+		Categories: catBitmap, Summary: "Counts the bits that are set."},
+	{Name: "bitpos", Handler: bitpos, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "2.8.7", Complexity: "O(N) with N bytes in the range that are not all zeros",
+		Categories: catBitmap, Summary: "Finds the first bit that is set, or that is not."},
+	{Name: "bitop", Handler: bitop, Arity: -4, Flags: Write | DenyOOM, First: 2, Last: -1, Step: 1, Keys: bitopKeys, Group: "bitmap", Since: "2.6.0", Complexity: "O(N) with N bytes in the sources that are not all zeros, for NOT in all",
+		Categories: catBitmap, Summary: "Combines bitmaps and strings bit by bit and keeps the result in a key."},
+	{Name: "bitfield", Handler: bitfield, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "3.2.0", Complexity: "O(N) with N operations",
+		Categories: catBitmap, Summary: "Reads, sets and adds to integers of any width within a bitmap."},
+	{Name: "bitfield_ro", Handler: bitfieldRO, Arity: -2, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "6.0.0", Complexity: "O(N) with N operations",
+		Categories: catBitmap, Summary: "Reads integers of any width within a bitmap."},
+}
+
+func init() { register(bitmapCommands...) }
+
+// bitopKeys: the sources are only read.
+func bitopKeys(args [][]byte, add func(int, bool)) error {
+	for i := 2; i < len(args); i++ {
+		add(i, i == 2)
+	}
+	return nil
+}
+
+// parseBitOffset reads the number of a bit.
+func parseBitOffset(b []byte) (uint64, bool) {
+	n, ok := ParseUint(b)
+	return n, ok && n <= bitmap.MaxOffset
+}
+
+var errBit = engine.NewError("ERR", "bit is not an integer or out of range")
+
+func setbit(c *Ctx) error {
+	offset, ok := parseBitOffset(c.Args[2])
+	if !ok {
+		return bitmap.ErrOffset
+	}
+	bit, ok := ParseInt(c.Args[3])
+	if !ok || bit != 0 && bit != 1 {
+		return errBit
+	}
+	old, err := bitmap.SetBit(c.Tx, c.Args[1], offset, bit == 1, c.Srv.MaxBulk())
+	return replyBool(c, old, err)
+}
+
+func getbit(c *Ctx) error {
+	offset, ok := parseBitOffset(c.Args[2])
+	if !ok {
+		return bitmap.ErrOffset
+	}
+	bit, err := bitmap.GetBit(c.Tx, c.Args[1], offset)
+	return replyBool(c, bit, err)
+}
+
+// bitUnit reads BYTE or BIT.
+func bitUnit(b []byte) (isBits, ok bool) {
+	isBits = EqualFold(b, "BIT")
+	return isBits, isBits || EqualFold(b, "BYTE")
+}
+
+// bitcount is BITCOUNT key [start end [BYTE | BIT]].
+func bitcount(c *Ctx) error {
+	r := bitmap.All
+	if len(c.Args) > 2 {
+		if len(c.Args) == 3 || len(c.Args) > 5 {
+			return ErrSyntax
+		}
+		var ok1, ok2 bool
+		r.NoEnd = false
+		r.Start, ok1 = ParseInt(c.Args[2])
+		r.End, ok2 = ParseInt(c.Args[3])
+		if !ok1 || !ok2 {
+			return ErrNotInteger
+		}
+		if len(c.Args) == 5 {
+			if r.Bits, ok1 = bitUnit(c.Args[4]); !ok1 {
+				return ErrSyntax
+			}
+		}
+	}
+	n, err := bitmap.Count(c.Tx, c.Args[1], r)
+	return replyInt(c, int64(n), err)
+}
+
+var errBitArgument = engine.NewError("ERR", "The bit argument must be 1 or 0.")
+
+// bitpos is BITPOS key bit [start [end [BYTE | BIT]]].
+func bitpos(c *Ctx) error {
+	bit, ok := ParseInt(c.Args[2])
+	switch {
+	case !ok:
+		return ErrNotInteger
+	case bit != 0 && bit != 1:
+		return errBitArgument
+	case len(c.Args) > 6:
+		return ErrSyntax
+	}
+	r := bitmap.All
+	if len(c.Args) > 3 {
+		if r.Start, ok = ParseInt(c.Args[3]); !ok {
+			return ErrNotInteger
+		}
+	}
+	if len(c.Args) > 5 {
+		if r.Bits, ok = bitUnit(c.Args[5]); !ok {
+			return ErrSyntax
+		}
+	}
+	if len(c.Args) > 4 {
+		r.NoEnd = false
+		if r.End, ok = ParseInt(c.Args[4]); !ok {
+			return ErrNotInteger
+		}
+	}
+	at, err := bitmap.Pos(c.Tx, c.Args[1], bit == 1, r)
+	return replyInt(c, at, err)
+}
+
+var errBitNot = engine.NewError("ERR", "BITOP NOT must be called with a single source key.")
+
+func bitop(c *Ctx) error {
+	var op bitmap.Op
+	switch {
+	case EqualFold(c.Args[1], "AND"):
+		op = bitmap.And
+	case EqualFold(c.Args[1], "OR"):
+		op = bitmap.Or
+	case EqualFold(c.Args[1], "XOR"):
+		op = bitmap.Xor
+	case EqualFold(c.Args[1], "NOT"):
+		op = bitmap.Not
+	default:
+		return ErrSyntax
+	}
+	if op == bitmap.Not && len(c.Args) != 4 {
+		return errBitNot
+	}
+	n, err := bitmap.Combine(c.Tx, op, c.Args[2], c.Args[3:])
+	return replyInt(c, int64(n), err)
+}

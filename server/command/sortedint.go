@@ -1,0 +1,191 @@
+package command
+
+import (
+	"strconv"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/sortedint"
+)
+
+const catSortedInt = "@sortedint"
+
+// The commands of Kvrocks's sortedint. Redis has none of them.
+var sortedintCommands = []Spec{
+	{Name: "siadd", Handler: siadd, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
+		Complexity: "O(N) with N ids", Categories: catSortedInt, Summary: "Adds ids to a sorted set of integers."},
+	{Name: "sirem", Handler: sirem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
+		Complexity: "O(N) with N ids", Categories: catSortedInt, Summary: "Removes ids from a sorted set of integers."},
+	{Name: "sicard", Handler: sicard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
+		Complexity: "O(1)", Categories: catSortedInt, Summary: "Returns the number of ids."},
+	{Name: "siexists", Handler: siexists, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
+		Complexity: "O(N) with N ids", Categories: catSortedInt, Summary: "Tells of several ids whether they are there."},
+	{Name: "sirange", Handler: sirange, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
+		Complexity: "O(log(N)+M) with M ids returned or passed over", Categories: catSortedInt, Summary: "Returns a page of ids in ascending order: key offset limit [CURSOR id]; the limit 0 is none."},
+	{Name: "sirevrange", Handler: sirevrange, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
+		Complexity: "O(log(N)+M) with M ids returned or passed over", Categories: catSortedInt, Summary: "Returns a page of ids in descending order: key offset limit [CURSOR id]; the limit 0 is none."},
+	{Name: "sirangebyvalue", Handler: sirangebyvalue, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
+		Complexity: "O(log(N)+M) with M ids returned or passed over", Categories: catSortedInt, Summary: "Returns the ids between two values in ascending order: key min max [LIMIT offset count]."},
+	{Name: "sirevrangebyvalue", Handler: sirevrangebyvalue, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
+		Complexity: "O(log(N)+M) with M ids returned or passed over", Categories: catSortedInt, Summary: "Returns the ids between two values in descending order: key max min [LIMIT offset count]."},
+}
+
+func init() { register(sortedintCommands...) }
+
+// parseSortedInts reads ids, which are unsigned.
+func parseSortedInts(args [][]byte) ([]uint64, error) {
+	ids := make([]uint64, len(args))
+	for i, a := range args {
+		var ok bool
+		if ids[i], ok = ParseUint(a); !ok {
+			return nil, ErrNotInteger
+		}
+	}
+	return ids, nil
+}
+
+func siadd(c *Ctx) error {
+	ids, err := parseSortedInts(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	n, err := sortedint.Add(c.Tx, c.Args[1], ids)
+	return replyInt(c, int64(n), err)
+}
+
+func sirem(c *Ctx) error {
+	ids, err := parseSortedInts(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	n, err := sortedint.Remove(c.Tx, c.Args[1], ids)
+	return replyInt(c, int64(n), err)
+}
+
+func sicard(c *Ctx) error {
+	n, err := sortedint.Card(c.Tx, c.Args[1])
+	return replyInt(c, int64(n), err)
+}
+
+func siexists(c *Ctx) error {
+	ids, err := parseSortedInts(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	has, err := sortedint.Contains(c.Tx, c.Args[1], ids)
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(has))
+	for _, b := range has {
+		c.Out.Int(boolInt(b))
+	}
+	return nil
+}
+
+func sirange(c *Ctx) error    { return sortedintPage(c, false) }
+func sirevrange(c *Ctx) error { return sortedintPage(c, true) }
+
+// sortedintPage is SIRANGE and SIREVRANGE key offset limit [CURSOR id]. The page begins behind the cursor; the
+// cursor 0 of SIREVRANGE is that of the first page. Kvrocks takes an absent cursor for 0 and so never returns the
+// id 0, even to those who do not page.
+func sortedintPage(c *Ctx, reverse bool) error {
+	p := sortedint.All
+	p.Reverse = reverse
+	var ok1, ok2 bool
+	p.Offset, ok1 = ParseUint(c.Args[2])
+	p.Limit, ok2 = ParseUint(c.Args[3])
+	if !ok1 || !ok2 {
+		return ErrNotInteger
+	}
+	switch {
+	case len(c.Args) == 4:
+	case len(c.Args) != 6 || !EqualFold(c.Args[4], "CURSOR"):
+		return ErrSyntax
+	default:
+		cursor, ok := ParseUint(c.Args[5])
+		switch {
+		case !ok:
+			return ErrNotInteger
+		case !reverse:
+			p = p.Above(cursor)
+		case cursor > 0:
+			p = p.Below(cursor)
+		}
+	}
+	return replyIDs(c, p)
+}
+
+// replyIDs writes the ids of a page, as texts.
+func replyIDs(c *Ctx, p sortedint.Page) error {
+	mark, n := c.Out.Mark(), 0
+	var text [20]byte
+	err := sortedint.Each(c.Tx, c.Args[1], p, func(id uint64) {
+		c.Out.Bulk(strconv.AppendUint(text[:0], id, 10))
+		n++
+	})
+	if err != nil {
+		return err
+	}
+	c.Out.InsertArray(mark, n)
+	return nil
+}
+
+func sirangebyvalue(c *Ctx) error    { return sortedintByValue(c, c.Args[2], c.Args[3], false) }
+func sirevrangebyvalue(c *Ctx) error { return sortedintByValue(c, c.Args[3], c.Args[2], true) }
+
+// The errors of a range by value are Kvrocks's.
+var (
+	errSortedIntOrder = engine.NewError("ERR", "min > max")
+	errSortedIntMin   = engine.NewError("ERR", "the min isn't integer")
+	errSortedIntMax   = engine.NewError("ERR", "the max isn't integer")
+)
+
+// sortedintByValue is SIRANGEBYVALUE and SIREVRANGEBYVALUE with [LIMIT offset count]. A negative offset is 0, a
+// count below 1 no limit.
+func sortedintByValue(c *Ctx, low, high []byte, reverse bool) error {
+	if string(low) == "+inf" || string(high) == "-inf" {
+		return errSortedIntOrder
+	}
+	p := sortedint.All
+	p.Reverse = reverse
+	if string(low) != "-inf" {
+		id, open, ok := sortedIntBound(low)
+		if !ok {
+			return errSortedIntMin
+		}
+		if p.Min = id; open {
+			p = p.Above(id)
+		}
+	}
+	if string(high) != "+inf" {
+		id, open, ok := sortedIntBound(high)
+		if !ok {
+			return errSortedIntMax
+		}
+		if p.Max = min(p.Max, id); open {
+			p = p.Below(id)
+		}
+	}
+	switch {
+	case len(c.Args) == 4:
+	case len(c.Args) != 7 || !EqualFold(c.Args[4], "LIMIT"):
+		return ErrSyntax
+	default:
+		offset, ok1 := ParseInt(c.Args[5])
+		count, ok2 := ParseInt(c.Args[6])
+		if !ok1 || !ok2 || offset != int64(int32(offset)) || count != int64(int32(count)) {
+			return ErrNotInteger
+		}
+		p.Offset, p.Limit = uint64(max(offset, 0)), uint64(max(count, 0))
+	}
+	return replyIDs(c, p)
+}
+
+// sortedIntBound reads an id, or one behind a parenthesis, which is excluded.
+func sortedIntBound(b []byte) (id uint64, open, ok bool) {
+	if open = len(b) > 0 && b[0] == '('; open {
+		b = b[1:]
+	}
+	id, ok = ParseUint(b)
+	return id, open, ok
+}
