@@ -1,0 +1,239 @@
+package json
+
+import (
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Options say how documents are written.
+type Options struct {
+	Format   cf.JSONFormat
+	MaxDepth int // nested arrays and objects, at most MaxDepth
+	MaxBytes int // of a document as it is stored
+}
+
+// DefaultOptions are those of a server that has no others configured.
+var DefaultOptions = Options{Format: cf.JSONText, MaxDepth: 1024, MaxBytes: 512 << 20}
+
+// Errors that are replies.
+var (
+	ErrNoKey     = engine.NewError("ERR", "could not perform this operation on a key that doesn't exist")
+	ErrNewAtRoot = engine.NewError("ERR", "new objects must be created at the root")
+	ErrNotStatic = engine.NewError("ERR", "wrong static path")
+	ErrIndex     = engine.NewError("ERR", "array index out of range")
+	ErrInsertAt  = engine.NewError("ERR", "index out of bounds")
+	ErrNumber    = engine.NewError("ERR", "bad input number")
+	ErrOverflow  = engine.NewError("ERR", "result is not a number")
+	ErrTooLarge  = engine.NewError("ERR", "the document would be too large")
+	ErrTooDeep   = engine.NewError("ERR", tooDeep)
+)
+
+// Document is a key's document in one transaction. It is read when it is first needed.
+type Document struct {
+	tx     *engine.Tx
+	rec    engine.Record
+	exists bool
+	format cf.JSONFormat
+	tail   []byte // of the record: the format and the encoded document
+	top    *box   // nil: not decoded; else its one element is the document
+	left   *Budget
+}
+
+// Open reads a key. One of another type is [engine.ErrWrongType]. What paths may cost is taken from the budget, to which
+// the length of the document is added ([ErrTooMuchWork]).
+func Open(tx *engine.Tx, key []byte, left *Budget) (*Document, error) {
+	d := &Document{tx: tx, left: left}
+	var err error
+	if d.rec, err = tx.Load(key, cf.TypeJSON); err != nil {
+		return nil, err
+	}
+	if d.exists = d.rec.Exists; d.exists {
+		d.tail = d.rec.Tail
+		if d.format, _, err = cf.SplitJSONTail(d.tail); err != nil {
+			return nil, d.corrupt(err)
+		}
+	}
+	left.add(len(d.tail))
+	return d, nil
+}
+
+// openExisting is Open, but a key that is not there is ErrNoKey.
+func openExisting(tx *engine.Tx, key []byte, args int) (*Document, error) {
+	d, err := Open(tx, key, NewBudget(args))
+	if err == nil && !d.exists {
+		err = ErrNoKey
+	}
+	return d, err
+}
+
+// corrupt is the error for a record that cannot be read. It does not wrap err, whose text is not meant for users
+// on its own.
+func (d *Document) corrupt(err error) error {
+	return fmt.Errorf("key %q: %w: %v", d.tx.UserKey(&d.rec), cf.ErrCorrupt, err)
+}
+
+// Exists reports whether there is a document. The methods below want one.
+func (d *Document) Exists() bool { return d.exists }
+
+// Format returns how the document is stored.
+func (d *Document) Format() cf.JSONFormat { return d.format }
+
+// Size returns how many bytes the document has as it is stored.
+func (d *Document) Size() int { return len(d.body()) }
+
+func (d *Document) body() []byte { return d.tail[1:] }
+
+// SizeOf returns how many bytes a part of the document has in the format that the document is stored in.
+func (d *Document) SizeOf(v *Value) (int, error) {
+	b := scratch.get()
+	defer scratch.put(b)
+	if err := d.left.take(count(v)); err != nil {
+		return 0, err
+	}
+	// What another has written may have been shorter: 1e15 is 18 bytes here.
+	err := appendTo(b, v, d.format, 8*len(d.tail))
+	return len(*b), err
+}
+
+// place returns where the document is, after decoding it.
+func (d *Document) place() (place, error) {
+	if d.top != nil {
+		return place{in: d.top}, nil
+	}
+	// Strings of the values alias the text, which the transaction's memory must not be: it is valid no longer than
+	// until the record is saved.
+	s := string(d.body())
+	var v Value
+	var err error
+	if d.format == cf.JSONCBOR {
+		v, err = ParseCBOR(s, MaxDepth)
+	} else {
+		v, err = Parse(s, MaxDepth)
+	}
+	if err != nil {
+		return place{}, d.corrupt(err)
+	}
+	d.top = &box{vals: []Value{v}}
+	return place{in: d.top}, nil
+}
+
+// Select returns the results of a path.
+func (d *Document) Select(p *Path) ([]*Value, error) {
+	places, err := d.locate(p)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]*Value, len(places))
+	for i, at := range places {
+		values[i] = at.value()
+	}
+	return values, nil
+}
+
+// First returns the first result of a path, nil when there is none.
+func (d *Document) First(p *Path) (*Value, error) {
+	root, err := d.place()
+	if err != nil {
+		return nil, err
+	}
+	var one [1]place
+	w := walk{root: root, left: d.left, out: one[:0], max: 1}
+	if _, err := w.from(root, p.segments); err != nil || w.n == 0 {
+		return nil, err
+	}
+	return w.out[0].value(), nil
+}
+
+func (d *Document) locate(p *Path) ([]place, error) {
+	root, err := d.place()
+	if err != nil {
+		return nil, err
+	}
+	return p.locate(root, d.left)
+}
+
+// AppendText appends the text of the whole document. It is faster than [Printer.Value] of [Document.First].
+func (d *Document) AppendText(dst []byte) ([]byte, error) {
+	if d.format == cf.JSONText && d.top == nil {
+		// The text is as it shall be, unless the record is corrupt.
+		dst, err := compact(dst, aliased(d.body()), MaxDepth, true)
+		if err != nil {
+			return dst, d.corrupt(err)
+		}
+		return dst, nil
+	}
+	root, err := d.place()
+	if err != nil {
+		return dst, err
+	}
+	return Append(dst, root.value()), nil
+}
+
+// replace makes a text the document.
+func (d *Document) replace(text []byte, o *Options) error {
+	tail := cf.AppendJSONTail(make([]byte, 0, 1+len(text)), o.Format)
+	if o.Format == cf.JSONText {
+		// Compact keeps nothing of the text.
+		var err error
+		if tail, err = Compact(tail, aliased(text), o.MaxDepth); err != nil {
+			return err
+		}
+	} else {
+		v, err := Parse(string(text), o.MaxDepth)
+		if err != nil {
+			return err
+		}
+		tail = AppendCBOR(tail, &v)
+	}
+	if len(tail) > o.MaxBytes {
+		return ErrTooLarge
+	}
+	d.exists, d.format, d.tail, d.top = true, o.Format, tail, nil
+	return nil
+}
+
+// encode makes the record's tail of the values, if there are any. The values are gone then.
+func (d *Document) encode(o *Options) error {
+	if d.top == nil {
+		return nil
+	}
+	tail := cf.AppendJSONTail(make([]byte, 0, len(d.tail)+len(d.tail)/8+64), o.Format)
+	if err := appendTo(&tail, &d.top.vals[0], o.Format, o.MaxBytes); err != nil {
+		return err
+	}
+	d.tail, d.format, d.top = tail, o.Format, nil
+	return nil
+}
+
+// save writes the document.
+func (d *Document) save(o *Options) error {
+	if err := d.encode(o); err != nil {
+		return err
+	}
+	d.tx.LogData(cf.LogJSON)
+	d.tx.SaveAppend(&d.rec, d.tail)
+	return nil
+}
+
+// drop deletes the key.
+func (d *Document) drop() {
+	d.tx.LogData(cf.LogJSON)
+	d.tx.Drop(&d.rec)
+}
+
+// appendTo appends an encoded value of at most limit bytes.
+func appendTo(dst *[]byte, v *Value, f cf.JSONFormat, limit int) error {
+	if f == cf.JSONCBOR {
+		*dst = appendCBOR(*dst, v, limit)
+	} else {
+		w := Printer{Dst: *dst, Limit: limit}
+		w.Value(v)
+		*dst = w.Dst
+	}
+	if len(*dst) > limit {
+		return ErrTooLarge
+	}
+	return nil
+}

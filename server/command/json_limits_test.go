@@ -1,0 +1,201 @@
+package command
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+// TestJSONWrongType: every command refuses a key of another type, but for JSON.MGET.
+func TestJSONWrongType(t *testing.T) {
+	db := enginetest.Open(t)
+	do(t, db, "HSET", "h", "f", "v")
+	for _, line := range []string{
+		`JSON.SET h $ 1`, `JSON.SET h $.a 1`, `JSON.MSET h $ 1`, `JSON.MERGE h $ 1`, `JSON.DEL h`, `JSON.FORGET h $.a`, `JSON.CLEAR h`,
+		`JSON.TOGGLE h`, `JSON.NUMINCRBY h $ 1`, `JSON.NUMMULTBY h $ 1`, `JSON.STRAPPEND h '"x"'`, `JSON.ARRAPPEND h $ 1`, `JSON.ARRINSERT h $ 0 1`,
+		`JSON.ARRPOP h`, `JSON.ARRTRIM h $ 0 1`, `JSON.GET h`, `JSON.TYPE h`, `JSON.ARRLEN h`, `JSON.ARRINDEX h $ 1`, `JSON.OBJKEYS h`, `JSON.OBJLEN h`,
+		`JSON.STRLEN h`, `JSON.RESP h`, `JSON.INFO h`, `JSON.DEBUG MEMORY h`,
+	} {
+		if got, want := do(t, db, quotedWords(line)...), "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"; got != want {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	if got := do(t, db, "JSON.MGET", "h", "$"); got != "*1\r\n$-1\r\n" {
+		t.Errorf("JSON.MGET: %q", got)
+	}
+}
+
+// TestJSONCorruptRecord: a record that cannot be read is an error that names the key, for every command that reads it.
+func TestJSONCorruptRecord(t *testing.T) {
+	db := enginetest.Open(t)
+	for _, tail := range []string{"", "\x02{}", "\x00", "\x00{", "\x00{} x", "\x01", "\x01\xbf", "\x01\x9b\xff\xff\xff\xff\xff\xff\xff\xff"} {
+		err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("bad")}, func(tx *engine.Tx) error {
+			rec := tx.Fresh([]byte("bad"), cf.TypeJSON)
+			tx.SaveAppend(&rec, []byte(tail))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{`JSON.GET bad`, `JSON.GET bad $`, `JSON.GET bad $.a`, `JSON.MGET bad $`, `JSON.SET bad $.a 1`, `JSON.DEL bad $.a`, `JSON.NUMINCRBY bad $ 1`, `JSON.ARRPOP bad $`, `JSON.TYPE bad`} {
+			if got := do(t, db, strings.Fields(line)...); !strings.HasPrefix(got, `-ERR key "bad": `) {
+				t.Errorf("%s of %q: %q", line, tail, got)
+			}
+		}
+	}
+}
+
+// TestJSONNesting: a document that is nested too deep is refused at once.
+func TestJSONNesting(t *testing.T) {
+	db := enginetest.Open(t)
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for _, n := range []int{1025, 100_000, 10_000_000} {
+		start := time.Now()
+		if got := do(t, db, "JSON.SET", "deep", "$", nested(n)); got != "-ERR recursion limit exceeded at line 1 column 1025\r\n" {
+			t.Errorf("%d arrays: %.100q", n, got)
+		}
+		if took := time.Since(start); n == 100_000 && took > 200*time.Millisecond {
+			t.Errorf("%d arrays: refused after %v", n, took)
+		}
+	}
+	for _, s := range []jsonCase{
+		{"JSON.SET deep $ " + nested(1024), jsonOK, nil},
+		{"JSON.SET d $ " + nested(1000), jsonOK, nil},
+		{"JSON.SET d $" + strings.Repeat("[0]", 999) + " " + nested(26), jsonErr("ERR recursion limit exceeded"), nil},
+		{"JSON.SET d $" + strings.Repeat("[0]", 999) + " " + nested(25), jsonOK, nil},
+		{"JSON.ARRAPPEND d $" + strings.Repeat("[0]", 1023) + " 1 []", jsonErr("ERR recursion limit exceeded"), nil},
+		{"JSON.ARRAPPEND d $" + strings.Repeat("[0]", 1023) + " 1", array{1}, nil},
+		{"JSON.ARRINSERT d $" + strings.Repeat("[0]", 1022) + " 0 [[]]", jsonErr("ERR recursion limit exceeded"), nil},
+		{"JSON.MERGE d $" + strings.Repeat("[0]", 1022) + " " + nested(3), jsonErr("ERR recursion limit exceeded"), nil},
+		{"JSON.SET o $ {}", jsonOK, nil},
+		{"JSON.SET o $.a " + nested(1024), jsonErr("ERR recursion limit exceeded"), nil},
+		{"JSON.SET o $.a " + nested(1023), jsonOK, nil},
+		{"JSON.MSET o $.b 1 o $.c " + nested(1024), jsonErr("ERR recursion limit exceeded"), nil},
+		{"JSON.OBJKEYS o", array{"a"}, nil},
+	} {
+		if got := do(t, db, quotedWords(s.line)...); got != jsonReply(2, s.want) {
+			t.Errorf("%.60s: %.200q", s.line, got)
+		}
+	}
+}
+
+// jsonServer is a server with settings for JSON.
+type jsonServer struct {
+	testServer
+	settings map[string]string
+	maxBulk  int64
+}
+
+func (s jsonServer) Setting(name string) (string, bool) { v, ok := s.settings[name]; return v, ok }
+
+func (s jsonServer) MaxBulk() int64 { return s.maxBulk }
+
+// run runs a command as do does.
+func (s jsonServer) run(t *testing.T, line string) string {
+	t.Helper()
+	args := bytesOf(quotedWords(line)...)
+	spec, err := Resolve(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys [][]byte
+	for _, k := range spec.AppendKeys(nil, args) {
+		keys = append(keys, args[k.Arg])
+	}
+	return writeWith(t, s.db, func(c *Ctx) {
+		err := s.db.Update(cf.DefaultNamespace, keys, func(tx *engine.Tx) error {
+			*c = Ctx{Args: args, Out: c.Out, Tx: tx, Spec: spec, Srv: s}
+			return spec.Handler(c)
+		})
+		if err != nil {
+			c.Out.Reset()
+			WriteError(c.Out, err)
+		}
+	})
+}
+
+// TestJSONSettings: documents are written in the format and up to the nesting that are set, and both formats are read.
+func TestJSONSettings(t *testing.T) {
+	s := jsonServer{testServer{db: enginetest.Open(t)}, map[string]string{}, 1 << 20}
+	check := func(line string, want any) {
+		t.Helper()
+		if got := s.run(t, line); got != jsonReply(2, want) {
+			t.Errorf("%s: %q, want %q", line, got, jsonReply(2, want))
+		}
+	}
+	check(`JSON.SET text $ '{"b":[1,2.5,"x"],"a":null}'`, jsonOK)
+	s.settings["json-storage-format"] = "cbor"
+	check(`JSON.SET cbor $ '{"b":[1,2.5,"x"],"a":null}'`, jsonOK)
+	for key, format := range map[string]string{"text": "json", "cbor": "cbor"} {
+		check("JSON.INFO "+key, array{"storage_format", format})
+		check("JSON.GET "+key, `{"b":[1,2.5,"x"],"a":null}`)
+		check("JSON.GET "+key+" $", `[{"b":[1,2.5,"x"],"a":null}]`)
+		check("JSON.GET "+key+" .b[1]", `2.5`)
+	}
+	check("JSON.DEBUG MEMORY cbor", 15)
+	check("JSON.DEBUG MEMORY cbor .b", 9)
+	check("JSON.DEBUG MEMORY text .b", 11)
+	check("JSON.ARRAPPEND text $.b 3", array{4})
+	check("JSON.INFO text", array{"storage_format", "cbor"})
+	s.settings["json-storage-format"] = "json"
+	check("JSON.NUMINCRBY cbor .b[0] 1", "2")
+	check("JSON.INFO cbor", array{"storage_format", "json"})
+	check("JSON.GET cbor .b", "[2,2.5,\"x\"]")
+	check("JSON.GET text .b", "[1,2.5,\"x\",3]")
+
+	s.settings["json-max-nesting-depth"] = "3"
+	check("JSON.SET n $ [[[]]]", jsonOK)
+	check("JSON.SET n $ [[[[]]]]", jsonErr("ERR recursion limit exceeded at line 1 column 4"))
+	check("JSON.SET n $[0][0] [[]]", jsonErr("ERR recursion limit exceeded"))
+	s.settings["json-max-nesting-depth"] = "1"
+	check("JSON.GET n", "[[[]]]") // what is stored can be read
+	check("JSON.TYPE n $[0][0]", array{"array"})
+}
+
+// TestJSONBounds: commands that would make a small document into a large document or reply, or look at its values too
+// often, fail before they have taken much memory or time.
+func TestJSONBounds(t *testing.T) {
+	s := jsonServer{testServer{db: enginetest.Open(t)}, map[string]string{"json-max-nesting-depth": "1000"}, 1 << 20}
+	long := strings.Repeat("x", 4000)
+	nested := strings.Repeat(`{"a":`, 900) + `"` + long + `"` + strings.Repeat("}", 900)
+	s.run(t, "JSON.SET deep $ "+nested)
+	s.run(t, "JSON.SET wide $ ["+strings.Repeat("1,", 9999)+"1]")
+	const (
+		replyLong = "-ERR the reply would be too long\r\n"
+		tooLarge  = "-ERR the document would be too large\r\n"
+		tooMuch   = "-ERR the path takes too much work or has too many results\r\n"
+	)
+	for _, c := range []struct{ line, want string }{
+		{"JSON.GET deep $..*", replyLong},
+		{"JSON.GET deep $..a $..*", replyLong},
+		{"JSON.MGET deep $..*", replyLong},
+		{"JSON.MGET wide " + strings.Repeat("wide ", 60) + "$", replyLong},
+		{"JSON.RESP deep $..*", replyLong},
+		{"JSON.GET deep " + strings.Repeat("INDENT "+long+" ", 1) + "$", replyLong},
+		{"JSON.GET deep $..*..*..*", tooMuch},
+		{"JSON.GET deep $" + strings.Repeat("..*", 100), tooMuch},
+		{"JSON.MGET deep deep $..*..*..*..*", tooMuch},
+		{"JSON.DEL deep $" + strings.Repeat("..*", 10), tooMuch},
+		{"JSON.GET wide '$[?(count($[?(count($[?(@>0)])>0)])>0)]'", tooMuch},
+		{"JSON.GET wide $[" + strings.Repeat("*,", 1000) + "*]", tooMuch},
+		{`JSON.SET wide $[*] '"` + long + `"'`, tooLarge},
+		{"JSON.SET wide $[0] 2", "+OK\r\n"}, // nothing is left of that
+		{"JSON.MSET wide $[*] [" + strings.Repeat("1,", 999) + "1] wide $[0] 1", tooMuch},
+		{"JSON.MERGE wide $[*] {" + strings.Repeat(`"a":{},`, 1) + `"b":"` + long + `"}`, tooLarge},
+		{`JSON.STRAPPEND deep $..a '"` + strings.Repeat("x", 1<<20) + `"'`, tooLarge},
+		{"JSON.ARRAPPEND wide $" + " " + strings.Repeat(`"`+long+`" `, 300), tooLarge},
+	} {
+		start := time.Now()
+		got := s.run(t, c.line)
+		if took := time.Since(start); got != c.want || took > 10*time.Second {
+			t.Errorf("%.60s: %.100q after %v", c.line, got, took)
+		}
+	}
+	if got := s.run(t, "JSON.GET wide $[0]"); got != "$3\r\n[2]\r\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,367 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/json"
+)
+
+var jsonReadCommands = []Spec{
+	{Name: "json.get", Handler: jsonGet, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the text of the values at paths of a document."},
+	{Name: "json.mget", Handler: jsonMGet, Arity: -3, Flags: ReadOnly | Single, First: 1, Last: -2, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with N bytes of documents", Categories: catJSON, Summary: "Returns the text of the values at a path of several documents."},
+	{Name: "json.type", Handler: jsonType, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the types of the values at a path of a document."},
+	{Name: "json.arrlen", Handler: jsonArrLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the lengths of arrays at a path of a document."},
+	{Name: "json.arrindex", Handler: jsonArrIndex, Arity: -4, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Finds a value in arrays at a path of a document."},
+	{Name: "json.objkeys", Handler: jsonObjKeys, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the names of the members of objects at a path of a document."},
+	{Name: "json.objlen", Handler: jsonObjLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns how many members objects at a path of a document have."},
+	{Name: "json.strlen", Handler: jsonStrLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the lengths of strings at a path of a document, in bytes."},
+	{Name: "json.resp", Handler: jsonResp, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the values at a path of a document as RESP."},
+	{Name: "json.info", Handler: jsonInfo, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+		Complexity: "O(1)", Categories: catJSON, Summary: "Tells how a document is stored."},
+	{Name: "json.debug", Arity: -2, Group: "json", Since: "1.0.0", Complexity: "Depends on the subcommand.", Summary: "Tells about the inside of a document.",
+		Sub: []Spec{
+			{Name: "memory", Handler: jsonDebugMemory, Arity: -3, Flags: ReadOnly | Single, First: 2, Last: 2, Step: 1, Group: "json", Since: "1.0.0",
+				Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns how many bytes the values at a path of a document have as they are stored."},
+			{Name: "help", Handler: jsonDebugHelp, Arity: 2, Flags: Loading | Stale, Group: "json", Since: "1.0.0",
+				Complexity: "O(1)", Categories: catJSON, Summary: "Explains the subcommands."},
+		}},
+}
+
+func init() { register(jsonReadCommands...) }
+
+// jsonBudget returns the budget of a command.
+func jsonBudget(c *Ctx) *json.Budget {
+	n := 0
+	for _, a := range c.Args {
+		n += len(a)
+	}
+	return json.NewBudget(n)
+}
+
+func openJSON(c *Ctx, key []byte) (*json.Document, error) { return json.Open(c.Tx, key, jsonBudget(c)) }
+
+// jsonRead runs a command that has an optional path: missing for a key that does not exist, one with the first result
+// of a legacy path, nil when it has none, each with every other result.
+func jsonRead(c *Ctx, missing func(p *json.Path) error, one, each func(p *json.Path, v *json.Value) error) error {
+	p, err := optionalPath(c, 2)
+	if err != nil {
+		return err
+	}
+	d, err := openJSON(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !d.Exists() {
+		return missing(p)
+	}
+	if p.Legacy() {
+		v, err := d.First(p)
+		if err != nil {
+			return err
+		}
+		return one(p, v)
+	}
+	values, err := d.Select(p)
+	if err != nil {
+		return err
+	}
+	b := bound(c)
+	c.Out.Array(len(values))
+	for _, v := range values {
+		if err := each(p, v); err != nil {
+			return err
+		}
+		if err := b.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// null writes null and is an argument of jsonRead.
+func (c *Ctx) null(*json.Path) error {
+	c.Out.Null()
+	return nil
+}
+
+// nullOrNoKey writes null for a legacy path; else it is an error that there is no key.
+func (c *Ctx) nullOrNoKey(p *json.Path) error {
+	if !p.Legacy() {
+		return json.ErrNoKey
+	}
+	c.Out.Null()
+	return nil
+}
+
+func jsonType(c *Ctx) error {
+	if c.Out.Proto == 3 {
+		c.Out.Array(1)
+	}
+	name := func(_ *json.Path, v *json.Value) error {
+		if v == nil {
+			c.Out.Null()
+		} else {
+			c.Out.BulkString(v.TypeName())
+		}
+		return nil
+	}
+	return jsonRead(c, c.null, name, name)
+}
+
+// jsonLength runs JSON.ARRLEN, JSON.OBJLEN and JSON.STRLEN.
+func jsonLength(c *Ctx, missing func(p *json.Path) error, noResult func(p *json.Path) error, length func(v *json.Value) (n int, ok bool), wrong func(p *json.Path, v *json.Value) error) error {
+	return jsonRead(c, missing, func(p *json.Path, v *json.Value) error {
+		if v == nil {
+			return noResult(p)
+		}
+		n, ok := length(v)
+		if !ok {
+			return wrong(p, v)
+		}
+		c.Out.Int(int64(n))
+		return nil
+	}, func(_ *json.Path, v *json.Value) error {
+		if n, ok := length(v); ok {
+			c.Out.Int(int64(n))
+		} else {
+			c.Out.Null()
+		}
+		return nil
+	})
+}
+
+func jsonArrLen(c *Ctx) error {
+	return jsonLength(c, c.nullOrNoKey, noPath,
+		func(v *json.Value) (int, bool) { return v.Len(), v.Kind() == json.Array },
+		func(p *json.Path, _ *json.Value) error { return noPathOr(p, "not an array") })
+}
+
+func jsonObjLen(c *Ctx) error {
+	missing := func(p *json.Path) error {
+		if !p.Legacy() {
+			return noPathOr(p, "not an object")
+		}
+		c.Out.Null()
+		return nil
+	}
+	return jsonLength(c, missing, c.null,
+		func(v *json.Value) (int, bool) { return v.Len(), v.Kind() == json.Object },
+		func(_ *json.Path, v *json.Value) error { return json.WrongKind("object", v) })
+}
+
+func jsonStrLen(c *Ctx) error {
+	return jsonLength(c, c.nullOrNoKey, noPath,
+		func(v *json.Value) (int, bool) { return len(v.Text()), v.Kind() == json.String },
+		func(_ *json.Path, v *json.Value) error { return json.WrongKind("string", v) })
+}
+
+func jsonObjKeys(c *Ctx) error {
+	keys := func(_ *json.Path, v *json.Value) error {
+		if v.Kind() != json.Object {
+			c.Out.Null()
+			return nil
+		}
+		c.Out.Array(v.Len())
+		for i := range v.Len() {
+			c.Out.BulkString(v.Key(i))
+		}
+		return nil
+	}
+	return jsonRead(c, c.nullOrNoKey, func(p *json.Path, v *json.Value) error {
+		switch {
+		case v == nil:
+			c.Out.Null()
+			return nil
+		case v.Kind() != json.Object:
+			return noPathOr(p, "not an object")
+		}
+		return keys(p, v)
+	}, keys)
+}
+
+func jsonArrIndex(c *Ctx) error {
+	if len(c.Args) > 6 {
+		return wrongArgs(c.Spec.FullName())
+	}
+	var bounds [2]int64
+	for i, a := range c.Args[4:] {
+		var ok bool
+		if bounds[i], ok = ParseInt(a); !ok {
+			return ErrNotInteger
+		}
+	}
+	p, err := json.ParsePath(string(c.Args[2]))
+	if err != nil {
+		return err
+	}
+	want, err := json.Parse(string(c.Args[3]), jsonOptions(c).MaxDepth)
+	if err != nil {
+		return err
+	}
+	d, err := openJSON(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !d.Exists() {
+		return noPath(p)
+	}
+	if p.Legacy() {
+		v, err := d.First(p)
+		switch {
+		case err != nil:
+			return err
+		case v == nil:
+			return noPath(p)
+		case v.Kind() != json.Array:
+			return json.WrongKind("array", v)
+		}
+		i, err := d.IndexOf(v, &want, bounds[0], bounds[1])
+		if err == nil {
+			c.Out.Int(int64(i))
+		}
+		return err
+	}
+	values, err := d.Select(p)
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(values))
+	for _, v := range values {
+		if v.Kind() != json.Array {
+			c.Out.Null()
+			continue
+		}
+		i, err := d.IndexOf(v, &want, bounds[0], bounds[1])
+		if err != nil {
+			return err
+		}
+		c.Out.Int(int64(i))
+	}
+	return nil
+}
+
+// writeRESP writes a value in the way of JSON.RESP: arrays and objects begin with a bracket, and members are two
+// elements each.
+func writeRESP(c bounded, v *json.Value) error {
+	switch kind := v.Kind(); {
+	case kind == json.Null:
+		c.Out.Null()
+	case kind == json.Bool && v.Bool():
+		c.Out.SimpleString("true")
+	case kind == json.Bool:
+		c.Out.SimpleString("false")
+	case v.IsNumber():
+		writeNumber(c.Ctx, v)
+	case kind == json.String:
+		c.Out.BulkString(v.Text())
+	default:
+		if kind == json.Array {
+			c.Out.Array(1 + v.Len())
+			c.Out.SimpleString("[")
+		} else {
+			c.Out.Array(1 + 2*v.Len())
+			c.Out.SimpleString("{")
+		}
+		for i := range v.Len() {
+			if kind == json.Object {
+				c.Out.BulkString(v.Key(i))
+			}
+			if err := writeRESP(c, v.At(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return c.check()
+}
+
+func jsonResp(c *Ctx) error {
+	b := bound(c)
+	return jsonRead(c, c.null, func(p *json.Path, v *json.Value) error {
+		if v == nil {
+			return noPath(p)
+		}
+		return writeRESP(b, v)
+	}, func(_ *json.Path, v *json.Value) error { return writeRESP(b, v) })
+}
+
+func jsonInfo(c *Ctx) error {
+	d, err := openJSON(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !d.Exists() {
+		return json.ErrNoKey
+	}
+	c.Out.Array(2)
+	c.Out.BulkString("storage_format")
+	if d.Format() == cf.JSONCBOR {
+		c.Out.BulkString("cbor")
+	} else {
+		c.Out.BulkString("json")
+	}
+	return nil
+}
+
+func jsonDebugHelp(c *Ctx) error {
+	writeHelp(c, "JSON.DEBUG", "MEMORY <key> [path]", "    How many bytes the values have as they are stored.")
+	return nil
+}
+
+func jsonDebugMemory(c *Ctx) error {
+	p, err := optionalPath(c, 3)
+	if err != nil {
+		return err
+	}
+	d, err := openJSON(c, c.Args[2])
+	if err != nil {
+		return err
+	}
+	if !d.Exists() {
+		if p.Legacy() {
+			c.Out.Int(0)
+		} else {
+			c.Out.Array(0)
+		}
+		return nil
+	}
+	if p.IsRoot() {
+		if !p.Legacy() {
+			c.Out.Array(1)
+		}
+		c.Out.Int(int64(d.Size()))
+		return nil
+	}
+	if p.Legacy() {
+		v, err := d.First(p)
+		switch {
+		case err != nil:
+			return err
+		case v == nil:
+			return noPath(p)
+		}
+		n, err := d.SizeOf(v)
+		c.Out.Int(int64(n))
+		return err
+	}
+	values, err := d.Select(p)
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(values))
+	for _, v := range values {
+		n, err := d.SizeOf(v)
+		if err != nil {
+			return err
+		}
+		c.Out.Int(int64(n))
+	}
+	return nil
+}
