@@ -112,8 +112,8 @@ func (c *conn) Exec() error {
 		return nil
 	}
 	own := c.ctx
-	c.ctx.NoBlock = true
-	defer func() { c.ctx = own }()
+	c.ctx.NoBlock, c.inTx = true, true
+	defer func() { c.ctx, c.inTx = own, false }()
 	c.prefetch(c.userKeys, c.blindKeys)
 	c.out.Array(len(m.queue))
 	wrote := false
@@ -135,6 +135,7 @@ func (c *conn) Exec() error {
 	}
 	err := c.tx.Commit()
 	c.settle(err)
+	c.publishDeferred(err)
 	if err != nil {
 		c.srv.writeFailed(err)
 	}

@@ -79,6 +79,9 @@ func (c *conn) refuse(r *request) error {
 	if r.spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
 		return command.ErrAdminOnly
 	}
+	if c.subs != nil && c.sess.Proto == 2 && !command.AllowedWhileSubscribed(r.spec) {
+		return command.ErrSubscribed(r.spec)
+	}
 	if r.spec.Flags&command.Write != 0 {
 		return c.srv.limits.refuseWrite(r.spec.Flags)
 	}
@@ -155,7 +158,7 @@ func (c *conn) solo(r *request) {
 		}
 	}
 	c.tx.Release()
-	c.replied(r, mark)
+	c.replied(r, min(mark, c.out.Len()))
 	c.publish()
 }
 
@@ -234,8 +237,9 @@ func (c *conn) writeSegment(reqs []request) int {
 			break
 		}
 		if i > 0 && r.err == nil {
-			if r.spec.Flags&(command.Solo|command.Blocking) != 0 {
-				break // a client that waits must not wait for a commit of its own that may fail
+			if r.spec.Flags&(command.Solo|command.Blocking|command.PubSub) != 0 {
+				// Neither a client that waits nor a message must depend on a commit to come.
+				break
 			}
 			r.err = c.refuse(r)
 		}

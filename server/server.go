@@ -29,6 +29,7 @@ type Server struct {
 	limits     limits
 	access     access
 	waiters    waitTable
+	hub        hub
 	work       background
 	commands   *command.Table
 	build      string        // the version of this program
