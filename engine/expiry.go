@@ -29,11 +29,11 @@ func (tx *Tx) reportExpiries(f expiryHook) {
 			continue
 		}
 		m, _, err := cf.DecodeMeta(tx.over.valueOf(e))
-		if err != nil || m.Expire == 0 {
+		if err != nil || m.End() == 0 {
 			continue
 		}
 		if ns, key, err := cf.SplitNSKey(tx.over.keyOf(e), tx.db.slots); err == nil {
-			f(string(ns), key, int64(m.Expire))
+			f(string(ns), key, int64(m.End()))
 		}
 	}
 }
@@ -41,15 +41,15 @@ func (tx *Tx) reportExpiries(f expiryHook) {
 // EachExpiring calls f for the keys that expire at until (ms) or before, or have expired, until it returns false.
 func (db *DB) EachExpiring(until int64, f func(ns, userKey []byte, at int64) bool) error {
 	tx := db.NewTx()
-	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: metaHead, NoFill: true})
+	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: cf.MaxHead, NoFill: true})
 	defer it.Close()
 	for it.Next() {
 		m, _, err := cf.DecodeMeta(it.Value())
-		if err != nil || m.Expire == 0 || int64(m.Expire) > until {
+		if err != nil || m.End() == 0 || int64(m.End()) > until {
 			continue
 		}
 		ns, key, err := cf.SplitNSKey(it.Key(), db.slots)
-		if err == nil && !f(ns, key, int64(m.Expire)) {
+		if err == nil && !f(ns, key, int64(m.End())) {
 			break
 		}
 	}
@@ -68,7 +68,7 @@ func (db *DB) DeleteExpired(ns string, userKey []byte) (deleted bool, err error)
 			return err
 		}
 		m, _, err := cf.DecodeMeta(value)
-		if err != nil || m.Expire == 0 || int64(m.Expire) > tx.Now() {
+		if err != nil || m.End() == 0 || int64(m.End()) > tx.Now() {
 			return err
 		}
 		tx.LogData(cf.LogDel)

@@ -123,6 +123,9 @@ func (c *conn) call(r *request) (err error) {
 func (c *conn) run(r *request) (wrote bool) {
 	c.meter(r.spec)
 	r.reply = c.out.Mark()
+	if c.srv.notify.classes.Load() != 0 {
+		c.watchChange(r)
+	}
 	mark := c.tx.Savepoint()
 	err := c.call(r)
 	if err != nil {
@@ -135,7 +138,10 @@ func (c *conn) run(r *request) (wrote bool) {
 		c.srv.stats.failed(err)
 		return false
 	}
-	return c.tx.Wrote(mark)
+	if wrote = c.tx.Wrote(mark); wrote && c.change.on {
+		c.noteEvents()
+	}
+	return wrote
 }
 
 // solo runs a command that takes care of its own locks and transactions, and may change the session.
@@ -187,9 +193,13 @@ func (c *conn) singles(reqs []request) int {
 	}
 	c.tx.Begin(c.sess.Namespace)
 	c.prefetch(keys, nil)
+	misses := c.wantsMisses()
 	for i := range reqs[:n] {
 		c.run(&reqs[i])
 		c.replied(&reqs[i], reqs[i].reply)
+		if misses {
+			c.noteMisses(&reqs[i])
+		}
 	}
 	c.tx.Release()
 	return n
@@ -218,6 +228,9 @@ func (c *conn) read(r *request) {
 		c.prefetch(keys, nil)
 	}
 	c.run(r)
+	if c.wantsMisses() {
+		c.noteMisses(r)
+	}
 	c.tx.Release()
 	c.replied(r, r.reply)
 }
@@ -285,6 +298,9 @@ func (c *conn) writeSegment(reqs []request) int {
 	}
 	done := c.segment.done
 	c.settle(err)
+	if len(c.deferred) > 0 {
+		c.publishDeferred(err)
+	}
 	if err != nil {
 		c.segmentFailed(err)
 	}

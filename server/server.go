@@ -30,6 +30,7 @@ type Server struct {
 	access     access
 	waiters    waitTable
 	hub        hub
+	notify     notifier
 	work       background
 	commands   *command.Table
 	build      string        // the version of this program
