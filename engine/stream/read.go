@@ -7,6 +7,9 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
+// HasNew reports whether there are entries that no consumer of the group has got yet.
+func (g *Group) HasNew() bool { return g.s.hasAfter(g.value.LastDelivered) }
+
 // ReadNew hands out to a consumer, which is made if need be, the entries that no consumer of the group has got yet:
 // at most count of them, or all with 0. They are pending from then on, unless noAck is set. begin is called first if
 // there is any; without, false is returned.
@@ -16,7 +19,7 @@ func (g *Group) ReadNew(consumer []byte, count uint64, noAck bool, begin func(),
 		return false, err
 	}
 	tx := g.s.tx
-	if !g.s.hasAfter(g.value.LastDelivered) {
+	if !g.HasNew() {
 		tx.LogData(cf.LogStream)
 		g.saveConsumer(&c)
 		return false, nil

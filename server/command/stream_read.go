@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/stream"
 )
@@ -135,24 +137,71 @@ func xread(c *Ctx) error { return readStreams(c, false) }
 
 func xreadgroup(c *Ctx) error { return readStreams(c, true) }
 
-// readStreams replies with what there is. It does not wait: BLOCK is as if the time was up at once.
+// readStreams replies with what there is. When there is nothing, a client that blocks waits for it.
 func readStreams(c *Ctx, grouped bool) error {
 	r, err := parseStreamRead(c.Args, c.Spec.FullName(), grouped)
 	if err != nil {
 		return err
 	}
+	if c.Retry {
+		if err := r.narrow(c); err != nil {
+			return err
+		}
+	}
 	if err := r.resolve(c); err != nil {
 		return err
 	}
 	served, err := r.serve(c)
-	if err == nil && !served {
+	switch {
+	case served || err != nil:
+		return err
+	case c.Retry:
+		return ErrNotReady
+	case !r.blocks || c.NoBlock:
 		c.Out.NullArray()
+		return nil
 	}
-	return err
+	return c.Sess.Control.Block(r.wait(c))
+}
+
+// narrow leaves the streams that may be read when the command is tried again. Those are the ones that are locked: by
+// who has written to them, for writing, or all of them by the client itself, for reading. XREAD waits on for keys of
+// another type, where XREADGROUP fails.
+func (r *streamRead) narrow(c *Ctx) error {
+	some := slices.ContainsFunc(r.keys, c.Tx.Holds)
+	var keys, ids [][]byte
+	for i, key := range r.keys {
+		if some && !c.Tx.Holds(key) {
+			continue
+		}
+		if !r.grouped {
+			rec, err := c.Tx.LoadAny(key)
+			if err != nil {
+				return err
+			}
+			if rec.Exists && rec.Type != cf.TypeStream {
+				continue
+			}
+		}
+		keys, ids = append(keys, key), append(ids, r.ids[i])
+	}
+	r.keys, r.ids = keys, ids
+	return nil
+}
+
+// wait is what the client waits for. The command that is tried again then has an id in the place of each $.
+func (r *streamRead) wait(c *Ctx) Wait {
+	args := slices.Clone(c.Args)
+	for i, id := range r.ids {
+		if string(id) == "$" {
+			args[r.at+len(r.keys)+i] = stream.AppendID(nil, r.after[i])
+		}
+	}
+	return Wait{Args: args, Keys: r.keys, Timeout: r.timeout, Type: cf.TypeStream, Gone: r.grouped, Null: nullArray}
 }
 
 // resolve reads the ids, of which $ is the last one that a stream has had at this moment, and checks that the keys
-// are streams that have the group. It is called once; who waits calls serve again when there are new entries.
+// are streams that have the group.
 func (r *streamRead) resolve(c *Ctx) error {
 	r.after = make([]stream.ID, len(r.keys))
 	if r.grouped {
@@ -233,6 +282,9 @@ func (r *streamRead) serve(c *Ctx) (bool, error) {
 				return false, err
 			}
 			if r.after[i] == stream.MaxID {
+				if c.Retry && !g.HasNew() { // that the consumer asks was noted when it began to wait
+					continue
+				}
 				any, err = g.ReadNew(r.consumer, r.count, r.noAck, begin, entry)
 				break
 			}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"regexp"
@@ -219,7 +220,6 @@ func TestStreamGroups(t *testing.T) {
 		{"XGROUP WHAT", "-ERR unknown subcommand 'WHAT'. Try XGROUP HELP."},
 		{"XREADGROUP GROUP g c COUNT 2 STREAMS s >", "&1 & s *2 *2 1-1 *2 a 1 *2 1-2 *2 a 2"},
 		{"XREADGROUP GROUP g d COUNT 2 STREAMS s >", "&1 & s *1 *2 2-0 *2 a 3"},
-		{"XREADGROUP GROUP g d BLOCK 1 STREAMS s >", "_*"},
 		{"XREADGROUP GROUP g c STREAMS s 0", "&1 & s *2 *2 1-1 *2 a 1 *2 1-2 *2 a 2"},
 		{"XREADGROUP GROUP g c STREAMS s 1-2", "&1 & s *0"},
 		{"XREADGROUP GROUP x c STREAMS s >", "-NOGROUP No such key 's' or consumer group 'x' in XREADGROUP with GROUP option"},
@@ -281,7 +281,6 @@ func TestXRead(t *testing.T) {
 		{"XREAD COUNT 1 STREAMS s missing t 0 0 0", "&2 & s *1 *2 1-1 *2 a 1 & t *1 *2 1-1 *2 b 1"},
 		{"XREAD STREAMS s t 1-1 1-1", "&1 & s *1 *2 2-1 *2 a 2"},
 		{"XREAD STREAMS s $", "_*"},
-		{"XREAD BLOCK 1 STREAMS s 2-1", "_*"},
 		{"XREAD BLOCK 0 COUNT 1 STREAMS s 0", "&1 & s *1 *2 1-1 *2 a 1"},
 		{"XREAD BLOCK x STREAMS s 0", "-ERR timeout is not an integer or out of range"},
 		{"XREAD BLOCK -1 STREAMS s 0", "-ERR timeout is negative"},
@@ -361,50 +360,87 @@ func streamArgs(line string) (list [][]byte) {
 	return list
 }
 
-// TestStreamServeLater resolves $ first and serves when there is something, as a client that waits does.
-func TestStreamServeLater(t *testing.T) {
-	db := enginetest.Open(t)
-	do(t, db, "XADD", "s", "1-1", "a", "1")
-	do(t, db, "XGROUP", "CREATE", "s", "g", "$")
-	for _, c := range []struct{ line, want string }{
-		{"xread BLOCK 0 STREAMS s $", "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n%s\r\n*2\r\n$1\r\na\r\n$1\r\n2\r\n"},
-		{"xreadgroup GROUP g c BLOCK 0 STREAMS s >", "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n%s\r\n*2\r\n$1\r\na\r\n$1\r\n2\r\n"},
+// blockedControl notes what a client waits for.
+type blockedControl struct {
+	Control
+	wait Wait
+}
+
+func (b *blockedControl) Block(w Wait) error {
+	b.wait = w
+	return nil
+}
+
+// TestStreamWait: what is waited for, and what comes of it when the command is tried again.
+func TestStreamWait(t *testing.T) {
+	const entry = "*1\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\na\r\n$1\r\n2\r\n"
+	const noGroup = "NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
+	for _, c := range []struct {
+		line   string
+		waits  string // the command that is tried again; "" = none
+		denied bool   // where it must not wait
+		later  string // what happens meanwhile
+		want   string // the reply, or the error
+	}{
+		{"XREAD STREAMS s $", "", false, "", "*-1\r\n"},
+		{"XREAD BLOCK 0 STREAMS s $", "", true, "", "*-1\r\n"},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "", true, "", "*-1\r\n"},
+		{"XREAD BLOCK 0 STREAMS s x $ 7", "XREAD BLOCK 0 STREAMS s x 1-1 7", false, "XADD s 5-1 a 2", "*1\r\n*2\r\n$1\r\ns\r\n" + entry},
+		{"XREAD BLOCK 0 STREAMS x s $ $", "XREAD BLOCK 0 STREAMS x s 0-0 1-1", false, "XADD s 1-5 a 2;XDEL s 1-5", ErrNotReady.Error()},
+		{"XREAD BLOCK 0 STREAMS s $", "XREAD BLOCK 0 STREAMS s 1-1", false, "DEL s", ErrNotReady.Error()},
+		{"XREAD BLOCK 0 STREAMS s x $ $", "XREAD BLOCK 0 STREAMS s x 1-1 0-0", false, "SET s v;XADD x 5-1 a 2", "*1\r\n*2\r\n$1\r\nx\r\n" + entry},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "XADD s 5-1 a 2", "*1\r\n*2\r\n$1\r\ns\r\n" + entry},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "XADD x 5-1 a 2", ErrNotReady.Error()},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "XGROUP DESTROY s g", noGroup},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "DEL s", noGroup},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "SET s v", "WRONGTYPE Operation against a key holding the wrong kind of value"},
 	} {
-		grouped := strings.HasPrefix(c.line, "xreadgroup")
-		if grouped {
-			do(t, db, "XGROUP", "SETID", "s", "g", "$")
-		}
-		r, err := parseStreamRead(streamArgs(c.line), "xread", grouped)
-		if err != nil {
-			t.Fatal(err)
-		}
-		serve := func(first bool) (served bool, reply string) {
-			w := writeWith(t, db, func(ctx *Ctx) {
-				err := db.Update(cf.DefaultNamespace, r.keys, func(tx *engine.Tx) error {
-					ctx.Tx = tx
-					if first {
-						if err := r.resolve(ctx); err != nil {
-							return err
-						}
-					}
-					served, err = r.serve(ctx)
-					return err
-				})
+		db := enginetest.Open(t)
+		do(t, db, "XADD", "s", "1-1", "a", "1")
+		do(t, db, "XGROUP", "CREATE", "s", "g", "$")
+		control := &blockedControl{}
+		try := func(args [][]byte, retry, write bool) string {
+			spec, err := Resolve(args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tx := db.NewTx()
+			defer tx.Release()
+			tx.Begin(cf.DefaultNamespace)
+			for _, k := range spec.AppendKeys(nil, args) {
+				tx.AddLock(args[k.Arg], write || k.Write)
+			}
+			tx.Acquire()
+			return writeWith(t, db, func(x *Ctx) {
+				x.Args, x.Tx, x.Spec, x.Retry, x.NoBlock = args, tx, spec, retry, c.denied
+				x.Sess = &Session{Control: control}
+				if err = spec.Handler(x); err == nil {
+					err = tx.Commit()
+				}
 				if err != nil {
-					t.Fatal(err)
+					x.Out.BulkString(err.Error())
 				}
 			})
-			return served, w
 		}
-		if served, reply := serve(true); served || reply != "" {
-			t.Errorf("%s: %q at once", c.line, reply)
+		got := try(streamArgs(c.line), false, false)
+		if waits := string(bytes.Join(control.wait.Args, []byte(" "))); waits != c.waits {
+			t.Errorf("%s waits with %q, want %q", c.line, waits, c.waits)
+			continue
 		}
-		id := strings.Split(do(t, db, "XADD", "s", fmt.Sprintf("%d-1", 2+len(c.line)%7), "a", "2"), "\r\n")[1]
-		if served, reply := serve(false); !served || reply != fmt.Sprintf(c.want, id) {
-			t.Errorf("%s: %q, %v later", c.line, reply, served)
+		if c.waits != "" {
+			if got != "" {
+				t.Errorf("%s: %q at once", c.line, got)
+			}
+			for _, line := range strings.Split(c.later, ";") {
+				do(t, db, strings.Fields(line)...)
+			}
+			got = try(control.wait.Args, true, c.later[0] == 'X') // as who has written, or by itself
+			if !strings.HasPrefix(c.want, "*") {
+				c.want = bulkReply(c.want)
+			}
 		}
-		if served, _ := serve(false); served == grouped {
-			t.Errorf("%s: served %v once more", c.line, served)
+		if got != c.want {
+			t.Errorf("%s, then %s: %q, want %q", c.line, c.later, got, c.want)
 		}
 	}
 }
