@@ -336,7 +336,9 @@ func (c *conn) runSegment() {
 			if !s.wrote {
 				s.firstWrite, s.wrote = s.done, true
 			}
-			c.serveWaiters(r)
+			if c.blocked == nil { // XREADGROUP writes its consumer before it waits
+				c.serveWaiters(r)
+			}
 		}
 		s.done++
 		if c.segmentFull() || c.closeAfterReply {

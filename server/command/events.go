@@ -170,7 +170,7 @@ var eventRules = map[string]eventRule{
 		}
 	},
 	"append": first(EventString, "append"), "setrange": first(EventString, "setrange"),
-	"incr": first(EventString, "incrby"), "decr": first(EventString, "incrby"), "incrby": first(EventString, "incrby"), "decrby": first(EventString, "decrby"),
+	"incr": first(EventString, "incrby"), "decr": first(EventString, "incrby"), "incrby": first(EventString, "incrby"), "decrby": first(EventString, "incrby"),
 	"incrbyfloat": first(EventString, "incrbyfloat"),
 	"setbit":      first(EventString, "setbit"), "bitfield": first(EventString, "setbit"), "bitop": stored(EventString, "set"),
 	"pfadd": first(EventString, "pfadd"), "pfmerge": first(EventString, "pfadd"),

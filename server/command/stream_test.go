@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -417,7 +418,11 @@ func TestStreamWait(t *testing.T) {
 				if err = spec.Handler(x); err == nil {
 					err = tx.Commit()
 				}
-				if err != nil {
+				var coded *engine.Error
+				switch {
+				case errors.As(err, &coded):
+					x.Out.BulkString(coded.Code + " " + coded.Text)
+				case err != nil:
 					x.Out.BulkString(err.Error())
 				}
 			})
