@@ -75,6 +75,11 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 	if v.noTouch {
 		i.Flags += "T"
 	}
+	i.Sub, i.PSub, i.SSub = v.subs[command.Channel], v.subs[command.Pattern], v.subs[command.ShardChannel]
+	if i.Sub+i.PSub+i.SSub > 0 {
+		i.Flags = "P" + i.Flags
+		i.Type = "pubsub"
+	}
 	if i.Flags == "" {
 		i.Flags = "N"
 	}

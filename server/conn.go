@@ -40,6 +40,7 @@ type conn struct {
 	multi    *multi        // MULTI was called
 	watch    *engine.Watch // keys of WATCH, nil = none
 	blocked  *waiter       // the client waits for data
+	subs     *subscriptions
 	// workspace is there only while commands run.
 	*workspace
 
@@ -72,6 +73,7 @@ type sessionView struct {
 	proto                                  int
 	noEvict, noTouch, closing              bool
 	multi, watch                           int
+	subs                                   [3]int // by command.SubscriptionKind
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
@@ -101,7 +103,12 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 // publish shows others what the session is now.
 func (c *conn) publish() {
 	s := c.sess
-	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0}
+	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}}
+	if c.subs != nil {
+		for i := range v.subs {
+			v.subs[i] = len(c.subs[i])
+		}
+	}
 	if c.multi != nil {
 		v.multi = len(c.multi.queue)
 	}
@@ -156,6 +163,9 @@ func (c *conn) readMore() error {
 	c.in.grow(c.dec.Need())
 	if t := c.srv.limits.idle(); t > 0 || c.deadline {
 		var at time.Time
+		if c.subs != nil {
+			t = 0 // who listens is not idle
+		}
 		if t > 0 {
 			at = time.Now().Add(t)
 		}
@@ -252,6 +262,9 @@ func (c *conn) limits() {
 
 // flush hands the replies to the outbox.
 func (c *conn) flush() bool {
+	if len(c.kicks) > 0 {
+		c.kickAll()
+	}
 	n := c.out.Len()
 	if n == 0 {
 		return true
@@ -287,6 +300,7 @@ func (c *conn) logEnd(err error) {
 func (c *conn) close() {
 	c.kill()
 	c.Unwatch()
+	c.UnsubscribeAll()
 	c.srv.remove(c)
 }
 

@@ -127,8 +127,8 @@ func (c *conn) Exec() error {
 		return nil
 	}
 	own, began := c.ctx, c.tx.Namespace()
-	c.ctx.NoBlock = true
-	defer func() { c.ctx = own }()
+	c.ctx.NoBlock, c.inTx = true, true
+	defer func() { c.ctx, c.inTx = own, false }()
 	c.prefetch(c.userKeys, c.blindKeys)
 	c.out.Array(len(m.queue))
 	wrote := false
@@ -160,6 +160,7 @@ func (c *conn) Exec() error {
 	}
 	err := c.tx.Commit()
 	c.settle(err)
+	c.publishDeferred(err)
 	if err != nil {
 		c.srv.writeFailed(err)
 		if !m.login {

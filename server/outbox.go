@@ -21,6 +21,7 @@ type outbox struct {
 	mu      sync.Mutex
 	queue   [][]byte
 	queued  int
+	added   []byte // by add, to go out with the next kick or send
 	writing bool
 	err     error
 	idle    sync.Cond // signalled when the queue has become empty or failed
@@ -31,6 +32,9 @@ type outbox struct {
 	werr error
 	try  func(fd uintptr) bool
 }
+
+// keepAdded is how big a buffer for messages is kept.
+const keepAdded = 4 << 10
 
 var errOutputLimit = errors.New("output buffer limit exceeded")
 
@@ -59,6 +63,15 @@ func (o *outbox) send(b []byte) error {
 	if o.err != nil {
 		return o.err
 	}
+	if len(o.added) > 0 {
+		b = append(o.added, b...)
+		o.added = nil
+	}
+	return o.push(b)
+}
+
+// push is send with the lock held.
+func (o *outbox) push(b []byte) error {
 	if !o.writing {
 		n, err := o.tryWrite(b)
 		if err != nil {
@@ -80,6 +93,37 @@ func (o *outbox) send(b []byte) error {
 		go o.drain()
 	}
 	return nil
+}
+
+// add appends a message that kick, or the next send, is to send. It reports whether the caller must kick: nobody
+// else has undertaken to. A client whose messages exceed the limit is cut off.
+func (o *outbox) add(b []byte) (kick bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return false
+	}
+	if limit := o.limit(); limit > 0 && o.queued+len(o.added)+len(b) > limit {
+		o.fail(errOutputLimit)
+		return false
+	}
+	kick = len(o.added) == 0
+	o.added = append(o.added, b...)
+	return kick
+}
+
+// kick sends what was added.
+func (o *outbox) kick() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.added) == 0 || o.err != nil {
+		return
+	}
+	b := o.added
+	o.added = nil
+	if o.push(b) == nil && !o.writing && cap(b) <= keepAdded {
+		o.added = b[:0]
+	}
 }
 
 // tryWrite writes what the socket takes without waiting.
@@ -127,7 +171,7 @@ func (o *outbox) drain() {
 // fail ends the connection; mu is held.
 func (o *outbox) fail(err error) {
 	o.err = err
-	o.queue, o.queued = nil, 0
+	o.queue, o.queued, o.added = nil, 0, nil
 	o.nc.Close() // wakes drain and the reader
 }
 

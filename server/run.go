@@ -79,6 +79,9 @@ func (c *conn) refuse(r *request) error {
 	if r.spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
 		return command.ErrAdminOnly
 	}
+	if c.subs != nil && c.sess.Proto == 2 && !command.AllowedWhileSubscribed(r.spec) {
+		return command.ErrSubscribed(r.spec)
+	}
 	if r.spec.Flags&command.Write != 0 {
 		return c.srv.limits.refuseWrite(r.spec.Flags)
 	}
@@ -120,6 +123,9 @@ func (c *conn) call(r *request) (err error) {
 func (c *conn) run(r *request) (wrote bool) {
 	c.meter(r.spec)
 	r.reply = c.out.Mark()
+	if c.srv.notify.classes.Load() != 0 {
+		c.watchChange(r)
+	}
 	mark := c.tx.Savepoint()
 	err := c.call(r)
 	if err != nil {
@@ -132,7 +138,10 @@ func (c *conn) run(r *request) (wrote bool) {
 		c.srv.stats.failed(err)
 		return false
 	}
-	return c.tx.Wrote(mark)
+	if wrote = c.tx.Wrote(mark); wrote && c.change.on {
+		c.noteEvents()
+	}
+	return wrote
 }
 
 // solo runs a command that takes care of its own locks and transactions, and may change the session.
@@ -155,7 +164,7 @@ func (c *conn) solo(r *request) {
 		}
 	}
 	c.tx.Release()
-	c.replied(r, mark)
+	c.replied(r, min(mark, c.out.Len()))
 	c.publish()
 }
 
@@ -184,9 +193,13 @@ func (c *conn) singles(reqs []request) int {
 	}
 	c.tx.Begin(c.sess.Namespace)
 	c.prefetch(keys, nil)
+	misses := c.wantsMisses()
 	for i := range reqs[:n] {
 		c.run(&reqs[i])
 		c.replied(&reqs[i], reqs[i].reply)
+		if misses {
+			c.noteMisses(&reqs[i])
+		}
 	}
 	c.tx.Release()
 	return n
@@ -215,6 +228,9 @@ func (c *conn) read(r *request) {
 		c.prefetch(keys, nil)
 	}
 	c.run(r)
+	if c.wantsMisses() {
+		c.noteMisses(r)
+	}
 	c.tx.Release()
 	c.replied(r, r.reply)
 }
@@ -234,8 +250,9 @@ func (c *conn) writeSegment(reqs []request) int {
 			break
 		}
 		if i > 0 && r.err == nil {
-			if r.spec.Flags&(command.Solo|command.Blocking) != 0 {
-				break // a client that waits must not wait for a commit of its own that may fail
+			if r.spec.Flags&(command.Solo|command.Blocking|command.PubSub) != 0 {
+				// Neither a client that waits nor a message must depend on a commit to come.
+				break
 			}
 			r.err = c.refuse(r)
 		}
@@ -284,6 +301,9 @@ func (c *conn) writeSegment(reqs []request) int {
 	}
 	done := c.segment.done
 	c.settle(err)
+	if len(c.deferred) > 0 {
+		c.publishDeferred(err)
+	}
 	if err != nil {
 		c.segmentFailed(err)
 	}
@@ -326,7 +346,9 @@ func (c *conn) runSegment() {
 			if !s.wrote {
 				s.firstWrite, s.wrote = s.done, true
 			}
-			c.serveWaiters(r)
+			if c.blocked == nil { // XREADGROUP writes its consumer before it waits
+				c.serveWaiters(r)
+			}
 		}
 		s.done++
 		if c.segmentFull() || c.closeAfterReply {

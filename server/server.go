@@ -29,6 +29,8 @@ type Server struct {
 	limits     limits
 	access     access
 	waiters    waitTable
+	hub        hub
+	notify     notifier
 	work       background
 	commands   *command.Table
 	build      string        // the version of this program

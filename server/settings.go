@@ -40,6 +40,11 @@ func (s *Server) follow() {
 			return nil
 		})
 	}
+	s.followEvents(s.cfg.Text("notify-keyspace-events"))
+	s.cfg.OnChange("notify-keyspace-events", func(_, text string) error {
+		s.followEvents(text)
+		return nil
+	})
 	s.cfg.OnChange("max-db-size", func(_, _ string) error {
 		s.checkSize()
 		return nil

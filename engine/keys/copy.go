@@ -31,7 +31,7 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 			return false, err
 		}
 	}
-	logType(tx, src.Type)
+	logType(tx, &src)
 	tx.Drop(&src)
 	return true, write(tx, &src, to)
 }
@@ -51,7 +51,7 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	if there, err := existsIn(tx, ns, key); err != nil || there {
 		return false, err
 	}
-	logType(tx, src.Type)
+	logType(tx, &src)
 	tx.Drop(&src)
 	return true, tx.InNamespace(ns, func() error { return write(tx, &src, key) })
 }
@@ -67,7 +67,7 @@ func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (boo
 			return false, err
 		}
 	}
-	logType(tx, src.Type)
+	logType(tx, &src)
 	return true, tx.InNamespace(ns, func() error { return write(tx, &src, to) })
 }
 
@@ -93,17 +93,21 @@ func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
 			return false, err
 		}
 	}
-	logType(tx, src.Type)
+	logType(tx, &src)
 	return true, write(tx, &src, to)
 }
 
-func logType(tx *engine.Tx, t cf.Type) {
+func logType(tx *engine.Tx, src *engine.Record) {
+	if src.Type == cf.TypeHash && len(src.Tail) > 0 {
+		tx.LogData(cf.LogHashTTL)
+		return
+	}
 	var text [2]byte
-	tx.LogData(cf.AppendLogType(text[:0], t))
+	tx.LogData(cf.AppendLogType(text[:0], src.Type))
 }
 
-// write writes the record and all subkeys of src under another key, of the transaction's namespace. The iteration is streamed; the batch holds
-// everything, because it is to be written at once.
+// write writes the record and all subkeys of src under another key, one of the transaction's namespace. The iteration
+// is streamed; the batch holds everything, because it is to be written at once.
 //
 // Kvrocks keeps the version. Here the copy gets one of its own: subkeys of the old version may lie under the new
 // key, from when it was a copy of the same key before, and with that version they would be alive again.

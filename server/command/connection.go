@@ -43,6 +43,16 @@ var (
 )
 
 func ping(c *Ctx) error {
+	if c.Out.Proto == 2 && len(c.Args) < 3 && c.Sess.Control != nil && c.Sess.Control.Subscribed() {
+		c.Out.Array(2)
+		c.Out.BulkString("pong")
+		if len(c.Args) == 1 {
+			c.Out.BulkString("")
+		} else {
+			c.Out.Bulk(c.Args[1])
+		}
+		return nil
+	}
 	switch len(c.Args) {
 	case 1:
 		c.Out.SimpleString("PONG")
@@ -171,6 +181,7 @@ func reset(c *Ctx) error {
 	s := c.Sess
 	s.Control.SetProto(2)
 	s.Control.Discard()
+	s.Control.UnsubscribeAll()
 	s.Name, s.ReplyMode, s.NoEvict, s.NoTouch = "", ReplyOn, false, false
 	s.Namespace, s.Admin, s.Authorized, s.User = cf.DefaultNamespace, false, false, defaultUser
 	if !c.Srv.PasswordRequired() {

@@ -286,9 +286,19 @@ func hscan(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	noValues := o.NoValues
+	if len(rec.Tail) > 0 {
+		o.NoValues = false // they tell which fields have expired
+	}
 	return scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
+		if len(rec.Tail) > 0 {
+			var live bool
+			if value, live, err = hash.Value(c.Tx, &rec, value); err != nil || !live {
+				return 0, err
+			}
+		}
 		w.Bulk(field)
-		if o.NoValues {
+		if noValues {
 			return 1, nil
 		}
 		w.Bulk(value)

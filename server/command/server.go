@@ -44,6 +44,13 @@ type Server interface {
 	// whether there was one.
 	CloseClient(id int64) bool
 
+	// Channels returns the channels or shard channels that have subscribers and match; nil matches all.
+	Channels(kind SubscriptionKind, match func(name []byte) bool) []string
+	// Subscribers returns how many have subscribed to a channel.
+	Subscribers(kind SubscriptionKind, name []byte) int
+	// Topics returns how many different channels or patterns have subscribers.
+	Topics(kind SubscriptionKind) int
+
 	// Unblock ends the wait of another connection, with the reply of a timeout or with an error. It reports whether
 	// that one was waiting.
 	Unblock(id int64, withError bool) bool

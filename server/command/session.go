@@ -52,6 +52,20 @@ type Control interface {
 	// Unwatch forgets the watched keys.
 	Unwatch()
 
+	// Subscribe subscribes to a channel or pattern. It calls confirm, which writes the confirmation, with how many
+	// subscriptions there are then: to channels and patterns, or to shard channels. Unsubscribe ends a subscription and
+	// returns how many are left.
+	Subscribe(kind SubscriptionKind, name []byte, confirm func(count int))
+	Unsubscribe(kind SubscriptionKind, name []byte) int
+	// UnsubscribeAll ends all subscriptions.
+	UnsubscribeAll()
+	// Subscriptions returns what the connection has subscribed to, in the order in which it did.
+	Subscriptions(kind SubscriptionKind) []string
+	// Subscribed reports whether there is any subscription.
+	Subscribed() bool
+	// Publish sends a message and returns how many receive it.
+	Publish(channel, message []byte, shard bool) int
+
 	// Block lets the client wait. The handler has replied nothing and holds the locks of the keys.
 	Block(w Wait) error
 }

@@ -1,0 +1,186 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// SubscriptionKind is what a client subscribes to.
+type SubscriptionKind uint8
+
+// The kinds.
+const (
+	Channel SubscriptionKind = iota
+	Pattern
+	ShardChannel
+)
+
+const (
+	subscribeFlags = PubSub | NoScript | Loading | Stale | Solo
+	publishFlags   = PubSub | Loading | Stale | Fast
+)
+
+var pubsubCommands = []Spec{
+	{Name: "publish", Handler: publish, Arity: 3, Flags: publishFlags, Group: "pubsub", Since: "2.0.0",
+		Complexity: "O(N+M) with N subscribers of the channel and M patterns", Summary: "Sends a message to the subscribers of a channel."},
+	{Name: "mpublish", Handler: mpublish, Arity: -3, Flags: publishFlags, Group: "pubsub", Since: "7.2.0",
+		Complexity: "that of PUBLISH for each message", Summary: "Sends several messages to the subscribers of a channel."},
+	{Name: "spublish", Handler: spublish, Arity: 3, Flags: publishFlags, First: 1, Last: 1, Step: 1, Group: "pubsub", Since: "7.0.0",
+		Complexity: "O(N) with N subscribers", Summary: "Sends a message to the subscribers of a shard channel."},
+	{Name: "subscribe", Handler: subscribe, Arity: -2, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N channels", Summary: "Subscribes to channels."},
+	{Name: "unsubscribe", Handler: unsubscribe, Arity: -1, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N channels", Summary: "Ends subscriptions to channels, to all of them without a name."},
+	{Name: "psubscribe", Handler: psubscribe, Arity: -2, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N patterns", Summary: "Subscribes to the channels that match patterns."},
+	{Name: "punsubscribe", Handler: punsubscribe, Arity: -1, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N patterns", Summary: "Ends subscriptions to patterns, to all of them without a name."},
+	{Name: "ssubscribe", Handler: ssubscribe, Arity: -2, Flags: subscribeFlags, First: 1, Last: -1, Step: 1, Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Subscribes to shard channels."},
+	{Name: "sunsubscribe", Handler: sunsubscribe, Arity: -1, Flags: subscribeFlags, First: 1, Last: -1, Step: 1, Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Ends subscriptions to shard channels, to all of them without a name."},
+	{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0", Complexity: "Depends on the subcommand.", Summary: "Commands about subscriptions.",
+		Sub: []Spec{
+			{Name: "channels", Handler: pubsubChannels, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "2.8.0", Complexity: "O(N) with N channels", Summary: "Lists the channels that have subscribers."},
+			{Name: "numsub", Handler: pubsubNumSub, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "2.8.0", Complexity: "O(N) with N channels", Summary: "Returns how many subscribers channels have."},
+			{Name: "numpat", Handler: pubsubNumPat, Arity: 2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "2.8.0", Complexity: "O(1)", Summary: "Returns how many patterns have subscribers."},
+			{Name: "shardchannels", Handler: pubsubShardChannels, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Lists the shard channels that have subscribers."},
+			{Name: "shardnumsub", Handler: pubsubShardNumSub, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Returns how many subscribers shard channels have."},
+			{Name: "help", Handler: pubsubHelp, Arity: 2, Flags: Loading | Stale, Group: "pubsub", Since: "6.2.0", Complexity: "O(1)", Summary: "Explains the subcommands."},
+		}},
+}
+
+func init() { register(pubsubCommands...) }
+
+func publish(c *Ctx) error {
+	c.Out.Int(int64(c.publish(c.Args[1], c.Args[2], false)))
+	return nil
+}
+
+func spublish(c *Ctx) error {
+	c.Out.Int(int64(c.publish(c.Args[1], c.Args[2], true)))
+	return nil
+}
+
+func mpublish(c *Ctx) error {
+	n := 0
+	for _, m := range c.Args[2:] {
+		n += c.publish(c.Args[1], m, false)
+	}
+	c.Out.Int(int64(n))
+	return nil
+}
+
+func (c *Ctx) publish(channel, message []byte, shard bool) int {
+	return c.Sess.Control.Publish(channel, message, shard)
+}
+
+func subscribe(c *Ctx) error { return subscribeTo(c, Channel, "subscribe") }
+
+func psubscribe(c *Ctx) error { return subscribeTo(c, Pattern, "psubscribe") }
+
+func ssubscribe(c *Ctx) error { return subscribeTo(c, ShardChannel, "ssubscribe") }
+
+func unsubscribe(c *Ctx) error { return unsubscribeFrom(c, Channel, "unsubscribe") }
+
+func punsubscribe(c *Ctx) error { return unsubscribeFrom(c, Pattern, "punsubscribe") }
+
+func sunsubscribe(c *Ctx) error { return unsubscribeFrom(c, ShardChannel, "sunsubscribe") }
+
+// subscribeTo confirms each name with a message of its own.
+func subscribeTo(c *Ctx, kind SubscriptionKind, confirm string) error {
+	for _, name := range c.Args[1:] {
+		c.Sess.Control.Subscribe(kind, name, func(count int) { confirmSubscription(c, confirm, name, count) })
+	}
+	return nil
+}
+
+func unsubscribeFrom(c *Ctx, kind SubscriptionKind, confirm string) error {
+	names := c.Args[1:]
+	if len(names) == 0 {
+		for _, n := range c.Sess.Control.Subscriptions(kind) {
+			names = append(names, []byte(n))
+		}
+		if len(names) == 0 {
+			confirmSubscription(c, confirm, nil, c.Sess.Control.Unsubscribe(kind, nil))
+		}
+	}
+	for _, name := range names {
+		confirmSubscription(c, confirm, name, c.Sess.Control.Unsubscribe(kind, name))
+	}
+	return nil
+}
+
+func confirmSubscription(c *Ctx, confirm string, name []byte, count int) {
+	c.Out.Push(3)
+	c.Out.BulkString(confirm)
+	if name == nil {
+		c.Out.Null()
+	} else {
+		c.Out.Bulk(name)
+	}
+	c.Out.Int(int64(count))
+}
+
+func pubsubChannels(c *Ctx) error { return listChannels(c, Channel) }
+
+func pubsubShardChannels(c *Ctx) error { return listChannels(c, ShardChannel) }
+
+func listChannels(c *Ctx, kind SubscriptionKind) error {
+	var match func([]byte) bool
+	switch len(c.Args) {
+	case 2:
+	case 3:
+		match = CompileGlob(c.Args[2]).Match
+	default:
+		return pubsubSyntax(c)
+	}
+	names := c.Srv.Channels(kind, match)
+	c.Out.Array(len(names))
+	for _, n := range names {
+		c.Out.BulkString(n)
+	}
+	return nil
+}
+
+func pubsubNumSub(c *Ctx) error { return countSubscribers(c, Channel) }
+
+func pubsubShardNumSub(c *Ctx) error { return countSubscribers(c, ShardChannel) }
+
+func countSubscribers(c *Ctx, kind SubscriptionKind) error {
+	c.Out.Array(2 * (len(c.Args) - 2))
+	for _, name := range c.Args[2:] {
+		c.Out.Bulk(name)
+		c.Out.Int(int64(c.Srv.Subscribers(kind, name)))
+	}
+	return nil
+}
+
+func pubsubNumPat(c *Ctx) error {
+	c.Out.Int(int64(c.Srv.Topics(Pattern)))
+	return nil
+}
+
+func pubsubSyntax(c *Ctx) error {
+	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try PUBSUB HELP.", shorten(c.Args[1], echoed)))
+}
+
+func pubsubHelp(c *Ctx) error {
+	writeHelp(c, "PUBSUB",
+		"CHANNELS [<pattern>]", "    The channels that have subscribers and match the pattern.",
+		"NUMPAT", "    How many patterns have subscribers.",
+		"NUMSUB [<channel> ...]", "    How many subscribers the channels have.",
+		"SHARDCHANNELS [<pattern>]", "    The shard channels that have subscribers and match the pattern.",
+		"SHARDNUMSUB [<shardchannel> ...]", "    How many subscribers the shard channels have.")
+	return nil
+}
+
+// AllowedWhileSubscribed reports whether a client that speaks RESP2 and has subscriptions may run a command: in
+// RESP2 its messages could not be told from replies.
+func AllowedWhileSubscribed(s *Spec) bool {
+	switch s.Name {
+	case "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset":
+		return s.Parent == nil
+	}
+	return false
+}
+
+// ErrSubscribed is the error for other commands.
+func ErrSubscribed(s *Spec) error {
+	return engine.NewError("ERR", fmt.Sprintf("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", s.Name))
+}

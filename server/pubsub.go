@@ -1,0 +1,310 @@
+package server
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// hub knows who has subscribed to what. Channels are those of the whole server, whatever the namespace, as in
+// Kvrocks.
+//
+// A message goes into the outbox of each subscriber at once, and is written to the sockets when the publisher's
+// run ends: one write for all messages of a pipeline. Nobody waits for a subscriber; one that does not read is cut
+// off at the output limit.
+type hub struct {
+	subscriptions atomic.Int64 // of all kinds; 0 = PUBLISH has nothing to look for
+	mu            sync.RWMutex
+	topics        [3]map[string]*topic // by command.SubscriptionKind
+}
+
+// topic is a channel, a pattern or a shard channel that somebody has subscribed to.
+type topic struct {
+	name    string
+	pattern *command.Glob
+	conns   []*conn
+}
+
+// subscriptions are what one connection has subscribed to, by kind, in the order in which it did.
+type subscriptions [3][]string
+
+func (s *subscriptions) has(kind command.SubscriptionKind, name string) bool {
+	return slices.Contains(s[kind], name)
+}
+
+// count returns what the confirmation of a subscription says: channels and patterns count together.
+func (s *subscriptions) count(kind command.SubscriptionKind) int {
+	if kind == command.ShardChannel {
+		return len(s[kind])
+	}
+	return len(s[command.Channel]) + len(s[command.Pattern])
+}
+
+// Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with how many subscriptions of this
+// kind there are; it is on its way before the first message can be.
+func (c *conn) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
+	if c.subs == nil {
+		c.subs = &subscriptions{}
+	}
+	n := string(name)
+	known := c.subs.has(kind, n)
+	if !known {
+		c.subs[kind] = append(c.subs[kind], n)
+	}
+	confirm(c.subs.count(kind))
+	if known {
+		return
+	}
+	if !c.inTx && c.sess.ReplyMode == command.ReplyOn {
+		if c.box.add(c.out.Bytes()) {
+			c.kicks = append(c.kicks, c.box)
+		}
+		c.out.Reset()
+	}
+	c.srv.hub.add(kind, n, c)
+}
+
+// Unsubscribe is the opposite of Subscribe.
+func (c *conn) Unsubscribe(kind command.SubscriptionKind, name []byte) int {
+	if c.subs == nil {
+		return 0
+	}
+	if i := slices.Index(c.subs[kind], string(name)); i >= 0 {
+		c.subs[kind] = slices.Delete(c.subs[kind], i, i+1)
+		c.srv.hub.remove(kind, string(name), c)
+	}
+	n := c.subs.count(kind)
+	if c.subs.count(command.Channel)+len(c.subs[command.ShardChannel]) == 0 {
+		c.subs = nil
+	}
+	return n
+}
+
+// Subscriptions returns what the connection has subscribed to.
+func (c *conn) Subscriptions(kind command.SubscriptionKind) []string {
+	if c.subs == nil {
+		return nil
+	}
+	return slices.Clone(c.subs[kind])
+}
+
+// UnsubscribeAll ends all subscriptions without a word.
+func (c *conn) UnsubscribeAll() {
+	if c.subs == nil {
+		return
+	}
+	for kind, names := range c.subs {
+		for _, n := range names {
+			c.srv.hub.remove(command.SubscriptionKind(kind), n, c)
+		}
+	}
+	c.subs = nil
+}
+
+func (h *hub) add(kind command.SubscriptionKind, name string, c *conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.topics[kind] == nil {
+		h.topics[kind] = map[string]*topic{}
+	}
+	t := h.topics[kind][name]
+	if t == nil {
+		t = &topic{name: name}
+		if kind == command.Pattern {
+			t.pattern = command.CompileGlob([]byte(name))
+		}
+		h.topics[kind][name] = t
+	}
+	t.conns = append(t.conns, c)
+	h.subscriptions.Add(1)
+}
+
+func (h *hub) remove(kind command.SubscriptionKind, name string, c *conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[kind][name]
+	if t == nil {
+		return
+	}
+	if i := slices.Index(t.conns, c); i >= 0 {
+		t.conns = slices.Delete(t.conns, i, i+1)
+		h.subscriptions.Add(-1)
+	}
+	if len(t.conns) == 0 {
+		delete(h.topics[kind], name)
+	}
+}
+
+// message is one message in the forms that subscribers want.
+type message struct {
+	kind, pattern    string
+	channel, payload []byte
+	encoded          [2][]byte // RESP2, RESP3
+}
+
+func (m *message) writeTo(w *resp.Writer) {
+	n := 3
+	if m.pattern != "" {
+		n = 4
+	}
+	w.Push(n)
+	w.BulkString(m.kind)
+	if m.pattern != "" {
+		w.BulkString(m.pattern)
+	}
+	w.Bulk(m.channel)
+	w.Bulk(m.payload)
+}
+
+func (m *message) in(proto int) []byte {
+	i := proto - 2
+	if m.encoded[i] == nil {
+		w := resp.Writer{Proto: proto}
+		m.writeTo(&w)
+		m.encoded[i] = w.Bytes()
+	}
+	return m.encoded[i]
+}
+
+// deliver gives the message to the subscribers of a topic; h.mu is held for reading. from is the publisher, nil = the
+// server itself.
+func (t *topic) deliver(m *message, from *conn) {
+	for _, c := range t.conns {
+		if c == from {
+			m.writeTo(&c.out) // in order with its replies
+			continue
+		}
+		if c.box.add(m.in(c.info.view.Load().proto)) {
+			if from == nil {
+				c.box.kick()
+			} else {
+				from.kicks = append(from.kicks, c.box)
+			}
+		}
+	}
+}
+
+// Publish sends a message to the subscribers of a channel, and of the patterns that match it, and returns how many
+// they are. With shard it goes to those of the shard channel only.
+//
+// Inside EXEC and scripts it is sent after the commit.
+func (c *conn) Publish(channel, payload []byte, shard bool) int {
+	if c.inTx {
+		if c.srv.hub.subscriptions.Load() == 0 {
+			return 0
+		}
+		c.deferred = append(c.deferred, post{slices.Clone(channel), slices.Clone(payload), shard})
+		return c.srv.hub.receivers(channel, shard)
+	}
+	return c.srv.hub.publish(channel, payload, shard, c)
+}
+
+// post is a message that waits for a commit.
+type post struct {
+	channel, payload []byte
+	shard            bool
+}
+
+// publishDeferred sends what waited for the commit, unless it has failed.
+func (c *conn) publishDeferred(err error) {
+	for i, p := range c.deferred {
+		if err == nil {
+			c.srv.hub.publish(p.channel, p.payload, p.shard, c)
+		}
+		c.deferred[i] = post{}
+	}
+	c.deferred = c.deferred[:0]
+}
+
+// receivers returns how many would receive a message.
+func (h *hub) receivers(channel []byte, shard bool) (n int) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	kind := command.Channel
+	if shard {
+		kind = command.ShardChannel
+	}
+	if t := h.topics[kind][string(channel)]; t != nil {
+		n = len(t.conns)
+	}
+	if shard {
+		return n
+	}
+	for _, t := range h.topics[command.Pattern] {
+		if t.pattern.Match(channel) {
+			n += len(t.conns)
+		}
+	}
+	return n
+}
+
+func (h *hub) publish(channel, payload []byte, shard bool, from *conn) (n int) {
+	if h.subscriptions.Load() == 0 {
+		return 0
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	kind, name := command.Channel, "message"
+	if shard {
+		kind, name = command.ShardChannel, "smessage"
+	}
+	if t := h.topics[kind][string(channel)]; t != nil {
+		t.deliver(&message{kind: name, channel: channel, payload: payload}, from)
+		n += len(t.conns)
+	}
+	if shard {
+		return n
+	}
+	for _, t := range h.topics[command.Pattern] {
+		if t.pattern.Match(channel) {
+			t.deliver(&message{kind: "pmessage", pattern: t.name, channel: channel, payload: payload}, from)
+			n += len(t.conns)
+		}
+	}
+	return n
+}
+
+// kickAll writes to the sockets what was published.
+func (c *conn) kickAll() {
+	for i, b := range c.kicks {
+		b.kick()
+		c.kicks[i] = nil
+	}
+	c.kicks = c.kicks[:0]
+}
+
+// Channels returns the channels or shard channels with subscribers that match, in no particular order.
+func (s *Server) Channels(kind command.SubscriptionKind, match func(name []byte) bool) []string {
+	s.hub.mu.RLock()
+	defer s.hub.mu.RUnlock()
+	var names []string
+	for n := range s.hub.topics[kind] {
+		if match == nil || match([]byte(n)) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// Subscribers returns how many have subscribed to a channel.
+func (s *Server) Subscribers(kind command.SubscriptionKind, name []byte) int {
+	s.hub.mu.RLock()
+	defer s.hub.mu.RUnlock()
+	if t := s.hub.topics[kind][string(name)]; t != nil {
+		return len(t.conns)
+	}
+	return 0
+}
+
+// Topics returns how many channels or patterns have subscribers.
+func (s *Server) Topics(kind command.SubscriptionKind) int {
+	s.hub.mu.RLock()
+	defer s.hub.mu.RUnlock()
+	return len(s.hub.topics[kind])
+}
+
+// Subscribed reports whether the connection has subscribed to anything.
+func (c *conn) Subscribed() bool { return c.subs != nil }
