@@ -28,7 +28,6 @@ func init() { register(databaseCommands...) }
 var (
 	errDBIndex     = engine.NewError("ERR", "DB index is out of range")
 	errNotInt32    = engine.NewError("ERR", fmt.Sprintf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
-	errMoveRange   = engine.NewError("ERR", "value is out of range")
 	errMoveNoPass  = engine.NewError("ERR", "Forbidden to move key when requirepass is empty")
 	errMoveToken   = engine.NewError("ERR", "Invalid password")
 	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")
@@ -101,7 +100,7 @@ func moveDB(c *Ctx) error {
 	ns, ok := database(c.Srv, c.Tx.Namespace(), n)
 	switch {
 	case !ok:
-		return errMoveRange
+		return errDBIndex
 	case ns == c.Tx.Namespace():
 		return errSameObject
 	}
