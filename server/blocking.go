@@ -134,7 +134,7 @@ func (c *conn) serveWaiters(r *request) {
 	if r.spec.Foreign == nil {
 		return
 	}
-	if ns, arg, ok := r.spec.Foreign(c.srv, c.tx.Namespace(), r.args); ok {
+	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
 		c.tx.InNamespace(ns, func() error {
 			if c.tx.Holds(r.args[arg]) {
 				c.serveKeys([][]byte{r.args[arg]})

@@ -49,7 +49,7 @@ func (c *conn) noteEvents() {
 	ns, other := c.tx.Namespace(), ""
 	ch.Other = nil
 	if ch.Spec.Foreign != nil {
-		if to, arg, ok := ch.Spec.Foreign(c.srv, ns, ch.Args); ok {
+		if to, arg, ok := ch.Spec.Foreign(c.srv, c.sess, ns, ch.Args); ok {
 			other, ch.Other = to, ch.Args[arg]
 		}
 	}

@@ -113,7 +113,7 @@ type Spec struct {
 	// Foreign finds the key that the command touches in another namespace than ns, the one that it runs in: the other
 	// namespace and the index of the argument. ok is false when there is none, also because the command will fail.
 	// nil = there never is one.
-	Foreign    func(srv Server, ns string, args [][]byte) (other string, argIndex int, ok bool)
+	Foreign    func(srv Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
 	Group      string // string, hash, ... as COMMAND DOCS names it
 	Summary    string
 	Since      string

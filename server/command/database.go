@@ -10,7 +10,8 @@ import (
 )
 
 // Databases are namespaces, see [cf.DatabaseNamespace]: the setting redis-databases says how many there are. Without it
-// there is database 0 only, which is the namespace that the session is in.
+// there is database 0 only, which is the namespace that the session is in. So it is too for sessions that are confined
+// to a namespace: those of no administrator.
 
 var databaseCommands = []Spec{
 	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
@@ -36,12 +37,12 @@ var (
 	errNoSwap      = engine.NewError("ERR", "SWAPDB is not supported: the keys of a database lie on disk under its number")
 )
 
-// database returns the namespace of a database for somebody who is in the namespace ns; ok is false when there is no
+// database returns the namespace of a database for a session that is in the namespace ns; ok is false when it has no
 // database of that number.
-func database(srv Server, ns string, n int64) (_ string, ok bool) {
+func database(srv Server, sess *Session, ns string, n int64) (_ string, ok bool) {
 	most := srv.Databases()
 	switch {
-	case most == 0:
+	case most == 0 || !sess.Admin:
 		return ns, n == 0
 	case n < 0 || n >= most:
 		return "", false
@@ -61,14 +62,14 @@ func parseDB(arg []byte) (int64, error) {
 	return n, nil
 }
 
-// SelectedBy returns the namespace that SELECT with these arguments leads to for somebody in the namespace ns, which it
-// is itself when the command fails.
-func SelectedBy(srv Server, ns string, args [][]byte) string {
+// SelectedBy returns the namespace that SELECT with these arguments leads to for a session in the namespace ns, which
+// it is itself when the command fails.
+func SelectedBy(srv Server, sess *Session, ns string, args [][]byte) string {
 	n, err := parseDB(args[1])
 	if err != nil {
 		return ns
 	}
-	if to, ok := database(srv, ns, n); ok {
+	if to, ok := database(srv, sess, ns, n); ok {
 		return to
 	}
 	return ns
@@ -83,7 +84,7 @@ func selectDB(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	ns, ok := database(c.Srv, c.Sess.Namespace, n)
+	ns, ok := database(c.Srv, c.Sess, c.Sess.Namespace, n)
 	if !ok {
 		return errDBIndex
 	}
@@ -97,7 +98,7 @@ func moveDB(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	ns, ok := database(c.Srv, c.Tx.Namespace(), n)
+	ns, ok := database(c.Srv, c.Sess, c.Tx.Namespace(), n)
 	switch {
 	case !ok:
 		return errDBIndex
@@ -107,12 +108,12 @@ func moveDB(c *Ctx) error {
 	return moveTo(c, ns)
 }
 
-func moveForeign(srv Server, ns string, args [][]byte) (string, int, bool) {
+func moveForeign(srv Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
 	n, err := parseDB(args[2])
 	if err != nil {
 		return "", 0, false
 	}
-	to, ok := database(srv, ns, n)
+	to, ok := database(srv, sess, ns, n)
 	return to, 1, ok && to != ns
 }
 
@@ -128,7 +129,7 @@ func moveX(c *Ctx) error {
 	return moveTo(c, id.Namespace)
 }
 
-func moveXForeign(srv Server, ns string, args [][]byte) (string, int, bool) {
+func moveXForeign(srv Server, _ *Session, ns string, args [][]byte) (string, int, bool) {
 	if !srv.PasswordRequired() {
 		return "", 0, false
 	}
@@ -166,7 +167,7 @@ func swapDB(c *Ctx) error {
 		return errSecondIndex
 	}
 	for _, n := range []int64{one, other} {
-		if _, ok := database(c.Srv, c.Sess.Namespace, n); !ok {
+		if _, ok := database(c.Srv, c.Sess, c.Sess.Namespace, n); !ok {
 			return errDBIndex
 		}
 	}

@@ -187,7 +187,7 @@ func copyKeys(args [][]byte, add func(argIndex int, write bool)) error {
 }
 
 // copyOptions reads the options of COPY; to is the namespace of the copy.
-func copyOptions(srv Server, ns string, args [][]byte) (to string, replace bool, err error) {
+func copyOptions(srv Server, sess *Session, ns string, args [][]byte) (to string, replace bool, err error) {
 	to = ns
 	for args = args[3:]; len(args) > 0; args = args[1:] {
 		switch {
@@ -199,7 +199,7 @@ func copyOptions(srv Server, ns string, args [][]byte) (to string, replace bool,
 				return ns, false, err
 			}
 			var ok bool
-			if to, ok = database(srv, ns, n); !ok {
+			if to, ok = database(srv, sess, ns, n); !ok {
 				return ns, false, errDBIndex
 			}
 			args = args[1:]
@@ -210,17 +210,17 @@ func copyOptions(srv Server, ns string, args [][]byte) (to string, replace bool,
 	return to, replace, nil
 }
 
-func copyForeign(srv Server, ns string, args [][]byte) (string, int, bool) {
+func copyForeign(srv Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
 	if len(args) == 3 {
 		return ns, 0, false
 	}
-	to, _, err := copyOptions(srv, ns, args)
+	to, _, err := copyOptions(srv, sess, ns, args)
 	return to, 2, err == nil && to != ns
 }
 
 func copyKey(c *Ctx) error {
 	ns := c.Tx.Namespace()
-	to, replace, err := copyOptions(c.Srv, ns, c.Args)
+	to, replace, err := copyOptions(c.Srv, c.Sess, ns, c.Args)
 	if err != nil {
 		return err
 	}
