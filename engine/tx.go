@@ -20,7 +20,7 @@ import (
 type Tx struct {
 	db      *DB
 	ns      string
-	nsCount *counter
+	nsCount *counter // of ns; nil = not needed so far
 	now     int64
 	locks   lockSet
 	batch   batch.Builder
@@ -86,10 +86,7 @@ func (tx *Tx) DB() *DB { return tx.db }
 
 // Begin starts a transaction in a namespace. An earlier one must have been released.
 func (tx *Tx) Begin(ns string) {
-	if tx.ns != ns || tx.nsCount == nil {
-		tx.ns = ns
-		tx.nsCount = tx.db.counts.of(ns)
-	}
+	tx.SwitchNamespace(ns)
 	tx.reset()
 	tx.now = time.Now().UnixMilli()
 }

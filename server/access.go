@@ -12,6 +12,7 @@ import (
 // access knows the passwords: requirepass, which makes an administrator of the default namespace, and the token
 // of each namespace. Only their hashes are kept, so that comparing takes the same time whatever the lengths.
 type access struct {
+	change sync.Mutex // held from the reading of the passwords until they are in force
 	mu     sync.RWMutex
 	admin  *[sha256.Size]byte // nil = no password is needed
 	tokens []namespaceToken
@@ -36,6 +37,13 @@ func (a *access) set(requirepass string, tokens map[string]string) {
 	a.mu.Lock()
 	a.admin, a.tokens = admin, list
 	a.mu.Unlock()
+}
+
+// refreshAccess takes over the passwords of the settings.
+func (s *Server) refreshAccess() {
+	s.access.change.Lock()
+	defer s.access.change.Unlock()
+	s.access.set(s.cfg.RequirePass(), s.cfg.Namespaces())
 }
 
 // PasswordRequired reports whether a client must authenticate.

@@ -131,6 +131,17 @@ func (c *conn) serveWaiters(r *request) {
 		}
 	}
 	c.serveKeys(ready)
+	if r.spec.Foreign == nil {
+		return
+	}
+	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+		c.tx.InNamespace(ns, func() error {
+			if c.tx.Holds(r.args[arg]) {
+				c.serveKeys([][]byte{r.args[arg]})
+			}
+			return nil
+		})
+	}
 }
 
 // serveKeys serves those who wait for keys, and those who wait for what they in turn have written.

@@ -6,12 +6,14 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -275,10 +277,9 @@ func (s *Server) infoErrors(w *infoWriter, _ string) {
 func (s *Server) infoCluster(w *infoWriter, _ string) { w.field("cluster_enabled", 0) }
 
 func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
-	keys, expires := s.db.Count(namespace)
 	// Kvrocks says here when it has counted last; the count here is always up to date.
 	fmt.Fprintf(w, "# Last DBSIZE SCAN time: %s\r\n", time.Now().Format("Mon Jan _2 15:04:05 2006"))
-	w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
+	s.infoDatabases(w, namespace)
 	used := int64(s.diskSize())
 	limit := s.cfg.Int("max-db-size") << 30
 	w.field("sequence", s.db.LatestSequence())
@@ -289,6 +290,31 @@ func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
 	w.field("disk_capacity", capacity)
 	w.field("used_disk_size", usedDisk)
 	w.field("used_disk_percent", " "+percent(usedDisk, capacity))
+}
+
+// infoDatabases writes a line for each database that has keys; without databases one for the namespace.
+func (s *Server) infoDatabases(w *infoWriter, namespace string) {
+	line := func(n int, keys, expires int64) {
+		w.field("db"+strconv.Itoa(n), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
+	}
+	most := s.Databases()
+	if most == 0 {
+		keys, expires := s.db.Count(namespace)
+		line(0, keys, expires)
+		return
+	}
+	var numbers []int
+	for _, ns := range s.db.Namespaces() {
+		if n, ok := cf.NamespaceDatabase(ns); ok && int64(n) < most {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		if keys, expires := s.db.Count(cf.DatabaseNamespace(n)); keys > 0 {
+			line(n, keys, expires)
+		}
+	}
 }
 
 // diskUsage returns the size of the file system of a directory and how much of it is in use.

@@ -282,6 +282,9 @@ func (c *conn) writeSegment(reqs []request) int {
 		if r.spec.Flags&command.Write != 0 {
 			end = bound{len(refs), i + 1}
 		}
+		if r.spec.Foreign != nil {
+			c.lockForeign(r)
+		}
 	}
 	n := end.reqs
 	for _, k := range refs[:end.refs] {
@@ -324,6 +327,13 @@ func (c *conn) writeSegment(reqs []request) int {
 		c.dropReplies(reqs[:done])
 	}
 	return done
+}
+
+// lockForeign asks for the lock of the key that a command touches in another namespace.
+func (c *conn) lockForeign(r *request) {
+	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+		c.tx.AddLockIn(ns, r.args[arg], true)
+	}
 }
 
 // segment is a series of commands that share a transaction.

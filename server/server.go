@@ -90,6 +90,10 @@ func (s *Server) Serve(listeners Listeners) error {
 		listeners.Close()
 		return err
 	}
+	if err := s.loadNamespaces(); err != nil {
+		listeners.Close()
+		return err
+	}
 	s.listeners, s.commands = listeners, table
 	s.checkSize()
 	if s.limits.readOnly.Load() {

@@ -66,7 +66,7 @@ func (s *Server) refresh() {
 	_, _, replica := s.cfg.Master()
 	s.limits.readOnly.Store(replica && s.cfg.Bool("slave-read-only"))
 	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
-	s.access.set(s.cfg.RequirePass(), s.cfg.Namespaces())
+	s.refreshAccess()
 }
 
 // cronSetting returns a schedule; a setting that is no schedule, which the configuration does not let through,
@@ -106,7 +106,9 @@ func (s *Server) SetSettings(changes []command.Setting) error {
 	for _, c := range changes {
 		pairs = append(pairs, c.Name, c.Value)
 	}
-	if err := s.cfg.Set(pairs...); err != nil {
+	err := s.cfg.Set(pairs...)
+	s.refreshAccess() // repl-namespace-enabled has moved namespaces
+	if err != nil {
 		return engine.NewError("ERR", err.Error())
 	}
 	return nil

@@ -294,7 +294,8 @@ func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 	return n
 }
 
-// line writes the line of CLIENT LIST. The fields are Redis's in Redis's order, and namespace, which Kvrocks has.
+// line writes the line of CLIENT LIST. The fields are Redis's in Redis's order, and namespace, which Kvrocks has while
+// there are no databases.
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
 // e no-evict, T no-touch, c closes after its replies, N none of these.
 func (i *ClientInfo) line(b *strings.Builder) {
@@ -317,8 +318,10 @@ func (i *ClientInfo) line(b *strings.Builder) {
 	number("age", int64(i.Age.Seconds()))
 	number("idle", int64(i.Idle.Seconds()))
 	field("flags", i.Flags)
-	field("namespace", i.Namespace)
-	number("db", 0)
+	if !i.Databases {
+		field("namespace", i.Namespace)
+	}
+	number("db", int64(i.DB))
 	number("sub", int64(i.Sub))
 	number("psub", int64(i.PSub))
 	number("ssub", int64(i.SSub))

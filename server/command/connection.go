@@ -26,8 +26,6 @@ var connectionCommands = []Spec{
 		Categories: "@connection", Summary: "Closes the connection."},
 	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Brings the connection back to the state of a new one."},
-	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-		Categories: "@connection", Summary: "Selects a database by its number; there is only 0."},
 }
 
 // sessionFlags are the flags of the commands that set up a session.
@@ -41,8 +39,6 @@ var (
 	errHelloAuth = engine.NewError("NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 	errNoProto   = engine.NewError("NOPROTO", "unsupported protocol version")
 	errProtoText = engine.NewError("ERR", "Protocol version is not an integer or out of range")
-	errDBIndex   = engine.NewError("ERR", "DB index is out of range")
-	errNotInt32  = engine.NewError("ERR", "value is out of range, value must between -2147483648 and 2147483647")
 	errName      = engine.NewError("ERR", "Client names cannot contain spaces, newlines or special characters.")
 )
 
@@ -192,20 +188,6 @@ func reset(c *Ctx) error {
 		s.Admin, s.Authorized = true, true
 	}
 	c.Out.SimpleString("RESET")
-	return nil
-}
-
-func selectDB(c *Ctx) error {
-	n, ok := ParseInt(c.Args[1])
-	switch {
-	case !ok:
-		return ErrNotInteger
-	case n != int64(int32(n)):
-		return errNotInt32
-	case n != 0:
-		return errDBIndex
-	}
-	c.Out.OK()
 	return nil
 }
 

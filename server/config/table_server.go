@@ -117,8 +117,8 @@ var serverGroups = []group{
 		boolean("tls-replication", "no", fixed, "A replica connects to its master with TLS."),
 	}},
 	{"Asked for by Redis clients", []Setting{
-		integer("databases", 1, 1, 1, fixed, "Databases that SELECT can choose."),
-		integer("redis-databases", 0, 0, maxInt, fixed, "Key of Kvrocks 2.15, accepted and without effect: there is database 0."),
+		integer("databases", 1, 1, 1, fixed, "Databases that SELECT can choose: those of redis-databases, else 1."),
+		integer("redis-databases", 0, 0, maxInt, fixed, "Databases that SELECT chooses from, kept as namespaces as in Kvrocks 2.15, instead of namespaces with tokens; 0 = none but 0."),
 		boolean("protected-mode", "yes", dynamic, "Answered and without effect: bind and requirepass decide who has access."),
 		text("save", "", dynamic, "Answered and without effect: every write is in the write-ahead log."),
 		boolean("appendonly", "no", dynamic, "Answered and without effect, as save."),
