@@ -83,8 +83,8 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 	if nc.LocalAddr().Network() == "unix" { // the client's end has no name
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
 	}
-	if !s.PasswordRequired() {
-		c.sess.Authorized, c.sess.Admin = true, true
+	if id, ok := s.Anonymous(); ok {
+		c.sess.SetIdentity(id)
 	}
 	c.info.created = time.Now()
 	c.info.lastActive.Store(c.info.created.UnixMilli())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -224,6 +225,11 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 	w.field("evicted_keys", 0)
 	w.field("keyspace_hits", s.db.Stats.Hits.Load())
 	w.field("keyspace_misses", s.db.Stats.Misses.Load())
+	denied := s.access.users.Log()
+	w.field("acl_access_denied_auth", denied.Count(acl.DeniedAuth))
+	w.field("acl_access_denied_cmd", denied.Count(acl.DeniedCommand))
+	w.field("acl_access_denied_key", denied.Count(acl.DeniedKey))
+	w.field("acl_access_denied_channel", denied.Count(acl.DeniedChannel))
 	w.field("reply_cache_hits", s.replies.hits.Load())
 	w.field("reply_cache_misses", s.replies.misses.Load())
 	w.field("reply_cache_bytes", s.replies.bytes.Load())

@@ -79,6 +79,13 @@ func (c *conn) refuse(r *request) error {
 	if r.spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
 		return command.ErrAdminOnly
 	}
+	if a := c.sess.Account; a != nil && c.sess.Authorized {
+		if u := a.User(); !u.Unrestricted() {
+			if err := c.permitted(u, r); err != nil {
+				return err
+			}
+		}
+	}
 	if c.subs != nil && c.sess.Proto == 2 && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}

@@ -66,6 +66,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.startupRSS, _ = residentBytes()
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
+	s.openAccess()
 	s.follow()
 	return s
 }
@@ -91,6 +92,10 @@ func (s *Server) Serve(listeners Listeners) error {
 		return err
 	}
 	if err := s.loadNamespaces(); err != nil {
+		listeners.Close()
+		return err
+	}
+	if err := s.loadUsers(); err != nil {
 		listeners.Close()
 		return err
 	}

@@ -45,6 +45,10 @@ func (s *Server) follow() {
 		s.replies.setLimit(s.cfg.Int("reply-cache-size") << 20)
 		return nil
 	})
+	s.cfg.OnChange("acllog-max-len", func(_, _ string) error {
+		s.access.users.Log().SetMax(int(s.cfg.Int("acllog-max-len")))
+		return nil
+	})
 	s.followEvents(s.cfg.Text("notify-keyspace-events"))
 	s.cfg.OnChange("notify-keyspace-events", func(_, text string) error {
 		s.followEvents(text)

@@ -294,6 +294,13 @@ func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 	return n
 }
 
+// Line returns the line of CLIENT LIST.
+func (i *ClientInfo) Line() string {
+	var b strings.Builder
+	i.line(&b)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
 // line writes the line of CLIENT LIST. The fields are Redis's in Redis's order, and namespace, which Kvrocks has while
 // there are no databases.
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,

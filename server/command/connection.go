@@ -81,24 +81,19 @@ func auth(c *Ctx) error {
 	default:
 		return ErrSyntax
 	}
-	if err := login(c, user, password); err != nil {
+	if err := login(c, user, password, "AUTH"); err != nil {
 		return err
 	}
 	c.Out.OK()
 	return nil
 }
 
-// login gives the session the rights that the password stands for. A failed one leaves the session as it was.
-func login(c *Ctx, user, password []byte) error {
-	if !c.Srv.PasswordRequired() {
-		if string(user) != defaultUser {
-			return errWrongPass
-		}
-		c.Sess.SetIdentity(Identity{Namespace: cf.DefaultNamespace, Admin: true})
-		return nil
-	}
-	id, ok := c.Srv.Authenticate(password)
-	if !ok || string(user) != defaultUser {
+// login gives the session the rights that the name and the password stand for. A failed one leaves the session as it
+// was; by says which command it was.
+func login(c *Ctx, user, password []byte, by string) error {
+	id, ok := c.Srv.Authenticate(user, password)
+	if !ok {
+		c.Srv.AuthFailed(c.Sess, by, user)
 		return errWrongPass
 	}
 	c.Sess.SetIdentity(id)
@@ -136,7 +131,7 @@ func hello(c *Ctx) error {
 		}
 	}
 	if withAuth {
-		if err := login(c, user, password); err != nil {
+		if err := login(c, user, password, "HELLO"); err != nil {
 			return err
 		}
 	}
@@ -184,8 +179,9 @@ func reset(c *Ctx) error {
 	s.Control.UnsubscribeAll()
 	s.Name, s.ReplyMode, s.NoEvict, s.NoTouch = "", ReplyOn, false, false
 	s.Namespace, s.Admin, s.Authorized, s.User = cf.DefaultNamespace, false, false, defaultUser
-	if !c.Srv.PasswordRequired() {
-		s.Admin, s.Authorized = true, true
+	s.Account = nil
+	if id, ok := c.Srv.Anonymous(); ok {
+		s.SetIdentity(id)
 	}
 	c.Out.SimpleString("RESET")
 	return nil

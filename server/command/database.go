@@ -122,7 +122,7 @@ func moveX(c *Ctx) error {
 	if !c.Srv.PasswordRequired() {
 		return errMoveNoPass
 	}
-	id, ok := c.Srv.Authenticate(c.Args[2])
+	id, ok := c.Srv.Authenticate([]byte(defaultUser), c.Args[2])
 	if !ok {
 		return errMoveToken
 	}
@@ -133,7 +133,7 @@ func moveXForeign(srv Server, _ *Session, ns string, args [][]byte) (string, int
 	if !srv.PasswordRequired() {
 		return "", 0, false
 	}
-	id, ok := srv.Authenticate(args[2])
+	id, ok := srv.Authenticate([]byte(defaultUser), args[2])
 	return id.Namespace, 1, ok && id.Namespace != ns
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
 )
 
 // Server is what handlers need of the server. Its methods may be called by several goroutines.
@@ -25,8 +26,12 @@ type Server interface {
 
 	// PasswordRequired reports whether a client must authenticate.
 	PasswordRequired() bool
-	// Authenticate returns what a password stands for. It takes as long for a wrong as for a right one.
-	Authenticate(password []byte) (id Identity, ok bool)
+	// Authenticate returns what a name and a password stand for; the tokens of namespaces have the name default. It takes as long for a wrong as for a right one.
+	Authenticate(user, password []byte) (id Identity, ok bool)
+	// Anonymous returns what a client is that has not authenticated; ok is false when it must.
+	Anonymous() (id Identity, ok bool)
+	// AuthFailed notes that an authentication by the command of this name has failed.
+	AuthFailed(s *Session, command string, user []byte)
 
 	// Databases is redis-databases: how many databases there are, 0 = only 0, and there may be namespaces.
 	Databases() int64
@@ -85,6 +90,7 @@ type Namespace struct{ Name, Token string }
 type Identity struct {
 	Namespace string
 	Admin     bool
+	Account   *acl.Account
 }
 
 // ClientInfo is what CLIENT LIST shows of a connection.
