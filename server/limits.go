@@ -14,6 +14,30 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 )
 
+// What a client may do, and what happens to one that does more. The texts are Redis's.
+//
+//	what                                          limit                              beyond it
+//	clients at one time                           maxclients, the open files         "max number of clients reached", closed
+//	a client from another machine                 protected-mode without password    "-DENIED ...", closed
+//	the handshake of TLS                          10 s                               closed
+//	an inline command, the line of a length       64 KiB (Kvrocks: 16 KiB)           protocol error
+//	arguments of a command                        1048576                            protocol error
+//	an argument                                   proto-max-bulk-len                 protocol error
+//	both before authentication                    10; 16 KiB                         protocol error
+//	an incomplete command                         client-query-buffer-limit,         closed, logged
+//	                                              at least one longest argument
+//	input of a client that is blocked             1 MiB is read ahead                not read until it is served
+//	commands queued by MULTI                      512 MiB                            error, EXEC aborts
+//	replies that wait to be read                  client-output-buffer-limit         closed, logged
+//	  the same at the end of a connection         1 min, 2 s at the server's end     closed
+//	silence                                       timeout                            closed; who waits or listens is exempt
+//	a name of a command: POST or Host:            none                               closed without a reply, logged
+//	a key                                         an argument's                      -
+//
+// A protocol error is told and ends the connection; what came before it is answered. The checks of a command come in
+// this order: its name and subcommand, the number of its arguments, authentication, administrator's rights, a replica
+// that takes no writes, max-db-size, queueing by MULTI, its arguments, the data.
+
 // limits are the settings that every connection looks at, where that costs nothing.
 type limits struct {
 	bulk    atomic.Int64                 // proto-max-bulk-len, bytes
