@@ -441,7 +441,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 // TestRewrite checks that CONFIG REWRITE keeps comments and what it does not know, in both grammars.
 func TestRewrite(t *testing.T) {
 	for name, text := range map[string][2]string{
-		"kvrocks.conf": {"# first\ntimeout 5 # old\n\n# second\nrename-command KEYS \"\"\n", "# first\ntimeout 7\n\n# second\nrename-command KEYS \"\"\nmaxclients 77\n"},
+		"kvrocks.conf": {"# first\ntimeout 5 # old\n\n# second\nrename-command KEYS \"\"\n", "# first\ntimeout 7 # old\n\n# second\nrename-command KEYS \"\"\nmaxclients 77\n"},
 		"kvrocks.toml": {"# first\ntimeout = 5 # kept\n\n# second\n[rename-command]\nKEYS = \"\" # third\n", "# first\ntimeout = 7 # kept\nmaxclients = 77\n\n# second\n[rename-command]\nKEYS = \"\" # third\n"},
 	} {
 		dir := t.TempDir()
