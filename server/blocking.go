@@ -322,11 +322,11 @@ func (c *conn) readAhead() error {
 
 // waitDeadline waits for the read deadline without reading.
 func (c *conn) waitDeadline() error {
-	if c.in.raw == nil {
+	if c.box.raw == nil {
 		<-c.done
 		return os.ErrDeadlineExceeded
 	}
-	return c.in.raw.Read(func(uintptr) bool { return false })
+	return c.box.raw.Read(func(uintptr) bool { return false })
 }
 
 // look decides what comes next: the reply is there, or its time is up, or it is to try by itself.

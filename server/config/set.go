@@ -69,7 +69,7 @@ func (c *Config) Set(pairs ...string) error {
 		if err != nil {
 			return failed(pairs[p], err)
 		}
-		if v != old.values[i] {
+		if v != old.values[i] || s.Volatile {
 			st.set(i, v)
 			changed = append(changed, p)
 		}
