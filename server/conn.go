@@ -41,6 +41,9 @@ type conn struct {
 	watch    *engine.Watch // keys of WATCH, nil = none
 	blocked  *waiter       // the client waits for data
 	subs     *subscriptions
+	track    *tracking // CLIENT TRACKING is on
+	// monitoring: MONITOR was called.
+	monitoring bool
 	// workspace is there only while commands run.
 	*workspace
 
@@ -61,6 +64,8 @@ type connInfo struct {
 	lastCmd    atomic.Pointer[command.Spec]
 	view       atomic.Pointer[sessionView]
 	waiter     atomic.Pointer[waiter]
+	track      atomic.Pointer[tracking]
+	paused     atomic.Bool // waits for the end of CLIENT PAUSE
 	cmds       atomic.Int64
 	netIn      atomic.Int64
 	netOut     atomic.Int64
@@ -74,6 +79,7 @@ type sessionView struct {
 	noEvict, noTouch, closing              bool
 	multi, watch                           int
 	subs                                   [3]int // by command.SubscriptionKind
+	monitor                                bool
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
@@ -103,7 +109,7 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 // publish shows others what the session is now.
 func (c *conn) publish() {
 	s := c.sess
-	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}}
+	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, c.monitoring}
 	if c.subs != nil {
 		for i := range v.subs {
 			v.subs[i] = len(c.subs[i])
@@ -163,7 +169,7 @@ func (c *conn) readMore() error {
 	c.in.grow(c.dec.Need())
 	if t := c.srv.limits.idle(); t > 0 || c.deadline {
 		var at time.Time
-		if c.subs != nil {
+		if c.subs != nil || c.monitoring {
 			t = 0 // who listens is not idle
 		}
 		if t > 0 {
@@ -193,8 +199,19 @@ func (c *conn) process() bool {
 	if !c.flush() {
 		ok = false
 	}
+	c.afterFlush()
 	c.detach()
 	return ok
+}
+
+// afterFlush sends what must not be sent before the replies.
+func (c *conn) afterFlush() {
+	if c.track != nil {
+		c.track.idle(c)
+	}
+	if len(c.kicks) > 0 {
+		c.kickAll()
+	}
 }
 
 // runAll decodes and runs what was read. It returns false when the connection is to be closed after its replies.
@@ -301,6 +318,8 @@ func (c *conn) close() {
 	c.kill()
 	c.Unwatch()
 	c.UnsubscribeAll()
+	c.StopMonitor()
+	c.Untrack()
 	c.srv.remove(c)
 }
 

@@ -34,6 +34,7 @@ var sections = []section{
 	{"Replication", (*Server).infoReplication},
 	{"CPU", (*Server).infoCPU},
 	{"Commandstats", (*Server).infoCommands},
+	{"Latencystats", (*Server).infoLatencies},
 	{"Errorstats", (*Server).infoErrors},
 	{"Cluster", (*Server).infoCluster},
 	{"Keyspace", (*Server).infoKeyspace},
@@ -126,9 +127,10 @@ func (s *Server) infoClients(w *infoWriter, _ string) {
 	w.field("maxclients", s.limits.clients.Load())
 	w.field("connected_clients", s.clients())
 	w.field("cluster_connections", 0)
-	w.field("monitor_clients", 0)
-	w.field("blocked_clients", s.waiters.n.Load())
-	w.field("tracking_clients", 0)
+	w.field("monitor_clients", s.monitors.len())
+	w.field("blocked_clients", s.waiters.n.Load()+s.paused.Load())
+	w.field("tracking_clients", s.tracker.clients.Load())
+	w.field("clients_in_timeout_table", 0)
 }
 
 // residentBytes returns the resident set size and its peak.

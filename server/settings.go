@@ -44,6 +44,7 @@ func (s *Server) follow() {
 		s.checkSize()
 		return nil
 	})
+	s.followDiagnostics()
 	s.watchStorage()
 }
 
