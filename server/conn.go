@@ -241,7 +241,7 @@ func (c *conn) runAll() bool {
 				r := request{args: args}
 				r.spec, r.err = c.resolver.Resolve(args)
 				c.reqs = append(c.reqs, r)
-				if r.err == nil && r.spec.Flags&command.Blocking != 0 {
+				if r.err == nil && r.spec.Flags&(command.Blocking|command.Waits) != 0 {
 					break // what comes after it may have to wait
 				}
 			}

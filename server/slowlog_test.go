@@ -52,7 +52,7 @@ func TestSlowLog(t *testing.T) {
 	}
 	c.want("SLOWLOG GET 0", "*0\r\n")
 	c.want("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1\r\n")
-	c.want("SLOWLOG GET x", "-ERR value is not an integer or out of range\r\n")
+	c.want("SLOWLOG GET x", "-ERR count should be greater than or equal to -1\r\n")
 	c.want("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n")
 	next := h.slowlog.next
 	c.want("SLOWLOG RESET", "+OK\r\n")

@@ -71,7 +71,7 @@ func (s *stats) rejected(spec *command.Spec, err error) {
 func (s *stats) failed(err error) {
 	code := "ERR"
 	var e *engine.Error
-	if errors.As(err, &e) {
+	if errors.As(err, &e) && e.Code != "" {
 		code = e.Code
 	}
 	s.errorReplies.Add(1)

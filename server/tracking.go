@@ -176,6 +176,19 @@ func (c *conn) Caching() int {
 	return c.track.caching
 }
 
+// prefixes returns how many different prefixes clients have in broadcasting mode.
+func (t *tracker) prefixes() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	all := map[string]bool{}
+	for _, b := range t.bcast {
+		for _, p := range b.Prefixes {
+			all[p] = true
+		}
+	}
+	return len(all)
+}
+
 // begin holds messages back while commands run.
 func (t *tracking) begin() {
 	t.mu.Lock()
@@ -425,7 +438,7 @@ func (t *tracking) wants(key string) bool {
 			return true
 		}
 	}
-	return len(t.Prefixes) == 0
+	return false
 }
 
 // Flushed hears from the engine that all keys in [begin, end) are gone.

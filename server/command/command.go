@@ -68,6 +68,8 @@ const (
 	AdminOnly
 	// NotQueued marks a command that takes effect at once after MULTI.
 	NotQueued
+	// Waits marks a Solo command that may let its client wait although Redis does not call it blocking.
+	Waits
 	// Exclusive marks a Solo command that is run with the locks of all keys held, in a transaction that the pipeline
 	// commits.
 	Exclusive

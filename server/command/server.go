@@ -65,6 +65,22 @@ type Server interface {
 	// Unpause ends that.
 	Unpause()
 
+	// MemoryStats, MemoryReport and RuntimeStats are MEMORY STATS, DOCTOR and MALLOC-STATS.
+	MemoryStats() []MemoryStat
+	MemoryReport() string
+	RuntimeStats() string
+	// FreeMemory gives unused memory back to the system.
+	FreeMemory()
+	// SetHeapProfiling, HeapProfiling and DumpHeapProfile are KPROFILE; the dump goes to a new file in the directory.
+	SetHeapProfiling(on bool)
+	HeapProfiling() bool
+	DumpHeapProfile(dir string) error
+
+	// Log writes a line to the log.
+	Log(line string)
+	// SetFull lets the server behave as if max-db-size were reached, or not.
+	SetFull(full bool)
+
 	// Info returns the text of INFO for the sections of which want is true. Their names are in lower case.
 	// Keys are those of the namespace.
 	Info(want func(section string) bool, namespace string) string

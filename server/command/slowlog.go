@@ -59,10 +59,7 @@ func logCount(c *Ctx) (int, error) {
 		return -1, nil
 	}
 	n, ok := ParseInt(c.Args[2])
-	switch {
-	case !ok:
-		return 0, ErrNotInteger
-	case n < -1:
+	if !ok || n < -1 {
 		return 0, engine.NewError("ERR", "count should be greater than or equal to -1")
 	}
 	return int(min(n, 1<<31)), nil

@@ -12,7 +12,7 @@ import (
 // Tracking is how a connection wants to hear of changes of keys: CLIENT TRACKING.
 type Tracking struct {
 	Broadcast bool     // of all keys with a prefix, not of those that it has read
-	Prefixes  []string // none = all keys
+	Prefixes  []string // with Broadcast at least one; an empty one stands for all keys
 	OptIn     bool     // only what is read after CLIENT CACHING YES
 	OptOut    bool     // not what is read after CLIENT CACHING NO
 	NoLoop    bool     // not of its own changes
@@ -31,7 +31,6 @@ var (
 	errTrackOptSw  = engine.NewError("ERR", "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
 	errNoRedirect  = engine.NewError("ERR", "The client ID you want redirect to does not exist")
 	errTwoRedirect = engine.NewError("ERR", "A client can only redirect to a single other client")
-	errRedirectID  = engine.NewError("ERR", "Invalid client ID")
 	errCachingMode = engine.NewError("ERR", "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	errCachingYes  = engine.NewError("ERR", "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
 	errCachingNo   = engine.NewError("ERR", "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
@@ -76,7 +75,7 @@ func clientTracking(c *Ctx) error {
 		if old != nil {
 			have = old.Prefixes
 		}
-		if how.Prefixes, err = joinPrefixes(have, how.Prefixes, old != nil); err != nil {
+		if how.Prefixes, err = joinPrefixes(have, how.Prefixes); err != nil {
 			return err
 		}
 	}
@@ -98,7 +97,7 @@ func trackingOptions(c *Ctx) (how Tracking, err error) {
 			i++
 			id, ok := ParseInt(c.Args[i])
 			if !ok {
-				return how, errRedirectID
+				return how, ErrNotInteger
 			}
 			// Redirecting to a client that does not exist is most likely a mistake.
 			if !slices.ContainsFunc(c.Srv.Clients(), func(info ClientInfo) bool {
@@ -125,18 +124,9 @@ func trackingOptions(c *Ctx) (how Tracking, err error) {
 	return how, nil
 }
 
-// joinPrefixes adds prefixes to those that a client has; there were = it has had tracking on before, when none means
-// all keys. Prefixes must not overlap.
-func joinPrefixes(have, more []string, were bool) ([]string, error) {
-	if were && len(have) == 0 {
-		have = []string{""}
-	}
-	if len(more) == 0 {
-		more = []string{""}
-		if were && slices.Contains(have, "") {
-			return nil, nil
-		}
-	}
+// joinPrefixes adds prefixes to those that a client has, none = the empty one. Prefixes must not overlap; the empty one
+// that stands for none is not looked at, as in Redis.
+func joinPrefixes(have, more []string) ([]string, error) {
 	overlap := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	for i, p := range more {
 		for _, h := range have {
@@ -150,17 +140,17 @@ func joinPrefixes(have, more []string, were bool) ([]string, error) {
 			}
 		}
 	}
+	if len(more) == 0 {
+		more = []string{""}
+	}
 	all := slices.Concat(have, more)
 	slices.Sort(all)
-	if len(all) == 1 && all[0] == "" {
-		return nil, nil
-	}
-	return all, nil
+	return slices.Compact(all), nil
 }
 
 func clientCaching(c *Ctx) error {
 	how, _ := c.Sess.Control.Tracked()
-	if how == nil || !how.OptIn && !how.OptOut {
+	if how == nil {
 		return errCachingMode
 	}
 	switch {
@@ -206,9 +196,7 @@ func clientTrackingInfo(c *Ctx) error {
 				flags = append(flags, f.name)
 			}
 		}
-		if prefixes = how.Prefixes; how.Broadcast && len(prefixes) == 0 {
-			prefixes = []string{""}
-		}
+		prefixes = how.Prefixes
 	}
 	c.Out.Map(3)
 	c.Out.BulkString("flags")
