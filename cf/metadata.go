@@ -62,6 +62,8 @@ const wideFlag = 0x80
 type Meta struct {
 	Type    Type
 	Narrow  bool   // the old form, with 32-bit expire (seconds) and size
+	endHigh uint16 // FieldsEnd, in 48 bits: more would make the records that are copied about longer
+	endLow  uint32
 	Expire  uint64 // absolute, milliseconds since the epoch; 0 = never
 	Version uint64
 	Size    uint64
@@ -94,6 +96,9 @@ func DecodeMeta(b []byte) (m Meta, tail []byte, err error) {
 		} else {
 			m.Size = binary.BigEndian.Uint64(p[8:])
 		}
+	}
+	if m.Type == TypeHash && len(b) > n {
+		m.SetFieldsEnd(hashEnd(b[n:]))
 	}
 	return m, b[n:], nil
 }
@@ -147,10 +152,35 @@ func roundSeconds(ms uint64) uint64 {
 // Expired reports whether the expiry lies before now (milliseconds since the epoch).
 func (m *Meta) Expired(now int64) bool { return m.Expire != 0 && m.Expire < uint64(now) }
 
-// Live reports whether the record is a visible key at a time: neither expired nor an emptied collection.
-func (m *Meta) Live(now int64) bool {
-	return !m.Expired(now) && (m.Size > 0 || m.Type.MayBeEmpty())
+// FieldsEnd returns when the last field of a hash expires, 0 = never: see [HashTTL.FieldsEnd]. DecodeMeta takes it from
+// the tail; Append does not encode it.
+func (m *Meta) FieldsEnd() uint64 { return uint64(m.endHigh)<<32 | uint64(m.endLow) }
+
+// SetFieldsEnd is to be called by who changes the tail of a hash. A time that does not fit, some 8,900 years from the
+// epoch, is as good as the last one that does.
+func (m *Meta) SetFieldsEnd(ms uint64) {
+	ms = min(ms, 1<<48-1)
+	m.endHigh, m.endLow = uint16(ms>>32), uint32(ms)
 }
+
+// End returns the time after which the key is gone if nobody writes to it: its expiry or that of its last field,
+// whichever comes first; 0 = never.
+func (m *Meta) End() uint64 {
+	if end := m.FieldsEnd(); end != 0 && (m.Expire == 0 || end < m.Expire) {
+		return end
+	}
+	return m.Expire
+}
+
+// Live reports whether the record is a visible key at a time: neither expired nor a collection that is empty or
+// whose elements have all expired.
+func (m *Meta) Live(now int64) bool {
+	return !m.Expired(now) && (m.Size > 0 || m.Type.MayBeEmpty()) && (m.FieldsEnd() == 0 || m.FieldsEnd() >= uint64(now))
+}
+
+// MaxHead is the length of the longest head of a metadata record with the tail of a hash: enough of a record to
+// decode all of a [Meta].
+const MaxHead = 9 + 16 + hashTTLLen
 
 // List metadata tail: u64 head · u64 tail. The elements live at the indexes [head, tail).
 

@@ -2,9 +2,9 @@
 // is counted about each file, which files are compacted next, and when. Everything here is a pure function or a
 // state machine with an injected clock: no I/O, no RocksDB.
 //
-// The rules are those of Apache Kvrocks 2.10. There is no active expiry cycle: a deleted, expired or overwritten
-// key is invisible at once, because readers look at its metadata record, and its bytes are dropped when a
-// compaction meets them.
+// The rules are those of Apache Kvrocks 2.10, and for hashes whose fields expire those of its later versions. There
+// is no active expiry cycle: a deleted, expired or overwritten key is invisible at once, because readers look at its
+// metadata record, and its bytes are dropped when a compaction meets them.
 //
 // All times are milliseconds since the Unix epoch where they are integers.
 package compaction
@@ -22,6 +22,8 @@ const (
 	// CheckValue removes the record if [ZeroFragment] holds for its value; the verdict was asked for without
 	// the value, which with blob files is expensive to load.
 	CheckValue
+	// CheckField removes the record if [ExpiredField] holds for its value.
+	CheckField
 )
 
 // String returns the verdict as a word.
@@ -33,6 +35,8 @@ func (v Verdict) String() string {
 		return "drop"
 	case CheckValue:
 		return "check value"
+	case CheckField:
+		return "check field"
 	}
 	return "unknown"
 }
@@ -47,7 +51,7 @@ const Grace = 5 * 60 * 1000
 func understood(t cf.Type) bool { return t <= cf.TypeTDigest }
 
 // MetadataVerdict judges a record of the metadata family by its value: expired records and emptied collections
-// go, at once.
+// go, at once, and so do hashes whose last field has expired.
 func MetadataVerdict(value []byte, now int64) Verdict {
 	v, _ := JudgeMetadata(value, now)
 	return v
@@ -91,7 +95,7 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 	if !lookup.Found {
 		return Drop
 	}
-	m, _, err := cf.DecodeMeta(lookup.Raw)
+	m, tail, err := cf.DecodeMeta(lookup.Raw)
 	if err != nil || !understood(m.Type) {
 		return Keep
 	}
@@ -106,8 +110,24 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 		return Drop
 	case m.Type == cf.TypeBitmap:
 		return CheckValue
+	case m.Type == cf.TypeHash:
+		if _, on, err := cf.DecodeHashTail(tail); on && err == nil {
+			return CheckField
+		}
 	}
 	return Keep
+}
+
+// ExpiredField reports whether the stored value of a field, in a hash whose fields may expire, says that the field
+// has expired. A value that cannot be decoded is not.
+//
+// The metadata record is not written when such a field is dropped. It counts fields that have expired whether they
+// are there or not (see [cf.HashTTL]), so nothing is wrong then, and a record always tells its own expiry: a writer
+// that gives a field a later one writes the whole field anew, above the one that is dropped. Fields have the grace
+// of keys all the same, for replicas whose clock is ahead: the master may prolong a field that has expired there.
+func ExpiredField(value []byte, now int64) bool {
+	expire, _, err := cf.DecodeHashValue(value)
+	return err == nil && now > Grace && cf.FieldExpired(expire, now-Grace)
 }
 
 // ZeroFragment reports whether a bitmap fragment has no bit set. Readers take a missing fragment for zeros, so
@@ -167,12 +187,13 @@ func (r *Rules) subkey(key, value []byte) Verdict {
 	}
 	var l Lookup
 	l.Raw, l.Found, l.Err = r.Metadata.Lookup(nsKey)
-	v := SubkeyVerdict(l, key, r.Slots, r.Now())
-	if v != CheckValue {
-		return v
-	}
-	if ZeroFragment(value) {
+	now := r.Now()
+	v := SubkeyVerdict(l, key, r.Slots, now)
+	switch {
+	case v == CheckValue && ZeroFragment(value), v == CheckField && ExpiredField(value, now):
 		return Drop
+	case v == CheckValue, v == CheckField:
+		return Keep
 	}
-	return Keep
+	return v
 }

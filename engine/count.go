@@ -18,7 +18,8 @@ import (
 //
 // The times are kept to the millisecond for expiries within a minute from now, to the second within 64 days
 // after the start of the process, to the minute beyond that; so a key may be counted up to a second (a minute)
-// after its expiry. Emptied collections do not count.
+// after its expiry. Emptied collections do not count. A hash all of whose fields expire counts as a key that expires
+// with the last of them.
 //
 // At the start one scan of the metadata family in the background counts what is there; a caller that asks
 // before it is done waits for it.
@@ -155,14 +156,14 @@ func (tx *Tx) note(nsKey []byte, old cf.Meta, oldOK bool, next *cf.Meta) {
 	tx.touched = append(tx.touched, touch{hash: tx.db.known.hash(nsKey), plain: plainKey(next)})
 	was := oldOK && countable(&old)
 	is := next != nil && countable(next)
-	if was && is && old.Expire == next.Expire || !was && !is {
+	if was && is && old.End() == next.End() || !was && !is {
 		return
 	}
 	if was {
-		tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, expire: old.Expire, n: -1, now: tx.now})
+		tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, expire: old.End(), n: -1, now: tx.now})
 	}
 	if is {
-		tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, expire: next.Expire, n: 1, now: tx.now})
+		tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, expire: next.End(), n: 1, now: tx.now})
 	}
 }
 
@@ -213,15 +214,12 @@ func (db *DB) Namespaces() []string {
 	return all
 }
 
-// metaHead is how many bytes of a metadata record hold everything that counting needs.
-const metaHead = 25
-
 // countAll counts the keys of a snapshot that was taken before the first write of this process.
 func (db *DB) countAll(snap *Snapshot) {
 	defer close(db.counts.ready)
 	defer snap.Close()
 	tx := db.NewTx()
-	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: metaHead, NoFill: true, Snapshot: snap})
+	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: cf.MaxHead, NoFill: true, Snapshot: snap})
 	defer it.Close()
 	now := time.Now().UnixMilli()
 	var c *counter
@@ -242,7 +240,7 @@ func (db *DB) countAll(snap *Snapshot) {
 			last = string(ns)
 			c = db.counts.of(last)
 		}
-		c.add(m.Expire, 1, now)
+		c.add(m.End(), 1, now)
 	}
 	if err := it.Err(); err != nil {
 		db.log.Error("counting the keys failed; DBSIZE is too low until the next start: " + err.Error())

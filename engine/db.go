@@ -42,6 +42,7 @@ type DB struct {
 	hints    hints
 	known    *knownKeys
 	watches  watchTable
+	expiry   atomic.Pointer[expiryHook]
 	cache    *recordCache
 	counts   counts
 	versions versions

@@ -53,6 +53,8 @@ func native(v compaction.Verdict) int {
 		return rocks.Drop
 	case compaction.CheckValue:
 		return rocks.DropIfZero
+	case compaction.CheckField:
+		return rocks.DropIfExpired
 	}
 	return rocks.Keep
 }

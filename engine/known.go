@@ -47,4 +47,4 @@ func (k *knownKeys) clear() {
 }
 
 // plainKey reports whether a record belongs into the table.
-func plainKey(m *cf.Meta) bool { return m != nil && m.Expire == 0 && countable(m) }
+func plainKey(m *cf.Meta) bool { return m != nil && m.End() == 0 && countable(m) }

@@ -497,6 +497,9 @@ func (tx *Tx) commit() error {
 		if tx.db.watches.n.Load() > 0 {
 			tx.touchWatches()
 		}
+		if f := tx.db.expiry.Load(); f != nil {
+			tx.reportExpiries(*f)
+		}
 	}
 	for _, d := range tx.deltas {
 		d.apply()

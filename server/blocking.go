@@ -183,9 +183,14 @@ func (c *conn) serveOne(w *waiter) bool {
 			w.mu.Unlock()
 			return false
 		}
+		r := request{args: w.wait.Args, spec: w.spec}
+		c.watchChange(&r)
 		mark := c.tx.Savepoint()
 		err := w.try(c.srv, c.tx)
 		if err == nil {
+			if c.change.on {
+				c.noteEvents()
+			}
 			w.state = served
 			c.served = append(c.served, w)
 			return true
@@ -346,19 +351,25 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 	c.tx.Begin(c.sess.Namespace)
 	defer c.tx.Release()
 	for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
-		c.tx.AddLock(w.wait.Args[k.Arg], k.Write)
+		c.tx.AddLock(w.wait.Args[k.Arg], true) // Tx.Holds asks for that
 	}
 	c.tx.Acquire()
 	c.tx.Tick(time.Now().UnixMilli())
 	w.missed.Store(false)
+	c.watchChange(&r)
 	mark := c.tx.Savepoint()
 	err := w.try(c.srv, c.tx)
 	if err == nil {
+		if c.change.on {
+			c.noteEvents()
+		}
 		c.serveWaiters(&r)
 		if err = c.tx.Commit(); err != nil {
 			c.srv.writeFailed(err)
 		}
 		c.settle(err)
+		c.publishDeferred(err)
+		c.kickAll()
 	} else if e := c.tx.Rollback(mark); e != nil {
 		err = e
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,17 +35,17 @@ func serveFixture(t *testing.T) (*harness, string) {
 	return &harness{Server: s, db: db}, dir
 }
 
-// known reports whether this version has the command, and works on the type that the key has.
-func known(args []string) bool {
-	if command.Lookup([]byte(args[0])) == nil {
-		return false
-	}
-	for _, prefix := range []string{"bitmap:", "sint:", "stream:", "bloom:", "json:", "hll:"} {
-		if len(args) > 1 && strings.HasPrefix(args[1], prefix) && !strings.EqualFold(args[0], "TYPE") {
-			return false
-		}
-	}
-	return true
+// permitted are the recorded reads that we answer otherwise on purpose.
+var permitted = map[string]string{
+	"STRLEN bitmap:sparse": "in Redis a bitmap is a string; Kvrocks replies with an error",
+}
+
+// known reports whether this version has the command.
+func known(args []string) bool { return command.Lookup([]byte(args[0])) != nil }
+
+// onStream reports whether a read is one of those that TestKvrocksStreams checks.
+func onStream(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "stream:") })
 }
 
 // TestKvrocksDataDirectory answers the recorded reads on Kvrocks's own data directory as Kvrocks did, writes to
@@ -54,7 +55,7 @@ func TestKvrocksDataDirectory(t *testing.T) {
 	c := h.dial(t)
 	checked := 0
 	for _, r := range fixture.Reads(t) {
-		if !known(r.Args) || r.Args[0] == "NAMESPACE" || r.Args[0] == "KEYS" {
+		if !known(r.Args) || r.Args[0] == "NAMESPACE" || r.Args[0] == "KEYS" || onStream(r.Args) || permitted[strings.Join(r.Args, " ")] != "" {
 			continue
 		}
 		want := string(r.Reply.AppendRESP2(nil))
@@ -111,6 +112,17 @@ func sameNumbers(a, b string) bool {
 	return true
 }
 
+// deliberate are the commands whose records have other values on purpose; their keys are Kvrocks's.
+var deliberate = map[string]string{
+	"XREADGROUP": "an entry is delivered at the present time, once, and counts as read; Kvrocks notes no time, no count and not always the reading",
+	"XACK":       "what XREADGROUP has counted is still there",
+}
+
+// unlogged are the commands that Kvrocks writes to the log for its replicas only; here there are none.
+var unlogged = map[string]bool{"PUBLISH": true}
+
+var streamValue = regexp.MustCompile(`(?m)(put stream .*) = .*$`)
+
 // TestWriteBatchesAreKvrocks compares the write batch of each recorded command with the one that Kvrocks made:
 // the same records in the same families in the same order, log data included. Versions are numbered by their
 // first appearance in the batch.
@@ -119,14 +131,8 @@ func TestWriteBatchesAreKvrocks(t *testing.T) {
 	c := h.dial(t)
 	rec := fixture.LoadReplication(t, fixture.PlainReplication)
 	compared := 0
-	inMulti := false
 	for _, cmd := range rec.Commands {
-		name := strings.ToUpper(cmd.Args[0])
-		if name == "MULTI" {
-			inMulti = true
-		}
-		if inMulti || !known(cmd.Args) || skipsType(cmd.Args) {
-			inMulti = inMulti && name != "EXEC"
+		if !known(cmd.Args) || unlogged[strings.ToUpper(cmd.Args[0])] {
 			continue
 		}
 		var ours, theirs fixture.Renderer
@@ -148,6 +154,9 @@ func TestWriteBatchesAreKvrocks(t *testing.T) {
 			got = append(got, lines...)
 		}
 		w, g := normalise(want), normalise(got)
+		if deliberate[strings.ToUpper(cmd.Args[0])] != "" {
+			w, g = streamValue.ReplaceAllString(w, "$1"), streamValue.ReplaceAllString(g, "$1")
+		}
 		if w != g {
 			t.Errorf("%q\nKvrocks wrote:\n%s\nwe write:\n%s", cmd.Args, w, g)
 		}
@@ -164,11 +173,6 @@ var recentTime = regexp.MustCompile(`\b1[789]\d{11}\b`)
 // normalise joins the lines of a batch without what depends on the clock.
 func normalise(lines []string) string {
 	return recentTime.ReplaceAllString(strings.Join(lines, "\n"), "TIME")
-}
-
-// skipsType reports whether the command works on a type that this version does not have yet.
-func skipsType(args []string) bool {
-	return len(args) > 1 && strings.Contains(" bm bm2 si x j p ", " "+args[1]+" ")
 }
 
 func batchesSince(t *testing.T, db *engine.DB, from uint64) [][]byte {

@@ -62,6 +62,16 @@ func (s *Server) followDiagnostics() {
 	}
 }
 
+// observeRun shows a command that has run to those who observe it.
+func (c *conn) observeRun(r *request) {
+	if c.track != nil {
+		c.track.ran(c, r)
+	}
+	if c.seen.monitored {
+		c.srv.monitors.feed(c, r)
+	}
+}
+
 // percentiles parses latency-tracking-info-percentiles; what is no number was refused when it was set.
 func (s *Server) percentiles() []float64 {
 	var ps []float64

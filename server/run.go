@@ -134,17 +134,15 @@ func (c *conn) call(r *request) (err error) {
 func (c *conn) run(r *request) (wrote bool) {
 	c.meter(r)
 	r.reply = c.out.Mark()
+	if c.srv.notify.classes.Load() != 0 {
+		c.watchChange(r)
+	}
 	mark := c.tx.Savepoint()
 	if c.track != nil {
 		c.track.remember(c, r)
 	}
 	err := c.call(r)
-	if c.track != nil {
-		c.track.ran(c, r)
-	}
-	if c.seen.monitored {
-		c.srv.monitors.feed(c, r)
-	}
+	c.observeRun(r)
 	if err != nil {
 		c.out.Truncate(r.reply)
 		if e := c.tx.Rollback(mark); e != nil {
@@ -153,9 +151,13 @@ func (c *conn) run(r *request) (wrote bool) {
 		command.WriteError(&c.out, err)
 		c.srv.stats.calls[r.spec.ID].failed.Add(1)
 		c.srv.stats.failed(err)
+		c.failures++
 		return false
 	}
-	return c.tx.Wrote(mark)
+	if wrote = c.tx.Wrote(mark); wrote && c.change.on {
+		c.noteEvents()
+	}
+	return wrote
 }
 
 // solo runs a command that takes care of its own locks and transactions, and may change the session. It returns 0
@@ -216,9 +218,13 @@ func (c *conn) singles(reqs []request) int {
 	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	c.prefetch(keys, nil)
+	misses := c.wantsMisses()
 	for i := range reqs[:n] {
 		c.run(&reqs[i])
 		c.replied(&reqs[i], reqs[i].reply)
+		if misses {
+			c.noteMisses(&reqs[i])
+		}
 	}
 	c.tx.Release()
 	return n
@@ -247,7 +253,23 @@ func (c *conn) read(r *request) {
 		c.userKeys = keys
 		c.prefetch(keys, nil)
 	}
+	var keep func(reply []byte)
+	if r.spec.Flags&command.Repeatable != 0 && len(c.keys) == 1 && c.srv.replies.limit.Load() > 0 {
+		var done bool
+		if done, keep = c.repeated(r, r.args[c.keys[0].Arg]); done {
+			c.tx.Release()
+			c.replied(r, r.reply)
+			return
+		}
+	}
+	failures := c.failures
 	c.run(r)
+	if keep != nil && c.failures == failures {
+		keep(c.out.Bytes()[r.reply:])
+	}
+	if c.wantsMisses() {
+		c.noteMisses(r)
+	}
 	c.tx.Release()
 	c.replied(r, r.reply)
 }
@@ -321,6 +343,9 @@ func (c *conn) writeSegment(reqs []request) int {
 	}
 	done := c.segment.done
 	c.settle(err)
+	if len(c.deferred) > 0 {
+		c.publishDeferred(err)
+	}
 	if err != nil {
 		c.segmentFailed(err)
 	}
@@ -356,7 +381,9 @@ func (c *conn) runSegment() {
 			if !s.wrote {
 				s.firstWrite, s.wrote = s.done, true
 			}
-			c.serveWaiters(r)
+			if c.blocked == nil { // XREADGROUP writes its consumer before it waits
+				c.serveWaiters(r)
+			}
 		}
 		s.done++
 		if c.segmentFull() || c.closeAfterReply {

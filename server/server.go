@@ -29,6 +29,7 @@ type Server struct {
 	stats      stats
 	limits     limits
 	access     access
+	replies    replyCache
 	waiters    waitTable
 	hub        hub
 	observed   atomic.Pointer[observed]
@@ -39,6 +40,7 @@ type Server struct {
 	latency    latencyMonitor
 	tracker    tracker
 	paused     atomic.Int64 // clients that wait for the end of CLIENT PAUSE
+	notify     notifier
 	work       background
 	commands   *command.Table
 	build      string        // the version of this program
@@ -69,6 +71,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
 	s.tracker.seed = maphash.MakeSeed()
+	s.replies.init()
 	s.limits.queued.Store(maxQueuedBytes)
 	s.startupRSS, _ = residentBytes()
 	s.work.saveTook.Store(-1)

@@ -5,6 +5,15 @@
 // and the metadata record holds the number of fields. A hash that loses its last field stays as a record of size
 // 0, which no one sees and a compaction drops.
 //
+// That is the plain form, as Kvrocks 2.10 has it. A hash takes the form of Kvrocks's later versions, [cf.HashTTL], when
+// a field of it first gets an expiry: the metadata record has a tail, and every value begins with the expiry of the
+// field. All fields are written anew then, under a new version. The hash keeps that form as long as it exists.
+//
+// For every function of this package a field that has expired is not there. Its record may be: writers that come by
+// delete it, a compaction drops it, and until then the metadata counts it. A key whose last field has expired is gone.
+// [Len] is exact all the same, and reads no more than the metadata record unless the hash has both fields that are
+// certain to be there and fields that may have expired: the metadata tells the earliest and the latest expiry.
+//
 // Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
 // [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed
 // to callbacks until the callback returns. A key of another type is [engine.ErrWrongType].
@@ -35,11 +44,17 @@ var (
 
 func load(tx *engine.Tx, key []byte) (engine.Record, error) { return tx.Load(key, cf.TypeHash) }
 
-// Len returns the number of fields.
+// plain reports whether a hash that exists has the plain form.
+func plain(rec *engine.Record) bool { return len(rec.Tail) == 0 }
+
+// Len returns the number of fields. The caller need not hold a lock.
 func Len(tx *engine.Tx, key []byte) (uint64, error) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
 		return 0, err
+	}
+	if !plain(&rec) {
+		return lenTTL(tx, key, clone(&rec))
 	}
 	return rec.Size, nil
 }
@@ -50,7 +65,11 @@ func Get(tx *engine.Tx, key, field []byte) (value []byte, found bool, err error)
 	if err != nil || !rec.Exists {
 		return nil, false, err
 	}
-	return tx.Get(cf.Default, tx.Subkey(&rec, field))
+	value, found, err = tx.Get(cf.Default, tx.Subkey(&rec, field))
+	if found && !plain(&rec) {
+		return Value(tx, &rec, value)
+	}
+	return value, found, err
 }
 
 // GetMany returns the values of several fields, nil for those that there are not. The slice is valid until the
@@ -71,7 +90,11 @@ func getMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) ([][]byte, erro
 	for _, f := range fields {
 		keys.Add(tx.Subkey(rec, f))
 	}
-	return tx.MultiGet(cf.Default, keys)
+	values, err := tx.MultiGet(cf.Default, keys)
+	if !plain(rec) && err == nil {
+		err = liveValues(tx, rec, values)
+	}
+	return values, err
 }
 
 // Set sets fields, given as field and value in turn, and returns how many are new. Of a field that is given
@@ -91,6 +114,9 @@ func set(tx *engine.Tx, key []byte, pairs [][]byte, missing bool) (added int, er
 	rec, err := load(tx, key)
 	if err != nil {
 		return 0, err
+	}
+	if !plain(&rec) {
+		return setTTL(tx, key, clone(&rec), pairs, missing)
 	}
 	if len(pairs) == 2 {
 		added, err = setOne(tx, &rec, pairs[0], pairs[1], missing)
@@ -191,6 +217,9 @@ func Delete(tx *engine.Tx, key []byte, fields [][]byte) (deleted int, err error)
 	if err != nil || !rec.Exists {
 		return 0, err
 	}
+	if !plain(&rec) {
+		return deleteTTL(tx, key, clone(&rec), fields)
+	}
 	if len(fields) == 1 { // the common case, without a batched read
 		k := tx.Subkey(&rec, fields[0])
 		_, found, err := tx.Get(cf.Default, k)
@@ -230,23 +259,30 @@ func deleteMany(tx *engine.Tx, rec *engine.Record, fields [][]byte) (deleted int
 	return deleted, nil
 }
 
-// loadField reads the record of a hash and one of its fields.
-func loadField(tx *engine.Tx, key, field []byte) (rec engine.Record, value []byte, found bool, err error) {
+// loadField reads the record of a hash and one of its fields, which is not there if it has expired.
+func loadField(tx *engine.Tx, key, name []byte) (rec engine.Record, value []byte, found bool, err error) {
 	rec, err = load(tx, key)
 	if err == nil && rec.Exists {
-		value, found, err = tx.Get(cf.Default, tx.Subkey(&rec, field))
+		value, found, err = tx.Get(cf.Default, tx.Subkey(&rec, name))
+		if found && !plain(&rec) {
+			value, found, err = Value(tx, &rec, value)
+		}
 	}
 	return rec, value, found, err
 }
 
-// saveField writes one field, which the hash had already when found is set.
-func saveField(tx *engine.Tx, rec *engine.Record, field, value []byte, found bool) {
+// saveField writes one field, which the hash had already when found is set. It keeps its expiry.
+func saveField(tx *engine.Tx, key []byte, rec *engine.Record, name, value []byte, found bool) error {
+	if !plain(rec) {
+		return saveFieldTTL(tx, key, clone(rec), name, value)
+	}
 	tx.LogData(cf.LogHash)
-	tx.Put(cf.Default, tx.Subkey(rec, field), value)
+	tx.Put(cf.Default, tx.Subkey(rec, name), value)
 	if !found {
 		rec.Size++
 		tx.Save(rec, nil)
 	}
+	return nil
 }
 
 // IncrBy adds to the integer in a field, 0 when there is none, and returns the sum.
@@ -267,8 +303,7 @@ func IncrBy(tx *engine.Tx, key, field []byte, by int64) (sum int64, err error) {
 		return 0, ErrOverflow
 	}
 	sum += by
-	saveField(tx, &rec, field, strconv.AppendInt(buf[:0], sum, 10), found)
-	return sum, nil
+	return sum, saveField(tx, key, &rec, field, strconv.AppendInt(buf[:0], sum, 10), found)
 }
 
 // IncrByFloat adds to the number in a field, 0 when there is none, and returns the text of the sum. by is the
@@ -291,8 +326,7 @@ func IncrByFloat(tx *engine.Tx, key, field, by []byte) (sum []byte, err error) {
 		return nil, ErrNaN
 	}
 	sum = longdouble.Append(nil, x)
-	saveField(tx, &rec, field, sum, found)
-	return sum, nil
+	return sum, saveField(tx, key, &rec, field, sum, found)
 }
 
 // Each calls f with every field and its value, in the order of the fields' bytes. begin is called before with
@@ -305,6 +339,9 @@ func Each(tx *engine.Tx, key []byte, keysOnly bool, begin func(n uint64), f func
 	if !rec.Exists {
 		begin(0)
 		return nil
+	}
+	if !plain(&rec) {
+		return eachTTL(tx, key, clone(&rec), begin, f)
 	}
 	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), KeysOnly: keysOnly, Limit: hint(rec.Size)})
 	defer it.Close()
@@ -323,9 +360,6 @@ func Each(tx *engine.Tx, key []byte, keysOnly bool, begin func(n uint64), f func
 	}
 	return nil
 }
-
-// hint is how many entries an iterator expects to read.
-func hint(size uint64) int { return int(min(size, math.MaxInt32)) + 1 }
 
 // LexBound is one end of a range of fields.
 type LexBound struct {
@@ -359,7 +393,11 @@ func RangeByLex(tx *engine.Tx, key []byte, r LexRange, f func(field, value []byt
 		}
 		return k
 	}
-	o := engine.IterOptions{Prefix: prefix, Lower: bound(r.Min, false), Upper: bound(r.Max, true), Reverse: r.Reverse, Skip: uint64(max(r.Offset, 0))}
+	skip := uint64(max(r.Offset, 0))
+	o := engine.IterOptions{Prefix: prefix, Lower: bound(r.Min, false), Upper: bound(r.Max, true), Reverse: r.Reverse}
+	if plain(&rec) {
+		o.Skip, skip = skip, 0
+	}
 	if len(o.Lower) > 0 && len(o.Upper) > 0 && bytes.Compare(o.Lower, o.Upper) >= 0 {
 		return nil
 	}
@@ -369,74 +407,23 @@ func RangeByLex(tx *engine.Tx, key []byte, r LexRange, f func(field, value []byt
 	it := tx.Iter(cf.Default, o)
 	defer it.Close()
 	tx.ReadsDone()
-	for n := int64(0); (r.Limit < 0 || n < r.Limit) && it.Next(); n++ {
-		f(it.Key(), it.Value())
+	for n := int64(0); (r.Limit < 0 || n < r.Limit) && it.Next(); {
+		value := it.Value()
+		if !plain(&rec) {
+			var live bool
+			if value, live, err = Value(tx, &rec, value); err != nil {
+				return err
+			}
+			if !live {
+				continue
+			}
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		f(it.Key(), value)
+		n++
 	}
 	return it.Err()
-}
-
-// sampleChunk is how many random fields are drawn at once.
-const sampleChunk = 1024
-
-// Random calls f with n random fields and their values, the same ones perhaps several times, until f returns
-// false. It does not read the whole hash.
-func Random(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
-	rec, err := load(tx, key)
-	if err != nil || !rec.Exists {
-		return err
-	}
-	for n > 0 {
-		some := min(n, sampleChunk)
-		fields, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(some))
-		if err != nil || len(fields) == 0 {
-			return err
-		}
-		if goOn, err := emit(tx, &rec, fields, values, f); err != nil || !goOn {
-			return err
-		}
-		n -= some
-	}
-	return nil
-}
-
-// RandomDistinct calls f with n random fields, all different, or with all of them, in their order, when there are no
-// more. It ends early when f returns false.
-func RandomDistinct(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
-	rec, err := load(tx, key)
-	if err != nil || !rec.Exists || n == 0 {
-		return err
-	}
-	if n >= rec.Size {
-		it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), KeysOnly: !values, Limit: hint(rec.Size)})
-		defer it.Close()
-		tx.ReadsDone()
-		for it.Next() && f(it.Key(), it.Value()) {
-		}
-		return it.Err()
-	}
-	fields, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
-	if err != nil {
-		return err
-	}
-	_, err = emit(tx, &rec, fields, values, f)
-	return err
-}
-
-func emit(tx *engine.Tx, rec *engine.Record, fields [][]byte, values bool, f func(field, value []byte) bool) (goOn bool, err error) {
-	var vals [][]byte
-	if values {
-		if vals, err = getMany(tx, rec, fields); err != nil {
-			return false, err
-		}
-	}
-	for i, field := range fields {
-		var v []byte
-		if vals != nil {
-			v = vals[i]
-		}
-		if !f(field, v) {
-			return false, nil
-		}
-	}
-	return true, nil
 }

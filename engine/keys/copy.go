@@ -31,7 +31,7 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 			return false, err
 		}
 	}
-	logType(tx, src.Type)
+	logType(tx, &src)
 	tx.Drop(&src)
 	return true, write(tx, &src, to)
 }
@@ -49,13 +49,17 @@ func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
 			return false, err
 		}
 	}
-	logType(tx, src.Type)
+	logType(tx, &src)
 	return true, write(tx, &src, to)
 }
 
-func logType(tx *engine.Tx, t cf.Type) {
+func logType(tx *engine.Tx, src *engine.Record) {
+	if src.Type == cf.TypeHash && len(src.Tail) > 0 {
+		tx.LogData(cf.LogHashTTL)
+		return
+	}
 	var text [2]byte
-	tx.LogData(cf.AppendLogType(text[:0], t))
+	tx.LogData(cf.AppendLogType(text[:0], src.Type))
 }
 
 // write writes the record and all subkeys of src under another key. The iteration is streamed; the batch holds

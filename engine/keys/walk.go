@@ -30,14 +30,11 @@ type Entry struct {
 	Live bool // it is a key: neither expired nor an emptied collection
 }
 
-// headLen is the longest head of a metadata record: no more of the values is read.
-const headLen = 25
-
 // Walk visits the metadata records of a range of the namespace in the order of their positions, until visit
 // returns false. It sees them as they are when it begins. Records that cannot be decoded are left out.
 func Walk(tx *engine.Tx, r Range, visit func(e *Entry) bool) error {
 	prefix := cf.AppendNSPrefix(nil, tx.Namespace())
-	o := engine.IterOptions{Prefix: prefix, ValueMax: headLen, Limit: r.Limit, NoFill: true}
+	o := engine.IterOptions{Prefix: prefix, ValueMax: cf.MaxHead, Limit: r.Limit, NoFill: true}
 	from := r.From
 	slots := tx.DB().Slots()
 	switch {

@@ -76,7 +76,7 @@ type Options struct {
 	RateLimiterAutoTuned           bool
 	AvoidUnnecessaryBlockingIO     bool
 
-	// Verdict decides what a compaction does with a record: [Keep], [Drop] or [DropIfZero]. For a family of
+	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero] or [DropIfExpired]. For a family of
 	// kind Subkeys it is asked once for each prefix up to the version, and key is that prefix; else for each
 	// record. It runs on RocksDB's threads; key and value are valid for the call only.
 	Verdict func(kind FamilyKind, key, value []byte) int
@@ -86,9 +86,10 @@ type Options struct {
 
 // Verdicts of a compaction filter.
 const (
-	Keep       = 0
-	Drop       = 1
-	DropIfZero = 2 // drop the record if its value is all zero bytes
+	Keep          = 0
+	Drop          = 1
+	DropIfZero    = 2 // drop the record if its value is all zero bytes
+	DropIfExpired = 3 // drop the record if its value begins with an expiry that has passed: compaction.ExpiredField
 )
 
 // arenaBlock is the block size of memtable arenas: some huge pages (see shim_alloc.cc).

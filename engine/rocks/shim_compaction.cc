@@ -17,7 +17,7 @@ void bkGoEvent(uintptr_t handle, int kind, char* family, char* text, int code);
 
 namespace {
 
-enum Verdict { kKeep = 0, kDrop = 1, kDropIfZero = 2 };
+enum Verdict { kKeep = 0, kDrop = 1, kDropIfZero = 2, kDropIfExpired = 3 };
 
 inline uint32_t be32(const char* p) {
   const unsigned char* u = reinterpret_cast<const unsigned char*>(p);
@@ -42,6 +42,16 @@ bool all_zero(const Slice& v) {
   return true;
 }
 
+inline uint64_t now_ms() { return static_cast<uint64_t>(Env::Default()->NowMicros() / 1000); }
+
+// The native twin of compaction.ExpiredField: u64 expire ms (0 = never), dropped five minutes after it.
+bool field_expired(const Slice& v) {
+  constexpr uint64_t grace = 5 * 60 * 1000;
+  if (v.size() < 8) return false;
+  uint64_t expire = be64(v.data()), now = now_ms();
+  return expire != 0 && now > grace && expire < now - grace;
+}
+
 // One object a compaction (and sub-compaction), made by the factory: the cache below has one user.
 class KeyFilter : public CompactionFilter {
  public:
@@ -51,7 +61,7 @@ class KeyFilter : public CompactionFilter {
   bool Filter(int, const Slice& key, const Slice& value, std::string*, bool*) const override {
     if (kind_ != BK_FILTER_SUBKEY) return ask(key, value) == kDrop;
     int v = subkey(key);
-    return v == kDrop || (v == kDropIfZero && all_zero(value));
+    return v == kDrop || (v == kDropIfZero && all_zero(value)) || (v == kDropIfExpired && field_expired(value));
   }
 
   // With blob files the value is not loaded unless the verdict needs it.
@@ -59,7 +69,8 @@ class KeyFilter : public CompactionFilter {
     if (kind_ != BK_FILTER_SUBKEY) return Decision::kUndetermined;
     switch (subkey(key)) {
       case kDrop: return Decision::kRemove;
-      case kDropIfZero: return Decision::kUndetermined;
+      case kDropIfZero:
+      case kDropIfExpired: return Decision::kUndetermined;
       default: return Decision::kKeep;
     }
   }
@@ -139,9 +150,14 @@ class Collector : public TablePropertiesCollector {
     uint64_t size = 0;
     if (!single) size = wide ? be64(v.data() + 17) : be32(v.data() + 13);
     total_ += size;
+    // A hash without persistent fields is as good as expired after the last of its fields (cf.HashTTL).
+    const char* t = v.data() + need;
+    if (type == 2 && v.size() == need + 25 && t[0] == 1 && be64(t + 1) == 0) {
+      uint64_t upper = be64(t + 17);
+      if (upper != 0 && (expire == 0 || upper < expire)) expire = upper;
+    }
     bool may_be_empty = single || type == 8 || type == 9 || type == 11 || type == 12;
-    uint64_t now = static_cast<uint64_t>(Env::Default()->NowMicros() / 1000);
-    if ((expire != 0 && expire < now) || (size == 0 && !may_be_empty)) deleted_ += size + 1;
+    if ((expire != 0 && expire < now_ms()) || (size == 0 && !may_be_empty)) deleted_ += size + 1;
   }
   bool is_metadata_;
   double trigger_;

@@ -20,6 +20,7 @@ func TestParseRate(t *testing.T) {
 	}{
 		{"one row", header + `"SPOP","425531.94","1.404"` + "\n", 425531.94, true},
 		{"the last row counts", header + `"LPUSH (needed)","1.00","1"` + "\n" + `"LRANGE_100 (first, 100)","62500.00","9"` + "\n", 62500, true},
+		{"quotes and commas in the name", header + `"JSON.SET k $ {"a":[1,2],"b":"c"}","17.50","9"` + "\n", 17.5, true},
 		{"no result", header, 0, false},
 		{"nothing", "", 0, false},
 		{"no number", header + `"GET","fast","1"` + "\n", 0, false},
@@ -125,6 +126,9 @@ func TestEveryRowFindsItsData(t *testing.T) {
 	}
 	const n = 200
 	for _, r := range rows() {
+		if r.alone {
+			continue // redis-server does not know the command
+		}
 		if err := s.prepare(r, n); err != nil {
 			t.Fatalf("%s: %v", r.name, err)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"net"
@@ -76,17 +75,21 @@ func (s *side) measure(r row, pipeline, n int) (float64, error) {
 	return parseRate(stdout.String())
 }
 
-// parseRate reads the second field of the last line of redis-benchmark's CSV,
-// whose lines are "name","requests a second","average latency",...
+// parseRate reads the requests a second out of redis-benchmark's CSV, whose lines
+// are "name","requests a second","average latency",... The name is the command as
+// it was given, and its quotes are not escaped: columns count from the end.
 func parseRate(text string) (float64, error) {
-	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		return 0, fmt.Errorf("redis-benchmark's output: %w", err)
-	}
-	if len(records) < 2 || len(records[len(records)-1]) < 2 {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) < 2 {
 		return 0, fmt.Errorf("redis-benchmark printed no result: %q", text)
 	}
-	rate, err := strconv.ParseFloat(records[len(records)-1][1], 64)
+	columns := func(line string) []string { return strings.Split(line, `","`) }
+	row := columns(lines[len(lines)-1])
+	at := len(row) - len(columns(lines[0])) + 1
+	if at < 1 {
+		return 0, fmt.Errorf("redis-benchmark printed no result: %q", text)
+	}
+	rate, err := strconv.ParseFloat(strings.Trim(row[at], `"`), 64)
 	if err != nil || rate <= 0 {
 		return 0, fmt.Errorf("redis-benchmark printed no rate: %q", text)
 	}
@@ -112,6 +115,7 @@ type result struct {
 	Basalt    []float64 `json:"basalt"` // requests a second, a repetition each
 	Redis     []float64 `json:"redis"`
 	RangeRead bool      `json:"range_read"`
+	Other     bool      `json:"other,omitempty"` // does not count in the means
 	Error     string    `json:"error,omitempty"`
 }
 
@@ -128,7 +132,7 @@ type plan struct {
 // compare measures a row on both servers in turn, and in the other order in
 // every second repetition.
 func compare(basalt, redis *side, r row, pipeline int, p plan) result {
-	res := result{Command: r.name, Pipeline: pipeline, RangeRead: r.rangeRead}
+	res := result{Command: r.name, Pipeline: pipeline, RangeRead: r.rangeRead, Other: r.other}
 	fail := func(s *side, err error) result {
 		res.Error = s.name + ": " + err.Error()
 		return res
@@ -137,7 +141,7 @@ func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 	if res.Requests == 0 {
 		least := connections * pipeline * p.rounds
 		slower := 0.0
-		for _, s := range []*side{basalt, redis} {
+		for _, s := range r.sides(basalt, redis) {
 			rate, err := s.measure(r, pipeline, least)
 			if err != nil {
 				return fail(s, err)
@@ -149,7 +153,7 @@ func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 		res.Requests = max(least, int(slower*p.duration.Seconds()))
 	}
 	for rep := range p.reps {
-		order := []*side{basalt, redis}
+		order := r.sides(basalt, redis)
 		if rep%2 == 1 {
 			slices.Reverse(order)
 		}
@@ -166,6 +170,14 @@ func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 		}
 	}
 	return res
+}
+
+// sides are the servers to measure the row on.
+func (r row) sides(basalt, redis *side) []*side {
+	if r.alone {
+		return []*side{basalt}
+	}
+	return []*side{basalt, redis}
 }
 
 // pick returns the rows that the comma-separated names ask for, all of them when

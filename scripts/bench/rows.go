@@ -20,6 +20,10 @@ type row struct {
 	refill bool
 	// rangeRead says that the row counts in the geometric mean over range reads.
 	rangeRead bool
+	// other says that the row is of a data type beyond the five core types: it does not count in the means.
+	other bool
+	// alone says that redis-server lacks the command: there is no ratio.
+	alone bool
 }
 
 // rnd is a random element of a collection that the loader filled.
@@ -80,12 +84,32 @@ func rows() []row {
 		ranges(custom("ZREVRANGE_100", zset("z", keyspace), "ZREVRANGE z 0 99")),
 		custom("ZRANGEBYSCORE", zset("z", keyspace), "ZRANGEBYSCORE z 50000 60000 LIMIT 0 10"),
 		custom("ZRANDMEMBER", zset("z", keyspace), "ZRANDMEMBER z"),
+
+		other(custom("SETBIT", nil, "SETBIT bits:__rand_int__ 7777 1")),
+		other(custom("GETBIT", bitsAt("getbits:"), "GETBIT getbits:__rand_int__ 7777")),
+		other(custom("XADD", nil, "XADD stream * field "+value)),
+		other(custom("XRANGE_10", stream("xrange", keyspace), "XRANGE xrange __rand_int__ + COUNT 10")),
+		other(again(custom("XREADGROUP", streamOf("xreadgroup", false), "XREADGROUP GROUP g c COUNT 1 STREAMS xreadgroup >"))),
+		other(again(custom("XACK", streamOf("xack", true), "XACK xack g __rand_int__-0"))),
+		other(custom("GEOADD", nil, "GEOADD geoadd 0.__rand_int__ 0.__rand_int__ "+rnd)),
+		other(custom("GEOSEARCH", points("geo", keyspace), "GEOSEARCH geo FROMLONLAT 0.__rand_int__ 0.__rand_int__ BYRADIUS 1300 m ASC")),
+		other(custom("PFADD", nil, "PFADD hll "+rnd)),
+		other(custom("PFCOUNT", sized("PFADD", "hllcount", keyspace), "PFCOUNT hllcount")),
+		alone(custom("BF.ADD", bloom("bf", 0), "BF.ADD bf "+rnd)),
+		alone(custom("BF.EXISTS", bloom("bfexists", keyspace), "BF.EXISTS bfexists "+rnd)),
+		alone(custom("JSON.SET", nil, "JSON.SET json:__rand_int__ $ "+document)),
+		alone(custom("JSON.GET", documentsAt("jsonget:"), "JSON.GET jsonget:__rand_int__")),
+		alone(custom("TDIGEST.ADD", digest("td"), "TDIGEST.ADD td 0.__rand_int__")),
+		alone(custom("TDIGEST.QUANTILE", digest("tdq"), "TDIGEST.QUANTILE tdq 0.5 0.99")),
 	}
 }
 
 func custom(name string, fill func(*loader, int) error, line string) row {
 	return row{name: name, fill: fill, args: strings.Fields(line)}
 }
+
+func other(r row) row { r.other = true; return r }
+func alone(r row) row { r.other, r.alone = true, true; return r }
 
 func again(r row) row  { r.refill = true; return r }
 func ranges(r row) row { r.rangeRead = true; return r }

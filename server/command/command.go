@@ -70,6 +70,9 @@ const (
 	NotQueued
 	// Waits marks a Solo command that may let its client wait although Redis does not call it blocking.
 	Waits
+	// Repeatable marks a reader of one key whose reply depends on nothing but its arguments and the key, and is worth
+	// to be kept for the next time.
+	Repeatable
 	// Exclusive marks a Solo command that is run with the locks of all keys held, in a transaction that the pipeline
 	// commits.
 	Exclusive

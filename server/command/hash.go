@@ -19,13 +19,13 @@ var hashCommands = []Spec{
 		Complexity: "O(1)", Categories: catHash, Summary: "Sets a field of a hash if there is none of that name."},
 	{Name: "hget", Handler: hget, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Returns the value of a field."},
-	{Name: "hmget", Handler: hmget, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hmget", Handler: hmget, Arity: -3, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns the values of several fields."},
-	{Name: "hgetall", Handler: hgetall, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hgetall", Handler: hgetall, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns all fields and their values."},
-	{Name: "hkeys", Handler: hkeys, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hkeys", Handler: hkeys, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns all fields."},
-	{Name: "hvals", Handler: hvals, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hvals", Handler: hvals, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns the values of all fields."},
 	{Name: "hlen", Handler: hlen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Returns the number of fields."},
@@ -43,7 +43,7 @@ var hashCommands = []Spec{
 		Complexity: "O(N) with N fields asked for", Categories: catHash, Summary: "Returns random fields."},
 	{Name: "hscan", Handler: hscan, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.8.0",
 		Complexity: "O(1) for a call, O(N) for all N fields", Categories: catHash, Summary: "Goes over fields and values step by step."},
-	{Name: "hrangebylex", Handler: hrangebylex, Arity: -4, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.2.0",
+	{Name: "hrangebylex", Handler: hrangebylex, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.2.0",
 		Complexity: "O(log(N)+M) with M fields returned", Categories: catHash, Summary: "Returns the fields in a range of bytes, with their values."},
 }
 
@@ -286,9 +286,19 @@ func hscan(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	noValues := o.NoValues
+	if len(rec.Tail) > 0 {
+		o.NoValues = false // they tell which fields have expired
+	}
 	return scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
+		if len(rec.Tail) > 0 {
+			var live bool
+			if value, live, err = hash.Value(c.Tx, &rec, value); err != nil || !live {
+				return 0, err
+			}
+		}
 		w.Bulk(field)
-		if o.NoValues {
+		if noValues {
 			return 1, nil
 		}
 		w.Bulk(value)

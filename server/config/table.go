@@ -88,6 +88,14 @@ func (s Setting) alias(name string) Setting { s.Alias = name; return s }
 
 func (s Setting) check(f func(string) error) Setting { s.Check = f; return s }
 
+// checkEvents checks the letters of notify-keyspace-events.
+func checkEvents(text string) error {
+	if strings.Trim(text, "KEg$lshzxetdmnA") != "" {
+		return errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
+	}
+	return nil
+}
+
 func checkCron(text string) error {
 	_, err := compaction.ParseCron(text)
 	return err

@@ -1,0 +1,350 @@
+package hash
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// field is a field as it is stored.
+type field struct {
+	there  bool   // it has a record
+	expire uint64 // ms since the epoch, 0 = never
+	value  []byte
+}
+
+// live reports whether there is such a field for a command.
+func (f *field) live(now int64) bool { return f.there && !cf.FieldExpired(f.expire, now) }
+
+// edit reads and changes a hash of either form. It keeps the numbers of the metadata record in step with the records
+// of the fields; save writes them.
+type edit struct {
+	tx  *engine.Tx
+	key []byte // as the user names it
+	rec *engine.Record
+	ttl cf.HashTTL
+	on  bool // the fields may expire
+
+	stored     cf.HashTTL // what the metadata record says
+	storedSize uint64
+	logged     bool
+	loose      bool // ttl.Upper may lie beyond the expiry of the last field
+	buf        []byte
+}
+
+// open makes an edit of a hash. A metadata record that contradicts itself is an error.
+func open(tx *engine.Tx, key []byte, rec *engine.Record) (edit, error) {
+	h := edit{tx: tx, key: key, rec: rec, storedSize: rec.Size}
+	var err error
+	if h.ttl, h.on, err = cf.DecodeHashTail(rec.Tail); err != nil {
+		return h, h.fail(err)
+	}
+	if h.on && h.ttl.Persist > rec.Size {
+		return h, h.corrupt("%d of %d fields without an expiry", h.ttl.Persist, rec.Size)
+	}
+	h.stored = h.ttl
+	return h, nil
+}
+
+func (h *edit) fail(err error) error { return fmt.Errorf("key %q: %w", h.key, err) }
+
+func (h *edit) corrupt(format string, args ...any) error {
+	return h.fail(fmt.Errorf("%w: %s", cf.ErrCorrupt, fmt.Sprintf(format, args...)))
+}
+
+// decode takes the stored value of a field apart.
+func (h *edit) decode(raw []byte) (f field, err error) {
+	f = field{there: true, value: raw}
+	if h.on {
+		if f.expire, f.value, err = cf.DecodeHashValue(raw); err != nil {
+			return field{}, h.fail(err)
+		}
+	}
+	return f, nil
+}
+
+// get reads one field.
+func (h *edit) get(name []byte) (field, error) {
+	if !h.rec.Exists {
+		return field{}, nil
+	}
+	raw, found, err := h.tx.Get(cf.Default, h.tx.Subkey(h.rec, name))
+	if err != nil || !found {
+		return field{}, err
+	}
+	return h.decode(raw)
+}
+
+// getMany reads every step-th of the names, in one batch.
+func (h *edit) getMany(names [][]byte, step int) ([]field, error) {
+	fields := make([]field, (len(names)+step-1)/step)
+	if !h.rec.Exists {
+		return fields, nil
+	}
+	keys := h.tx.Keys()
+	for i := 0; i < len(names); i += step {
+		keys.Add(h.tx.Subkey(h.rec, names[i]))
+	}
+	raws, err := h.tx.MultiGet(cf.Default, keys)
+	if err != nil {
+		return nil, err
+	}
+	for i, raw := range raws {
+		if raw != nil {
+			if fields[i], err = h.decode(raw); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return fields, nil
+}
+
+// each calls f with every name and the field as it is by then: a name that comes again sees what f has done before.
+func (h *edit) each(names [][]byte, f func(i int, name []byte, old field) error) error {
+	fields, err := h.getMany(names, 1)
+	if err != nil {
+		return err
+	}
+	var seen map[string]struct{}
+	if len(names) > fewFields {
+		seen = make(map[string]struct{}, len(names))
+	}
+	for i, name := range names {
+		old := fields[i]
+		if again(seen, name, names[:i], 1) {
+			if old, err = h.get(name); err != nil {
+				return err
+			}
+		}
+		if err := f(i, name, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes a field whose record was old before. Only a hash whose fields may expire takes an expiry.
+func (h *edit) put(name []byte, old field, value []byte, expire uint64) error {
+	if err := h.count(old, true, expire); err != nil {
+		return err
+	}
+	h.log()
+	if h.on {
+		h.buf = cf.AppendHashValue(h.buf[:0], expire, value)
+		value = h.buf
+	}
+	h.tx.Put(cf.Default, h.tx.Subkey(h.rec, name), value)
+	return nil
+}
+
+// remove deletes the record of a field, which was old.
+func (h *edit) remove(name []byte, old field) error {
+	if err := h.count(old, false, 0); err != nil {
+		return err
+	}
+	h.log()
+	h.tx.Delete(cf.Default, h.tx.Subkey(h.rec, name))
+	return nil
+}
+
+func (h *edit) log() {
+	if h.logged {
+		return
+	}
+	h.logged = true
+	if h.on {
+		h.tx.LogData(cf.LogHashTTL)
+	} else {
+		h.tx.LogData(cf.LogHash)
+	}
+}
+
+// count brings the numbers in step with a record that was old and is there, with an expiry, or no longer.
+func (h *edit) count(old field, there bool, expire uint64) error {
+	t, size := &h.ttl, &h.rec.Size
+	if !h.on {
+		switch {
+		case there && !old.there:
+			*size++
+		case !there && old.there && *size == 0:
+			return h.corrupt("it has a field, the metadata says none")
+		case !there && old.there:
+			*size--
+		}
+		return nil
+	}
+	hadTTL, wasSure := old.there && old.expire != 0, t.Persist > 0
+	switch {
+	case hadTTL && *size == t.Persist, old.there && !hadTTL && t.Persist == 0:
+		return h.corrupt("a field that expires at %d is not among its %d fields, %d without an expiry", old.expire, *size, t.Persist)
+	case hadTTL:
+		*size--
+	case old.there:
+		*size--
+		t.Persist--
+	}
+	others := *size - t.Persist // fields with an expiry
+	if others == 0 {
+		t.Lower, t.Upper = 0, 0
+	} else if hadTTL && old.expire >= t.Upper && (!there || expire < old.expire) {
+		h.loose = true
+	}
+	if there {
+		*size++
+		switch {
+		case expire == 0:
+			t.Persist++
+		case others == 0:
+			t.Lower, t.Upper = expire, expire
+		default:
+			t.Lower, t.Upper = min(t.Lower, expire), max(t.Upper, expire)
+		}
+	}
+	// While there was a field without an expiry nobody needed the bound.
+	h.loose = h.loose || wasSure && t.Persist == 0 && others > 0
+	return nil
+}
+
+// tidySize is up to how many fields a hash is gone over to find out when its last field expires.
+const tidySize = 128
+
+// save writes the metadata record if it has changed or, with always, if anything was written. With drop, a hash that
+// has lost its last field loses the record, else it keeps one of size 0.
+//
+// When all fields have an expiry, the key disappears with the last of them, so the bound should be that expiry and
+// not one that is past. It is made so in small hashes. A big one that has lost the field that would have lived
+// longest may be seen, without a field, until that would have expired.
+func (h *edit) save(always, drop bool) error {
+	if h.on && h.loose && h.ttl.Persist == 0 && h.rec.Size > 0 && h.rec.Size <= tidySize {
+		if err := h.repair(); err != nil {
+			return err
+		}
+	}
+	if !h.logged || !always && h.ttl == h.stored && h.rec.Size == h.storedSize {
+		return nil
+	}
+	if drop && h.rec.Size == 0 {
+		if h.rec.Exists {
+			h.tx.Drop(h.rec)
+		}
+		return nil
+	}
+	if !h.on {
+		h.tx.Save(h.rec, nil)
+		return nil
+	}
+	var tail [cf.MaxHead]byte
+	h.rec.SetFieldsEnd(h.ttl.FieldsEnd())
+	h.tx.Save(h.rec, cf.AppendHashTail(tail[:0], h.ttl))
+	return nil
+}
+
+// repair counts the fields anew and deletes those that have expired.
+func (h *edit) repair() error {
+	var gone [][]byte
+	h.rec.Size, h.ttl, h.loose = 0, cf.HashTTL{}, false
+	err := h.scan(func(name []byte, expire uint64) {
+		switch {
+		case cf.FieldExpired(expire, h.tx.Now()):
+			gone = append(gone, append([]byte(nil), name...))
+			return
+		case expire == 0:
+			h.ttl.Persist++
+		case h.rec.Size == h.ttl.Persist:
+			h.ttl.Lower, h.ttl.Upper = expire, expire
+		default:
+			h.ttl.Lower, h.ttl.Upper = min(h.ttl.Lower, expire), max(h.ttl.Upper, expire)
+		}
+		h.rec.Size++
+	})
+	for _, name := range gone {
+		h.log()
+		h.tx.Delete(cf.Default, h.tx.Subkey(h.rec, name))
+	}
+	return err
+}
+
+// scan calls f with every stored field and its expiry, in a hash whose fields may expire.
+func (h *edit) scan(f func(name []byte, expire uint64)) error {
+	it := h.tx.Iter(cf.Default, engine.IterOptions{Prefix: h.tx.SubkeyPrefix(h.rec), ValueMax: cf.HashValueHead, Limit: hint(h.rec.Size)})
+	defer it.Close()
+	return h.scanIter(it, f)
+}
+
+func (h *edit) scanIter(it *engine.Iter, f func(name []byte, expire uint64)) error {
+	for it.Next() {
+		expire, _, err := cf.DecodeHashValue(it.Value())
+		if err != nil {
+			return h.fail(err)
+		}
+		f(it.Key(), expire)
+	}
+	return it.Err()
+}
+
+// certain returns the number of live fields if the metadata record alone tells it: no field has an expiry, none has
+// expired yet, or all have that can.
+func (h *edit) certain() (n uint64, ok bool) {
+	now := uint64(h.tx.Now())
+	switch {
+	case !h.on, h.rec.Size == h.ttl.Persist:
+		return h.rec.Size, true
+	case now <= h.ttl.Lower:
+		return h.rec.Size, true
+	case h.ttl.Upper != 0 && now > h.ttl.Upper:
+		return h.ttl.Persist, true
+	}
+	return 0, false
+}
+
+// live returns the number of live fields.
+func (h *edit) live() (n uint64, err error) {
+	if n, ok := h.certain(); ok {
+		return n, nil
+	}
+	now := h.tx.Now()
+	err = h.scan(func(_ []byte, expire uint64) {
+		if !cf.FieldExpired(expire, now) {
+			n++
+		}
+	})
+	return n, err
+}
+
+// convert gives the hash the form in which fields may expire. Everything is written again under a new version, in the
+// transaction's batch: so whoever reads or compacts the old records is not misled by the new metadata.
+func (h *edit) convert() error {
+	if h.on {
+		return nil
+	}
+	h.on = true
+	if !h.rec.Exists {
+		return nil
+	}
+	h.log()
+	it := h.tx.Iter(cf.Default, engine.IterOptions{Prefix: h.tx.SubkeyPrefix(h.rec), Limit: hint(h.rec.Size), NoFill: h.rec.Size > fillMax})
+	defer it.Close()
+	h.tx.NewVersion(h.rec)
+	n := uint64(0)
+	for it.Next() {
+		h.buf = cf.AppendHashValue(h.buf[:0], 0, it.Value())
+		h.tx.Put(cf.Default, h.tx.Subkey(h.rec, it.Key()), h.buf)
+		n++
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	if n != h.rec.Size {
+		return h.corrupt("%d fields, the metadata says %d", n, h.rec.Size)
+	}
+	h.ttl = cf.HashTTL{Persist: n}
+	return nil
+}
+
+// fillMax is the size of a hash above which a conversion leaves the block cache alone.
+const fillMax = 10000
+
+// hint is how many entries an iterator expects to read.
+func hint(size uint64) int { return int(min(size, math.MaxInt32)) + 1 }

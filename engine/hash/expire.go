@@ -1,0 +1,170 @@
+package hash
+
+import (
+	"github.com/basaltdb/basalt/engine"
+)
+
+// What the functions on the expiry of fields say of each field, with the numbers of Redis.
+const (
+	NoField  = -2 // there is no such field, or no such key
+	NoExpiry = -1 // the field never expires
+	NotMet   = 0  // the condition does not hold
+	Done     = 1  // the expiry was set, or taken off
+	Deleted  = 2  // the time has passed: the field was deleted
+)
+
+// Condition says when Expire changes the expiry of a field.
+type Condition uint8
+
+// The conditions.
+const (
+	Always    Condition = iota
+	IfNone              // it has no expiry
+	IfSome              // it has one
+	IfLater             // it has one, and the new one is later
+	IfEarlier           // it has none, or the new one is earlier
+)
+
+func (c Condition) allows(old, at uint64) bool {
+	switch c {
+	case IfNone:
+		return old == 0
+	case IfSome:
+		return old != 0
+	case IfLater:
+		return old != 0 && at > old
+	case IfEarlier:
+		return old == 0 || at < old
+	}
+	return true
+}
+
+// filled returns n results that are all the same.
+func filled(n int, result int64) []int64 {
+	all := make([]int64, n)
+	for i := range all {
+		all[i] = result
+	}
+	return all
+}
+
+// openKey loads a hash for an edit.
+func openKey(tx *engine.Tx, key []byte, rec *engine.Record) (h edit, err error) {
+	if *rec, err = load(tx, key); err != nil {
+		return h, err
+	}
+	return open(tx, key, rec)
+}
+
+// Expire lets fields expire at a time, in milliseconds since the epoch, not negative, and returns for each NoField,
+// NotMet, Done or Deleted. Fields whose time has passed are deleted.
+//
+// The first expiry that a hash gets rewrites the whole hash: see the package comment.
+func Expire(tx *engine.Tx, key []byte, fields [][]byte, at int64, when Condition) ([]int64, error) {
+	results := filled(len(fields), NoField)
+	var rec engine.Record
+	h, err := openKey(tx, key, &rec)
+	if err != nil || !rec.Exists {
+		return results, err
+	}
+	now := tx.Now()
+	passed := at <= now
+	if !h.on && !passed {
+		if any, err := h.anyAllowed(fields, uint64(at), when, results); err != nil || !any {
+			return results, err
+		}
+		if err := h.convert(); err != nil {
+			return nil, err
+		}
+	}
+	err = h.each(fields, func(i int, name []byte, old field) error {
+		switch {
+		case !old.there:
+			results[i] = NoField
+			return nil
+		case !old.live(now):
+			results[i] = NoField
+			return h.remove(name, old)
+		case !when.allows(old.expire, uint64(at)):
+			results[i] = NotMet
+			return nil
+		case passed:
+			results[i] = Deleted
+			return h.remove(name, old)
+		}
+		results[i] = Done
+		return h.put(name, old, old.value, uint64(at))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, h.save(true, false)
+}
+
+// anyAllowed reports whether a plain hash has a field that gets the expiry, so that it must be converted. If not, the
+// results are final.
+func (h *edit) anyAllowed(fields [][]byte, at uint64, when Condition, results []int64) (any bool, err error) {
+	have, err := h.getMany(fields, 1)
+	if err != nil {
+		return false, err
+	}
+	for i := range have {
+		if have[i].there {
+			results[i] = NotMet
+			any = any || when.allows(0, at)
+		}
+	}
+	return any, nil
+}
+
+// Persist takes the expiry off fields and returns for each NoField, NoExpiry or Done.
+func Persist(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
+	results := filled(len(fields), NoField)
+	var rec engine.Record
+	h, err := openKey(tx, key, &rec)
+	if err != nil || !rec.Exists {
+		return results, err
+	}
+	now := tx.Now()
+	err = h.each(fields, func(i int, name []byte, old field) error {
+		switch {
+		case !old.there:
+			return nil
+		case !old.live(now):
+			return h.remove(name, old)
+		case old.expire == 0:
+			results[i] = NoExpiry
+			return nil
+		}
+		results[i] = Done
+		return h.put(name, old, old.value, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, h.save(true, false)
+}
+
+// ExpireTimes returns for each field when it expires, in milliseconds since the epoch, NoExpiry or NoField.
+func ExpireTimes(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
+	results := filled(len(fields), NoField)
+	var rec engine.Record
+	h, err := openKey(tx, key, &rec)
+	if err != nil || !rec.Exists {
+		return results, err
+	}
+	have, err := h.getMany(fields, 1)
+	if err != nil {
+		return nil, err
+	}
+	for i := range have {
+		switch f := &have[i]; {
+		case !f.live(tx.Now()):
+		case f.expire == 0:
+			results[i] = NoExpiry
+		default:
+			results[i] = int64(f.expire)
+		}
+	}
+	return results, nil
+}

@@ -1,0 +1,78 @@
+package hash
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// sampleChunk is how many random fields are drawn at once.
+const sampleChunk = 1024
+
+// Random calls f with n random fields and their values, the same ones perhaps several times, until f returns
+// false. It does not read the whole hash.
+func Random(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists {
+		return err
+	}
+	if !plain(&rec) {
+		return randomTTL(tx, key, clone(&rec), n, f)
+	}
+	for n > 0 {
+		some := min(n, sampleChunk)
+		fields, err := tx.Sample(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(some))
+		if err != nil || len(fields) == 0 {
+			return err
+		}
+		if goOn, err := emit(tx, &rec, fields, values, f); err != nil || !goOn {
+			return err
+		}
+		n -= some
+	}
+	return nil
+}
+
+// RandomDistinct calls f with n random fields, all different, or with all of them, in their order, when there are no
+// more. It ends early when f returns false.
+func RandomDistinct(tx *engine.Tx, key []byte, n uint64, values bool, f func(field, value []byte) bool) error {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists || n == 0 {
+		return err
+	}
+	if !plain(&rec) {
+		return distinctTTL(tx, key, clone(&rec), n, f)
+	}
+	if n >= rec.Size {
+		it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), KeysOnly: !values, Limit: hint(rec.Size)})
+		defer it.Close()
+		tx.ReadsDone()
+		for it.Next() && f(it.Key(), it.Value()) {
+		}
+		return it.Err()
+	}
+	fields, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(&rec), rec.Size, int(n))
+	if err != nil {
+		return err
+	}
+	_, err = emit(tx, &rec, fields, values, f)
+	return err
+}
+
+func emit(tx *engine.Tx, rec *engine.Record, fields [][]byte, values bool, f func(field, value []byte) bool) (goOn bool, err error) {
+	var vals [][]byte
+	if values {
+		if vals, err = getMany(tx, rec, fields); err != nil {
+			return false, err
+		}
+	}
+	for i, field := range fields {
+		var v []byte
+		if vals != nil {
+			v = vals[i]
+		}
+		if !f(field, v) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

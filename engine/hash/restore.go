@@ -1,0 +1,116 @@
+package hash
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Expiring are the fields of a hash that expire, at the time of the transaction.
+type Expiring struct {
+	Fields   uint64 // how many fields there are in all
+	Expiring uint64 // how many of them expire
+	First    uint64 // when the first one does, in milliseconds since the epoch
+}
+
+// EachExpiring calls f with every field, its value and when it expires, 0 = never, in the order of the fields' bytes.
+// begin is called before. It reads the hash twice, so that it needs the key's lock until it is done.
+func EachExpiring(tx *engine.Tx, key []byte, begin func(e Expiring), f func(field, value []byte, expire uint64)) error {
+	rec, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	var e Expiring
+	if !rec.Exists {
+		begin(e)
+		return nil
+	}
+	_, on, err := cf.DecodeHashTail(rec.Tail)
+	if err != nil {
+		return fmt.Errorf("key %q: %w", key, err)
+	}
+	if !on {
+		return Each(tx, key, false, func(n uint64) { begin(Expiring{Fields: n}) }, func(field, value []byte) { f(field, value, 0) })
+	}
+	o := engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), ValueMax: cf.HashValueHead, Limit: hint(rec.Size)}
+	err = eachStored(tx, key, o, func(_, _ []byte, expire uint64) {
+		e.Fields++
+		if expire != 0 {
+			if e.Expiring == 0 || expire < e.First {
+				e.First = expire
+			}
+			e.Expiring++
+		}
+	})
+	if err != nil {
+		return err
+	}
+	begin(e)
+	o.ValueMax = 0
+	return eachStored(tx, key, o, f)
+}
+
+// eachStored calls f with the fields that have not expired.
+func eachStored(tx *engine.Tx, key []byte, o engine.IterOptions, f func(field, value []byte, expire uint64)) error {
+	it := tx.Iter(cf.Default, o)
+	defer it.Close()
+	for it.Next() {
+		expire, value, err := cf.DecodeHashValue(it.Value())
+		if err != nil {
+			return fmt.Errorf("key %q: field %q: %w", key, it.Key(), err)
+		}
+		if !cf.FieldExpired(expire, tx.Now()) {
+			f(it.Key(), value, expire)
+		}
+	}
+	return it.Err()
+}
+
+// Restore makes a hash out of fields and values, given in turn, and for each field when it expires, 0 = never. The key
+// must not exist and the fields must differ. Fields whose time has passed are left out; without others there is no
+// hash.
+func Restore(tx *engine.Tx, key []byte, pairs [][]byte, expires []uint64) error {
+	rec, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	t := cf.HashTTL{Lower: math.MaxUint64}
+	for _, at := range expires {
+		switch {
+		case at == 0:
+			t.Persist++
+		case int64(at) > tx.Now():
+			rec.Size++
+			t.Lower, t.Upper = min(t.Lower, at), max(t.Upper, at)
+		}
+	}
+	expiring := rec.Size > 0
+	if rec.Size += t.Persist; rec.Size == 0 {
+		return nil
+	}
+	var value []byte
+	if expiring {
+		tx.LogData(cf.LogHashTTL)
+	} else {
+		tx.LogData(cf.LogHash)
+	}
+	for i, at := range expires {
+		switch field := pairs[2*i]; {
+		case at != 0 && int64(at) <= tx.Now():
+		case expiring:
+			value = cf.AppendHashValue(value[:0], at, pairs[2*i+1])
+			tx.Put(cf.Default, tx.Subkey(&rec, field), value)
+		default:
+			tx.Put(cf.Default, tx.Subkey(&rec, field), pairs[2*i+1])
+		}
+	}
+	if !expiring {
+		tx.Save(&rec, nil)
+		return nil
+	}
+	rec.SetFieldsEnd(t.FieldsEnd())
+	tx.Save(&rec, cf.AppendHashTail(nil, t))
+	return nil
+}

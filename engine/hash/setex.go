@@ -1,0 +1,166 @@
+package hash
+
+import "github.com/basaltdb/basalt/engine"
+
+// TTL says what SetEx and GetEx do about the expiry of the fields.
+type TTL struct {
+	Do TTLAction
+	At int64 // ms since the epoch, not negative, for SetTTL
+}
+
+// TTLAction is what is done about an expiry.
+type TTLAction uint8
+
+// The actions.
+const (
+	NoTTL   TTLAction = iota // SetEx: none from now on. GetEx: leave it as it is
+	KeepTTL                  // SetEx: leave it as it is
+	SetTTL                   // it is TTL.At
+	DropTTL                  // GetEx: none from now on
+)
+
+// FieldCondition says when SetEx sets fields.
+type FieldCondition uint8
+
+// The conditions.
+const (
+	AnyField FieldCondition = iota
+	NewOnly                 // there is none of the fields
+	OldOnly                 // there are all of them
+)
+
+// SetEx sets fields, given as field and value in turn, together with their expiry and reports whether it has: all of
+// them or, when the condition does not hold, none. Of a field that is given twice the last value counts. With a time
+// that has passed the fields are deleted.
+func SetEx(tx *engine.Tx, key []byte, pairs [][]byte, ttl TTL, when FieldCondition) (bool, error) {
+	var rec engine.Record
+	h, err := openKey(tx, key, &rec)
+	if err != nil {
+		return false, err
+	}
+	if !h.on && when == AnyField && ttl.Do != SetTTL { // the same as HSET
+		_, err := Set(tx, key, pairs)
+		return err == nil, err
+	}
+	olds, err := h.getMany(pairs, 2)
+	if err != nil {
+		return false, err
+	}
+	now := tx.Now()
+	if when != AnyField {
+		for i := range olds {
+			if olds[i].live(now) != (when == OldOnly) {
+				return false, nil
+			}
+		}
+	}
+	passed := ttl.Do == SetTTL && ttl.At <= now
+	if ttl.Do == SetTTL && !passed {
+		if err := h.convert(); err != nil {
+			return false, err
+		}
+	}
+	last := lastOf(pairs)
+	for i := range olds {
+		name, value, old := pairs[2*i], pairs[2*i+1], olds[i]
+		if !last(i) {
+			continue
+		}
+		switch {
+		case passed && old.there:
+			err = h.remove(name, old)
+		case passed:
+		case ttl.Do == SetTTL:
+			err = h.put(name, old, value, uint64(ttl.At))
+		case ttl.Do == KeepTTL && old.live(now):
+			err = h.put(name, old, value, old.expire)
+		default:
+			err = h.put(name, old, value, 0)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, h.save(false, true)
+}
+
+// lastOf returns a function that reports whether the i-th field does not come again.
+func lastOf(pairs [][]byte) func(i int) bool {
+	n := len(pairs) / 2
+	if n <= fewFields {
+		return func(i int) bool { return !again(nil, pairs[2*i], pairs[2*i+2:], 2) }
+	}
+	at := make(map[string]int, n)
+	for i := range n {
+		at[string(pairs[2*i])] = i
+	}
+	return func(i int) bool { return at[string(pairs[2*i])] == i }
+}
+
+// GetEx calls f with the value of each field, or that there is none, and changes the expiry of those that there
+// are. With a time that has passed they are deleted.
+func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []byte, found bool)) error {
+	var rec engine.Record
+	h, err := openKey(tx, key, &rec)
+	if err != nil {
+		return err
+	}
+	now := tx.Now()
+	passed := ttl.Do == SetTTL && ttl.At <= now
+	if ttl.Do == SetTTL && !passed && !h.on && rec.Exists {
+		any, err := h.anyAllowed(fields, uint64(ttl.At), Always, make([]int64, len(fields)))
+		if err == nil && any {
+			err = h.convert()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err = h.each(fields, func(_ int, name []byte, old field) error {
+		if !old.live(now) {
+			f(nil, false)
+			if old.there {
+				return h.remove(name, old)
+			}
+			return nil
+		}
+		f(old.value, true)
+		switch {
+		case passed:
+			return h.remove(name, old)
+		case ttl.Do == SetTTL && old.expire != uint64(ttl.At):
+			return h.put(name, old, old.value, uint64(ttl.At))
+		case ttl.Do == DropTTL && old.expire != 0:
+			return h.put(name, old, old.value, 0)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return h.save(false, true)
+}
+
+// GetDelete calls f with the value of each field, or that there is none, and deletes the fields.
+func GetDelete(tx *engine.Tx, key []byte, fields [][]byte, f func(value []byte, found bool)) error {
+	var rec engine.Record
+	h, err := openKey(tx, key, &rec)
+	if err != nil {
+		return err
+	}
+	err = h.each(fields, func(_ int, name []byte, old field) error {
+		if old.live(tx.Now()) {
+			f(old.value, true)
+		} else {
+			f(nil, false)
+		}
+		if !old.there {
+			return nil
+		}
+		return h.remove(name, old)
+	})
+	if err != nil {
+		return err
+	}
+	return h.save(false, false)
+}

@@ -1,0 +1,322 @@
+package hash
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// The functions of the package on hashes whose fields may expire. They keep the record; the functions on plain hashes
+// give them a copy of theirs, which stays on the stack.
+
+func clone(rec *engine.Record) *engine.Record {
+	r := *rec
+	return &r
+}
+
+// Value returns the value of a field from what is stored for it, and whether the field is there: neither missing nor
+// expired. rec is the record of a hash of either form; value aliases stored.
+func Value(tx *engine.Tx, rec *engine.Record, stored []byte) (value []byte, live bool, err error) {
+	if plain(rec) {
+		return stored, true, nil
+	}
+	_, _, err = cf.DecodeHashTail(rec.Tail)
+	var expire uint64
+	if err == nil {
+		expire, value, err = cf.DecodeHashValue(stored)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("key %q: %w", tx.UserKey(rec), err)
+	}
+	if cf.FieldExpired(expire, tx.Now()) {
+		return nil, false, nil
+	}
+	return value, true, nil
+}
+
+// liveValues turns what is stored for several fields, nil = nothing, into their values.
+func liveValues(tx *engine.Tx, rec *engine.Record, values [][]byte) error {
+	for i, v := range values {
+		if v != nil {
+			var err error
+			if values[i], _, err = Value(tx, rec, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lenTTL counts the fields. Without a lock the hash may be gone by the time that its fields are read, and they with
+// it. So the metadata record is read again, after the iterator was made: if its version is the same, so it was when
+// the iterator was made.
+func lenTTL(tx *engine.Tx, key []byte, rec *engine.Record) (uint64, error) {
+	for {
+		h, err := open(tx, key, rec)
+		if err != nil {
+			return 0, err
+		}
+		if n, ok := h.certain(); ok {
+			return n, nil
+		}
+		n, now, changed, err := uint64(0), tx.Now(), false, error(nil)
+		func() {
+			it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), ValueMax: cf.HashValueHead, Limit: hint(rec.Size)})
+			defer it.Close()
+			if changed, err = reload(tx, rec); err != nil || changed {
+				return
+			}
+			err = h.scanIter(it, func(_ []byte, expire uint64) {
+				if !cf.FieldExpired(expire, now) {
+					n++
+				}
+			})
+		}()
+		switch {
+		case err != nil:
+			return 0, err
+		case !changed:
+			return n, nil
+		case !rec.Exists:
+			return 0, nil
+		case plain(rec):
+			return rec.Size, nil
+		}
+	}
+}
+
+// reload reads the metadata record anew, past what the transaction has cached, and reports whether it belongs to
+// another version or is gone. Then rec is what there is of it, if it is a hash.
+func reload(tx *engine.Tx, rec *engine.Record) (changed bool, err error) {
+	it := tx.Iter(cf.Metadata, engine.IterOptions{Lower: rec.NSKey(), Upper: append(bytes.Clone(rec.NSKey()), 0), Limit: 1})
+	defer it.Close()
+	if !it.Next() {
+		rec.Exists = false
+		return true, it.Err()
+	}
+	m, tail, err := cf.DecodeMeta(it.Value())
+	if err != nil {
+		return false, fmt.Errorf("key %q: %w", tx.UserKey(rec), err)
+	}
+	if m.Version == rec.Version && m.Type == rec.Type {
+		return false, nil
+	}
+	tx.NewVersion(rec) // forgets the prefix
+	rec.Meta, rec.Tail = m, bytes.Clone(tail)
+	rec.Exists = m.Type == cf.TypeHash && m.Live(tx.Now())
+	return true, nil
+}
+
+// setTTL is Set and SetMissing. A field that is set loses its expiry.
+func setTTL(tx *engine.Tx, key []byte, rec *engine.Record, pairs [][]byte, missing bool) (added int, err error) {
+	h, err := open(tx, key, rec)
+	if err != nil {
+		return 0, err
+	}
+	olds, err := h.getMany(pairs, 2)
+	if err != nil {
+		return 0, err
+	}
+	last := lastOf(pairs)
+	for i := len(olds) - 1; i >= 0; i-- { // in Kvrocks's order
+		if !last(i) {
+			continue
+		}
+		name, value, old := pairs[2*i], pairs[2*i+1], olds[i]
+		switch {
+		case !old.live(tx.Now()):
+			added++
+		case missing, old.expire == 0 && bytes.Equal(old.value, value):
+			continue
+		}
+		if err := h.put(name, old, value, 0); err != nil {
+			return 0, err
+		}
+	}
+	return added, h.save(false, false)
+}
+
+func deleteTTL(tx *engine.Tx, key []byte, rec *engine.Record, fields [][]byte) (deleted int, err error) {
+	h, err := open(tx, key, rec)
+	if err != nil {
+		return 0, err
+	}
+	err = h.each(fields, func(_ int, name []byte, old field) error {
+		if !old.there {
+			return nil
+		}
+		if old.live(tx.Now()) {
+			deleted++
+		}
+		return h.remove(name, old)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return deleted, h.save(false, false)
+}
+
+func saveFieldTTL(tx *engine.Tx, key []byte, rec *engine.Record, name, value []byte) error {
+	h, err := open(tx, key, rec)
+	if err != nil {
+		return err
+	}
+	old, err := h.get(name)
+	if err != nil {
+		return err
+	}
+	expire := uint64(0)
+	if old.live(tx.Now()) {
+		expire = old.expire
+	}
+	if err := h.put(name, old, value, expire); err != nil {
+		return err
+	}
+	return h.save(false, false)
+}
+
+// eachTTL is Each. When fields may have expired they are counted before they are read.
+func eachTTL(tx *engine.Tx, key []byte, rec *engine.Record, begin func(n uint64), f func(field, value []byte)) error {
+	h, err := open(tx, key, rec)
+	if err != nil {
+		return err
+	}
+	want, err := h.live()
+	if err != nil {
+		return err
+	}
+	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), Limit: hint(rec.Size)})
+	defer it.Close()
+	tx.ReadsDone()
+	begin(want)
+	n, now := uint64(0), tx.Now()
+	for it.Next() {
+		x, err := h.decode(it.Value())
+		if err != nil {
+			return err
+		}
+		if x.live(now) {
+			f(it.Key(), x.value)
+			n++
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	if n != want {
+		return h.corrupt("%d fields, the metadata says %d", n, want)
+	}
+	return nil
+}
+
+// randomTries is how many samples without a live field are taken before the whole hash is read.
+const randomTries = 8
+
+// randomTTL is Random. Samples may be of fields that have expired; when too many are, the live ones are read.
+func randomTTL(tx *engine.Tx, key []byte, rec *engine.Record, n uint64, f func(field, value []byte) bool) error {
+	misses := 0
+	for n > 0 && misses < randomTries {
+		names, err := tx.Sample(cf.Default, tx.SubkeyPrefix(rec), rec.Size, int(min(n, sampleChunk)))
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		values, err := getMany(tx, rec, names)
+		if err != nil {
+			return err
+		}
+		had := n
+		for i, name := range names {
+			if values[i] == nil {
+				continue
+			}
+			if !f(name, values[i]) {
+				return nil
+			}
+			n--
+		}
+		if had-n < uint64(len(names))/8 || had == n {
+			misses++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	all, err := liveFields(tx, key, rec)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	for ; n > 0; n-- {
+		i := rand.IntN(len(all)/2) * 2
+		if !f(all[i], all[i+1]) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// distinctTTL is RandomDistinct.
+func distinctTTL(tx *engine.Tx, key []byte, rec *engine.Record, n uint64, f func(field, value []byte) bool) error {
+	if n < rec.Size/3 {
+		names, err := tx.SampleDistinct(cf.Default, tx.SubkeyPrefix(rec), rec.Size, int(n))
+		if err != nil {
+			return err
+		}
+		values, err := getMany(tx, rec, names)
+		if err != nil {
+			return err
+		}
+		expired := uint64(len(names)) < n
+		for _, v := range values {
+			expired = expired || v == nil
+		}
+		if !expired {
+			for i, name := range names {
+				if !f(name, values[i]) {
+					return nil
+				}
+			}
+			return nil
+		}
+	}
+	all, err := liveFields(tx, key, rec)
+	if err != nil {
+		return err
+	}
+	fields := uint64(len(all) / 2)
+	if n < fields {
+		rand.Shuffle(len(all)/2, func(i, j int) {
+			all[2*i], all[2*j] = all[2*j], all[2*i]
+			all[2*i+1], all[2*j+1] = all[2*j+1], all[2*i+1]
+		})
+	}
+	for i := range min(n, fields) {
+		if !f(all[2*i], all[2*i+1]) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// liveFields reads all live fields and their values, in turn.
+func liveFields(tx *engine.Tx, key []byte, rec *engine.Record) (all [][]byte, err error) {
+	h, err := open(tx, key, rec)
+	if err != nil {
+		return nil, err
+	}
+	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), Limit: hint(rec.Size)})
+	defer it.Close()
+	tx.ReadsDone()
+	for it.Next() {
+		x, err := h.decode(it.Value())
+		if err != nil {
+			return nil, err
+		}
+		if x.live(tx.Now()) {
+			all = append(all, bytes.Clone(it.Key()), bytes.Clone(x.value))
+		}
+	}
+	return all, it.Err()
+}

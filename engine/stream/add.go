@@ -1,0 +1,128 @@
+package stream
+
+import (
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Auto says which part of a new entry's id the stream chooses.
+type Auto uint8
+
+// The ways to choose an id.
+const (
+	AutoNone Auto = iota // the id is given
+	AutoSeq              // the milliseconds are given: the sequence number follows the last one
+	AutoID               // the present time, or if the last entry is not before it, the id after that
+)
+
+// NewID is the id that an entry shall get.
+type NewID struct {
+	ID   ID
+	Auto Auto
+}
+
+// AddOptions tell how an entry is added.
+type AddOptions struct {
+	NewID
+	NoCreate bool // do nothing when there is no stream
+	Trim     Trim // what to remove once the entry is added
+}
+
+// The errors of Add, with Redis's texts but for ErrIDTooLarge and ErrFields.
+var (
+	ErrZeroID     = engine.NewError("ERR", "The ID specified in XADD must be greater than 0-0")
+	ErrIDTooSmall = engine.NewError("ERR", "The ID specified in XADD is equal or smaller than the target stream top item")
+	ErrIDTooLarge = engine.NewError("ERR", "The ID specified in XADD must be smaller than 18446744073709551615-0")
+	ErrExhausted  = engine.NewError("ERR", "The stream has exhausted the last possible ID, unable to add more items")
+	ErrFields     = engine.NewError("ERR", "an entry consists of pairs of a field and a value")
+	ErrEntrySize  = engine.NewError("ERR", "Elements are too large to be stored")
+)
+
+// maxEntry is the number of bytes of all fields and values of an entry together, at most. It is Redis's limit.
+const maxEntry = 1 << 30
+
+// Add adds an entry of fields and values, given in turn, and returns its id. Without a stream it makes one, or with
+// NoCreate does nothing and returns false.
+func Add(tx *engine.Tx, key []byte, fields [][]byte, o *AddOptions) (id ID, added bool, err error) {
+	switch {
+	case len(fields) == 0 || len(fields)%2 != 0:
+		return ID{}, false, ErrFields
+	case o.Auto == AutoNone && o.ID == MinID:
+		return ID{}, false, ErrZeroID
+	}
+	s, err := load(tx, key)
+	if err != nil || !s.rec.Exists && o.NoCreate {
+		return ID{}, false, err
+	}
+	if id, err = s.newID(&o.NewID); err != nil {
+		return ID{}, false, err
+	}
+	size := 0
+	for _, f := range fields {
+		size += len(f)
+	}
+	if size > maxEntry {
+		return ID{}, false, ErrEntrySize
+	}
+	tx.LogData(cf.LogStream)
+	keep := true
+	oldLast := s.meta.Last
+	if o.Trim.By != TrimNone {
+		if keep, err = s.trimToAdd(&o.Trim, id); err != nil {
+			return ID{}, false, err
+		}
+	}
+	s.meta.LastGenerated = id
+	s.meta.EntriesAdded++
+	if keep {
+		var buf [512]byte
+		value := buf[:0]
+		for _, f := range fields {
+			value = cf.AppendStreamString(value, f)
+		}
+		tx.Put(cf.Stream, s.entryKey(id), value)
+		s.rec.Size++
+		s.meta.Last = id
+		if s.rec.Size == 1 {
+			s.meta.First, s.meta.RecordedFirst = id, id
+		}
+		if o.Trim.By != TrimNone {
+			s.extendRun(oldLast, id)
+		}
+	}
+	s.save()
+	return id, true, nil
+}
+
+// newID chooses the id of a new entry.
+func (s *stream) newID(n *NewID) (ID, error) {
+	last := s.meta.LastGenerated
+	if last.Ms > cf.MaxStreamMs || last == LastID {
+		return ID{}, ErrExhausted
+	}
+	id := n.ID
+	switch n.Auto {
+	case AutoID:
+		id = ID{Ms: uint64(max(s.tx.Now(), 0))}
+		if id.Ms <= last.Ms {
+			id, _ = Next(last)
+		}
+		return id, nil
+	case AutoSeq:
+		if id.Seq = 0; id.Ms == last.Ms {
+			if last.Seq == math.MaxUint64 {
+				return ID{}, ErrIDTooSmall
+			}
+			id.Seq = last.Seq + 1
+		}
+	}
+	if id.Compare(last) <= 0 {
+		return ID{}, ErrIDTooSmall
+	}
+	if id.Ms > cf.MaxStreamMs {
+		return ID{}, ErrIDTooLarge
+	}
+	return id, nil
+}

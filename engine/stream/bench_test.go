@@ -1,0 +1,190 @@
+package stream_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/stream"
+)
+
+// large is the size of the bigger of the two streams that are compared; adding and reading must cost the same in both.
+var large = flag.Int("entries", 1_000_000, "entries of the large stream")
+
+const small = 1000
+
+// fill adds entries with the ids 1-0, 2-0 and so on to a stream.
+func fill(b *testing.B, db *engine.DB, key []byte, size int) {
+	fields := raw("field", "0123456789")
+	for id := 1; id <= size; {
+		err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+			for n := 0; n < 1000 && id <= size; n++ {
+				if _, _, err := stream.Add(tx, key, fields, &stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: uint64(id)}}}); err != nil {
+					return err
+				}
+				id++
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// filled returns a database with the large stream and a small one.
+func filled(b *testing.B) *engine.DB {
+	db := enginetest.Open(b)
+	fill(b, db, []byte("small"), small)
+	fill(b, db, []byte("large"), *large)
+	return db
+}
+
+// inBatches runs f in transactions of 16 calls, as a pipeline does.
+func inBatches(b *testing.B, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
+	tx := db.NewTx()
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		if n%16 == 0 {
+			tx.Begin(ns)
+			tx.AddLock(key, true)
+			tx.Acquire()
+		}
+		if err := f(tx); err != nil {
+			b.Fatal(err)
+		}
+		if n%16 == 15 {
+			if err := tx.Commit(); err != nil {
+				b.Fatal(err)
+			}
+			tx.Release()
+		}
+	}
+	tx.Release()
+}
+
+// each runs f for the small and for the large stream, which are in one database.
+func each(b *testing.B, db *engine.DB, f func(b *testing.B, key []byte, size int)) {
+	b.Run("small", func(b *testing.B) { f(b, []byte("small"), small) })
+	b.Run("large", func(b *testing.B) { f(b, []byte("large"), *large) })
+}
+
+func BenchmarkAdd(b *testing.B) {
+	fields := raw("field", "0123456789")
+	db := filled(b)
+	for _, c := range []struct {
+		name   string
+		by     stream.TrimBy
+		approx bool
+	}{
+		{"plain", stream.TrimNone, false},
+		{"maxlen", stream.TrimMaxLen, false},
+		{"maxlen~", stream.TrimMaxLen, true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			each(b, db, func(b *testing.B, key []byte, size int) {
+				trim := stream.Trim{By: c.by, MaxLen: uint64(size), Approx: c.approx, Limit: 10000}
+				update(b, db, func(tx *engine.Tx) error {
+					_, err := stream.TrimOld(tx, key, &stream.Trim{By: stream.TrimMaxLen, MaxLen: uint64(size)})
+					return err
+				})
+				inBatches(b, db, key, func(tx *engine.Tx) error {
+					_, _, err := stream.Add(tx, key, fields, &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}, Trim: trim})
+					return err
+				})
+			})
+		})
+	}
+}
+
+func BenchmarkRange10(b *testing.B) {
+	db := filled(b)
+	for _, from := range []string{"first", "any", "last"} {
+		b.Run(from, func(b *testing.B) {
+			each(b, db, func(b *testing.B, key []byte, size int) {
+				r := rand.New(rand.NewPCG(1, 1))
+				tx := db.NewTx()
+				b.ReportAllocs()
+				for b.Loop() {
+					tx.Begin(ns)
+					tx.AddLock(key, false)
+					tx.Acquire()
+					n := 0
+					o := stream.RangeOptions{To: stream.MaxID, Count: 10, LastRead: true}
+					switch from {
+					case "any":
+						o.From.Ms = uint64(1 + r.IntN(size-20))
+					case "last":
+						o.Reverse = true
+					}
+					if err := stream.Range(tx, key, o, func(e *stream.Entry) { n += e.Len() }); err != nil || n != 20 {
+						b.Fatal(n, err)
+					}
+					tx.Release()
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkTrimmed reads and adds at the low end of a stream from which nearly all entries were trimmed, without a
+// compaction since: the tombstones must not be stepped over.
+func BenchmarkTrimmed(b *testing.B) {
+	db := enginetest.Open(b)
+	fill(b, db, key, *large)
+	trim := stream.Trim{By: stream.TrimMaxLen, MaxLen: small}
+	for n := uint64(*large); n > small; {
+		n -= min(n-small, 5000)
+		update(b, db, func(tx *engine.Tx) error {
+			_, err := stream.TrimOld(tx, key, &stream.Trim{By: stream.TrimMaxLen, MaxLen: n})
+			return err
+		})
+	}
+	fields := raw("field", "0123456789")
+	b.Run("range", func(b *testing.B) {
+		inBatches(b, db, key, func(tx *engine.Tx) error {
+			return stream.Range(tx, key, stream.RangeOptions{To: stream.MaxID, Count: 10}, func(*stream.Entry) {})
+		})
+	})
+	b.Run("add", func(b *testing.B) {
+		inBatches(b, db, key, func(tx *engine.Tx) error {
+			_, _, err := stream.Add(tx, key, fields, &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}, Trim: trim})
+			return err
+		})
+	})
+}
+
+// BenchmarkGroup adds entries, reads them in a group and acknowledges them, one by one and ten at a time.
+func BenchmarkGroup(b *testing.B) {
+	fields := raw("field", "0123456789")
+	group, consumer := []byte("group"), []byte("consumer")
+	for _, count := range []int{1, 10} {
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
+			db := enginetest.Open(b)
+			update(b, db, func(tx *engine.Tx) error {
+				return stream.CreateGroup(tx, key, group, stream.GroupStart{EntriesRead: stream.UnknownReads}, true)
+			})
+			ids := make([]stream.ID, 0, count)
+			inBatches(b, db, key, func(tx *engine.Tx) error {
+				for range count {
+					if _, _, err := stream.Add(tx, key, fields, &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}}); err != nil {
+						return err
+					}
+				}
+				g, err := stream.OpenGroup(tx, key, group)
+				if err != nil {
+					return err
+				}
+				ids = ids[:0]
+				if _, err := g.ReadNew(consumer, uint64(count), false, func() {}, func(e *stream.Entry) { ids = append(ids, e.ID) }); err != nil {
+					return err
+				}
+				_, err = stream.Ack(tx, key, group, ids)
+				return err
+			})
+		})
+	}
+}

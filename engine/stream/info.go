@@ -1,0 +1,169 @@
+package stream
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Info is what there is to tell about a stream.
+type Info struct {
+	Length        uint64
+	LastGenerated ID
+	MaxDeleted    ID // the greatest id of an entry that was deleted; those that were trimmed do not count
+	EntriesAdded  uint64
+	First, Last   ID // 0-0 when there is no entry
+	Groups        uint64
+}
+
+// Nodes returns how many nodes of a radix tree Redis would keep the entries in, by its default settings and if they
+// are small; nothing here depends on it.
+func (i *Info) Nodes() (keys, nodes uint64) {
+	keys = (i.Length + TrimNode - 1) / TrimNode
+	return keys, keys + 1
+}
+
+// About tells about a stream; false when there is none.
+func About(tx *engine.Tx, key []byte) (i Info, found bool, err error) {
+	s, err := load(tx, key)
+	if err != nil || !s.rec.Exists {
+		return i, false, err
+	}
+	return Info{s.rec.Size, s.meta.LastGenerated, s.meta.MaxDeleted, s.meta.EntriesAdded, s.meta.First, s.meta.Last, s.meta.Groups}, true, nil
+}
+
+// GroupInfo is what there is to tell about a group.
+type GroupInfo struct {
+	Group         *Group
+	Name          []byte
+	Consumers     uint64
+	Pending       uint64
+	LastDelivered ID
+	EntriesRead   int64 // or UnknownReads
+	Lag           int64 // how many entries are still to be delivered
+	LagKnown      bool
+}
+
+// Groups returns the groups of a stream in the order of their names; none when there is no stream.
+func Groups(tx *engine.Tx, key []byte) ([]GroupInfo, error) {
+	s, err := load(tx, key)
+	if err != nil || !s.rec.Exists {
+		return nil, err
+	}
+	var buf [9]byte
+	prefix := bytes.Clone(tx.Subkey(&s.rec, cf.AppendStreamKindSub(buf[:0], cf.StreamGroup)))
+	it := tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Limit: int(min(s.meta.Groups, 1<<20)) + 1})
+	defer it.Close()
+	var list []GroupInfo
+	for it.Next() {
+		sub, err := s.parse(cf.StreamGroup, nil, it.Key())
+		if err != nil {
+			return nil, err
+		}
+		g := &Group{s: s, name: bytes.Clone(sub.Group)}
+		if g.value, err = cf.DecodeStreamGroup(it.Value()); err != nil {
+			return nil, s.corrupt("group %q: %v", g.name, err)
+		}
+		i := GroupInfo{Group: g, Name: g.name, Consumers: g.value.Consumers, Pending: g.value.Pending,
+			LastDelivered: g.value.LastDelivered, EntriesRead: g.value.EntriesRead}
+		i.Lag, i.LagKnown = g.lag()
+		list = append(list, i)
+	}
+	slices.SortFunc(list, func(a, b GroupInfo) int { return bytes.Compare(a.Name, b.Name) })
+	return list, it.Err()
+}
+
+// parse takes a subkey apart that begins with its kind and the name of a group, which are cut off from rest.
+func (s *stream) parse(kind cf.StreamKind, group, rest []byte) (cf.StreamSub, error) {
+	var buf [128]byte
+	sub := cf.AppendStreamKindSub(buf[:0], kind)
+	if group != nil {
+		sub = cf.AppendStreamGroupSub(buf[:0], kind, group)
+	}
+	p, err := cf.ParseStreamSub(append(sub, rest...))
+	if err != nil {
+		return p, s.corrupt("%v", err)
+	}
+	return p, nil
+}
+
+// consumers returns the consumers of the group in the order of their names.
+func (g *Group) consumers() ([]consumer, error) {
+	prefix := bytes.Clone(g.s.groupKey(cf.StreamConsumer, g.name))
+	it := g.s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Limit: int(min(g.value.Consumers, 1<<20)) + 1})
+	defer it.Close()
+	var list []consumer
+	for it.Next() {
+		sub, err := g.s.parse(cf.StreamConsumer, g.name, it.Key())
+		if err != nil {
+			return nil, err
+		}
+		c, err := g.decodeConsumer(bytes.Clone(sub.Consumer), it.Value())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b consumer) int { return bytes.Compare(a.name, b.name) })
+	return list, it.Err()
+}
+
+// ConsumerInfo is what there is to tell about a consumer. The times are milliseconds since the epoch.
+type ConsumerInfo struct {
+	Name    []byte
+	Pending uint64
+	Seen    uint64 // when it last asked for something
+	Active  uint64 // when it last got something; 0 = never
+}
+
+// Consumers returns the consumers of the group in the order of their names.
+func (g *Group) Consumers() ([]ConsumerInfo, error) {
+	list, err := g.consumers()
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]ConsumerInfo, len(list))
+	for i, c := range list {
+		infos[i] = ConsumerInfo{c.name, c.value.Pending, c.value.LastAttempted, c.value.LastSucceeded}
+	}
+	return infos, nil
+}
+
+// PendingLists returns what is pending in the group and for each of its consumers, in the order of the ids, at most
+// count entries each or all with 0. It reads no more of them than it takes. of is in the order of consumers.
+func (g *Group) PendingLists(consumers []ConsumerInfo, count uint64) (all []Pending, of [][]Pending, err error) {
+	want := func(pending uint64) uint64 {
+		if count > 0 {
+			return min(pending, count)
+		}
+		return pending
+	}
+	of = make([][]Pending, len(consumers))
+	index := make(map[string]int, len(consumers))
+	lists := uint64(0) // entries that are still wanted
+	for i, c := range consumers {
+		index[string(c.Name)] = i
+		lists += want(c.Pending)
+	}
+	w := g.walk(MinID, MaxID, 0)
+	defer w.close()
+	for (count == 0 || uint64(len(all)) < count || lists > 0) && w.next() {
+		p := Pending{ID: w.id, Delivered: w.value.DeliveryTime, Deliveries: w.value.DeliveryCount}
+		i, known := index[string(w.value.Consumer)]
+		if known {
+			p.Consumer = consumers[i].Name
+		} else {
+			p.Consumer = bytes.Clone(w.value.Consumer)
+		}
+		if count == 0 || uint64(len(all)) < count {
+			all = append(all, p)
+		}
+		if known && (count == 0 || uint64(len(of[i])) < count) {
+			of[i] = append(of[i], p)
+			lists = less(lists, 1)
+		}
+	}
+	return all, of, w.err
+}

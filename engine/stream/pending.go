@@ -1,0 +1,332 @@
+package stream
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// walker goes over what is pending in a group, in the order of the ids. Entries that were acknowledged leave
+// tombstones at the low end, where new ones come to lie all the time; what a walk learns about them is kept as a
+// hint for the next one.
+type walker struct {
+	g     *Group
+	it    *engine.Iter
+	learn []byte // bound to be raised by the first entry; nil = nothing is to be learnt
+	known bool   // there is a bound already
+	toEnd bool
+
+	id    ID
+	value cf.StreamPendingValue // Consumer is valid until the next call of next
+	err   error
+}
+
+// walk goes over the pending entries from one id to another, both included. limit is how many the caller expects to
+// read, 0 = all.
+func (g *Group) walk(from, to ID, limit int) walker {
+	prefix := g.pendingPrefix()
+	w := walker{g: g, toEnd: to == MaxID}
+	lower, upper := appendBounds(nil, nil, prefix, from, to)
+	low := g.s.tx.LowBound(cf.Stream, prefix)
+	if w.known = low != nil; w.known && bytes.Compare(lower, low) <= 0 {
+		lower, w.learn = low, low
+	} else if from.Ms == 0 && from.Seq <= 1 { // no entry has the id 0-0
+		w.learn = lower
+	}
+	if bytes.Compare(lower, upper) >= 0 {
+		w.learn = nil
+		return w
+	}
+	w.it = g.s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper, Limit: limit})
+	return w
+}
+
+func (w *walker) close() {
+	if w.it != nil {
+		w.it.Close()
+	}
+}
+
+// next moves to the next entry; false at the end or on an error.
+func (w *walker) next() bool {
+	if w.it == nil || w.err != nil {
+		return false
+	}
+	if !w.it.Next() {
+		if w.err = w.it.Err(); w.err == nil && w.learn != nil && w.toEnd {
+			w.raise(MaxID)
+		}
+		return false
+	}
+	if w.id, w.err = w.g.s.idOf(w.it.Key()); w.err != nil {
+		return false
+	}
+	if w.learn != nil {
+		w.raise(w.id)
+	}
+	if w.value, w.err = w.g.decodePending(w.id, w.it.Value()); w.err != nil {
+		return false
+	}
+	return true
+}
+
+// raise notes that nothing is pending before an id. A walk holds the key's lock, if only for reading, so no one adds
+// anything before.
+func (w *walker) raise(id ID) {
+	key := under(w.g.pendingPrefix(), id)
+	if !w.known || bytes.Compare(key, w.learn) > 0 {
+		w.g.s.tx.SetLowBound(cf.Stream, w.g.pendingPrefix(), key)
+	}
+	w.learn = nil
+}
+
+func (g *Group) decodePending(id ID, value []byte) (cf.StreamPendingValue, error) {
+	v, err := cf.DecodeStreamPending(value)
+	if err != nil {
+		err = fmt.Errorf("key %q: group %q: pending entry %s: %w", g.s.tx.UserKey(&g.s.rec), g.name, text(id), err)
+	}
+	return v, err
+}
+
+// putPending writes a pending entry.
+func (g *Group) putPending(id ID, v *cf.StreamPendingValue) {
+	var buf [128]byte
+	g.s.tx.Put(cf.Stream, g.pendingKey(id), v.Append(buf[:0]))
+}
+
+// added notes that an entry is pending that was not before.
+func (g *Group) added(id ID) {
+	g.s.tx.KeyAdded(cf.Stream, g.pendingPrefix(), g.pendingKey(id))
+}
+
+// owners are the consumers that lose or get entries in one command.
+type owners struct {
+	g      *Group
+	list   []*consumer
+	byName map[string]*consumer // of all in the list, once they are more than a few
+}
+
+// fewOwners is how many consumers are compared one after the other.
+const fewOwners = 16
+
+// add puts a consumer into the list.
+func (o *owners) add(c *consumer) {
+	o.list = append(o.list, c)
+	switch {
+	case o.byName != nil:
+		o.byName[string(c.name)] = c
+	case len(o.list) > fewOwners:
+		o.byName = make(map[string]*consumer, 2*len(o.list))
+		for _, c := range o.list {
+			o.byName[string(c.name)] = c
+		}
+	}
+}
+
+// of returns a consumer; nil when there is none.
+func (o *owners) of(name []byte) (*consumer, error) {
+	if o.byName != nil {
+		if c := o.byName[string(name)]; c != nil {
+			return c, nil
+		}
+	} else {
+		for _, c := range o.list {
+			if bytes.Equal(c.name, name) {
+				return c, nil
+			}
+		}
+	}
+	c, found, err := o.g.consumer(bytes.Clone(name))
+	if err != nil || !found {
+		return nil, err
+	}
+	o.add(&c)
+	return &c, nil
+}
+
+// lose takes one entry off a consumer's number of pending ones.
+func (o *owners) lose(name []byte) error {
+	c, err := o.of(name)
+	if err == nil && c != nil {
+		c.value.Pending = less(c.value.Pending, 1)
+		c.changed = true
+	}
+	return err
+}
+
+// save writes the records of those that have lost something, but for one.
+func (o *owners) save(except *consumer) {
+	for _, c := range o.list {
+		if c.changed && c != except {
+			o.g.saveConsumer(c)
+		}
+	}
+}
+
+// distinct drops ids that are given twice.
+func distinct(ids []ID) []ID {
+	if len(ids) < 2 {
+		return ids
+	}
+	const few = 16
+	if len(ids) <= few {
+		out := ids[:0:0]
+		for i, id := range ids {
+			if !slices.Contains(ids[:i], id) {
+				out = append(out, id)
+			}
+		}
+		return out
+	}
+	seen := make(map[ID]struct{}, len(ids))
+	return slices.DeleteFunc(slices.Clone(ids), func(id ID) bool {
+		_, dup := seen[id]
+		seen[id] = struct{}{}
+		return dup
+	})
+}
+
+// Ack takes entries off what is pending in a group, and returns how many were pending. Without such a stream or
+// group there are none.
+func Ack(tx *engine.Tx, key, group []byte, ids []ID) (acked uint64, err error) {
+	s, err := load(tx, key)
+	if err != nil || !s.rec.Exists {
+		return 0, err
+	}
+	ids = distinct(ids)
+	g := Group{s: s, name: group}
+	keys := tx.Keys()
+	keys.Add(s.groupKey(cf.StreamGroup, group))
+	for _, id := range ids {
+		keys.Add(g.pendingKey(id))
+	}
+	values, err := tx.MultiGet(cf.Stream, keys)
+	if err != nil || values[0] == nil {
+		return 0, err
+	}
+	if g.value, err = cf.DecodeStreamGroup(values[0]); err != nil {
+		return 0, fmt.Errorf("key %q: group %q: %w", key, group, err)
+	}
+	owners := owners{g: &g}
+	for i, id := range ids {
+		if values[i+1] == nil {
+			continue
+		}
+		v, err := g.decodePending(id, values[i+1])
+		if err != nil {
+			return 0, err
+		}
+		if err := owners.lose(v.Consumer); err != nil {
+			return 0, err
+		}
+		if acked == 0 {
+			tx.LogData(cf.LogStream)
+		}
+		tx.Delete(cf.Stream, g.pendingKey(id))
+		acked++
+	}
+	if acked > 0 {
+		g.value.Pending = less(g.value.Pending, acked)
+		g.save()
+		owners.save(nil)
+	}
+	return acked, nil
+}
+
+// PendingSummary tells what is pending in a group.
+type PendingSummary struct {
+	Pending     uint64
+	First, Last ID // of what is pending, when it is more than nothing
+	Consumers   []ConsumerPending
+}
+
+// ConsumerPending is a consumer for which something is pending.
+type ConsumerPending struct {
+	Name    []byte
+	Pending uint64
+}
+
+// Summary tells what is pending, without reading it all. Consumers come in the order of their names.
+func (g *Group) Summary() (p PendingSummary, err error) {
+	w := g.walk(MinID, MaxID, 1)
+	defer w.close()
+	if !w.next() {
+		return p, w.err
+	}
+	p.First = w.id
+	prefix := g.pendingPrefix()
+	lower, upper := appendBounds(nil, nil, prefix, p.First, MaxID)
+	it := g.s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper, Reverse: true, KeysOnly: true, Limit: 1})
+	defer it.Close()
+	if !it.Next() {
+		return p, it.Err()
+	}
+	if p.Last, err = g.s.idOf(it.Key()); err != nil {
+		return p, err
+	}
+	p.Pending = g.value.Pending
+	list, err := g.consumers()
+	for _, c := range list {
+		if c.value.Pending > 0 {
+			p.Consumers = append(p.Consumers, ConsumerPending{c.name, c.value.Pending})
+		}
+	}
+	return p, err
+}
+
+// Pending is an entry that was delivered and not acknowledged yet.
+type Pending struct {
+	ID         ID
+	Consumer   []byte
+	Delivered  uint64 // when it was delivered last, milliseconds since the epoch
+	Idle       int64  // how many milliseconds ago that was, not below 0
+	Deliveries uint64 // how often it was delivered
+}
+
+// PendingOptions tell which pending entries are wanted.
+type PendingOptions struct {
+	From, To ID
+	Count    uint64 // at most; 0 = all
+	MinIdle  int64  // milliseconds; those delivered later are left out
+	Consumer []byte // of this consumer; nil = of all
+}
+
+// Each calls f with pending entries in the order of their ids. What f gets is valid until it returns.
+func (g *Group) Each(o PendingOptions, f func(p *Pending)) error {
+	most := o.Count
+	if o.Consumer != nil {
+		c, found, err := g.consumer(o.Consumer)
+		if err != nil || !found || c.value.Pending == 0 {
+			return err
+		}
+		if most == 0 || most > c.value.Pending {
+			most = c.value.Pending // beyond that there are only other consumers' entries
+		}
+	}
+	if o.From.Compare(o.To) > 0 {
+		return nil
+	}
+	w := g.walk(o.From, o.To, limitOf(o.Count))
+	defer w.close()
+	t := g.s.tx.Now()
+	var p Pending
+	for seen, given := uint64(0), uint64(0); (most == 0 || seen < most) && (o.Count == 0 || given < o.Count) && w.next(); {
+		if o.Consumer != nil && !bytes.Equal(w.value.Consumer, o.Consumer) {
+			continue
+		}
+		if o.Consumer != nil {
+			seen++
+		}
+		idle := t - int64(w.value.DeliveryTime)
+		if o.MinIdle > 0 && idle < o.MinIdle {
+			continue
+		}
+		p = Pending{w.id, w.value.Consumer, w.value.DeliveryTime, max(idle, 0), w.value.DeliveryCount}
+		given++
+		f(&p)
+	}
+	return w.err
+}

@@ -1,0 +1,208 @@
+package stream
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// RangeOptions tell which entries are wanted.
+type RangeOptions struct {
+	From, To ID // both included
+	Reverse  bool
+	Count    uint64 // at most; 0 = all
+	// LastRead says that the transaction reads nothing else: its locks are given back as soon as the iterator is open.
+	LastRead bool
+}
+
+// Range calls f with the entries in a range of ids, in their order or in the opposite one.
+func Range(tx *engine.Tx, key []byte, o RangeOptions, f func(e *Entry)) error {
+	s, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	return s.scan(o, f)
+}
+
+// scan is Range on a stream that was read.
+func (s *stream) scan(o RangeOptions, f func(e *Entry)) error {
+	from, to, count := greater(o.From, s.meta.First), smaller(o.To, s.meta.Last), o.Count
+	if s.rec.Size == 0 || from.Compare(to) > 0 {
+		return nil
+	}
+	if from == to { // one entry: no iterator
+		value, found, err := s.tx.Get(cf.Stream, s.entryKey(from))
+		if err != nil || !found {
+			return err
+		}
+		e, err := s.entry(from, value)
+		if err == nil {
+			f(&e)
+		}
+		return err
+	}
+	if count == 0 || count > s.rec.Size {
+		count = s.rec.Size
+	}
+	it := s.iterate(from, to, engine.IterOptions{Reverse: o.Reverse, Limit: limitOf(count)})
+	defer it.Close()
+	if o.LastRead {
+		s.tx.ReadsDone()
+	}
+	var e Entry
+	for ; count > 0 && it.Next(); count-- {
+		id, err := s.idOf(it.Key())
+		if err != nil {
+			return err
+		}
+		if e, err = s.entry(id, it.Value()); err != nil {
+			return err
+		}
+		f(&e)
+	}
+	return it.Err()
+}
+
+// After calls begin, and then f with the entries with greater ids, at most count of them or all with 0. Neither is
+// called when there is no such entry, and false is returned.
+func After(tx *engine.Tx, key []byte, id ID, count uint64, begin func(), f func(e *Entry)) (bool, error) {
+	s, err := load(tx, key)
+	if err != nil || !s.hasAfter(id) {
+		return false, err
+	}
+	begin()
+	next, _ := Next(id)
+	return true, s.scan(RangeOptions{From: next, To: MaxID, Count: count}, f)
+}
+
+// hasAfter reports whether there is an entry with a greater id.
+func (s *stream) hasAfter(id ID) bool {
+	return s.rec.Size > 0 && s.meta.Last.Compare(id) > 0
+}
+
+// Delete removes entries and returns how many there were. A stream without entries stays.
+func Delete(tx *engine.Tx, key []byte, ids []ID) (deleted uint64, err error) {
+	s, err := load(tx, key)
+	if err != nil || s.rec.Size == 0 {
+		return 0, err
+	}
+	ids = distinct(ids)
+	keys := tx.Keys()
+	for _, id := range ids {
+		keys.Add(s.entryKey(id))
+	}
+	values, err := tx.MultiGet(cf.Stream, keys)
+	if err != nil {
+		return 0, err
+	}
+	run := s.runOf(false)
+	first, last := false, false
+	for i, id := range ids {
+		if values[i] == nil {
+			continue
+		}
+		if deleted == 0 {
+			tx.LogData(cf.LogStream)
+		}
+		if run != nil {
+			run.deleted(id)
+		}
+		tx.Delete(cf.Stream, s.entryKey(id))
+		deleted++
+		s.meta.MaxDeleted = greater(s.meta.MaxDeleted, id)
+		first = first || id == s.meta.First
+		last = last || id == s.meta.Last
+		if deleted == s.rec.Size {
+			break
+		}
+	}
+	if deleted == 0 {
+		return 0, nil
+	}
+	if s.rec.Size -= deleted; s.rec.Size == 0 {
+		s.emptied()
+	} else if err := s.findEnds(first, last); err != nil {
+		return 0, err
+	}
+	s.save()
+	return deleted, nil
+}
+
+// findEnds looks for the first and last entry after those were deleted.
+func (s *stream) findEnds(first, last bool) error {
+	if first {
+		id, err := s.edge(false)
+		if err != nil {
+			return err
+		}
+		s.meta.First, s.meta.RecordedFirst = id, id
+	}
+	if last {
+		id, err := s.edge(true)
+		if err != nil {
+			return err
+		}
+		s.meta.Last = id
+	}
+	return nil
+}
+
+// edge returns the first or last entry there is between those of the metadata record.
+func (s *stream) edge(last bool) (ID, error) {
+	it := s.iterate(s.meta.First, s.meta.Last, engine.IterOptions{KeysOnly: true, Reverse: last, Limit: 1})
+	defer it.Close()
+	if !it.Next() {
+		if err := it.Err(); err != nil {
+			return ID{}, err
+		}
+		return ID{}, s.corrupt("no entry, the metadata says %d", s.rec.Size)
+	}
+	return s.idOf(it.Key())
+}
+
+// SetIDOptions tell what SetID sets besides the last id.
+type SetIDOptions struct {
+	EntriesAdded    uint64
+	SetEntriesAdded bool
+	MaxDeleted      ID // 0-0: not set
+}
+
+// The errors of SetID, with Redis's texts.
+var (
+	ErrNoSuchKey          = engine.NewError("ERR", "no such key")
+	ErrSetIDBelowDeleted  = engine.NewError("ERR", "The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
+	ErrSetIDBelowTomb     = engine.NewError("ERR", "The ID specified in XSETID is smaller than current max_deleted_entry_id")
+	ErrSetIDBelowTop      = engine.NewError("ERR", "The ID specified in XSETID is smaller than the target stream top item")
+	ErrEntriesAddedTooFew = engine.NewError("ERR", "The entries_added specified in XSETID is smaller than the target stream length")
+)
+
+// SetID sets the id after which new entries come, and with options how many entries the stream has had and the
+// greatest id that was deleted.
+func SetID(tx *engine.Tx, key []byte, id ID, o SetIDOptions) error {
+	if id.Compare(o.MaxDeleted) < 0 {
+		return ErrSetIDBelowDeleted
+	}
+	s, err := load(tx, key)
+	switch {
+	case err != nil:
+		return err
+	case !s.rec.Exists:
+		return ErrNoSuchKey
+	case id.Compare(s.meta.MaxDeleted) < 0:
+		return ErrSetIDBelowTomb
+	case s.rec.Size > 0 && id.Compare(s.meta.Last) < 0:
+		return ErrSetIDBelowTop
+	case s.rec.Size > 0 && o.SetEntriesAdded && o.EntriesAdded < s.rec.Size:
+		return ErrEntriesAddedTooFew
+	}
+	s.meta.LastGenerated = id
+	if o.SetEntriesAdded {
+		s.meta.EntriesAdded = o.EntriesAdded
+	}
+	if o.MaxDeleted != (ID{}) {
+		s.meta.MaxDeleted = o.MaxDeleted
+	}
+	tx.LogData(cf.LogStreamSetID)
+	var buf [96]byte
+	tx.SaveAppend(&s.rec, s.meta.Append(buf[:0])) // a record of its own: the log data is about it
+	return nil
+}

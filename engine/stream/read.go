@@ -1,0 +1,217 @@
+package stream
+
+import (
+	"bytes"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// HasNew reports whether there are entries that no consumer of the group has got yet.
+func (g *Group) HasNew() bool { return g.s.hasAfter(g.value.LastDelivered) }
+
+// ReadNew hands out to a consumer, which is made if need be, the entries that no consumer of the group has got yet:
+// at most count of them, or all with 0. They are pending from then on, unless noAck is set. begin is called first if
+// there is any; without, false is returned.
+func (g *Group) ReadNew(consumer []byte, count uint64, noAck bool, begin func(), f func(e *Entry)) (bool, error) {
+	c, err := g.use(consumer)
+	if err != nil {
+		return false, err
+	}
+	tx := g.s.tx
+	if !g.HasNew() {
+		tx.LogData(cf.LogStream)
+		g.saveConsumer(&c)
+		return false, nil
+	}
+	begin()
+	next, _ := Next(g.value.LastDelivered)
+	var buf [64]ID
+	ids := buf[:0]
+	err = g.s.scan(RangeOptions{From: next, To: MaxID, Count: count}, func(e *Entry) {
+		g.delivered(e.ID)
+		if !noAck {
+			ids = append(ids, e.ID)
+		}
+		f(e)
+	})
+	if err != nil {
+		return false, err
+	}
+	tx.LogData(cf.LogStream)
+	owners := owners{g: g}
+	if len(ids) > 0 {
+		if err := g.hand(ids, &c, &owners); err != nil {
+			return false, err
+		}
+		c.value.LastSucceeded = now(tx)
+	}
+	g.save()
+	owners.save(&c)
+	g.saveConsumer(&c)
+	return true, nil
+}
+
+// hand makes entries, whose ids ascend, pending for a consumer. Some may be pending already: the group may have been
+// set back, or they were claimed by force.
+func (g *Group) hand(ids []ID, c *consumer, o *owners) error {
+	o.add(c)
+	had, err := g.pendingAmong(ids)
+	if err != nil {
+		return err
+	}
+	v := cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: 1, Consumer: c.name}
+	for i, id := range ids {
+		g.putPending(id, &v)
+		if had != nil && had[i] != nil {
+			if err := o.lose(had[i]); err != nil {
+				return err
+			}
+		} else {
+			g.value.Pending++
+		}
+		c.value.Pending++
+	}
+	g.added(ids[0])
+	g.added(ids[len(ids)-1])
+	return nil
+}
+
+// pendingAmong returns for each of ascending ids the consumer for which it is pending, nil for those that are not;
+// nil when none is. As a rule none is, and a hint about the greatest pending id tells so without a look.
+func (g *Group) pendingAmong(ids []ID) ([][]byte, error) {
+	tx := g.s.tx
+	prefix := g.pendingPrefix()
+	high := tx.HighBound(cf.Stream, prefix)
+	if high == nil {
+		var err error
+		if high, err = g.findHighBound(); err != nil {
+			return nil, err
+		}
+	}
+	if bytes.Compare(g.pendingKey(ids[0]), high) >= 0 {
+		return nil, nil
+	}
+	keys := tx.Keys()
+	for _, id := range ids {
+		keys.Add(g.pendingKey(id))
+	}
+	values, err := tx.MultiGet(cf.Stream, keys)
+	if err != nil {
+		return nil, err
+	}
+	had := make([][]byte, len(ids))
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		p, err := g.decodePending(ids[i], v)
+		if err != nil {
+			return nil, err
+		}
+		if had[i] = p.Consumer; p.Consumer == nil {
+			had[i] = []byte{}
+		}
+	}
+	return had, nil
+}
+
+// findHighBound looks for the greatest pending id and notes that nothing is pending beyond.
+func (g *Group) findHighBound() ([]byte, error) {
+	tx := g.s.tx
+	prefix := g.pendingPrefix()
+	o := engine.IterOptions{Prefix: prefix, Reverse: true, KeysOnly: true, Limit: 1}
+	if low := tx.LowBound(cf.Stream, prefix); low != nil {
+		o.Lower = low
+	}
+	it := tx.Iter(cf.Stream, o)
+	defer it.Close()
+	last := MinID
+	if it.Next() {
+		id, err := g.s.idOf(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		last = id
+	}
+	if err := it.Err(); err != nil {
+		return nil, err
+	}
+	high := append(under(prefix, last), 0)
+	tx.SetHighBound(cf.Stream, prefix, high)
+	return high, nil
+}
+
+// historyBatch is how many entries of a history are read at once.
+const historyBatch = 64
+
+// History hands out again to a consumer, which is made if need be, the entries with greater ids than after that are
+// pending for it: at most count of them, or all with 0. For entries that were deleted meanwhile f gets nil.
+func (g *Group) History(consumer []byte, after ID, count uint64, f func(id ID, e *Entry)) error {
+	c, err := g.use(consumer)
+	if err != nil {
+		return err
+	}
+	tx := g.s.tx
+	tx.LogData(cf.LogStream)
+	most := c.value.Pending // beyond that there are only other consumers' entries
+	if count > 0 {
+		most = min(most, count)
+	}
+	if from, ok := Next(after); ok && most > 0 {
+		w := g.walk(from, MaxID, 0)
+		defer w.close()
+		var found []Pending
+		for more := true; more && most > 0; {
+			found = found[:0]
+			for uint64(len(found)) < min(most, historyBatch) {
+				if more = w.next(); !more {
+					break
+				}
+				if bytes.Equal(w.value.Consumer, consumer) {
+					found = append(found, Pending{ID: w.id, Deliveries: w.value.DeliveryCount})
+				}
+			}
+			if w.err != nil {
+				return w.err
+			}
+			most -= uint64(len(found))
+			if err := g.again(&c, found, f); err != nil {
+				return err
+			}
+		}
+	}
+	g.saveConsumer(&c)
+	return nil
+}
+
+// again hands out pending entries once more.
+func (g *Group) again(c *consumer, pending []Pending, f func(id ID, e *Entry)) error {
+	values, err := g.s.values(pending)
+	if err != nil {
+		return err
+	}
+	for i := range pending {
+		p := &pending[i]
+		if values[i] == nil {
+			f(p.ID, nil)
+			continue
+		}
+		e, err := g.s.entry(p.ID, values[i])
+		if err != nil {
+			return err
+		}
+		g.putPending(p.ID, &cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: p.Deliveries + 1, Consumer: c.name})
+		f(p.ID, &e)
+	}
+	return nil
+}
+
+// values returns the values of entries, nil for those that are not there. The slice is valid until the next call.
+func (s *stream) values(pending []Pending) ([][]byte, error) {
+	keys := s.tx.Keys()
+	for i := range pending {
+		keys.Add(s.entryKey(pending[i].ID))
+	}
+	return s.tx.MultiGet(cf.Stream, keys)
+}

@@ -1,0 +1,89 @@
+package stream
+
+import (
+	"bytes"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Restorer makes a stream as it was somewhere else: with the ids, the counters and the groups that it had there. It
+// belongs to one transaction, which must be rolled back when End is not reached.
+type Restorer struct {
+	s     stream
+	key   []byte
+	value []byte
+}
+
+// State is what a stream knows besides its entries and groups.
+type State struct {
+	LastGenerated ID
+	MaxDeleted    ID
+	EntriesAdded  uint64
+}
+
+// Restore begins a stream in a key that does not exist.
+func Restore(tx *engine.Tx, key []byte) (*Restorer, error) {
+	s, err := load(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	tx.LogData(cf.LogStream)
+	return &Restorer{s: s, key: key}, nil
+}
+
+// Add adds an entry of fields and values in turn, of which there is at least one pair. Its id must be greater than
+// that of the entry before.
+func (r *Restorer) Add(id ID, fields [][]byte) error {
+	m := &r.s.meta
+	switch {
+	case len(fields) == 0 || len(fields)%2 != 0:
+		return ErrFields
+	case id == MinID:
+		return ErrZeroID
+	case id.Ms > cf.MaxStreamMs:
+		return ErrIDTooLarge
+	case r.s.rec.Size > 0 && id.Compare(m.Last) <= 0:
+		return ErrIDTooSmall
+	}
+	r.value = r.value[:0]
+	for _, f := range fields {
+		r.value = cf.AppendStreamString(r.value, f)
+	}
+	r.s.tx.Put(cf.Stream, r.s.entryKey(id), r.value)
+	if r.s.rec.Size++; r.s.rec.Size == 1 {
+		m.First, m.RecordedFirst = id, id
+	}
+	m.Last = id
+	return nil
+}
+
+// Group adds a group that has got all entries up to last, entriesRead of them or UnknownReads. Each pending entry
+// names one of the consumers, whose own numbers of pending entries do not matter. Names, and ids of pending entries,
+// must not repeat.
+func (r *Restorer) Group(name []byte, last ID, entriesRead int64, consumers []ConsumerInfo, pending []Pending) {
+	g := Group{s: r.s, name: bytes.Clone(name)}
+	g.value = cf.StreamGroupValue{Consumers: uint64(len(consumers)), Pending: uint64(len(pending)), LastDelivered: last, EntriesRead: entriesRead}
+	g.save()
+	of := make(map[string]uint64, len(consumers))
+	for _, p := range pending {
+		of[string(p.Consumer)]++
+		g.putPending(p.ID, &cf.StreamPendingValue{DeliveryTime: p.Delivered, DeliveryCount: p.Deliveries, Consumer: p.Consumer})
+	}
+	for _, c := range consumers {
+		v := cf.StreamConsumerValue{Pending: of[string(c.Name)], LastAttempted: c.Seen, LastSucceeded: c.Active}
+		g.saveConsumer(&consumer{name: c.Name, value: v})
+	}
+	r.s.meta.Groups++
+}
+
+// End completes the stream. The last generated id must not be smaller than that of the last entry.
+func (r *Restorer) End(state State) error {
+	m := &r.s.meta
+	if state.LastGenerated.Compare(m.Last) < 0 {
+		return ErrSetIDBelowTop
+	}
+	m.LastGenerated, m.MaxDeleted, m.EntriesAdded = state.LastGenerated, state.MaxDeleted, state.EntriesAdded
+	r.s.save()
+	return nil
+}

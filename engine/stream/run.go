@@ -1,0 +1,140 @@
+package stream
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// A run is the ids of the oldest entries of a stream that is trimmed, one after the other. An entry that is added to
+// a stream of limited length pushes the oldest one out, and the new first entry must be found: to open an iterator
+// costs more than all the rest. With the run it is done once for up to runAhead entries, and never for a stream
+// that is so short that the run holds all of it.
+//
+// Only writers use runs. They are guarded by the key's lock, and they change at once with every write to the stream,
+// in the transaction that makes it. Whatever may make them wrong (a rollback, a failed commit, FLUSHALL, a batch
+// from outside) makes the engine forget its hints: a run counts only while the hint with its number is there. It
+// is identified by database, namespace, key and version, so a key that was deleted, renamed or replaced does not
+// meet an old one. As a last check, a run must begin with the first entry by the metadata record.
+type run struct {
+	id    string
+	token uint64
+	ids   []ID
+	pos   int // entries before it are gone
+	ahead int // how many were read last time
+	end   ID  // when it is the last entry of the stream, the run reaches up to there
+}
+
+const (
+	runMaxStreams = 256
+	runFirst      = 16
+	runAhead      = 256
+	runMax        = 1024 // ids of a run at most, beyond which it is not extended by entries that are added
+	runSentinel   = cf.PubSub
+)
+
+var runs = struct {
+	sync.Mutex
+	byID  map[string]*run
+	used  atomic.Bool
+	token atomic.Uint64
+}{byID: map[string]*run{}}
+
+// runOf returns the run of a stream, nil when there is none that can be trusted; with create, an empty one then.
+func (s *stream) runOf(create bool) *run {
+	if !create && !runs.used.Load() {
+		return nil
+	}
+	prefix := s.tx.SubkeyPrefix(&s.rec)
+	var buf [192]byte
+	id := append(binary.LittleEndian.AppendUint64(buf[:0], uint64(uintptr(unsafe.Pointer(s.tx.DB())))), prefix...)
+	runs.Lock()
+	r := runs.byID[string(id)]
+	runs.Unlock()
+	if r != nil {
+		if hint := s.tx.LowBound(runSentinel, prefix); len(hint) == 8 && binary.LittleEndian.Uint64(hint) == r.token {
+			if r.left() == 0 || r.ids[r.pos] != s.meta.First {
+				r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
+			}
+			return r
+		}
+		runs.Lock()
+		delete(runs.byID, r.id)
+		runs.Unlock()
+	}
+	if !create {
+		return nil
+	}
+	r = &run{id: string(id), token: runs.token.Add(1)}
+	var token [8]byte
+	binary.LittleEndian.PutUint64(token[:], r.token)
+	s.tx.SetLowBound(runSentinel, prefix, token[:])
+	runs.Lock()
+	defer runs.Unlock()
+	if len(runs.byID) >= runMaxStreams {
+		for k := range runs.byID {
+			delete(runs.byID, k)
+			break
+		}
+	}
+	runs.byID[r.id] = r
+	runs.used.Store(true)
+	return r
+}
+
+func (r *run) left() int { return len(r.ids) - r.pos }
+
+// grow makes room and returns how many ids the run shall hold, at least n: the more often it was used up, the more.
+func (r *run) grow(n int) int {
+	r.ids = slices.Delete(r.ids, 0, r.pos)
+	r.pos = 0
+	r.ahead = min(max(2*r.ahead, runFirst), runAhead)
+	return max(n, r.ahead)
+}
+
+// dropRun forgets the run of a stream.
+func (s *stream) dropRun() {
+	if r := s.runOf(false); r != nil {
+		r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
+	}
+}
+
+// extendRun adds an entry that was added after oldLast to a run that reaches up to there.
+func (s *stream) extendRun(oldLast, id ID) {
+	r := s.runOf(false)
+	if r == nil || r.left() == 0 || r.end != oldLast || oldLast == (ID{}) {
+		return
+	}
+	if r.left() >= runMax {
+		r.end = ID{}
+		return
+	}
+	if r.pos > runMax {
+		r.ids = slices.Delete(r.ids, 0, r.pos)
+		r.pos = 0
+	}
+	r.ids = append(r.ids, id)
+	r.end = id
+}
+
+// deleted notes that an entry is gone that may be in the middle of a run. It must be called before the first
+// entry by the metadata record is changed.
+func (r *run) deleted(id ID) {
+	live := r.ids[r.pos:]
+	if len(live) == 0 || id.Compare(live[len(live)-1]) > 0 {
+		return
+	}
+	i, found := slices.BinarySearchFunc(live, id, ID.Compare)
+	if !found {
+		r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
+		return
+	}
+	r.ids = slices.Delete(r.ids, r.pos+i, r.pos+i+1)
+	if r.end == id { // the last entry of the stream is another one now
+		r.end = ID{}
+	}
+}

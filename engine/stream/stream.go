@@ -1,0 +1,168 @@
+// Package stream is the stream type on an [engine.Tx]: an append-only log of entries, each with an id and a list of
+// fields and values, and consumer groups that hand the entries out. The records are those of the stream family of
+// Kvrocks, laid out in package cf:
+//
+//	prefix · u64 ms · u64 seq                                                -> fields and values of an entry
+//	prefix · u64 max · 1 · u64 len(group) · group                            -> the state of a group
+//	prefix · u64 max · 2 · u64 len(group) · group · u64 len(name) · name     -> a consumer
+//	prefix · u64 max · 3 · u64 len(group) · group · u64 ms · u64 seq         -> an entry that was delivered and not acknowledged yet
+//
+// with all numbers big-endian, so that entries lie in the order of their ids and before everything else. The metadata
+// record holds the number of entries, the first and the last of them, and the counters that Redis has; see
+// [cf.StreamMeta]. The first and last id bound every range that is read, so that neither appending nor reading steps
+// over what was trimmed.
+//
+// Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
+// [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed to
+// callbacks until the callback returns. A key of another type is [engine.ErrWrongType].
+package stream
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// stream is a key that was read.
+type stream struct {
+	tx   *engine.Tx
+	rec  engine.Record
+	meta cf.StreamMeta
+}
+
+// load reads a key; when there is none, the stream is empty and its record does not exist.
+func load(tx *engine.Tx, key []byte) (s stream, err error) {
+	s.tx = tx
+	if s.rec, err = tx.Load(key, cf.TypeStream); err != nil || !s.rec.Exists {
+		return s, err
+	}
+	if s.meta, err = cf.DecodeStreamMeta(s.rec.Tail); err != nil {
+		return s, fmt.Errorf("key %q: %w", key, err)
+	}
+	return s, nil
+}
+
+// save writes the metadata record.
+func (s *stream) save() {
+	var buf [96]byte
+	s.tx.Save(&s.rec, s.meta.Append(buf[:0]))
+}
+
+// entryKey returns the internal key of an entry; valid until the next key is built.
+func (s *stream) entryKey(id ID) []byte {
+	var buf [16]byte
+	return s.tx.Subkey(&s.rec, id.Append(buf[:0]))
+}
+
+// corrupt is an error that names the key.
+func (s *stream) corrupt(format string, args ...any) error {
+	return fmt.Errorf("key %q: %w: %s", s.tx.UserKey(&s.rec), cf.ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// Len returns the number of entries.
+func Len(tx *engine.Tx, key []byte) (uint64, error) {
+	rec, err := tx.Load(key, cf.TypeStream)
+	if err != nil || !rec.Exists {
+		return 0, err
+	}
+	return rec.Size, nil
+}
+
+// LastGenerated returns the greatest id that an entry of the stream ever had, or that was set by SetID; 0-0 when
+// there is no stream.
+func LastGenerated(tx *engine.Tx, key []byte) (ID, error) {
+	s, err := load(tx, key)
+	return s.meta.LastGenerated, err
+}
+
+// Entry is an entry of a stream. It is valid until the callback that it was passed to returns.
+type Entry struct {
+	ID   ID
+	n    int
+	rest []byte
+}
+
+// Len returns how many fields and values there are, together: an even number.
+func (e *Entry) Len() int { return e.n }
+
+// Next returns the next of the fields and values, which come in turn; false when there is no more.
+func (e *Entry) Next() (s []byte, ok bool) {
+	if len(e.rest) == 0 {
+		return nil, false
+	}
+	s, rest, err := cf.CutStreamString(e.rest)
+	if err != nil { // entry has looked at all of them
+		panic("an entry that was checked is corrupt: " + err.Error())
+	}
+	e.rest = rest
+	return s, true
+}
+
+// entry checks the value of an entry.
+func (s *stream) entry(id ID, value []byte) (Entry, error) {
+	e := Entry{ID: id, rest: value}
+	for rest := value; len(rest) > 0; e.n++ {
+		var err error
+		if _, rest, err = cf.CutStreamString(rest); err != nil {
+			return Entry{}, fmt.Errorf("key %q: entry %s: %w", s.tx.UserKey(&s.rec), text(id), err)
+		}
+	}
+	if e.n == 0 || e.n%2 != 0 {
+		return Entry{}, s.corrupt("entry %s of %d fields and values", text(id), e.n)
+	}
+	return e, nil
+}
+
+// appendBounds appends the keys between which the entries from one id to another lie, the second one exclusive.
+// prefix is that of the stream's entries, or of what is pending in a group.
+func appendBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
+	lo = from.Append(append(lower, prefix...))
+	up = append(upper, prefix...)
+	if next, ok := Next(to); ok {
+		return lo, next.Append(up)
+	}
+	up, _ = cf.AppendSuccessor(upper, prefix) // the prefix holds a length, so there is one
+	return lo, up
+}
+
+// iterate opens an iterator over the entries from one id to another, both included. The range must not be empty.
+func (s *stream) iterate(from, to ID, o engine.IterOptions) *engine.Iter {
+	o.Prefix = s.tx.SubkeyPrefix(&s.rec)
+	var lo, up [192]byte
+	to = smaller(to, LastID)
+	o.Lower, o.Upper = appendBounds(lo[:0], up[:0], o.Prefix, from, to)
+	return s.tx.Iter(cf.Stream, o)
+}
+
+// idOf reads the id of an entry.
+func (s *stream) idOf(sub []byte) (ID, error) {
+	if len(sub) != 16 {
+		return ID{}, s.corrupt("stream entry id of %d bytes", len(sub))
+	}
+	return ID{Ms: binary.BigEndian.Uint64(sub), Seq: binary.BigEndian.Uint64(sub[8:])}, nil
+}
+
+func smaller(a, b ID) ID {
+	if a.Compare(b) < 0 {
+		return a
+	}
+	return b
+}
+
+func greater(a, b ID) ID {
+	if a.Compare(b) > 0 {
+		return a
+	}
+	return b
+}
+
+// limitOf is the hint for an iterator of how many entries will be read; 0 = all.
+func limitOf(count uint64) int {
+	if count > math.MaxInt32 {
+		return 0
+	}
+	return int(count)
+}

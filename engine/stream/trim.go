@@ -1,0 +1,357 @@
+package stream
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// TrimBy is the rule by which old entries are removed.
+type TrimBy uint8
+
+// The rules.
+const (
+	TrimNone   TrimBy = iota
+	TrimMaxLen        // entries beyond a number
+	TrimMinID         // entries with smaller ids
+)
+
+// Trim tells which of the oldest entries are to be removed.
+type Trim struct {
+	By     TrimBy
+	MaxLen uint64
+	MinID  ID
+	// Approx removes entries [TrimNode] at a time, and none when less than that are too many: one removal in a
+	// hundred calls instead of one in every call.
+	Approx bool
+	Limit  uint64 // with Approx: how many entries are removed at most; 0 = any number
+}
+
+// TrimNode is how many entries are removed together when it need not be exact: as many as Redis, by its default
+// settings, has in one node. Less are removed together when they are all.
+const TrimNode = 100
+
+// bulkTrim is the number of entries from which on they are removed by one DeleteRange instead of one by one.
+const bulkTrim = 10000
+
+// TrimOld removes the oldest entries and returns how many.
+func TrimOld(tx *engine.Tx, key []byte, t *Trim) (removed uint64, err error) {
+	s, err := load(tx, key)
+	if err != nil || s.rec.Size == 0 {
+		return 0, err
+	}
+	n := s.excess(t, s.rec.Size)
+	if n == 0 {
+		return 0, nil
+	}
+	r := trimmer{s: &s, logs: true}
+	if t.By == TrimMaxLen {
+		err = r.remove(n)
+	} else {
+		err = r.byID(t, s.rec.Size, s.meta.Last)
+	}
+	r.close()
+	if err != nil || r.removed == 0 {
+		return 0, err
+	}
+	s.save()
+	return r.removed, nil
+}
+
+// trimToAdd removes what is too much as soon as an entry is added, and reports whether that entry itself stays.
+func (s *stream) trimToAdd(t *Trim, id ID) (keep bool, err error) {
+	total := s.rec.Size + 1
+	n := s.excess(t, total)
+	if n == 0 {
+		return true, nil
+	}
+	r := trimmer{s: s}
+	defer r.close()
+	if t.By == TrimMinID {
+		err = r.byID(t, total, id)
+		return r.removed < total, err
+	}
+	err = r.remove(min(n, s.rec.Size))
+	return n < total, err
+}
+
+// excess returns how many of total entries are too many; by id it only says whether any may be.
+func (s *stream) excess(t *Trim, total uint64) uint64 {
+	switch {
+	case t.By == TrimMinID && (s.rec.Size == 0 || s.meta.First.Compare(t.MinID) < 0):
+		return 1
+	case t.By != TrimMaxLen || total <= t.MaxLen:
+		return 0
+	case !t.Approx:
+		return total - t.MaxLen
+	}
+	n := (total - t.MaxLen) / TrimNode * TrimNode
+	if t.Limit > 0 {
+		n = min(n, t.Limit/TrimNode*TrimNode)
+	}
+	if t.MaxLen == 0 && total-n < TrimNode && (t.Limit == 0 || total <= t.Limit) { // the last ones, which are less than a node
+		n = total
+	}
+	return n
+}
+
+// trimmer removes entries from the low end of a stream.
+type trimmer struct {
+	s       *stream
+	logs    bool // the removal begins with log data of its own
+	removed uint64
+	run     *run
+	it      *engine.Iter // behind the run; opened when the run is used up
+}
+
+func (t *trimmer) close() {
+	if t.it != nil {
+		t.it.Close()
+	}
+}
+
+// remove removes the n oldest entries; n is at most the number of entries.
+func (t *trimmer) remove(n uint64) error {
+	if n > bulkTrim {
+		return t.removeRange(n)
+	}
+	for ; n > 0; n-- {
+		if err := t.removeFirst(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byID removes the entries with smaller ids out of total, the last of which is or will be last. It counts an entry
+// that is only to be added as removed if its id is too small.
+func (t *trimmer) byID(o *Trim, total uint64, last ID) error {
+	s := t.s
+	adding := total - s.rec.Size // 1 or 0
+	bulk := false                // what is left was removed at once as far as possible
+	for total > t.removed {
+		n := uint64(1)
+		if o.Approx {
+			n = min(TrimNode, total-t.removed)
+			if o.Limit > 0 && t.removed+n > o.Limit {
+				return nil
+			}
+		}
+		if t.removed >= bulkTrim && !bulk && s.rec.Size > 0 {
+			bulk = true
+			if o.Approx {
+				if err := t.removeNodesBelow(o); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := t.removeBelow(o.MinID); err != nil {
+				return err
+			}
+			if t.removed == total {
+				return nil
+			}
+		}
+		edge := last
+		if n < total-t.removed {
+			var err error
+			if edge, err = t.at(int(n) - 1); err != nil {
+				return err
+			}
+		}
+		if edge.Compare(o.MinID) >= 0 {
+			return nil
+		}
+		if n > s.rec.Size { // the entry to be added goes as well
+			n -= adding
+			t.removed += adding
+		}
+		if err := t.remove(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// log writes the log data before the first change.
+func (t *trimmer) log() {
+	if t.logs {
+		t.s.tx.LogData(cf.LogStream)
+		t.logs = false
+	}
+}
+
+// at returns the id of the i-th of the oldest entries, counted from 0.
+func (t *trimmer) at(i int) (ID, error) {
+	s := t.s
+	if s.rec.Size == 1 && i == 0 && s.meta.First == s.meta.Last {
+		return s.meta.First, nil
+	}
+	if t.run == nil {
+		t.run = s.runOf(true)
+	}
+	for t.run.left() <= i {
+		more, err := t.fill(i + 1)
+		if err != nil {
+			return ID{}, err
+		}
+		if !more {
+			return ID{}, s.corrupt("%d entries, the metadata says %d", t.run.left(), s.rec.Size)
+		}
+	}
+	return t.run.ids[t.run.pos+i], nil
+}
+
+// fill reads further entries into the run, so that it has at least n if there are as many.
+func (t *trimmer) fill(n int) (more bool, err error) {
+	s, r := t.s, t.run
+	n = r.grow(n)
+	if t.it == nil {
+		from := s.meta.First
+		if k := len(r.ids); k > r.pos {
+			from, _ = Next(r.ids[k-1])
+		}
+		if from.Compare(s.meta.Last) > 0 {
+			return false, nil
+		}
+		t.it = s.iterate(from, s.meta.Last, engine.IterOptions{KeysOnly: true, Limit: n})
+	}
+	for r.left() < n && t.it.Next() {
+		id, err := s.idOf(t.it.Key())
+		if err != nil {
+			return false, err
+		}
+		r.ids = append(r.ids, id)
+		more = true
+	}
+	if r.left() < n {
+		r.end = s.meta.Last
+	}
+	return more, t.it.Err()
+}
+
+// removeFirst removes the oldest entry, and finds the next one.
+func (t *trimmer) removeFirst() error {
+	s := t.s
+	id, err := t.at(0)
+	if err != nil {
+		return err
+	}
+	t.log()
+	s.tx.Delete(cf.Stream, s.entryKey(id))
+	s.rec.Size--
+	t.removed++
+	if t.run != nil && t.run.left() > 0 { // the last entry of all need not be in the run
+		t.run.pos++
+	}
+	if s.rec.Size == 0 {
+		s.emptied()
+		return nil
+	}
+	// The id after this one is a lower bound for the next entry in any case: the iterator or the run gives the entry.
+	s.meta.First, _ = Next(id)
+	next, err := t.at(0)
+	s.meta.First, s.meta.RecordedFirst = next, next
+	return err
+}
+
+// emptied notes that there is no entry left.
+func (s *stream) emptied() {
+	s.meta.First, s.meta.RecordedFirst, s.meta.Last = ID{}, ID{}, ID{}
+}
+
+// removeRange removes the n oldest entries at once.
+func (t *trimmer) removeRange(n uint64) error {
+	s := t.s
+	if n >= s.rec.Size {
+		return t.cut(endOfEntries, s.rec.Size)
+	}
+	it := s.iterate(s.meta.First, s.meta.Last, engine.IterOptions{KeysOnly: true, NoFill: true})
+	defer it.Close()
+	if skipped := it.Skip(n); skipped < n || !it.Next() {
+		if err := it.Err(); err != nil {
+			return err
+		}
+		return s.corrupt("%d entries, the metadata says %d", skipped, s.rec.Size)
+	}
+	first, err := s.idOf(it.Key())
+	if err != nil {
+		return err
+	}
+	return t.cut(first, n)
+}
+
+// removeBelow removes all entries with smaller ids at once.
+func (t *trimmer) removeBelow(id ID) error {
+	s := t.s
+	switch {
+	case id.Compare(s.meta.First) <= 0:
+		return nil
+	case id.Compare(s.meta.Last) > 0:
+		return t.cut(endOfEntries, s.rec.Size)
+	}
+	prefix := s.tx.SubkeyPrefix(&s.rec)
+	n, err := s.tx.Count(cf.Stream, under(prefix, s.meta.First), under(prefix, id))
+	if err != nil {
+		return err
+	}
+	it := s.iterate(id, s.meta.Last, engine.IterOptions{KeysOnly: true, Limit: 1})
+	defer it.Close()
+	if n >= s.rec.Size || !it.Next() {
+		if err := it.Err(); err != nil {
+			return err
+		}
+		return s.corrupt("%d entries below %s, the metadata says %d in all", n, text(id), s.rec.Size)
+	}
+	first, err := s.idOf(it.Key())
+	if err != nil {
+		return err
+	}
+	return t.cut(first, n)
+}
+
+// removeNodesBelow is removeBelow when it need not be exact.
+func (t *trimmer) removeNodesBelow(o *Trim) error {
+	s := t.s
+	if o.MinID.Compare(s.meta.First) <= 0 {
+		return nil
+	}
+	prefix := s.tx.SubkeyPrefix(&s.rec)
+	n, err := s.tx.Count(cf.Stream, under(prefix, s.meta.First), under(prefix, smaller(o.MinID, endOfEntries)))
+	if err != nil {
+		return err
+	}
+	if o.Limit > 0 {
+		n = min(n, o.Limit-t.removed)
+	}
+	if n = n / TrimNode * TrimNode; n == 0 {
+		return nil
+	}
+	return t.removeRange(n)
+}
+
+// endOfEntries comes after all entries and before the records that are none.
+var endOfEntries = ID{Ms: cf.StreamDelimiter}
+
+// cut removes the n entries before the one that is the first from then on.
+func (t *trimmer) cut(first ID, n uint64) error {
+	s := t.s
+	t.log()
+	prefix := s.tx.SubkeyPrefix(&s.rec)
+	s.tx.DeleteRange(cf.Stream, under(prefix, s.meta.First), under(prefix, first))
+	t.close()
+	t.it, t.run = nil, nil
+	s.dropRun()
+	s.rec.Size -= n
+	t.removed += n
+	if s.rec.Size == 0 {
+		s.emptied()
+		return nil
+	}
+	s.meta.First, s.meta.RecordedFirst = first, first
+	return nil
+}
+
+// under returns a prefix with an id behind it.
+func under(prefix []byte, id ID) []byte {
+	return id.Append(append(make([]byte, 0, len(prefix)+16), prefix...))
+}

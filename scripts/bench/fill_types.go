@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// The fills of the data types beyond the five core types.
+
+// document is a JSON document of 1 KiB without blanks.
+var document = func() string {
+	var b strings.Builder
+	b.WriteString(`{"id":17,"name":"basalt","tags":["a","b","c"],"nested":{"x":1.5,"y":[1,2,3]},"items":[`)
+	for i := 0; b.Len() < 1000; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"n":%d,"s":"item-%d"}`, i, i)
+	}
+	b.WriteString("]}")
+	return b.String()
+}()
+
+// once makes what name stands for, unless that is done.
+func (l *loader) once(name string, n int, args func(from, to int) []string, first ...[]string) error {
+	if l.made[name] && !l.anew {
+		return nil
+	}
+	for _, command := range first {
+		if err := l.c.Send(command...); err != nil {
+			return err
+		}
+	}
+	err := l.each(n, args)
+	l.made[name] = err == nil
+	return err
+}
+
+// oneEach is once with a command for each number.
+func (l *loader) oneEach(name string, n int, args func(i int) []string, first ...[]string) error {
+	if l.made[name] && !l.anew {
+		return nil
+	}
+	for _, command := range first {
+		if err := l.c.Send(command...); err != nil {
+			return err
+		}
+	}
+	for i := range n {
+		if err := l.c.Send(args(i)...); err != nil {
+			return err
+		}
+		if l.c.Pending() == inFlight {
+			if err := l.finish(); err != nil {
+				return err
+			}
+		}
+	}
+	err := l.finish()
+	l.made[name] = err == nil
+	return err
+}
+
+func bitsAt(prefix string) func(*loader, int) error {
+	return func(l *loader, _ int) error {
+		return l.oneEach(prefix, keyspace, func(i int) []string { return []string{"SETBIT", prefix + digits(i), "7777", "1"} })
+	}
+}
+
+func entry(key string) func(i int) []string {
+	return func(i int) []string { return []string{"XADD", key, strconv.Itoa(i+1) + "-0", "field", value} }
+}
+
+func stream(key string, size int) func(*loader, int) error {
+	return func(l *loader, _ int) error { return l.oneEach(key, size, entry(key), []string{"DEL", key}) }
+}
+
+// streamOf makes a stream of as many entries as there will be requests with a group that has read none of them, or,
+// with delivered, all.
+func streamOf(key string, delivered bool) func(*loader, int) error {
+	return func(l *loader, n int) error {
+		err := l.oneEach(key, n, entry(key), []string{"DEL", key}, []string{"XGROUP", "CREATE", key, "g", "0", "MKSTREAM"})
+		if err != nil || !delivered {
+			return err
+		}
+		return l.each(n, func(from, to int) []string {
+			return []string{"XREADGROUP", "GROUP", "g", "c", "COUNT", strconv.Itoa(to - from), "STREAMS", key, ">"}
+		})
+	}
+}
+
+// points makes a geo index of points within a degree of 0, 0; they are the same for both servers.
+func points(key string, size int) func(*loader, int) error {
+	return func(l *loader, _ int) error {
+		r := rand.New(rand.NewPCG(1, 2))
+		return l.once(key, size, func(from, to int) []string {
+			args := []string{"GEOADD", key}
+			for i := from; i < to; i++ {
+				args = append(args, fmt.Sprint(2*r.Float64()-1), fmt.Sprint(2*r.Float64()-1), "e:"+digits(i))
+			}
+			return args
+		}, []string{"DEL", key})
+	}
+}
+
+func bloom(key string, size int) func(*loader, int) error {
+	return func(l *loader, _ int) error {
+		return l.once(key, size, func(from, to int) []string {
+			args := []string{"BF.MADD", key}
+			for i := from; i < to; i++ {
+				args = append(args, "e:"+digits(i))
+			}
+			return args
+		}, []string{"DEL", key}, []string{"BF.RESERVE", key, "0.01", strconv.Itoa(keyspace)})
+	}
+}
+
+func documentsAt(prefix string) func(*loader, int) error {
+	return func(l *loader, _ int) error {
+		return l.oneEach(prefix, keyspace, func(i int) []string { return []string{"JSON.SET", prefix + digits(i), "$", document} })
+	}
+}
+
+func digest(key string) func(*loader, int) error {
+	return func(l *loader, _ int) error {
+		return l.once(key, 1000, func(from, to int) []string {
+			args := []string{"TDIGEST.ADD", key}
+			for i := from; i < to; i++ {
+				args = append(args, strconv.Itoa(i))
+			}
+			return args
+		}, []string{"DEL", key}, []string{"TDIGEST.CREATE", key})
+	}
+}

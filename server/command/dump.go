@@ -1,0 +1,243 @@
+package command
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/bitmap"
+	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/engine/hll"
+	"github.com/basaltdb/basalt/engine/list"
+	sets "github.com/basaltdb/basalt/engine/set"
+	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+var dumpCommands = []Spec{
+	{Name: "dump", Handler: dump, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.6.0",
+		Complexity: "O(N) with N elements", Categories: catKeyspace, Summary: "Returns the value of a key as Redis serializes it."},
+	{Name: "restore", Handler: restore, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.6.0",
+		Complexity: "O(N) with N elements", Categories: catKeyspace + " @dangerous", Summary: "Makes a key out of what DUMP has returned."},
+}
+
+func init() { register(dumpCommands...) }
+
+var errDumpSize = engine.NewError("ERR", "the value is too large to be dumped, see proto-max-bulk-len")
+
+// dump is DUMP. All types that Redis has are written in plain forms, which Redis can RESTORE since 5.0; a bitmap and a
+// HyperLogLog as the strings that they are there.
+func dump(c *Ctx) error {
+	rec, err := c.Tx.LoadAny(c.Args[1])
+	if err != nil {
+		return err
+	}
+	if !rec.Exists {
+		c.Out.Null()
+		return nil
+	}
+	d := dumper{limit: c.Srv.MaxBulk(), version: rdb.PlainVersion}
+	if err := d.value(c, &rec); err != nil {
+		return err
+	}
+	if d.full {
+		return errDumpSize
+	}
+	c.Out.Bulk(rdb.AppendFooter(d.b, d.version))
+	return nil
+}
+
+// dumper builds the payload of DUMP.
+type dumper struct {
+	b       []byte
+	version uint16
+	limit   int64
+	full    bool // the limit was reached, and the rest is left out
+}
+
+// room reports whether n more bytes fit.
+func (d *dumper) room(n int) bool {
+	d.full = d.full || int64(len(d.b))+int64(n) > d.limit
+	return !d.full
+}
+
+func (d *dumper) string(s []byte) {
+	if d.room(len(s)) {
+		d.b = rdb.AppendString(d.b, s)
+	}
+}
+
+func (d *dumper) head(k rdb.Kind) func(n uint64) {
+	return func(n uint64) { d.b = rdb.AppendHead(d.b, k, n) }
+}
+
+func (d *dumper) value(c *Ctx, rec *engine.Record) error {
+	tx, key := c.Tx, c.Args[1]
+	switch rec.Type {
+	case cf.TypeString:
+		d.head(rdb.String)(0)
+		d.string(rec.Tail)
+	case cf.TypeBitmap:
+		value, _, err := bitmap.Value(tx, key, uint64(d.limit))
+		if err != nil {
+			return err
+		}
+		d.head(rdb.String)(0)
+		d.string(value)
+	case cf.TypeHyperLogLog:
+		value, _, err := hll.Export(tx, key)
+		if err != nil {
+			return err
+		}
+		d.head(rdb.String)(0)
+		d.string(value)
+	case cf.TypeList:
+		return list.Range(tx, key, 0, -1, d.head(rdb.List), d.string)
+	case cf.TypeSet:
+		return sets.Each(tx, key, d.head(rdb.Set), d.string)
+	case cf.TypeHash:
+		return d.hash(tx, key)
+	case cf.TypeZSet:
+		return d.zset(tx, key, rec.Size)
+	case cf.TypeStream:
+		return d.stream(tx, key)
+	default:
+		return engine.NewError("ERR", fmt.Sprintf("Invalid or Not supported object type %d", rec.Type))
+	}
+	return nil
+}
+
+// hash writes a hash, in the plain form unless one of its fields expires.
+func (d *dumper) hash(tx *engine.Tx, key []byte) error {
+	var e hash.Expiring
+	begin := func(of hash.Expiring) {
+		if e = of; e.Expiring == 0 {
+			d.head(rdb.Hash)(e.Fields)
+			return
+		}
+		d.b, d.version = rdb.AppendExpiringHead(d.b, e.First, e.Fields), rdb.ExpiringVersion
+	}
+	return hash.EachExpiring(tx, key, begin, func(field, value []byte, at uint64) {
+		if e.Expiring > 0 && d.room(9) {
+			d.b = rdb.AppendExpiry(d.b, e.First, at)
+		}
+		d.string(field)
+		d.string(value)
+	})
+}
+
+// zset writes a sorted set with the highest score first: in that order Redis builds it fastest.
+func (d *dumper) zset(tx *engine.Tx, key []byte, size uint64) error {
+	d.head(rdb.ZSet)(size)
+	n := uint64(0)
+	err := zset.Range(tx, key, &zset.Query{Stop: -1, Reverse: true}, func(member []byte, score float64) {
+		n++
+		if d.string(member); !d.full {
+			d.b = rdb.AppendScore(d.b, score)
+		}
+	})
+	if err == nil && n != size {
+		err = fmt.Errorf("key %q: %w: %d members, the metadata says %d", key, cf.ErrCorrupt, n, size)
+	}
+	return err
+}
+
+// The errors of RESTORE, with Redis's texts but for errRestoreSize.
+var (
+	errBusyKey     = engine.NewError("BUSYKEY", "Target key name already exists.")
+	errIdleTime    = engine.NewError("ERR", "Invalid IDLETIME value, must be >= 0")
+	errFreq        = engine.NewError("ERR", "Invalid FREQ value, must be >= 0 and <= 255")
+	errRestoreTTL  = engine.NewError("ERR", "Invalid TTL value, must be >= 0")
+	errDumpFooter  = engine.NewError("ERR", "DUMP payload version or checksum are wrong")
+	errBadData     = engine.NewError("ERR", "Bad data format")
+	errRestoreSize = engine.NewError("ERR", "the value is too large to be restored at once")
+)
+
+// maxRestore bounds what RESTORE needs in memory, in bytes: for the value that it has read, and for the write batch
+// that it makes of it. A payload may be far smaller than either.
+const maxRestore = 1 << 30
+
+// restoreOptions are the options of RESTORE. What IDLETIME and FREQ say is checked and forgotten: there are no
+// accesses to be counted here.
+type restoreOptions struct {
+	replace bool
+	absTTL  bool
+}
+
+func parseRestoreOptions(args [][]byte) (o restoreOptions, err error) {
+	idle, freq := int64(-1), int64(-1)
+	for ; len(args) > 0; args = args[1:] {
+		switch {
+		case EqualFold(args[0], "REPLACE"):
+			o.replace = true
+		case EqualFold(args[0], "ABSTTL"):
+			o.absTTL = true
+		case EqualFold(args[0], "IDLETIME") && len(args) > 1 && freq == -1:
+			if idle, err = restoreNumber(args[1], math.MaxInt64, errIdleTime); err != nil {
+				return o, err
+			}
+			args = args[1:]
+		case EqualFold(args[0], "FREQ") && len(args) > 1 && idle == -1:
+			if freq, err = restoreNumber(args[1], 255, errFreq); err != nil {
+				return o, err
+			}
+			args = args[1:]
+		default:
+			return o, ErrSyntax
+		}
+	}
+	return o, nil
+}
+
+// restoreNumber reads a number from 0 to greatest.
+func restoreNumber(b []byte, greatest int64, outside error) (int64, error) {
+	n, ok := ParseInt(b)
+	switch {
+	case !ok:
+		return 0, ErrNotInteger
+	case n < 0 || n > greatest:
+		return 0, outside
+	}
+	return n, nil
+}
+
+// restore is RESTORE. The value is read and checked as a whole before anything is written, and the key's old value,
+// the new one and its expiry go into one batch.
+func restore(c *Ctx) error {
+	o, err := parseRestoreOptions(c.Args[4:])
+	if err != nil {
+		return err
+	}
+	key := c.Args[1]
+	old, err := c.Tx.LoadAny(key)
+	switch {
+	case err != nil:
+		return err
+	case old.Exists && !o.replace:
+		return errBusyKey
+	}
+	ttl, err := restoreNumber(c.Args[2], math.MaxInt64, errRestoreTTL)
+	if err != nil {
+		return err
+	}
+	body, err := rdb.Open(c.Args[3])
+	if err != nil {
+		return errDumpFooter
+	}
+	v, err := rdb.Decode(body, maxRestore)
+	if err != nil {
+		return restoreError(err)
+	}
+	if ttl != 0 && !o.absTTL {
+		if ttl > math.MaxInt64-c.Tx.Now() {
+			return invalidExpire(c.Spec.FullName())
+		}
+		ttl += c.Tx.Now()
+	}
+	if err := restoreKey(c, v, ttl); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}

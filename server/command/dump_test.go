@@ -1,0 +1,401 @@
+package command
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/engine/hll"
+	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+// payload ends a body as DUMP does.
+func payload(body string, version uint16) string {
+	return string(rdb.AppendFooter([]byte(body), version))
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+func f64(f float64) string {
+	return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)))
+}
+
+func updateKey(t testing.TB, db *engine.DB, key string, f func(tx *engine.Tx) error) {
+	t.Helper()
+	if err := db.Update(cf.DefaultNamespace, [][]byte{[]byte(key)}, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDump(t *testing.T) {
+	db := enginetest.Open(t)
+	bits := make([]byte, 3)
+	bits[2] = 1 << 6
+	for _, tt := range []struct {
+		make    string
+		body    string
+		version uint16
+	}{
+		{"SET k hello", "\x00\x05hello", 8},
+		{"SET k -129", "\x00\xc1\x7f\xff", 8},
+		{"SET k 0129", "\x00\x040129", 8},
+		{"RPUSH k a 5 a", "\x01\x03\x01a\xc0\x05\x01a", 8},
+		{"SADD k b a", "\x02\x02\x01a\x01b", 8},
+		{"ZADD k 1.5 b 2 a", "\x05\x02\x01a" + f64(2) + "\x01b" + f64(1.5), 8},
+		{"HSET k b x a 100000", "\x04\x02\x01a\xc2\xa0\x86\x01\x00\x01b\x01x", 8},
+		{"SETBIT k 17 1", "\x00\x03" + string(bits), 8},
+		{"XADD k 5-1 f v", "\x0f\x80\x00\x00\x00\x01\x10" + string(cf.StreamID{Ms: 5, Seq: 1}.Append(nil)) + "\x1d" +
+			"\x1d\x00\x00\x00\x0a\x00" + "\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01" + "\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01" + "\xff" + "\x01\x05\x01\x00", 9},
+	} {
+		do(t, db, "DEL", "k")
+		do(t, db, strings.Fields(tt.make)...)
+		want := payload(tt.body, tt.version)
+		for _, got := range []string{do(t, db, "DUMP", "k"), do3(t, db, "DUMP", "k")} {
+			if got != bulk(want) {
+				t.Errorf("%s: %q, want %q", tt.make, got, bulk(want))
+			}
+		}
+		// An expiry is not part of it.
+		do(t, db, "EXPIRE", "k", "100")
+		if got := do(t, db, "DUMP", "k"); got != bulk(want) {
+			t.Errorf("%s, with an expiry: %q", tt.make, got)
+		}
+		if got := do(t, db, "RESTORE", "k", "0", want, "REPLACE"); got != "+OK\r\n" {
+			t.Errorf("%s: RESTORE: %q", tt.make, got)
+		}
+		if got := do(t, db, "DUMP", "k"); got != bulk(want) {
+			t.Errorf("%s, restored: %q", tt.make, got)
+		}
+	}
+	if got := do(t, db, "DUMP", "missing"); got != "$-1\r\n" {
+		t.Errorf("missing: %q", got)
+	}
+	if got := do3(t, db, "DUMP", "missing"); got != "_\r\n" {
+		t.Errorf("missing: %q", got)
+	}
+}
+
+// TestDumpUnsupported dumps what Redis has no type for.
+func TestDumpUnsupported(t *testing.T) {
+	db := enginetest.Open(t)
+	for _, tt := range []struct{ make, want string }{
+		{"BF.ADD k a", "-ERR Invalid or Not supported object type 9\r\n"},
+		{"SIADD k 1", "-ERR Invalid or Not supported object type 7\r\n"},
+		{"TDIGEST.CREATE k", "-ERR Invalid or Not supported object type 12\r\n"},
+	} {
+		do(t, db, "DEL", "k")
+		if got := do(t, db, strings.Fields(tt.make)...); strings.HasPrefix(got, "-") {
+			t.Fatalf("%s: %s", tt.make, got)
+		}
+		if got := do(t, db, "DUMP", "k"); got != tt.want {
+			t.Errorf("%s: %q", tt.make, got)
+		}
+	}
+}
+
+// TestDumpLimit dumps values that would be longer than a command may make a string.
+func TestDumpLimit(t *testing.T) {
+	db := enginetest.Open(t)
+	long := strings.Repeat("x", 600)
+	do(t, db, "RPUSH", "list", long, long)
+	do(t, db, "HSET", "hash", "f", long, "g", long)
+	do(t, db, "SADD", "set", long, long+"y")
+	do(t, db, "ZADD", "zset", "1", long, "2", long+"y")
+	do(t, db, "XADD", "stream", "1-1", long, long)
+	for _, key := range []string{"list", "hash", "set", "zset", "stream"} {
+		err := db.View(cf.DefaultNamespace, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
+			rec, err := tx.LoadAny([]byte(key))
+			if err != nil {
+				return err
+			}
+			for _, limit := range []int64{1000, 2000} {
+				d := dumper{limit: limit}
+				if err := d.value(&Ctx{Args: [][]byte{nil, []byte(key)}, Tx: tx}, &rec); err != nil {
+					return err
+				}
+				if full := limit == 1000; d.full != full || full && len(d.b) > 1000 {
+					t.Errorf("%s: %d bytes, full %v", key, len(d.b), d.full)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRestore(t *testing.T) {
+	db := enginetest.Open(t)
+	good := payload("\x00\x05hello", 11)
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"k", "0", good}, "+OK\r\n"},
+		{[]string{"k", "0", good}, "-BUSYKEY Target key name already exists.\r\n"},
+		{[]string{"k", "x", "y"}, "-BUSYKEY Target key name already exists.\r\n"},
+		{[]string{"k", "0", good, "replace"}, "+OK\r\n"},
+		{[]string{"n", "0", payload("\x00\x05hello", 12)}, "+OK\r\n"},
+		{[]string{"bad", "0", payload("\x00\x05hello", 13)}, "-ERR DUMP payload version or checksum are wrong\r\n"},
+		{[]string{"bad", "0", good[:len(good)-1] + "x"}, "-ERR DUMP payload version or checksum are wrong\r\n"},
+		{[]string{"bad", "x", good}, "-ERR value is not an integer or out of range\r\n"},
+		{[]string{"bad", "-1", good}, "-ERR Invalid TTL value, must be >= 0\r\n"},
+		{[]string{"bad", "9223372036854775807", good}, "-ERR invalid expire time in 'restore' command\r\n"},
+		{[]string{"bad", "0", good, "FREQ", "256"}, "-ERR Invalid FREQ value, must be >= 0 and <= 255\r\n"},
+		{[]string{"bad", "0", good, "IDLETIME", "-1"}, "-ERR Invalid IDLETIME value, must be >= 0\r\n"},
+		{[]string{"bad", "0", good, "IDLETIME", "1", "FREQ", "1"}, "-ERR syntax error\r\n"},
+		{[]string{"bad", "0", payload("\x06", 11)}, "-ERR Bad data format\r\n"},
+		{[]string{"bad", "0", payload("", 11)}, "-ERR Bad data format\r\n"},
+		{[]string{"bad", "0", payload("\x02\x02\x01a\x01a", 11)}, "-ERR Bad data format\r\n"},
+		{[]string{"bad", "0", payload("\x04\x02\x01a\x01b\x01a\x01c", 11)}, "-ERR Bad data format\r\n"},
+		{[]string{"k", "0", payload("\x02\x02\x01a\x01a", 11), "REPLACE"}, "-ERR Bad data format\r\n"},
+		{[]string{"m", "9223372036854775807", good, "ABSTTL"}, "+OK\r\n"},
+		// An id that the layout on disk has no room for.
+		{[]string{"bad", "0", payload("\x0f\x01\x10"+strings.Repeat("\xff", 16)+"\x1d\x1d\x00\x00\x00\x0a\x00"+
+			"\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01"+"\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01"+"\xff\x01\x81"+strings.Repeat("\xff", 8)+"\x81"+strings.Repeat("\xff", 8)+"\x00", 11)},
+			"-ERR The ID specified in XADD must be smaller than 18446744073709551615-0\r\n"},
+	} {
+		if got := do(t, db, append([]string{"RESTORE"}, tt.args...)...); got != tt.want {
+			t.Errorf("%q: %q", tt.args, got)
+		}
+		if got := do(t, db, "EXISTS", "bad"); got != ":0\r\n" {
+			t.Fatalf("%q made a key", tt.args)
+		}
+	}
+	if got := do(t, db, "GET", "k"); got != "$5\r\nhello\r\n" {
+		t.Errorf("k is %q", got)
+	}
+	if got := do(t, db, "PEXPIRETIME", "m"); got != ":9223372036854775807\r\n" {
+		t.Errorf("m expires at %q", got)
+	}
+}
+
+// TestRestoreTooLarge restores what becomes more than maxRestore: few bytes that are a string of many, and elements
+// each of which carries a long key.
+func TestRestoreTooLarge(t *testing.T) {
+	db := enginetest.Open(t)
+	zeros := bytes.Repeat([]byte{0xe0, 0xff, 0x00}, 1<<22)
+	lzf := "\xc3\x80" + string(binary.BigEndian.AppendUint32(nil, uint32(2+len(zeros)))) + "\x80" + string(binary.BigEndian.AppendUint32(nil, uint32(1+len(zeros)/3*264))) + "\x00a" + string(zeros)
+	elems := "\x01\x80\x00\x00\x10\x00" + strings.Repeat("\x01a", 1<<12)
+	for name, args := range map[string][]string{
+		"compressed": {"k", "0", payload("\x00"+lzf, 11)},
+		"long key":   {strings.Repeat("k", 1<<18), "0", payload(elems, 11)},
+	} {
+		if got := do(t, db, append([]string{"RESTORE"}, args...)...); got != "-ERR the value is too large to be restored at once\r\n" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestRestoreIsOneWrite counts the writes to the WAL.
+func TestRestoreIsOneWrite(t *testing.T) {
+	db := enginetest.Open(t)
+	var body []byte
+	body = rdb.AppendHead(body, rdb.Hash, 5000)
+	for i := range 5000 {
+		body = rdb.AppendString(rdb.AppendString(body, fmt.Append(nil, i)), []byte("v"))
+	}
+	do(t, db, "RPUSH", "k", "a")
+	before := db.Stats.Commits.Load()
+	if got := do(t, db, "RESTORE", "k", "100000", payload(string(body), 11), "REPLACE"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	if n := db.Stats.Commits.Load() - before; n != 1 {
+		t.Errorf("%d writes", n)
+	}
+	if got := do(t, db, "HLEN", "k"); got != ":5000\r\n" {
+		t.Error(got)
+	}
+	if got := do(t, db, "TTL", "k"); got != ":100\r\n" {
+		t.Error(got)
+	}
+}
+
+// TestDumpExpiringFields moves a hash of which fields expire.
+func TestDumpExpiringFields(t *testing.T) {
+	db := enginetest.Open(t)
+	const at = 1 << 45
+	do(t, db, "HSET", "k", "a", "1", "b", "2", "c", "3", "d", "4")
+	updateKey(t, db, "k", func(tx *engine.Tx) error {
+		for i, field := range []string{"a", "c"} {
+			if _, err := hash.Expire(tx, []byte("k"), bytesOf(field), at+int64(i), hash.Always); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	first := string(binary.LittleEndian.AppendUint64(nil, at))
+	want := payload("\x18"+first+"\x04\x01\x01a\xc0\x01\x00\x01b\xc0\x02\x02\x01c\xc0\x03\x00\x01d\xc0\x04", 12)
+	if got := do(t, db, "DUMP", "k"); got != bulk(want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if got := do(t, db, "RESTORE", "copy", "0", want); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	if got := do(t, db, "DUMP", "copy"); got != bulk(want) {
+		t.Errorf("the copy is %q", got)
+	}
+	if got := do(t, db, "HGETALL", "copy"); got != "*8\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n$1\r\n3\r\n$1\r\nd\r\n$1\r\n4\r\n" {
+		t.Error(got)
+	}
+	// Fields whose time has passed do not come back.
+	past := string(binary.LittleEndian.AppendUint64(nil, 1))
+	do(t, db, "RESTORE", "past", "0", payload("\x18"+past+"\x02\x01\x01a\xc0\x01\x00\x01b\xc0\x02", 12))
+	if got := do(t, db, "HGETALL", "past"); got != "*2\r\n$1\r\nb\r\n$1\r\n2\r\n" {
+		t.Error(got)
+	}
+	do(t, db, "RESTORE", "gone", "0", payload("\x18"+past+"\x01\x01\x01a\xc0\x01", 12))
+	if got := do(t, db, "EXISTS", "gone"); got != ":0\r\n" {
+		t.Error(got)
+	}
+	// Without an expiry left the form is the plain one.
+	updateKey(t, db, "k", func(tx *engine.Tx) error {
+		_, err := hash.Delete(tx, []byte("k"), bytesOf("a", "c"))
+		return err
+	})
+	if got := do(t, db, "DUMP", "k"); got != bulk(payload("\x04\x02\x01b\xc0\x02\x01d\xc0\x04", 8)) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestDumpCorrupt dumps keys whose records are not what they should be: an error that names the key.
+func TestDumpCorrupt(t *testing.T) {
+	db := enginetest.Open(t)
+	do(t, db, "HSET", "hash", "f", "v")
+	do(t, db, "ZADD", "zset", "1", "m")
+	do(t, db, "RPUSH", "list", "a")
+	do(t, db, "PFADD", "hll", "a")
+	do(t, db, "XADD", "stream", "1-1", "f", "v")
+	updateKey(t, db, "ttl", func(tx *engine.Tx) error {
+		return hash.Restore(tx, []byte("ttl"), bytesOf("f", "v"), []uint64{1 << 45})
+	})
+	for key, damage := range map[string]func(tx *engine.Tx, rec *engine.Record){
+		"hash": func(tx *engine.Tx, rec *engine.Record) { tx.Delete(cf.Default, tx.Subkey(rec, []byte("f"))) },
+		"zset": func(tx *engine.Tx, rec *engine.Record) { tx.Delete(cf.ZSetScore, tx.ScoreKey(rec, 1, []byte("m"))) },
+		"list": func(tx *engine.Tx, rec *engine.Record) { tx.Delete(cf.Default, tx.SubkeyU64(rec, cf.ListOrigin)) },
+		"hll": func(tx *engine.Tx, rec *engine.Record) {
+			tx.Put(cf.Default, tx.Subkey(rec, []byte("3")), []byte("short"))
+		},
+		"ttl": func(tx *engine.Tx, rec *engine.Record) {
+			tx.Put(cf.Default, tx.Subkey(rec, []byte("f")), []byte("short"))
+		},
+		"stream": func(tx *engine.Tx, rec *engine.Record) {
+			tx.Put(cf.Stream, tx.Subkey(rec, cf.StreamID{Ms: 1, Seq: 1}.Append(nil)), []byte("\x05"))
+		},
+	} {
+		updateKey(t, db, key, func(tx *engine.Tx) error {
+			rec, err := tx.LoadAny([]byte(key))
+			damage(tx, &rec)
+			return err
+		})
+		if got := do(t, db, "DUMP", key); !strings.HasPrefix(got, `-ERR key "`+key+`"`) {
+			t.Errorf("%s: %q", key, got)
+		}
+	}
+}
+
+// FuzzRestore restores anything with a valid footer. What becomes a key can be dumped, and that restores to the same.
+func FuzzRestore(f *testing.F) {
+	for _, body := range []string{"\x00\x05hello", "\x01\x02\x01a\x01b", "\x02\x02\x01a\x01b", "\x05\x01\x01a" + f64(1.5), "\x04\x01\x01a\x01b",
+		"\x18" + f64(math.Float64frombits(1<<45)) + "\x02\x01\x01a\xc0\x01\x00\x01b\xc0\x02", "\x0f\x00\x00\x07\x00\x00",
+		"\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01\x01g\x05\x01\x01\x00\x01\x01c" + f64(0) + "\x00",
+		"\x00\x1cHYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xfe\x80"} {
+		f.Add([]byte(body))
+	}
+	db := enginetest.Open(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) > 1<<16 {
+			return
+		}
+		got := do(t, db, "RESTORE", "k", "0", payload(string(body), 11), "REPLACE")
+		if got != "+OK\r\n" {
+			if !strings.HasPrefix(got, "-ERR ") {
+				t.Fatal(got)
+			}
+			return
+		}
+		one := do(t, db, "DUMP", "k")
+		if one == "$-1\r\n" { // a hash of which all fields have expired
+			return
+		}
+		dumped := one[strings.Index(one, "\n")+1 : len(one)-2]
+		if got := do(t, db, "RESTORE", "copy", "0", dumped, "REPLACE"); got != "+OK\r\n" {
+			t.Fatalf("%q: %s", dumped, got)
+		}
+		if other := do(t, db, "DUMP", "copy"); other != one {
+			t.Fatalf("%q became %q", one, other)
+		}
+	})
+}
+
+// TestRestoreHyperLogLog restores what is a string in Redis as what it is here.
+func TestRestoreHyperLogLog(t *testing.T) {
+	db := enginetest.Open(t)
+	sparse := "HYLL\x01" + strings.Repeat("\x00", 11) + "\x7f\xff"
+	do(t, db, "RESTORE", "empty", "0", payload("\x00"+string(rune(len(sparse)))+sparse, 11))
+	for _, tt := range []struct{ command, want string }{
+		{"TYPE empty", "+hyperloglog\r\n"}, {"PFCOUNT empty", ":0\r\n"}, {"PFADD empty a b c", ":1\r\n"}, {"PFCOUNT empty", ":3\r\n"},
+	} {
+		if got := do(t, db, strings.Fields(tt.command)...); got != tt.want {
+			t.Errorf("%s: %q", tt.command, got)
+		}
+	}
+	broken := sparse[:len(sparse)-1] + "\xfe" // one register less
+	do(t, db, "RESTORE", "string", "0", payload("\x00"+string(rune(len(broken)))+broken, 11))
+	if got := do(t, db, "GET", "string"); got != bulk(broken) {
+		t.Errorf("%q", got)
+	}
+	updateKey(t, db, "empty", func(tx *engine.Tx) error {
+		image, found, err := hll.Export(tx, []byte("empty"))
+		if !found || len(image) != 16+12288 {
+			t.Errorf("%d bytes, %v", len(image), found)
+		}
+		return err
+	})
+}
+
+// TestRestoreStreamOrder looks at what only the library can be given wrong.
+func TestRestoreStreamOrder(t *testing.T) {
+	db := enginetest.Open(t)
+	updateKey(t, db, "s", func(tx *engine.Tx) error {
+		r, err := stream.Restore(tx, []byte("s"))
+		if err != nil {
+			return err
+		}
+		pair := bytesOf("f", "v")
+		for _, tt := range []struct {
+			id     stream.ID
+			fields [][]byte
+			want   error
+		}{
+			{stream.ID{}, pair, stream.ErrZeroID},
+			{stream.ID{Ms: 5}, nil, stream.ErrFields},
+			{stream.ID{Ms: 5}, pair[:1], stream.ErrFields},
+			{stream.ID{Ms: 5}, pair, nil},
+			{stream.ID{Ms: 5}, pair, stream.ErrIDTooSmall},
+			{stream.ID{Ms: 4, Seq: 9}, pair, stream.ErrIDTooSmall},
+			{stream.ID{Ms: math.MaxUint64}, pair, stream.ErrIDTooLarge},
+			{stream.ID{Ms: 5, Seq: 1}, pair, nil},
+		} {
+			if err := r.Add(tt.id, tt.fields); err != tt.want {
+				t.Errorf("%v: %v", tt.id, err)
+			}
+		}
+		if err := r.End(stream.State{LastGenerated: stream.ID{Ms: 5}}); err != stream.ErrSetIDBelowTop {
+			t.Errorf("end before the last entry: %v", err)
+		}
+		return r.End(stream.State{LastGenerated: stream.ID{Ms: 6}, EntriesAdded: 2})
+	})
+	if got := do(t, db, "XLEN", "s"); got != ":2\r\n" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,292 @@
+package command
+
+import (
+	"strings"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// EventClass is a set of classes of keyspace events, or of the ways in which they are published.
+type EventClass uint16
+
+// The classes, with the letters that they have in notify-keyspace-events.
+const (
+	EventKeyspace EventClass = 1 << iota // K: published on __keyspace@<db>__:<key>
+	EventKeyevent                        // E: published on __keyevent@<db>__:<event>
+	EventGeneric                         // g
+	EventString                          // $
+	EventList                            // l
+	EventSet                             // s
+	EventHash                            // h
+	EventZSet                            // z
+	EventExpired                         // x
+	EventEvicted                         // e
+	EventStream                          // t
+	EventModule                          // d: the types that are modules in Redis
+	EventMiss                            // m: a key that was looked for is not there
+	EventNew                             // n: a key has come into being
+
+	// EventAll is A: all classes but m and n.
+	EventAll = EventGeneric | EventString | EventList | EventSet | EventHash | EventZSet | EventExpired | EventEvicted | EventStream | EventModule
+)
+
+const eventLetters = "KEg$lshzxetdmn"
+
+// ParseEvents reads the text of notify-keyspace-events.
+func ParseEvents(text string) (EventClass, bool) {
+	var e EventClass
+	for _, r := range text {
+		if r == 'A' {
+			e |= EventAll
+			continue
+		}
+		i := strings.IndexRune(eventLetters, r)
+		if i < 0 {
+			return 0, false
+		}
+		e |= 1 << i
+	}
+	return e, true
+}
+
+// String writes the classes as CONFIG GET shows them.
+func (e EventClass) String() string {
+	var b strings.Builder
+	if e&EventAll == EventAll {
+		b.WriteByte('A')
+	}
+	for i, r := range eventLetters {
+		bit := EventClass(1) << i
+		if e&bit != 0 && (e&EventAll != EventAll || EventAll&bit == 0) {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// KeyEvent is something that has happened to a key.
+type KeyEvent struct {
+	Class EventClass
+	Name  string
+	Key   []byte
+}
+
+// Change is a command that has written, with what is needed to tell what has happened to its keys.
+type Change struct {
+	Spec  *Spec
+	Args  [][]byte
+	Keys  [][]byte // those that the command could write
+	Was   []bool   // which of them existed before
+	Is    []bool   // and which exist now
+	emits []KeyEvent
+}
+
+// emit adds an event for a key.
+func (c *Change) emit(class EventClass, name string, key []byte) {
+	c.emits = append(c.emits, KeyEvent{class, name, key})
+}
+
+// Events returns what has happened, in Redis's order: what the command has done, then the keys that it has emptied
+// or that have come into being.
+func (c *Change) Events() []KeyEvent {
+	c.emits = c.emits[:0]
+	for i, k := range c.Keys {
+		if !c.Was[i] && c.Is[i] {
+			c.emit(EventNew, "new", k)
+		}
+	}
+	rule, ok := eventRules[c.Spec.FullName()]
+	if ok {
+		rule(c)
+	}
+	for i, k := range c.Keys {
+		if c.Was[i] && !c.Is[i] && c.Spec.Name != "rename" && c.Spec.Name != "renamenx" && c.Spec.Name != "move" {
+			c.emit(EventGeneric, "del", k)
+		}
+	}
+	return c.emits
+}
+
+type eventRule func(*Change)
+
+// first is the rule of commands that change one key, their first one, if it is still there or was emptied by them.
+func first(class EventClass, name string) eventRule {
+	return func(c *Change) {
+		if len(c.Keys) > 0 && (c.Is[0] || c.Was[0]) {
+			c.emit(class, name, c.Keys[0])
+		}
+	}
+}
+
+// stored is the rule of commands that store a result: no result leaves nothing but the deletion.
+func stored(class EventClass, name string) eventRule {
+	return func(c *Change) {
+		if len(c.Keys) > 0 && c.Is[0] {
+			c.emit(class, name, c.Keys[0])
+		}
+	}
+}
+
+// popped is the rule of commands that pop from the first of their keys that has something.
+func popped(class EventClass, name func(*Change) string) eventRule {
+	return func(c *Change) {
+		for i, k := range c.Keys {
+			if c.Was[i] {
+				c.emit(class, name(c), k)
+				return
+			}
+		}
+	}
+}
+
+func always(name string) func(*Change) string { return func(*Change) string { return name } }
+
+// word reports whether an argument from the index on is the word.
+func (c *Change) word(from int, word string) bool {
+	for _, a := range c.Args[min(from, len(c.Args)):] {
+		if EqualFold(a, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// byWord returns one of two names, by a word among the arguments.
+func byWord(from int, word, with, without string) func(*Change) string {
+	return func(c *Change) string {
+		if c.word(from, word) {
+			return with
+		}
+		return without
+	}
+}
+
+var eventRules = map[string]eventRule{
+	"set": setEvents, "setex": setEvents, "psetex": setEvents, "setnx": setEvents, "getset": setEvents, "cas": setEvents,
+	"mset": eachSet, "msetnx": eachSet,
+	"getex": func(c *Change) {
+		if c.Is[0] {
+			c.emit(EventGeneric, byWord(2, "PERSIST", "persist", "expire")(c), c.Keys[0])
+		}
+	},
+	"append": first(EventString, "append"), "setrange": first(EventString, "setrange"),
+	"incr": first(EventString, "incrby"), "decr": first(EventString, "incrby"), "incrby": first(EventString, "incrby"), "decrby": first(EventString, "incrby"),
+	"incrbyfloat": first(EventString, "incrbyfloat"),
+	"setbit":      first(EventString, "setbit"), "bitfield": first(EventString, "setbit"), "bitop": stored(EventString, "set"),
+	"pfadd": first(EventString, "pfadd"), "pfmerge": first(EventString, "pfadd"),
+
+	"expire": expireEvents, "pexpire": expireEvents, "expireat": expireEvents, "pexpireat": expireEvents,
+	"persist": first(EventGeneric, "persist"),
+	"rename":  renameEvents, "renamenx": renameEvents,
+	"copy":    func(c *Change) { c.emit(EventGeneric, "copy_to", c.Args[2]) },
+	"restore": first(EventGeneric, "restore"),
+	"move": func(c *Change) {
+		c.emit(EventGeneric, "move_from", c.Args[1])
+	},
+	"sort": stored(EventList, "sortstore"),
+
+	"hset": first(EventHash, "hset"), "hmset": first(EventHash, "hset"), "hsetnx": first(EventHash, "hset"), "hdel": first(EventHash, "hdel"),
+	"hincrby": first(EventHash, "hincrby"), "hincrbyfloat": first(EventHash, "hincrbyfloat"),
+	"hexpire": first(EventHash, "hexpire"), "hpexpire": first(EventHash, "hexpire"), "hexpireat": first(EventHash, "hexpire"), "hpexpireat": first(EventHash, "hexpire"),
+	"hpersist": first(EventHash, "hpersist"), "hsetex": first(EventHash, "hset"), "hgetdel": first(EventHash, "hdel"), "hgetex": first(EventHash, "hexpire"),
+
+	"lpush": first(EventList, "lpush"), "rpush": first(EventList, "rpush"), "lpushx": first(EventList, "lpush"), "rpushx": first(EventList, "rpush"),
+	"lpop": first(EventList, "lpop"), "rpop": first(EventList, "rpop"), "lset": first(EventList, "lset"), "linsert": first(EventList, "linsert"),
+	"lrem": first(EventList, "lrem"), "ltrim": first(EventList, "ltrim"),
+	"lmove": moveEvents, "blmove": moveEvents, "rpoplpush": moveEvents, "brpoplpush": moveEvents,
+	"lmpop": popped(EventList, byWord(3, "LEFT", "lpop", "rpop")), "blmpop": popped(EventList, byWord(4, "LEFT", "lpop", "rpop")),
+	"blpop": popped(EventList, always("lpop")), "brpop": popped(EventList, always("rpop")),
+
+	"sadd": first(EventSet, "sadd"), "srem": first(EventSet, "srem"), "spop": first(EventSet, "spop"),
+	"smove": func(c *Change) {
+		c.emit(EventSet, "srem", c.Args[1])
+		c.emit(EventSet, "sadd", c.Args[2])
+	},
+	"sinterstore": stored(EventSet, "sinterstore"), "sunionstore": stored(EventSet, "sunionstore"), "sdiffstore": stored(EventSet, "sdiffstore"),
+
+	"zadd": func(c *Change) { first(EventZSet, byWord(2, "INCR", "zincr", "zadd")(c))(c) }, "zincrby": first(EventZSet, "zincr"),
+	"zrem": first(EventZSet, "zrem"), "zremrangebyrank": first(EventZSet, "zremrangebyrank"), "zremrangebyscore": first(EventZSet, "zremrangebyscore"), "zremrangebylex": first(EventZSet, "zremrangebylex"),
+	"zpopmin": first(EventZSet, "zpopmin"), "zpopmax": first(EventZSet, "zpopmax"),
+	"bzpopmin": popped(EventZSet, always("zpopmin")), "bzpopmax": popped(EventZSet, always("zpopmax")),
+	"zmpop": popped(EventZSet, byWord(3, "MIN", "zpopmin", "zpopmax")), "bzmpop": popped(EventZSet, byWord(4, "MIN", "zpopmin", "zpopmax")),
+	"zunionstore": stored(EventZSet, "zunionstore"), "zinterstore": stored(EventZSet, "zinterstore"), "zdiffstore": stored(EventZSet, "zdiffstore"), "zrangestore": stored(EventZSet, "zrangestore"),
+	"geoadd": first(EventZSet, "zadd"), "geosearchstore": stored(EventZSet, "geosearchstore"),
+	"georadius": storedLast(EventZSet, "georadiusstore"), "georadiusbymember": storedLast(EventZSet, "georadiusstore"),
+
+	"xadd": func(c *Change) {
+		first(EventStream, "xadd")(c)
+		if c.word(2, "MAXLEN") || c.word(2, "MINID") {
+			first(EventStream, "xtrim")(c)
+		}
+	},
+	"xdel": first(EventStream, "xdel"), "xtrim": first(EventStream, "xtrim"), "xsetid": first(EventStream, "xsetid"),
+	"xgroup|create": first(EventStream, "xgroup-create"), "xgroup|setid": first(EventStream, "xgroup-setid"), "xgroup|destroy": first(EventStream, "xgroup-destroy"),
+	"xgroup|createconsumer": first(EventStream, "xgroup-createconsumer"), "xgroup|delconsumer": first(EventStream, "xgroup-delconsumer"),
+}
+
+func init() {
+	// The types that are modules in Redis have events with the names of their commands.
+	for name, s := range table {
+		if s.Flags&Write != 0 && (strings.Contains(name, ".") || name == "siadd" || name == "sirem") {
+			eventRules[name] = first(EventModule, name)
+		}
+	}
+}
+
+func storedLast(class EventClass, name string) eventRule {
+	return func(c *Change) {
+		if n := len(c.Keys); n > 0 && c.Is[n-1] {
+			c.emit(class, name, c.Keys[n-1])
+		}
+	}
+}
+
+func setEvents(c *Change) {
+	if !c.Is[0] {
+		return
+	}
+	c.emit(EventString, "set", c.Keys[0])
+	if n := c.Spec.Name; n == "setex" || n == "psetex" || n == "set" && (c.word(3, "EX") || c.word(3, "PX") || c.word(3, "EXAT") || c.word(3, "PXAT")) {
+		c.emit(EventGeneric, "expire", c.Keys[0])
+	}
+}
+
+func eachSet(c *Change) {
+	for _, k := range c.Keys {
+		c.emit(EventString, "set", k)
+	}
+}
+
+func expireEvents(c *Change) {
+	if c.Is[0] {
+		c.emit(EventGeneric, "expire", c.Keys[0])
+	}
+}
+
+func renameEvents(c *Change) {
+	c.emit(EventGeneric, "rename_from", c.Args[1])
+	c.emit(EventGeneric, "rename_to", c.Args[2])
+}
+
+func moveEvents(c *Change) {
+	from, to := "rpop", "lpush"
+	if strings.HasSuffix(c.Spec.Name, "lmove") {
+		if EqualFold(c.Args[3], "LEFT") {
+			from = "lpop"
+		}
+		if EqualFold(c.Args[4], "RIGHT") {
+			to = "rpush"
+		}
+	}
+	c.emit(EventList, from, c.Args[1])
+	c.emit(EventList, to, c.Args[2])
+}
+
+// Exists reports for each key whether there is something.
+func Exists(tx *engine.Tx, keys [][]byte, dst []bool) []bool {
+	for _, k := range keys {
+		rec, err := tx.LoadAny(k)
+		dst = append(dst, err == nil && rec.Exists)
+	}
+	return dst
+}

@@ -1,0 +1,284 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/hash"
+)
+
+// Expiry of single fields of a hash, as in Redis 7.4, and HGETEX, HSETEX and HGETDEL of Redis 8.0.
+var hashExpireCommands = []Spec{
+	{Name: "hexpire", Handler: hexpire(seconds, true), Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Lets fields expire after some seconds."},
+	{Name: "hpexpire", Handler: hexpire(milliseconds, true), Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Lets fields expire after some milliseconds."},
+	{Name: "hexpireat", Handler: hexpire(seconds, false), Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Lets fields expire at a time in seconds since the epoch."},
+	{Name: "hpexpireat", Handler: hexpire(milliseconds, false), Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Lets fields expire at a time in milliseconds since the epoch."},
+	{Name: "httl", Handler: httl(seconds, true), Arity: -5, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns in how many seconds fields expire."},
+	{Name: "hpttl", Handler: httl(milliseconds, true), Arity: -5, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns in how many milliseconds fields expire."},
+	{Name: "hexpiretime", Handler: httl(seconds, false), Arity: -5, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns when fields expire, in seconds since the epoch."},
+	{Name: "hpexpiretime", Handler: httl(milliseconds, false), Arity: -5, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns when fields expire, in milliseconds since the epoch."},
+	{Name: "hpersist", Handler: hpersist, Arity: -5, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Takes the expiry off fields."},
+	{Name: "hgetex", Handler: hgetex, Arity: -5, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "8.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns the values of fields and changes their expiry."},
+	{Name: "hsetex", Handler: hsetex, Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "8.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Sets fields together with their expiry."},
+	{Name: "hgetdel", Handler: hgetdel, Arity: -5, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "8.0.0",
+		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns the values of fields and deletes them."},
+}
+
+func init() { register(hashExpireCommands...) }
+
+// The units of a time, in milliseconds.
+const (
+	milliseconds = 1
+	seconds      = 1000
+)
+
+// maxFieldExpire is the latest time at which Redis lets a field expire, in milliseconds since the epoch.
+const maxFieldExpire = 1<<46 - 1
+
+// The errors of this family have Redis's texts.
+var (
+	errNegativeExpire = engine.NewError("ERR", "invalid expire time, must be >= 0")
+	errNoFieldsWord   = engine.NewError("ERR", "Mandatory argument FIELDS is missing or not at the right position")
+	errFieldCount     = engine.NewError("ERR", "Number of fields must be a positive integer")
+	errNumFields      = engine.NewError("ERR", "Parameter `numFields` should be greater than 0")
+	errFieldsMismatch = engine.NewError("ERR", "The `numfields` parameter must match the number of arguments")
+	errSetFieldCount  = engine.NewError("ERR", "invalid number of fields")
+	errNoExpireTime   = engine.NewError("ERR", "missing expire time")
+	errTwoConditions  = engine.NewError("ERR", "Only one of FXX or FNX arguments can be specified")
+	errTwoExpiries    = engine.NewError("ERR", "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified")
+)
+
+// fieldExpire reads a time in a unit, from now on or absolute, and returns it in milliseconds since the epoch.
+func fieldExpire(c *Ctx, arg []byte, unit int64, relative bool) (int64, error) {
+	n, ok := ParseInt(arg)
+	if !ok {
+		return 0, ErrNotInteger
+	}
+	if n < 0 {
+		return 0, errNegativeExpire
+	}
+	base := int64(0)
+	if relative {
+		base = c.Tx.Now()
+	}
+	if n > maxFieldExpire/unit || n*unit > maxFieldExpire-base {
+		return 0, invalidExpire(c.Spec.FullName())
+	}
+	return base + n*unit, nil
+}
+
+// fieldArgs reads FIELDS numfields field [field ...] and returns the fields. badCount is the error for a number
+// that is none or not positive.
+func fieldArgs(c *Ctx, args [][]byte, badCount error) ([][]byte, error) {
+	if len(args) == 0 || !EqualFold(args[0], "FIELDS") {
+		return nil, errNoFieldsWord
+	}
+	if len(args) == 1 {
+		return nil, wrongArgs(c.Spec.FullName())
+	}
+	n, ok := ParseInt(args[1])
+	if !ok || n < 1 {
+		return nil, badCount
+	}
+	if n != int64(len(args)-2) {
+		return nil, errFieldsMismatch
+	}
+	return args[2:], nil
+}
+
+// afterType returns the error of wrong arguments, or that of a key of another type, which Redis looks for first.
+func afterType(c *Ctx, wrong error) error {
+	if _, err := c.Tx.Load(c.Args[1], cf.TypeHash); err != nil {
+		return err
+	}
+	return wrong
+}
+
+// hexpire makes the handler of H[P]EXPIRE[AT] key time [NX|XX|GT|LT] FIELDS numfields field [field ...].
+func hexpire(unit int64, relative bool) Handler {
+	return func(c *Ctx) error {
+		at, err := fieldExpire(c, c.Args[2], unit, relative)
+		if err != nil {
+			return afterType(c, err)
+		}
+		args, when := c.Args[3:], hash.Always
+		for _, o := range []struct {
+			word string
+			when hash.Condition
+		}{{"NX", hash.IfNone}, {"XX", hash.IfSome}, {"GT", hash.IfLater}, {"LT", hash.IfEarlier}} {
+			if EqualFold(args[0], o.word) {
+				args, when = args[1:], o.when
+				break
+			}
+		}
+		fields, err := fieldArgs(c, args, errNumFields)
+		if err != nil {
+			return afterType(c, err)
+		}
+		results, err := hash.Expire(c.Tx, c.Args[1], fields, at, when)
+		return writeInts(c, results, err)
+	}
+}
+
+func writeInts(c *Ctx, all []int64, err error) error {
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(all))
+	for _, n := range all {
+		c.Out.Int(n)
+	}
+	return nil
+}
+
+// httl makes the handler of H[P]TTL and H[P]EXPIRETIME key FIELDS numfields field [field ...]. Seconds are rounded up.
+func httl(unit int64, relative bool) Handler {
+	return func(c *Ctx) error {
+		fields, err := fieldArgs(c, c.Args[2:], errFieldCount)
+		if err != nil {
+			return afterType(c, err)
+		}
+		times, err := hash.ExpireTimes(c.Tx, c.Args[1], fields)
+		for i, at := range times {
+			if at < 0 {
+				continue
+			}
+			if relative {
+				at -= c.Tx.Now()
+			}
+			times[i] = (at + unit - 1) / unit
+		}
+		return writeInts(c, times, err)
+	}
+}
+
+// hpersist is HPERSIST key FIELDS numfields field [field ...].
+func hpersist(c *Ctx) error {
+	fields, err := fieldArgs(c, c.Args[2:], errFieldCount)
+	if err != nil {
+		return afterType(c, err)
+	}
+	results, err := hash.Persist(c.Tx, c.Args[1], fields)
+	return writeInts(c, results, err)
+}
+
+// expiryWord tells what EX, PX, EXAT and PXAT mean.
+func expiryWord(word []byte) (unit int64, relative, ok bool) {
+	switch {
+	case EqualFold(word, "EX"):
+		return seconds, true, true
+	case EqualFold(word, "PX"):
+		return milliseconds, true, true
+	case EqualFold(word, "EXAT"):
+		return seconds, false, true
+	case EqualFold(word, "PXAT"):
+		return milliseconds, false, true
+	}
+	return 0, false, false
+}
+
+// hgetex is HGETEX key [EX s|PX ms|EXAT s|PXAT ms|PERSIST] FIELDS numfields field [field ...].
+func hgetex(c *Ctx) error {
+	args := c.Args[2:]
+	var ttl hash.TTL
+	if unit, relative, ok := expiryWord(args[0]); ok {
+		at, err := fieldExpire(c, args[1], unit, relative)
+		if err != nil {
+			return afterType(c, err)
+		}
+		ttl, args = hash.TTL{Do: hash.SetTTL, At: at}, args[2:]
+	} else if EqualFold(args[0], "PERSIST") {
+		ttl, args = hash.TTL{Do: hash.DropTTL}, args[1:]
+	}
+	fields, err := fieldArgs(c, args, errFieldCount)
+	if err != nil {
+		return afterType(c, err)
+	}
+	c.Out.Array(len(fields))
+	return hash.GetEx(c.Tx, c.Args[1], fields, ttl, func(v []byte, found bool) { bulkOrNull(c, v, found) })
+}
+
+// hgetdel is HGETDEL key FIELDS numfields field [field ...].
+func hgetdel(c *Ctx) error {
+	fields, err := fieldArgs(c, c.Args[2:], errFieldCount)
+	if err != nil {
+		return afterType(c, err)
+	}
+	c.Out.Array(len(fields))
+	return hash.GetDelete(c.Tx, c.Args[1], fields, func(v []byte, found bool) { bulkOrNull(c, v, found) })
+}
+
+// hsetexArgs are the arguments of HSETEX.
+type hsetexArgs struct {
+	pairs [][]byte
+	ttl   hash.TTL
+	when  hash.FieldCondition
+}
+
+// parseHsetex reads [FNX|FXX] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL] FIELDS numfields field value [field value ...]. The
+// options may come in any order, FIELDS is the last.
+func parseHsetex(c *Ctx) (a hsetexArgs, err error) {
+	for args := c.Args[2:]; len(args) > 0; args = args[1:] {
+		word := args[0]
+		unit, relative, isExpiry := expiryWord(word)
+		switch {
+		case EqualFold(word, "FIELDS"):
+			if len(args) < 4 {
+				return a, wrongArgs(c.Spec.FullName())
+			}
+			n, ok := ParseInt(args[1])
+			if !ok || n < 1 || n > 1<<31-1 {
+				return a, errSetFieldCount
+			}
+			if a.pairs = args[2:]; len(a.pairs)%2 != 0 || n != int64(len(a.pairs)/2) {
+				return a, wrongArgs(c.Spec.FullName())
+			}
+			return a, nil
+		case (isExpiry || EqualFold(word, "KEEPTTL")) && a.ttl.Do != hash.NoTTL:
+			return a, errTwoExpiries
+		case isExpiry:
+			if len(args) < 2 {
+				return a, errNoExpireTime
+			}
+			a.ttl.Do = hash.SetTTL
+			if a.ttl.At, err = fieldExpire(c, args[1], unit, relative); err != nil {
+				return a, err
+			}
+			args = args[1:]
+		case EqualFold(word, "KEEPTTL"):
+			a.ttl.Do = hash.KeepTTL
+		case EqualFold(word, "FNX"), EqualFold(word, "FXX"):
+			if a.when != hash.AnyField {
+				return a, errTwoConditions
+			}
+			if a.when = hash.NewOnly; EqualFold(word, "FXX") {
+				a.when = hash.OldOnly
+			}
+		default:
+			return a, engine.NewError("ERR", "unknown argument: "+string(word))
+		}
+	}
+	return a, errNoFieldsWord
+}
+
+func hsetex(c *Ctx) error {
+	a, err := parseHsetex(c)
+	if err != nil {
+		return err
+	}
+	done, err := hash.SetEx(c.Tx, c.Args[1], a.pairs, a.ttl, a.when)
+	if err == nil {
+		c.Out.Int(boolInt(done))
+	}
+	return err
+}

@@ -1,0 +1,223 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/engine/hll"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/engine/list"
+	sets "github.com/basaltdb/basalt/engine/set"
+	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/engine/zset"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+// restoreError is what a client is told of an error of package rdb.
+func restoreError(err error) error {
+	if errors.Is(err, rdb.ErrTooLarge) {
+		return errRestoreSize
+	}
+	return errBadData
+}
+
+// restoreKey puts a value in the place of what a key holds. It expires at a time in milliseconds since the epoch, 0 =
+// never; when that has passed the key is gone.
+func restoreKey(c *Ctx, v *rdb.Value, expire int64) error {
+	tx, key := c.Tx, c.Args[1]
+	if batchSize(v, len(key)) > maxRestore {
+		return errRestoreSize
+	}
+	if _, err := keys.Del(tx, key); err != nil {
+		return err
+	}
+	if expire != 0 && expire <= tx.Now() {
+		return nil
+	}
+	if err := restoreValue(c, v); err != nil || expire == 0 {
+		return err
+	}
+	_, err := keys.Expire(tx, key, expire, 0)
+	return err
+}
+
+// recordSize is about what a record takes in a write batch and in its index beyond key and value, in bytes.
+const recordSize = 100
+
+// batchSize returns about how many bytes the write batch of a value takes. Every element carries the key.
+func batchSize(v *rdb.Value, key int) int64 {
+	size := int64(len(v.String))
+	each := int64(key + recordSize)
+	if v.Kind == rdb.ZSet {
+		each *= 2
+	}
+	count := func(elems [][]byte, perRecord int) {
+		size += int64(len(elems)/perRecord) * each
+		for _, e := range elems {
+			size += int64(len(e))
+		}
+	}
+	switch v.Kind {
+	case rdb.Hash:
+		count(v.Elems, 2)
+	default:
+		count(v.Elems, 1)
+	}
+	if v.Stream == nil {
+		return size
+	}
+	for i := range v.Stream.Entries {
+		size += each
+		for _, f := range v.Stream.Entries[i].Fields {
+			size += int64(len(f)) + 5
+		}
+	}
+	for i := range v.Stream.Groups {
+		g := &v.Stream.Groups[i]
+		each := each + int64(len(g.Name))
+		size += each
+		for _, c := range g.Consumers {
+			size += each + int64(len(c.Name))
+		}
+		for _, p := range g.Pending {
+			size += each + int64(len(g.Consumers[p.Consumer].Name))
+		}
+	}
+	return size
+}
+
+// restoreValue writes a value to a key that does not exist.
+func restoreValue(c *Ctx, v *rdb.Value) (err error) {
+	tx, key := c.Tx, c.Args[1]
+	switch v.Kind {
+	case rdb.String:
+		if int64(len(v.String)) > c.Srv.MaxBulk() {
+			return str.ErrTooLong
+		}
+		// In Redis a HyperLogLog is a string, here it is a type of its own.
+		if ok, err := hll.Import(tx, key, v.String); ok || err != nil {
+			return err
+		}
+		_, err = str.Set(tx, key, v.String, str.SetOptions{})
+	case rdb.List:
+		_, err = list.Push(tx, key, v.Elems, false, false)
+	case rdb.Set:
+		_, err = sets.Add(tx, key, v.Elems)
+	case rdb.Hash:
+		if v.Expires != nil {
+			return hash.Restore(tx, key, v.Elems, v.Expires)
+		}
+		_, err = hash.Set(tx, key, v.Elems)
+	case rdb.ZSet:
+		entries := make([]zset.Entry, len(v.Elems))
+		for i, m := range v.Elems {
+			entries[i] = zset.Entry{Member: m, Score: v.Scores[i]}
+		}
+		zset.Store(tx, key, entries)
+	case rdb.Stream:
+		err = restoreStream(tx, key, v.Stream)
+	}
+	return err
+}
+
+func restoreStream(tx *engine.Tx, key []byte, v *rdb.StreamValue) error {
+	r, err := stream.Restore(tx, key)
+	if err != nil {
+		return err
+	}
+	for i := range v.Entries {
+		if err := r.Add(v.Entries[i].ID, v.Entries[i].Fields); err != nil {
+			return err
+		}
+	}
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		consumers := make([]stream.ConsumerInfo, len(g.Consumers))
+		for i, c := range g.Consumers {
+			consumers[i] = stream.ConsumerInfo{Name: c.Name, Seen: c.Seen, Active: c.Active}
+		}
+		pending := make([]stream.Pending, len(g.Pending))
+		for i, p := range g.Pending {
+			pending[i] = stream.Pending{ID: p.ID, Consumer: g.Consumers[p.Consumer].Name, Delivered: p.Delivered, Deliveries: p.Deliveries}
+		}
+		r.Group(g.Name, g.Last, g.EntriesRead, consumers, pending)
+	}
+	return r.End(stream.State{LastGenerated: v.Last, MaxDeleted: v.MaxDeleted, EntriesAdded: v.EntriesAdded})
+}
+
+// stream writes a stream with its groups.
+func (d *dumper) stream(tx *engine.Tx, key []byte) error {
+	about, _, err := stream.About(tx, key)
+	if err != nil {
+		return err
+	}
+	w := rdb.NewStreamWriter(d.b)
+	var fields [][]byte
+	err = stream.Range(tx, key, stream.RangeOptions{From: stream.MinID, To: stream.MaxID}, func(e *stream.Entry) {
+		fields = fields[:0]
+		size := 0
+		for s, ok := e.Next(); ok; s, ok = e.Next() {
+			fields = append(fields, s)
+			size += len(s)
+		}
+		if d.full = d.full || int64(w.Len()+size) > d.limit; !d.full {
+			w.Add(e.ID, fields)
+		}
+	})
+	if err != nil || d.full {
+		return err
+	}
+	v := rdb.StreamValue{Last: about.LastGenerated, MaxDeleted: about.MaxDeleted, EntriesAdded: about.EntriesAdded}
+	if v.Groups, err = d.groups(tx, key, int64(w.Len())); err != nil || d.full {
+		return err
+	}
+	d.b, d.version = w.End(&v)
+	d.room(0)
+	return nil
+}
+
+// groups reads the consumer groups of a stream, of which size bytes are already there.
+func (d *dumper) groups(tx *engine.Tx, key []byte, size int64) ([]rdb.StreamGroup, error) {
+	infos, err := stream.Groups(tx, key)
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]rdb.StreamGroup, 0, len(infos))
+	for _, i := range infos {
+		g := rdb.StreamGroup{Name: i.Name, Last: i.LastDelivered, EntriesRead: i.EntriesRead}
+		consumers, err := i.Group.Consumers()
+		if err != nil {
+			return nil, err
+		}
+		index := make(map[string]int, len(consumers))
+		add := func(c rdb.StreamConsumer) int {
+			n := len(g.Consumers)
+			index[string(c.Name)] = n
+			g.Consumers = append(g.Consumers, c)
+			size += int64(len(c.Name)) + 32
+			return n
+		}
+		for _, c := range consumers {
+			add(rdb.StreamConsumer{Name: c.Name, Seen: c.Seen, Active: c.Active})
+		}
+		err = i.Group.Each(stream.PendingOptions{From: stream.MinID, To: stream.MaxID}, func(p *stream.Pending) {
+			n, ok := index[string(p.Consumer)]
+			if !ok { // a record that another version has left: an entry cannot be pending for nobody
+				n = add(rdb.StreamConsumer{Name: append([]byte(nil), p.Consumer...), Seen: p.Delivered, Active: p.Delivered})
+			}
+			const pendingSize = 2*16 + 8 + 9
+			if size += pendingSize; size > d.limit {
+				d.full = true
+				return
+			}
+			g.Pending = append(g.Pending, rdb.StreamPending{ID: p.ID, Delivered: p.Delivered, Deliveries: p.Deliveries, Consumer: n})
+		})
+		if err != nil || d.full {
+			return nil, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}

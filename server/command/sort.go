@@ -1,0 +1,404 @@
+package command
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/engine/list"
+	sets "github.com/basaltdb/basalt/engine/set"
+	"github.com/basaltdb/basalt/engine/zset"
+)
+
+const catSort = "@list @set @sortedset @dangerous"
+
+var sortCommands = []Spec{
+	{Name: "sort", Handler: sortStore, Arity: -2, Flags: Write | DenyOOM | MovableKeys, First: 1, Last: 1, Step: 1, Keys: sortKeys, Group: "generic", Since: "1.0.0",
+		Complexity: "O(N+M*log(M)) with N elements, M of them sorted", Categories: catSort, Summary: "Sorts a list, a set or a sorted set, and may keep the result in a key."},
+	{Name: "sort_ro", Handler: sortReadOnly, Arity: -2, Flags: ReadOnly | MovableKeys, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0",
+		Complexity: "O(N+M*log(M)) with N elements, M of them sorted", Categories: catSort, Summary: "Sorts a list, a set or a sorted set."},
+}
+
+func init() { register(sortCommands...) }
+
+// The errors of SORT, with Redis's texts but for errSortSize.
+var (
+	errSortNumber    = engine.NewError("ERR", "One or more scores can't be converted into double")
+	errSortByCluster = engine.NewError("ERR", "BY option of SORT denied in cluster mode.")
+	errSortGet       = engine.NewError("ERR", "GET option of SORT denied in cluster mode.")
+	errSortSize      = engine.NewError("ERR", "there is too much to be sorted")
+)
+
+// maxSort bounds what SORT needs in memory, in bytes: for the elements and what they are sorted by, and for what it
+// stores.
+const maxSort = 1 << 30
+
+// sortKeys are the key that is sorted, and the destination. Keys that patterns lead to are not known beforehand: see
+// sortPattern.
+//
+// A SORT that does not store holds the lock for writing all the same. It counts as a writer, and the commands that
+// run in one transaction with it rely on none of them giving the locks back early, as readers do that hold no other.
+// SORT_RO is the one that does not keep other readers waiting.
+func sortKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	store := 0
+	for i := 2; i < len(args); i++ {
+		switch {
+		case EqualFold(args[i], "LIMIT"):
+			i += 2
+		case EqualFold(args[i], "BY"), EqualFold(args[i], "GET"):
+			i++
+		case EqualFold(args[i], "STORE"):
+			i++
+			store = i
+		}
+	}
+	add(1, store == 0)
+	if store > 0 {
+		add(store, true)
+	}
+	return nil
+}
+
+// sortOptions are the options of SORT.
+type sortOptions struct {
+	desc, alpha bool
+	noSort      bool         // BY something without a star
+	by          *sortPattern // nil = by the elements themselves
+	gets        []sortPattern
+	start       int64
+	count       int64 // negative = all
+	store       []byte
+	stores      bool
+}
+
+func parseSort(args [][]byte, readOnly, cluster bool) (o sortOptions, err error) {
+	o.count = -1
+	for ; len(args) > 0; args = args[1:] {
+		word, left := args[0], len(args)-1
+		switch {
+		case EqualFold(word, "ASC"):
+			o.desc = false
+		case EqualFold(word, "DESC"):
+			o.desc = true
+		case EqualFold(word, "ALPHA"):
+			o.alpha = true
+		case EqualFold(word, "LIMIT") && left >= 2:
+			var ok1, ok2 bool
+			o.start, ok1 = ParseInt(args[1])
+			o.count, ok2 = ParseInt(args[2])
+			if !ok1 || !ok2 {
+				return o, ErrNotInteger
+			}
+			args = args[2:]
+		case EqualFold(word, "STORE") && left >= 1 && !readOnly:
+			o.store, o.stores = args[1], true
+			args = args[1:]
+		case EqualFold(word, "BY") && left >= 1:
+			// One without a star ends all sorting, also by a pattern that comes later, as in Redis.
+			p := parseSortPattern(args[1])
+			o.by = &p
+			if !p.star {
+				o.noSort = true
+			} else if cluster {
+				return o, errSortByCluster
+			}
+			args = args[1:]
+		case EqualFold(word, "GET") && left >= 1:
+			if cluster {
+				return o, errSortGet
+			}
+			o.gets = append(o.gets, parseSortPattern(args[1]))
+			args = args[1:]
+		default:
+			return o, ErrSyntax
+		}
+	}
+	return o, nil
+}
+
+// window returns which of n elements are wanted: those from start on, count of them.
+func (o *sortOptions) window(n int64) (start, count int64) {
+	start = min(max(o.start, 0), n)
+	if o.count < 0 {
+		return start, n - start
+	}
+	return start, min(o.count, n-start)
+}
+
+func sortReadOnly(c *Ctx) error { return sortGeneric(c, true) }
+
+func sortStore(c *Ctx) error { return sortGeneric(c, false) }
+
+// sortGeneric is SORT and SORT_RO.
+func sortGeneric(c *Ctx, readOnly bool) error {
+	o, err := parseSort(c.Args[2:], readOnly, c.Tx.DB().Slots())
+	if err != nil {
+		return err
+	}
+	v, err := sortSource(c, &o)
+	if err != nil {
+		return err
+	}
+	if v.unsorted && len(v.items) > 0 {
+		if err := v.keys(c, &o); err != nil {
+			return err
+		}
+		v.sort(&o)
+	}
+	items := v.items
+	if !v.cut {
+		start, count := o.window(int64(len(items)))
+		items = items[start : start+count]
+	}
+	if o.stores {
+		return sortKeep(c, &o, items)
+	}
+	columns := max(len(o.gets), 1)
+	c.Out.Array(columns * len(items))
+	mark := c.Out.Mark()
+	return sortRows(c, &o, items, func(value []byte) error {
+		if value == nil {
+			c.Out.Null()
+		} else {
+			c.Out.Bulk(value)
+		}
+		if c.Out.Len()-mark > maxRandomReply {
+			return errReplySize
+		}
+		return nil
+	})
+}
+
+// sortItem is an element and what it is sorted by.
+type sortItem struct {
+	elem  []byte
+	key   []byte // with ALPHA and BY; nil = there is none
+	score float64
+}
+
+const sortItemSize = 64
+
+// sortVector is what is sorted.
+type sortVector struct {
+	items    []sortItem
+	unsorted bool // the elements are not in their order yet
+	cut      bool // LIMIT was applied
+	chunk    []byte
+	size     int64 // bytes
+}
+
+func (v *sortVector) full() bool { return v.size > maxSort }
+
+// add copies an element. Once there are too many nothing is added any more.
+func (v *sortVector) add(elem []byte) {
+	if v.size += int64(len(elem)) + sortItemSize; v.full() {
+		return
+	}
+	if v.chunk == nil || cap(v.chunk)-len(v.chunk) < len(elem) {
+		v.chunk = make([]byte, 0, max(len(elem), min(max(2*cap(v.chunk), 512), 256<<10)))
+	}
+	at := len(v.chunk)
+	v.chunk = append(v.chunk, elem...)
+	v.items = append(v.items, sortItem{elem: v.chunk[at:len(v.chunk):len(v.chunk)]})
+}
+
+// sortSource reads the elements that are to be sorted. When there is nothing to sort, of a list and a sorted set no
+// others are read than those that LIMIT asks for.
+func sortSource(c *Ctx, o *sortOptions) (v sortVector, err error) {
+	tx, key := c.Tx, c.Args[1]
+	rec, err := tx.LoadAny(key)
+	if err != nil || !rec.Exists {
+		return v, err
+	}
+	switch rec.Type {
+	case cf.TypeList, cf.TypeSet, cf.TypeZSet:
+	default:
+		return v, engine.ErrWrongType
+	}
+	n := int64(rec.Size)
+	start, count := o.window(n)
+	v.cut, v.unsorted = o.noSort, !o.noSort
+	if v.unsorted {
+		start, count = 0, n
+	}
+	if count > maxSort/sortItemSize {
+		return v, errSortSize
+	}
+	if count == 0 {
+		return v, nil
+	}
+	v.items = make([]sortItem, 0, count)
+	switch rec.Type {
+	case cf.TypeList:
+		if o.noSort && o.desc {
+			start = n - start - count
+		}
+		err = list.Range(tx, key, start, start+count-1, func(uint64) {}, v.add)
+	case cf.TypeSet:
+		// Without BY the order of a set would be any; here it is that of its bytes, which Redis too makes it for
+		// STORE and in scripts.
+		if o.noSort && o.desc {
+			start = n - start - count
+		}
+		i := int64(0)
+		err = sets.Each(tx, key, func(uint64) {}, func(member []byte) {
+			if i >= start && i < start+count {
+				v.add(member)
+			}
+			i++
+		})
+	case cf.TypeZSet:
+		q := zset.Query{Start: start, Stop: start + count - 1, Reverse: o.noSort && o.desc}
+		err = zset.Range(tx, key, &q, func(member []byte, _ float64) { v.add(member) })
+	}
+	if o.noSort && o.desc && rec.Type != cf.TypeZSet {
+		slices.Reverse(v.items)
+	}
+	if err == nil && v.full() {
+		err = errSortSize
+	}
+	return v, err
+}
+
+// keys finds out what each element is sorted by.
+func (v *sortVector) keys(c *Ctx, o *sortOptions) error {
+	if o.by == nil {
+		if o.alpha {
+			return nil
+		}
+		for i := range v.items {
+			if !v.items[i].setScore(v.items[i].elem) {
+				return errSortNumber
+			}
+		}
+		return nil
+	}
+	numeric := true
+	err := o.by.lookUp(c, v.items, func(i int, value []byte) error {
+		switch {
+		case value == nil: // sorts as 0, with ALPHA before all others
+		case o.alpha:
+			v.items[i].key = value
+			v.size += int64(len(value))
+		default:
+			numeric = v.items[i].setScore(value) && numeric
+		}
+		if v.full() {
+			return errSortSize
+		}
+		return nil
+	})
+	if err == nil && !numeric {
+		err = errSortNumber
+	}
+	return err
+}
+
+// setScore reads the number that an element is sorted by, with the rules of C's strtod: blanks may come before it,
+// the text ends at a zero byte, and an empty one is 0.
+func (it *sortItem) setScore(text []byte) (ok bool) {
+	if i := bytes.IndexByte(text, 0); i >= 0 {
+		text = text[:i]
+	}
+	if len(text) == 0 {
+		return true
+	}
+	it.score, ok = ParseFloat(bytes.TrimLeft(text, " \t\n\v\f\r"))
+	return ok
+}
+
+// sort sorts the elements: equal numbers by the elements, elements with equal strings not at all.
+func (v *sortVector) sort(o *sortOptions) {
+	sign := 1
+	if o.desc {
+		sign = -1
+	}
+	switch {
+	case !o.alpha:
+		slices.SortFunc(v.items, func(a, b sortItem) int {
+			switch {
+			case a.score < b.score:
+				return -sign
+			case a.score > b.score:
+				return sign
+			}
+			return sign * bytes.Compare(a.elem, b.elem)
+		})
+	case o.by == nil:
+		slices.SortFunc(v.items, func(a, b sortItem) int { return sign * bytes.Compare(a.elem, b.elem) })
+	default:
+		slices.SortStableFunc(v.items, func(a, b sortItem) int {
+			switch {
+			case a.key == nil && b.key == nil:
+				return 0
+			case a.key == nil:
+				return -sign
+			case b.key == nil:
+				return sign
+			}
+			return sign * bytes.Compare(a.key, b.key)
+		})
+	}
+}
+
+// sortRows calls f with all values of the result in their order; nil is one that there is not.
+func sortRows(c *Ctx, o *sortOptions, items []sortItem, f func(value []byte) error) error {
+	if len(o.gets) == 0 {
+		for i := range items {
+			if err := f(items[i].elem); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	values := make([][]byte, 0, min(len(items), sortBatch)*len(o.gets))
+	for len(items) > 0 {
+		some := items[:min(len(items), sortBatch)]
+		items = items[len(some):]
+		values = values[:len(some)*len(o.gets)]
+		for g := range o.gets {
+			err := o.gets[g].lookUp(c, some, func(i int, value []byte) error {
+				values[i*len(o.gets)+g] = value
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for _, value := range values {
+			if err := f(value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sortKeep keeps the result as a list in the place of what the destination holds, which may be the key that was
+// sorted. What there is not becomes an empty element; without any there is no list.
+func sortKeep(c *Ctx, o *sortOptions, items []sortItem) error {
+	elems := make([][]byte, 0, len(items)*max(len(o.gets), 1))
+	size := int64(0)
+	err := sortRows(c, o, items, func(value []byte) error {
+		elems = append(elems, value)
+		if size += int64(len(value) + len(o.store) + recordSize); size > maxSort {
+			return errSortSize
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := keys.Del(c.Tx, o.store); err != nil {
+		return err
+	}
+	if len(elems) > 0 {
+		if _, err := list.Push(c.Tx, o.store, elems, false, false); err != nil {
+			return err
+		}
+	}
+	c.Out.Int(int64(len(elems)))
+	return nil
+}

@@ -1,0 +1,291 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+const catStream = "@stream"
+
+var streamCommands = []Spec{
+	{Name: "xadd", Handler: xadd, Arity: -5, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(1), and O(N) with N entries that are trimmed", Categories: catStream, Summary: "Appends an entry to a stream."},
+	{Name: "xlen", Handler: xlen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(1)", Categories: catStream, Summary: "Returns the number of entries."},
+	{Name: "xrange", Handler: xrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries in a range of ids."},
+	{Name: "xrevrange", Handler: xrevrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries in a range of ids, the last first."},
+	{Name: "xdel", Handler: xdel, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N ids", Categories: catStream, Summary: "Deletes entries."},
+	{Name: "xtrim", Handler: xtrim, Arity: -4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N entries removed", Categories: catStream, Summary: "Removes the oldest entries."},
+	{Name: "xsetid", Handler: xsetid, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(1)", Categories: catStream, Summary: "Sets the id after which new entries come, and the counters of a stream."},
+}
+
+func init() { register(streamCommands...) }
+
+var (
+	errTrimTwice    = engine.NewError("ERR", "syntax error, MAXLEN and MINID options at the same time are not compatible")
+	errMaxLen       = engine.NewError("ERR", "The MAXLEN argument must be >= 0.")
+	errTrimLimit    = engine.NewError("ERR", "The LIMIT argument must be >= 0.")
+	errLimitNoTrim  = engine.NewError("ERR", "syntax error, LIMIT cannot be used without specifying a trimming strategy")
+	errNoTrim       = engine.NewError("ERR", "syntax error, XTRIM must be called with a trimming strategy")
+	errLimitExact   = engine.NewError("ERR", "syntax error, LIMIT cannot be used without the special ~ option")
+	errEntriesAdded = engine.NewError("ERR", "entries_added must be positive")
+)
+
+// defaultTrimLimit is how many entries an inexact trim removes at most when no LIMIT is given.
+const defaultTrimLimit = 100 * stream.TrimNode
+
+// trimOptions reads the options of XADD and XTRIM. at is the index of the first argument after them: in XADD, of the
+// one behind the id.
+func trimOptions(args [][]byte, xadd bool) (o stream.AddOptions, at int, err error) {
+	limited := false
+	t := &o.Trim
+	i := 2
+loop:
+	for ; i < len(args); i++ {
+		opt, more := args[i], len(args)-1-i
+		switch {
+		case more > 0 && (EqualFold(opt, "MAXLEN") || EqualFold(opt, "MINID")):
+			if t.By != stream.TrimNone {
+				return o, 0, errTrimTwice
+			}
+			i++
+			if more > 1 && len(args[i]) == 1 && (args[i][0] == '~' || args[i][0] == '=') {
+				t.Approx = args[i][0] == '~'
+				i++
+			}
+			if EqualFold(opt, "MINID") {
+				t.By = stream.TrimMinID
+				if t.MinID, err = stream.ParseID(args[i], 0); err != nil {
+					return o, 0, err
+				}
+				continue
+			}
+			t.By = stream.TrimMaxLen
+			n, ok := ParseInt(args[i])
+			if !ok {
+				return o, 0, ErrNotInteger
+			}
+			if n < 0 {
+				return o, 0, errMaxLen
+			}
+			t.MaxLen = uint64(n)
+		case more > 0 && EqualFold(opt, "LIMIT"):
+			i++
+			n, ok := ParseInt(args[i])
+			if !ok {
+				return o, 0, ErrNotInteger
+			}
+			if n < 0 {
+				return o, 0, errTrimLimit
+			}
+			t.Limit, limited = uint64(n), true
+		case xadd && EqualFold(opt, "NOMKSTREAM"):
+			o.NoCreate = true
+		case xadd:
+			if o.NewID, err = stream.ParseNewID(opt); err != nil {
+				return o, 0, err
+			}
+			break loop
+		default:
+			return o, 0, ErrSyntax
+		}
+	}
+	switch {
+	case t.Limit > 0 && t.By == stream.TrimNone:
+		return o, 0, errLimitNoTrim
+	case !xadd && t.By == stream.TrimNone:
+		return o, 0, errNoTrim
+	case limited && !t.Approx:
+		return o, 0, errLimitExact
+	case !limited && t.Approx:
+		t.Limit = defaultTrimLimit
+	}
+	return o, i + 1, nil
+}
+
+func xadd(c *Ctx) error {
+	o, at, err := trimOptions(c.Args, true)
+	if err != nil {
+		return err
+	}
+	if n := len(c.Args) - at; n < 2 || n%2 != 0 {
+		return wrongArgs(c.Spec.FullName())
+	}
+	id, added, err := stream.Add(c.Tx, c.Args[1], c.Args[at:], &o)
+	if err != nil {
+		return err
+	}
+	if added {
+		writeID(c.Out, id)
+	} else {
+		c.Out.Null()
+	}
+	return nil
+}
+
+func writeID(w *resp.Writer, id stream.ID) {
+	var buf [48]byte
+	w.Bulk(stream.AppendID(buf[:0], id))
+}
+
+func writeIDs(w *resp.Writer, ids []stream.ID) {
+	w.Array(len(ids))
+	for _, id := range ids {
+		writeID(w, id)
+	}
+}
+
+// writeEntry writes an entry: its id and the array of its fields and values.
+func writeEntry(w *resp.Writer, e *stream.Entry) {
+	w.Array(2)
+	writeID(w, e.ID)
+	w.Array(e.Len())
+	for s, ok := e.Next(); ok; s, ok = e.Next() {
+		w.Bulk(s)
+	}
+}
+
+func xlen(c *Ctx) error {
+	n, err := stream.Len(c.Tx, c.Args[1])
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func xrange(c *Ctx) error { return streamRange(c, false) }
+
+func xrevrange(c *Ctx) error { return streamRange(c, true) }
+
+func streamRange(c *Ctx, reverse bool) error {
+	start, end := c.Args[2], c.Args[3]
+	if reverse {
+		start, end = end, start
+	}
+	from, err := stream.ParseStart(start)
+	if err != nil {
+		return err
+	}
+	to, err := stream.ParseEnd(end)
+	if err != nil {
+		return err
+	}
+	count := int64(-1)
+	for rest := c.Args[4:]; len(rest) > 0; rest = rest[2:] {
+		if len(rest) < 2 || !EqualFold(rest[0], "COUNT") {
+			return ErrSyntax
+		}
+		n, ok := ParseInt(rest[1])
+		if !ok {
+			return ErrNotInteger
+		}
+		count = max(n, 0)
+	}
+	if count == 0 {
+		rec, err := c.Tx.Load(c.Args[1], cf.TypeStream)
+		switch {
+		case err != nil:
+			return err
+		case rec.Exists:
+			c.Out.NullArray()
+		default:
+			c.Out.Array(0)
+		}
+		return nil
+	}
+	o := stream.RangeOptions{From: from, To: to, Reverse: reverse, Count: uint64(max(count, 0)), LastRead: true}
+	w := c.Out
+	mark, n := w.Mark(), 0
+	err = stream.Range(c.Tx, c.Args[1], o, func(e *stream.Entry) {
+		writeEntry(w, e)
+		n++
+	})
+	w.InsertArray(mark, n)
+	return err
+}
+
+// parseStreamIDs reads ids, all of which must be right.
+func parseStreamIDs(args [][]byte) ([]stream.ID, error) {
+	ids := make([]stream.ID, len(args))
+	for i, a := range args {
+		var err error
+		if ids[i], err = stream.ParseID(a, 0); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+func xdel(c *Ctx) error {
+	rec, err := c.Tx.Load(c.Args[1], cf.TypeStream)
+	if err != nil {
+		return err
+	}
+	if !rec.Exists { // Redis does not look at the ids then
+		c.Out.Int(0)
+		return nil
+	}
+	ids, err := parseStreamIDs(c.Args[2:])
+	if err != nil {
+		return err
+	}
+	n, err := stream.Delete(c.Tx, c.Args[1], ids)
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func xtrim(c *Ctx) error {
+	o, _, err := trimOptions(c.Args, false)
+	if err != nil {
+		return err
+	}
+	n, err := stream.TrimOld(c.Tx, c.Args[1], &o.Trim)
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func xsetid(c *Ctx) error {
+	id, err := stream.ParseID(c.Args[2], 0)
+	if err != nil {
+		return err
+	}
+	var o stream.SetIDOptions
+	for rest := c.Args[3:]; len(rest) > 0; rest = rest[2:] {
+		switch {
+		case len(rest) > 1 && EqualFold(rest[0], "ENTRIESADDED"):
+			n, ok := ParseInt(rest[1])
+			if !ok {
+				return ErrNotInteger
+			}
+			if n < 0 {
+				return errEntriesAdded
+			}
+			o.EntriesAdded, o.SetEntriesAdded = uint64(n), true
+		case len(rest) > 1 && EqualFold(rest[0], "MAXDELETEDID"):
+			if o.MaxDeleted, err = stream.ParseID(rest[1], 0); err != nil {
+				return err
+			}
+			if id.Compare(o.MaxDeleted) < 0 {
+				return stream.ErrSetIDBelowDeleted
+			}
+		default:
+			return ErrSyntax
+		}
+	}
+	if err := stream.SetID(c.Tx, c.Args[1], id, o); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}

@@ -1,0 +1,450 @@
+package command
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+var streamGroupCommands = []Spec{
+	{Name: "xgroup", Arity: -2, Group: "stream", Since: "5.0.0", Complexity: "Depends on the subcommand.", Summary: "Manages the consumer groups of a stream.",
+		Sub: []Spec{
+			{Name: "create", Handler: xgroupCreate, Arity: -5, Flags: Write | DenyOOM, First: 2, Last: 2, Step: 1, Group: "stream", Since: "5.0.0",
+				Complexity: "O(1)", Categories: catStream, Summary: "Makes a consumer group."},
+			{Name: "createconsumer", Handler: xgroupCreateConsumer, Arity: 5, Flags: Write | DenyOOM, First: 2, Last: 2, Step: 1, Group: "stream", Since: "6.2.0",
+				Complexity: "O(1)", Categories: catStream, Summary: "Makes a consumer of a group."},
+			{Name: "delconsumer", Handler: xgroupDelConsumer, Arity: 5, Flags: Write, First: 2, Last: 2, Step: 1, Group: "stream", Since: "5.0.0",
+				Complexity: "O(N) with N entries pending in the group", Categories: catStream, Summary: "Removes a consumer of a group with what is pending for it."},
+			{Name: "destroy", Handler: xgroupDestroy, Arity: 4, Flags: Write, First: 2, Last: 2, Step: 1, Group: "stream", Since: "5.0.0",
+				Complexity: "O(N) with N consumers and entries pending", Categories: catStream, Summary: "Removes a consumer group."},
+			{Name: "help", Handler: xgroupHelp, Arity: 2, Flags: Loading | Stale, Group: "stream", Since: "5.0.0",
+				Complexity: "O(1)", Categories: catStream, Summary: "Explains the subcommands."},
+			{Name: "setid", Handler: xgroupSetID, Arity: -5, Flags: Write, First: 2, Last: 2, Step: 1, Group: "stream", Since: "5.0.0",
+				Complexity: "O(1)", Categories: catStream, Summary: "Sets the id after which a group goes on."},
+		}},
+	{Name: "xack", Handler: xack, Arity: -4, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N ids", Categories: catStream, Summary: "Notes that a group is done with entries."},
+	{Name: "xclaim", Handler: xclaim, Arity: -6, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N ids", Categories: catStream, Summary: "Gives pending entries to another consumer."},
+	{Name: "xautoclaim", Handler: xautoclaim, Arity: -6, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "stream", Since: "6.2.0",
+		Complexity: "O(COUNT)", Categories: catStream, Summary: "Gives entries that have been pending for long to another consumer."},
+	{Name: "xpending", Handler: xpending, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N consumers, or entries looked at", Categories: catStream, Summary: "Tells what is pending in a group."},
+}
+
+func init() { register(streamGroupCommands...) }
+
+var (
+	errEntriesRead    = engine.NewError("ERR", "value for ENTRIESREAD must be positive or -1")
+	errClaimMinIdle   = engine.NewError("ERR", "Invalid min-idle-time argument for XCLAIM")
+	errClaimIdle      = engine.NewError("ERR", "Invalid IDLE option argument for XCLAIM")
+	errClaimTime      = engine.NewError("ERR", "Invalid TIME option argument for XCLAIM")
+	errClaimRetries   = engine.NewError("ERR", "Invalid RETRYCOUNT option argument for XCLAIM")
+	errAutoClaimIdle  = engine.NewError("ERR", "Invalid min-idle-time argument for XAUTOCLAIM")
+	errAutoClaimCount = engine.NewError("ERR", "COUNT must be > 0")
+)
+
+// wrongSubcommand is the error for a subcommand whose arguments do not fit.
+func wrongSubcommand(c *Ctx) error {
+	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
+		shorten(c.Args[1], echoed), upper(c.Spec.Parent.Name)))
+}
+
+func upper(name string) string {
+	b := []byte(name)
+	for i, ch := range b {
+		if 'a' <= ch && ch <= 'z' {
+			b[i] = ch - 'a' + 'A'
+		}
+	}
+	return string(b)
+}
+
+func xgroupHelp(c *Ctx) error {
+	writeHelp(c, "XGROUP",
+		"CREATE <key> <group> <id|$> [MKSTREAM] [ENTRIESREAD <n>]", "    Make a group that gets the entries after the id. With MKSTREAM, make",
+		"    the stream as well if there is none. <n> is how many entries of the", "    stream come up to the id, -1 if that is not known.",
+		"CREATECONSUMER <key> <group> <consumer>", "    Make a consumer of the group.",
+		"DELCONSUMER <key> <group> <consumer>", "    Remove a consumer with what is pending for it.",
+		"DESTROY <key> <group>", "    Remove the group.",
+		"SETID <key> <group> <id|$> [ENTRIESREAD <n>]", "    Let the group go on after the id.")
+	return nil
+}
+
+// groupStart reads the options of XGROUP CREATE and SETID, behind the id.
+func groupStart(c *Ctx, create bool) (o stream.GroupStart, mkStream bool, err error) {
+	o.EntriesRead = stream.UnknownReads
+	for rest := c.Args[5:]; len(rest) > 0; {
+		switch {
+		case create && EqualFold(rest[0], "MKSTREAM"):
+			mkStream = true
+			rest = rest[1:]
+		case len(rest) > 1 && EqualFold(rest[0], "ENTRIESREAD"):
+			n, ok := ParseInt(rest[1])
+			if !ok {
+				return o, false, ErrNotInteger
+			}
+			if n < 0 && n != stream.UnknownReads {
+				return o, false, errEntriesRead
+			}
+			o.EntriesRead = n
+			rest = rest[2:]
+		default:
+			return o, false, wrongSubcommand(c)
+		}
+	}
+	return o, mkStream, nil
+}
+
+func xgroupCreate(c *Ctx) error {
+	o, mkStream, err := groupStart(c, true)
+	if err != nil {
+		return err
+	}
+	_, found, err := stream.About(c.Tx, c.Args[2])
+	switch {
+	case err != nil:
+		return err
+	case !found && !mkStream:
+		return stream.ErrNoStream
+	case len(c.Args) > 8:
+		return wrongSubcommand(c)
+	}
+	if o.Last = string(c.Args[4]) == "$"; !o.Last {
+		if o.ID, err = stream.ParseID(c.Args[4], 0); err != nil {
+			return err
+		}
+	}
+	if err := stream.CreateGroup(c.Tx, c.Args[2], c.Args[3], o, mkStream); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// ofGroup returns the group that a subcommand of XGROUP names; with optional, nil when the stream has none of that
+// name.
+func ofGroup(c *Ctx, optional bool) (*stream.Group, error) {
+	g, err := stream.OpenGroup(c.Tx, c.Args[2], c.Args[3])
+	if err != nil || g != nil {
+		return g, err
+	}
+	_, found, err := stream.About(c.Tx, c.Args[2])
+	switch {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, stream.ErrNoStream
+	case optional:
+		return nil, nil
+	}
+	return nil, noGroup("No such consumer group '%s' for key name '%s'", c.Args[3], c.Args[2])
+}
+
+func xgroupSetID(c *Ctx) error {
+	o, _, err := groupStart(c, false)
+	if err != nil {
+		return err
+	}
+	g, err := ofGroup(c, false)
+	if err != nil {
+		return err
+	}
+	if len(c.Args) > 7 {
+		return wrongSubcommand(c)
+	}
+	if o.Last = string(c.Args[4]) == "$"; !o.Last {
+		if o.ID, err = stream.ParseIDOrEnd(c.Args[4], 0); err != nil {
+			return err
+		}
+	}
+	g.SetStart(o)
+	c.Out.OK()
+	return nil
+}
+
+func xgroupDestroy(c *Ctx) error {
+	g, err := ofGroup(c, true)
+	if err != nil {
+		return err
+	}
+	if g == nil {
+		c.Out.Int(0)
+		return nil
+	}
+	if err := g.Destroy(); err != nil {
+		return err
+	}
+	c.Out.Int(1)
+	return nil
+}
+
+func xgroupCreateConsumer(c *Ctx) error {
+	g, err := ofGroup(c, false)
+	if err != nil {
+		return err
+	}
+	created, err := g.CreateConsumer(c.Args[4])
+	if err == nil {
+		c.Out.Int(boolInt(created))
+	}
+	return err
+}
+
+func xgroupDelConsumer(c *Ctx) error {
+	g, err := ofGroup(c, false)
+	if err != nil {
+		return err
+	}
+	n, err := g.DeleteConsumer(c.Args[4])
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+func xack(c *Ctx) error {
+	ids, invalid := parseStreamIDs(c.Args[3:])
+	if invalid != nil { // only counts if there is such a group
+		g, err := stream.OpenGroup(c.Tx, c.Args[1], c.Args[2])
+		if err != nil {
+			return err
+		}
+		if g != nil {
+			return invalid
+		}
+		c.Out.Int(0)
+		return nil
+	}
+	n, err := stream.Ack(c.Tx, c.Args[1], c.Args[2], ids)
+	if err == nil {
+		c.Out.Int(int64(n))
+	}
+	return err
+}
+
+// keyGroup returns the group of commands whose first argument is the key.
+func keyGroup(c *Ctx) (*stream.Group, error) {
+	g, err := stream.OpenGroup(c.Tx, c.Args[1], c.Args[2])
+	if err == nil && g == nil {
+		err = noGroup("No such key '%s' or consumer group '%s'", c.Args[1], c.Args[2])
+	}
+	return g, err
+}
+
+func xclaim(c *Ctx) error {
+	g, err := keyGroup(c)
+	if err != nil {
+		return err
+	}
+	minIdle, ok := ParseInt(c.Args[4])
+	if !ok {
+		return errClaimMinIdle
+	}
+	o := stream.ClaimOptions{MinIdle: max(minIdle, 0), Deliveries: -1}
+	var ids []stream.ID
+	i := 5
+	for ; i < len(c.Args); i++ {
+		id, err := stream.ParseID(c.Args[i], 0)
+		if err != nil {
+			break // the options begin
+		}
+		ids = append(ids, id)
+	}
+	if err := claimOptions(c.Args[i:], c.Tx.Now(), &o); err != nil {
+		return err
+	}
+	w := c.Out
+	mark, n := w.Mark(), 0
+	err = g.Claim(c.Args[3], ids, &o, func(id stream.ID, e *stream.Entry) {
+		writeClaimed(w, id, e)
+		n++
+	})
+	w.InsertArray(mark, n)
+	return err
+}
+
+// writeClaimed writes an entry that was claimed, or with JUSTID its id.
+func writeClaimed(w *resp.Writer, id stream.ID, e *stream.Entry) {
+	if e == nil {
+		writeID(w, id)
+		return
+	}
+	writeEntry(w, e)
+}
+
+// claimOptions reads the options of XCLAIM behind the ids.
+func claimOptions(args [][]byte, now int64, o *stream.ClaimOptions) error {
+	delivered := int64(-1) // not given
+	for i := 0; i < len(args); i++ {
+		opt, more := args[i], i+1 < len(args)
+		number := func(bad error) (int64, error) {
+			i++
+			n, ok := ParseInt(args[i])
+			if !ok {
+				return 0, bad
+			}
+			return n, nil
+		}
+		var err error
+		switch {
+		case EqualFold(opt, "FORCE"):
+			o.Force = true
+		case EqualFold(opt, "JUSTID"):
+			o.JustID = true
+		case more && EqualFold(opt, "IDLE"):
+			delivered, err = number(errClaimIdle)
+			delivered = now - delivered
+		case more && EqualFold(opt, "TIME"):
+			delivered, err = number(errClaimTime)
+		case more && EqualFold(opt, "RETRYCOUNT"):
+			o.Deliveries, err = number(errClaimRetries)
+		case more && EqualFold(opt, "LASTID"):
+			i++
+			o.LastID, err = stream.ParseID(args[i], 0)
+		default:
+			err = engine.NewError("ERR", fmt.Sprintf("Unrecognized XCLAIM option '%s'", shorten(opt, len(opt))))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if delivered < 0 || delivered > now { // clients' clocks may differ
+		delivered = now
+	}
+	o.Delivered = uint64(delivered)
+	return nil
+}
+
+func xautoclaim(c *Ctx) error {
+	minIdle, ok := ParseInt(c.Args[4])
+	if !ok {
+		return errAutoClaimIdle
+	}
+	o := stream.AutoClaimOptions{MinIdle: max(minIdle, 0), Count: 100}
+	var err error
+	if o.From, err = stream.ParseStart(c.Args[5]); err != nil {
+		return err
+	}
+	for i := 6; i < len(c.Args); i++ {
+		switch opt := c.Args[i]; {
+		case i+1 < len(c.Args) && EqualFold(opt, "COUNT"):
+			i++
+			n, ok := ParseInt(c.Args[i])
+			if !ok || n < 1 || n > math.MaxInt64/16 {
+				return errAutoClaimCount
+			}
+			o.Count = uint64(n)
+		case EqualFold(opt, "JUSTID"):
+			o.JustID = true
+		default:
+			return ErrSyntax
+		}
+	}
+	g, err := keyGroup(c)
+	if err != nil {
+		return err
+	}
+	entries, n := resp.Writer{Proto: c.Out.Proto}, 0
+	next, deleted, err := g.AutoClaim(c.Args[3], &o, func(id stream.ID, e *stream.Entry) {
+		writeClaimed(&entries, id, e)
+		n++
+	})
+	if err != nil {
+		return err
+	}
+	c.Out.Array(3)
+	writeID(c.Out, next)
+	c.Out.Array(n)
+	c.Out.Raw(entries.Bytes())
+	writeIDs(c.Out, deleted)
+	return nil
+}
+
+func xpending(c *Ctx) error {
+	args := c.Args[3:]
+	if len(args) == 0 {
+		return pendingSummary(c)
+	}
+	if len(args) < 3 || len(args) > 6 {
+		return ErrSyntax
+	}
+	var o stream.PendingOptions
+	var ok bool
+	if EqualFold(args[0], "IDLE") {
+		if o.MinIdle, ok = ParseInt(args[1]); !ok {
+			return ErrNotInteger
+		}
+		if len(args) < 5 {
+			return ErrSyntax
+		}
+		args = args[2:]
+	}
+	count, ok := ParseInt(args[2])
+	if !ok {
+		return ErrNotInteger
+	}
+	var err error
+	if o.From, err = stream.ParseStart(args[0]); err != nil {
+		return err
+	}
+	if o.To, err = stream.ParseEnd(args[1]); err != nil {
+		return err
+	}
+	if len(args) > 3 {
+		o.Consumer = args[3]
+	}
+	g, err := keyGroup(c)
+	if err != nil {
+		return err
+	}
+	if count <= 0 {
+		c.Out.Array(0)
+		return nil
+	}
+	o.Count = uint64(count)
+	w := c.Out
+	mark, n := w.Mark(), 0
+	err = g.Each(o, func(p *stream.Pending) {
+		w.Array(4)
+		writeID(w, p.ID)
+		w.Bulk(p.Consumer)
+		w.Int(p.Idle)
+		w.Int(int64(p.Deliveries))
+		n++
+	})
+	w.InsertArray(mark, n)
+	return err
+}
+
+func pendingSummary(c *Ctx) error {
+	g, err := keyGroup(c)
+	if err != nil {
+		return err
+	}
+	p, err := g.Summary()
+	if err != nil {
+		return err
+	}
+	w := c.Out
+	w.Array(4)
+	w.Int(int64(p.Pending))
+	if p.First == (stream.ID{}) {
+		w.Null()
+		w.Null()
+		w.NullArray()
+		return nil
+	}
+	writeID(w, p.First)
+	writeID(w, p.Last)
+	w.Array(len(p.Consumers))
+	for _, x := range p.Consumers {
+		w.Array(2)
+		w.Bulk(x.Name)
+		w.BulkInt(int64(x.Pending))
+	}
+	return nil
+}

@@ -1,0 +1,336 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/stream"
+)
+
+var streamReadCommands = []Spec{
+	{Name: "xread", Handler: xread, Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Keys: xreadKeys, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries of streams behind given ids."},
+	{Name: "xreadgroup", Handler: xreadgroup, Arity: -7, Flags: Write | Blocking | MovableKeys, Keys: xreadgroupKeys, Group: "stream", Since: "5.0.0",
+		Complexity: "O(N) with N entries returned", Categories: catStream,
+		Summary: "Hands entries of streams out to a consumer of a group, new ones or those that it has not acknowledged yet."},
+}
+
+func init() { register(streamReadCommands...) }
+
+var (
+	errGroupInRead  = engine.NewError("ERR", "The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
+	errNoAckInRead  = engine.NewError("ERR", "The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
+	errMissingGroup = engine.NewError("ERR", "Missing GROUP option for XREADGROUP")
+	errLastInGroup  = engine.NewError("ERR", "The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
+		"consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
+	errNewInRead       = engine.NewError("ERR", "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
+	errTimeoutInteger  = engine.NewError("ERR", "timeout is not an integer or out of range")
+	errTimeoutNegative = engine.NewError("ERR", "timeout is negative")
+	errTimeoutRange    = engine.NewError("ERR", "timeout is out of range")
+)
+
+// streamRead is a parsed XREAD or XREADGROUP. It refers to the arguments of the command.
+type streamRead struct {
+	grouped         bool // XREADGROUP
+	group, consumer []byte
+	noAck           bool
+	count           uint64 // entries of each stream at most; 0 = all
+	blocks          bool   // wait for entries when there are none
+	timeout         time.Duration
+	keys            [][]byte
+	at              int             // index of the first key among the arguments
+	ids             [][]byte        // as given
+	after           []stream.ID     // the ids behind which is read, once they are resolved; MaxID = what is new to the group
+	groups          []*stream.Group // what resolve has opened for serve, which forgets it
+}
+
+// parseStreamRead reads the arguments of XREAD and XREADGROUP. It does not look at the ids.
+func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, err error) {
+	r.grouped = grouped
+	for i := 1; i < len(args); i++ {
+		opt, more := args[i], len(args)-1-i
+		switch {
+		case more > 0 && EqualFold(opt, "BLOCK"):
+			i++
+			if r.timeout, err = blockTimeout(args[i]); err != nil {
+				return r, err
+			}
+			r.blocks = true
+		case more > 0 && EqualFold(opt, "COUNT"):
+			i++
+			n, ok := ParseInt(args[i])
+			if !ok {
+				return r, ErrNotInteger
+			}
+			r.count = uint64(max(n, 0))
+		case more > 0 && EqualFold(opt, "STREAMS"):
+			if more%2 != 0 {
+				last := '$'
+				if grouped {
+					last = '>'
+				}
+				return r, engine.NewError("ERR", fmt.Sprintf("Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.", name, last))
+			}
+			r.at = i + 1
+			r.keys, r.ids = args[r.at:r.at+more/2], args[r.at+more/2:]
+			i = len(args)
+		case more > 1 && EqualFold(opt, "GROUP"):
+			if !grouped {
+				return r, errGroupInRead
+			}
+			r.group, r.consumer = args[i+1], args[i+2]
+			i += 2
+		case EqualFold(opt, "NOACK"):
+			if !grouped {
+				return r, errNoAckInRead
+			}
+			r.noAck = true
+		default:
+			return r, ErrSyntax
+		}
+	}
+	switch {
+	case r.at == 0:
+		return r, ErrSyntax
+	case grouped && r.group == nil:
+		return r, errMissingGroup
+	}
+	return r, nil
+}
+
+// blockTimeout reads the timeout of a BLOCK option, in milliseconds; 0 = for ever.
+func blockTimeout(arg []byte) (time.Duration, error) {
+	n, ok := ParseInt(arg)
+	switch {
+	case !ok:
+		return 0, errTimeoutInteger
+	case n < 0:
+		return 0, errTimeoutNegative
+	case n > math.MaxInt64-time.Now().UnixMilli():
+		return 0, errTimeoutRange
+	}
+	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond, nil
+}
+
+func xreadKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	return streamReadKeys(args, false, add)
+}
+
+func xreadgroupKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	return streamReadKeys(args, true, add)
+}
+
+func streamReadKeys(args [][]byte, grouped bool, add func(argIndex int, write bool)) error {
+	r, err := parseStreamRead(args, "", grouped)
+	for i := range r.keys {
+		add(r.at+i, grouped)
+	}
+	return err
+}
+
+func xread(c *Ctx) error { return readStreams(c, false) }
+
+func xreadgroup(c *Ctx) error { return readStreams(c, true) }
+
+// readStreams replies with what there is. When there is nothing, a client that blocks waits for it.
+func readStreams(c *Ctx, grouped bool) error {
+	r, err := parseStreamRead(c.Args, c.Spec.FullName(), grouped)
+	if err != nil {
+		return err
+	}
+	if c.Retry {
+		if err := r.narrow(c); err != nil {
+			return err
+		}
+	}
+	if err := r.resolve(c); err != nil {
+		return err
+	}
+	served, err := r.serve(c)
+	switch {
+	case served || err != nil:
+		return err
+	case c.Retry:
+		return ErrNotReady
+	case !r.blocks || c.NoBlock:
+		c.Out.NullArray()
+		return nil
+	}
+	return c.Sess.Control.Block(r.wait(c))
+}
+
+// narrow leaves the streams that may be read when the command is tried again. Those are the ones that are locked: by
+// who has written to them, for writing, or all of them by the client itself, for reading. XREAD waits on for keys of
+// another type, where XREADGROUP fails.
+func (r *streamRead) narrow(c *Ctx) error {
+	some := slices.ContainsFunc(r.keys, c.Tx.Holds)
+	var keys, ids [][]byte
+	for i, key := range r.keys {
+		if some && !c.Tx.Holds(key) {
+			continue
+		}
+		if !r.grouped {
+			rec, err := c.Tx.LoadAny(key)
+			if err != nil {
+				return err
+			}
+			if rec.Exists && rec.Type != cf.TypeStream {
+				continue
+			}
+		}
+		keys, ids = append(keys, key), append(ids, r.ids[i])
+	}
+	r.keys, r.ids = keys, ids
+	return nil
+}
+
+// wait is what the client waits for. The command that is tried again then has an id in the place of each $.
+func (r *streamRead) wait(c *Ctx) Wait {
+	args := slices.Clone(c.Args)
+	for i, id := range r.ids {
+		if string(id) == "$" {
+			args[r.at+len(r.keys)+i] = stream.AppendID(nil, r.after[i])
+		}
+	}
+	return Wait{Args: args, Keys: r.keys, Timeout: r.timeout, Type: cf.TypeStream, Gone: r.grouped, Null: nullArray}
+}
+
+// resolve reads the ids, of which $ is the last one that a stream has had at this moment, and checks that the keys
+// are streams that have the group.
+func (r *streamRead) resolve(c *Ctx) error {
+	r.after = make([]stream.ID, len(r.keys))
+	if r.grouped {
+		r.groups = make([]*stream.Group, len(r.keys))
+	}
+	for i, key := range r.keys {
+		last, err := stream.LastGenerated(c.Tx, key)
+		if err != nil {
+			return err
+		}
+		if r.grouped {
+			if r.groups[i], err = r.open(c, key); err != nil {
+				return err
+			}
+		}
+		switch id := string(r.ids[i]); {
+		case id == "$" && r.grouped:
+			return errLastInGroup
+		case id == "$":
+			r.after[i] = last
+		case id == ">" && !r.grouped:
+			return errNewInRead
+		case id == ">":
+			r.after[i] = stream.MaxID
+		default:
+			if r.after[i], err = stream.ParseID(r.ids[i], 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *streamRead) open(c *Ctx, key []byte) (*stream.Group, error) {
+	g, err := stream.OpenGroup(c.Tx, key, r.group)
+	if err == nil && g == nil {
+		err = noGroup("No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key, r.group)
+	}
+	return g, err
+}
+
+// noGroup is the error for a group that is not there. Names end at a zero byte, as in Redis.
+func noGroup(format string, names ...[]byte) error {
+	args := make([]any, len(names))
+	for i, n := range names {
+		args[i] = shorten(n, len(n))
+	}
+	return engine.NewError("NOGROUP", fmt.Sprintf(format, args...))
+}
+
+// serve writes the reply if any of the streams has something to return, and reports whether that was so. The locks
+// of the keys must be held.
+func (r *streamRead) serve(c *Ctx) (bool, error) {
+	w := c.Out
+	outer, served := w.Mark(), 0
+	for i, key := range r.keys {
+		inner, n := 0, 0
+		begin := func() {
+			served++
+			if w.Proto != 3 {
+				w.Array(2)
+			}
+			w.Bulk(key)
+			inner = w.Mark()
+		}
+		entry := func(e *stream.Entry) {
+			writeEntry(w, e)
+			n++
+		}
+		var any bool
+		var err error
+		switch {
+		case !r.grouped:
+			any, err = stream.After(c.Tx, key, r.after[i], r.count, begin, entry)
+		default:
+			var g *stream.Group
+			if g, err = r.take(c, i); err != nil {
+				return false, err
+			}
+			if r.after[i] == stream.MaxID {
+				if c.Retry && !g.HasNew() { // that the consumer asks was noted when it began to wait
+					continue
+				}
+				any, err = g.ReadNew(r.consumer, r.count, r.noAck, begin, entry)
+				break
+			}
+			begin()
+			any = true
+			err = g.History(r.consumer, r.after[i], r.count, func(id stream.ID, e *stream.Entry) {
+				if e != nil {
+					entry(e)
+					return
+				}
+				w.Array(2) // it was deleted
+				writeID(w, id)
+				w.NullArray()
+				n++
+			})
+		}
+		if err != nil {
+			return false, err
+		}
+		if any {
+			w.InsertArray(inner, n)
+		}
+	}
+	if served == 0 {
+		return false, nil
+	}
+	if w.Proto == 3 {
+		w.InsertMap(outer, served)
+	} else {
+		w.InsertArray(outer, served)
+	}
+	return true, nil
+}
+
+// take returns the group of a stream: the one that resolve has opened, unless it was written to since then because
+// the same key comes twice.
+func (r *streamRead) take(c *Ctx, i int) (*stream.Group, error) {
+	g := r.groups[i]
+	r.groups[i] = nil
+	for _, before := range r.keys[:i] {
+		if bytes.Equal(before, r.keys[i]) {
+			g = nil
+		}
+	}
+	if g != nil {
+		return g, nil
+	}
+	return r.open(c, r.keys[i])
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/fixture"
+)
+
+// TestKvrocksStreams answers the recorded reads of streams on Kvrocks's data directory. Where Kvrocks replies
+// otherwise than Redis, ours is Redis's reply about what Kvrocks has stored.
+func TestKvrocksStreams(t *testing.T) {
+	h, _ := serveFixture(t)
+	c := h.dial(t)
+	checked := 0
+	for _, r := range fixture.Reads(t) {
+		if r.Args[0] == "AUTH" {
+			c.do(r.Args...)
+			continue
+		}
+		if !strings.Contains(strings.Join(r.Args, " ")+" ", " stream:") {
+			continue
+		}
+		pattern, delivered := streamReplyPattern(r.Args, r.Reply)
+		got := c.do(r.Args...)
+		m := regexp.MustCompile(`^(?s:` + pattern + `)$`).FindStringSubmatch(got)
+		if m == nil {
+			t.Errorf("%q: %q, want %q", r.Args, got, pattern)
+			continue
+		}
+		for i, at := range delivered {
+			idle, err := strconv.ParseInt(m[i+1], 10, 64)
+			if since := time.Now().UnixMilli() - at; err != nil || idle < since-60000 || idle > since {
+				t.Errorf("%q: idle %s, Kvrocks delivered it %d ms ago", r.Args, m[i+1], since)
+			}
+		}
+		checked++
+	}
+	if checked < 10 {
+		t.Errorf("only %d of the recorded reads were checked", checked)
+	}
+}
+
+// streamReplyPattern returns a pattern of Redis's reply where Kvrocks gave another one: an empty string is not a null,
+// XINFO STREAM tells more, and XPENDING tells how long ago an entry was delivered, a number that is captured, and not
+// when. These times are returned in milliseconds since the epoch.
+func streamReplyPattern(args []string, r fixture.Reply) (pattern string, delivered []int64) {
+	bulk := func(s string) fixture.Reply { return fixture.Reply{Kind: fixture.Bulk, Text: s} }
+	integer := func(n int) fixture.Reply { return fixture.Reply{Kind: fixture.Int, Text: strconv.Itoa(n)} }
+	switch args[0] {
+	case "XRANGE":
+		for _, e := range r.Elems {
+			fields := e.Elems[1].Elems
+			for i := range fields {
+				if fields[i].Kind == fixture.Null {
+					fields[i] = bulk("")
+				}
+			}
+		}
+	case "XINFO":
+		groups := map[string]int{"stream:groups": 3}[args[2]]
+		var more []fixture.Reply
+		for i, e := range r.Elems {
+			if e.Text == "first-entry" {
+				more = append(more, bulk("groups"), integer(groups))
+			}
+			if more = append(more, e); i == 1 {
+				more = append(more, bulk("radix-tree-keys"), integer(1), bulk("radix-tree-nodes"), integer(2))
+			}
+		}
+		r.Elems = more
+	case "XPENDING":
+		for _, e := range r.Elems {
+			at, _ := strconv.ParseInt(e.Elems[2].Text, 10, 64)
+			delivered = append(delivered, at)
+			e.Elems[2].Text = "idle"
+		}
+	}
+	pattern = regexp.QuoteMeta(string(r.AppendRESP2(nil)))
+	return strings.ReplaceAll(pattern, ":idle\r\n", `:(\d+)`+"\r\n"), delivered
+}
+
+// TestStreamBatchesAreKvrocks compares the batches of the recorded commands on streams with ours, record by record
+// and field by field. What Kvrocks gets wrong is corrected first: see streamRecord.
+func TestStreamBatchesAreKvrocks(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	compared := 0
+	for _, cmd := range fixture.LoadReplication(t, fixture.PlainReplication).Commands {
+		if !strings.HasPrefix(cmd.Args[0], "X") {
+			continue
+		}
+		var want, got []string
+		for _, b := range cmd.Batches {
+			want = append(want, streamRecords(t, b.Rep, true)...)
+		}
+		from := h.db.LatestSequence() + 1
+		c.do(cmd.Args...)
+		for _, rep := range batchesSince(t, h.db, from) {
+			got = append(got, streamRecords(t, rep, false)...)
+		}
+		if w, g := normalise(want), normalise(got); w != g {
+			t.Errorf("%q\nKvrocks wrote:\n%s\nwe write:\n%s", cmd.Args, w, g)
+		}
+		compared++
+	}
+	if compared < 4 {
+		t.Errorf("only %d commands were compared", compared)
+	}
+}
+
+func streamRecords(t *testing.T, rep []byte, kvrocks bool) (lines []string) {
+	t.Helper()
+	r, err := batch.NewReader(rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+		line, err := streamRecord(&rec, kvrocks, len(lines))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if r.Err() != nil {
+		t.Fatal(r.Err())
+	}
+	return lines
+}
+
+// streamRecord prints a record of a batch, the i-th from 0 on. Of Kvrocks's own it corrects these: a consumer that was made has not got anything
+// yet; a delivered entry has the time of its delivery, and was delivered once; the first entry that a group reads is
+// the first one and not number 0.
+func streamRecord(rec *batch.Record, kvrocks bool, i int) (string, error) {
+	switch {
+	case rec.Kind == batch.LogData:
+		return fmt.Sprintf("log %q", rec.Value), nil
+	case rec.Family == cf.Metadata:
+		m, tail, err := cf.DecodeMeta(rec.Value)
+		if err != nil {
+			return "", err
+		}
+		s, err := cf.DecodeStreamMeta(tail)
+		return fmt.Sprintf("%s metadata %s expire %d size %d %+v", rec.Kind, m.Type, m.Expire, m.Size, s), err
+	}
+	k, err := cf.ParseSubkey(rec.Key, false)
+	if err != nil {
+		return "", err
+	}
+	sub, err := cf.ParseStreamSub(k.Sub)
+	if err != nil {
+		return "", err
+	}
+	line := fmt.Sprintf("%s %s %q kind %d %v group %q consumer %q", rec.Kind, rec.Family, k.UserKey, sub.Kind, sub.ID, sub.Group, sub.Consumer)
+	if rec.Kind != batch.Put {
+		return line, nil
+	}
+	switch sub.Kind {
+	case cf.StreamGroup:
+		v, err := cf.DecodeStreamGroup(rec.Value)
+		if kvrocks && v.LastDelivered != (cf.StreamID{}) {
+			v.EntriesRead++
+		}
+		return fmt.Sprintf("%s = %+v", line, v), err
+	case cf.StreamConsumer:
+		v, err := cf.DecodeStreamConsumer(rec.Value)
+		if kvrocks && i == 1 { // it was made: other changes of a consumer come after that of the group
+			v.LastSucceeded = 0
+		}
+		return fmt.Sprintf("%s = %+v", line, v), err
+	case cf.StreamPending:
+		v, err := cf.DecodeStreamPending(rec.Value)
+		if kvrocks && v.DeliveryTime == 0 && v.DeliveryCount == 0 {
+			v.DeliveryTime, v.DeliveryCount = uint64(time.Now().UnixMilli()), 1
+		}
+		return fmt.Sprintf("%s = %+v", line, v), err
+	}
+	return fmt.Sprintf("%s = %q", line, rec.Value), nil
+}

@@ -1,0 +1,258 @@
+package server
+
+import (
+	"container/heap"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// Keyspace events are messages about what commands have done to keys: see notify-keyspace-events. They are published
+// when the commit has succeeded. With the setting empty they cost one atomic load for a command that writes.
+
+// change collects what a command's events depend on, before and after it runs.
+type change struct {
+	command.Change
+	on bool
+}
+
+// watchChange notes which of the command's keys exist before it runs.
+func (c *conn) watchChange(r *request) {
+	ch := &c.change
+	ch.on = c.srv.notify.classes.Load() != 0 && r.spec.Flags&command.Write != 0
+	if !ch.on {
+		return
+	}
+	ch.Spec, ch.Args = r.spec, r.args
+	ch.Keys = ch.Keys[:0]
+	for _, k := range r.spec.AppendKeys(nil, r.args) {
+		if k.Write {
+			ch.Keys = append(ch.Keys, r.args[k.Arg])
+		}
+	}
+	ch.Was = command.Exists(c.tx, ch.Keys, ch.Was[:0])
+}
+
+// noteEvents keeps the events of the command, which has written, until the commit.
+func (c *conn) noteEvents() {
+	ch := &c.change
+	if !ch.on || len(ch.Keys) == 0 {
+		return
+	}
+	ch.Is = command.Exists(c.tx, ch.Keys, ch.Is[:0])
+	for _, e := range ch.Events() {
+		c.noteEvent(e)
+	}
+}
+
+// noteEvent keeps an event of this connection's transaction.
+func (c *conn) noteEvent(e command.KeyEvent) {
+	classes := command.EventClass(c.srv.notify.classes.Load())
+	if classes&e.Class == 0 || c.srv.hub.subscriptions.Load() == 0 {
+		return
+	}
+	c.deferred = appendEvent(c.deferred, classes, c.tx.Namespace(), e)
+}
+
+// appendEvent appends the messages of an event.
+func appendEvent(posts []post, classes command.EventClass, ns string, e command.KeyEvent) []post {
+	db := databaseName(ns)
+	if classes&command.EventKeyspace != 0 {
+		posts = append(posts, post{channel: []byte("__keyspace@" + db + "__:" + string(e.Key)), payload: []byte(e.Name)})
+	}
+	if classes&command.EventKeyevent != 0 {
+		posts = append(posts, post{channel: []byte("__keyevent@" + db + "__:" + e.Name), payload: append([]byte(nil), e.Key...)})
+	}
+	return posts
+}
+
+// databaseName is what stands for Redis's number of a database: 0 for the default namespace, the name of any other.
+func databaseName(ns string) string {
+	if ns == cf.DefaultNamespace {
+		return "0"
+	}
+	return ns
+}
+
+// noteMisses publishes that keys of a command that reads are not there.
+func (c *conn) noteMisses(r *request) {
+	for _, k := range r.spec.AppendKeys(nil, r.args) {
+		if rec, err := c.tx.LoadAny(r.args[k.Arg]); err == nil && !rec.Exists {
+			c.noteEvent(command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: r.args[k.Arg]})
+		}
+	}
+	c.publishDeferred(nil)
+}
+
+// wantsMisses reports whether somebody wants to hear of keys that are not there.
+func (c *conn) wantsMisses() bool {
+	return command.EventClass(c.srv.notify.classes.Load())&command.EventMiss != 0 && c.srv.hub.subscriptions.Load() > 0
+}
+
+// notifier knows which events are wanted, and the keys that expire soon if those of expiry are among them.
+type notifier struct {
+	classes atomic.Uint32 // command.EventClass
+	mu      sync.Mutex
+	soon    expiries
+	wake    chan struct{} // there is an earlier expiry than before
+	running bool
+}
+
+// The sweep for expired keys: a pass over all records finds those that expire until some time after the next pass;
+// commits add theirs. So only keys that expire soon take memory.
+const (
+	sweepEvery   = 5 * time.Minute
+	sweepAhead   = 2 * sweepEvery
+	sweepAtMost  = 1 << 20 // keys in memory; those beyond are found by a later pass
+	sweepRetries = time.Second
+)
+
+// expiry is a key that expires soon.
+type expiry struct {
+	at      int64 // ms
+	ns, key string
+}
+
+type expiries []expiry
+
+func (e expiries) Len() int           { return len(e) }
+func (e expiries) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e expiries) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *expiries) Push(x any)        { *e = append(*e, x.(expiry)) }
+func (e *expiries) Pop() any {
+	old := *e
+	x := old[len(old)-1]
+	old[len(old)-1] = expiry{}
+	*e = old[:len(old)-1]
+	return x
+}
+
+// followEvents takes over notify-keyspace-events, and begins or ends the sweep.
+func (s *Server) followEvents(text string) {
+	classes, _ := command.ParseEvents(text)
+	if classes&(command.EventKeyspace|command.EventKeyevent) == 0 {
+		classes = 0
+	}
+	n := &s.notify
+	n.classes.Store(uint32(classes))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	want := classes&command.EventExpired != 0
+	if !want {
+		s.db.OnExpiry(nil)
+		n.soon = nil
+		return
+	}
+	s.db.OnExpiry(func(ns string, key []byte, at int64) { n.add(ns, key, at) })
+	if !n.running {
+		n.running = true
+		n.wake = make(chan struct{}, 1)
+		s.wg.Go(s.sweepExpired)
+	}
+	n.nudge()
+}
+
+// nudge lets the sweep look again.
+func (n *notifier) nudge() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (n *notifier) add(ns string, key []byte, at int64) {
+	if at > time.Now().Add(sweepAhead).UnixMilli() {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.soon) >= sweepAtMost {
+		return
+	}
+	heap.Push(&n.soon, expiry{at, ns, string(key)})
+	if n.soon[0].at == at {
+		n.nudge()
+	}
+}
+
+// sweepExpired deletes keys when they expire and publishes that.
+func (s *Server) sweepExpired() {
+	n := &s.notify
+	var nextPass time.Time
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.stop:
+			n.mu.Lock()
+			n.running = false
+			n.mu.Unlock()
+			return
+		case <-n.wake:
+		case <-timer.C:
+		}
+		classes := command.EventClass(n.classes.Load())
+		if classes&command.EventExpired == 0 {
+			nextPass = time.Time{}
+			timer.Reset(sweepEvery)
+			continue
+		}
+		if now := time.Now(); !now.Before(nextPass) {
+			nextPass = now.Add(sweepEvery)
+			s.findExpiring(now.Add(sweepAhead))
+		}
+		timer.Reset(min(time.Until(nextPass), s.expireDue(classes)))
+	}
+}
+
+// findExpiring adds all keys that expire until then; those that are there already come again, which does no harm.
+func (s *Server) findExpiring(until time.Time) {
+	s.notify.mu.Lock()
+	s.notify.soon = nil
+	s.notify.mu.Unlock()
+	err := s.db.EachExpiring(until.UnixMilli(), func(ns, key []byte, at int64) bool {
+		s.notify.add(string(ns), key, at)
+		return !s.closing.Load()
+	})
+	if err != nil && s.failures.allow(time.Second) {
+		s.log.Error("looking for keys that expire failed", zap.Error(err))
+	}
+}
+
+// expireDue handles the keys that have expired and returns after which time the next one does.
+func (s *Server) expireDue(classes command.EventClass) time.Duration {
+	n := &s.notify
+	for !s.closing.Load() {
+		n.mu.Lock()
+		if len(n.soon) == 0 {
+			n.mu.Unlock()
+			return sweepEvery
+		}
+		// A key has expired when its time has passed.
+		if wait := time.Until(time.UnixMilli(n.soon[0].at + 1)); wait > 0 {
+			n.mu.Unlock()
+			return wait
+		}
+		e := heap.Pop(&n.soon).(expiry)
+		n.mu.Unlock()
+		deleted, err := s.db.DeleteExpired(e.ns, []byte(e.key))
+		if err != nil {
+			if s.failures.allow(time.Second) {
+				s.log.Error("deleting an expired key failed", zap.Error(err))
+			}
+			n.add(e.ns, []byte(e.key), time.Now().Add(sweepRetries).UnixMilli())
+			continue
+		}
+		if deleted {
+			for _, p := range appendEvent(nil, classes, e.ns, command.KeyEvent{Class: command.EventExpired, Name: "expired", Key: []byte(e.key)}) {
+				s.hub.publish(p.channel, p.payload, false, nil)
+			}
+		}
+	}
+	return sweepEvery
+}

@@ -1,0 +1,168 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// What commands publish about keys: event:key in their order.
+func TestKeyspaceEvents(t *testing.T) {
+	h := start(t, "notify-keyspace-events", "AEn")
+	s, c := h.dial(t), h.dial(t)
+	s.do("PSUBSCRIBE", "__key*")
+	for _, tt := range []struct{ commands, want string }{
+		{"SET s v", "new:s set:s"},
+		{"SET s v EX 100", "set:s expire:s"},
+		{"SET s w XX GET", "set:s"},
+		{"SET s w NX", ""},
+		{"SETEX s 100 v", "set:s expire:s"},
+		{"GETEX s PERSIST", "persist:s"},
+		{"GETEX s EX 100", "expire:s"},
+		{"APPEND s x", "append:s"},
+		{"SETRANGE s 1 x", "setrange:s"},
+		{"GETDEL s", "del:s"},
+		{"MSET a 1 b 2", "new:a new:b set:a set:b"},
+		{"INCR a", "incrby:a"},
+		{"DECRBY a 2", "incrby:a"},
+		{"INCRBYFLOAT a 1.5", "incrbyfloat:a"},
+		{"EXPIRE a 100", "expire:a"},
+		{"PERSIST a", "persist:a"},
+		{"PERSIST a", ""},
+		{"EXPIRE a -1", "del:a"},
+		{"RENAME b c", "new:c rename_from:b rename_to:c"},
+		{"COPY c d", "new:d copy_to:d"},
+		{"DEL c d missing", "del:c del:d"},
+		{"HSET h f v", "new:h hset:h"},
+		{"HINCRBY h n 1", "hincrby:h"},
+		{"HDEL h f n", "hdel:h del:h"},
+		{"RPUSH l a b c", "new:l rpush:l"},
+		{"LPOP l", "lpop:l"},
+		{"LMOVE l m LEFT RIGHT", "new:m lpop:l rpush:m"},
+		{"RPOPLPUSH l m", "rpop:l lpush:m del:l"},
+		{"LMPOP 2 l m LEFT COUNT 9", "lpop:m del:m"},
+		{"SADD s a b", "new:s sadd:s"},
+		{"SADD s a", ""},
+		{"SMOVE s t a", "new:t srem:s sadd:t"},
+		{"SPOP s 5", "spop:s del:s"},
+		{"SUNIONSTORE u t", "new:u sunionstore:u"},
+		{"SINTERSTORE u t missing", "del:u"},
+		{"ZADD z 1 a 2 b", "new:z zadd:z"},
+		{"ZADD z INCR 1 a", "zincr:z"},
+		{"ZINCRBY z 1 a", "zincr:z"},
+		{"ZPOPMAX z 5", "zpopmax:z del:z"},
+		{"GEOADD g 1 1 a", "new:g zadd:g"},
+		{"XADD x * f v", "new:x xadd:x"},
+		{"XGROUP CREATE x g 0", "xgroup-create:x"},
+		{"XTRIM x MAXLEN 0", "xtrim:x"},
+		{"SETBIT bits 1 1", "new:bits setbit:bits"},
+		{"PFADD hll a", "new:hll pfadd:hll"},
+		{"BF.ADD bf a", "new:bf bf.add:bf"},
+		{"LPUSH s x", "new:s lpush:s"},
+		{"SET s x GET", ""},
+		{"MULTI;SET e 1;DEL e;EXEC", "new:e set:e del:e"},
+		{"GET missing", ""},
+	} {
+		for _, cmd := range strings.Split(tt.commands, ";") {
+			c.do(strings.Fields(cmd)...)
+		}
+		c.want("PUBLISH __keyend x", ":1\r\n")
+		var got []string
+		for {
+			f := strings.Split(s.reply(), "\r\n")
+			channel, key := f[6], f[8]
+			if channel == "__keyend" {
+				break
+			}
+			event, ok := strings.CutPrefix(channel, "__keyevent@0__:")
+			if !ok {
+				t.Fatalf("%s: a message on %s", tt.commands, channel)
+			}
+			got = append(got, event+":"+key)
+		}
+		if want := strings.Fields(tt.want); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", tt.commands, got, want)
+		}
+	}
+}
+
+// A blocked client that is served is a pop like any other; a failed commit is nothing; keymiss is for readers.
+func TestEventsOfOthers(t *testing.T) {
+	h := start(t, "notify-keyspace-events", "KEAm")
+	s, c, w := h.dial(t), h.dial(t), h.dial(t)
+	s.do("PSUBSCRIBE", "__keyevent*")
+	next := func(want string) {
+		t.Helper()
+		f := strings.Split(s.reply(), "\r\n")
+		if got := strings.TrimPrefix(f[6], "__keyevent@0__:") + ":" + f[8]; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	w.send(encode("BLPOP", "k", "0"))
+	h.blockedClients(t, 1)
+	c.do("RPUSH", "k", "x")
+	next("rpush:k")
+	next("lpop:k")
+	next("del:k")
+	h.db.InjectWriteError(engine.NewError("ERR", "write failed"))
+	c.do("SET", "k", "lost")
+	h.db.InjectWriteError(nil)
+	c.do("GET", "nosuch")
+	next("keymiss:nosuch")
+	c.do("HGET", "nohash", "f")
+	next("keymiss:nohash")
+	c.do("SET", "k", "v")
+	next("set:k")
+	s2 := h.dial(t)
+	s2.do("SUBSCRIBE", "__keyspace@0__:k")
+	c.do("DEL", "k")
+	next("del:k")
+	if got, want := s2.reply(), bulk("message", "__keyspace@0__:k", "del"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Keys that expire are published without anybody looking at them: those that were there when the setting was made,
+// and those that come later; and not those whose expiry was taken back.
+func TestExpiredEvents(t *testing.T) {
+	h := start(t)
+	s, c := h.dial(t), h.dial(t)
+	s.do("PSUBSCRIBE", "__keyevent*")
+	c.do("SET", "before", "v", "PX", "60")
+	c.want("CONFIG SET notify-keyspace-events Ex", "+OK\r\n")
+	c.do("SET", "kept", "v", "PX", "20")
+	c.do("PERSIST", "kept")
+	c.do("HSET", "after", "f", "v")
+	c.do("PEXPIRE", "after", "30")
+	got := map[string]bool{}
+	for range 2 {
+		f := strings.Split(s.reply(), "\r\n")
+		if f[6] != "__keyevent@0__:expired" {
+			t.Errorf("a message on %s", f[6])
+		}
+		got[f[8]] = true
+	}
+	if !got["before"] || !got["after"] || len(got) != 2 {
+		t.Errorf("expired: %v", got)
+	}
+	c.want("GET kept", "$1\r\nv\r\n")
+	c.want("DBSIZE", ":1\r\n")
+	c.want("CONFIG SET notify-keyspace-events y", "-ERR "+fmt.Sprintf("CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - %s", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")+"\r\n")
+	c.want("CONFIG GET notify-keyspace-events", bulk("notify-keyspace-events", "Ex"))
+}
+
+func TestEventClasses(t *testing.T) {
+	for _, tt := range [][2]string{{"", ""}, {"KEA", "AKE"}, {"AKE", "AKE"}, {"Elg", "Egl"}, {"KEg$lshzxetd", "AKE"}, {"Km", "Km"}, {"AKEmn", "AKEmn"}} {
+		e, ok := command.ParseEvents(tt[0])
+		if !ok || e.String() != tt[1] {
+			t.Errorf("%q: %q, %v, want %q", tt[0], e, ok, tt[1])
+		}
+	}
+	if _, ok := command.ParseEvents("Ky"); ok {
+		t.Error("y is no class")
+	}
+}

@@ -1,0 +1,169 @@
+// Package rdb reads and writes values the way Redis serializes them, in RDB files and in the payloads of DUMP:
+//
+//	u8 type · value · u16 version · u64 checksum
+//
+// where version is that of the RDB format and the checksum is the CRC-64 of all that is before it, both
+// little-endian. [Open] and [AppendFooter] are about the last two, [Decode] and the Append functions about the first.
+//
+// Everything that Redis has ever written up to version 12 (Redis 7.4) is read, but for the values of modules: the
+// plain forms, which are sequences of strings and numbers, and the packed ones, where a small value is one string
+// with a structure of its own (listpack, ziplist, zipmap, intset). Written are plain forms only, which every Redis
+// since 5.0 can read; a stream that needs more says so in the version.
+//
+// What is read may come from anywhere. Decode takes no length or count for granted, needs no more memory than it is
+// allowed, refuses what appears twice where it must not, and returns an error for anything that is not as it should
+// be. The format is described at the constants and functions, and by redis/redis, src/rdb.h.
+package rdb
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/crc64"
+)
+
+// MaxVersion is the latest version of the format that is read.
+const MaxVersion = 12
+
+// The errors of this package; those of Decode wrap one of the last three.
+var (
+	// ErrFooter: the payload is too short to have a footer, or of a version that is not known, or the checksum is wrong.
+	ErrFooter = errors.New("rdb: wrong version or checksum")
+	// ErrFormat: the bytes are not what Redis writes.
+	ErrFormat = errors.New("rdb: malformed value")
+	// ErrUnsupported: the value is one of a module.
+	ErrUnsupported = errors.New("rdb: unsupported type of value")
+	// ErrTooLarge: the value needs more memory than it may.
+	ErrTooLarge = errors.New("rdb: value too large")
+)
+
+func malformed(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
+}
+
+// footerLen is the length of version and checksum.
+const footerLen = 2 + 8
+
+// Open checks the footer of a payload and returns the type and value before it.
+func Open(payload []byte) (body []byte, err error) {
+	if len(payload) < footerLen {
+		return nil, ErrFooter
+	}
+	sum := len(payload) - 8
+	body = payload[: sum-2 : sum-2]
+	if binary.LittleEndian.Uint16(payload[sum-2:]) > MaxVersion || binary.LittleEndian.Uint64(payload[sum:]) != crc64.Update(0, payload[:sum]) {
+		return nil, ErrFooter
+	}
+	return body, nil
+}
+
+// AppendFooter ends the payload that dst is.
+func AppendFooter(dst []byte, version uint16) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, version)
+	return binary.LittleEndian.AppendUint64(dst, crc64.Update(0, dst))
+}
+
+// The first byte of a body: what kind of value it is, and in which form.
+const (
+	typeString         = 0
+	typeList           = 1 // length · strings
+	typeSet            = 2 // length · strings
+	typeZSet           = 3 // length · (string · score as text)
+	typeHash           = 4 // length · (string · string)
+	typeZSet2          = 5 // length · (string · score as f64)
+	typeModule         = 6
+	typeModule2        = 7
+	typeHashZipmap     = 9  // one zipmap
+	typeListZiplist    = 10 // one ziplist
+	typeSetIntset      = 11 // one intset
+	typeZSetZiplist    = 12 // one ziplist: member, score
+	typeHashZiplist    = 13 // one ziplist: field, value
+	typeQuicklist      = 14 // length · ziplists
+	typeStream         = 15 // see stream.go
+	typeHashListpack   = 16 // one listpack: field, value
+	typeZSetListpack   = 17 // one listpack: member, score
+	typeQuicklist2     = 18 // length · (1 · element or 2 · listpack)
+	typeStream2        = 19
+	typeSetListpack    = 20 // one listpack
+	typeStream3        = 21
+	typeHashTTLPre     = 22 // length · (expiry · field · value); never in a release of Redis
+	typeHashTTLPackPre = 23 // one listpack: field, value, expiry; the same
+	typeHashTTL        = 24 // ms first expiry · length · (expiry · field · value)
+	typeHashTTLPack    = 25 // ms first expiry · one listpack: field, value, expiry
+)
+
+// Kind is the Redis type of a value.
+type Kind uint8
+
+// The kinds.
+const (
+	String Kind = iota
+	List
+	Set
+	ZSet
+	Hash
+	Stream
+)
+
+var kindNames = [...]string{"string", "list", "set", "zset", "hash", "stream"}
+
+// String returns the name that TYPE replies.
+func (k Kind) String() string { return kindNames[k] }
+
+// Value is a value that was read. Its slices may be parts of the bytes that it was read from.
+type Value struct {
+	Kind   Kind
+	String []byte // of a String
+	// Elems are the elements of a List, in their order; the members of a Set or ZSet, all different; the fields and
+	// values of a Hash in turn, the fields all different. There is at least one.
+	Elems  [][]byte
+	Scores []float64 // of the members of a ZSet; none is NaN
+	// Expires are, for each field of a Hash, when it expires in milliseconds since the epoch, 0 = never. It is nil
+	// when none does.
+	Expires []uint64
+	Stream  *StreamValue
+}
+
+// StreamValue is a stream.
+type StreamValue struct {
+	Entries      []StreamEntry // their ids ascend
+	Last         cf.StreamID   // the greatest id ever given, not smaller than that of the last entry
+	MaxDeleted   cf.StreamID   // the greatest id of a deleted entry
+	EntriesAdded uint64        // how many entries there ever were
+	Groups       []StreamGroup // their names differ
+}
+
+// StreamEntry is an entry of a stream: its fields and values in turn.
+type StreamEntry struct {
+	ID     cf.StreamID
+	Fields [][]byte
+}
+
+// UnknownReads is the EntriesRead of a group where it is not known.
+const UnknownReads = -1
+
+// StreamGroup is a consumer group.
+type StreamGroup struct {
+	Name        []byte
+	Last        cf.StreamID      // of the entry that was delivered last
+	EntriesRead int64            // how many were delivered, or UnknownReads
+	Pending     []StreamPending  // by ascending ids
+	Consumers   []StreamConsumer // their names differ
+}
+
+// StreamPending is an entry that was delivered and not acknowledged.
+type StreamPending struct {
+	ID         cf.StreamID
+	Delivered  uint64 // when, in milliseconds since the epoch
+	Deliveries uint64 // how often
+	Consumer   int    // index of whom to
+}
+
+// StreamConsumer is a consumer of a group. The times are milliseconds since the epoch.
+type StreamConsumer struct {
+	Name   []byte
+	Seen   uint64 // when it last asked for something
+	Active uint64 // when it last got something; 0 = never
+}

@@ -1,0 +1,225 @@
+package rdb
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// elemCost is what a string that is read counts beyond its bytes: its slice header, and its place in tables.
+const elemCost = 40
+
+// reader takes a value apart. After the first error, which it keeps, it returns zeros.
+type reader struct {
+	b      []byte
+	budget int64 // bytes that may still be used
+	chunk  []byte
+	err    error
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+	r.b = nil
+}
+
+func (r *reader) failf(format string, args ...any) { r.fail(malformed(format, args...)) }
+
+// spend takes memory from the budget and reports whether there is enough.
+func (r *reader) spend(n int) bool {
+	if r.budget -= int64(n); r.budget < 0 {
+		r.fail(ErrTooLarge)
+		return false
+	}
+	return r.err == nil
+}
+
+// take returns the next n bytes.
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.failf("%d bytes wanted, %d left", n, len(r.b))
+		return nil
+	}
+	b := r.b[:n:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// u64 reads 8 bytes, little-endian: times and scores are stored so.
+func (r *reader) u64() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// rawID reads the id of a stream entry as 16 bytes, big-endian.
+func (r *reader) rawID() cf.StreamID {
+	b := r.take(16)
+	if b == nil {
+		return cf.StreamID{}
+	}
+	return cf.StreamID{Ms: binary.BigEndian.Uint64(b), Seq: binary.BigEndian.Uint64(b[8:])}
+}
+
+// The forms of a length, by the first two bits of its first byte, in two cases the whole byte.
+const (
+	len6     = 0    // the other six bits
+	len14    = 1    // the other six bits and the next byte
+	lenEnc   = 3    // no length: the other six bits say how a string is encoded
+	len32    = 0x80 // u32 big-endian
+	len64    = 0x81 // u64 big-endian
+	encInt8  = 0    // i8
+	encInt16 = 1    // i16, little-endian like the next
+	encInt32 = 2
+	encLZF   = 3 // length compressed · length · compressed bytes
+)
+
+// lengthOr reads a length, or says how a string is encoded.
+func (r *reader) lengthOr() (n uint64, encoded bool) {
+	c := r.byte()
+	switch c >> 6 {
+	case len6:
+		return uint64(c), false
+	case len14:
+		return uint64(c&0x3f)<<8 | uint64(r.byte()), false
+	case lenEnc:
+		return uint64(c & 0x3f), true
+	}
+	switch c {
+	case len32:
+		if b := r.take(4); b != nil {
+			return uint64(binary.BigEndian.Uint32(b)), false
+		}
+	case len64:
+		if b := r.take(8); b != nil {
+			return binary.BigEndian.Uint64(b), false
+		}
+	default:
+		r.failf("length of form %#x", c)
+	}
+	return 0, false
+}
+
+// length reads a number.
+func (r *reader) length() uint64 {
+	n, encoded := r.lengthOr()
+	if encoded {
+		r.failf("an encoded string in the place of a number")
+		return 0
+	}
+	return n
+}
+
+// count reads how many items follow, each of at least size bytes: there cannot be more than there are bytes for.
+func (r *reader) count(size int) int {
+	n := r.length()
+	if n > uint64(len(r.b)/size) {
+		r.failf("%d items in %d bytes", n, len(r.b))
+		return 0
+	}
+	return int(n)
+}
+
+// id reads the id of a stream entry as two numbers.
+func (r *reader) id() cf.StreamID {
+	ms := r.length()
+	return cf.StreamID{Ms: ms, Seq: r.length()}
+}
+
+// string reads a string.
+func (r *reader) string() []byte {
+	n, encoded := r.lengthOr()
+	if !encoded {
+		s := r.take(n)
+		r.spend(elemCost)
+		return s
+	}
+	switch n {
+	case encInt8:
+		return r.int(int64(int8(r.byte())))
+	case encInt16:
+		if b := r.take(2); b != nil {
+			return r.int(int64(int16(binary.LittleEndian.Uint16(b))))
+		}
+	case encInt32:
+		if b := r.take(4); b != nil {
+			return r.int(int64(int32(binary.LittleEndian.Uint32(b))))
+		}
+	case encLZF:
+		return r.compressed()
+	default:
+		r.failf("string of encoding %d", n)
+	}
+	return nil
+}
+
+func (r *reader) compressed() []byte {
+	size := r.length()
+	n := r.length()
+	src := r.take(size)
+	if r.err != nil {
+		return nil
+	}
+	if n == 0 || n > uint64(len(src))*maxLZFRatio {
+		r.failf("%d bytes out of %d compressed ones", n, len(src))
+		return nil
+	}
+	if !r.spend(int(n) + elemCost) {
+		return nil
+	}
+	dst := make([]byte, n)
+	if !decompress(dst, src) {
+		r.failf("compressed string")
+		return nil
+	}
+	return dst
+}
+
+// int returns the text of a number.
+func (r *reader) int(n int64) []byte {
+	if !r.spend(elemCost) {
+		return nil
+	}
+	const longest = 20
+	if cap(r.chunk)-len(r.chunk) < longest {
+		r.chunk = make([]byte, 0, min(max(2*cap(r.chunk), 64), 16<<10))
+	}
+	at := len(r.chunk)
+	r.chunk = strconv.AppendInt(r.chunk, n, 10)
+	return r.chunk[at:len(r.chunk):len(r.chunk)]
+}
+
+// score reads a score in its old form: the length of its text and the text, or a length that stands for a special
+// value.
+func (r *reader) score() float64 {
+	switch n := r.byte(); n {
+	case 255:
+		return math.Inf(-1)
+	case 254:
+		return math.Inf(1)
+	case 253:
+		return math.NaN()
+	default:
+		return r.parseScore(r.take(uint64(n)))
+	}
+}
+
+// parseScore reads the text of a score.
+func (r *reader) parseScore(b []byte) float64 {
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err != nil && !math.IsInf(f, 0) {
+		r.failf("score %.40q", b)
+	}
+	return f
+}
