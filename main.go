@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -24,6 +25,7 @@ import (
 var version = "unknown"
 
 func main() {
+	runtime.MemProfileRate = 0 // until KPROFILE MEMORY ENABLE
 	cfg, err := config.Load(os.Args[1:], os.Stdin)
 	switch {
 	case errors.Is(err, config.ErrVersion):

@@ -39,6 +39,12 @@ func (tx *Tx) AcquireAll() {
 	tx.cacheOK = true
 }
 
+// Barrier waits until every transaction that holds locks now has given them back.
+func (db *DB) Barrier() {
+	db.locks.lockAll()
+	db.locks.unlockAll()
+}
+
 // FlushNamespace deletes all keys of the transaction's namespace, its own writes so far included: one range
 // tombstone over the metadata records. AcquireAll must have been called.
 func (tx *Tx) FlushNamespace() error {

@@ -18,6 +18,9 @@ import (
 //
 // Slices that reads return are valid until Begin or Release and must not be changed.
 type Tx struct {
+	// Origin is what an [Observer] is told of whose commit it is; the transaction does not look at it.
+	Origin any
+
 	db      *DB
 	ns      string
 	nsCount *counter // of ns; nil = not needed so far

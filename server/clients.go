@@ -60,8 +60,16 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 	if bytes > 0 {
 		i.Events = "rw"
 	}
-	if c.info.waiter.Load() != nil {
+	if c.info.waiter.Load() != nil || c.info.paused.Load() {
 		i.Flags += "b"
+	}
+	i.Redirect = -1
+	if t := c.info.track.Load(); t != nil {
+		i.Redirect = t.Redirect
+		i.Flags += t.letters()
+	}
+	if v.monitor {
+		i.Flags = "O" + i.Flags
 	}
 	if v.multi >= 0 {
 		i.Flags += "x"

@@ -41,6 +41,9 @@ type conn struct {
 	watch    *engine.Watch // keys of WATCH, nil = none
 	blocked  *waiter       // the client waits for data
 	subs     *subscriptions
+	track    *tracking // CLIENT TRACKING is on
+	// monitoring: MONITOR was called.
+	monitoring bool
 	// workspace is there only while commands run.
 	*workspace
 
@@ -62,6 +65,8 @@ type connInfo struct {
 	lastCmd    atomic.Pointer[command.Spec]
 	view       atomic.Pointer[sessionView]
 	waiter     atomic.Pointer[waiter]
+	track      atomic.Pointer[tracking]
+	paused     atomic.Bool // waits for the end of CLIENT PAUSE
 	cmds       atomic.Int64
 	netIn      atomic.Int64
 	netOut     atomic.Int64
@@ -75,6 +80,7 @@ type sessionView struct {
 	noEvict, noTouch, closing              bool
 	multi, watch                           int
 	subs                                   [3]int // by command.SubscriptionKind
+	monitor                                bool
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
@@ -105,7 +111,7 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 // publish shows others what the session is now.
 func (c *conn) publish() {
 	s := c.sess
-	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}}
+	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, c.monitoring}
 	if c.subs != nil {
 		for i := range v.subs {
 			v.subs[i] = len(c.subs[i])
@@ -221,8 +227,19 @@ func (c *conn) process() bool {
 	if !c.flush() {
 		ok = false
 	}
+	c.afterFlush()
 	c.detach()
 	return ok
+}
+
+// afterFlush sends what must not be sent before the replies.
+func (c *conn) afterFlush() {
+	if c.track != nil {
+		c.track.idle(c)
+	}
+	if len(c.kicks) > 0 {
+		c.kickAll()
+	}
 }
 
 // runAll decodes and runs what was read. It returns false when the connection is to be closed after its replies.
@@ -257,7 +274,7 @@ func (c *conn) runAll() bool {
 					break
 				}
 				c.reqs = append(c.reqs, r)
-				if r.err == nil && r.spec.Flags&command.Blocking != 0 {
+				if r.err == nil && r.spec.Flags&(command.Blocking|command.Waits) != 0 {
 					break // what comes after it may have to wait
 				}
 			}
@@ -342,6 +359,8 @@ func (c *conn) close() {
 	c.kill()
 	c.Unwatch()
 	c.UnsubscribeAll()
+	c.StopMonitor()
+	c.Untrack()
 	c.srv.remove(c)
 }
 

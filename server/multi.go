@@ -119,8 +119,16 @@ func (c *conn) Exec() error {
 	if m.failed {
 		return command.ErrExecAbort
 	}
-	c.lockQueued(m)
 	defer c.tx.Release()
+	write := c.mayWriteQueued(m)
+	for c.lockQueued(m); c.pausedNow(write); c.lockQueued(m) {
+		// It began after this command did; what is in the reply buffer waits too.
+		c.tx.Unlock()
+		if !c.waitFor(c.seen.pause) {
+			c.closeAfterReply = true
+			return errPausedEnd
+		}
+	}
 	c.tx.Tick(time.Now().UnixMilli())
 	if c.watch != nil && c.watch.Changed(c.tx.Now()) {
 		c.out.NullArray()

@@ -36,8 +36,12 @@ type request struct {
 // replies count only once that is committed. A Solo command ends a segment.
 func (c *conn) execute() {
 	reqs := c.reqs
+	c.begin()
 	for i := 0; i < len(reqs) && !c.closeAfterReply; {
 		r := &reqs[i]
+		if c.seen.pause != nil && !c.waitPaused(r) {
+			break
+		}
 		if r.err == nil {
 			r.err = c.refuse(r)
 		}
@@ -48,27 +52,34 @@ func (c *conn) execute() {
 		case r.err != nil:
 			c.rejected(r)
 			i++
-		case r.spec.Flags&command.Solo != 0:
-			c.solo(r)
-			i++
-		case r.spec.Flags&command.Write != 0:
-			i += c.writeSegment(reqs[i:])
+		case c.seen.profiling.picks(r.spec):
+			i += c.profile(reqs[i:])
 		default:
-			n := 0
-			if r.spec.Flags&command.Single != 0 {
-				n = c.singles(reqs[i:])
-			}
-			if n == 0 {
-				c.read(r)
-				n = 1
-			}
-			i += n
+			i += c.dispatch(reqs[i:])
 		}
 		if c.out.Len() > maxReplyBuffer {
 			c.flush()
 		}
 	}
-	c.meter(nil)
+	c.look(nil)
+}
+
+// dispatch runs the first command, and those after it that go with it. It returns how many have run; 0 when a pause
+// has begun meanwhile.
+func (c *conn) dispatch(reqs []request) int {
+	r := &reqs[0]
+	switch {
+	case r.spec.Flags&command.Solo != 0:
+		return c.solo(r)
+	case r.spec.Flags&command.Write != 0:
+		return c.writeSegment(reqs)
+	case r.spec.Flags&command.Single != 0:
+		if n := c.singles(reqs); n > 0 {
+			return n
+		}
+	}
+	c.read(r)
+	return 1
 }
 
 // refuse makes the checks that depend on the state of the session, in Redis's order.
@@ -128,13 +139,17 @@ func (c *conn) call(r *request) (err error) {
 // run calls a handler inside the transaction and leaves either its reply or the reply of its error. It reports
 // whether it has written.
 func (c *conn) run(r *request) (wrote bool) {
-	c.meter(r.spec)
+	c.meter(r)
 	r.reply = c.out.Mark()
 	if c.srv.notify.classes.Load() != 0 {
 		c.watchChange(r)
 	}
 	mark := c.tx.Savepoint()
+	if c.track != nil {
+		c.track.remember(c, r)
+	}
 	err := c.call(r)
+	c.observeRun(r)
 	if err != nil {
 		c.out.Truncate(r.reply)
 		if e := c.tx.Rollback(mark); e != nil {
@@ -152,12 +167,18 @@ func (c *conn) run(r *request) (wrote bool) {
 	return wrote
 }
 
-// solo runs a command that takes care of its own locks and transactions, and may change the session.
-func (c *conn) solo(r *request) {
+// solo runs a command that takes care of its own locks and transactions, and may change the session. It returns 0
+// when it has not run because of a pause.
+func (c *conn) solo(r *request) int {
+	c.prepare(r.spec)
 	c.info.lastCmd.Store(r.spec)
 	c.tx.Begin(c.sess.Namespace)
 	if r.spec.Flags&command.Exclusive != 0 {
 		c.tx.AcquireAll()
+		if c.pausedNow(true) {
+			c.tx.Release()
+			return 0
+		}
 	}
 	mark := c.out.Mark() // the handler may run other commands
 	c.run(r)
@@ -174,6 +195,8 @@ func (c *conn) solo(r *request) {
 	c.tx.Release()
 	c.replied(r, min(mark, c.out.Len()))
 	c.publish()
+	c.seen = c.srv.observed.Load() // what it may have changed counts at once
+	return 1
 }
 
 // singles runs consecutive readers that need only the metadata record of one key, without locks: the records
@@ -199,6 +222,7 @@ func (c *conn) singles(reqs []request) int {
 	if n == 0 {
 		return 0
 	}
+	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	c.prefetch(keys, nil)
 	misses := c.wantsMisses()
@@ -221,6 +245,7 @@ func (c *conn) read(r *request) {
 		c.replied(r, r.reply)
 		return
 	}
+	c.prepare(r.spec)
 	c.tx.Begin(c.sess.Namespace)
 	c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
 	for _, k := range c.keys {
@@ -260,6 +285,7 @@ func (c *conn) read(r *request) {
 func (c *conn) writeSegment(reqs []request) int {
 	// How far does it go? Up to the last write before something that cannot take part.
 	keyCount := 0
+	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	refs := c.keys[:0]
@@ -309,14 +335,19 @@ func (c *conn) writeSegment(reqs []request) int {
 	c.tx.KeepLocks()
 	var guest bool
 	var err error
-	if reqs[0].spec.Flags&command.Blocking != 0 {
+	alone := c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
+	if alone || reqs[0].spec.Flags&command.Blocking != 0 {
 		c.tx.Acquire() // whether it waits must not depend on the commit of another
 	} else {
 		guest, err = c.tx.AcquireOr(c)
 	}
 	if !guest {
+		if c.pausedNow(true) {
+			c.tx.Release()
+			return 0
+		}
 		c.runSegment()
-		if !c.closeAfterReply { // a handler that has panicked drags nobody along
+		if !c.closeAfterReply && !alone { // a handler that has panicked drags nobody along
 			c.tx.RunWaiting(c.full)
 		}
 		err = c.tx.Commit()

@@ -4,6 +4,7 @@ package server
 
 import (
 	"crypto/tls"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,14 @@ type Server struct {
 	replies    replyCache
 	waiters    waitTable
 	hub        hub
+	observed   atomic.Pointer[observed]
+	observing  sync.Mutex // held by those who replace it
+	monitors   monitors
+	slowlog    slowLog
+	perflog    entryLog[command.PerfEntry]
+	latency    latencyMonitor
+	tracker    tracker
+	paused     atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 	notify     notifier
 	work       background
 	commands   *command.Table
@@ -63,6 +72,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), commands: command.DefaultTable(), diskSize: db.DiskSize}
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
+	s.tracker.seed = maphash.MakeSeed()
 	s.replies.init()
 	s.limits.queued.Store(maxQueuedBytes)
 	s.startupRSS, _ = residentBytes()

@@ -71,6 +71,7 @@ func (s *Server) follow() {
 		return nil
 	})
 	s.followTLS()
+	s.followDiagnostics()
 	s.watchStorage()
 }
 

@@ -177,6 +177,8 @@ func reset(c *Ctx) error {
 	s.Control.SetProto(2)
 	s.Control.Discard()
 	s.Control.UnsubscribeAll()
+	s.Control.StopMonitor()
+	s.Control.Untrack()
 	s.Name, s.ReplyMode, s.NoEvict, s.NoTouch = "", ReplyOn, false, false
 	s.Namespace, s.Admin, s.Authorized, s.User = cf.DefaultNamespace, false, false, defaultUser
 	s.Account = nil

@@ -60,6 +60,42 @@ type Server interface {
 	// that one was waiting.
 	Unblock(id int64, withError bool) bool
 
+	// SlowLog and PerfLog return the newest entries of the logs, newest first; n < 0 = all.
+	SlowLog(n int) []SlowEntry
+	SlowLogLen() int
+	ResetSlowLog()
+	PerfLog(n int) []PerfEntry
+	PerfLogLen() int
+	ResetPerfLog()
+	// LatencyEvents returns what the latency monitor knows of the events that match, nil = of all, sorted by name.
+	LatencyEvents(match func(name string) bool) []LatencyEvent
+	// ResetLatency forgets events, without names all of them, and returns how many.
+	ResetLatency(names ...string) int
+	// Latencies returns how many calls of a command took up to how many microseconds, and how many calls were measured;
+	// ok is false when none was.
+	Latencies(s *Spec) (usec, counts []int64, calls int64, ok bool)
+
+	// Pause makes the clients wait with their writes, or with all commands. When it returns no write is under way.
+	Pause(d time.Duration, all bool)
+	// Unpause ends that.
+	Unpause()
+
+	// MemoryStats, MemoryReport and RuntimeStats are MEMORY STATS, DOCTOR and MALLOC-STATS.
+	MemoryStats() []MemoryStat
+	MemoryReport() string
+	RuntimeStats() string
+	// FreeMemory gives unused memory back to the system.
+	FreeMemory()
+	// SetHeapProfiling, HeapProfiling and DumpHeapProfile are KPROFILE; the dump goes to a new file in the directory.
+	SetHeapProfiling(on bool)
+	HeapProfiling() bool
+	DumpHeapProfile(dir string) error
+
+	// Log writes a line to the log.
+	Log(line string)
+	// SetFull lets the server behave as if max-db-size were reached, or not.
+	SetFull(full bool)
+
 	// Info returns the text of INFO for the sections of which want is true. Their names are in lower case.
 	// Keys are those of the namespace.
 	Info(want func(section string) bool, namespace string) string
@@ -122,5 +158,6 @@ type ClientInfo struct {
 	LibVer      string
 	NetIn       int64 // bytes received
 	NetOut      int64 // bytes sent
+	Redirect    int64 // the connection that gets the messages of tracking; 0 = this one, -1 = there is no tracking
 	Commands    int64 // commands run
 }

@@ -69,6 +69,21 @@ type Control interface {
 	// Publish sends a message and returns how many receive it.
 	Publish(channel, message []byte, shard bool) int
 
+	// Monitor makes the connection see the commands of all clients; StopMonitor ends it.
+	Monitor()
+	StopMonitor()
+
+	// Track switches tracking on, or changes how it is done; Untrack switches it off.
+	Track(how Tracking)
+	Untrack()
+	// Tracked returns how the connection tracks keys, nil = it does not, and whether the connection that it redirects
+	// to is gone.
+	Tracked() (how *Tracking, broken bool)
+	// SetCaching says whether the keys of the next command are tracked; Caching returns what was said: 1 = yes, -1 = no,
+	// 0 = nothing.
+	SetCaching(yes bool)
+	Caching() int
+
 	// Block lets the client wait. The handler has replied nothing and holds the locks of the keys.
 	Block(w Wait) error
 }

@@ -104,6 +104,16 @@ func checkCron(text string) error {
 	return err
 }
 
+// checkPercentiles checks latency-tracking-info-percentiles: numbers from 0 to 100.
+func checkPercentiles(text string) error {
+	for _, w := range strings.Fields(text) {
+		if p, err := strconv.ParseFloat(w, 64); err != nil || !(p >= 0 && p <= 100) {
+			return replyError("latency-tracking-info-percentiles should be between 0.0 and 100.0")
+		}
+	}
+	return nil
+}
+
 // checkRange checks compaction-checker-range, which is the hour field of a cron expression.
 func checkRange(text string) error {
 	if text == "" {

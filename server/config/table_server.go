@@ -89,6 +89,10 @@ var serverGroups = []group{
 	{"Diagnostics", []Setting{
 		integer("slowlog-log-slower-than", 100000, -1, maxInt, dynamic, "Microseconds from which a command goes to the slow log; -1 = none does."),
 		integer("slowlog-max-len", 128, 0, maxInt, dynamic, "Entries of the slow log; 0 = no limit."),
+		integer("latency-monitor-threshold", 0, 0, math.MaxInt64, dynamic, "Milliseconds from which LATENCY notes an event; 0 = none."),
+		boolean("latency-tracking", "yes", dynamic, "Count how long the calls of each command take, for LATENCY HISTOGRAM and INFO latencystats."),
+		text("latency-tracking-info-percentiles", "50 99 99.9", dynamic, "Percentiles in INFO latencystats.").check(checkPercentiles),
+		integer("tracking-table-max-keys", 1000000, 0, math.MaxInt64, dynamic, "Keys that are remembered for CLIENT TRACKING; 0 = no limit."),
 		integer("profiling-sample-ratio", 0, 0, 100, dynamic, "Percentage of commands that are profiled."),
 		text("profiling-sample-commands", "", dynamic, "Commands that are profiled, separated by commas, or *."),
 		integer("profiling-sample-record-max-len", 256, 0, maxInt, dynamic, "Entries of the profiling log."),
