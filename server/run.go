@@ -141,7 +141,7 @@ func (c *conn) call(r *request) (err error) {
 func (c *conn) run(r *request) (wrote bool) {
 	c.meter(r)
 	r.reply = c.out.Mark()
-	if c.srv.notify.classes.Load() != 0 {
+	if c.change.on || c.srv.notify.classes.Load() != 0 {
 		c.watchChange(r)
 	}
 	mark := c.tx.Savepoint()
