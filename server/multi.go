@@ -166,6 +166,7 @@ func (c *conn) lockQueued(m *multi) {
 	if c.watch != nil {
 		c.tx.LockWatched(c.watch)
 	}
+	c.tx.KeepLocks()
 	if exclusive {
 		c.tx.AcquireAll()
 	} else {

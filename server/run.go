@@ -296,6 +296,7 @@ func (c *conn) writeSegment(reqs []request) int {
 	}
 	c.keys, c.userKeys, c.blindKeys = refs, keys, blind
 	c.segment = segment{reqs: reqs[:n]}
+	c.tx.KeepLocks()
 	var guest bool
 	var err error
 	if reqs[0].spec.Flags&command.Blocking != 0 {

@@ -54,7 +54,7 @@ func sortKeys(args [][]byte, add func(argIndex int, write bool)) error {
 			store = i
 		}
 	}
-	add(1, store == 0)
+	add(1, false)
 	if store > 0 {
 		add(store, true)
 	}
