@@ -135,9 +135,16 @@ func mostClients() int64 {
 // checkClients refuses a maxclients that the system cannot bear.
 func checkClients(wanted int64) error {
 	if most := mostClients(); wanted > most {
-		return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", most)
+		return clientsError(most)
 	}
 	return nil
+}
+
+// clientsError is how many clients there may be; its text is Redis's.
+type clientsError int64
+
+func (e clientsError) Error() string {
+	return fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", int64(e))
 }
 
 // MaxBulk returns the longest string that a client may send or a command make, in bytes.
