@@ -94,6 +94,7 @@ func (s Setting) check(f func(string) error) Setting { s.Check = f; return s }
 // checkEvents checks the letters of notify-keyspace-events.
 func checkEvents(text string) error {
 	if strings.Trim(text, "KEg$lshzxetdmnA") != "" {
+		//lint:ignore ST1005 the text is Redis's
 		return errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
 	}
 	return nil
