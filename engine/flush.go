@@ -53,7 +53,7 @@ func (tx *Tx) FlushNamespace() error {
 	if !ok {
 		return NewError("ERR", "the namespace cannot be flushed: its name has no successor")
 	}
-	tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, reset: true, now: time.Now().UnixMilli()})
+	tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), reset: true, now: time.Now().UnixMilli()})
 	tx.flushRange(prefix, end)
 	return nil
 }

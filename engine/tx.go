@@ -23,7 +23,7 @@ type Tx struct {
 
 	db      *DB
 	ns      string
-	nsCount *counter
+	nsCount *counter // of ns; nil = not needed so far
 	now     int64
 	locks   lockSet
 	batch   batch.Builder
@@ -46,6 +46,7 @@ type Tx struct {
 	// committed: what the batch holds is written.
 	committed bool
 	req       commitRequest
+	keepLocks bool
 	own       waiter // this transaction in the queue of a lock
 	guests    guests // transactions whose jobs were run in this one
 }
@@ -88,10 +89,7 @@ func (tx *Tx) DB() *DB { return tx.db }
 
 // Begin starts a transaction in a namespace. An earlier one must have been released.
 func (tx *Tx) Begin(ns string) {
-	if tx.ns != ns || tx.nsCount == nil {
-		tx.ns = ns
-		tx.nsCount = tx.db.counts.of(ns)
-	}
+	tx.SwitchNamespace(ns)
 	tx.reset()
 	tx.now = time.Now().UnixMilli()
 }
@@ -108,6 +106,7 @@ func (tx *Tx) reset() {
 	tx.mark = Mark{}
 	tx.committed = false
 	tx.cacheOK = false
+	tx.keepLocks = false
 	if cap(tx.multi) > 1<<20 {
 		tx.multi = nil
 	}
@@ -151,11 +150,15 @@ func (tx *Tx) Acquire() {
 // ReadsDone gives the locks of a transaction that only reads back early: the caller has fetched the metadata
 // and created its iterators, which are snapshots. It does nothing when the transaction holds a lock for writing.
 func (tx *Tx) ReadsDone() {
-	if len(tx.locks.held) > 0 && !tx.locks.writes() {
+	if len(tx.locks.held) > 0 && !tx.keepLocks && !tx.locks.writes() {
 		tx.locks.release(tx.db.locks)
 		tx.cacheOK = false
 	}
 }
+
+// KeepLocks makes ReadsDone do nothing until the end of the transaction: more commands come that are to see the same
+// state.
+func (tx *Tx) KeepLocks() { tx.keepLocks = true }
 
 // Unlock gives back all locks and keeps what was read.
 func (tx *Tx) Unlock() {

@@ -131,6 +131,17 @@ func (c *conn) serveWaiters(r *request) {
 		}
 	}
 	c.serveKeys(ready)
+	if r.spec.Foreign == nil {
+		return
+	}
+	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+		c.tx.InNamespace(ns, func() error {
+			if c.tx.Holds(r.args[arg]) {
+				c.serveKeys([][]byte{r.args[arg]})
+			}
+			return nil
+		})
+	}
 }
 
 // serveKeys serves those who wait for keys, and those who wait for what they in turn have written.
@@ -311,11 +322,11 @@ func (c *conn) readAhead() error {
 
 // waitDeadline waits for the read deadline without reading.
 func (c *conn) waitDeadline() error {
-	if c.in.raw == nil {
+	if c.box.raw == nil {
 		<-c.done
 		return os.ErrDeadlineExceeded
 	}
-	return c.in.raw.Read(func(uintptr) bool { return false })
+	return c.box.raw.Read(func(uintptr) bool { return false })
 }
 
 // look decides what comes next: the reply is there, or its time is up, or it is to try by itself.

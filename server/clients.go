@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -47,6 +48,10 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		Type: "normal", Multi: v.multi, Watch: v.watch, Events: "r",
 		QueryBuf: c.info.qbuf.Load(), OutputList: int64(buffers), OutputBytes: int64(bytes),
 		NetIn: c.info.netIn.Load(), NetOut: c.info.netOut.Load(), Commands: c.info.cmds.Load(),
+	}
+	if c.srv.Databases() > 0 {
+		i.Databases = true
+		i.DB, _ = cf.NamespaceDatabase(v.namespace)
 	}
 	i.QueryFree = max(0, c.info.qcap.Load()-i.QueryBuf)
 	if spec := c.info.lastCmd.Load(); spec != nil {

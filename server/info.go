@@ -6,12 +6,15 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -271,6 +274,11 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 	w.field("evicted_keys", 0)
 	w.field("keyspace_hits", s.db.Stats.Hits.Load())
 	w.field("keyspace_misses", s.db.Stats.Misses.Load())
+	denied := s.access.users.Log()
+	w.field("acl_access_denied_auth", denied.Count(acl.DeniedAuth))
+	w.field("acl_access_denied_cmd", denied.Count(acl.DeniedCommand))
+	w.field("acl_access_denied_key", denied.Count(acl.DeniedKey))
+	w.field("acl_access_denied_channel", denied.Count(acl.DeniedChannel))
 	w.field("reply_cache_hits", s.replies.hits.Load())
 	w.field("reply_cache_misses", s.replies.misses.Load())
 	w.field("reply_cache_bytes", s.replies.bytes.Load())
@@ -343,10 +351,9 @@ func (s *Server) infoErrors(w *infoWriter, _ string) {
 func (s *Server) infoCluster(w *infoWriter, _ string) { w.field("cluster_enabled", 0) }
 
 func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
-	keys, expires := s.db.Count(namespace)
 	// Kvrocks says here when it has counted last; the count here is always up to date.
 	fmt.Fprintf(w, "# Last DBSIZE SCAN time: %s\r\n", time.Now().Format("Mon Jan _2 15:04:05 2006"))
-	w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
+	s.infoDatabases(w, namespace)
 	used := int64(s.diskSize())
 	limit := s.cfg.Int("max-db-size") << 30
 	w.field("sequence", s.db.LatestSequence())
@@ -357,6 +364,31 @@ func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
 	w.field("disk_capacity", capacity)
 	w.field("used_disk_size", usedDisk)
 	w.field("used_disk_percent", " "+percent(usedDisk, capacity))
+}
+
+// infoDatabases writes a line for each database that has keys; without databases one for the namespace.
+func (s *Server) infoDatabases(w *infoWriter, namespace string) {
+	line := func(n int, keys, expires int64) {
+		w.field("db"+strconv.Itoa(n), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
+	}
+	most := s.Databases()
+	if most == 0 {
+		keys, expires := s.db.Count(namespace)
+		line(0, keys, expires)
+		return
+	}
+	var numbers []int
+	for _, ns := range s.db.Namespaces() {
+		if n, ok := cf.NamespaceDatabase(ns); ok && int64(n) < most {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		if keys, expires := s.db.Count(cf.DatabaseNamespace(n)); keys > 0 {
+			line(n, keys, expires)
+		}
+	}
 }
 
 // diskUsage returns the size of the file system of a directory and how much of it is in use.

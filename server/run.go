@@ -90,6 +90,13 @@ func (c *conn) refuse(r *request) error {
 	if r.spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
 		return command.ErrAdminOnly
 	}
+	if a := c.sess.Account; a != nil && c.sess.Authorized {
+		if u := a.User(); !u.Unrestricted() {
+			if err := c.permitted(u, r); err != nil {
+				return err
+			}
+		}
+	}
 	if c.subs != nil && c.sess.Proto == 2 && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}
@@ -310,6 +317,9 @@ func (c *conn) writeSegment(reqs []request) int {
 		if r.spec.Flags&command.Write != 0 {
 			end = bound{len(refs), i + 1}
 		}
+		if r.spec.Foreign != nil {
+			c.lockForeign(r)
+		}
 	}
 	n := end.reqs
 	for _, k := range refs[:end.refs] {
@@ -324,6 +334,7 @@ func (c *conn) writeSegment(reqs []request) int {
 	}
 	c.keys, c.userKeys, c.blindKeys = refs, keys, blind
 	c.segment = segment{reqs: reqs[:n]}
+	c.tx.KeepLocks()
 	var guest bool
 	var err error
 	alone := c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
@@ -356,6 +367,13 @@ func (c *conn) writeSegment(reqs []request) int {
 		c.dropReplies(reqs[:done])
 	}
 	return done
+}
+
+// lockForeign asks for the lock of the key that a command touches in another namespace.
+func (c *conn) lockForeign(r *request) {
+	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+		c.tx.AddLockIn(ns, r.args[arg], true)
+	}
 }
 
 // segment is a series of commands that share a transaction.

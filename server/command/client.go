@@ -321,7 +321,15 @@ func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 	return n
 }
 
-// line writes the line of CLIENT LIST. The fields are Redis's in Redis's order, and namespace, which Kvrocks has.
+// Line returns the line of CLIENT LIST.
+func (i *ClientInfo) Line() string {
+	var b strings.Builder
+	i.line(&b)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// line writes the line of CLIENT LIST. The fields are Redis's in Redis's order, and namespace, which Kvrocks has while
+// there are no databases.
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
 // t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its replies, N none of these.
 func (i *ClientInfo) line(b *strings.Builder) {
@@ -344,8 +352,10 @@ func (i *ClientInfo) line(b *strings.Builder) {
 	number("age", int64(i.Age.Seconds()))
 	number("idle", int64(i.Idle.Seconds()))
 	field("flags", i.Flags)
-	field("namespace", i.Namespace)
-	number("db", 0)
+	if !i.Databases {
+		field("namespace", i.Namespace)
+	}
+	number("db", int64(i.DB))
 	number("sub", int64(i.Sub))
 	number("psub", int64(i.PSub))
 	number("ssub", int64(i.SSub))

@@ -111,7 +111,11 @@ type Spec struct {
 	// Keys finds the keys of a command where positions do not: it calls add with the index of each key's
 	// argument, and write when the command writes it. Malformed arguments: it adds what it can and returns nil;
 	// the handler reports them.
-	Keys       func(args [][]byte, add func(argIndex int, write bool)) error
+	Keys func(args [][]byte, add func(argIndex int, write bool)) error
+	// Foreign finds the key that the command touches in another namespace than ns, the one that it runs in: the other
+	// namespace and the index of the argument. ok is false when there is none, also because the command will fail.
+	// nil = there never is one.
+	Foreign    func(srv Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
 	Group      string // string, hash, ... as COMMAND DOCS names it
 	Summary    string
 	Since      string

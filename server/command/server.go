@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
 )
 
 // Server is what handlers need of the server. Its methods may be called by several goroutines.
@@ -25,8 +26,22 @@ type Server interface {
 
 	// PasswordRequired reports whether a client must authenticate.
 	PasswordRequired() bool
-	// Authenticate returns what a password stands for. It takes as long for a wrong as for a right one.
-	Authenticate(password []byte) (id Identity, ok bool)
+	// Authenticate returns what a name and a password stand for; the tokens of namespaces have the name default. It takes as long for a wrong as for a right one.
+	Authenticate(user, password []byte) (id Identity, ok bool)
+	// Anonymous returns what a client is that has not authenticated; ok is false when it must.
+	Anonymous() (id Identity, ok bool)
+	// AuthFailed notes that an authentication by the command of this name has failed.
+	AuthFailed(s *Session, command string, user []byte)
+
+	// Databases is redis-databases: how many databases there are, 0 = only 0, and there may be namespaces.
+	Databases() int64
+	// Namespaces returns the namespaces with their tokens, sorted by these; the default one, with requirepass, is last.
+	Namespaces() []Namespace
+	// AddNamespace adds a namespace, SetNamespace also replaces the token of one, DeleteNamespace removes one. The
+	// change outlives the process. The errors are replies.
+	AddNamespace(name, token string) error
+	SetNamespace(name, token string) error
+	DeleteNamespace(name string) error
 
 	// Clients returns the connections sorted by their ids.
 	Clients() []ClientInfo
@@ -104,10 +119,14 @@ type Server interface {
 // Setting is the name and the text of a setting.
 type Setting struct{ Name, Value string }
 
+// Namespace is a namespace with its token.
+type Namespace struct{ Name, Token string }
+
 // Identity is what a password stands for.
 type Identity struct {
 	Namespace string
 	Admin     bool
+	Account   *acl.Account
 }
 
 // ClientInfo is what CLIENT LIST shows of a connection.
@@ -120,10 +139,12 @@ type ClientInfo struct {
 	Flags       string // one letter each, see the documentation of CLIENT LIST
 	Type        string // normal, pubsub, master or replica
 	Namespace   string
-	Sub         int // channels
-	PSub        int // patterns
-	SSub        int // shard channels
-	Multi       int // queued commands of MULTI, -1 = outside
+	DB          int  // the number of the database
+	Databases   bool // there are databases and no namespaces
+	Sub         int  // channels
+	PSub        int  // patterns
+	SSub        int  // shard channels
+	Multi       int  // queued commands of MULTI, -1 = outside
 	Watch       int
 	QueryBuf    int64 // bytes read and not run yet
 	QueryFree   int64 // free bytes of the read buffer

@@ -1,5 +1,7 @@
 package command
 
+import "github.com/basaltdb/basalt/server/acl"
+
 // ReplyMode is what CLIENT REPLY has set.
 type ReplyMode uint8
 
@@ -24,6 +26,7 @@ type Session struct {
 	LibName     string
 	LibVer      string
 	User        string
+	Account     *acl.Account // what it has authenticated as; nil = it may do everything, once it is authorized
 	ReplyMode   ReplyMode
 	NoEvict     bool
 	NoTouch     bool
@@ -87,7 +90,10 @@ type Control interface {
 
 // SetIdentity gives the session the rights that a password stands for.
 func (s *Session) SetIdentity(id Identity) {
-	s.Namespace, s.Admin, s.Authorized, s.User = id.Namespace, id.Admin, true, defaultUser
+	s.Namespace, s.Admin, s.Authorized, s.User, s.Account = id.Namespace, id.Admin, true, defaultUser, id.Account
+	if id.Account != nil {
+		s.User = id.Account.User().Name()
+	}
 }
 
 // DropReply reports whether the reply of the command that has just run is to be dropped, and moves the mode on.

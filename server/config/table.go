@@ -86,6 +86,9 @@ func text(name, def string, m mode, comment string) Setting {
 
 func (s Setting) alias(name string) Setting { s.Alias = name; return s }
 
+// volatile is for the name of a file whose content counts.
+func (s Setting) volatile() Setting { s.Volatile = true; return s }
+
 func (s Setting) check(f func(string) error) Setting { s.Check = f; return s }
 
 // checkEvents checks the letters of notify-keyspace-events.
