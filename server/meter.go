@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"github.com/basaltdb/basalt/server/command"
@@ -38,13 +39,9 @@ type callCount struct {
 
 // callGroup are consecutive calls of one command between two looks at the clock.
 type callGroup struct {
-	spec *command.Spec
-	n    int
-	last *request
-	// The call with the longest reply: of a group that was slow it is the one that most likely was.
-	longest *request
-	length  int // of its reply
-	at      int // where the reply of the last call begins
+	spec    *command.Spec
+	n, most int
+	last    *request
 }
 
 // begin prepares for a run of commands. What observes it is read once.
@@ -57,38 +54,19 @@ func (c *conn) begin() {
 
 // prepare starts the clock of a command whose locks are about to be taken.
 func (c *conn) prepare(spec *command.Spec) {
-	if g := &c.calls.group; spec != g.spec || c.seen.exact || spec.Flags&shared == 0 {
+	if g := &c.calls.group; spec != g.spec || g.n >= g.most {
 		c.look(spec)
 	}
 }
 
 // meter counts one call of a command, whose clock runs already or starts now.
 func (c *conn) meter(r *request) {
-	s := &c.calls
-	g := &s.group
-	switch {
-	case r.spec != g.spec || g.n >= groupCalls || g.n > 0 && (c.seen.exact || r.spec.Flags&shared == 0):
+	g := &c.calls.group
+	if r.spec != g.spec || g.n >= g.most {
 		c.look(r.spec)
-	case g.n > 0:
-		g.replied(c.out.Len())
 	}
 	g.n++
-	g.last, g.at = r, c.out.Len()
-	if s.byID == nil {
-		s.byID = make([]callCount, command.NumSpecs())
-	}
-	n := &s.byID[r.spec.ID]
-	if n.calls == 0 {
-		s.touched = append(s.touched, int32(r.spec.ID))
-	}
-	n.calls++
-}
-
-// replied notes where the reply of the last call ends.
-func (g *callGroup) replied(end int) {
-	if length := end - g.at; g.longest == nil || length > g.length {
-		g.longest, g.length = g.last, length
-	}
+	g.last = r
 }
 
 // look reads the clock: what was under way ends, and the command begins; nil = none does.
@@ -96,30 +74,41 @@ func (c *conn) look(spec *command.Spec) {
 	g := &c.calls.group
 	now := time.Since(c.srv.started)
 	if g.n > 0 {
-		g.replied(c.out.Len())
 		c.measured(g, now-c.clock)
 	}
 	c.clock = now
-	*g = callGroup{spec: spec}
+	most := 1
+	if spec != nil && spec.Flags&shared != 0 && !c.seen.exact {
+		most = groupCalls
+	}
+	*g = callGroup{spec: spec, most: most}
 }
 
-// measured enters the time of a group into the statistics.
+// measured enters a group into the statistics.
 func (c *conn) measured(g *callGroup, took time.Duration) {
-	c.calls.byID[g.spec.ID].nsec += int64(took)
-	seen := c.seen
-	if seen.histograms {
+	s := &c.calls
+	if s.byID == nil {
+		s.byID = make([]callCount, command.NumSpecs())
+	}
+	n := &s.byID[g.spec.ID]
+	if n.calls == 0 {
+		s.touched = append(s.touched, int32(g.spec.ID))
+	}
+	n.calls += int64(g.n)
+	n.nsec += int64(took)
+	if c.seen.histograms {
 		c.srv.stats.calls[g.spec.ID].histogram().add(took/time.Duration(g.n), int64(g.n))
 	}
-	if took >= seen.noteworthy {
+	if took >= c.seen.noteworthy {
 		c.noteSlow(g, took)
 	}
 }
 
-// noteSlow enters a group whose time is noteworthy into the slow log and the latency monitor. When it is of several
-// calls, the one with the longest reply stands for them.
+// noteSlow enters a group whose time is noteworthy into the slow log and the latency monitor.
 func (c *conn) noteSlow(g *callGroup, took time.Duration) {
 	if took >= c.seen.slow && g.spec.Flags&command.SkipSlowlog == 0 {
-		c.srv.slowlog.add(c.sess, g.longest.spec, g.longest.args, took)
+		r := c.longest(g)
+		c.srv.slowlog.add(c.sess, r.spec, r.args, took)
 	}
 	if took >= c.seen.latency {
 		event := "command"
@@ -128,4 +117,28 @@ func (c *conn) noteSlow(g *callGroup, took time.Duration) {
 		}
 		c.srv.latency.add(event, time.Now(), took)
 	}
+}
+
+// longest returns the call of a group that had the longest reply: if the group was slow, it most likely was.
+func (c *conn) longest(g *callGroup) *request {
+	best, length := g.last, -1
+	at := slices.IndexFunc(c.reqs, func(r request) bool { return r.spec == g.spec })
+	for ; at >= 0 && at < len(c.reqs) && &c.reqs[at] != g.last; at++ {
+	}
+	if g.n == 1 || at < 0 || at == len(c.reqs) { // it ran inside EXEC, where the last one stands for all
+		return best
+	}
+	end := c.out.Len()
+	for n := g.n; n > 0 && at >= 0; at-- {
+		r := &c.reqs[at]
+		if r.spec != g.spec || r.err != nil {
+			continue
+		}
+		if end-r.reply > length {
+			best, length = r, end-r.reply
+		}
+		end = r.reply
+		n--
+	}
+	return best
 }

@@ -52,7 +52,7 @@ func (c *conn) execute() {
 		case r.err != nil:
 			c.rejected(r)
 			i++
-		case c.seen.profiling.picks(r.spec):
+		case c.seen.profiling != nil && c.seen.profiling.picks(r.spec):
 			i += c.profile(reqs[i:])
 		default:
 			i += c.dispatch(reqs[i:])
@@ -149,7 +149,9 @@ func (c *conn) run(r *request) (wrote bool) {
 		c.track.remember(c, r)
 	}
 	err := c.call(r)
-	c.observeRun(r)
+	if c.track != nil || c.seen.monitored {
+		c.observeRun(r)
+	}
 	if err != nil {
 		c.out.Truncate(r.reply)
 		if e := c.tx.Rollback(mark); e != nil {

@@ -114,6 +114,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 		{"CONFIG SET maxclients 10 MasterAuth s3cret timeout 1", "CONFIG SET maxclients 10 MasterAuth " + r + " timeout 1"},
 		{"CONFIG SET timeout requirepass", "CONFIG SET timeout requirepass"},
 		{"GET auth", "GET auth"},
+		{"ACL SETUSER joe on >s3cret", "ACL SETUSER " + r + " " + r + " " + r},
+		{"ACL GETUSER joe", "ACL GETUSER " + r},
 	} {
 		var args [][]byte
 		for _, w := range strings.Fields(tc.args) {
