@@ -19,7 +19,8 @@ type stripe struct {
 	waiting atomic.Int32 // writers that wait in the RWMutex
 	queued  atomic.Int32 // transactions in the queue below
 	queue   jobQueue
-	_       [64 - 24 - 8 - 24]byte
+	// generation grows whenever the stripe was locked for writing; it is read and written with the lock held.
+	generation uint64
 }
 
 func (s *stripe) lock() {
@@ -95,6 +96,7 @@ func (s *lockSet) release(t *lockTable) {
 		if v&1 == 0 {
 			l := &t.stripes[v>>1]
 			contended = contended || l.waiting.Load() > 0
+			l.generation++
 			l.Unlock()
 			l.wake()
 		} else {
@@ -131,6 +133,7 @@ func (t *lockTable) lockAll() {
 
 func (t *lockTable) unlockAll() {
 	for i := range t.stripes {
+		t.stripes[i].generation++
 		t.stripes[i].Unlock()
 		t.stripes[i].wake()
 	}
@@ -159,4 +162,11 @@ func (tx *Tx) TryLock(userKey []byte) bool {
 	}
 	tx.locks.held = append(tx.locks.held, i<<1)
 	return true
+}
+
+// Generation returns a number that changes whenever somebody may have written the key, of which the transaction holds
+// the lock.
+func (tx *Tx) Generation(userKey []byte) uint64 {
+	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
+	return tx.db.locks.stripes[tx.db.locks.index(tx.keyBuf)].generation
 }

@@ -136,6 +136,7 @@ func (c *conn) run(r *request) (wrote bool) {
 		command.WriteError(&c.out, err)
 		c.srv.stats.calls[r.spec.ID].failed.Add(1)
 		c.srv.stats.failed(err)
+		c.failures++
 		return false
 	}
 	if wrote = c.tx.Wrote(mark); wrote && c.change.on {
@@ -227,7 +228,20 @@ func (c *conn) read(r *request) {
 		c.userKeys = keys
 		c.prefetch(keys, nil)
 	}
+	var keep func(reply []byte)
+	if r.spec.Flags&command.Repeatable != 0 && len(c.keys) == 1 && c.srv.replies.limit.Load() > 0 {
+		var done bool
+		if done, keep = c.repeated(r, r.args[c.keys[0].Arg]); done {
+			c.tx.Release()
+			c.replied(r, r.reply)
+			return
+		}
+	}
+	failures := c.failures
 	c.run(r)
+	if keep != nil && c.failures == failures {
+		keep(c.out.Bytes()[r.reply:])
+	}
 	if c.wantsMisses() {
 		c.noteMisses(r)
 	}

@@ -28,6 +28,7 @@ type Server struct {
 	stats      stats
 	limits     limits
 	access     access
+	replies    replyCache
 	waiters    waitTable
 	hub        hub
 	notify     notifier
@@ -60,6 +61,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), commands: command.DefaultTable(), diskSize: db.DiskSize}
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
+	s.replies.init()
 	s.limits.queued.Store(maxQueuedBytes)
 	s.startupRSS, _ = residentBytes()
 	s.work.saveTook.Store(-1)

@@ -40,6 +40,11 @@ func (s *Server) follow() {
 			return nil
 		})
 	}
+	s.replies.setLimit(s.cfg.Int("reply-cache-size") << 20)
+	s.cfg.OnChange("reply-cache-size", func(_, _ string) error {
+		s.replies.setLimit(s.cfg.Int("reply-cache-size") << 20)
+		return nil
+	})
 	s.followEvents(s.cfg.Text("notify-keyspace-events"))
 	s.cfg.OnChange("notify-keyspace-events", func(_, text string) error {
 		s.followEvents(text)

@@ -26,6 +26,8 @@ type workspace struct {
 	kicks     []*outbox     // of subscribers that were sent messages
 	deferred  []post        // messages to be published when the transaction is committed
 	change    change        // of the command that runs, for its events
+	failures  int           // commands that have replied with an error
+	cmdKey    []byte        // of replyCache
 	inTx      bool          // commands run whose writes are committed with those of others after them: EXEC, a script
 	clock     time.Duration // since the server's start, when meter last looked
 	calls     callStats

@@ -68,6 +68,9 @@ const (
 	AdminOnly
 	// NotQueued marks a command that takes effect at once after MULTI.
 	NotQueued
+	// Repeatable marks a reader of one key whose reply depends on nothing but its arguments and the key, and is worth
+	// to be kept for the next time.
+	Repeatable
 	// Exclusive marks a Solo command that is run with the locks of all keys held, in a transaction that the pipeline
 	// commits.
 	Exclusive

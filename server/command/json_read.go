@@ -6,7 +6,7 @@ import (
 )
 
 var jsonReadCommands = []Spec{
-	{Name: "json.get", Handler: jsonGet, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.get", Handler: jsonGet, Arity: -2, Flags: ReadOnly | Single | Repeatable, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the text of the values at paths of a document."},
 	{Name: "json.mget", Handler: jsonMGet, Arity: -3, Flags: ReadOnly | Single, First: 1, Last: -2, Step: 1, Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with N bytes of documents", Categories: catJSON, Summary: "Returns the text of the values at a path of several documents."},

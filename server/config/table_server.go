@@ -27,6 +27,7 @@ var serverGroups = []group{
 	}},
 	{"Access", []Setting{
 		text("requirepass", "", dynamic, "Password of the administrator of the default namespace; empty = none asked for."),
+		integer("reply-cache-size", 16, 0, 1<<20, dynamic, "MiB of replies to repeated range reads of unchanged keys that are kept; 0 = none."),
 		text("notify-keyspace-events", "", dynamic, "Classes of keyspace events to publish, letters of KEg$lshzxetdmnA; empty = none.").check(checkEvents),
 		text("masterauth", "", dynamic, "Password sent to the master."),
 		boolean("repl-namespace-enabled", "no", dynamic, "Keep namespaces in the database, where they are replicated, and not in this file."),

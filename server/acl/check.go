@@ -1,0 +1,226 @@
+package acl
+
+// Denied is why something is denied. Of several reasons the greatest is told.
+type Denied uint8
+
+// The reasons.
+const (
+	Allowed Denied = iota
+	DeniedCommand
+	DeniedKey
+	DeniedAuth // a failed authentication; only in the log
+	DeniedChannel
+
+	numReasons
+)
+
+// String returns the name of the reason in ACL LOG.
+func (d Denied) String() string {
+	return [numReasons]string{"allowed", "command", "key", "auth", "channel"}[d]
+}
+
+// Text says what is denied to a user as ACL DRYRUN does; name is the command's and object the key or channel.
+func (d Denied) Text(user, name, object string) string {
+	what := "run the '" + name + "' command"
+	switch d {
+	case DeniedKey:
+		what = "access the '" + object + "' key"
+	case DeniedChannel:
+		what = "access the '" + object + "' channel"
+	}
+	return "User " + user + " has no permissions to " + what
+}
+
+// Reply is the text of the error NOPERM that a client gets: it does not tell which key or channel it was.
+func (d Denied) Reply(user, name string) string {
+	switch d {
+	case DeniedKey:
+		return "No permissions to access a key"
+	case DeniedChannel:
+		return "No permissions to access a channel"
+	}
+	return d.Text(user, name, "")
+}
+
+// Key says which argument is a key and what the command does with the value there. A command that only looks at
+// the key itself, as EXISTS does, neither reads nor writes; the key must then match any pattern.
+type Key struct {
+	Arg         int
+	Read, Write bool
+}
+
+// Channels says which arguments are channels: those from First up to Last, which is not one of them. Pattern is
+// true when they are patterns (PSUBSCRIBE): these must be allowed literally. The zero value is no channels.
+type Channels struct {
+	First, Last int
+	Pattern     bool
+}
+
+// Unrestricted reports whether the user may do everything, so that nothing needs to be checked.
+func (u *User) Unrestricted() bool { return u.unrestricted }
+
+// NeedsKeys reports whether Check needs the keys of commands.
+func (u *User) NeedsKeys() bool { return u.needKeys }
+
+// NeedsChannels reports whether Check needs the channels of commands.
+func (u *User) NeedsChannels() bool { return u.needChannels }
+
+// Check reports whether the user may run a command with these arguments, of which the first one is the name. If
+// not, at is the argument that is the reason: 0, or the key or channel that is denied. Keys and channels outside of
+// args are not looked at.
+func (u *User) Check(cmd ID, args [][]byte, keys []Key, channels Channels) (reason Denied, at int) {
+	if u.unrestricted {
+		return Allowed, 0
+	}
+	open := u.table.open.has(cmd)
+	reason = DeniedCommand
+	for _, s := range u.selectors {
+		d, i := s.check(open, cmd, args, keys, channels)
+		if d == Allowed {
+			return Allowed, 0
+		}
+		if d > reason || d == reason && i > at {
+			reason, at = d, i
+		}
+	}
+	return reason, at
+}
+
+func (s *selector) check(open bool, cmd ID, args [][]byte, keys []Key, channels Channels) (Denied, int) {
+	if !open && !s.allowed.has(cmd) && !s.allowsFirstArg(cmd, args) {
+		return DeniedCommand, 0
+	}
+	if !s.allKeys {
+		for _, k := range keys {
+			if k.Arg < len(args) && !s.allowsKey(args[k.Arg], k.Read, k.Write) {
+				return DeniedKey, k.Arg
+			}
+		}
+	}
+	if !s.allChannels {
+		for i := channels.First; i < channels.Last && i < len(args); i++ {
+			if !s.allowsChannel(args[i], channels.Pattern) {
+				return DeniedChannel, i
+			}
+		}
+	}
+	return Allowed, 0
+}
+
+func (s *selector) allowsFirstArg(cmd ID, args [][]byte) bool {
+	if s.firstArgs == nil || len(args) < 2 {
+		return false
+	}
+	for _, arg := range s.firstArgs[cmd] {
+		if equalFold(args[1], arg) {
+			return true
+		}
+	}
+	return false
+}
+
+// equalFold compares without regard to the case of ASCII letters; word has none in upper case.
+func equalFold(b []byte, word string) bool {
+	if len(b) != len(word) {
+		return false
+	}
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *selector) allowsKey(key []byte, read, write bool) bool {
+	if s.allKeys {
+		return true
+	}
+	for i := range s.keys {
+		if p := &s.keys[i]; (p.read || !read) && (p.write || !write) && p.match.Match(key) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selector) allowsChannel(channel []byte, isPattern bool) bool {
+	if s.allChannels {
+		return true
+	}
+	for i := range s.channels {
+		p := &s.channels[i]
+		if isPattern && string(channel) == p.pattern || !isPattern && p.match.Match(channel) {
+			return true
+		}
+	}
+	return false
+}
+
+// MayAccessKey reports whether one of the user's selectors allows a key, whatever the command.
+func (u *User) MayAccessKey(key []byte, read, write bool) bool {
+	for _, s := range u.selectors {
+		if s.allowsKey(key, read, write) {
+			return true
+		}
+	}
+	return false
+}
+
+// MayReadAllKeys reports whether a selector that allows the command, with its keys, lets it read every key, as BY
+// and GET of SORT do.
+func (u *User) MayReadAllKeys(cmd ID, args [][]byte, keys []Key) bool {
+	for _, s := range u.selectors {
+		if d, _ := s.check(u.table.open.has(cmd), cmd, args, keys, Channels{}); d == Allowed && s.readsAllKeys() {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *selector) readsAllKeys() bool {
+	if s.allKeys {
+		return true
+	}
+	for i := range s.keys {
+		if s.keys[i].read && s.keys[i].pattern == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// MayAccessChannel reports whether one of the user's selectors allows a channel or, if isPattern, a pattern of
+// channels. A subscriber whose user was changed must be disconnected when one of its channels is not allowed.
+func (u *User) MayAccessChannel(channel []byte, isPattern bool) bool {
+	for _, s := range u.selectors {
+		if s.allowsChannel(channel, isPattern) {
+			return true
+		}
+	}
+	return false
+}
+
+// LosesChannels reports whether a change of u into next may take a channel away: only then need subscribers be
+// looked at.
+func (u *User) LosesChannels(next *User) bool {
+	for _, s := range next.selectors {
+		if s.allChannels {
+			return false
+		}
+	}
+	for _, s := range u.selectors {
+		if s.allChannels {
+			return true
+		}
+		for i := range s.channels {
+			if !next.MayAccessChannel([]byte(s.channels[i].pattern), true) {
+				return true
+			}
+		}
+	}
+	return false
+}

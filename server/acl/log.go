@@ -1,0 +1,131 @@
+package acl
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	defaultLogEntries = 128
+	// groupWithin is how long equal events count for one entry.
+	groupWithin = 60 * time.Second
+	// groupDepth is how many of the newest entries are compared with an event.
+	groupDepth = 10
+	// maxLogText bounds the object, the user's name and the client's description in bytes: clients choose them.
+	maxLogText = 4096
+)
+
+// Context is where something was denied.
+type Context uint8
+
+// The contexts.
+const (
+	TopLevel Context = iota
+	Multi
+	Script
+)
+
+// String returns the name of the context in ACL LOG.
+func (c Context) String() string { return [...]string{"toplevel", "multi", "lua"}[c] }
+
+// Event is something that was denied.
+type Event struct {
+	Reason  Denied
+	Context Context
+	// Object is the key or channel, the name of the command, or for a failed authentication the name of the
+	// command that was used for it.
+	Object   string
+	Username string
+	Client   string // as CLIENT LIST describes it
+}
+
+// Entry is equal events in the log. What they are equal in is all but the client.
+type Entry struct {
+	Event
+	ID               int64
+	Count            int64
+	Created, Updated time.Time
+}
+
+// Log is the latest events that were denied. Its memory is bounded. Its methods may be called by several goroutines.
+type Log struct {
+	mu      sync.Mutex
+	max     int
+	nextID  int64
+	entries []Entry // the newest last
+	counts  [numReasons]int64
+}
+
+func newLog(max int) *Log {
+	if max <= 0 {
+		max = defaultLogEntries
+	}
+	return &Log{max: max}
+}
+
+// Add notes an event.
+func (l *Log) Add(e Event, now time.Time) {
+	e.Object, e.Username, e.Client = bounded(e.Object), bounded(e.Username), bounded(e.Client)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts[e.Reason]++
+	if l.max == 0 {
+		return
+	}
+	n := len(l.entries)
+	for i := n - 1; i >= max(0, n-groupDepth); i-- {
+		have := l.entries[i]
+		if have.Reason == e.Reason && have.Context == e.Context && have.Object == e.Object && have.Username == e.Username &&
+			now.Sub(have.Updated).Abs() <= groupWithin {
+			have.Client, have.Updated = e.Client, now
+			have.Count++
+			copy(l.entries[i:], l.entries[i+1:])
+			l.entries[n-1] = have
+			return
+		}
+	}
+	if n == l.max {
+		copy(l.entries, l.entries[1:])
+		l.entries = l.entries[:n-1]
+	}
+	l.entries = append(l.entries, Entry{Event: e, ID: l.nextID, Count: 1, Created: now, Updated: now})
+	l.nextID++
+}
+
+func bounded(s string) string { return s[:min(len(s), maxLogText)] }
+
+// Entries returns the newest entries, at most n, the newest first.
+func (l *Log) Entries(n int) []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []Entry
+	for i := len(l.entries) - 1; i >= 0 && len(list) < n; i-- {
+		list = append(list, l.entries[i])
+	}
+	return list
+}
+
+// Reset forgets the entries; the counts and the numbering go on.
+func (l *Log) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = nil
+}
+
+// SetMax changes how many entries are kept; 0 = none.
+func (l *Log) SetMax(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.max = max(n, 0)
+	if have := len(l.entries); have > l.max {
+		l.entries = append([]Entry(nil), l.entries[have-l.max:]...)
+	}
+}
+
+// Count returns how often something was denied for a reason since the start: acl_access_denied_auth and the like in
+// INFO.
+func (l *Log) Count(reason Denied) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts[reason]
+}

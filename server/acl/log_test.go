@@ -1,0 +1,157 @@
+package acl_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/server/acl"
+)
+
+func newLog(n int) *acl.Log { return acl.NewStore(table(), acl.Options{LogEntries: n}).Log() }
+
+func TestLogGroups(t *testing.T) {
+	start := time.UnixMilli(1_000_000)
+	base := acl.Event{Reason: acl.DeniedKey, Context: acl.TopLevel, Object: "k", Username: "u", Client: "c0"}
+	for name, tt := range map[string]struct {
+		change func(*acl.Event)
+		after  time.Duration
+		same   bool
+	}{
+		"equal":             {func(e *acl.Event) {}, 0, true},
+		"another client":    {func(e *acl.Event) { e.Client = "c1" }, 0, true},
+		"60 s later":        {func(e *acl.Event) {}, time.Minute, true},
+		"later":             {func(e *acl.Event) {}, time.Minute + time.Millisecond, false},
+		"a clock set back":  {func(e *acl.Event) {}, -2 * time.Minute, false},
+		"a clock a bit off": {func(e *acl.Event) {}, -time.Second, true},
+		"reason":            {func(e *acl.Event) { e.Reason = acl.DeniedCommand }, 0, false},
+		"context":           {func(e *acl.Event) { e.Context = acl.Multi }, 0, false},
+		"object":            {func(e *acl.Event) { e.Object = "K" }, 0, false},
+		"user":              {func(e *acl.Event) { e.Username = "v" }, 0, false},
+	} {
+		l := newLog(0)
+		l.Add(base, start)
+		e := base
+		tt.change(&e)
+		l.Add(e, start.Add(tt.after))
+		got := l.Entries(10)
+		if same := len(got) == 1; same != tt.same {
+			t.Errorf("%s: %+v", name, got)
+			continue
+		}
+		if first := got[0]; tt.same && (first.Count != 2 || first.Client != e.Client || first.ID != 0 || !first.Created.Equal(start) || !first.Updated.Equal(start.Add(tt.after))) {
+			t.Errorf("%s: %+v", name, first)
+		}
+		if !tt.same && (got[0].ID != 1 || got[1].ID != 0 || got[0].Event != e) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// An entry that counts another event is the newest again. Only the ten newest are looked at.
+func TestLogOrder(t *testing.T) {
+	l, now := newLog(0), time.UnixMilli(0)
+	objects := func(n int) string {
+		var s []string
+		for _, e := range l.Entries(n) {
+			s = append(s, fmt.Sprint(e.Object, "x", e.Count))
+		}
+		return strings.Join(s, " ")
+	}
+	for _, o := range strings.Fields("a b c a c") {
+		l.Add(acl.Event{Reason: acl.DeniedCommand, Object: o}, now)
+	}
+	if got := objects(10); got != "cx2 ax2 bx1" {
+		t.Error(got)
+	}
+	for i := range 9 {
+		l.Add(acl.Event{Reason: acl.DeniedCommand, Object: fmt.Sprint(i)}, now)
+	}
+	l.Add(acl.Event{Reason: acl.DeniedCommand, Object: "c"}, now)
+	l.Add(acl.Event{Reason: acl.DeniedCommand, Object: "a"}, now)
+	if got := objects(3); got != "ax1 cx3 8x1" {
+		t.Error(got)
+	}
+	if got := objects(0); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestLogIsBounded(t *testing.T) {
+	l, now := newLog(3), time.UnixMilli(0)
+	long := strings.Repeat("x", 1<<20)
+	for i := range 10 {
+		l.Add(acl.Event{Reason: acl.DeniedAuth, Object: fmt.Sprint(i, long), Username: long, Client: long}, now)
+	}
+	got := l.Entries(100)
+	if len(got) != 3 || got[0].ID != 9 || got[2].ID != 7 {
+		t.Fatalf("%d entries", len(got))
+	}
+	for _, e := range got {
+		if len(e.Object)+len(e.Username)+len(e.Client) > 3*4096 {
+			t.Errorf("an entry has %d bytes", len(e.Object)+len(e.Username)+len(e.Client))
+		}
+	}
+	l.SetMax(1)
+	if got := l.Entries(100); len(got) != 1 || got[0].ID != 9 {
+		t.Errorf("%d entries", len(got))
+	}
+	l.Reset()
+	l.Add(acl.Event{Reason: acl.DeniedKey}, now)
+	if got := l.Entries(100); len(got) != 1 || got[0].ID != 10 {
+		t.Errorf("%+v", got)
+	}
+	l.SetMax(0)
+	l.Add(acl.Event{Reason: acl.DeniedKey}, now)
+	if got := l.Entries(100); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if l.Count(acl.DeniedAuth) != 10 || l.Count(acl.DeniedKey) != 2 || l.Count(acl.DeniedChannel) != 0 {
+		t.Error("the counts are wrong")
+	}
+}
+
+func TestLogNames(t *testing.T) {
+	if got := fmt.Sprint(acl.DeniedCommand, acl.DeniedKey, acl.DeniedAuth, acl.DeniedChannel, acl.TopLevel, acl.Multi, acl.Script); got != "command key auth channel toplevel multi lua" {
+		t.Error(got)
+	}
+}
+
+func TestFailureLimiter(t *testing.T) {
+	l := acl.NewFailureLimiter(2)
+	start := time.UnixMilli(5000)
+	for i, tt := range []struct {
+		after      time.Duration
+		write      bool
+		suppressed int64
+	}{
+		{0, true, 0}, {0, true, 0}, {100 * time.Millisecond, false, 0}, {999 * time.Millisecond, false, 0},
+		{time.Second, true, 2}, {time.Second, true, 0}, {time.Second, false, 0},
+		{time.Hour, true, 1},
+		{-time.Hour, true, 0}, // the clock was set back
+	} {
+		if write, suppressed := l.Fail(start.Add(tt.after)); write != tt.write || suppressed != tt.suppressed {
+			t.Errorf("%d: %v %d", i, write, suppressed)
+		}
+	}
+	if l.Total() != 9 {
+		t.Errorf("%d failures", l.Total())
+	}
+}
+
+func TestGeneratePassword(t *testing.T) {
+	seen := map[string]bool{}
+	for _, bits := range []int{1, 4, 5, 8, 128, 256, 4096} {
+		p := acl.GeneratePassword(bits)
+		if len(p) != (bits+3)/4 || strings.Trim(p, "0123456789abcdef") != "" {
+			t.Errorf("%d bits: %q", bits, p)
+		}
+		if bits >= 128 {
+			if seen[p] || p == acl.GeneratePassword(bits) {
+				t.Errorf("%q twice", p)
+			}
+			seen[p] = true
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package command
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
+)
+
+// ACLServer is a [Server] with users. The ACL commands are an error without one.
+type ACLServer interface{ ACL() *acl.Store }
+
+const (
+	aclFlags      = NoScript | Loading | Stale | Solo
+	aclAdminFlags = aclFlags | Admin | AdminOnly
+)
+
+var aclCommands = []Spec{{
+	Name: "acl", Arity: -2, Group: "server", Since: "6.0.0", Complexity: "Depends on the subcommand.",
+	Summary: "Commands about users and what they may do.",
+	Sub: []Spec{
+		{Name: "cat", Handler: aclCat, Arity: -2, Flags: aclFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N commands",
+			Summary: "Returns the categories, or the commands of one."},
+		{Name: "deluser", Handler: aclDelUser, Arity: -3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N connections",
+			Summary: "Deletes users and closes their connections."},
+		{Name: "dryrun", Handler: aclDryRun, Arity: -4, Flags: aclAdminFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N rules of the user",
+			Summary: "Tells whether a user may run a command, without running it."},
+		{Name: "genpass", Handler: aclGenPass, Arity: -2, Flags: aclFlags, Group: "server", Since: "6.0.0", Complexity: "O(1)",
+			Summary: "Returns a random password."},
+		{Name: "getuser", Handler: aclGetUser, Arity: 3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N rules of the user",
+			Summary: "Returns the rules of a user."},
+		{Name: "help", Handler: aclHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "6.0.0", Complexity: "O(1)",
+			Summary: "Explains the subcommands."},
+		{Name: "list", Handler: aclList, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N users",
+			Summary: "Returns a line of rules for each user."},
+		{Name: "load", Handler: aclLoad, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N users",
+			Summary: "Replaces the users by those of the aclfile."},
+		{Name: "log", Handler: aclLog, Arity: -2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N entries",
+			Summary: "Returns what was denied lately, or forgets it."},
+		{Name: "save", Handler: aclSave, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N users",
+			Summary: "Writes the users to the aclfile."},
+		{Name: "setuser", Handler: aclSetUser, Arity: -3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N rules of the user",
+			Summary: "Makes or changes a user."},
+		{Name: "users", Handler: aclUsers, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N users",
+			Summary: "Returns the names of the users."},
+		{Name: "whoami", Handler: aclWhoAmI, Arity: 2, Flags: aclFlags, Group: "server", Since: "6.0.0", Complexity: "O(1)",
+			Summary: "Returns the name of the user that the connection has authenticated as."},
+	},
+}}
+
+func init() { register(aclCommands...) }
+
+var errNoACL = engine.NewError("ERR", "this server has no users")
+
+// users returns the store of the users.
+func users(c *Ctx) (*acl.Store, error) {
+	if s, ok := c.Srv.(ACLServer); ok && s.ACL() != nil {
+		return s.ACL(), nil
+	}
+	return nil, errNoACL
+}
+
+// aclArity is the error for too many arguments of the subcommands that Redis checks itself.
+func aclArity(sub []byte) error {
+	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(sub, echoed))+"'. Try ACL HELP.")
+}
+
+func aclHelp(c *Ctx) error {
+	writeHelp(c, "ACL",
+		"CAT [<category>]", "    The categories, or the commands of one.",
+		"DELUSER <name> [<name> ...]", "    Delete users and close their connections.",
+		"DRYRUN <name> <command> [<arg> ...]", "    Whether a user may run the command, which is not run.",
+		"GENPASS [<bits>]", "    A random password, of 256 bits by default.",
+		"GETUSER <name>", "    The rules of a user.",
+		"LIST", "    A line of rules for each user, as the aclfile has it.",
+		"LOAD", "    Replace the users by those of the aclfile.",
+		"LOG [<count>|RESET]", "    What was denied lately; or forget it.",
+		"SAVE", "    Write the users to the aclfile.",
+		"SETUSER <name> [<rule> ...]", "    Make or change a user.",
+		"USERS", "    The names of the users.",
+		"WHOAMI", "    The user of this connection.")
+	return nil
+}
+
+func aclCat(c *Ctx) error {
+	t := ACLTable()
+	switch len(c.Args) {
+	case 2:
+		writeBulks(c, t.Categories())
+		return nil
+	case 3:
+		names, ok := t.InCategory(string(c.Args[2]))
+		if !ok {
+			return engine.NewError("ERR", "Unknown category '"+string(shorten(c.Args[2], echoed))+"'")
+		}
+		writeBulks(c, names)
+		return nil
+	}
+	return aclArity(c.Args[1])
+}
+
+func writeBulks(c *Ctx, list []string) {
+	c.Out.Array(len(list))
+	for _, s := range list {
+		c.Out.BulkString(s)
+	}
+}
+
+func aclGenPass(c *Ctx) error {
+	bits := int64(256)
+	if len(c.Args) > 3 {
+		return aclArity(c.Args[1])
+	}
+	if len(c.Args) == 3 {
+		n, ok := ParseInt(c.Args[2])
+		if !ok {
+			return ErrNotInteger
+		}
+		bits = n
+	}
+	if bits <= 0 || bits > acl.MaxPasswordBits {
+		return engine.NewError("ERR", "ACL GENPASS argument must be the number of bits for the output password, a positive number up to "+
+			strconv.Itoa(acl.MaxPasswordBits))
+	}
+	c.Out.BulkString(acl.GeneratePassword(int(bits)))
+	return nil
+}
+
+func aclWhoAmI(c *Ctx) error {
+	c.Out.BulkString(c.Sess.User)
+	return nil
+}
+
+func aclUsers(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, u := range s.Users() {
+		names = append(names, u.Name())
+	}
+	writeBulks(c, names)
+	return nil
+}
+
+func aclList(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	writeBulks(c, s.Lines())
+	return nil
+}
+
+func aclGetUser(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	u := s.User(string(c.Args[2]))
+	if u == nil {
+		c.Out.Null()
+		return nil
+	}
+	w := c.Out
+	fields := 6
+	if u.Namespace() != "" {
+		fields++
+	}
+	w.Map(fields)
+	w.BulkString("flags")
+	flags := u.Flags()
+	w.Set(len(flags))
+	for _, f := range flags {
+		w.BulkString(f)
+	}
+	w.BulkString("passwords")
+	writeBulks(c, u.Passwords())
+	permissions := u.Permissions()
+	writePermissions(c, permissions[0])
+	w.BulkString("selectors")
+	w.Array(len(permissions) - 1)
+	for _, p := range permissions[1:] {
+		w.Map(3)
+		writePermissions(c, p)
+	}
+	if u.Namespace() != "" {
+		w.BulkString("namespace")
+		w.BulkString(u.Namespace())
+	}
+	return nil
+}
+
+// writePermissions writes three pairs.
+func writePermissions(c *Ctx, p acl.Permissions) {
+	for _, s := range []string{"commands", p.Commands, "keys", p.Keys, "channels", p.Channels} {
+		c.Out.BulkString(s)
+	}
+}
+
+func aclSetUser(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	if err := s.SetUser(string(c.Args[2]), texts(c.Args[3:])...); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// texts copies arguments, which are valid only until the handler returns.
+func texts(args [][]byte) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		out[i] = string(a)
+	}
+	return out
+}
+
+func aclDelUser(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	gone, err := s.DeleteUsers(texts(c.Args[2:])...)
+	if err != nil {
+		return err
+	}
+	closeUsers(c, gone)
+	c.Out.Int(int64(len(gone)))
+	return nil
+}
+
+// closeUsers closes the connections of users, this one after its reply.
+func closeUsers(c *Ctx, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	for _, client := range c.Srv.Clients() {
+		if client.ID != c.Sess.ID && slices.Contains(names, client.User) {
+			c.Srv.CloseClient(client.ID)
+		}
+	}
+	if slices.Contains(names, c.Sess.User) {
+		c.Sess.Control.CloseAfterReply()
+	}
+}
+
+func aclLoad(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	gone, err := s.Load()
+	if err != nil {
+		return err
+	}
+	closeUsers(c, gone)
+	c.Out.OK()
+	return nil
+}
+
+func aclSave(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	if err := s.Save(); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func aclLog(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	count := int64(10)
+	switch len(c.Args) {
+	case 2:
+	case 3:
+		if EqualFold(c.Args[2], "RESET") {
+			s.Log().Reset()
+			c.Out.OK()
+			return nil
+		}
+		n, ok := ParseInt(c.Args[2])
+		if !ok {
+			return ErrNotInteger
+		}
+		count = max(n, 0)
+	default:
+		return aclArity(c.Args[1])
+	}
+	entries, now := s.Log().Entries(int(count)), time.Now()
+	w := c.Out
+	w.Array(len(entries))
+	for _, e := range entries {
+		w.Map(10)
+		w.BulkString("count")
+		w.Int(e.Count)
+		for _, field := range []string{"reason", e.Reason.String(), "context", e.Context.String(), "object", e.Object, "username", e.Username, "age-seconds"} {
+			w.BulkString(field)
+		}
+		w.Double(float64(now.Sub(e.Updated).Milliseconds()) / 1000)
+		w.BulkString("client-info")
+		w.BulkString(e.Client)
+		w.BulkString("entry-id")
+		w.Int(e.ID)
+		w.BulkString("timestamp-created")
+		w.Int(e.Created.UnixMilli())
+		w.BulkString("timestamp-last-updated")
+		w.Int(e.Updated.UnixMilli())
+	}
+	return nil
+}
+
+func aclDryRun(c *Ctx) error {
+	s, err := users(c)
+	if err != nil {
+		return err
+	}
+	u := s.User(string(c.Args[2]))
+	if u == nil {
+		return engine.NewError("ERR", "User '"+string(shorten(c.Args[2], len(c.Args[2])))+"' not found")
+	}
+	args := c.Args[3:]
+	spec, err := c.Srv.Commands().Resolve(args)
+	if err != nil {
+		var e *engine.Error
+		if errors.As(err, &e) && strings.HasPrefix(e.Text, "wrong number of arguments") {
+			return err
+		}
+		return engine.NewError("ERR", "Command '"+string(shorten(args[0], len(args[0])))+"' not found")
+	}
+	keys := spec.ACLKeys(nil, spec.AppendKeys(nil, args), args)
+	reason, at := u.Check(acl.ID(spec.ID), args, keys, spec.ACLChannels(args))
+	if reason == acl.Allowed {
+		c.Out.OK()
+		return nil
+	}
+	c.Out.BulkString(reason.Text(u.Name(), spec.FullName(), string(args[at])))
+	return nil
+}
+
+// Denial is the error for a command that a user may not run.
+func Denial(reason acl.Denied, u *acl.User, s *Spec) error {
+	return engine.NewError("NOPERM", reason.Reply(u.Name(), s.FullName()))
+}

@@ -1,0 +1,131 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Replies from the cache are those of a server without one, whatever happens to the keys in between.
+func TestReplyCacheIsNeverStale(t *testing.T) {
+	with, without := start(t), start(t, "reply-cache-size", "0")
+	a, b := with.dial(t), without.dial(t)
+	rounds := 6000
+	if testing.Short() || raceEnabled {
+		rounds = 1500
+	}
+	r := rand.New(rand.NewPCG(7, 7))
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	for i := range rounds {
+		var cmd string
+		n := strconv.Itoa(r.IntN(5))
+		if r.IntN(4) > 0 { // few different ones, so that they repeat
+			cmd = pick("LRANGE l 0 -1", "LRANGE l 0 2", "HGETALL h", "HMGET h f0 f1", "SMEMBERS s", "ZRANGE z 0 -1 WITHSCORES", "ZRANGE z 0 -1", "ZREVRANGE z 0 1",
+				"ZRANK z m1", "ZCOUNT z 0 2", "XRANGE x - +", "BITCOUNT b", "SISMEMBER s m1", "LPOS l e1", "HKEYS h", "HVALS g", "LRANGE m 0 -1")
+		} else {
+			cmd = pick("RPUSH l e"+n, "LPOP l", "LSET l 0 e"+n, "HSET h f"+n+" "+n, "HDEL h f"+n, "SADD s m"+n, "SREM s m"+n, "ZADD z "+n+" m"+n, "ZREM z m"+n,
+				"XADD x "+strconv.Itoa(i+1)+"-1 f v", "XTRIM x MAXLEN 3", "SETBIT b "+n+" 1", "DEL "+pick("l", "h", "s", "z", "x", "b"), "RENAME h g", "COPY l m REPLACE",
+				"MULTI;RPUSH l x;HSET h f0 y;EXEC", "FLUSHDB", "LMOVE l m LEFT RIGHT", "SET "+pick("l", "z")+" x", "HELLO "+pick("2", "3"), "PEXPIREAT h 1", "SUNIONSTORE s s", "RPUSH l a b c;LREM l 0 a")
+		}
+		for _, c := range strings.Split(cmd, ";") {
+			got, want := a.do(strings.Fields(c)...), b.do(strings.Fields(c)...)
+			if got != want && !strings.HasPrefix(c, "HELLO") {
+				t.Fatalf("command %d, %s: %q with the cache, %q without", i, c, got, want)
+			}
+		}
+	}
+	if with.replies.hits.Load() < int64(rounds/10) {
+		t.Errorf("only %d of %d commands were answered from the cache", with.replies.hits.Load(), rounds)
+	}
+	if without.replies.hits.Load() > 0 {
+		t.Error("replies were kept although there is no cache")
+	}
+}
+
+// A reader never sees less than what was acknowledged before it asked.
+func TestReplyCacheUnderConcurrency(t *testing.T) {
+	h := start(t)
+	h.dial(t).do("ZADD", "z", "0", "m")
+	const rounds = 500
+	var acked atomic.Int64
+	var wg sync.WaitGroup
+	w := h.dial(t)
+	wg.Go(func() {
+		for i := range rounds {
+			w.do("ZADD", "z", strconv.Itoa(i+1), "m")
+			acked.Store(int64(i + 1))
+		}
+	})
+	for range 3 {
+		c := h.dial(t)
+		wg.Go(func() {
+			for acked.Load() < rounds {
+				least := acked.Load()
+				var n int64
+				reply := c.do("ZRANGE", "z", "0", "-1", "WITHSCORES")
+				if _, err := fmt.Sscanf(strings.ReplaceAll(reply, "\r\n", " "), "*2 $1 m $%d %d", new(int), &n); err != nil || n < least {
+					t.Errorf("%q after %d was acknowledged (%v)", reply, least, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A key expires whether its reply is kept or not, and errors are not kept.
+func TestReplyCacheAndExpiry(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.do("RPUSH", "l", "a")
+	c.do("PEXPIRE", "l", "50")
+	eventually(t, "the list expires", func() bool { return c.do("LRANGE", "l", "0", "-1") == "*0\r\n" })
+	c.do("HSET", "h", "f", "v")
+	c.do("HPEXPIRE", "h", "50", "FIELDS", "1", "f")
+	eventually(t, "the field expires", func() bool { return c.do("HGETALL", "h") == "*0\r\n" })
+	c.do("SET", "s", "x")
+	for range 4 {
+		c.want("LRANGE s 0 -1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
+	}
+	hits := h.replies.hits.Load()
+	c.want("LRANGE s 0 -1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
+	if h.replies.hits.Load() != hits {
+		t.Error("an error came from the cache")
+	}
+}
+
+// The cache keeps to its size.
+func TestReplyCacheIsBounded(t *testing.T) {
+	h := start(t, "reply-cache-size", "1")
+	c := h.dial(t)
+	value := strings.Repeat("v", 1000)
+	for i := range 300 {
+		key := fmt.Sprint("l", i)
+		c.do("RPUSH", key, value, value, value, value, value)
+		for range 3 {
+			c.do("LRANGE", key, "0", "-1")
+		}
+		if n := h.replies.bytes.Load(); n > 1<<20 {
+			t.Fatalf("%d bytes are kept, at most %d are allowed", n, 1<<20)
+		}
+	}
+	if n := h.replies.bytes.Load(); n < 1<<19 {
+		t.Errorf("only %d bytes are kept of what would fit", n)
+	}
+	c.do("RPUSH", "big", strings.Repeat("v", maxCachedReply))
+	hits := h.replies.hits.Load()
+	for range 4 {
+		c.do("LRANGE", "big", "0", "-1")
+	}
+	if h.replies.hits.Load() != hits {
+		t.Error("a reply longer than the limit was kept")
+	}
+	c.want("CONFIG SET reply-cache-size 0", "+OK\r\n")
+	if n := h.replies.bytes.Load(); n != 0 {
+		t.Errorf("%d bytes are kept without a cache", n)
+	}
+}
