@@ -67,6 +67,7 @@ type Mark struct {
 	deltas  int
 	touched int
 	hooks   int
+	undo    int // overwrites before it, of savepoints around this one
 }
 
 // NewTx makes a transaction object.
@@ -148,7 +149,7 @@ func (tx *Tx) Acquire() {
 // ReadsDone gives the locks of a transaction that only reads back early: the caller has fetched the metadata
 // and created its iterators, which are snapshots. It does nothing when the transaction holds a lock for writing.
 func (tx *Tx) ReadsDone() {
-	if len(tx.locks.held) > 0 && !tx.locks.writes() {
+	if len(tx.locks.held) > 0 && !tx.locks.pinned && !tx.locks.writes() {
 		tx.locks.release(tx.db.locks)
 		tx.cacheOK = false
 	}
@@ -178,7 +179,7 @@ func (tx *Tx) Forget() {
 	}
 }
 
-// Savepoint marks a point to which the transaction can be rolled back; only the latest one counts.
+// Savepoint marks a point to which the transaction can be rolled back; only the latest one counts, but see SavepointIn.
 func (tx *Tx) Savepoint() Mark {
 	tx.undo = tx.undo[:0]
 	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), touched: len(tx.touched), hooks: len(tx.hooks)}
@@ -186,7 +187,7 @@ func (tx *Tx) Savepoint() Mark {
 }
 
 // Wrote reports whether the transaction has written since the mark.
-func (tx *Tx) Wrote(m Mark) bool { return tx.batch.Mark() != m.batch || len(tx.undo) > 0 }
+func (tx *Tx) Wrote(m Mark) bool { return tx.batch.Mark() != m.batch || len(tx.undo) > m.undo }
 
 // Rollback drops the writes since the latest savepoint.
 func (tx *Tx) Rollback(m Mark) error {
@@ -195,10 +196,11 @@ func (tx *Tx) Rollback(m Mark) error {
 		return nil
 	}
 	raw := tx.batch.Bytes()
-	for i := len(tx.undo) - 1; i >= 0; i-- {
+	for i := len(tx.undo) - 1; i >= m.undo; i-- {
 		copy(raw[tx.undo[i].at:], tx.undo[i].old)
 	}
-	tx.undo = tx.undo[:0]
+	tx.undo = tx.undo[:m.undo]
+	tx.mark.undo = min(tx.mark.undo, m.undo)
 	tx.batch.Truncate(m.batch)
 	tx.deltas, tx.touched, tx.hooks = tx.deltas[:m.deltas], tx.touched[:m.touched], tx.hooks[:m.hooks]
 	tx.db.hints.clear()

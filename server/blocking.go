@@ -124,6 +124,10 @@ func (c *conn) serveWaiters(r *request) {
 	if c.srv.waiters.n.Load() == 0 {
 		return
 	}
+	if r.spec.Flags&command.Script != 0 {
+		c.serveKeys(c.script.takeWritten())
+		return
+	}
 	var ready [][]byte
 	for _, k := range r.spec.AppendKeys(nil, r.args) {
 		if k.Write {

@@ -104,8 +104,24 @@ func (c *conn) Exec() error {
 	if m.failed {
 		return command.ErrExecAbort
 	}
-	c.lockQueued(m)
 	defer c.tx.Release()
+	for {
+		err := c.execQueued(m)
+		if !c.script.retry {
+			c.script.forget()
+			return err
+		}
+		// A script needs locks that others hold: once more, with all there are.
+		c.script.all = true
+	}
+}
+
+// execQueued runs what was queued.
+func (c *conn) execQueued(m *multi) error {
+	c.script.retry = false
+	c.lockQueued(m)
+	c.tx.Pin()
+	start := c.out.Mark()
 	c.tx.Tick(time.Now().UnixMilli())
 	if c.watch != nil && c.watch.Changed(c.tx.Now()) {
 		c.out.NullArray()
@@ -125,10 +141,18 @@ func (c *conn) Exec() error {
 			continue
 		}
 		wrote = c.run(r) || wrote
+		if c.script.retry {
+			c.out.Truncate(start)
+			c.deferred = c.deferred[:0]
+			c.script.takeWritten()
+			c.tx.Release()
+			c.tx.Begin(c.sess.Namespace)
+			return nil
+		}
 	}
 	if wrote {
 		for i := range m.queue { // as in Redis, after the last one
-			if r := &m.queue[i]; r.spec.Flags&command.Write != 0 {
+			if r := &m.queue[i]; r.spec.Flags&(command.Write|command.Script) != 0 {
 				c.serveWaiters(r)
 			}
 		}
@@ -145,7 +169,7 @@ func (c *conn) Exec() error {
 // lockQueued takes the locks of a transaction's keys; all that there are when a command changes the whole keyspace.
 func (c *conn) lockQueued(m *multi) {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
-	exclusive := false
+	exclusive := c.script.all
 	for i := range m.queue {
 		r := &m.queue[i]
 		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0

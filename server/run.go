@@ -51,7 +51,7 @@ func (c *conn) execute() {
 		case r.spec.Flags&command.Solo != 0:
 			c.solo(r)
 			i++
-		case r.spec.Flags&command.Write != 0:
+		case r.spec.Flags&(command.Write|command.Script) != 0:
 			i += c.writeSegment(reqs[i:])
 		default:
 			n := 0
@@ -132,6 +132,9 @@ func (c *conn) run(r *request) (wrote bool) {
 		c.out.Truncate(r.reply)
 		if e := c.tx.Rollback(mark); e != nil {
 			err = e
+		}
+		if err == errMoreLocks {
+			return false
 		}
 		command.WriteError(&c.out, err)
 		c.srv.stats.calls[r.spec.ID].failed.Add(1)
@@ -258,6 +261,11 @@ func (c *conn) writeSegment(reqs []request) int {
 	refs := c.keys[:0]
 	type bound struct{ refs, reqs int }
 	end := bound{}
+	retry := c.script.retry
+	if retry {
+		reqs = reqs[:1] // a script that needs more locks, alone
+		c.script.addLocks(c.tx)
+	}
 	for i := range reqs {
 		r := &reqs[i]
 		if i >= segmentCommands || keyCount > segmentKeys {
@@ -279,7 +287,7 @@ func (c *conn) writeSegment(reqs []request) int {
 		for j := from; j < len(refs); j++ {
 			refs[j].Arg |= i << 32
 		}
-		if r.spec.Flags&command.Write != 0 {
+		if r.spec.Flags&(command.Write|command.Script) != 0 {
 			end = bound{len(refs), i + 1}
 		}
 	}
@@ -298,7 +306,9 @@ func (c *conn) writeSegment(reqs []request) int {
 	c.segment = segment{reqs: reqs[:n]}
 	var guest bool
 	var err error
-	if reqs[0].spec.Flags&command.Blocking != 0 {
+	if retry && c.script.all {
+		c.tx.AcquireAll()
+	} else if reqs[0].spec.Flags&command.Blocking != 0 {
 		c.tx.Acquire() // whether it waits must not depend on the commit of another
 	} else {
 		guest, err = c.tx.AcquireOr(c)
@@ -311,6 +321,9 @@ func (c *conn) writeSegment(reqs []request) int {
 		err = c.tx.Commit()
 	}
 	done := c.segment.done
+	if retry && !c.script.retry {
+		c.script.forget()
+	}
 	c.settle(err)
 	if len(c.deferred) > 0 {
 		c.publishDeferred(err)
@@ -353,6 +366,9 @@ func (c *conn) runSegment() {
 			if c.blocked == nil { // XREADGROUP writes its consumer before it waits
 				c.serveWaiters(r)
 			}
+		}
+		if c.script.retry {
+			break // what was done so far is committed; then the script comes again, with more locks
 		}
 		s.done++
 		if c.segmentFull() || c.closeAfterReply {

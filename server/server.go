@@ -29,6 +29,7 @@ type Server struct {
 	limits     limits
 	access     access
 	replies    replyCache
+	scripts    scripts
 	waiters    waitTable
 	hub        hub
 	notify     notifier
@@ -62,6 +63,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
 	s.replies.init()
+	s.scripts.init(s)
 	s.limits.queued.Store(maxQueuedBytes)
 	s.startupRSS, _ = residentBytes()
 	s.work.saveTook.Store(-1)
@@ -188,6 +190,7 @@ func (s *Server) Close() {
 			c.stopWaiting()
 		}
 		s.mu.Unlock()
+		s.scripts.engine.Stop()
 	})
 	s.wg.Wait()
 }

@@ -34,7 +34,7 @@ func commandTable(cfg *config.Config) (*command.Table, error) {
 // follow makes the server and the engine follow changes of the settings at run time.
 func (s *Server) follow() {
 	s.refresh()
-	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "redis-cursor-compatible", "slave-read-only"} {
+	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "redis-cursor-compatible", "slave-read-only", "lua-strict-key-accessing"} {
 		s.cfg.OnChange(name, func(_, _ string) error {
 			s.refresh()
 			return nil
@@ -65,6 +65,7 @@ func (s *Server) refresh() {
 	s.limits.out.Store(int64(s.cfg.OutputLimit()))
 	_, _, replica := s.cfg.Master()
 	s.limits.readOnly.Store(replica && s.cfg.Bool("slave-read-only"))
+	s.limits.strictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
 	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
 	s.access.set(s.cfg.RequirePass(), s.cfg.Namespaces())
 }

@@ -21,14 +21,15 @@ type workspace struct {
 	userKeys  [][]byte
 	blindKeys [][]byte
 	segment   segment
-	served    []*waiter     // clients that wait, served in the transaction that is under way
-	full      func() bool   // whether the transaction is to be committed before more is added
-	kicks     []*outbox     // of subscribers that were sent messages
-	deferred  []post        // messages to be published when the transaction is committed
-	change    change        // of the command that runs, for its events
-	failures  int           // commands that have replied with an error
-	cmdKey    []byte        // of replyCache
-	inTx      bool          // commands run whose writes are committed with those of others after them: EXEC, a script
+	served    []*waiter   // clients that wait, served in the transaction that is under way
+	full      func() bool // whether the transaction is to be committed before more is added
+	kicks     []*outbox   // of subscribers that were sent messages
+	deferred  []post      // messages to be published when the transaction is committed
+	change    change      // of the command that runs, for its events
+	failures  int         // commands that have replied with an error
+	cmdKey    []byte      // of replyCache
+	inTx      bool        // commands run whose writes are committed with those of others after them: EXEC, a script
+	script    scriptRun
 	clock     time.Duration // since the server's start, when meter last looked
 	calls     callStats
 }

@@ -28,6 +28,9 @@ type Server interface {
 	// Authenticate returns what a password stands for. It takes as long for a wrong as for a right one.
 	Authenticate(password []byte) (id Identity, ok bool)
 
+	// Scripts returns the scripts that are there.
+	Scripts() Scripts
+
 	// Clients returns the connections sorted by their ids.
 	Clients() []ClientInfo
 	// CloseClient closes another connection; the command that it may be running is finished first. It reports

@@ -66,6 +66,9 @@ type Control interface {
 	// Publish sends a message and returns how many receive it.
 	Publish(channel, message []byte, shard bool) int
 
+	// Eval runs a script in the transaction that is under way, and writes its reply.
+	Eval(s ScriptCall) error
+
 	// Block lets the client wait. The handler has replied nothing and holds the locks of the keys.
 	Block(w Wait) error
 }

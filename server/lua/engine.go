@@ -55,7 +55,8 @@ type Engine struct {
 		list map[*state]*Run
 		slow int
 	}
-	slow atomic.Int32 // scripts that have run longer than the limit and still run
+	stopping atomic.Bool
+	slow     atomic.Int32 // scripts that have run longer than the limit and still run
 }
 
 // New makes an engine.

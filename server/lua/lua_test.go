@@ -85,10 +85,10 @@ func TestSmoke(t *testing.T) {
 func BenchmarkEval(b *testing.B) {
 	e := newEngine(b, 1<<28)
 	for name, source := range map[string]string{
-		"one":   "return redis.call('one', KEYS[1])",
-		"calls": "local s=0 for i=1,1000 do s=s+redis.call('one',KEYS[1],'field','1') end return s",
+		"one":     "return redis.call('one', KEYS[1])",
+		"calls":   "local s=0 for i=1,1000 do s=s+redis.call('one',KEYS[1],'field','1') end return s",
 		"compute": `local function fib(n) if n<2 then return n end return fib(n-1)+fib(n-2) end local s=0 for i=1,20000 do s=(s*31+i)%1000003 end local t={} for i=1,2000 do t[i]=(i*7919)%2003 end table.sort(t) local b={} for i=1,500 do b[#b+1]='k'..i end return fib(16)+s+#table.concat(b)`,
-		"cjson": `local d='{"id":12345,"name":"job","opts":{"delay":100,"attempts":3,"tags":["a","b","c"]},"data":{"x":1.5,"y":[1,2,3,4,5,6,7,8]}}' for i=1,100 do local t=cjson.decode(d) t.id=i local e=cjson.encode(t) end return 1`,
+		"cjson":   `local d='{"id":12345,"name":"job","opts":{"delay":100,"attempts":3,"tags":["a","b","c"]},"data":{"x":1.5,"y":[1,2,3,4,5,6,7,8]}}' for i=1,100 do local t=cjson.decode(d) t.id=i local e=cjson.encode(t) end return 1`,
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -31,8 +31,9 @@ const (
 )
 
 var (
-	errKilled = &Stopped{"Script killed by user with SCRIPT KILL..."}
-	errMemory = &Stopped{"Script killed: it needs more memory than lua-memory-limit-mb allows"}
+	errKilled   = &Stopped{"Script killed by user with SCRIPT KILL..."}
+	errShutdown = &Stopped{"Script killed: the server is shutting down"}
+	errMemory   = &Stopped{"Script killed: it needs more memory than lua-memory-limit-mb allows"}
 	// ErrNotBusy: there is nothing to be killed.
 	ErrNotBusy = &Error{"NOTBUSY No scripts in execution right now."}
 )
@@ -162,6 +163,10 @@ func (st *state) look() <-chan struct{} {
 			f(st.run.name(), took)
 		}
 	}
+	if st.engine.stopping.Load() {
+		st.stop = errShutdown
+		return st.stopped
+	}
 	if st.tooLarge() {
 		st.stop = errMemory
 		return st.stopped
@@ -220,6 +225,13 @@ func (e *Engine) Kill(functions bool) error {
 		return ErrNotBusy
 	}
 	return nil
+}
+
+// Stop stops everything that runs, and what will run for long from now on: the server ends.
+func (e *Engine) Stop() {
+	e.stopping.Store(true)
+	e.Kill(false)
+	e.Kill(true)
 }
 
 // Running returns the name of a script or function that has run for some time, since when, and ok=false when there is none.
