@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,6 +30,10 @@ import (
 type scripts struct {
 	srv    *Server
 	engine *lua.Engine
+
+	mu        sync.RWMutex
+	libraries map[string]*lua.Library
+	functions map[string]*lua.Function
 }
 
 // redisVersion is what redis.REDIS_VERSION says.
@@ -45,6 +50,8 @@ func (s *scripts) init(srv *Server) {
 			srv.log.Warn("a slow script is running", zap.String("script", name), zap.Duration("so far", took))
 		},
 	})
+	s.libraries, s.functions = map[string]*lua.Library{}, map[string]*lua.Function{}
+	s.readLibraries()
 }
 
 // Scripts returns the scripts that are there.
@@ -184,7 +191,9 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	var err error
 	switch {
 	case call.Function != nil:
-		return errNoFunction
+		if r.Function = c.srv.scripts.function(call.Function); r.Function == nil {
+			err = errNoFunction
+		}
 	case call.SHA != nil:
 		if r.Script, err = c.srv.scripts.find(c.tx, call.SHA); err == nil && r.Script == nil {
 			err = errNoScript
@@ -195,7 +204,16 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	if err != nil {
 		return scriptError(err)
 	}
-	flags := r.Script.Flags()
+	var flags lua.Flags
+	named := r.Function != nil // what it may do is declared
+	if named {
+		flags = r.Function.Flags()
+	} else {
+		flags, named = r.Script.Flags(), r.Script.Declares()
+	}
+	if named && call.ReadOnly && flags&lua.NoWrites == 0 {
+		return errReadOnlyCall
+	}
 	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
 	s.declared = call.Keys
 	s.running = true
@@ -226,7 +244,10 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	return scriptError(err)
 }
 
-var errNoFunction = engine.NewError("ERR", "Function not found")
+var (
+	errNoFunction   = engine.NewError("ERR", "Function not found")
+	errReadOnlyCall = engine.NewError("ERR", "Can not execute a script with write flag using *_ro command.")
+)
 
 // scriptHost is a connection as scripts see it.
 type scriptHost conn

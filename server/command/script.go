@@ -2,8 +2,10 @@ package command
 
 import (
 	"strings"
+	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/lua"
 )
 
 // ScriptCall is a call of a script or a function.
@@ -25,6 +27,19 @@ type Scripts interface {
 	Has(tx *engine.Tx, sha []byte) (bool, error)
 	// Flush forgets all scripts. The arguments are those of the command.
 	Flush(tx *engine.Tx, args [][]byte) error
+	// LoadLibrary keeps a library of functions and returns its name. With replace it takes the place of one of that name.
+	LoadLibrary(tx *engine.Tx, source []byte, replace bool) (name string, err error)
+	// DeleteLibrary forgets a library; ok is false when there is none of that name.
+	DeleteLibrary(tx *engine.Tx, name string) (ok bool)
+	// FlushLibraries forgets all libraries.
+	FlushLibraries(tx *engine.Tx)
+	// RestoreLibraries keeps the libraries that DUMP has written, all or, with an error, none.
+	RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace bool) error
+	// Libraries returns the libraries, sorted by name.
+	Libraries() []*lua.Library
+	// Running returns the function that runs for some time; ok is false when there is none.
+	Running() (name string, took time.Duration, ok bool)
+
 	// Kill stops the scripts that run for some time, or the functions.
 	Kill(functions bool) error
 }

@@ -208,7 +208,11 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 
 // hasText reports whether the table has a key that is not a place in its array: mostly there is none, and one look tells.
 func hasText(t *vm.LTable) bool {
-	k, _ := t.Next(vm.LNumber(t.MaxN()))
+	var last vm.LValue = vm.LNil
+	if n := t.MaxN(); n > 0 {
+		last = vm.LNumber(n)
+	}
+	k, _ := t.Next(last)
 	return k != vm.LNil
 }
 

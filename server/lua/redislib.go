@@ -29,7 +29,7 @@ func openRedis(st *state, L *vm.LState) {
 		"pcall": func(L *vm.LState) int { return redisCall(L, false) },
 		"log":   redisLog, "sha1hex": redisSHA, "error_reply": redisError, "status_reply": redisStatus, "setresp": redisSetResp,
 		"replicate_commands": func(L *vm.LState) int { L.Push(vm.LTrue); return 1 },
-		"set_repl":           redisSetRepl, "acl_check_cmd": redisACL, "register_function": redisRegister,
+		"set_repl":           redisSetRepl, "acl_check_cmd": redisACL,
 		"breakpoint": func(L *vm.LState) int { L.Push(vm.LFalse); return 1 },
 		"debug":      func(L *vm.LState) int { return 0 },
 	})
@@ -41,6 +41,7 @@ func openRedis(st *state, L *vm.LState) {
 	var major, minor, patch int
 	fmt.Sscanf(st.engine.options.Version, "%d.%d.%d", &major, &minor, &patch)
 	t.RawSetString("REDIS_VERSION_NUM", vm.LNumber(major<<16|minor<<8|patch))
+	st.loadRedisTable(t)
 }
 
 const (

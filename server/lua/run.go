@@ -67,7 +67,10 @@ func (st *state) exec(r *Run) error {
 	var f *vm.LFunction
 	args := 0
 	if r.Function != nil {
-		f = r.Function.on(st)
+		var err error
+		if f, err = r.Function.on(st); err != nil {
+			return &Error{Text: err.Error()}
+		}
 		L.Push(f)
 		L.Push(stringsTable(r.Keys))
 		L.Push(stringsTable(r.Args))

@@ -60,6 +60,9 @@ func (s *Script) SHA() string { return s.sha }
 // Flags returns what the script's first line says.
 func (s *Script) Flags() Flags { return s.flags }
 
+// Declares reports whether the script's first line says what the script may do.
+func (s *Script) Declares() bool { return strings.HasPrefix(s.source, "#!") }
+
 // sourceName is how Redis calls the source of a script in errors.
 const sourceName = "user_script"
 

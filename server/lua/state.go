@@ -32,6 +32,10 @@ type state struct {
 	stringMeta *vm.LTable
 	null       *vm.LUserData
 	handler    *vm.LFunction
+	missing    *vm.LTable // a metatable that refuses unknown names
+	loadRedis  *vm.LTable
+	loading    *loading
+	loaded     map[*Library]map[string]*vm.LFunction
 	cjson      jsonConfig
 
 	nested []*vm.LState // for pcall, by depth
@@ -68,6 +72,8 @@ func newState(e *Engine) *state {
 	openStruct(st, L)
 	openJSON(st, L)
 	openMsgPack(st, L)
+	st.missing = newTable(0, 1)
+	st.missing.RawSetString("__index", L.NewFunction(missingGlobal))
 	openRedis(st, L)
 	openCoroutine(st, L)
 	st.globals = st.readOnly(st.global)
