@@ -49,8 +49,9 @@ type limits struct {
 
 	queued atomic.Int64 // bytes of commands that may wait for EXEC
 
-	readOnly atomic.Bool // a replica that takes no writes: slave-read-only
-	full     atomic.Bool // the database has reached max-db-size
+	readOnly   atomic.Bool // a replica that takes no writes: slave-read-only
+	strictKeys atomic.Bool // lua-strict-key-accessing
+	full       atomic.Bool // the database has reached max-db-size
 }
 
 // refuseWrite returns why a command that writes cannot run now, nil when it can. In a full database the commands run
