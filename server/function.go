@@ -50,14 +50,15 @@ func (s *scripts) admit(l *lua.Library, replace bool) error {
 		return engine.NewError("ERR", "Library '"+l.Name+"' already exists")
 	}
 	for _, f := range l.Functions {
-		if g := s.functions[f.Name()]; g != nil && g.Library != old {
+		// Redis tells only functions of different libraries apart.
+		if g := s.functions[folded(f.Name())]; g != nil && g.Library != old {
 			return engine.NewError("ERR", "Function "+f.Name()+" already exists")
 		}
 	}
 	s.drop(old)
 	s.libraries[l.Name] = l
 	for _, f := range l.Functions {
-		s.functions[f.Name()] = f
+		s.functions[folded(f.Name())] = f
 	}
 	return nil
 }
@@ -69,14 +70,17 @@ func (s *scripts) drop(l *lua.Library) {
 	}
 	delete(s.libraries, l.Name)
 	for _, f := range l.Functions {
-		delete(s.functions, f.Name())
+		delete(s.functions, folded(f.Name()))
 	}
 }
+
+// folded is the key of a function among others: case does not matter.
+func folded(name string) string { return strings.ToLower(name) }
 
 func (s *scripts) function(name []byte) *lua.Function {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.functions[string(name)]
+	return s.functions[folded(string(name))]
 }
 
 // LoadLibrary keeps a library.

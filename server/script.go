@@ -263,6 +263,9 @@ var (
 	errScriptKey       = engine.NewError("ERR", "Script attempted to access undeclared keys")
 )
 
+// replicated are commands that do not write and that a script that only reads must not call: Redis sends them to replicas.
+var replicated = map[string]bool{"publish": true, "spublish": true, "mpublish": true, "pfcount": true}
+
 // Call runs a command for the script.
 func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	c := (*conn)(h)
@@ -325,7 +328,7 @@ func (c *conn) resolveForScript(r *request) error {
 		return errScriptArity
 	case spec.Flags&command.NoScript != 0:
 		return errScriptForbidden
-	case s.readOnly && spec.Flags&(command.Write|command.MayReplicate) != 0:
+	case s.readOnly && (spec.Flags&command.Write != 0 || replicated[spec.Name]):
 		return errScriptReadOnly
 	}
 	r.spec = spec

@@ -49,6 +49,10 @@ var (
 	errNotFunctions  = engine.NewError("ERR", "given type is not a function")
 )
 
+func errFunctionArgs(c *Ctx) error {
+	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(c.Args[1], echoed))+"'. Try FUNCTION HELP.")
+}
+
 func fcall(c *Ctx) error {
 	keys, rest, err := scriptKeys(c.Args)
 	if err == ErrNotInteger {
@@ -85,7 +89,10 @@ func functionDelete(c *Ctx) error {
 }
 
 func functionFlush(c *Ctx) error {
-	if len(c.Args) > 3 || len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
+	if len(c.Args) > 3 {
+		return errFunctionArgs(c)
+	}
+	if len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
 		return errFunctionFlush
 	}
 	c.Srv.Scripts().FlushLibraries(c.Tx)
@@ -110,7 +117,7 @@ func functionDump(c *Ctx) error {
 
 func functionRestore(c *Ctx) error {
 	if len(c.Args) > 4 {
-		return wrongArgs("function|restore")
+		return errFunctionArgs(c)
 	}
 	var flush, replace bool
 	if len(c.Args) == 4 {

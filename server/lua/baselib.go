@@ -238,8 +238,10 @@ func ipairsNext(L *vm.LState) int {
 
 // basePCall is pcall as Redis has it: of an error that is a table with a text in err, it returns the text.
 func basePCall(L *vm.LState) int {
-	checkAny(L, 1)
 	n := L.GetTop()
+	if n == 0 { // Redis calls what it has put there for the result
+		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString("attempt to call a boolean value")})
+	}
 	args := make([]vm.LValue, n-1)
 	for i := range args {
 		args[i] = L.Get(i + 2)

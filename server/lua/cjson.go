@@ -256,7 +256,7 @@ func (e *jsonEncoder) arrayLen(t *vm.LTable) int {
 
 func (e *jsonEncoder) table(t *vm.LTable, depth int) {
 	if depth > e.c.encodeDepth || depth > 100000 {
-		raise(e.L, "Cannot serialise, excessive depth (%d)", depth)
+		raise(e.L, "Cannot serialise, excessive nesting (%d)", depth)
 	}
 	if len(e.b)-e.out > 64<<10 {
 		e.account()
@@ -360,7 +360,7 @@ func (d *jsonDecoder) unexpected(what string) {
 			d.text()
 			token = "T_STRING"
 		default:
-			switch d.scalar().(type) {
+			switch d.scalar(what).(type) {
 			case vm.LBool:
 				token = "T_BOOLEAN"
 			case vm.LNumber:
@@ -446,11 +446,11 @@ func (d *jsonDecoder) value() vm.LValue {
 	case ']', '}', ',', ':':
 		d.unexpected("value")
 	}
-	return d.scalar()
+	return d.scalar("value")
 }
 
-// scalar reads a number, true, false or null.
-func (d *jsonDecoder) scalar() vm.LValue {
+// scalar reads a number, true, false or null; what is what errors say was expected.
+func (d *jsonDecoder) scalar(what string) vm.LValue {
 	rest := d.s[d.at:]
 	for _, w := range []struct {
 		text  string
@@ -462,12 +462,15 @@ func (d *jsonDecoder) scalar() vm.LValue {
 		}
 	}
 	n := jsonNumber(rest, d.c.decodeInvalid)
+	if n == 0 && !d.c.decodeInvalid && jsonNumber(rest, true) > 0 {
+		d.raise(what, "invalid number", d.at+1)
+	}
 	if n == 0 {
-		d.raise("value", "invalid token", d.at+1)
+		d.raise(what, "invalid token", d.at+1)
 	}
 	f, ok := parseNumber(rest[:n])
 	if !ok {
-		d.raise("value", "invalid number", d.at+1)
+		d.raise(what, "invalid number", d.at+1)
 	}
 	d.at += n
 	return vm.LNumber(f)

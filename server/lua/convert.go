@@ -173,12 +173,12 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 	if t = real(t); !hasText(t) {
 		return st.writeArray(w, t, depth)
 	}
-	if s, ok := toString(t.RawGetString("err")); ok {
-		w.Error("", errorText(s))
+	if s, ok := t.RawGetString("err").(vm.LString); ok {
+		w.Error("", errorText(string(s)))
 		return nil
 	}
-	if s, ok := toString(t.RawGetString("ok")); ok {
-		w.SimpleString(s)
+	if s, ok := t.RawGetString("ok").(vm.LString); ok {
+		w.SimpleString(string(s))
 		return nil
 	}
 	if f, ok := t.RawGetString("double").(vm.LNumber); ok {

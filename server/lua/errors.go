@@ -38,7 +38,8 @@ func errorTable(text string) *vm.LTable {
 	return t
 }
 
-func raiseReadOnly(L *vm.LState) { L.Error(vm.LString(where(L, 1)+textReadOnly), 0) }
+// raiseReadOnly refuses what a library function would change; without a position, as in Redis.
+func raiseReadOnly(L *vm.LState) { L.Error(vm.LString(textReadOnly), 0) }
 
 func outOfMemory(L *vm.LState) { L.Error(vm.LString(textMemory), 0) }
 

@@ -226,7 +226,7 @@ func redisRegister(L *vm.LState) int {
 
 func registerNamed(L *vm.LState, f *Function, t *vm.LTable) (callback *vm.LFunction) {
 	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
-		name, ok := k.(vm.LString)
+		name, ok := toString(k)
 		if !ok {
 			raisePlain(L, "ERR named argument key given to redis.register_function is not a string")
 		}

@@ -90,9 +90,12 @@ func newScript(source []byte) (*Script, error) {
 			if !ok {
 				return nil, &Error{Text: "ERR Unknown lua shebang option: " + w}
 			}
+			if list == "" {
+				continue
+			}
 			for name := range strings.SplitSeq(list, ",") {
 				f := parseFlag(name)
-				if f == 0 && name != "" {
+				if f == 0 {
 					return nil, &Error{Text: "ERR Unexpected flag in script shebang: " + name}
 				}
 				s.flags |= f

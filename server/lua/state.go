@@ -97,7 +97,7 @@ func missingGlobal(L *vm.LState) int {
 }
 
 func newGlobal(L *vm.LState) int {
-	raiseReadOnly(L)
+	raise(L, textReadOnly)
 	return 0
 }
 
