@@ -156,6 +156,26 @@ func TestPauseIsExact(t *testing.T) {
 	wg.Wait()
 }
 
+// A client that speaks TLS is paused, goes on, and is missed when it leaves, as any other.
+func TestPauseTLS(t *testing.T) {
+	h, ca := startTLS(t)
+	admin, c := h.dialTLS(t, ca.Client("")), h.dialTLS(t, ca.Client(""))
+	admin.want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	c.send(encode("SET", "k", "v"))
+	h.pausedClients(t, 1)
+	admin.want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := c.reply(); got != "+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	admin.want("CLIENT PAUSE 100 WRITE", "+OK\r\n")
+	c.want("SET k v", "+OK\r\n")
+	admin.want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	c.send(encode("SET", "k", "v"))
+	h.pausedClients(t, 1)
+	c.Close()
+	eventually(t, "the client is gone", func() bool { return h.clients() == 1 })
+}
+
 // roundTrip sends commands and reads their replies; unlike do it may run outside the test's goroutine.
 func roundTrip(c *client, commands string, replies int) error {
 	c.SetDeadline(time.Now().Add(patience))
