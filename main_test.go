@@ -231,7 +231,7 @@ func TestRefusals(t *testing.T) {
 	file := conf("file", "x")
 	write(t, base+"/photos/db/photo.jpg", "x")
 	write(t, base+"/broken/db/CURRENT", "x")
-	locked := base + "/locked"
+	locked := t.TempDir() + "/locked" // its owner writes to it meanwhile
 	holder := start(t, "--dir", locked)
 	tlsCert, tlsKey := testcert.New(t).Issue("server")
 	for _, tt := range []struct {

@@ -147,7 +147,10 @@ func (c *conn) permitted(u *acl.User, r *request) error {
 	if reason == acl.DeniedKey || reason == acl.DeniedChannel {
 		e.Object = string(r.args[at])
 	}
-	if c.multi != nil || c.inTx {
+	switch {
+	case c.workspace != nil && c.script.running:
+		e.Context = acl.Script
+	case c.multi != nil || c.inTx:
 		e.Context = acl.Multi
 	}
 	c.srv.access.users.Log().Add(e, time.Now())

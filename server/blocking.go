@@ -124,6 +124,10 @@ func (c *conn) serveWaiters(r *request) {
 	if c.srv.waiters.n.Load() == 0 {
 		return
 	}
+	if r.spec.Flags&command.Script != 0 {
+		c.serveKeys(c.script.takeWritten())
+		return
+	}
 	var ready [][]byte
 	for _, k := range r.spec.AppendKeys(nil, r.args) {
 		if k.Write {
@@ -272,12 +276,16 @@ const maxBlockedInput = 1 << 20
 // connection has ended.
 func (c *conn) await() bool {
 	w := c.blocked
-	defer func() {
+	leave := func() {
+		if c.blocked == nil {
+			return
+		}
 		c.srv.waiters.remove(w)
 		c.info.waiter.Store(nil)
 		c.blocked = nil
 		c.deadline = true // so that the next read sets its own
-	}()
+	}
+	defer leave()
 	for {
 		c.nc.SetReadDeadline(w.until)
 		if c.srv.closing.Load() {
@@ -295,9 +303,11 @@ func (c *conn) await() bool {
 		}
 		switch w.look() {
 		case served:
+			leave() // who has the reply must not be found waiting
 			return c.reply(w)
 		case alone:
 			if c.tryAlone(w) {
+				leave()
 				return c.reply(w)
 			}
 		}

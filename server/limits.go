@@ -49,8 +49,9 @@ type limits struct {
 
 	queued atomic.Int64 // bytes of commands that may wait for EXEC
 
-	readOnly atomic.Bool // a replica that takes no writes: slave-read-only
-	full     atomic.Bool // the database has reached max-db-size
+	readOnly   atomic.Bool // a replica that takes no writes: slave-read-only
+	strictKeys atomic.Bool // lua-strict-key-accessing
+	full       atomic.Bool // the database has reached max-db-size
 }
 
 // refuseWrite returns why a command that writes cannot run now, nil when it can. In a full database the commands run
@@ -135,9 +136,16 @@ func mostClients() int64 {
 // checkClients refuses a maxclients that the system cannot bear.
 func checkClients(wanted int64) error {
 	if most := mostClients(); wanted > most {
-		return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d", most)
+		return clientsError(most)
 	}
 	return nil
+}
+
+// clientsError is how many clients there may be; its text is Redis's.
+type clientsError int64
+
+func (e clientsError) Error() string {
+	return fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", int64(e))
 }
 
 // MaxBulk returns the longest string that a client may send or a command make, in bytes.

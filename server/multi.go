@@ -120,6 +120,20 @@ func (c *conn) Exec() error {
 		return command.ErrExecAbort
 	}
 	defer c.tx.Release()
+	for {
+		err := c.execQueued(m)
+		if !c.script.retry {
+			c.script.forget()
+			return err
+		}
+		// A script needs locks that others hold: once more, with all there are.
+		c.script.all = true
+	}
+}
+
+// execQueued runs what was queued.
+func (c *conn) execQueued(m *multi) error {
+	c.script.retry = false
 	write := c.mayWriteQueued(m)
 	for c.lockQueued(m); c.pausedNow(write); c.lockQueued(m) {
 		// It began after this command did; what is in the reply buffer waits too.
@@ -129,6 +143,7 @@ func (c *conn) Exec() error {
 			return errPausedEnd
 		}
 	}
+	start := c.out.Mark()
 	c.tx.Tick(time.Now().UnixMilli())
 	if c.watch != nil && c.watch.Changed(c.tx.Now()) {
 		c.out.NullArray()
@@ -148,6 +163,15 @@ func (c *conn) Exec() error {
 			continue
 		}
 		wrote = c.run(r) || wrote
+		if c.script.retry {
+			c.out.Truncate(start)
+			c.deferred = c.deferred[:0]
+			c.script.takeWritten()
+			c.tx.Release()
+			c.sess.Namespace, m.selected = began, m.selected[:0]
+			c.tx.Begin(began)
+			return nil
+		}
 		if m.switches && c.sess.Namespace != c.tx.Namespace() { // SELECT, AUTH
 			c.tx.SwitchNamespace(c.sess.Namespace)
 			m.selected = append(m.selected, selection{i, c.sess.Namespace})
@@ -157,7 +181,7 @@ func (c *conn) Exec() error {
 		c.tx.SwitchNamespace(began)
 		selected := m.selected
 		for i := range m.queue { // as in Redis, after the last one
-			if r := &m.queue[i]; r.spec.Flags&command.Write != 0 {
+			if r := &m.queue[i]; r.spec.Flags&(command.Write|command.Script) != 0 {
 				c.serveWaiters(r)
 			}
 			if len(selected) > 0 && selected[0].at == i {
@@ -182,7 +206,7 @@ func (c *conn) Exec() error {
 // that there are when a command changes the whole keyspace, or when that namespace cannot be known before.
 func (c *conn) lockQueued(m *multi) {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
-	exclusive := m.login
+	exclusive := m.login || c.script.all
 	began := c.tx.Namespace()
 	for i := range m.queue {
 		r := &m.queue[i]

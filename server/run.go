@@ -71,7 +71,7 @@ func (c *conn) dispatch(reqs []request) int {
 	switch {
 	case r.spec.Flags&command.Solo != 0:
 		return c.solo(r)
-	case r.spec.Flags&command.Write != 0:
+	case r.spec.Flags&(command.Write|command.Script) != 0:
 		return c.writeSegment(reqs)
 	case r.spec.Flags&command.Single != 0:
 		if n := c.singles(reqs); n > 0 {
@@ -141,7 +141,7 @@ func (c *conn) call(r *request) (err error) {
 func (c *conn) run(r *request) (wrote bool) {
 	c.meter(r)
 	r.reply = c.out.Mark()
-	if c.srv.notify.classes.Load() != 0 {
+	if c.change.on || c.srv.notify.classes.Load() != 0 {
 		c.watchChange(r)
 	}
 	mark := c.tx.Savepoint()
@@ -156,6 +156,9 @@ func (c *conn) run(r *request) (wrote bool) {
 		c.out.Truncate(r.reply)
 		if e := c.tx.Rollback(mark); e != nil {
 			err = e
+		}
+		if err == errMoreLocks {
+			return false
 		}
 		command.WriteError(&c.out, err)
 		c.srv.stats.calls[r.spec.ID].failed.Add(1)
@@ -293,6 +296,11 @@ func (c *conn) writeSegment(reqs []request) int {
 	refs := c.keys[:0]
 	type bound struct{ refs, reqs int }
 	end := bound{}
+	retry := c.script.retry
+	if retry {
+		reqs = reqs[:1] // a script that needs more locks, alone
+		c.script.addLocks(c.tx)
+	}
 	for i := range reqs {
 		r := &reqs[i]
 		if i >= segmentCommands || keyCount > segmentKeys {
@@ -314,7 +322,7 @@ func (c *conn) writeSegment(reqs []request) int {
 		for j := from; j < len(refs); j++ {
 			refs[j].Arg |= i << 32
 		}
-		if r.spec.Flags&command.Write != 0 {
+		if r.spec.Flags&(command.Write|command.Script) != 0 {
 			end = bound{len(refs), i + 1}
 		}
 		if r.spec.Foreign != nil {
@@ -338,7 +346,9 @@ func (c *conn) writeSegment(reqs []request) int {
 	var guest bool
 	var err error
 	alone := c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
-	if alone || reqs[0].spec.Flags&command.Blocking != 0 {
+	if retry && c.script.all {
+		c.tx.AcquireAll()
+	} else if alone || reqs[0].spec.Flags&command.Blocking != 0 {
 		c.tx.Acquire() // whether it waits must not depend on the commit of another
 	} else {
 		guest, err = c.tx.AcquireOr(c)
@@ -355,6 +365,9 @@ func (c *conn) writeSegment(reqs []request) int {
 		err = c.tx.Commit()
 	}
 	done := c.segment.done
+	if retry && !c.script.retry {
+		c.script.forget()
+	}
 	c.settle(err)
 	if len(c.deferred) > 0 {
 		c.publishDeferred(err)
@@ -404,6 +417,9 @@ func (c *conn) runSegment() {
 			if c.blocked == nil { // XREADGROUP writes its consumer before it waits
 				c.serveWaiters(r)
 			}
+		}
+		if c.script.retry {
+			break // what was done so far is committed; then the script comes again, with more locks
 		}
 		s.done++
 		if c.segmentFull() || c.closeAfterReply {

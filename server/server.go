@@ -29,6 +29,7 @@ type Server struct {
 	limits     limits
 	access     access
 	replies    replyCache
+	scripts    scripts
 	waiters    waitTable
 	hub        hub
 	observed   atomic.Pointer[observed]
@@ -74,6 +75,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.stats.init()
 	s.tracker.seed = maphash.MakeSeed()
 	s.replies.init()
+	s.scripts.init(s)
 	s.limits.queued.Store(maxQueuedBytes)
 	s.startupRSS, _ = residentBytes()
 	s.work.saveTook.Store(-1)
@@ -173,6 +175,7 @@ func (s *Server) Close() {
 			c.stopWaiting()
 		}
 		s.mu.Unlock()
+		s.scripts.engine.Stop()
 	})
 	s.wg.Wait()
 }

@@ -83,12 +83,13 @@ func removeDead(path string) error {
 type unixListener struct {
 	net.Listener
 	path string
-	info fs.FileInfo
+	info fs.FileInfo // nil = it was closed
 }
 
 func (l *unixListener) Close() error {
 	if now, err := os.Lstat(l.path); err == nil && l.info != nil && os.SameFile(now, l.info) {
 		os.Remove(l.path)
 	}
+	l.info = nil
 	return l.Listener.Close()
 }

@@ -34,7 +34,7 @@ type Handler func(c *Ctx) error
 // Flag says how the pipeline treats a command.
 type Flag uint64
 
-// The flags. Those up to MovableKeys have the meaning that they have in Redis's COMMAND INFO.
+// The flags. Those up to NoMandatoryKeys have the meaning that they have in Redis's COMMAND INFO.
 const (
 	Write Flag = 1 << iota
 	ReadOnly
@@ -54,6 +54,7 @@ const (
 	NoMulti
 	AllowBusy
 	MovableKeys
+	NoMandatoryKeys
 
 	// Single marks a reader that needs nothing but the metadata record of each of its keys. It runs without
 	// locks, and the records of a run of such commands are fetched in batches.
@@ -76,6 +77,9 @@ const (
 	// Exclusive marks a Solo command that is run with the locks of all keys held, in a transaction that the pipeline
 	// commits.
 	Exclusive
+	// Script marks a command that runs a script, or changes those that there are: it shares a transaction with others
+	// like one that writes.
+	Script
 )
 
 var flagNames = []struct {
@@ -86,7 +90,7 @@ var flagNames = []struct {
 	{NoScript, "noscript"}, {Blocking, "blocking"}, {Loading, "loading"}, {Stale, "stale"},
 	{SkipMonitor, "skip_monitor"}, {SkipSlowlog, "skip_slowlog"}, {Asking, "asking"}, {Fast, "fast"},
 	{NoAuth, "no_auth"}, {MayReplicate, "may_replicate"}, {NoMulti, "no_multi"}, {AllowBusy, "allow_busy"},
-	{MovableKeys, "movablekeys"},
+	{MovableKeys, "movablekeys"}, {NoMandatoryKeys, "no_mandatory_keys"},
 }
 
 // Names returns the flags as COMMAND INFO shows them.

@@ -43,6 +43,9 @@ type Server interface {
 	SetNamespace(name, token string) error
 	DeleteNamespace(name string) error
 
+	// Scripts returns the scripts that are there.
+	Scripts() Scripts
+
 	// Clients returns the connections sorted by their ids.
 	Clients() []ClientInfo
 	// CloseClient closes another connection; the command that it may be running is finished first. It reports

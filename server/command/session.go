@@ -84,6 +84,9 @@ type Control interface {
 	SetCaching(yes bool)
 	Caching() int
 
+	// Eval runs a script in the transaction that is under way, and writes its reply.
+	Eval(s ScriptCall) error
+
 	// Block lets the client wait. The handler has replied nothing and holds the locks of the keys.
 	Block(w Wait) error
 }

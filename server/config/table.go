@@ -94,6 +94,7 @@ func (s Setting) check(f func(string) error) Setting { s.Check = f; return s }
 // checkEvents checks the letters of notify-keyspace-events.
 func checkEvents(text string) error {
 	if strings.Trim(text, "KEg$lshzxetdmnA") != "" {
+		//lint:ignore ST1005 the text is Redis's
 		return errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
 	}
 	return nil
@@ -162,7 +163,7 @@ func checkRename(text string) error {
 // the command line they are accepted with a warning, so that a file of that version can be used unchanged.
 var foreign = map[string]bool{
 	// Newer than 2.10.
-	"enable-blob-cache": true, "histogram-bucket-boundaries": true, "lua-strict-key-accessing": true,
+	"enable-blob-cache": true, "histogram-bucket-boundaries": true,
 	"replication-connect-timeout-ms": true, "replication-delay-bytes": true, "replication-delay-updates": true,
 	"replication-group-sync": true, "replication-no-slowdown": true, "replication-recv-timeout-ms": true,
 	"skip-block-cache-deallocation-on-close": true, "slowlog-dump-logfile-level": true,

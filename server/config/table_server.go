@@ -62,6 +62,11 @@ var serverGroups = []group{
 		boolean("purge-backup-on-fullsync", "no", dynamic, "Remove old backups and checkpoints before a full synchronisation."),
 		integer("fullsync-recv-file-delay", 0, 0, maxInt, dynamic, "Seconds to wait before each file of a full synchronisation; for tests."),
 	}},
+	{"Scripts", []Setting{
+		boolean("lua-strict-key-accessing", "no", dynamic, "Scripts may touch only the keys that were declared when they were called (Kvrocks 2.13)."),
+		integer("lua-time-limit", 5000, 0, maxInt, dynamic, "Milliseconds after which a script counts as slow: it is logged, and SCRIPT KILL is what helps; 0 = never.").alias("busy-reply-threshold"),
+		integer("lua-memory-limit-mb", 256, 0, 1<<20, dynamic, "MiB by which the heap may grow while a script runs before the script is stopped; 0 = no limit."),
+	}},
 	{"Resources", []Setting{
 		integer("max-io-mb", 0, 0, maxInt, dynamic, "MiB a second that flushes and compactions may write; 0 = no limit."),
 		integer("max-db-size", 0, 0, maxInt, dynamic, "GiB of disk above which writes are refused; 0 = no limit."),
