@@ -51,11 +51,16 @@ func (m *monitors) len() int {
 	return len(m.conns)
 }
 
-// feed shows a command that has run. Commands of administrators are not shown, as in Redis.
-func (m *monitors) feed(c *conn, r *request) {
-	if r.spec.Flags&(command.SkipMonitor|command.Admin) != 0 {
-		return
+// feed shows a command that has run; from is the address of the client, or lua. Commands of administrators are not
+// shown, as in Redis.
+func (m *monitors) feed(c *conn, r *request, from string) {
+	if r.spec.Flags&(command.SkipMonitor|command.Admin) == 0 {
+		m.show(c, r, from)
 	}
+}
+
+// show is feed for all commands.
+func (m *monitors) show(c *conn, r *request, from string) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var line []byte
@@ -64,7 +69,7 @@ func (m *monitors) feed(c *conn, r *request) {
 			continue
 		}
 		if line == nil {
-			line = appendMonitorLine(nil, time.Now(), c.srv.databaseName(c.sess.Namespace), c.sess.Addr, r)
+			line = appendMonitorLine(nil, time.Now(), c.srv.databaseName(c.sess.Namespace), from, r)
 		}
 		if to.box.add(line) {
 			c.kicks = append(c.kicks, to.box)

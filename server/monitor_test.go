@@ -86,6 +86,19 @@ func TestMonitorNamespaces(t *testing.T) {
 	}
 }
 
+// A script is shown before what it calls.
+func TestMonitorScript(t *testing.T) {
+	h := start(t)
+	m, c := h.dial(t), h.dial(t)
+	m.want("MONITOR", "+OK\r\n")
+	c.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "k")
+	for _, want := range []string{"[0 " + c.LocalAddr().String() + `] "EVAL" "return redis.call('GET', KEYS[1])" "1" "k"`, `[0 lua] "GET" "k"`} {
+		if got := m.line(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // Databases are shown by their numbers, and an administrator sees all of them from each.
 func TestMonitorDatabases(t *testing.T) {
 	h := start(t, "redis-databases", "16")
