@@ -42,8 +42,8 @@ type conn struct {
 	blocked  *waiter       // the client waits for data
 	subs     *subscriptions
 	track    *tracking // CLIENT TRACKING is on
-	// monitoring: MONITOR was called.
-	monitoring bool
+	// monitoring: MONITOR was called. monitorAll: by an administrator; it is not changed while others may look.
+	monitoring, monitorAll bool
 	// workspace is there only while commands run.
 	*workspace
 

@@ -17,14 +17,14 @@ type monitors struct {
 	conns []*conn
 }
 
-// Monitor makes the connection see the commands of all clients of its namespace; in the default namespace, of all
-// clients.
+// Monitor makes the connection see the commands of all clients of its namespace; of an administrator, and in the default
+// namespace, of all clients.
 func (c *conn) Monitor() {
 	m := &c.srv.monitors
 	if c.monitoring {
 		return
 	}
-	c.monitoring = true
+	c.monitoring, c.monitorAll = true, c.sess.Admin
 	m.mu.Lock()
 	m.conns = append(m.conns, c)
 	m.mu.Unlock()
@@ -51,20 +51,25 @@ func (m *monitors) len() int {
 	return len(m.conns)
 }
 
-// feed shows a command that has run. Commands of administrators are not shown, as in Redis.
-func (m *monitors) feed(c *conn, r *request) {
-	if r.spec.Flags&(command.SkipMonitor|command.Admin) != 0 {
-		return
+// feed shows a command that has run; from is the address of the client, or lua. Commands of administrators are not
+// shown, as in Redis.
+func (m *monitors) feed(c *conn, r *request, from string) {
+	if r.spec.Flags&(command.SkipMonitor|command.Admin) == 0 {
+		m.show(c, r, from)
 	}
+}
+
+// show is feed for all commands.
+func (m *monitors) show(c *conn, r *request, from string) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var line []byte
 	for _, to := range m.conns {
-		if ns := to.info.view.Load().namespace; ns != cf.DefaultNamespace && ns != c.sess.Namespace {
+		if ns := to.info.view.Load().namespace; !to.monitorAll && ns != cf.DefaultNamespace && ns != c.sess.Namespace {
 			continue
 		}
 		if line == nil {
-			line = appendMonitorLine(nil, time.Now(), c.sess, r)
+			line = appendMonitorLine(nil, time.Now(), c.srv.databaseName(c.sess.Namespace), from, r)
 		}
 		if to.box.add(line) {
 			c.kicks = append(c.kicks, to.box)
@@ -72,20 +77,15 @@ func (m *monitors) feed(c *conn, r *request) {
 	}
 }
 
-// appendMonitorLine writes the time, the namespace (0 for the default one) and the address of the client, and the
-// arguments with quotes: a status reply in either protocol.
-func appendMonitorLine(b []byte, now time.Time, sess *command.Session, r *request) []byte {
+// appendMonitorLine writes the time, the database or namespace and the address of the client, and the arguments with
+// quotes: a status reply in either protocol.
+func appendMonitorLine(b []byte, now time.Time, database, addr string, r *request) []byte {
 	b = append(b, '+')
 	b = strconv.AppendInt(b, now.Unix(), 10)
 	b = append(b, '.')
 	usec := strconv.Itoa(1_000_000 + now.Nanosecond()/1000)
 	b = append(append(b, usec[1:]...), " ["...)
-	if sess.Namespace == cf.DefaultNamespace {
-		b = append(b, '0')
-	} else {
-		b = append(b, sess.Namespace...)
-	}
-	b = append(append(append(b, ' '), sess.Addr...), ']')
+	b = append(append(append(append(b, database...), ' '), addr...), ']')
 	for i, a := range r.args {
 		b = append(b, ' ')
 		if command.Secret(r.spec, r.args, i) {

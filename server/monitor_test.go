@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/basaltdb/basalt/cf"
 )
 
 // line reads a line of MONITOR without its time.
@@ -83,8 +81,35 @@ func TestMonitorNamespaces(t *testing.T) {
 	find(all, `[two `+dial2.LocalAddr().String()+`] "PING"`)
 	find(all, `[one `+one2.LocalAddr().String()+`] "ECHO" "1"`)
 	find(one, `"ECHO" "1"`)
-	if h.stats.outputLimit.Load() != 0 || cf.DefaultNamespace == "" {
+	if h.stats.outputLimit.Load() != 0 {
 		t.Error("nobody was to be cut off")
+	}
+}
+
+// A script is shown before what it calls.
+func TestMonitorScript(t *testing.T) {
+	h := start(t)
+	m, c := h.dial(t), h.dial(t)
+	m.want("MONITOR", "+OK\r\n")
+	c.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "k")
+	for _, want := range []string{"[0 " + c.LocalAddr().String() + `] "EVAL" "return redis.call('GET', KEYS[1])" "1" "k"`, `[0 lua] "GET" "k"`} {
+		if got := m.line(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// Databases are shown by their numbers, and an administrator sees all of them from each.
+func TestMonitorDatabases(t *testing.T) {
+	h := start(t, "redis-databases", "16")
+	m, c := h.dial(t), h.dial(t)
+	m.want("SELECT 5", "+OK\r\n")
+	m.want("MONITOR", "+OK\r\n")
+	c.want("SELECT 7", "+OK\r\n")
+	c.want("GET k", "$-1\r\n")
+	m.line()
+	if got, want := m.line(), "[7 "+c.LocalAddr().String()+`] "GET" "k"`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

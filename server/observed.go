@@ -68,7 +68,7 @@ func (c *conn) observeRun(r *request) {
 		c.track.ran(c, r)
 	}
 	if c.seen.monitored {
-		c.srv.monitors.feed(c, r)
+		c.srv.monitors.feed(c, r, c.sess.Addr)
 	}
 }
 

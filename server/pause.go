@@ -6,6 +6,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
@@ -19,14 +20,15 @@ type pause struct {
 	all   bool // reads too
 
 	mu      sync.Mutex
-	over    bool // ended, or replaced by another one
+	over    bool          // ended, or replaced by another one
+	ended   chan struct{} // closed then
 	waiting map[*conn]struct{}
 }
 
 // Pause makes clients wait with their writes, or with all commands. A pause that is in force already is not
 // shortened, nor does one of all commands become one of writes.
 func (s *Server) Pause(d time.Duration, all bool) {
-	p := &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}}
+	p := &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}, ended: make(chan struct{})}
 	var old *pause
 	s.observe(func(o *observed) {
 		old = o.pause
@@ -70,6 +72,9 @@ func (p *pause) end() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.over {
+		close(p.ended)
+	}
 	p.over = true
 	for c := range p.waiting {
 		c.nc.SetReadDeadline(time.Unix(1, 0))
@@ -158,20 +163,27 @@ func (c *conn) waitFor(p *pause) bool {
 		delete(p.waiting, c)
 		p.mu.Unlock()
 	}()
-	err := c.waitReadable()
+	err := c.waitEnd(p)
 	return errors.Is(err, os.ErrDeadlineExceeded) && !c.srv.closing.Load()
 }
 
-// waitReadable waits for the read deadline or the end of the connection, without taking what arrives.
-func (c *conn) waitReadable() error {
-	if c.in.raw == nil {
-		return c.waitDeadline()
+// waitEnd waits for the read deadline or the end of the connection, without taking what arrives. The end of one that is
+// no socket is not noticed.
+func (c *conn) waitEnd(p *pause) error {
+	if c.box.raw == nil {
+		t := time.NewTimer(time.Until(p.until))
+		defer t.Stop()
+		select {
+		case <-p.ended:
+		case <-t.C:
+		case <-c.done:
+			return errGone
+		}
+		return os.ErrDeadlineExceeded
 	}
-	var peek [1]byte
 	gone := false
-	err := c.in.raw.Read(func(fd uintptr) bool {
-		n, _, err := syscall.Recvfrom(int(fd), peek[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		gone = n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
+	err := c.box.raw.Read(func(fd uintptr) bool {
+		gone = hungUp(fd)
 		return gone
 	})
 	if gone {
@@ -184,3 +196,15 @@ var (
 	errGone      = errors.New("the client is gone")
 	errPausedEnd = engine.NewError("ERR", "the server is closing")
 )
+
+// hungUp reports whether the other end of a socket has been closed, whatever there is to be read still.
+func hungUp(fd uintptr) bool {
+	const rdhup, hup, bad = 0x2000, 0x10, 0x8 | 0x20 // of poll(2)
+	p := struct {
+		fd              int32
+		events, revents int16
+	}{fd: int32(fd), events: rdhup}
+	var now syscall.Timespec
+	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	return errno == 0 && p.revents&(rdhup|hup|bad) != 0
+}

@@ -156,6 +156,43 @@ func TestPauseIsExact(t *testing.T) {
 	wg.Wait()
 }
 
+// A write is not carried along by a script that only reads.
+func TestPauseAfterScript(t *testing.T) {
+	h := start(t)
+	admin, c := h.dial(t), h.dial(t)
+	admin.want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	c.send(encode("EVAL_RO", "return redis.call('EXISTS', KEYS[1])", "1", "k") + pipeline("SET k v"))
+	c.expect(":0\r\n")
+	h.pausedClients(t, 1)
+	admin.want("EXISTS k", ":0\r\n")
+	c2 := h.dial(t)
+	c2.send(encode("EVAL", "return redis.call('SET', KEYS[1], 1)", "1", "k"))
+	h.pausedClients(t, 2)
+	admin.want("CLIENT UNPAUSE", "+OK\r\n")
+	c.expect("+OK\r\n")
+	c2.expect("+OK\r\n")
+}
+
+// A client that speaks TLS is paused, goes on, and is missed when it leaves, as any other.
+func TestPauseTLS(t *testing.T) {
+	h, ca := startTLS(t)
+	admin, c := h.dialTLS(t, ca.Client("")), h.dialTLS(t, ca.Client(""))
+	admin.want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	c.send(encode("SET", "k", "v"))
+	h.pausedClients(t, 1)
+	admin.want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := c.reply(); got != "+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	admin.want("CLIENT PAUSE 100 WRITE", "+OK\r\n")
+	c.want("SET k v", "+OK\r\n")
+	admin.want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	c.send(encode("SET", "k", "v"))
+	h.pausedClients(t, 1)
+	c.Close()
+	eventually(t, "the client is gone", func() bool { return h.clients() == 1 })
+}
+
 // roundTrip sends commands and reads their replies; unlike do it may run outside the test's goroutine.
 func roundTrip(c *client, commands string, replies int) error {
 	c.SetDeadline(time.Now().Add(patience))

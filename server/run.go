@@ -148,6 +148,9 @@ func (c *conn) run(r *request) (wrote bool) {
 	if c.track != nil {
 		c.track.remember(c, r)
 	}
+	if c.seen.monitored && r.spec.Flags&command.Script != 0 {
+		c.srv.monitors.show(c, r, c.sess.Addr) // before what it calls
+	}
 	err := c.call(r)
 	if c.track != nil || c.seen.monitored {
 		c.observeRun(r)
@@ -310,6 +313,9 @@ func (c *conn) writeSegment(reqs []request) int {
 			if r.spec.Flags&(command.Solo|command.Blocking|command.PubSub) != 0 {
 				// Neither a client that waits nor a message must depend on a commit to come.
 				break
+			}
+			if c.seen.pause != nil && c.seen.pause.holds(c.mayWrite(r)) {
+				break // the first one is a script that only reads
 			}
 			r.err = c.refuse(r)
 		}

@@ -287,7 +287,13 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	c.watchChange(r)
 	mark := c.tx.SavepointIn(s.outer)
 	c.ctx.Out = out
+	if c.track != nil {
+		c.track.remember(c, r)
+	}
 	err = c.call(r)
+	if c.seen.monitored {
+		c.srv.monitors.feed(c, r, "lua")
+	}
 	if err != nil {
 		out.Reset()
 		if e := c.tx.Rollback(mark); e != nil {

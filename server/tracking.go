@@ -418,10 +418,11 @@ func (s *Server) Committed(origin any, nsKeys [][]byte) {
 	bcast := t.bcast
 	t.mu.RUnlock()
 	for _, b := range bcast {
+		own := b.namespace()
 		var n notice
 		for _, nsKey := range nsKeys {
 			ns, key, err := cf.SplitNSKey(nsKey, s.db.Slots())
-			if err == nil && string(ns) == b.Namespace && b.wants(string(key)) {
+			if err == nil && string(ns) == own && b.wants(string(key)) {
 				n.keys = append(n.keys, string(key))
 			}
 		}
@@ -429,6 +430,16 @@ func (s *Server) Committed(origin any, nsKeys [][]byte) {
 			b.notify(n, by)
 		}
 	}
+}
+
+// namespace returns the namespace that the connection is in.
+func (t *tracking) namespace() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == nil {
+		return ""
+	}
+	return t.conn.info.view.Load().namespace
 }
 
 // wants reports whether a key has one of the prefixes of a client in broadcasting mode.
@@ -464,7 +475,7 @@ func (s *Server) Flushed(origin any, begin, end []byte) {
 	s.mu.Lock()
 	var all []*tracking
 	for _, c := range s.conns {
-		if tr := c.info.track.Load(); tr != nil && affected(tr.Namespace) {
+		if tr := c.info.track.Load(); tr != nil && affected(tr.namespace()) {
 			all = append(all, tr)
 		}
 	}

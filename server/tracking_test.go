@@ -66,6 +66,10 @@ func TestTracking(t *testing.T) {
 		}
 		c.expect(invalidated("a"))
 	}
+	// What a script reads.
+	c.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "scripted")
+	w.do("SET", "scripted", "1")
+	c.expect(invalidated("scripted"))
 	// A write is no read, and what was not read is not told of.
 	c.do("SET", "own", "1")
 	w.do("SET", "own", "2")

@@ -17,7 +17,6 @@ type Tracking struct {
 	OptOut    bool     // not what is read after CLIENT CACHING NO
 	NoLoop    bool     // not of its own changes
 	Redirect  int64    // the connection that gets the messages, 0 = this one
-	Namespace string   // of the keys with the prefixes
 }
 
 // InvalidateChannel is the channel under which connections that speak RESP2 get the messages of tracking.
@@ -79,7 +78,6 @@ func clientTracking(c *Ctx) error {
 			return err
 		}
 	}
-	how.Namespace = c.Sess.Namespace
 	c.Sess.Control.Track(how)
 	c.Out.OK()
 	return nil
