@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	_ "github.com/basaltdb/basalt/engine/rocks/malloc" // bounds what the process keeps of freed memory
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/logging"

@@ -91,7 +91,7 @@ const (
 	DropIfZero = 2 // drop the record if its value is all zero bytes
 )
 
-// arenaBlock is the block size of memtable arenas: some huge pages (see shim_alloc.cc).
+// arenaBlock is the block size in bytes of the arenas of big skip-list memtables.
 const arenaBlock = 4 << 20
 
 const collectorTrigger = 0.3 // ratio of deleted entries above which RocksDB marks a file for compaction
@@ -140,11 +140,10 @@ func (o *Options) common() *grocksdb.Options {
 	g.SetNumLevels(7)
 	g.SetWriteBufferSize(uint64(o.WriteBufferSize))
 	g.SetMaxWriteBufferNumber(o.MaxWriteBufferNumber)
-	if o.WriteBufferSize >= 8*arenaBlock {
-		g.SetArenaBlockSize(arenaBlock)
-	}
 	if !o.SkipListMemtable {
 		C.bk_options_set_tree_memtable(raw(g))
+	} else if o.WriteBufferSize >= 8*arenaBlock {
+		g.SetArenaBlockSize(arenaBlock)
 	}
 	g.SetMinWriteBufferNumberToMerge(2)
 	g.SetTargetFileSizeBase(uint64(o.TargetFileSizeBase))

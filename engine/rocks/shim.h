@@ -84,8 +84,11 @@ void bk_options_set_misc(void* opts, int avoid_blocking_io, int wal_compression_
 void bk_options_set_comparator(void* opts);
 // bk_options_set_tree_memtable keeps the memtables in a B+-tree (memtable_tree.h) in place of RocksDB's skip list. For
 // families ordered by bytes, and for the options of the database and of all of its families alike: it turns
-// concurrent memtable writes off.
+// concurrent memtable writes off. It goes by the size of the write buffers, which must be set before.
 void bk_options_set_tree_memtable(void* opts);
+// bk_slab_usage tells how many bytes of slabs (memtable_slabs.h) the process's memtables have, and how many are kept
+// for the next ones.
+void bk_slab_usage(size_t* used, size_t* kept);
 int bk_compare_zset_score(const char* a, size_t al, const char* b, size_t bl);
 
 // bk_options_set_filter registers the compaction filter factory of a column family. Every compaction gets a
