@@ -36,15 +36,12 @@ type scripts struct {
 	functions map[string]*lua.Function
 }
 
-// redisVersion is what redis.REDIS_VERSION says.
-const redisVersion = "7.2.5"
-
 func (s *scripts) init(srv *Server) {
 	s.srv = srv
 	s.engine = lua.New(lua.Options{
 		MemoryLimit: func() int64 { return srv.cfg.Int("lua-memory-limit-mb") << 20 },
 		TimeLimit:   func() time.Duration { return time.Duration(srv.cfg.Int("lua-time-limit")) * time.Millisecond },
-		Version:     redisVersion,
+		Version:     command.RedisVersion,
 		States:      max(8, 2*runtime.GOMAXPROCS(0)),
 		Slow: func(name string, took time.Duration) {
 			srv.log.Warn("a slow script is running", zap.String("script", name), zap.Duration("so far", took))

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -60,27 +61,167 @@ func eval(t testing.TB, e *Engine, source string, keysAndArgs ...[]string) strin
 	return string(r.Out.Bytes())
 }
 
-func TestSmoke(t *testing.T) {
+func TestResults(t *testing.T) {
 	e := newEngine(t, 0)
-	for _, c := range [][2]string{
+	for _, c := range []struct{ source, want string }{
 		{"return 1", ":1\r\n"},
 		{"return 1/3 .. ''", "$16\r\n0.33333333333333\r\n"},
-		{"local n=0 local function inc() n=n+1 end inc() pcall(error,'x') inc() return n", ":2\r\n"},
 		{"return redis.call('a','b')", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"},
-		{"return cjson.encode({1,2,{a=1}})", "$13\r\n[1,2,{\"a\":1}]\r\n"},
-		{"x=1", "-ERR user_script:1: Attempt to modify a readonly table script: "},
-		{"KEYS=1", "-ERR user_script:1: Attempt to modify a readonly table script: "},
-		{"return x", "-ERR user_script:1: Script attempted to access nonexistent global variable 'x' script: "},
-		{"local a return a.b", "-ERR user_script:1: attempt to index a nil value script: "},
-		{"error('x')", "-ERR user_script:1: x script: "},
+		{"return redis.call('a',0.1,-0.0,2^60)", "*4\r\n$1\r\na\r\n$19\r\n0.10000000000000001\r\n$2\r\n-0\r\n$21\r\n1.152921504606847e+18\r\n"},
+		{"return redis.call('raw','+OK\\r\\n')", "+OK\r\n"},
+		{"return redis.call('raw','-ERR x\\r\\n')", "-ERR x script: 81e9a1aeb8e5a4cd6b0a7e7f4ae1f3d5ba1b0f1f, on @user_script:1."},
+		{"return redis.pcall('raw','-ERR x\\r\\n')", "-ERR x\r\n"},
+		{"return redis.call('raw','*2\\r\\n$-1\\r\\n*-1\\r\\n')", "*2\r\n$-1\r\n$-1\r\n"},
+		{"redis.setresp(3) return redis.call('raw','%1\\r\\n+a\\r\\n,1.5\\r\\n').map", "*0\r\n"},
+		{"redis.setresp(3) return type(redis.call('raw','_\\r\\n'))", "$3\r\nnil\r\n"},
+		{"local n=0 local function inc() n=n+1 end inc() pcall(error,'x') inc() return n", ":2\r\n"},
+		{"local f do local x=1 f=function() x=x+1 return x end pcall(function() f() error('y') end) x=x+10 end return f()", ":13\r\n"},
 		{"local t={} t.x=1 return string.format('%5.2f',t.x)..('x'):rep(3)", "$8\r\n 1.00xxx\r\n"},
 		{"local co=coroutine.wrap(function(a) local b=coroutine.yield(a+1) return b*2 end) return {co(1),co(10)}", "*2\r\n:2\r\n:20\r\n"},
+		{"local co=coroutine.wrap(function() error({err='E x'}) end) return select(2,pcall(co))", "$3\r\nE x\r\n"},
+		{"return {(function() return 1,2 end)() .. '', (function() return 3,4 end)()}", "*3\r\n$1\r\n1\r\n:3\r\n:4\r\n"},
+		{"local function f(...) return ... .. 'x' end return f('a','b')", "$2\r\nax\r\n"},
 	} {
-		// An error goes on with the script's name, which follows from its text.
-		if got := eval(t, e, c[0]); got != c[1] && !(c[1][0] == '-' && strings.HasPrefix(got, c[1])) {
-			t.Errorf("%s: %q, want %q", c[0], got, c[1])
+		if got := eval(t, e, c.source); !strings.HasPrefix(c.want, "-ERR x script") && got != c.want || strings.HasPrefix(c.want, "-ERR x script") && !strings.HasPrefix(got, "-ERR x script: ") {
+			t.Errorf("%s: %q, want %q", c.source, got, c.want)
 		}
 	}
+}
+
+// What one script does must not be seen by the next one, whatever it tries.
+func TestSandbox(t *testing.T) {
+	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return 0 }, Version: "7.2.5", States: 1})
+	const probe = `local t = {}
+		for _, l in ipairs({_G, string, table, math, bit, struct, cjson, cmsgpack, redis, coroutine}) do for k in pairs(l) do t[#t+1] = tostring(k) end end
+		table.sort(t)
+		return table.concat(t, ',') .. ('a'):upper() .. tostring(1) .. type(redis.call) .. cjson.encode({1/3}) .. #KEYS .. tostring(pcall(error)) .. type(next)`
+	want := eval(t, e, probe)
+	if len(want) < 1000 {
+		t.Fatalf("%q", want)
+	}
+	for _, s := range []string{
+		"tostring = 1", "local function f() tostring = nil end f()", "KEYS = nil", "string.upper = error", "redis.call = nil", "_G.next = nil", "_G.new = 1",
+		"rawset(_G, 'next', 1)", "rawset(string, 'upper', 1)", "rawset(redis, 'call', 1)", "table.insert(string, 1)", "table.insert(_G, 1, 2)", "table.remove(_G)",
+		"table.sort(_G)", "setmetatable(_G, nil)", "setmetatable(string, {__index = function() end})", "getmetatable('').__index = {}",
+		"getmetatable('').__index.upper = error", "rawset(getmetatable(''), '__index', {})", "getmetatable(_G).__index = nil", "rawset(getmetatable(_G), '__index', nil)",
+		"getmetatable(_G).__newindex = nil", "setmetatable(getmetatable(_G), nil)", "local mt = getmetatable(string) mt.x = 1", "cjson.encode_number_precision(2)",
+		"cjson.new().encode_number_precision(3)", "cjson.encode_max_depth(1)", "_G['\\0concat'] = nil", "rawset(_G, '\\0concat', nil)", "loadstring('next = nil')()",
+		"loadstring('string.upper = nil')()", "load(function() return nil end)() tostring = nil", "local e = coroutine.create(function() KEYS = 1 end) assert(coroutine.resume(e))",
+		"coroutine.wrap(function() string.x = 1 end)()", "pcall(function() redis.call = 1 end) error('x')", "KEYS[1] = 'x' ARGV.y = 1 error('x')", "math.pi = 3", "table.foreach(_G, function(k) _G[k] = nil end)",
+	} {
+		if got := eval(t, e, s); !strings.HasPrefix(got, "-") && !strings.HasPrefix(s, "cjson") && !strings.HasPrefix(s, "table.remove") && !strings.HasPrefix(s, "table.sort") {
+			t.Errorf("%s: %q", s, got)
+		}
+		if got := eval(t, e, probe); got != want {
+			t.Fatalf("after %s: %q, want %q", s, got, want)
+		}
+	}
+	for _, name := range strings.Fields("os io debug require dofile loadfile print setfenv getfenv newproxy module package channel _printregs") {
+		if got := eval(t, e, "return "+name); !strings.Contains(got, "nonexistent global variable '"+name+"'") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, s := range []string{"return string.dump", "return loadstring('\\27Lua')", "return redis.register_function"} {
+		if got := eval(t, e, s); got != "$-1\r\n" {
+			t.Errorf("%s: %q", s, got)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	e := newEngine(t, 64<<20)
+	for _, s := range []string{
+		"return ('x'):rep(2^30)", "return ('x'):rep(2^29):rep(100)", "local t={} for i=1,300 do t[i]=('x'):rep(1e7) end return table.concat(t)",
+		"local function f() return 1+f() end return f()", "local function f() return pcall(f) end return 1+f()", "return unpack({},1,1e8)", "return {unpack({},1,1e6)}",
+		"local t={} t[1]=t return cjson.encode(t)", "return cjson.decode(('['):rep(1e6))", "return loadstring(('('):rep(1e5)..'1')()", "return loadstring('return '..('-'):rep(1)..('not '):rep(1e5)..'1')()",
+		"return loadstring('return 1'..(' ..1'):rep(1e5))()", "return loadstring('return 1'..('+1'):rep(1e5))()", "return cmsgpack.unpack('\\221\\255\\255\\255\\255')",
+		"return cmsgpack.unpack(('\\145'):rep(1e5))", "local s=('a'):rep(250) return s:find(('a?'):rep(250)..('a'):rep(250)..'b') or error('none')",
+		"local t=setmetatable({},{__index=function(t,k) return t[k+1] end}) return t[1]", "local a=setmetatable({},{}) getmetatable(a).__index=a return a.x or error('no')",
+		"return ('x'):rep(1e6):gsub('.', ('y'):rep(1e6))", "return string.format(('%99.99f'):rep(1e5), 1)", "return struct.pack('i2147483648',1)", "return struct.unpack('c2147483647','x')",
+		"local function f(...) return f(1,...) end return f()", "local co co=coroutine.wrap(function() return co() end) return co()",
+		"local function f() return coroutine.wrap(f)() end return f()", "local t={} for i=1,1e9 do t[i]=coroutine.create(function() end) end",
+	} {
+		done := make(chan string, 1)
+		go func() { done <- eval(t, e, s) }()
+		select {
+		case got := <-done:
+			if !strings.HasPrefix(got, "-") {
+				t.Errorf("%s: %.100q", s, got)
+			}
+		case <-time.After(2 * time.Second):
+			e.Kill(false)
+			select {
+			case got := <-done:
+				t.Logf("%s had to be killed: %.100q", s, got)
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%s cannot be killed", s)
+			}
+		}
+	}
+	if got := eval(t, e, "return 1"); got != ":1\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A host that wants to end a script ends it, whatever the script catches.
+func TestAbort(t *testing.T) {
+	e := newEngine(t, 0)
+	for _, s := range []string{"redis.call('abort')", "pcall(redis.call,'abort') return 1", "redis.pcall('abort') return 1", "return {xpcall(function() redis.call('abort') end, function() end)}",
+		"coroutine.resume(coroutine.create(function() redis.call('abort') end)) return 1", "while true do pcall(redis.call,'abort') end"} {
+		if got := eval(t, e, s); got != "-aborted" {
+			t.Errorf("%s: %q", s, got)
+		}
+	}
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	e := newEngine(t, 0)
+	for i := range 5000 {
+		if _, err := e.Script(fmt.Appendf(nil, "return %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, size := e.Cached(); n > maxScripts || n < maxScripts/2 || size > 20*n {
+		t.Errorf("%d scripts, %d bytes", n, size)
+	}
+}
+
+func fuzzEval(f *testing.F, source string, seeds ...string) {
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	e := newEngine(f, 256<<20)
+	f.Fuzz(func(t *testing.T, s string) {
+		timer := time.AfterFunc(2*time.Second, func() { e.Kill(false) })
+		defer timer.Stop()
+		if source == "" {
+			eval(t, e, s)
+			return
+		}
+		if got := eval(t, e, source, nil, []string{s, s}); strings.Contains(got, "runtime error") {
+			t.Errorf("%q: %q", s, got)
+		}
+	})
+}
+
+func FuzzScript(f *testing.F) {
+	fuzzEval(f, "", "return 1", "local t={} for i=1,3 do t[#t+1]=i..'x' end return t", "return redis.call('a', 1)", "#!lua flags=no-writes\nreturn KEYS[1]", "goto a ::a:: return function(...) return ... end")
+}
+
+func FuzzJSONDecode(f *testing.F) {
+	fuzzEval(f, "return cjson.encode(cjson.decode(ARGV[1]))", `{"a":[1,2.5e3,"x\u00e9",null,true]}`, `[[[`, `"\ud83d\ude00"`, "0x1f", "-inf")
+}
+
+func FuzzMsgPackUnpack(f *testing.F) {
+	fuzzEval(f, "return cmsgpack.pack(cmsgpack.unpack(ARGV[1]))", "\x93\x01\xa1a\xc0", "\xdd\xff\xff\xff\xff", "\x81\xa1a\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00")
+}
+
+func FuzzStruct(f *testing.F) {
+	fuzzEval(f, "return {struct.unpack(ARGV[1], ARGV[2]:rep(8))}", ">I2i4d", "bc0s", "!8 hHlL", "i32f")
+}
+
+func FuzzPattern(f *testing.F) {
+	fuzzEval(f, "return {ARGV[2]:rep(2):gsub(ARGV[1],'%0'), ARGV[2]:find(ARGV[1])}", "(%a+)=(%d*)", "[^]%w-z]", "%b()", "%f[%a]", "(()a*?")
 }
 
 func BenchmarkEval(b *testing.B) {

@@ -1,0 +1,274 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+const (
+	endless     = "while true do end"
+	incrScript  = "return redis.call('INCR', KEYS[1])"
+	busyMessage = "-ERR Script killed by user with SCRIPT KILL..."
+)
+
+func TestScriptsShareThePipeline(t *testing.T) {
+	c := start(t).dial(t)
+	c.send(encode("SET", "a", "5") + encode("EVAL", incrScript, "1", "a") + encode("INCR", "a") + encode("EVAL", "return redis.call('GET','a')", "0") +
+		encode("EVAL", "redis.call('SET','b','1') error('x')", "0") + encode("GET", "b"))
+	var got []string
+	for range 6 {
+		got = append(got, c.reply())
+	}
+	if want := []string{"+OK\r\n", ":6\r\n", ":7\r\n", "$1\r\n7\r\n"}; !equalStrings(got[:4], want) || !strings.HasPrefix(got[4], "-ERR user_script:1: x script: ") || got[5] != "$1\r\n1\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func equalStrings(a, b []string) bool { return strings.Join(a, "\x00") == strings.Join(b, "\x00") }
+
+// Scripts that touch the same undeclared keys in opposite order neither wait for each other for ever nor lose anything;
+// MULTI, plain commands and readers take part.
+func TestScriptsWithUndeclaredKeys(t *testing.T) {
+	h := start(t)
+	const clients, each = 4, 150
+	var wg sync.WaitGroup
+	run := func(f func(c *client, i int)) {
+		for range clients {
+			c := h.dial(t)
+			wg.Go(func() {
+				for i := range each {
+					f(c, i)
+				}
+			})
+		}
+	}
+	move := func(from, to string) func(c *client, i int) {
+		script := fmt.Sprintf("redis.call('DECR','%s') redis.call('INCR','%s') return redis.call('INCR',KEYS[1])", from, to)
+		return func(c *client, i int) {
+			if r := c.do("EVAL", script, "1", "count"); r[0] != ':' {
+				t.Errorf("%q", r)
+			}
+		}
+	}
+	run(move("x", "y"))
+	run(move("y", "x"))
+	run(func(c *client, i int) {
+		c.do("MULTI")
+		c.do("DECR", "y")
+		c.do("EVAL", "return redis.call('INCR','x')", "0")
+		if r := c.do("EXEC"); !strings.HasPrefix(r, "*2\r\n:") {
+			t.Errorf("%q", r)
+		}
+	})
+	run(func(c *client, i int) {
+		if r := c.do("EVAL_RO", "return (redis.call('GET','x') or 0)+(redis.call('GET','y') or 0)", "0"); r != ":0\r\n" {
+			t.Errorf("half a script was seen: %q", r)
+		}
+	})
+	wg.Wait()
+	c := h.dial(t)
+	c.want("GET count", "$4\r\n1200\r\n")
+	c.want("EVAL_RO return(redis.call('GET','x')+redis.call('GET','y')) 0", ":0\r\n")
+}
+
+func TestScriptKillUndoesTheScript(t *testing.T) {
+	h := start(t)
+	c, other := h.dial(t), h.dial(t)
+	other.want("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.\r\n")
+	c.want("SET a 1", "+OK\r\n")
+	for _, body := range []string{endless, "while true do pcall(function() " + endless + " end) end", "while true do redis.call('GET','a') end",
+		"while true do ('a'):rep(1000):find('.-.-.-.-.-b') end", "local co = coroutine.wrap(function() " + endless + " end) co()",
+		"xpcall(function() " + endless + " end, function() " + endless + " end)"} {
+		c.send(encode("INCR", "n") + encode("EVAL", "redis.call('INCR', KEYS[1]) redis.call('SET', 'undeclared', '1') redis.call('PUBLISH','c','m') "+body, "1", "a"))
+		eventually(t, "the script was killed", func() bool { return other.do("SCRIPT", "KILL") == "+OK\r\n" })
+		if r := c.reply(); r[0] != ':' {
+			t.Errorf("%s: the command before it: %q", body, r)
+		}
+		if r := c.reply(); !strings.HasPrefix(r, busyMessage) {
+			t.Errorf("%s: %q", body, r)
+		}
+		c.want("MGET a undeclared", "*2\r\n$1\r\n1\r\n$-1\r\n")
+	}
+	c.want("GET n", "$1\r\n6\r\n")
+}
+
+func TestScriptMemoryLimit(t *testing.T) {
+	h := start(t, "lua-memory-limit-mb", "48")
+	c := h.dial(t)
+	for _, script := range []string{
+		"redis.call('SET','k','1') local t={} for i=1,1e9 do t[i]={i} end",
+		"redis.call('SET','k','1') local s='x' while true do s=s..s end",
+		"redis.call('SET','k','1') local t={} while true do t[#t+1]=('x'):rep(1e6) end",
+		"redis.call('SET','k','1') local t={} while true do t[#t+1]=string.format('%99s',#t)..#t end",
+	} {
+		if r := c.do("EVAL", script, "1", "k"); !strings.Contains(r, "memory") {
+			t.Errorf("%s: %q", script, r)
+		}
+	}
+	c.want("PING", "+PONG\r\n")
+}
+
+func TestStrictKeyAccessing(t *testing.T) {
+	c := start(t, "lua-strict-key-accessing", "yes").dial(t)
+	if r := c.do("EVAL", "return redis.call('SET','b','1')", "1", "a"); !strings.HasPrefix(r, "-ERR Script attempted to access undeclared keys script: ") {
+		t.Errorf("%q", r)
+	}
+	if r := c.do("EVAL", "return redis.call('SET','a','1')", "1", "a"); r != "+OK\r\n" {
+		t.Errorf("%q", r)
+	}
+	c.want("CONFIG SET lua-strict-key-accessing no", "+OK\r\n")
+	if r := c.do("EVAL", "return redis.call('SET','b','1')", "1", "a"); r != "+OK\r\n" {
+		t.Errorf("%q", r)
+	}
+}
+
+func TestScriptsWakeWaiters(t *testing.T) {
+	h := start(t)
+	for _, push := range [][]string{
+		{"EVAL", "redis.call('RPUSH','l','x') return 1", "0"},
+		{"EVAL", "redis.call('RPUSH',KEYS[1],'x') return 1", "1", "l"},
+	} {
+		waiting, c := h.dial(t), h.dial(t)
+		waiting.send(encode("BLPOP", "l", "0"))
+		eventually(t, "the client waits", func() bool { return h.waiters.n.Load() == 1 })
+		if r := c.do(push...); r != ":1\r\n" {
+			t.Fatalf("%q", r)
+		}
+		if r := waiting.reply(); r != "*2\r\n$1\r\nl\r\n$1\r\nx\r\n" {
+			t.Errorf("%q", r)
+		}
+		eventually(t, "nobody waits", func() bool { return h.waiters.n.Load() == 0 })
+	}
+}
+
+func TestScriptPublishesAfterItsCommit(t *testing.T) {
+	h := start(t)
+	sub, c := h.dial(t), h.dial(t)
+	sub.do("SUBSCRIBE", "c")
+	if r := c.do("EVAL", "redis.call('SET','a','1') return redis.call('PUBLISH','c','m')", "0"); r != ":1\r\n" {
+		t.Errorf("%q", r)
+	}
+	if r := sub.reply(); r != "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n" {
+		t.Errorf("%q", r)
+	}
+}
+
+func TestScriptsAndLibrariesPersist(t *testing.T) {
+	dir := t.TempDir()
+	run := func(f func(c *client)) {
+		db, err := engine.Open(engine.Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(testConfig(t), db, nil)
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		f((&harness{Server: s}).dial(t))
+		s.Close()
+		db.Close()
+	}
+	const library = "#!lua name=lib\nredis.register_function('fn', function(k,a) return a[1] end)"
+	run(func(c *client) {
+		c.do("SCRIPT", "LOAD", "return 1")
+		c.do("EVAL", "return 2", "0")
+		if r := c.do("FUNCTION", "LOAD", library); r != "$3\r\nlib\r\n" {
+			t.Errorf("%q", r)
+		}
+	})
+	dump := ""
+	run(func(c *client) {
+		c.want("EVALSHA E0E1F9FABFC9D4800C877A703B823AC0578FF8DB 0", ":1\r\n")
+		c.want("EVALSHA 7f923f79fe76194c868d7e1d0820de36700eb649 0", "-NOSCRIPT No matching script. Please use EVAL.\r\n")
+		c.want("FCALL fn 0 x", "$1\r\nx\r\n")
+		c.want("SCRIPT FLUSH", "+OK\r\n")
+		dump = c.do("FUNCTION", "DUMP")
+		c.want("FUNCTION DELETE lib", "+OK\r\n")
+	})
+	run(func(c *client) {
+		c.want("SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "*1\r\n:0\r\n")
+		c.want("FCALL fn 0 x", "-ERR Function not found\r\n")
+		payload := dump[strings.Index(dump, "\n")+1 : len(dump)-2]
+		for _, r := range [][2]string{{"", "+OK\r\n"}, {"APPEND", "-ERR Library 'lib' already exists\r\n"}, {"REPLACE", "+OK\r\n"}, {"FLUSH", "+OK\r\n"}} {
+			args := []string{"FUNCTION", "RESTORE", payload}
+			if r[0] != "" {
+				args = append(args, r[0])
+			}
+			if got := c.do(args...); got != r[1] {
+				t.Errorf("RESTORE %s: %q", r[0], got)
+			}
+		}
+		c.want("FCALL FN 0 x", "$1\r\nx\r\n")
+	})
+	run(func(c *client) { c.want("FCALL fn 0 x", "$1\r\nx\r\n") })
+}
+
+func TestManyScriptsTakeBoundedMemory(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	for i := range 3000 {
+		if r := c.do("EVAL", "return "+strconv.Itoa(i), "0"); r != ":"+strconv.Itoa(i)+"\r\n" {
+			t.Fatalf("%q", r)
+		}
+	}
+	if n, _ := h.scripts.engine.Cached(); n > 1000 {
+		t.Errorf("%d scripts are kept", n)
+	}
+}
+
+func TestScriptStopsWithTheServer(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.send(encode("EVAL", endless, "0"))
+	eventually(t, "the script runs", func() bool { _, _, ok := h.scripts.engine.Running(); return ok })
+	done := make(chan struct{})
+	go func() { h.Close(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatal("the server waits for the script")
+	}
+}
+
+func TestFunctionKill(t *testing.T) {
+	h := start(t)
+	c, other := h.dial(t), h.dial(t)
+	c.do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(k) redis.call('SET',k[1],'1') "+endless+" end)")
+	c.send(encode("FCALL", "f", "1", "a"))
+	eventually(t, "the function was killed", func() bool { return other.do("FUNCTION", "KILL") == "+OK\r\n" })
+	if r := c.reply(); !strings.HasPrefix(r, "-ERR Script killed by user with FUNCTION KILL") {
+		t.Errorf("%q", r)
+	}
+	c.want("EXISTS a", ":0\r\n")
+	if r := c.do("FUNCTION", "LOAD", "#!lua name=m\n"+endless); !strings.HasPrefix(r, "-ERR Error registering functions: ERR ") || !strings.Contains(r, "timeout") {
+		t.Errorf("%q", r)
+	}
+}
+
+func TestScriptFlushesTheKeyspace(t *testing.T) {
+	c := start(t).dial(t)
+	c.want("SET a 1", "+OK\r\n")
+	if r := c.do("EVAL", "redis.call('SET','b','1') redis.call('FLUSHALL') redis.call('SET','c','1') return redis.call('DBSIZE')", "0"); r != ":1\r\n" {
+		t.Errorf("%q", r)
+	}
+	c.want("MGET a b c", "*3\r\n$-1\r\n$-1\r\n$1\r\n1\r\n")
+}
+
+func BenchmarkEval(b *testing.B) {
+	c := start(b).dial(b)
+	const depth = 16
+	batch := strings.Repeat(encode("EVAL", incrScript, "1", "k"), depth)
+	for b.Loop() {
+		c.send(batch)
+		for range depth {
+			c.reply()
+		}
+	}
+	b.ReportMetric(float64(b.N*depth)/b.Elapsed().Seconds(), "evals/s")
+}
