@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,7 +41,7 @@ func compile(source []byte, name string) (c *code, err error) {
 	}
 	chunk, err := parse.Parse(strings.NewReader(string(source)), name)
 	if err != nil {
-		return nil, syntaxError(err, name)
+		return nil, syntaxError(err, name, source)
 	}
 	r := rewriter{}
 	r.block(chunk)
@@ -58,7 +59,7 @@ func compile(source []byte, name string) (c *code, err error) {
 	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil
 }
 
-func syntaxError(err error, name string) error {
+func syntaxError(err error, name string, source []byte) error {
 	var pe *parse.Error
 	if !errors.As(err, &pe) {
 		return fmt.Errorf("%s:1: %s", name, strings.TrimSpace(err.Error()))
@@ -69,7 +70,7 @@ func syntaxError(err error, name string) error {
 	}
 	line := pe.Pos.Line
 	if line == parse.EOF {
-		line, token = 1, "<eof>"
+		line, token = 1+bytes.Count(source, []byte("\n")), "<eof>"
 	}
 	return fmt.Errorf("%s:%d: %s near '%s'", name, line, what, token)
 }

@@ -190,11 +190,14 @@ func (st *state) tooLarge() bool {
 		j.baseLive, j.baseAll, j.measured = live, all, true
 		return false
 	}
+	// What an earlier script has left may have been counted; once it is gone, the base is lower.
+	j.baseLive, j.baseAll = min(j.baseLive, live), min(j.baseAll, all)
 	if int64(all-j.baseAll) < limit || int64(live-j.baseLive) < limit && int64(all-j.baseAll) < 2*limit {
 		return false
 	}
 	runtime.GC()
 	live, all = heap()
+	j.baseLive = min(j.baseLive, live)
 	if int64(live-j.baseLive) > limit {
 		return true
 	}
