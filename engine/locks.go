@@ -53,6 +53,8 @@ type lockSet struct {
 	want []uint32
 	held []uint32
 	all  bool // every stripe is held for writing
+	// pinned: they are not given back early.
+	pinned bool
 }
 
 func (s *lockSet) add(index uint32, write bool) {
@@ -85,6 +87,7 @@ func (s *lockSet) acquire(t *lockTable) {
 // release gives the locks back. When a writer waits for one of them it lets that one run at once: the holder
 // has replies to send and may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *lockSet) release(t *lockTable) {
+	s.pinned = false
 	if s.all {
 		s.all = false
 		t.unlockAll()

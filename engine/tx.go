@@ -18,9 +18,12 @@ import (
 //
 // Slices that reads return are valid until Begin or Release and must not be changed.
 type Tx struct {
+	// Origin is what an [Observer] is told of whose commit it is; the transaction does not look at it.
+	Origin any
+
 	db      *DB
 	ns      string
-	nsCount *counter
+	nsCount *counter // of ns; nil = not needed so far
 	now     int64
 	locks   lockSet
 	batch   batch.Builder
@@ -67,6 +70,7 @@ type Mark struct {
 	deltas  int
 	touched int
 	hooks   int
+	undo    int // overwrites before it, of savepoints around this one
 }
 
 // NewTx makes a transaction object.
@@ -85,10 +89,7 @@ func (tx *Tx) DB() *DB { return tx.db }
 
 // Begin starts a transaction in a namespace. An earlier one must have been released.
 func (tx *Tx) Begin(ns string) {
-	if tx.ns != ns || tx.nsCount == nil {
-		tx.ns = ns
-		tx.nsCount = tx.db.counts.of(ns)
-	}
+	tx.SwitchNamespace(ns)
 	tx.reset()
 	tx.now = time.Now().UnixMilli()
 }
@@ -148,11 +149,15 @@ func (tx *Tx) Acquire() {
 // ReadsDone gives the locks of a transaction that only reads back early: the caller has fetched the metadata
 // and created its iterators, which are snapshots. It does nothing when the transaction holds a lock for writing.
 func (tx *Tx) ReadsDone() {
-	if len(tx.locks.held) > 0 && !tx.locks.writes() {
+	if len(tx.locks.held) > 0 && !tx.locks.pinned && !tx.locks.writes() {
 		tx.locks.release(tx.db.locks)
 		tx.cacheOK = false
 	}
 }
+
+// KeepLocks makes ReadsDone do nothing until the end of the transaction: more commands come that are to see the same
+// state.
+func (tx *Tx) KeepLocks() { tx.locks.pinned = true }
 
 // Unlock gives back all locks and keeps what was read.
 func (tx *Tx) Unlock() {
@@ -178,7 +183,7 @@ func (tx *Tx) Forget() {
 	}
 }
 
-// Savepoint marks a point to which the transaction can be rolled back; only the latest one counts.
+// Savepoint marks a point to which the transaction can be rolled back; only the latest one counts, but see SavepointIn.
 func (tx *Tx) Savepoint() Mark {
 	tx.undo = tx.undo[:0]
 	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), touched: len(tx.touched), hooks: len(tx.hooks)}
@@ -186,7 +191,7 @@ func (tx *Tx) Savepoint() Mark {
 }
 
 // Wrote reports whether the transaction has written since the mark.
-func (tx *Tx) Wrote(m Mark) bool { return tx.batch.Mark() != m.batch || len(tx.undo) > 0 }
+func (tx *Tx) Wrote(m Mark) bool { return tx.batch.Mark() != m.batch || len(tx.undo) > m.undo }
 
 // Rollback drops the writes since the latest savepoint.
 func (tx *Tx) Rollback(m Mark) error {
@@ -195,10 +200,11 @@ func (tx *Tx) Rollback(m Mark) error {
 		return nil
 	}
 	raw := tx.batch.Bytes()
-	for i := len(tx.undo) - 1; i >= 0; i-- {
+	for i := len(tx.undo) - 1; i >= m.undo; i-- {
 		copy(raw[tx.undo[i].at:], tx.undo[i].old)
 	}
-	tx.undo = tx.undo[:0]
+	tx.undo = tx.undo[:m.undo]
+	tx.mark.undo = min(tx.mark.undo, m.undo)
 	tx.batch.Truncate(m.batch)
 	tx.deltas, tx.touched, tx.hooks = tx.deltas[:m.deltas], tx.touched[:m.touched], tx.hooks[:m.hooks]
 	tx.db.hints.clear()

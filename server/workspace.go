@@ -29,8 +29,11 @@ type workspace struct {
 	failures  int           // commands that have replied with an error
 	cmdKey    []byte        // of replyCache
 	inTx      bool          // commands run whose writes are committed with those of others after them: EXEC, a script
-	clock     time.Duration // since the server's start, when meter last looked
+	clock     time.Duration // since the server's start, when the clock was last looked at
+	script    scriptRun
 	calls     callStats
+	seen      *observed // what is to be noted of this run
+	profiled  bool      // one command runs, and is profiled
 }
 
 func newWorkspace(s *Server) *workspace {
@@ -43,14 +46,14 @@ func newWorkspace(s *Server) *workspace {
 // attach gives the connection a workspace.
 func (c *conn) attach() {
 	c.workspace = c.srv.workspaces.Get().(*workspace)
-	c.out.Proto, c.ctx.Sess = c.sess.Proto, c.sess
+	c.out.Proto, c.ctx.Sess, c.tx.Origin = c.sess.Proto, c.sess, c
 }
 
 // detach gives the workspace back.
 func (c *conn) detach() {
 	w := c.workspace
 	c.workspace = nil
-	w.ctx.Sess = nil
+	w.ctx.Sess, w.tx.Origin = nil, nil
 	if cap(w.argv) > maxDecoded {
 		w.argv, w.reqs, w.keys, w.userKeys, w.blindKeys = nil, nil, nil, nil, nil
 	}

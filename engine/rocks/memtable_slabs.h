@@ -3,8 +3,8 @@
 //
 // Why not malloc: a memtable's blocks are taken by whichever thread leads a write and given back by a flush, so each
 // of malloc's arenas keeps the holes of past memtables, which only the next block of a thread of the same arena
-// can fill. Measured after 8 million operations with write buffers of 16 MiB, malloc held 358 MiB of which 87 were
-// in use, and grew. Slabs have one size and serve all threads and families.
+// can fill. Measured after 11 million operations with write buffers of 16 MiB, malloc held 358 MiB of which 87 were
+// in use; early in the run it was 233 and 97. Slabs have one size and serve all threads and families.
 #pragma once
 #include <sys/mman.h>
 

@@ -119,6 +119,15 @@ void bk_cancel_background(void* db);
 // each u32 length (0xffffffff = absent) and bytes. All integers little-endian. NULL on an error.
 char* bk_table_properties(void* db, void* cf, size_t* n, char** err);
 
+// bk_approximate_size returns about how many bytes [start, stop) takes in files and memtables; 0 on an error.
+uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el);
+
+// bk_perf_start resets RocksDB's perf context and I/O statistics of the calling thread and switches them on, times
+// included but for those of mutexes. bk_perf_stop switches them off and returns both as text without the counters
+// that are zero, in buffers that the caller frees.
+void bk_perf_start(void);
+void bk_perf_stop(char** perf, char** io);
+
 #ifdef __cplusplus
 }
 #endif

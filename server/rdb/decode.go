@@ -252,3 +252,13 @@ func repeats(elems [][]byte, step int) bool {
 	}
 	return false
 }
+
+// ReadString reads one string at the beginning of b and returns what follows it. It has at most maxBytes.
+func ReadString(b []byte, maxBytes int64) (s, rest []byte, err error) {
+	r := reader{b: b, budget: maxBytes}
+	s = r.string()
+	if r.err != nil {
+		return nil, nil, r.err
+	}
+	return s, r.b, nil
+}

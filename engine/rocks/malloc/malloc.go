@@ -4,7 +4,8 @@
 // RocksDB's threads and those of its callers take memory for one another: a reader's block goes into the block cache
 // and is evicted by someone else. glibc makes up to eight arenas a processor, and each keeps the holes that
 // its own busiest time has left. Measured with a block cache of 64 MiB and 2 processors, memtables not counted (they
-// have memory of their own, see memtable_slabs.h): 59 MiB in use make malloc hold 178 MiB with 16 arenas, and 90 with 2.
+// have memory of their own, see memtable_slabs.h): about 60 MiB in use make malloc hold 184 MiB with 5 arenas, and 91
+// with 2.
 //
 // Nothing is changed when the environment sets malloc's parameters (MALLOC_ARENA_MAX, MALLOC_MMAP_THRESHOLD_,
 // MALLOC_TRIM_THRESHOLD_, or GLIBC_TUNABLES with any of malloc's), nor with another C library than glibc.

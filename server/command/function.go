@@ -1,0 +1,267 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+// functionChange are the flags of what changes the libraries: nothing else runs meanwhile.
+const functionChange = NoScript | Write | Solo | Exclusive
+
+var functionCommands = []Spec{
+	{Name: "fcall", Handler: fcall, Arity: -3, Flags: evalFlags, Keys: writtenKeys, Group: "scripting", Since: "7.0.0",
+		Complexity: "that of the function", Categories: "@scripting", Summary: "Calls a function of a library."},
+	{Name: "fcall_ro", Handler: fcall, Arity: -3, Flags: evalROFlags, Keys: readKeys, Group: "scripting", Since: "7.0.0",
+		Complexity: "that of the function", Categories: "@scripting", Summary: "Calls a function of a library that only reads."},
+	{Name: "function", Arity: -2, Group: "scripting", Since: "7.0.0", Complexity: "depends on the subcommand",
+		Summary: "Keeps libraries of functions.", Sub: []Spec{
+			{Name: "load", Handler: functionLoad, Arity: -3, Flags: functionChange | DenyOOM, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Keeps a library."},
+			{Name: "delete", Handler: functionDelete, Arity: 3, Flags: functionChange, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Forgets a library."},
+			{Name: "flush", Handler: functionFlush, Arity: -2, Flags: functionChange, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Forgets all libraries."},
+			{Name: "restore", Handler: functionRestore, Arity: -3, Flags: functionChange | DenyOOM, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Keeps the libraries of a dump."},
+			{Name: "dump", Handler: functionDump, Arity: 2, Flags: NoScript, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Returns all libraries in one string."},
+			{Name: "list", Handler: functionList, Arity: -2, Flags: NoScript, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(N) with N functions", Categories: "@scripting", Summary: "Returns the libraries and their functions."},
+			{Name: "stats", Handler: functionStats, Arity: 2, Flags: NoScript | AllowBusy, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Returns the function that runs, and how many there are."},
+			{Name: "kill", Handler: functionKill, Arity: 2, Flags: NoScript | AllowBusy, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Stops the functions that run."},
+			{Name: "help", Handler: functionHelp, Arity: 2, Flags: Loading | Stale, Group: "scripting", Since: "7.0.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Describes the subcommands."},
+		}},
+}
+
+func init() { register(functionCommands...) }
+
+var (
+	errBadKeys       = engine.NewError("ERR", "Bad number of keys provided")
+	errNoLibrary     = engine.NewError("ERR", "Library not found")
+	errFunctionFlush = engine.NewError("ERR", "FUNCTION FLUSH only supports SYNC|ASYNC option")
+	errPolicy        = engine.NewError("ERR", "Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
+	errFunctionDump  = engine.NewError("ERR", "DUMP payload version or checksum are wrong")
+	errNotFunctions  = engine.NewError("ERR", "given type is not a function")
+)
+
+func errFunctionArgs(c *Ctx) error {
+	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(c.Args[1], echoed))+"'. Try FUNCTION HELP.")
+}
+
+func fcall(c *Ctx) error {
+	keys, rest, err := scriptKeys(c.Args)
+	if err == ErrNotInteger {
+		return errBadKeys
+	}
+	if err != nil {
+		return err
+	}
+	return c.Sess.Control.Eval(ScriptCall{Function: c.Args[1], Keys: keys, Args: rest, ReadOnly: c.Spec.Flags&ReadOnly != 0})
+}
+
+func functionLoad(c *Ctx) error {
+	args, replace := c.Args[2:], false
+	for len(args) > 1 {
+		if !EqualFold(args[0], "REPLACE") {
+			return engine.NewError("ERR", "Unknown option given: "+string(shorten(args[0], echoed)))
+		}
+		replace, args = true, args[1:]
+	}
+	name, err := c.Srv.Scripts().LoadLibrary(c.Tx, args[0], replace)
+	if err != nil {
+		return err
+	}
+	c.Out.BulkString(name)
+	return nil
+}
+
+func functionDelete(c *Ctx) error {
+	if !c.Srv.Scripts().DeleteLibrary(c.Tx, string(c.Args[2])) {
+		return errNoLibrary
+	}
+	c.Out.OK()
+	return nil
+}
+
+func functionFlush(c *Ctx) error {
+	if len(c.Args) > 3 {
+		return errFunctionArgs(c)
+	}
+	if len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
+		return errFunctionFlush
+	}
+	c.Srv.Scripts().FlushLibraries(c.Tx)
+	c.Out.OK()
+	return nil
+}
+
+// functionOpcode begins a library in a dump, as in an RDB file: RDB_OPCODE_FUNCTION2.
+const functionOpcode = 245
+
+// functionVersion is the RDB version of a dump, that of Redis 7.0.
+const functionVersion = 10
+
+func functionDump(c *Ctx) error {
+	var b []byte
+	for _, l := range c.Srv.Scripts().Libraries() {
+		b = rdb.AppendString(append(b, functionOpcode), []byte(l.Source))
+	}
+	c.Out.Bulk(rdb.AppendFooter(b, functionVersion))
+	return nil
+}
+
+func functionRestore(c *Ctx) error {
+	if len(c.Args) > 4 {
+		return errFunctionArgs(c)
+	}
+	var flush, replace bool
+	if len(c.Args) == 4 {
+		switch p := c.Args[3]; {
+		case EqualFold(p, "FLUSH"):
+			flush = true
+		case EqualFold(p, "REPLACE"):
+			replace = true
+		case !EqualFold(p, "APPEND"):
+			return errPolicy
+		}
+	}
+	body, err := rdb.Open(c.Args[2])
+	if err != nil {
+		return errFunctionDump
+	}
+	var sources [][]byte
+	for len(body) > 0 {
+		if body[0] != functionOpcode {
+			return errNotFunctions
+		}
+		source, rest, err := rdb.ReadString(body[1:], c.Srv.MaxBulk())
+		if err != nil {
+			return engine.NewError("ERR", "Failed loading library data")
+		}
+		sources, body = append(sources, source), rest
+	}
+	if err := c.Srv.Scripts().RestoreLibraries(c.Tx, sources, flush, replace); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+var errListArgument = errors.New("library name argument was not given")
+
+func functionList(c *Ctx) error {
+	var pattern []byte
+	withCode := false
+	for args := c.Args[2:]; len(args) > 0; args = args[1:] {
+		switch {
+		case !withCode && EqualFold(args[0], "WITHCODE"):
+			withCode = true
+		case pattern == nil && EqualFold(args[0], "LIBRARYNAME"):
+			if len(args) == 1 {
+				return errListArgument
+			}
+			pattern, args = args[1], args[1:]
+		default:
+			return engine.NewError("ERR", "Unknown argument "+string(shorten(args[0], echoed)))
+		}
+	}
+	mark, n := c.Out.Mark(), 0
+	for _, l := range c.Srv.Scripts().Libraries() {
+		if pattern != nil && !CompileGlob(pattern).Match([]byte(l.Name)) {
+			continue
+		}
+		n++
+		fields := 3
+		if withCode {
+			fields = 4
+		}
+		c.Out.Map(fields)
+		c.Out.BulkString("library_name")
+		c.Out.BulkString(l.Name)
+		c.Out.BulkString("engine")
+		c.Out.BulkString("LUA")
+		c.Out.BulkString("functions")
+		c.Out.Array(len(l.Functions))
+		for _, f := range l.Functions {
+			c.Out.Map(3)
+			c.Out.BulkString("name")
+			c.Out.BulkString(f.Name())
+			c.Out.BulkString("description")
+			if f.HasDescription {
+				c.Out.BulkString(f.Description)
+			} else {
+				c.Out.Null()
+			}
+			c.Out.BulkString("flags")
+			names := f.Flags().Names()
+			c.Out.Set(len(names))
+			for _, name := range names {
+				c.Out.SimpleString(name)
+			}
+		}
+		if withCode {
+			c.Out.BulkString("library_code")
+			c.Out.BulkString(l.Source)
+		}
+	}
+	c.Out.InsertArray(mark, n)
+	return nil
+}
+
+func functionStats(c *Ctx) error {
+	c.Out.Map(2)
+	c.Out.BulkString("running_script")
+	if name, took, ok := c.Srv.Scripts().Running(); ok {
+		c.Out.Map(3)
+		c.Out.BulkString("name")
+		c.Out.BulkString(name)
+		c.Out.BulkString("command")
+		c.Out.Array(2)
+		c.Out.BulkString("FCALL")
+		c.Out.BulkString(name)
+		c.Out.BulkString("duration_ms")
+		c.Out.Int(took.Milliseconds())
+	} else {
+		c.Out.Null()
+	}
+	libraries := c.Srv.Scripts().Libraries()
+	functions := 0
+	for _, l := range libraries {
+		functions += len(l.Functions)
+	}
+	c.Out.BulkString("engines")
+	c.Out.Map(1)
+	c.Out.BulkString("LUA")
+	c.Out.Map(2)
+	c.Out.BulkString("libraries_count")
+	c.Out.Int(int64(len(libraries)))
+	c.Out.BulkString("functions_count")
+	c.Out.Int(int64(functions))
+	return nil
+}
+
+func functionKill(c *Ctx) error {
+	if err := c.Srv.Scripts().Kill(true); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func functionHelp(c *Ctx) error {
+	writeHelp(c, "FUNCTION",
+		"LOAD [REPLACE] <source>", "    Keep a library of functions.",
+		"DELETE <library>", "    Forget a library.",
+		"LIST [LIBRARYNAME <pattern>] [WITHCODE]", "    Return the libraries and their functions.",
+		"STATS", "    Return the function that runs, and how many there are.",
+		"KILL", "    Stop the functions that run; nothing they have written is kept.",
+		"FLUSH [ASYNC|SYNC]", "    Forget all libraries.",
+		"DUMP", "    Return all libraries in one string.",
+		"RESTORE <dump> [FLUSH|APPEND|REPLACE]", "    Keep the libraries of a dump.")
+	return nil
+}

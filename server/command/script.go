@@ -1,0 +1,187 @@
+package command
+
+import (
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/lua"
+)
+
+// ScriptCall is a call of a script or a function.
+type ScriptCall struct {
+	Source   []byte // the script itself, or
+	SHA      []byte // its SHA-1, or
+	Function []byte // the name of a function
+	Keys     [][]byte
+	Args     [][]byte
+	ReadOnly bool // it must not write
+}
+
+// Scripts are the scripts that a server keeps. They are kept in the database. The methods that change them write to a
+// transaction, and take effect with its commit.
+type Scripts interface {
+	// Load compiles a script, keeps it, and returns its SHA-1 in hexadecimal.
+	Load(tx *engine.Tx, source []byte) (sha string, err error)
+	// Has reports whether there is a script of this SHA-1.
+	Has(tx *engine.Tx, sha []byte) (bool, error)
+	// Flush forgets all scripts. The arguments are those of the command.
+	Flush(tx *engine.Tx, args [][]byte) error
+	// LoadLibrary keeps a library of functions and returns its name. With replace it takes the place of one of that name.
+	LoadLibrary(tx *engine.Tx, source []byte, replace bool) (name string, err error)
+	// DeleteLibrary forgets a library; ok is false when there is none of that name.
+	DeleteLibrary(tx *engine.Tx, name string) (ok bool)
+	// FlushLibraries forgets all libraries.
+	FlushLibraries(tx *engine.Tx)
+	// RestoreLibraries keeps the libraries that DUMP has written, all or, with an error, none.
+	RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace bool) error
+	// Libraries returns the libraries, sorted by name.
+	Libraries() []*lua.Library
+	// Running returns the function that runs for some time; ok is false when there is none.
+	Running() (name string, took time.Duration, ok bool)
+
+	// Kill stops the scripts that run for some time, or the functions.
+	Kill(functions bool) error
+}
+
+const (
+	evalFlags   = NoScript | Stale | SkipMonitor | NoMandatoryKeys | MovableKeys | Script
+	evalROFlags = NoScript | Stale | SkipMonitor | ReadOnly | NoMandatoryKeys | MovableKeys | Script
+	scriptFlags = NoScript | Stale
+)
+
+var scriptCommands = []Spec{
+	{Name: "eval", Handler: eval, Arity: -3, Flags: evalFlags, Keys: writtenKeys, Group: "scripting", Since: "2.6.0",
+		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script."},
+	{Name: "evalsha", Handler: eval, Arity: -3, Flags: evalFlags, Keys: writtenKeys, Group: "scripting", Since: "2.6.0",
+		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script by its SHA-1."},
+	{Name: "eval_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: readKeys, Group: "scripting", Since: "7.0.0",
+		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script that only reads."},
+	{Name: "evalsha_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: readKeys, Group: "scripting", Since: "7.0.0",
+		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script that only reads by its SHA-1."},
+	{Name: "script", Arity: -2, Group: "scripting", Since: "2.6.0", Complexity: "depends on the subcommand",
+		Summary: "Keeps scripts.", Sub: []Spec{
+			{Name: "load", Handler: scriptLoad, Arity: 3, Flags: scriptFlags | Script, Group: "scripting", Since: "2.6.0",
+				Complexity: "O(N) with N bytes of the script", Categories: "@scripting", Summary: "Keeps a script and returns its SHA-1."},
+			{Name: "exists", Handler: scriptExists, Arity: -3, Flags: NoScript, Group: "scripting", Since: "2.6.0",
+				Complexity: "O(N) with N scripts", Categories: "@scripting", Summary: "Tells which scripts are there."},
+			{Name: "flush", Handler: scriptFlush, Arity: -2, Flags: NoScript | Script, Group: "scripting", Since: "2.6.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Forgets all scripts."},
+			{Name: "kill", Handler: scriptKill, Arity: 2, Flags: NoScript | AllowBusy, Group: "scripting", Since: "2.6.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Stops the scripts that run; nothing they have written is kept."},
+			{Name: "debug", Handler: scriptDebug, Arity: 3, Flags: NoScript, Group: "scripting", Since: "3.2.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Sets the mode of debugging; there is none but NO."},
+			{Name: "help", Handler: scriptHelp, Arity: 2, Flags: Loading | Stale, Group: "scripting", Since: "5.0.0",
+				Complexity: "O(1)", Categories: "@scripting", Summary: "Describes the subcommands."},
+		}},
+}
+
+func init() { register(scriptCommands...) }
+
+var (
+	errManyKeys     = engine.NewError("ERR", "Number of keys can't be greater than number of args")
+	errNegativeKeys = engine.NewError("ERR", "Number of keys can't be negative")
+	errNoDebugger   = engine.NewError("ERR", "there is no debugger for scripts")
+	errFlushMode    = engine.NewError("ERR", "SCRIPT FLUSH only support SYNC|ASYNC option")
+)
+
+// scriptKeys splits what follows the name of a script: the number of keys, the keys, the other arguments.
+func scriptKeys(args [][]byte) (keys, rest [][]byte, err error) {
+	n, ok := ParseInt(args[2])
+	switch {
+	case !ok:
+		return nil, nil, ErrNotInteger
+	case n > int64(len(args)-3):
+		return nil, nil, errManyKeys
+	case n < 0:
+		return nil, nil, errNegativeKeys
+	}
+	return args[3 : 3+n], args[3+n:], nil
+}
+
+func writtenKeys(args [][]byte, add func(int, bool)) error { return addScriptKeys(args, add, true) }
+
+func readKeys(args [][]byte, add func(int, bool)) error { return addScriptKeys(args, add, false) }
+
+func addScriptKeys(args [][]byte, add func(int, bool), write bool) error {
+	if len(args) > 2 {
+		keys, _, _ := scriptKeys(args)
+		for i := range keys {
+			add(3+i, write)
+		}
+	}
+	return nil
+}
+
+func eval(c *Ctx) error {
+	keys, rest, err := scriptKeys(c.Args)
+	if err != nil {
+		return err
+	}
+	call := ScriptCall{Source: c.Args[1], Keys: keys, Args: rest, ReadOnly: c.Spec.Flags&ReadOnly != 0}
+	if strings.HasPrefix(c.Spec.Name, "evalsha") {
+		call.Source, call.SHA = nil, c.Args[1]
+	}
+	return c.Sess.Control.Eval(call)
+}
+
+func scriptLoad(c *Ctx) error {
+	sha, err := c.Srv.Scripts().Load(c.Tx, c.Args[2])
+	if err != nil {
+		return err
+	}
+	c.Out.BulkString(sha)
+	return nil
+}
+
+func scriptExists(c *Ctx) error {
+	c.Out.Array(len(c.Args) - 2)
+	for _, sha := range c.Args[2:] {
+		ok, err := c.Srv.Scripts().Has(c.Tx, sha)
+		if err != nil {
+			return err
+		}
+		if ok {
+			c.Out.Int(1)
+		} else {
+			c.Out.Int(0)
+		}
+	}
+	return nil
+}
+
+func scriptFlush(c *Ctx) error {
+	if len(c.Args) > 3 || len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
+		return errFlushMode
+	}
+	if err := c.Srv.Scripts().Flush(c.Tx, c.Args); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func scriptKill(c *Ctx) error {
+	if err := c.Srv.Scripts().Kill(false); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+func scriptDebug(c *Ctx) error {
+	if !EqualFold(c.Args[2], "NO") {
+		return errNoDebugger
+	}
+	c.Out.OK()
+	return nil
+}
+
+func scriptHelp(c *Ctx) error {
+	writeHelp(c, "SCRIPT",
+		"EXISTS <sha1> [<sha1> ...]", "    Tell which scripts are there.",
+		"FLUSH [ASYNC|SYNC]", "    Forget all scripts.",
+		"KILL", "    Stop the scripts that run; nothing they have written is kept.",
+		"LOAD <script>", "    Keep a script without running it.")
+	return nil
+}

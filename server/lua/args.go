@@ -1,0 +1,119 @@
+package lua
+
+import (
+	"math"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// The functions here read arguments as the auxiliary library of Lua 5.1 does: numbers and strings convert into each other.
+
+func isNone(L *vm.LState, n int) bool { return n > L.GetTop() }
+
+func isNoneOrNil(L *vm.LState, n int) bool { return L.Get(n) == vm.LNil }
+
+func toString(v vm.LValue) (string, bool) {
+	switch v := v.(type) {
+	case vm.LString:
+		return string(v), true
+	case vm.LNumber:
+		return string(appendNumber(nil, float64(v))), true
+	}
+	return "", false
+}
+
+func toNumber(v vm.LValue) (float64, bool) {
+	switch v := v.(type) {
+	case vm.LNumber:
+		return float64(v), true
+	case vm.LString:
+		return parseNumber(string(v))
+	}
+	return 0, false
+}
+
+func checkAny(L *vm.LState, n int) vm.LValue {
+	if isNone(L, n) {
+		argError(L, n, "value expected")
+	}
+	return L.Get(n)
+}
+
+func checkString(L *vm.LState, n int) string {
+	s, ok := toString(L.Get(n))
+	if !ok {
+		argTypeError(L, n, "string")
+	}
+	return s
+}
+
+func checkNumber(L *vm.LState, n int) float64 {
+	f, ok := toNumber(L.Get(n))
+	if !ok {
+		argTypeError(L, n, "number")
+	}
+	return f
+}
+
+// cInt converts as a C compiler for x86-64 converts a double to a 64-bit integer: what does not fit gives the least one.
+func cInt(f float64) int {
+	if f >= -9.2233720368547758e18 && f < 9.2233720368547758e18 {
+		return int(f)
+	}
+	return math.MinInt64
+}
+
+func checkInt(L *vm.LState, n int) int { return cInt(checkNumber(L, n)) }
+
+// checkInt32 reads an argument that is an int in C.
+func checkInt32(L *vm.LState, n int) int { return int(int32(checkInt(L, n))) }
+
+func optInt(L *vm.LState, n, otherwise int) int {
+	if isNoneOrNil(L, n) {
+		return otherwise
+	}
+	return checkInt(L, n)
+}
+
+func checkTable(L *vm.LState, n int) *vm.LTable {
+	t, ok := L.Get(n).(*vm.LTable)
+	if !ok {
+		argTypeError(L, n, "table")
+	}
+	return t
+}
+
+func checkFunction(L *vm.LState, n int) *vm.LFunction {
+	f, ok := L.Get(n).(*vm.LFunction)
+	if !ok {
+		argTypeError(L, n, "function")
+	}
+	return f
+}
+
+func pushString(L *vm.LState, s string) int {
+	L.Push(vm.LString(s))
+	return 1
+}
+
+// pushBytes pushes a copy of b, which it accounts for.
+func pushBytes(L *vm.LState, b []byte) int {
+	charge(L, len(b))
+	L.Push(vm.LString(b))
+	return 1
+}
+
+func pushNumber(L *vm.LState, f float64) int {
+	L.Push(vm.LNumber(f))
+	return 1
+}
+
+func pushInt(L *vm.LState, n int) int { return pushNumber(L, float64(n)) }
+
+// setInt sets t[i] without metamethods. Where a place far behind the end would be filled with nils, what they take counts.
+func setInt(L *vm.LState, t *vm.LTable, i int, v vm.LValue) {
+	if isReadOnly(t) {
+		raiseReadOnly(L)
+	}
+	t.RawSetInt(i, v)
+}

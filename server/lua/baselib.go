@@ -1,0 +1,450 @@
+package lua
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// maxResults is about how many values fit on the stack of the reference implementation at once.
+const maxResults = 7990
+
+func openBase(g *vm.LTable, L *vm.LState) {
+	for name, f := range map[string]vm.LGFunction{
+		"assert": baseAssert, "collectgarbage": baseCollectGarbage, "error": baseError, "gcinfo": baseGCInfo,
+		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext, "pcall": basePCall,
+		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
+		"setmetatable": baseSetMetatable, "tonumber": baseToNumber, "tostring": baseToString, "type": baseType,
+		"unpack": baseUnpack, "xpcall": baseXPCall, concatName: concat,
+	} {
+		g.RawSetString(name, L.NewFunction(f))
+	}
+	g.RawSetString("ipairs", L.NewClosure(baseIPairs, L.NewFunction(ipairsNext)))
+	g.RawSetString("pairs", L.NewClosure(basePairs, g.RawGetString("next")))
+	g.RawSetString("_VERSION", vm.LString("Lua 5.1"))
+}
+
+func baseAssert(L *vm.LState) int {
+	if vm.LVIsFalse(checkAny(L, 1)) {
+		message := "assertion failed!"
+		if !isNoneOrNil(L, 2) {
+			message = checkString(L, 2)
+		}
+		raise(L, "%s", message)
+	}
+	return L.GetTop()
+}
+
+func baseCollectGarbage(L *vm.LState) int {
+	option := "collect"
+	if !isNoneOrNil(L, 1) {
+		option = checkString(L, 1)
+	}
+	optInt(L, 2, 0)
+	switch option {
+	case "count":
+		return pushNumber(L, collected)
+	case "step":
+		L.Push(vm.LTrue)
+		return 1
+	case "collect", "stop", "restart":
+		return pushInt(L, 0)
+	case "setpause", "setstepmul":
+		return pushInt(L, 200)
+	}
+	argError(L, 1, fmt.Sprintf("invalid option '%s'", option))
+	return 0
+}
+
+func baseGCInfo(L *vm.LState) int { return pushInt(L, collected) }
+
+func baseError(L *vm.LState) int {
+	level := optInt(L, 2, 1)
+	value := L.Get(1)
+	if s, ok := toString(value); ok && level > 0 {
+		value = vm.LString(where(L, level) + s)
+	}
+	L.Error(value, 0)
+	return 0
+}
+
+// collected is what collectgarbage says of the memory in use, in KiB: what one script uses is not counted.
+const collected = 64
+
+func baseGetMetatable(L *vm.LState) int {
+	v := checkAny(L, 1)
+	if t, ok := v.(*vm.LTable); ok && isReadOnly(t) {
+		if t != stateOf(L).globals {
+			L.Push(vm.LNil)
+		} else {
+			L.Push(stateOf(L).globalMeta)
+		}
+		return 1
+	}
+	if v.Type() == vm.LTString {
+		L.Push(stateOf(L).stringMeta)
+		return 1
+	}
+	mt := L.GetMetatable(v)
+	if t, ok := mt.(*vm.LTable); ok {
+		if field := t.RawGetString("__metatable"); field != vm.LNil {
+			mt = field
+		}
+	}
+	L.Push(mt)
+	return 1
+}
+
+func baseSetMetatable(L *vm.LState) int {
+	t := checkTable(L, 1)
+	mt := L.Get(2)
+	if _, ok := mt.(*vm.LTable); !ok && (mt != vm.LNil || isNone(L, 2)) {
+		argError(L, 2, "nil or table expected")
+	}
+	if isReadOnly(t) {
+		raiseReadOnly(L)
+	}
+	if m, ok := t.Metatable.(*vm.LTable); ok && m.RawGetString("__metatable") != vm.LNil {
+		raise(L, "cannot change a protected metatable")
+	}
+	t.Metatable = mt
+	L.Push(t)
+	return 1
+}
+
+// chunkName shortens a name for messages: what follows @ or = is used as it is, a source text by its first line.
+func chunkName(name string) string {
+	const most = 60 - len(` [string "..."] `) - 1
+	switch {
+	case strings.HasPrefix(name, "="):
+		return name[1:min(len(name), 60)]
+	case strings.HasPrefix(name, "@"):
+		if name = name[1:]; len(name) > 51 {
+			return "..." + name[len(name)-51:]
+		}
+		return name
+	}
+	if i := strings.IndexByte(name, 0); i >= 0 {
+		name = name[:i]
+	}
+	line := name
+	if i := strings.IndexAny(line, "\r\n"); i >= 0 {
+		line = line[:i]
+	}
+	line = line[:min(len(line), most)]
+	if len(line) < len(name) {
+		line += "..."
+	}
+	return `[string "` + line + `"]`
+}
+
+func loadChunk(L *vm.LState, source, name string) int {
+	charge(L, 8*len(source)) // about what the code of it takes
+	c, err := compile([]byte(source), chunkName(name))
+	if err != nil {
+		L.Push(vm.LNil)
+		L.Push(vm.LString(err.Error()))
+		return 2
+	}
+	L.Push(stateOf(L).function(c))
+	return 1
+}
+
+func baseLoadString(L *vm.LState) int {
+	source := checkString(L, 1)
+	name := source
+	if !isNoneOrNil(L, 2) {
+		name = checkString(L, 2)
+	}
+	return loadChunk(L, source, name)
+}
+
+func baseLoad(L *vm.LState) int {
+	f := checkFunction(L, 1)
+	name := "=(load)"
+	if !isNoneOrNil(L, 2) {
+		name = checkString(L, 2)
+	}
+	var source strings.Builder
+	for {
+		results, err := stateOf(L).protected(L, f)
+		if err != nil {
+			L.Push(vm.LNil)
+			L.Push(err.Object)
+			return 2
+		}
+		var v vm.LValue = vm.LNil
+		if len(results) > 0 {
+			v = results[0]
+		}
+		s, ok := toString(v)
+		if v == vm.LNil || ok && s == "" {
+			return loadChunk(L, source.String(), name)
+		}
+		if !ok {
+			L.Push(vm.LNil)
+			L.Push(vm.LString("reader function must return a string"))
+			return 2
+		}
+		charge(L, len(s))
+		source.WriteString(s)
+	}
+}
+
+func baseNext(L *vm.LState) int {
+	t := real(checkTable(L, 1))
+	key := L.Get(2)
+	k, v := t.Next(key)
+	for isHidden(k) {
+		k, v = t.Next(k)
+	}
+	if k == vm.LNil {
+		L.Push(vm.LNil)
+		return 1
+	}
+	L.Push(k)
+	L.Push(v)
+	return 2
+}
+
+func basePairs(L *vm.LState) int {
+	t := checkTable(L, 1)
+	L.Push(L.Get(vm.UpvalueIndex(1)))
+	L.Push(t)
+	L.Push(vm.LNil)
+	return 3
+}
+
+func baseIPairs(L *vm.LState) int {
+	t := checkTable(L, 1)
+	L.Push(L.Get(vm.UpvalueIndex(1)))
+	L.Push(t)
+	L.Push(vm.LNumber(0))
+	return 3
+}
+
+func ipairsNext(L *vm.LState) int {
+	i := checkInt32(L, 2) + 1
+	v := checkTable(L, 1).RawGetInt(i)
+	if v == vm.LNil {
+		return 0
+	}
+	L.Push(vm.LNumber(i))
+	L.Push(v)
+	return 2
+}
+
+// basePCall is pcall as Redis has it: of an error that is a table with a text in err, it returns the text.
+func basePCall(L *vm.LState) int {
+	n := L.GetTop()
+	if n == 0 { // Redis calls what it has put there for the result
+		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString("attempt to call a boolean value")})
+	}
+	args := make([]vm.LValue, n-1)
+	for i := range args {
+		args[i] = L.Get(i + 2)
+	}
+	results, err := stateOf(L).protected(L, L.Get(1), args...)
+	if err == nil {
+		return pushResults(L, vm.LTrue, results)
+	}
+	value := err.Object
+	if t, ok := value.(*vm.LTable); ok {
+		if text := t.RawGetString("err"); isString(text) {
+			value = text
+		}
+	}
+	L.Push(vm.LFalse)
+	L.Push(value)
+	return 2
+}
+
+func pushResults(L *vm.LState, first vm.LValue, results []vm.LValue) int {
+	L.Push(first)
+	for _, v := range results {
+		L.Push(v)
+	}
+	return 1 + len(results)
+}
+
+func isString(v vm.LValue) bool { return vm.LVCanConvToString(v) }
+
+// baseXPCall is xpcall. The handler is called when the error has left the function, so that it cannot look at the stack;
+// without the debug library it has no means to.
+func baseXPCall(L *vm.LState) int {
+	if isNone(L, 2) {
+		argError(L, 2, "value expected")
+	}
+	st := stateOf(L)
+	results, err := st.protected(L, L.Get(1))
+	if err == nil {
+		return pushResults(L, vm.LTrue, results)
+	}
+	results, err = st.protected(L, L.Get(2), err.Object)
+	if err != nil {
+		return pushResults(L, vm.LFalse, []vm.LValue{err.Object})
+	}
+	if len(results) == 0 {
+		results = []vm.LValue{vm.LNil}
+	}
+	return pushResults(L, vm.LFalse, results[:1])
+}
+
+func baseRawEqual(L *vm.LState) int {
+	L.Push(vm.LBool(L.RawEqual(checkAny(L, 1), checkAny(L, 2))))
+	return 1
+}
+
+func baseRawGet(L *vm.LState) int {
+	t := real(checkTable(L, 1))
+	L.Push(t.RawGet(checkAny(L, 2)))
+	return 1
+}
+
+func baseRawSet(L *vm.LState) int {
+	t := checkTable(L, 1)
+	checkAny(L, 2)
+	if isReadOnly(t) {
+		raiseReadOnly(L)
+	}
+	t.RawSet(L.Get(2), checkAny(L, 3))
+	L.Push(t)
+	return 1
+}
+
+func baseSelect(L *vm.LState) int {
+	n := L.GetTop()
+	if s, ok := L.Get(1).(vm.LString); ok && strings.HasPrefix(string(s), "#") {
+		return pushInt(L, n-1)
+	}
+	i := checkInt32(L, 1)
+	if i < 0 {
+		i = n + i
+	} else if i > n {
+		i = n
+	}
+	if i < 1 {
+		argError(L, 1, "index out of range")
+	}
+	return n - i
+}
+
+func baseToNumber(L *vm.LState) int {
+	base := optInt(L, 2, 10)
+	if base == 10 {
+		if f, ok := toNumber(checkAny(L, 1)); ok {
+			return pushNumber(L, f)
+		}
+		L.Push(vm.LNil)
+		return 1
+	}
+	s := checkString(L, 1)
+	if base < 2 || base > 36 {
+		argError(L, 2, "base out of range")
+	}
+	if f, ok := parseUnsigned(s, base); ok {
+		return pushNumber(L, f)
+	}
+	L.Push(vm.LNil)
+	return 1
+}
+
+// parseUnsigned is strtoul of C with spaces around: a sign negates modulo 2^64, what is too large gives the largest.
+func parseUnsigned(s string, base int) (float64, bool) {
+	const spaces = " \t\n\v\f\r"
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		s = s[:i]
+	}
+	s = strings.TrimLeft(s, spaces)
+	negative := strings.HasPrefix(s, "-")
+	if negative || strings.HasPrefix(s, "+") {
+		s = s[1:]
+	}
+	if base == 16 && len(s) > 2 && s[0] == '0' && s[1]|0x20 == 'x' && digit(s[2]) < 16 {
+		s = s[2:]
+	}
+	var n uint64
+	i, overflow := 0, false
+	for ; i < len(s); i++ {
+		d := digit(s[i])
+		if d >= base {
+			break
+		}
+		if n > (math.MaxUint64-uint64(d))/uint64(base) {
+			overflow = true
+		}
+		n = n*uint64(base) + uint64(d)
+	}
+	if i == 0 || strings.Trim(s[i:], spaces) != "" {
+		return 0, false
+	}
+	if overflow {
+		n = math.MaxUint64
+	} else if negative {
+		n = -n
+	}
+	return float64(n), true
+}
+
+func digit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c|0x20 >= 'a' && c|0x20 <= 'z':
+		return int(c|0x20-'a') + 10
+	}
+	return 99
+}
+
+func tostring(L *vm.LState, v vm.LValue) vm.LValue {
+	switch v := v.(type) {
+	case vm.LString:
+		return v
+	case vm.LNumber:
+		return vm.LString(appendNumber(nil, float64(v)))
+	case *vm.LUserData:
+		if v == null {
+			return vm.LString("userdata: (nil)")
+		}
+	}
+	if f := metaField(L, v, "__tostring"); f != vm.LNil {
+		L.Push(f)
+		L.Push(v)
+		L.Call(1, 1)
+		r := L.Get(-1)
+		L.Pop(1)
+		return r
+	}
+	return vm.LString(v.String())
+}
+
+func baseToString(L *vm.LState) int {
+	L.Push(tostring(L, checkAny(L, 1)))
+	return 1
+}
+
+func baseType(L *vm.LState) int { return pushString(L, checkAny(L, 1).Type().String()) }
+
+func baseUnpack(L *vm.LState) int {
+	t := checkTable(L, 1)
+	i := optInt(L, 2, 1)
+	e := 0
+	if isNoneOrNil(L, 3) {
+		e = t.Len()
+	} else {
+		e = checkInt(L, 3)
+	}
+	i, e = int(int32(i)), int(int32(e))
+	if i > e {
+		return 0
+	}
+	if e-i >= maxResults {
+		raise(L, "too many results to unpack")
+	}
+	for n := i; n <= e; n++ {
+		L.Push(t.RawGet(vm.LNumber(n)))
+	}
+	return e - i + 1
+}

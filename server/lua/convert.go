@@ -1,0 +1,283 @@
+package lua
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	vm "github.com/yuin/gopher-lua"
+
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// replyBuffer holds the reply of a command that a script has called.
+type replyBuffer struct{ w resp.Writer }
+
+func (b *replyBuffer) release() {
+	b.w.Reset()
+	b.w.Release(64 << 10)
+}
+
+// maxReplyDepth bounds how deep tables may be nested in a reply; beyond it there is an error in their place, as in Redis,
+// where the stack of Lua ends.
+const maxReplyDepth = 7900
+
+var errReply = errors.New("malformed reply")
+
+// reader turns a reply in RESP into a value of Lua.
+type reader struct {
+	st *state
+	b  []byte
+}
+
+func (r *reader) line() ([]byte, error) {
+	i := bytes.IndexByte(r.b, '\r')
+	if i < 1 || i+1 >= len(r.b) {
+		return nil, errReply
+	}
+	line := r.b[1:i]
+	r.b = r.b[i+2:]
+	return line, nil
+}
+
+func tagged(name string, v vm.LValue) *vm.LTable {
+	t := newTable(0, 1)
+	t.RawSetString(name, v)
+	return t
+}
+
+// value reads one reply. isError says that it is an error: then the value is the table of one.
+func (r *reader) value() (v vm.LValue, isError bool, err error) {
+	if len(r.b) == 0 {
+		return nil, false, errReply
+	}
+	kind := r.b[0]
+	line, err := r.line()
+	if err != nil {
+		return nil, false, err
+	}
+	switch kind {
+	case ':':
+		n, err := strconv.ParseInt(string(line), 10, 64)
+		return vm.LNumber(n), false, err
+	case '+':
+		return tagged("ok", vm.LString(line)), false, nil
+	case '-':
+		t := tagged("err", vm.LString(line))
+		t.RawSetString("ignore_error_stats_update", vm.LTrue)
+		return t, true, nil
+	case '_':
+		return vm.LNil, false, nil
+	case '#':
+		return vm.LBool(string(line) == "t"), false, nil
+	case ',':
+		f, err := strconv.ParseFloat(string(line), 64)
+		return tagged("double", vm.LNumber(f)), false, err
+	case '(':
+		return tagged("big_number", vm.LString(line)), false, nil
+	}
+	n, err := strconv.Atoi(string(line))
+	if err != nil {
+		return nil, false, err
+	}
+	switch kind {
+	case '$', '=':
+		if n < 0 {
+			return vm.LFalse, false, nil
+		}
+		if n+2 > len(r.b) {
+			return nil, false, errReply
+		}
+		s := r.b[:n]
+		r.b = r.b[n+2:]
+		r.st.bytes += n
+		if kind == '=' && n >= 4 {
+			t := newTable(0, 2)
+			t.RawSetString("format", vm.LString(s[:3]))
+			t.RawSetString("string", vm.LString(s[4:]))
+			return tagged("verbatim_string", t), false, nil
+		}
+		return vm.LString(s), false, nil
+	case '*', '>':
+		if n < 0 {
+			return vm.LFalse, false, nil
+		}
+		t := newTable(n, 0)
+		for i := 1; i <= n; i++ {
+			e, _, err := r.value()
+			if err != nil {
+				return nil, false, err
+			}
+			t.RawSetInt(i, e)
+		}
+		return t, false, nil
+	case '~':
+		t := newTable(0, n)
+		for range n {
+			e, _, err := r.value()
+			if err != nil {
+				return nil, false, err
+			}
+			t.RawSet(e, vm.LTrue)
+		}
+		return tagged("set", t), false, nil
+	case '%':
+		t := newTable(0, n)
+		for range n {
+			k, _, err := r.value()
+			if err != nil {
+				return nil, false, err
+			}
+			e, _, err := r.value()
+			if err != nil {
+				return nil, false, err
+			}
+			t.RawSet(k, e)
+		}
+		return tagged("map", t), false, nil
+	}
+	return nil, false, errReply
+}
+
+// writeReply writes the result of a script.
+func (st *state) writeReply(w *resp.Writer, v vm.LValue, depth int) error {
+	switch v := v.(type) {
+	case vm.LString:
+		w.BulkString(string(v))
+	case vm.LNumber:
+		w.Int(int64(cInt(float64(v))))
+	case vm.LBool:
+		switch {
+		case st.resp == 3:
+			w.Bool(bool(v))
+		case bool(v):
+			w.Int(1)
+		default:
+			w.Null()
+		}
+	case *vm.LTable:
+		return st.writeTable(w, v, depth)
+	default:
+		w.Null()
+	}
+	return nil
+}
+
+func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
+	if depth > maxReplyDepth {
+		w.Error("ERR", "reached lua stack limit")
+		return nil
+	}
+	if t = real(t); !hasText(t) {
+		return st.writeArray(w, t, depth)
+	}
+	if s, ok := t.RawGetString("err").(vm.LString); ok {
+		w.Error("", errorText(string(s)))
+		return nil
+	}
+	if s, ok := t.RawGetString("ok").(vm.LString); ok {
+		w.SimpleString(string(s))
+		return nil
+	}
+	if f, ok := t.RawGetString("double").(vm.LNumber); ok {
+		w.Double(float64(f))
+		return nil
+	}
+	if m, ok := t.RawGetString("map").(*vm.LTable); ok {
+		return st.writePairs(w, m, depth, true)
+	}
+	if m, ok := t.RawGetString("set").(*vm.LTable); ok {
+		return st.writePairs(w, m, depth, false)
+	}
+	if s, ok := toString(t.RawGetString("big_number")); ok {
+		w.BigNumber(oneLine(s))
+		return nil
+	}
+	if m, ok := t.RawGetString("verbatim_string").(*vm.LTable); ok {
+		format, ok1 := toString(m.RawGetString("format"))
+		text, ok2 := toString(m.RawGetString("string"))
+		if ok1 && ok2 {
+			w.Verbatim(format, text)
+			return nil
+		}
+	}
+	return st.writeArray(w, t, depth)
+}
+
+// hasText reports whether the table has a key that is not a place in its array: mostly there is none, and one look tells.
+func hasText(t *vm.LTable) bool {
+	var last vm.LValue = vm.LNil
+	if n := t.MaxN(); n > 0 {
+		last = vm.LNumber(n)
+	}
+	k, _ := t.Next(last)
+	return k != vm.LNil
+}
+
+func (st *state) writeArray(w *resp.Writer, t *vm.LTable, depth int) error {
+	n := 0
+	for rawGetInt(t, n+1) != vm.LNil {
+		n++
+	}
+	w.Array(n)
+	for i := 1; i <= n; i++ {
+		if err := st.writeReply(w, rawGetInt(t, i), depth+1); err != nil {
+			return err
+		}
+	}
+	return st.tooLong(w)
+}
+
+func (st *state) writePairs(w *resp.Writer, t *vm.LTable, depth int, values bool) error {
+	mark, n := w.Mark(), 0
+	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+		n++
+		if err := st.writeReply(w, k, depth+1); err != nil {
+			return err
+		}
+		if values {
+			if err := st.writeReply(w, v, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	if values {
+		w.InsertMap(mark, n)
+	} else {
+		w.InsertSet(mark, n)
+	}
+	return st.tooLong(w)
+}
+
+// tooLong ends a reply that has no end: a table may contain another one many times.
+func (st *state) tooLong(w *resp.Writer) error {
+	if w.Len() > maxString {
+		return &Error{Text: "ERR the reply of the script is too long"}
+	}
+	return nil
+}
+
+// errorText is the reply of an error with a text: without a code it gets ERR.
+func errorText(s string) string {
+	s = strings.TrimPrefix(s, "-")
+	return strings.TrimRight(s, "\r\n")
+}
+
+func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
+
+// appendArg appends an argument of redis.call: a number with as many digits as it needs to be read back.
+func appendArg(b []byte, v vm.LValue) ([]byte, bool) {
+	switch v := v.(type) {
+	case vm.LString:
+		return append(b, v...), true
+	case vm.LNumber:
+		f := float64(v)
+		if i := int64(f); float64(i) == f && math.Abs(f) < 1e17 && (i != 0 || !math.Signbit(f)) {
+			return strconv.AppendInt(b, i, 10), true
+		}
+		return appendGeneral(b, f, 17), true
+	}
+	return b, false
+}

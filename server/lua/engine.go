@@ -1,0 +1,226 @@
+// Package lua runs Lua scripts as Redis does: the language is Lua 5.1 with the libraries that Redis has. It knows nothing
+// of connections and keys: the commands that a script calls go to a [Host].
+//
+// A script cannot reach anything but its own values and the commands. What it may take of memory and how long it may run
+// is bounded, see [Options].
+package lua
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// Options are the bounds of scripts. The functions are called often and by any goroutine.
+type Options struct {
+	// MemoryLimit returns by how many bytes the heap may grow while a script runs, before the script is stopped.
+	MemoryLimit func() int64
+	// TimeLimit returns after which time a script counts as slow, 0 = never.
+	TimeLimit func() time.Duration
+	// Version is what redis.REDIS_VERSION says, "7.2.5".
+	Version string
+	// States is how many scripts can run at once.
+	States int
+	// Slow is called once for a script that has run longer than TimeLimit.
+	Slow func(name string, took time.Duration)
+}
+
+// Bounds of the cache of scripts.
+const (
+	maxScripts     = 1000
+	maxScriptBytes = 32 << 20 // of sources
+)
+
+// Engine compiles and runs scripts. Its methods may be called by any goroutine.
+type Engine struct {
+	options Options
+	random  random
+
+	mu       sync.RWMutex
+	byText   map[string]*Script
+	bySHA    map[string]*Script
+	size     int // bytes of the sources
+	clock    atomic.Int64
+	maxCache int
+
+	slots chan struct{}
+	free  struct {
+		sync.Mutex
+		states []*state
+	}
+	runs struct {
+		sync.Mutex
+		list map[*state]*Run
+		slow int
+	}
+	stopping atomic.Bool
+	slow     atomic.Int32 // scripts that have run longer than the limit and still run
+}
+
+// New makes an engine.
+func New(o Options) *Engine {
+	e := &Engine{options: o, byText: map[string]*Script{}, bySHA: map[string]*Script{}, maxCache: maxScripts}
+	e.slots = make(chan struct{}, max(o.States, 1))
+	e.runs.list = map[*state]*Run{}
+	e.random.x.Store(randomStart)
+	return e
+}
+
+// Script returns the compiled script of a source, from the cache if it is there.
+func (e *Engine) Script(source []byte) (*Script, error) {
+	e.mu.RLock()
+	s := e.byText[string(source)]
+	e.mu.RUnlock()
+	if s != nil {
+		s.used.Store(e.clock.Add(1))
+		return s, nil
+	}
+	s, err := newScript(source)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if old := e.byText[s.source]; old != nil {
+		return old, nil
+	}
+	s.used.Store(e.clock.Add(1))
+	e.byText[s.source], e.bySHA[s.sha] = s, s
+	e.size += len(s.source)
+	for len(e.byText) > 1 && (len(e.byText) > e.maxCache || e.size > maxScriptBytes) {
+		e.evict()
+	}
+	return s, nil
+}
+
+// evict drops those scripts that were not used for the longest time: an eighth of all, so that it is rarely needed.
+func (e *Engine) evict() {
+	now := e.clock.Load()
+	oldest := now
+	for _, s := range e.byText {
+		oldest = min(oldest, s.used.Load())
+	}
+	until := oldest + (now-oldest)/8
+	for text, s := range e.byText {
+		if s.used.Load() <= until {
+			delete(e.byText, text)
+			delete(e.bySHA, s.sha)
+			e.size -= len(text)
+		}
+	}
+}
+
+// Lookup returns the script with a SHA-1 if it is in the cache, nil if not. Letters may be of any case.
+func (e *Engine) Lookup(sha []byte) *Script {
+	var name [40]byte
+	if len(sha) != len(name) {
+		return nil
+	}
+	for i, c := range sha {
+		if c >= 'A' && c <= 'F' {
+			c |= 0x20
+		}
+		name[i] = c
+	}
+	e.mu.RLock()
+	s := e.bySHA[string(name[:])]
+	e.mu.RUnlock()
+	if s != nil {
+		s.used.Store(e.clock.Add(1))
+	}
+	return s
+}
+
+// Flush forgets all scripts.
+func (e *Engine) Flush() {
+	e.mu.Lock()
+	clear(e.byText)
+	clear(e.bySHA)
+	e.size = 0
+	e.mu.Unlock()
+}
+
+// Cached returns how many scripts are in the cache, and the bytes of their sources.
+func (e *Engine) Cached() (scripts, size int) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return len(e.byText), e.size
+}
+
+// Slow reports whether a script runs that has exceeded the time limit.
+func (e *Engine) Slow() bool { return e.slow.Load() > 0 }
+
+// take returns a state for one run.
+func (e *Engine) take() *state {
+	e.slots <- struct{}{}
+	e.free.Lock()
+	var st *state
+	if n := len(e.free.states); n > 0 {
+		st = e.free.states[n-1]
+		e.free.states = e.free.states[:n-1]
+	}
+	e.free.Unlock()
+	if st == nil {
+		st = newState(e)
+	}
+	return st
+}
+
+// put takes a state back.
+func (e *Engine) put(st *state) {
+	if st != nil {
+		e.free.Lock()
+		e.free.states = append(e.free.states, st)
+		e.free.Unlock()
+	}
+	<-e.slots
+}
+
+// Run is one call of a script or a function.
+type Run struct {
+	Script *Script
+	// Function is what is called instead of a script.
+	Function *Function
+	Keys     [][]byte
+	Args     [][]byte
+	Host     Host
+	// Out gets the reply. Its Proto is that of the client.
+	Out *resp.Writer
+
+	started time.Time
+	state   *state
+}
+
+// name returns what errors call the script.
+func (r *Run) name() string {
+	if r.Function != nil {
+		return r.Function.name
+	}
+	return r.Script.sha
+}
+
+// Host runs the commands that scripts call.
+type Host interface {
+	// Call runs a command and writes its reply, an error too, to out. An error that it returns ends the script at once,
+	// with no reply: Engine.Run returns it.
+	Call(args [][]byte, out *resp.Writer) error
+	// Allowed reports whether the user may run a command; known is false when there is no such command.
+	Allowed(args [][]byte) (allowed, known bool)
+	// Log writes to the log; level is 0 (debug) to 3 (warning).
+	Log(level int, message string)
+}
+
+// Error is an error that a script has raised. What it has written before stays.
+type Error struct {
+	// Text is the whole reply, with its code.
+	Text string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+// Stopped is the error of a script that was stopped from outside: what it has written is to be undone.
+type Stopped struct{ Text string }
+
+func (e *Stopped) Error() string { return e.Text }

@@ -1,0 +1,286 @@
+package lua
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// loadTicks bounds the instructions that loading a library takes: it has no time limit, as nobody could stop it.
+const loadTicks = 10 << 20
+
+var (
+	errLoadTime       = errors.New("FUNCTION LOAD timeout")
+	errKilledFunction = &Stopped{"Script killed by user with FUNCTION KILL."}
+)
+
+// libraryName is how Redis calls the source of a library in errors.
+const libraryName = "user_function"
+
+// Library is a library of functions. It is not changed once it is made. Each virtual machine that calls one of the functions
+// loads the library first; so what its functions keep in local variables between calls is kept for each machine.
+type Library struct {
+	Name      string
+	Source    string
+	Functions []*Function // in the order of their registration
+	code      *code
+}
+
+// Function is a function of a library.
+type Function struct {
+	Description    string
+	HasDescription bool
+	Library        *Library
+	name           string
+	flags          Flags
+}
+
+// Name returns the name by which it is called.
+func (f *Function) Name() string { return f.name }
+
+// Flags returns what was given at its registration.
+func (f *Function) Flags() Flags { return f.flags }
+
+// loading is what a library registers while it is loaded.
+type loading struct {
+	library   *Library
+	functions map[string]*vm.LFunction
+}
+
+func validName(s string) bool {
+	for _, c := range []byte(s) {
+		if !isLetter(c) && !isDigit(c) && c != '_' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func refuse(format string, args ...any) error {
+	return &Error{Text: "ERR " + fmt.Sprintf(format, args...)}
+}
+
+const textName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
+
+// Library compiles and loads the source of a library, which begins with "#!lua name=NAME".
+func (e *Engine) Library(source []byte) (*Library, error) {
+	line, _, ok := bytes.Cut(source, []byte("\n"))
+	if !ok || !bytes.HasPrefix(line, []byte("#!")) {
+		return nil, refuse("Missing library metadata")
+	}
+	words := strings.Fields(string(line))
+	l := &Library{Source: string(source)}
+	for _, w := range words[1:] {
+		name, ok := strings.CutPrefix(w, "name=")
+		switch {
+		case !ok:
+			return nil, refuse("Invalid metadata value given: %s", w)
+		case l.Name != "":
+			return nil, refuse("Invalid metadata value, name argument was given multiple times")
+		}
+		l.Name = strings.Trim(name, `"'`)
+	}
+	if engine := words[0][2:]; !strings.EqualFold(engine, "lua") {
+		if l.Name == "" {
+			return nil, refuse("Library name was not given")
+		}
+		return nil, refuse("Engine '%s' not found", engine)
+	}
+	if l.Name == "" {
+		return nil, refuse("Library name was not given")
+	}
+	if !validName(l.Name) {
+		return nil, refuse(textName)
+	}
+	c, err := compile(source[len(line):], libraryName)
+	if err != nil {
+		return nil, refuse("Error compiling function: %s", err)
+	}
+	l.code = c
+	st := e.take()
+	defer func() { e.put(st) }()
+	loaded, err := st.load(l)
+	if err != nil {
+		st = nil // whatever it was: it is not used again
+		return nil, refuse("Error registering functions: %s", err)
+	}
+	if len(l.Functions) == 0 {
+		return nil, refuse("No functions registered")
+	}
+	st.keep(l, loaded)
+	return l, nil
+}
+
+// load runs a library. The first one to load it makes the list of its functions.
+func (st *state) load(l *Library) (map[string]*vm.LFunction, error) {
+	running, ticks := st.running, st.ticks
+	st.running, st.ticks, st.stop = false, 0, nil
+	redis := st.global.RawGetString("redis")
+	st.global.RawSetString("redis", st.loadRedis)
+	st.loading = &loading{library: &Library{}, functions: map[string]*vm.LFunction{}}
+	defer func() {
+		st.global.RawSetString("redis", redis)
+		st.running, st.ticks, st.loading = running, ticks, nil
+	}()
+	_, err := st.protectedStop(st.function(l.code))
+	if err != nil {
+		return nil, err
+	}
+	if l.Functions == nil {
+		l.Functions = st.loading.library.Functions
+		for _, f := range l.Functions {
+			f.Library = l
+		}
+	}
+	return st.loading.functions, nil
+}
+
+// protectedStop is protected for code that may be stopped.
+func (st *state) protectedStop(f *vm.LFunction) (results []vm.LValue, err error) {
+	st.main.SetTop(0)
+	st.main.Push(f)
+	if err := st.main.PCall(0, 0, nil); err != nil {
+		if stop := st.stop; stop != nil {
+			st.stop = nil
+			return nil, errors.New("ERR " + stop.Error())
+		}
+		var ae *vm.ApiError
+		if errors.As(err, &ae) {
+			if t, ok := ae.Object.(*vm.LTable); ok {
+				return nil, errors.New(plainText(t.RawGetString("err")))
+			}
+			return nil, errors.New("ERR " + plainText(translate(ae.Object)))
+		}
+		return nil, err
+	}
+	return nil, nil
+}
+
+// maxLoaded is how many libraries a state keeps loaded.
+const maxLoaded = 64
+
+func (st *state) keep(l *Library, functions map[string]*vm.LFunction) {
+	if st.loaded == nil || len(st.loaded) >= maxLoaded {
+		st.loaded = map[*Library]map[string]*vm.LFunction{}
+	}
+	st.loaded[l] = functions
+}
+
+// on returns the function for a state.
+func (f *Function) on(st *state) (*vm.LFunction, error) {
+	functions := st.loaded[f.Library]
+	if functions == nil {
+		var err error
+		if functions, err = st.load(f.Library); err != nil {
+			return nil, err
+		}
+		st.keep(f.Library, functions)
+	}
+	if fn := functions[f.name]; fn != nil {
+		return fn, nil
+	}
+	return nil, errors.New("ERR Function not found")
+}
+
+// redisRegister is redis.register_function(name, callback) or redis.register_function{function_name=, callback=, ...}.
+func redisRegister(L *vm.LState) int {
+	st := stateOf(L)
+	if st.loading == nil {
+		raisePlain(L, "ERR redis.register_function can only be called on FUNCTION LOAD command")
+	}
+	f := &Function{}
+	var callback *vm.LFunction
+	switch n := L.GetTop(); n {
+	case 1:
+		t, ok := L.Get(1).(*vm.LTable)
+		if !ok {
+			raisePlain(L, "ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).")
+		}
+		callback = registerNamed(L, f, t)
+	case 2:
+		var ok bool
+		if f.name, ok = toString(L.Get(1)); !ok {
+			raisePlain(L, "ERR first argument to redis.register_function must be a string")
+		}
+		if callback, ok = L.Get(2).(*vm.LFunction); !ok {
+			raisePlain(L, "ERR second argument to redis.register_function must be a function")
+		}
+	default:
+		raisePlain(L, "ERR wrong number of arguments to redis.register_function")
+	}
+	if !validName(f.name) {
+		raisePlain(L, "ERR "+textName)
+	}
+	l := st.loading
+	if l.functions[f.name] != nil {
+		raisePlain(L, "ERR Function already exists in the library")
+	}
+	charge(L, 256)
+	l.functions[f.name] = callback
+	l.library.Functions = append(l.library.Functions, f)
+	return 0
+}
+
+func registerNamed(L *vm.LState, f *Function, t *vm.LTable) (callback *vm.LFunction) {
+	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+		name, ok := toString(k)
+		if !ok {
+			raisePlain(L, "ERR named argument key given to redis.register_function is not a string")
+		}
+		switch name {
+		case "function_name":
+			if f.name, ok = toString(v); !ok {
+				raisePlain(L, "ERR function_name argument given to redis.register_function must be a string")
+			}
+		case "description":
+			if f.Description, ok = toString(v); !ok {
+				raisePlain(L, "ERR description argument given to redis.register_function must be a string")
+			}
+			f.HasDescription = true
+		case "callback":
+			if callback, ok = v.(*vm.LFunction); !ok {
+				raisePlain(L, "ERR callback argument given to redis.register_function must be a function")
+			}
+		case "flags":
+			flags, ok := v.(*vm.LTable)
+			if !ok {
+				raisePlain(L, "ERR flags argument to redis.register_function must be a table representing function flags")
+			}
+			for i := 1; rawGetInt(flags, i) != vm.LNil; i++ {
+				s, _ := toString(rawGetInt(flags, i))
+				flag := parseFlag(s)
+				if flag == 0 {
+					raisePlain(L, "ERR unknown flag given")
+				}
+				f.flags |= flag
+			}
+		default:
+			raisePlain(L, "ERR unknown argument given to redis.register_function")
+		}
+	}
+	if f.name == "" {
+		raisePlain(L, "ERR redis.register_function must get a function name argument")
+	}
+	if callback == nil {
+		raisePlain(L, "ERR redis.register_function must get a callback argument")
+	}
+	return callback
+}
+
+// loadRedisTable makes what libraries see as redis while they are loaded: they cannot call commands then.
+func (st *state) loadRedisTable(t *vm.LTable) {
+	l := newTable(0, 16)
+	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+		name, _ := k.(vm.LString)
+		switch {
+		case strings.HasPrefix(string(name), "LOG_"), strings.HasPrefix(string(name), "REDIS_"), name == "log":
+			l.RawSet(k, v)
+		}
+	}
+	l.RawSetString("register_function", st.main.NewFunction(redisRegister))
+	l.Metatable = st.missing
+	st.loadRedis = st.readOnly(l)
+}

@@ -1,0 +1,221 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// Levels of redis.log.
+const (
+	LogDebug = iota
+	LogVerbose
+	LogNotice
+	LogWarning
+)
+
+const (
+	replAOF     = 1
+	replReplica = 2
+)
+
+// callCost is what a command counts for in instructions.
+const callCost = 32
+
+func openRedis(st *state, L *vm.LState) {
+	t := st.library(L, "redis", map[string]vm.LGFunction{
+		"call":  func(L *vm.LState) int { return redisCall(L, true) },
+		"pcall": func(L *vm.LState) int { return redisCall(L, false) },
+		"log":   redisLog, "sha1hex": redisSHA, "error_reply": redisError, "status_reply": redisStatus, "setresp": redisSetResp,
+		"replicate_commands": func(L *vm.LState) int { L.Push(vm.LTrue); return 1 },
+		"set_repl":           redisSetRepl, "acl_check_cmd": redisACL,
+		"breakpoint": func(L *vm.LState) int { L.Push(vm.LFalse); return 1 },
+		"debug":      func(L *vm.LState) int { return 0 },
+	})
+	for name, n := range map[string]int{"LOG_DEBUG": LogDebug, "LOG_VERBOSE": LogVerbose, "LOG_NOTICE": LogNotice, "LOG_WARNING": LogWarning,
+		"REPL_NONE": 0, "REPL_AOF": replAOF, "REPL_SLAVE": replReplica, "REPL_REPLICA": replReplica, "REPL_ALL": replAOF | replReplica} {
+		t.RawSetString(name, vm.LNumber(n))
+	}
+	t.RawSetString("REDIS_VERSION", vm.LString(st.engine.options.Version))
+	var major, minor, patch int
+	fmt.Sscanf(st.engine.options.Version, "%d.%d.%d", &major, &minor, &patch)
+	t.RawSetString("REDIS_VERSION_NUM", vm.LNumber(major<<16|minor<<8|patch))
+	st.loadRedisTable(t)
+}
+
+const (
+	textNoArgs   = "ERR Please specify at least one argument for this redis lib call"
+	textBadArgs  = "ERR Lua redis lib command arguments must be strings or integers"
+	textOutside  = "ERR redis.call/pcall can only be called inside a script invocation"
+	textNoEngine = "ERR redis.%s can only be called inside a script invocation"
+)
+
+// arguments copies the arguments of a call: the handlers of commands may write to them, and the strings of scripts must
+// not change.
+func (st *state) arguments(L *vm.LState) (args [][]byte, problem string) {
+	n := L.GetTop()
+	if n == 0 {
+		return nil, textNoArgs
+	}
+	text := st.readBuf[:0]
+	args = st.args[:0]
+	ends := 0
+	for i := 1; i <= n; i++ {
+		var ok bool
+		from := len(text)
+		before := cap(text)
+		if text, ok = appendArg(text, L.Get(i)); !ok {
+			return nil, textBadArgs
+		}
+		if cap(text) != before { // it has moved; the earlier arguments stay valid where they were
+			ends++
+		}
+		args = append(args, text[from:len(text):len(text)])
+	}
+	st.readBuf, st.args = text, args
+	return args, ""
+}
+
+// redisCall is redis.call, and without raising redis.pcall.
+func redisCall(L *vm.LState, raising bool) int {
+	st := stateOf(L)
+	fail := func(text string) int {
+		t := errorTable(text)
+		if raising {
+			L.Error(t, 0)
+		}
+		L.Push(t)
+		return 1
+	}
+	if !st.running {
+		return fail(textOutside)
+	}
+	args, problem := st.arguments(L)
+	if problem != "" {
+		return fail(problem)
+	}
+	work(L, callCost)
+	w := &st.reply.w
+	w.Reset()
+	w.Proto = st.resp
+	if err := st.run.Host.Call(args, w); err != nil {
+		st.stop = err
+		st.raiseStop(L)
+	}
+	r := reader{st: st, b: w.Bytes()}
+	v, isError, err := r.value()
+	if err != nil {
+		return fail("ERR " + err.Error())
+	}
+	if w.Len() > 64<<10 {
+		charge(L, 0)
+		w.Release(64 << 10)
+	}
+	if isError && raising {
+		L.Error(v, 0)
+	}
+	L.Push(v)
+	return 1
+}
+
+func redisLog(L *vm.LState) int {
+	n := L.GetTop()
+	if n < 2 {
+		raisePlain(L, "ERR redis.log() requires two arguments or more.")
+	}
+	level, ok := L.Get(1).(vm.LNumber)
+	if !ok {
+		raisePlain(L, "ERR First argument must be a number (log level).")
+	}
+	if level < LogDebug || level > LogWarning {
+		raisePlain(L, "ERR Invalid debug level.")
+	}
+	var parts []string
+	for i := 2; i <= n; i++ {
+		if s, ok := toString(L.Get(i)); ok {
+			parts = append(parts, s)
+		}
+	}
+	if st := stateOf(L); st.running {
+		message := strings.Join(parts, " ")
+		st.run.Host.Log(int(level), message[:min(len(message), 1024)])
+	}
+	return 0
+}
+
+func redisSHA(L *vm.LState) int {
+	if L.GetTop() != 1 {
+		raisePlain(L, "ERR wrong number of arguments")
+	}
+	s, _ := toString(L.Get(1))
+	work(L, len(s)/64)
+	return pushString(L, SHA([]byte(s)))
+}
+
+func redisError(L *vm.LState) int {
+	s, ok := toString(L.Get(1))
+	if L.GetTop() != 1 || !ok {
+		L.Push(errorTable("ERR wrong number or type of arguments"))
+		return 1
+	}
+	if !strings.HasPrefix(s, "-") {
+		s = "-" + s
+	}
+	code, text, found := strings.Cut(s[1:], " ")
+	if !found {
+		code, text = "ERR", s[1:]
+	}
+	L.Push(errorTable(code + " " + strings.TrimRight(text, "\r\n")))
+	return 1
+}
+
+func redisStatus(L *vm.LState) int {
+	s, ok := toString(L.Get(1))
+	if L.GetTop() != 1 || !ok {
+		L.Push(errorTable("ERR wrong number or type of arguments"))
+		return 1
+	}
+	L.Push(tagged("ok", vm.LString(s)))
+	return 1
+}
+
+func redisSetResp(L *vm.LState) int {
+	if L.GetTop() != 1 {
+		raisePlain(L, "ERR redis.setresp() requires one argument.")
+	}
+	n, _ := toNumber(L.Get(1))
+	if n != 2 && n != 3 {
+		raisePlain(L, "ERR RESP version must be 2 or 3.")
+	}
+	stateOf(L).resp = int(n)
+	return 0
+}
+
+func redisSetRepl(L *vm.LState) int {
+	if L.GetTop() != 1 {
+		raisePlain(L, "ERR redis.set_repl() requires two arguments.")
+	}
+	n, _ := toNumber(L.Get(1))
+	if n != 0 && (cInt(n)&^(replAOF|replReplica)) != 0 {
+		raisePlain(L, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+	}
+	return 0
+}
+
+func redisACL(L *vm.LState) int {
+	st := stateOf(L)
+	if !st.running {
+		raisePlain(L, fmt.Sprintf(textNoEngine, "acl_check_cmd"))
+	}
+	args, problem := st.arguments(L)
+	if problem != "" {
+		raisePlain(L, problem)
+	}
+	allowed, known := st.run.Host.Allowed(args)
+	if !known {
+		raisePlain(L, "ERR Invalid command passed to redis.acl_check_cmd()")
+	}
+	L.Push(vm.LBool(allowed))
+	return 1
+}

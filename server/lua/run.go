@@ -1,0 +1,304 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// job is what a state keeps of its run besides the virtual machine.
+type job struct {
+	started  time.Time
+	lastLook time.Time
+	baseLive uint64 // live heap when the run was first looked at
+	baseAll  uint64
+	measured bool
+	listed   bool
+	slow     bool
+	kill     atomic.Pointer[Stopped]
+}
+
+const (
+	// firstLook: what ends earlier is never looked at.
+	firstLook = 2 * time.Millisecond
+	lookEvery = 2 * time.Millisecond
+)
+
+var (
+	errKilled   = &Stopped{"Script killed by user with SCRIPT KILL..."}
+	errShutdown = &Stopped{"Script killed: the server is shutting down"}
+	errMemory   = &Stopped{"Script killed: it needs more memory than lua-memory-limit-mb allows"}
+	// ErrNotBusy: there is nothing to be killed.
+	ErrNotBusy = &Error{"NOTBUSY No scripts in execution right now."}
+)
+
+// Run runs a script or a function, and writes the reply to r.Out. The error is an *[Error], a *[Stopped], or what the host
+// has returned.
+func (e *Engine) Run(r *Run) error {
+	st := e.take()
+	defer func() {
+		if st.ticks > worn || len(st.nested) > keepNested {
+			st = nil
+		}
+		e.put(st)
+	}()
+	return st.exec(r)
+}
+
+func (st *state) exec(r *Run) error {
+	st.running, st.run, st.resp, st.inCall = true, r, 2, false
+	st.ticks, st.bytes, st.depth, st.stop = 0, 0, 0, nil
+	st.job.started, st.job.measured, st.job.slow = time.Now(), false, false
+	st.job.lastLook = st.job.started
+	st.job.kill.Store(nil)
+	if st.cjson.changed {
+		st.cjson = defaultJSON
+	}
+	r.state, r.started = st, st.job.started
+	defer st.done()
+	L := st.main
+	L.SetTop(0)
+	var f *vm.LFunction
+	args := 0
+	if r.Function != nil {
+		var err error
+		if f, err = r.Function.on(st); err != nil {
+			return &Error{Text: err.Error()}
+		}
+		L.Push(f)
+		L.Push(stringsTable(r.Keys))
+		L.Push(stringsTable(r.Args))
+		args = 2
+	} else {
+		f = st.function(r.Script.code)
+		st.global.RawSetString("KEYS", stringsTable(r.Keys))
+		st.global.RawSetString("ARGV", stringsTable(r.Args))
+		L.Push(f)
+	}
+	err := L.PCall(args, 1, st.handler)
+	if st.stop != nil {
+		return st.stopError(r)
+	}
+	if err != nil {
+		return st.scriptError(r, err)
+	}
+	mark := r.Out.Mark()
+	if err := st.writeReply(r.Out, L.Get(-1), 0); err != nil {
+		r.Out.Truncate(mark)
+		return err
+	}
+	L.SetTop(0)
+	return nil
+}
+
+// done ends the run, so that the state keeps nothing of it.
+func (st *state) done() {
+	if st.job.listed {
+		e := st.engine
+		e.runs.Lock()
+		delete(e.runs.list, st)
+		e.runs.Unlock()
+		if st.job.slow {
+			e.slow.Add(-1)
+		}
+		st.job.listed = false
+	}
+	st.main.SetTop(0)
+	if st.run.Function == nil {
+		st.global.RawSetString("KEYS", vm.LNil)
+		st.global.RawSetString("ARGV", vm.LNil)
+	}
+	st.running, st.run = false, nil
+	st.reply.release()
+	if cap(st.readBuf) > 64<<10 {
+		st.readBuf = nil
+	}
+	clear(st.args)
+}
+
+func stringsTable(list [][]byte) *vm.LTable {
+	t := newTable(len(list), 0)
+	for _, s := range list {
+		t.Append(vm.LString(s))
+	}
+	return t
+}
+
+// look is called every 64 instructions: it looks whether the run is to be stopped. Mostly that is a look at the clock.
+func (st *state) look() <-chan struct{} {
+	if st.stop != nil {
+		return st.stopped
+	}
+	if !st.running {
+		if st.ticks > loadTicks {
+			st.stop = errLoadTime
+			return st.stopped
+		}
+		return nil
+	}
+	if k := st.job.kill.Load(); k != nil {
+		st.stop = k
+		return st.stopped
+	}
+	now := time.Now()
+	took := now.Sub(st.job.started)
+	if st.bytes < 1<<20 && (took < firstLook || now.Sub(st.job.lastLook) < lookEvery) {
+		return nil
+	}
+	st.job.lastLook, st.bytes = now, 0
+	if !st.job.listed {
+		st.job.listed = true
+		e := st.engine
+		e.runs.Lock()
+		e.runs.list[st] = st.run
+		e.runs.Unlock()
+	}
+	if limit := st.engine.options.TimeLimit(); limit > 0 && took > limit && !st.job.slow {
+		st.job.slow = true
+		st.engine.slow.Add(1)
+		if f := st.engine.options.Slow; f != nil {
+			f(st.run.name(), took)
+		}
+	}
+	if st.engine.stopping.Load() {
+		st.stop = errShutdown
+		return st.stopped
+	}
+	if st.tooLarge() {
+		st.stop = errMemory
+		return st.stopped
+	}
+	return nil
+}
+
+// tooLarge reports whether the heap has grown by more than the limit since the first look. What others allocate counts
+// too: the limit is there to keep the process alive.
+func (st *state) tooLarge() bool {
+	limit := st.engine.options.MemoryLimit()
+	if limit <= 0 {
+		return false
+	}
+	live, all := heap()
+	j := &st.job
+	if !j.measured {
+		j.baseLive, j.baseAll, j.measured = live, all, true
+		return false
+	}
+	if int64(all-j.baseAll) < limit || int64(live-j.baseLive) < limit && int64(all-j.baseAll) < 2*limit {
+		return false
+	}
+	runtime.GC()
+	live, all = heap()
+	if int64(live-j.baseLive) > limit {
+		return true
+	}
+	j.baseAll = all
+	return false
+}
+
+// heap returns the bytes of the heap that the last collection found in use, and of all objects now.
+func heap() (live, all uint64) {
+	s := [2]metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s[:])
+	return s[0].Value.Uint64(), s[1].Value.Uint64()
+}
+
+// Kill stops the scripts that run, those that have just begun excepted. It returns ErrNotBusy when there are none.
+func (e *Engine) Kill(functions bool) error {
+	e.runs.Lock()
+	defer e.runs.Unlock()
+	n := 0
+	for st, r := range e.runs.list {
+		if (r.Function != nil) == functions {
+			text := errKilled
+			if functions {
+				text = errKilledFunction
+			}
+			st.job.kill.Store(text)
+			n++
+		}
+	}
+	if n == 0 {
+		return ErrNotBusy
+	}
+	return nil
+}
+
+// Stop stops everything that runs, and what will run for long from now on: the server ends.
+func (e *Engine) Stop() {
+	e.stopping.Store(true)
+	e.Kill(false)
+	e.Kill(true)
+}
+
+// Running returns the name of a script or function that has run for some time, since when, and ok=false when there is none.
+func (e *Engine) Running() (r *Run, since time.Time, ok bool) {
+	e.runs.Lock()
+	defer e.runs.Unlock()
+	for _, r := range e.runs.list {
+		return r, r.started, true
+	}
+	return nil, time.Time{}, false
+}
+
+// errorHandler is called where an uncaught error was raised: it notes the line, and makes a table of an error that is none.
+func errorHandler(L *vm.LState) int {
+	st := stateOf(L)
+	st.errFile, st.errLine = "", 0
+	for level := 1; level <= 2; level++ {
+		if d, ok := L.GetStack(level); ok {
+			if _, err := L.GetInfo("Sl", d, vm.LNil); err == nil && d.Source != "" {
+				st.errFile, st.errLine = d.Source, d.CurrentLine
+				break
+			}
+		}
+	}
+	return 1
+}
+
+func (st *state) suffix(r *Run) string {
+	if st.errFile == "" {
+		return ""
+	}
+	return fmt.Sprintf(" script: %s, on @%s:%d.", r.name(), st.errFile, st.errLine)
+}
+
+func (st *state) stopError(r *Run) error {
+	var s *Stopped
+	if errors.As(st.stop, &s) {
+		return &Stopped{Text: "ERR " + s.Text + st.suffix(r)}
+	}
+	return st.stop
+}
+
+// scriptError makes the reply of an error that the script has not caught.
+func (st *state) scriptError(r *Run, err error) error {
+	var ae *vm.ApiError
+	if !errors.As(err, &ae) {
+		return &Error{Text: "ERR " + err.Error() + st.suffix(r)}
+	}
+	var text string
+	if t, ok := ae.Object.(*vm.LTable); ok {
+		s, isText := toString(t.RawGetString("err"))
+		if !isText {
+			s = "ERR unknown error"
+		}
+		text = s
+	} else {
+		text = "ERR " + plainText(translate(ae.Object))
+	}
+	return &Error{Text: strings.TrimRight(text, "\r\n") + st.suffix(r)}
+}
+
+func plainText(v vm.LValue) string {
+	if s, ok := toString(v); ok {
+		return s
+	}
+	return v.String()
+}

@@ -1,0 +1,112 @@
+package lua
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"strings"
+	"sync/atomic"
+)
+
+// Flags are what the first line of a script or a function's registration says of it.
+type Flags uint8
+
+// The flags, as Redis 7 names them.
+const (
+	NoWrites Flags = 1 << iota
+	AllowOOM
+	AllowStale
+	NoCluster
+	AllowCrossSlotKeys
+)
+
+var flagNames = []struct {
+	name string
+	flag Flags
+}{{"no-writes", NoWrites}, {"allow-oom", AllowOOM}, {"allow-stale", AllowStale}, {"no-cluster", NoCluster}, {"allow-cross-slot-keys", AllowCrossSlotKeys}}
+
+func parseFlag(name string) Flags {
+	for _, f := range flagNames {
+		if f.name == name {
+			return f.flag
+		}
+	}
+	return 0
+}
+
+// Names returns the flags' names.
+func (f Flags) Names() []string {
+	var names []string
+	for _, n := range flagNames {
+		if f&n.flag != 0 {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// Script is a compiled script. Any number of goroutines may run it.
+type Script struct {
+	sha    string
+	source string
+	flags  Flags
+	code   *code
+	used   atomic.Int64 // for the cache: the later, the larger
+}
+
+// SHA returns the SHA-1 of the source in hexadecimal.
+func (s *Script) SHA() string { return s.sha }
+
+// Flags returns what the script's first line says.
+func (s *Script) Flags() Flags { return s.flags }
+
+// Declares reports whether the script's first line says what the script may do.
+func (s *Script) Declares() bool { return strings.HasPrefix(s.source, "#!") }
+
+// sourceName is how Redis calls the source of a script in errors.
+const sourceName = "user_script"
+
+// SHA returns the name of a script: the SHA-1 of its source, 40 hexadecimal digits.
+func SHA(source []byte) string {
+	sum := sha1.Sum(source)
+	return hex.EncodeToString(sum[:])
+}
+
+// parse reads the first line of a script, if it begins with "#!", and compiles the rest.
+func newScript(source []byte) (*Script, error) {
+	s := &Script{sha: SHA(source), source: string(source)}
+	body := source
+	if bytes.HasPrefix(source, []byte("#!")) {
+		line, _, ok := bytes.Cut(source, []byte("\n"))
+		if !ok {
+			return nil, &Error{Text: "ERR Invalid script shebang"}
+		}
+		words := strings.Fields(string(line))
+		if words[0] != "#!lua" {
+			return nil, &Error{Text: "ERR Unexpected engine in script shebang: " + words[0]}
+		}
+		for _, w := range words[1:] {
+			list, ok := strings.CutPrefix(w, "flags=")
+			if !ok {
+				return nil, &Error{Text: "ERR Unknown lua shebang option: " + w}
+			}
+			if list == "" {
+				continue
+			}
+			for name := range strings.SplitSeq(list, ",") {
+				f := parseFlag(name)
+				if f == 0 {
+					return nil, &Error{Text: "ERR Unexpected flag in script shebang: " + name}
+				}
+				s.flags |= f
+			}
+		}
+		body = source[len(line):] // with the end of line, so that lines are counted right
+	}
+	c, err := compile(body, sourceName)
+	if err != nil {
+		return nil, &Error{Text: "ERR Error compiling script (new function): " + err.Error()}
+	}
+	s.code = c
+	return s, nil
+}

@@ -1,0 +1,296 @@
+package lua
+
+import (
+	"time"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// Bounds of one state.
+const (
+	maxFrames    = 20000   // calls within calls, as in Lua 5.1
+	maxRegisters = 1 << 20 // values on the stack
+	maxNested    = 200     // pcalls within pcalls; Lua 5.1 has this bound for calls through C
+	keepNested   = 8       // states for them that are kept
+	// maxArrayIndex is the largest index of the array part of a table. Setting t[n] fills what is before n.
+	maxArrayIndex = 1 << 22
+	// worn: a state that has run so many instructions in one script is thrown away, as its stacks may have become large.
+	worn = 1 << 22
+)
+
+func init() { vm.MaxArrayIndex = maxArrayIndex }
+
+// state is a virtual machine with the libraries. It runs one script at a time. It is also the context.Context of its virtual
+// machine, which asks Done before each instruction: so scripts can be stopped.
+type state struct {
+	engine *Engine
+	main   *vm.LState
+
+	global     *vm.LTable // the environment of scripts; they never get hold of it, but of globals
+	globals    *vm.LTable // _G
+	globalMeta *vm.LTable
+	stringMeta *vm.LTable
+	null       *vm.LUserData
+	handler    *vm.LFunction
+	missing    *vm.LTable // a metatable that refuses unknown names
+	loadRedis  *vm.LTable
+	loading    *loading
+	loaded     map[*Library]map[string]*vm.LFunction
+	cjson      jsonConfig
+
+	nested []*vm.LState // for pcall, by depth
+	depth  int
+
+	// The run.
+	running bool
+	run     *Run
+	job     job
+	resp    int
+	inCall  bool
+	ticks   uint64 // instructions
+	bytes   int    // allocated by library functions since the last look at the memory
+	reply   replyBuffer
+	stopped chan struct{}
+	stop    error // the script is to end, whatever it catches
+	readBuf []byte
+	args    [][]byte
+	errLine int
+	errFile string
+}
+
+func newState(e *Engine) *state {
+	L := vm.NewState(vm.Options{CallStackSize: maxFrames, RegistrySize: 1024, RegistryMaxSize: maxRegisters, RegistryGrowStep: 4096,
+		SkipOpenLibs: true, MinimizeStackMemory: true})
+	st := &state{engine: e, main: L, stopped: make(chan struct{})}
+	close(st.stopped)
+	st.global = L.G.Global
+	openBase(st.global, L)
+	openTable(st, L)
+	openString(st, L)
+	openMath(st, L)
+	openBit(st, L)
+	openStruct(st, L)
+	openJSON(st, L)
+	openMsgPack(st, L)
+	st.missing = newTable(0, 1)
+	st.missing.RawSetString("__index", L.NewFunction(missingGlobal))
+	openRedis(st, L)
+	openCoroutine(st, L)
+	st.globals = st.readOnly(st.global)
+	st.global.RawSetString("_G", st.globals)
+	mt := newTable(0, 2)
+	mt.RawSetString("__index", L.NewFunction(missingGlobal))
+	mt.RawSetString("__newindex", L.NewFunction(newGlobal))
+	st.global.Metatable = mt
+	shown := newTable(0, 1)
+	shown.RawSetString("__index", mt.RawGetString("__index"))
+	st.globalMeta = st.readOnly(shown)
+	st.handler = L.NewFunction(errorHandler)
+	L.SetContext(st)
+	return st
+}
+
+func missingGlobal(L *vm.LState) int {
+	name, _ := toString(L.Get(2))
+	raise(L, "Script attempted to access nonexistent global variable '%s'", name)
+	return 0
+}
+
+func newGlobal(L *vm.LState) int {
+	raise(L, textReadOnly)
+	return 0
+}
+
+// library puts a table of functions into the global table; scripts see it through a table that cannot be changed.
+func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFunction) *vm.LTable {
+	t := newTable(0, len(functions))
+	for n, f := range functions {
+		t.RawSetString(n, L.NewFunction(f))
+	}
+	st.global.RawSetString(name, st.readOnly(t))
+	return t
+}
+
+// readOnlyMark is a key of the metatables of tables that cannot be changed; the value is the table behind. Scripts never
+// get hold of these metatables.
+const readOnlyMark = "\x00table"
+
+// readOnly makes a table that reads from t and cannot be changed.
+func (st *state) readOnly(t *vm.LTable) *vm.LTable {
+	front := newTable(0, 0)
+	mt := newTable(0, 4)
+	mt.RawSetString("__index", t)
+	mt.RawSetString("__newindex", st.main.NewFunction(newGlobal))
+	mt.RawSetString(readOnlyMark, t)
+	front.Metatable = mt
+	return front
+}
+
+// isReadOnly reports whether a script must not change a table.
+func isReadOnly(t *vm.LTable) bool {
+	mt, ok := t.Metatable.(*vm.LTable)
+	return ok && mt.RawGetString(readOnlyMark) != vm.LNil
+}
+
+// real returns the table behind one that cannot be changed, and any other table itself.
+func real(t *vm.LTable) *vm.LTable {
+	if mt, ok := t.Metatable.(*vm.LTable); ok {
+		if behind, ok := mt.RawGetString(readOnlyMark).(*vm.LTable); ok {
+			return behind
+		}
+	}
+	return t
+}
+
+// isHidden reports whether a key of the global table is not to be seen.
+func isHidden(k vm.LValue) bool {
+	s, ok := k.(vm.LString)
+	return ok && len(s) > 0 && s[0] == 0
+}
+
+func stateOf(L *vm.LState) *state { return L.Context().(*state) }
+
+// function makes a function of compiled code.
+func (st *state) function(c *code) *vm.LFunction {
+	f := st.main.NewFunctionFromProto(c.proto)
+	f.Env = st.global
+	if c.setsGlobals {
+		f.Env = st.globals
+	}
+	return f
+}
+
+// protected calls a function and returns its results, or the error that it has raised. Each call has a virtual machine of
+// its own: where one catches an error, the library closes the upvalues of all functions that it runs, also of those that
+// go on afterwards and would no longer share their variables.
+func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.LValue, *vm.ApiError) {
+	if st.depth >= maxNested {
+		return nil, &vm.ApiError{Object: vm.LString("C stack overflow")}
+	}
+	for len(st.nested) <= st.depth {
+		co, cancel := st.main.NewThread()
+		if cancel != nil {
+			cancel()
+		}
+		co.SetContext(st)
+		st.nested = append(st.nested, co)
+	}
+	co := st.nested[st.depth]
+	co.SetTop(0)
+	st.depth++
+	depth := st.depth
+	co.Push(f)
+	for _, a := range args {
+		co.Push(a)
+	}
+	thread := st.main.G.CurrentThread
+	err := co.PCall(len(args), vm.MultRet, nil)
+	st.main.G.CurrentThread = thread
+	st.depth = depth - 1
+	if st.stop != nil {
+		co.SetTop(0)
+		st.raiseStop(L)
+	}
+	if err != nil {
+		co.SetTop(0)
+		e, ok := err.(*vm.ApiError)
+		if !ok {
+			e = &vm.ApiError{Object: vm.LString(err.Error())}
+		}
+		e.Object = translate(e.Object)
+		return nil, e
+	}
+	results := make([]vm.LValue, co.GetTop())
+	for i := range results {
+		results[i] = co.Get(i + 1)
+	}
+	co.SetTop(0)
+	return results, nil
+}
+
+// openCoroutine adds the coroutine library. A coroutine is stopped with the script, so it gets the same context.
+func openCoroutine(st *state, L *vm.LState) {
+	vm.OpenCoroutine(L)
+	L.SetTop(0)
+	t := st.global.RawGetString("coroutine").(*vm.LTable)
+	create, resume := t.RawGetString("create"), t.RawGetString("resume")
+	newCoroutine := func(L *vm.LState) vm.LValue {
+		charge(L, 64<<10) // the stacks
+		L.Push(create)
+		L.Push(checkFunction(L, 1))
+		L.Call(1, 1)
+		v := L.Get(-1)
+		L.Pop(1)
+		v.(*vm.LState).SetContext(stateOf(L))
+		return v
+	}
+	t.RawSetString("create", L.NewFunction(func(L *vm.LState) int {
+		L.Push(newCoroutine(L))
+		return 1
+	}))
+	t.RawSetString("wrap", L.NewFunction(func(L *vm.LState) int {
+		co := newCoroutine(L)
+		L.Push(L.NewFunction(func(L *vm.LState) int {
+			L.Insert(resume, 1)
+			L.Insert(co, 2)
+			L.Call(L.GetTop()-1, vm.MultRet)
+			if L.Get(1) == vm.LFalse {
+				L.Error(L.Get(2), 0)
+			}
+			return L.GetTop() - 1
+		}))
+		return 1
+	}))
+	t.RawSetString("running", L.NewFunction(func(L *vm.LState) int {
+		if co := L.G.CurrentThread; co != nil && co != st.main {
+			L.Push(co)
+		} else {
+			L.Push(vm.LNil)
+		}
+		return 1
+	}))
+	st.global.RawSetString("coroutine", st.readOnly(t))
+}
+
+// The methods of context.Context.
+
+// Deadline is there for the interface.
+func (st *state) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Value is there for the interface.
+func (st *state) Value(any) any { return nil }
+
+// Err returns why the script is stopped.
+func (st *state) Err() error { return st.stop }
+
+// Done is called before each instruction. The channel is closed when the script is to stop.
+func (st *state) Done() <-chan struct{} {
+	st.ticks++
+	if st.ticks&63 == 0 || st.stop != nil {
+		return st.look()
+	}
+	return nil
+}
+
+// work counts what a library function does as n instructions.
+func work(L *vm.LState, n int) {
+	st := stateOf(L)
+	before := st.ticks
+	st.ticks += uint64(n)
+	if before>>6 != st.ticks>>6 && st.look() != nil {
+		st.raiseStop(L)
+	}
+}
+
+// charge counts n bytes that a library function allocates.
+func charge(L *vm.LState, n int) {
+	st := stateOf(L)
+	if n > maxString {
+		outOfMemory(L)
+	}
+	if st.bytes += n; st.bytes > 1<<20 && st.look() != nil {
+		st.raiseStop(L)
+	}
+}
+
+func (st *state) raiseStop(L *vm.LState) { L.Error(vm.LString(st.stop.Error()), 0) }

@@ -1,0 +1,400 @@
+package server
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/lua"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// A script runs like a command that writes: in the transaction of its segment or of EXEC, with the locks of its declared
+// keys held, and what it writes is committed with the rest. Each command that it calls is a savepoint in the transaction.
+//
+// Of a key that was not declared the lock is taken when a command asks for it, if that is possible without waiting. If
+// not, the script is undone and run again with that key's lock among those that are waited for, and after some tries with
+// all locks. So no script sees what another one has half done, and none waits while it holds something.
+//
+// As in Redis, a script that fails keeps what it had written until then. One that is stopped from outside (SCRIPT KILL,
+// memory limit, shutdown) keeps nothing.
+
+// scripts are the scripts and functions of a server.
+type scripts struct {
+	srv    *Server
+	engine *lua.Engine
+
+	mu        sync.RWMutex
+	libraries map[string]*lua.Library
+	functions map[string]*lua.Function
+}
+
+// redisVersion is what redis.REDIS_VERSION says.
+const redisVersion = "7.2.5"
+
+func (s *scripts) init(srv *Server) {
+	s.srv = srv
+	s.engine = lua.New(lua.Options{
+		MemoryLimit: func() int64 { return srv.cfg.Int("lua-memory-limit-mb") << 20 },
+		TimeLimit:   func() time.Duration { return time.Duration(srv.cfg.Int("lua-time-limit")) * time.Millisecond },
+		Version:     redisVersion,
+		States:      max(8, 2*runtime.GOMAXPROCS(0)),
+		Slow: func(name string, took time.Duration) {
+			srv.log.Warn("a slow script is running", zap.String("script", name), zap.Duration("so far", took))
+		},
+	})
+	s.libraries, s.functions = map[string]*lua.Library{}, map[string]*lua.Function{}
+	s.readLibraries()
+}
+
+// Scripts returns the scripts that are there.
+func (s *Server) Scripts() command.Scripts { return &s.scripts }
+
+var errNoScript = engine.NewError("NOSCRIPT", "No matching script. Please use EVAL.")
+
+// scriptKey is the key under which the database keeps a script.
+func scriptKey(sha string) []byte { return []byte(cf.PropagateScript + sha) }
+
+// Load keeps a script.
+func (s *scripts) Load(tx *engine.Tx, source []byte) (string, error) {
+	script, err := s.engine.Script(source)
+	if err != nil {
+		return "", scriptError(err)
+	}
+	tx.Put(cf.Propagate, scriptKey(script.SHA()), source)
+	return script.SHA(), nil
+}
+
+// Has reports whether there is a script.
+func (s *scripts) Has(tx *engine.Tx, sha []byte) (bool, error) {
+	script, err := s.find(tx, sha)
+	return script != nil, err
+}
+
+// find looks a script up, in memory and in the database; nil = there is none.
+func (s *scripts) find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
+	if script := s.engine.Lookup(sha); script != nil || len(sha) != 40 {
+		return script, nil
+	}
+	name := make([]byte, len(sha))
+	for i, c := range sha {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		name[i] = c
+	}
+	source, found, err := tx.Get(cf.Propagate, scriptKey(string(name)))
+	if err != nil || !found {
+		return nil, err
+	}
+	script, err := s.engine.Script(source)
+	if err != nil {
+		return nil, scriptError(err)
+	}
+	if script.SHA() != string(name) {
+		return nil, nil // not what it says it is
+	}
+	return script, nil
+}
+
+// Flush forgets all scripts. As in Kvrocks the command itself goes to the log, for replicas.
+func (s *scripts) Flush(tx *engine.Tx, args [][]byte) error {
+	begin := []byte(cf.PropagateScript)
+	end, _ := cf.AppendSuccessor(nil, begin)
+	tx.DeleteRange(cf.Propagate, begin, end)
+	var w resp.Writer
+	w.Array(len(args))
+	for _, a := range args {
+		w.Bulk(a)
+	}
+	tx.Put(cf.Propagate, []byte(cf.PropagateScriptFlush), w.Bytes())
+	s.engine.Flush()
+	tx.OnCommit(s.engine.Flush)
+	return nil
+}
+
+// Kill stops the scripts or functions that run.
+func (s *scripts) Kill(functions bool) error { return scriptError(s.engine.Kill(functions)) }
+
+// scriptError makes the reply of an error of package lua, whose text begins with the code.
+func scriptError(err error) error {
+	var failed *lua.Error
+	var stopped *lua.Stopped
+	switch {
+	case errors.As(err, &failed):
+		return engine.NewError("", failed.Text)
+	case errors.As(err, &stopped):
+		return engine.NewError("", stopped.Text)
+	}
+	return err
+}
+
+// scriptRun is the script that a connection runs.
+type scriptRun struct {
+	resolver command.Resolver
+	run      lua.Run
+	req      request
+	outer    engine.Mark
+	readOnly bool
+	running  bool
+	declared [][]byte
+	keys     []command.KeyRef
+	written  [][]byte // keys that its commands have written, if somebody waits for keys
+
+	// What the next try has to lock.
+	retry bool
+	all   bool
+	tries int
+	more  []lockWanted
+}
+
+type lockWanted struct {
+	key   []byte
+	write bool
+}
+
+// lockTries is how often a script is tried with the locks that it is known to need, before it gets all.
+const lockTries = 8
+
+var errMoreLocks = errors.New("the script needs more locks")
+
+// addLocks asks for the locks that were missing.
+func (s *scriptRun) addLocks(tx *engine.Tx) {
+	s.retry = false
+	for _, l := range s.more {
+		tx.AddLock(l.key, l.write)
+	}
+}
+
+// forget ends the tries.
+func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more = false, false, 0, nil }
+
+// takeWritten returns the keys that scripts have written since the last time.
+func (s *scriptRun) takeWritten() [][]byte {
+	w := s.written
+	s.written = nil
+	return w
+}
+
+// Eval runs a script or a function.
+func (c *conn) Eval(call command.ScriptCall) error {
+	s := &c.script
+	r := &s.run
+	*r = lua.Run{Keys: call.Keys, Args: call.Args, Host: (*scriptHost)(c), Out: &c.out}
+	var err error
+	switch {
+	case call.Function != nil:
+		if r.Function = c.srv.scripts.function(call.Function); r.Function == nil {
+			err = errNoFunction
+		}
+	case call.SHA != nil:
+		if r.Script, err = c.srv.scripts.find(c.tx, call.SHA); err == nil && r.Script == nil {
+			err = errNoScript
+		}
+	default:
+		r.Script, err = c.srv.scripts.engine.Script(call.Source)
+	}
+	if err != nil {
+		return scriptError(err)
+	}
+	var flags lua.Flags
+	named := r.Function != nil // what it may do is declared
+	if named {
+		flags = r.Function.Flags()
+	} else {
+		flags, named = r.Script.Flags(), r.Script.Declares()
+	}
+	if named && call.ReadOnly && flags&lua.NoWrites == 0 {
+		return errReadOnlyCall
+	}
+	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
+	s.declared = call.Keys
+	s.running = true
+	s.outer = c.tx.SavepointIn(engine.Mark{})
+	c.tx.KeepLocks()
+	s.resolver.Use(c.srv.commands)
+	own, inTx, deferred, began := c.ctx, c.inTx, len(c.deferred), c.sess.Namespace
+	c.ctx.NoBlock, c.inTx = true, true
+	err = c.srv.scripts.engine.Run(r)
+	c.ctx, c.inTx = own, inTx
+	c.sess.Namespace = began // a SELECT ends with the script
+	c.tx.SwitchNamespace(began)
+	c.change.on = false
+	s.running = false
+	*r = lua.Run{}
+	s.declared, s.req = nil, request{}
+	var failed *lua.Error
+	if errors.As(err, &failed) {
+		// What it has written stays, so this is a reply and not an error of the command.
+		c.out.Error("", failed.Text)
+		c.srv.stats.calls[c.ctx.Spec.ID].failed.Add(1)
+		c.srv.stats.failed(engine.NewError("", failed.Text))
+		return nil
+	}
+	if err != nil {
+		clear(c.deferred[deferred:])
+		c.deferred = c.deferred[:deferred]
+		s.written = nil
+	}
+	return scriptError(err)
+}
+
+var (
+	errNoFunction   = engine.NewError("ERR", "Function not found")
+	errReadOnlyCall = engine.NewError("ERR", "Can not execute a script with write flag using *_ro command.")
+)
+
+// scriptHost is a connection as scripts see it.
+type scriptHost conn
+
+// Errors of redis.call.
+var (
+	errScriptUnknown   = engine.NewError("ERR", "Unknown Redis command called from script")
+	errScriptArity     = engine.NewError("ERR", "Wrong number of args calling Redis command from script")
+	errScriptForbidden = engine.NewError("ERR", "This Redis command is not allowed from script")
+	errScriptReadOnly  = engine.NewError("ERR", "Write commands are not allowed from read-only scripts.")
+	errScriptKey       = engine.NewError("ERR", "Script attempted to access undeclared keys")
+)
+
+// replicated are commands that do not write and that a script that only reads must not call: Redis sends them to replicas.
+var replicated = map[string]bool{"publish": true, "spublish": true, "mpublish": true, "pfcount": true}
+
+// Call runs a command for the script.
+func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
+	c := (*conn)(h)
+	s := &c.script
+	r := &s.req
+	r.args = args
+	if err := c.resolveForScript(r); err != nil {
+		command.WriteError(out, err)
+		return nil
+	}
+	err := c.lockForScript(r)
+	if err == errMoreLocks {
+		return err
+	}
+	if err != nil {
+		command.WriteError(out, err)
+		return nil
+	}
+	c.watchChange(r)
+	mark := c.tx.SavepointIn(s.outer)
+	c.ctx.Out = out
+	if c.track != nil {
+		c.track.remember(c, r)
+	}
+	err = c.call(r)
+	if c.seen.monitored {
+		c.srv.monitors.feed(c, r, "lua")
+	}
+	if err != nil {
+		out.Reset()
+		if e := c.tx.Rollback(mark); e != nil {
+			return e
+		}
+		command.WriteError(out, err)
+		if c.closeAfterReply {
+			return err
+		}
+		return nil
+	}
+	if c.sess.Namespace != c.tx.Namespace() { // SELECT
+		c.tx.SwitchNamespace(c.sess.Namespace)
+	}
+	if c.tx.Wrote(mark) {
+		if c.change.on {
+			c.noteEvents()
+		}
+		if c.srv.waiters.n.Load() > 0 {
+			for _, k := range s.keys {
+				if k.Write {
+					s.written = append(s.written, slices.Clone(args[k.Arg]))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// resolveForScript finds the command and makes the checks that need no locks.
+func (c *conn) resolveForScript(r *request) error {
+	s := &c.script
+	spec, err := s.resolver.Resolve(r.args)
+	switch {
+	case spec == nil || err != nil && spec.Handler == nil:
+		return errScriptUnknown
+	case err != nil:
+		return errScriptArity
+	case spec.Flags&command.NoScript != 0:
+		return errScriptForbidden
+	case s.readOnly && (spec.Flags&command.Write != 0 || replicated[spec.Name]):
+		return errScriptReadOnly
+	}
+	r.spec = spec
+	return c.refuse(r)
+}
+
+// lockForScript makes sure that the locks of the command's keys are held.
+func (c *conn) lockForScript(r *request) error {
+	s := &c.script
+	s.keys = r.spec.AppendKeys(s.keys[:0], r.args)
+	if r.spec.Flags&command.Exclusive != 0 && !c.tx.HoldsAll() {
+		s.retry, s.all = true, true
+		return errMoreLocks
+	}
+	if c.tx.HoldsAll() && !c.srv.scripts.strict() {
+		return nil
+	}
+	for _, k := range s.keys {
+		key := r.args[k.Arg]
+		if !k.Write && c.tx.Holds(key) && !c.srv.scripts.strict() {
+			continue
+		}
+		if c.srv.scripts.strict() && !slices.ContainsFunc(s.declared, func(d []byte) bool { return string(d) == string(key) }) {
+			return errScriptKey
+		}
+		if k.Write && c.tx.TryLock(key) || !k.Write && c.tx.TryRLock(key) {
+			continue
+		}
+		s.retry = true
+		if s.tries++; s.tries > lockTries {
+			s.all = true
+		}
+		s.more = append(s.more, lockWanted{slices.Clone(key), k.Write})
+		return errMoreLocks
+	}
+	return nil
+}
+
+// strict reports whether scripts may touch only declared keys.
+func (s *scripts) strict() bool { return s.srv.limits.strictKeys.Load() }
+
+// Allowed reports whether the user may run a command.
+func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
+	c := (*conn)(h)
+	spec, err := c.script.resolver.Resolve(args)
+	if spec == nil || err != nil && spec.Handler == nil {
+		return false, false
+	}
+	return c.refuse(&request{args: args, spec: spec}) == nil, true
+}
+
+// Log writes to the server's log.
+func (h *scriptHost) Log(level int, message string) {
+	log := (*conn)(h).srv.log
+	switch level {
+	case lua.LogDebug, lua.LogVerbose:
+		log.Debug(message, zap.String("from", "script"))
+	case lua.LogNotice:
+		log.Info(message, zap.String("from", "script"))
+	default:
+		log.Warn(message, zap.String("from", "script"))
+	}
+}
