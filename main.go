@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	_ "github.com/basaltdb/basalt/engine/rocks/malloc" // bounds what the process keeps of freed memory
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/logging"
@@ -23,6 +25,7 @@ import (
 var version = "unknown"
 
 func main() {
+	runtime.MemProfileRate = 0 // until KPROFILE MEMORY ENABLE
 	cfg, err := config.Load(os.Args[1:], os.Stdin)
 	switch {
 	case errors.Is(err, config.ErrVersion):
@@ -74,7 +77,7 @@ func run(cfg *config.Config) (err error) {
 	for _, w := range cfg.Warnings() {
 		log.Warn(w)
 	}
-	for _, name := range []string{"daemonize", "supervised", "tls-port"} {
+	for _, name := range []string{"daemonize", "supervised"} {
 		if v := cfg.Text(name); v != "no" && v != "0" {
 			log.Warn("a setting has no effect", zap.String("key", name), zap.String("value", v))
 		}
@@ -92,17 +95,27 @@ func run(cfg *config.Config) (err error) {
 	s.SetBuild(version)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
 	if err := s.Serve(listeners); err != nil {
 		db.Close()
 		return err
 	}
 	removePid := writePid(cfg, log.Logger)
 	log.Info("ready", zap.String("version", version), zap.Strings("addresses", s.Addrs()), zap.String("dir", cfg.Dir()))
-	select {
-	case sig := <-stop:
-		log.Info("stopping", zap.String("signal", sig.String()))
-	case <-s.ShutdownRequested():
-		log.Info("stopping", zap.String("reason", "SHUTDOWN"))
+	for running := true; running; {
+		select {
+		case <-reload:
+			if err := s.ReloadTLS(); err == nil {
+				log.Info("certificates read again", zap.String("signal", syscall.SIGHUP.String()))
+			}
+		case sig := <-stop:
+			log.Info("stopping", zap.String("signal", sig.String()))
+			running = false
+		case <-s.ShutdownRequested():
+			log.Info("stopping", zap.String("reason", "SHUTDOWN"))
+			running = false
+		}
 	}
 	s.Close()
 	removePid()

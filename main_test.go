@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/tidwall/resp"
+
+	"github.com/basaltdb/basalt/internal/testcert"
 )
 
 // The tests run the program itself: the test binary, which is it when this variable is set.
@@ -229,8 +231,9 @@ func TestRefusals(t *testing.T) {
 	file := conf("file", "x")
 	write(t, base+"/photos/db/photo.jpg", "x")
 	write(t, base+"/broken/db/CURRENT", "x")
-	locked := base + "/locked"
+	locked := t.TempDir() + "/locked" // its owner writes to it meanwhile
 	holder := start(t, "--dir", locked)
+	tlsCert, tlsKey := testcert.New(t).Issue("server")
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -253,6 +256,9 @@ func TestRefusals(t *testing.T) {
 		{"missing parent", []string{"--dir", base + "/a/b"}, "dir: " + base + "/a/b: no such file or directory"},
 		{"file as directory", []string{"--dir", file}, "dir: " + file + ": is not a directory"},
 		{"port in use", []string{"--port", busy}, "port: 127.0.0.1:" + busy + " is in use"},
+		{"TLS without certificate", []string{"--tls-port", "1"}, "tls-cert-file: a TLS port needs a certificate"},
+		{"no certificate", []string{"--tls-port", "1", "--tls-cert-file", file, "--tls-key-file", file}, "tls-cert-file: there is no certificate in it"},
+		{"unknown TLS version", []string{"--tls-port", "1", "--tls-protocols", "SSLv2", "--tls-cert-file", tlsCert, "--tls-key-file", tlsKey, "--tls-auth-clients", "no"}, "tls-protocols: unknown version 'sslv2'"},
 		{"address of another machine", []string{"--bind", "192.0.2.1"}, "bind: cannot listen on 192.0.2.1:"},
 		{"file as socket", []string{"--unixsocket", file}, "unixsocket: " + file + " exists and is no socket"},
 		{"file as log directory", []string{"--log-dir", file}, "log-dir: "},
@@ -435,7 +441,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 // TestRewrite checks that CONFIG REWRITE keeps comments and what it does not know, in both grammars.
 func TestRewrite(t *testing.T) {
 	for name, text := range map[string][2]string{
-		"kvrocks.conf": {"# first\ntimeout 5 # old\n\n# second\nrename-command KEYS \"\"\n", "# first\ntimeout 7\n\n# second\nrename-command KEYS \"\"\nmaxclients 77\n"},
+		"kvrocks.conf": {"# first\ntimeout 5 # old\n\n# second\nrename-command KEYS \"\"\n", "# first\ntimeout 7 # old\n\n# second\nrename-command KEYS \"\"\nmaxclients 77\n"},
 		"kvrocks.toml": {"# first\ntimeout = 5 # kept\n\n# second\n[rename-command]\nKEYS = \"\" # third\n", "# first\ntimeout = 7 # kept\nmaxclients = 77\n\n# second\n[rename-command]\nKEYS = \"\" # third\n"},
 	} {
 		dir := t.TempDir()

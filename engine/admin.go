@@ -35,6 +35,25 @@ func (db *DB) CompactRange(id cf.ID, start, stop []byte) error {
 // FlushMemtable writes the memtable of a family to a file and waits.
 func (db *DB) FlushMemtable(id cf.ID) error { return db.rocks.Flush(db.fam[id]) }
 
+// SyncWAL waits until all that was written is on the disk.
+func (db *DB) SyncWAL() error {
+	if err := db.BackgroundError(); err != nil { // see Close
+		return err
+	}
+	if err := db.rocks.FlushWAL(true); err != nil {
+		return NewError("ERR", "the log was not synced: "+err.Error())
+	}
+	return nil
+}
+
+// ProfileThread begins to count and time what the calling goroutine's thread does in RocksDB; the goroutine must be
+// locked to it (runtime.LockOSThread). stop ends it and returns RocksDB's perf context and I/O statistics as text,
+// without the counters that are zero.
+func ProfileThread() (stop func() (perf, io string)) {
+	rocks.PerfStart()
+	return rocks.PerfStop
+}
+
 // LatestSequence returns the sequence number of the newest write.
 func (db *DB) LatestSequence() uint64 { return db.rocks.LatestSequence() }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -19,6 +20,7 @@ import (
 // TestCheckpointHasEverythingAcknowledged takes checkpoints while writers are at work. Each opens as a database
 // and holds what was acknowledged before it was taken, and of every transaction all or nothing.
 func TestCheckpointHasEverythingAcknowledged(t *testing.T) {
+	enginetest.Deadline(t, 2*time.Minute)
 	db := enginetest.Open(t)
 	const writers = 4
 	var mu sync.Mutex

@@ -169,6 +169,14 @@ func (c *recordCache) clear() {
 	}
 }
 
+// DropCaches forgets the records that were read, so that the next reads ask RocksDB.
+func (db *DB) DropCaches() {
+	if db.cache != nil {
+		db.cache.clear()
+	}
+	db.hints.clear()
+}
+
 // markWrites tells the cache which keys the transaction is about to commit.
 func (tx *Tx) markWrites() {
 	c := tx.db.cache

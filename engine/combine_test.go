@@ -215,3 +215,25 @@ func TestNoJobIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// ReadsDone gives read locks back early, unless more commands of the transaction are to see the same state.
+func TestKeepLocks(t *testing.T) {
+	db := openForJobs(t)
+	for _, keep := range []bool{false, true} {
+		tx := db.NewTx()
+		tx.Begin("a")
+		tx.AddLock(counterKey, false)
+		tx.Acquire()
+		if keep {
+			tx.KeepLocks()
+		}
+		tx.ReadsDone()
+		other := db.NewTx()
+		other.Begin("a")
+		if free := other.TryLock(counterKey); free == keep {
+			t.Errorf("KeepLocks %v: a writer gets the lock: %v", keep, free)
+		}
+		other.Release()
+		tx.Release()
+	}
+}

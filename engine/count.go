@@ -135,9 +135,10 @@ func (d countDelta) apply() {
 // have an expiry.
 func (tx *Tx) CountKeys() (keys, expires int64) {
 	keys, expires = tx.db.Count(tx.ns)
+	own := tx.db.counts.find(tx.ns)
 	for _, d := range tx.deltas {
 		switch {
-		case d.c != tx.nsCount:
+		case d.c != own:
 		case d.reset:
 			keys, expires = 0, 0
 		default:
@@ -160,10 +161,10 @@ func (tx *Tx) note(nsKey []byte, old cf.Meta, oldOK bool, next *cf.Meta) {
 		return
 	}
 	if was {
-		tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, expire: old.End(), n: -1, now: tx.now})
+		tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), expire: old.End(), n: -1, now: tx.now})
 	}
 	if is {
-		tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, expire: next.End(), n: 1, now: tx.now})
+		tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), expire: next.End(), n: 1, now: tx.now})
 	}
 }
 
@@ -176,16 +177,22 @@ type counts struct {
 	ready chan struct{}
 }
 
-func (c *counts) of(ns string) *counter {
+// find returns the counter of a namespace, nil when it has never had a key.
+func (c *counts) find(ns string) *counter {
 	c.mu.RLock()
-	x := c.byNS[ns]
-	c.mu.RUnlock()
-	if x != nil {
+	defer c.mu.RUnlock()
+	return c.byNS[ns]
+}
+
+// of returns the counter of a namespace.
+func (c *counts) of(ns string) *counter {
+	if x := c.find(ns); x != nil {
 		return x
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if x = c.byNS[ns]; x == nil {
+	x := c.byNS[ns]
+	if x == nil {
 		x = newCounter(time.Now().UnixMilli())
 		c.byNS[ns] = x
 	}
@@ -200,7 +207,11 @@ func (db *DB) Count(ns string) (keys, expires int64) {
 	case <-db.closing:
 		return 0, 0
 	}
-	return db.counts.of(ns).total(time.Now().UnixMilli())
+	c := db.counts.find(ns)
+	if c == nil {
+		return 0, 0
+	}
+	return c.total(time.Now().UnixMilli())
 }
 
 // Namespaces returns the namespaces that have had keys since the start.

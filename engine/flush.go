@@ -39,6 +39,12 @@ func (tx *Tx) AcquireAll() {
 	tx.cacheOK = true
 }
 
+// Barrier waits until every transaction that holds locks now has given them back.
+func (db *DB) Barrier() {
+	db.locks.lockAll()
+	db.locks.unlockAll()
+}
+
 // FlushNamespace deletes all keys of the transaction's namespace, its own writes so far included: one range
 // tombstone over the metadata records. AcquireAll must have been called.
 func (tx *Tx) FlushNamespace() error {
@@ -47,7 +53,7 @@ func (tx *Tx) FlushNamespace() error {
 	if !ok {
 		return NewError("ERR", "the namespace cannot be flushed: its name has no successor")
 	}
-	tx.deltas = append(tx.deltas, countDelta{c: tx.nsCount, reset: true, now: time.Now().UnixMilli()})
+	tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), reset: true, now: time.Now().UnixMilli()})
 	tx.flushRange(prefix, end)
 	return nil
 }

@@ -26,7 +26,7 @@ func (r *Record) NSKey() []byte { return r.key }
 
 // UserKey returns the key as the user names it.
 func (tx *Tx) UserKey(r *Record) []byte {
-	n := 1 + len(tx.ns)
+	n := 1 + int(r.key[0]) // the name of its namespace, which need not be the transaction's
 	if tx.db.slots {
 		n += 2
 	}

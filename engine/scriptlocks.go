@@ -9,10 +9,6 @@ import (
 // Scripts call commands one after the other and may touch keys that nobody has declared. What is here lets them take
 // locks on the way, keep those that they have, and undo everything at once.
 
-// Pin keeps ReadsDone from giving locks back: more commands come that rely on them. It lasts until the end of the
-// transaction.
-func (tx *Tx) Pin() { tx.locks.pinned = true }
-
 // HoldsAll reports whether the transaction has every lock, see AcquireAll.
 func (tx *Tx) HoldsAll() bool { return tx.locks.all }
 

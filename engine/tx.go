@@ -18,9 +18,12 @@ import (
 //
 // Slices that reads return are valid until Begin or Release and must not be changed.
 type Tx struct {
+	// Origin is what an [Observer] is told of whose commit it is; the transaction does not look at it.
+	Origin any
+
 	db      *DB
 	ns      string
-	nsCount *counter
+	nsCount *counter // of ns; nil = not needed so far
 	now     int64
 	locks   lockSet
 	batch   batch.Builder
@@ -86,10 +89,7 @@ func (tx *Tx) DB() *DB { return tx.db }
 
 // Begin starts a transaction in a namespace. An earlier one must have been released.
 func (tx *Tx) Begin(ns string) {
-	if tx.ns != ns || tx.nsCount == nil {
-		tx.ns = ns
-		tx.nsCount = tx.db.counts.of(ns)
-	}
+	tx.SwitchNamespace(ns)
 	tx.reset()
 	tx.now = time.Now().UnixMilli()
 }
@@ -154,6 +154,10 @@ func (tx *Tx) ReadsDone() {
 		tx.cacheOK = false
 	}
 }
+
+// KeepLocks makes ReadsDone do nothing until the end of the transaction: more commands come that are to see the same
+// state.
+func (tx *Tx) KeepLocks() { tx.locks.pinned = true }
 
 // Unlock gives back all locks and keeps what was read.
 func (tx *Tx) Unlock() {

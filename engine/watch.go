@@ -10,8 +10,35 @@ import (
 
 // watchTable knows who wants to hear of changes of which keys. A commit looks into it only when somebody does.
 type watchTable struct {
-	n      atomic.Int64 // watches of keys
-	shards [64]watchShard
+	n        atomic.Int64 // watches of keys, and the observer
+	shards   [64]watchShard
+	observer atomic.Pointer[Observer]
+}
+
+// Observer hears of every commit, while the locks of its keys are held. origin is the transaction's Origin.
+type Observer interface {
+	// Committed is told the metadata keys of what was written, a key possibly more than once. They are valid until it
+	// returns.
+	Committed(origin any, nsKeys [][]byte)
+	// Flushed is told that all metadata keys in [begin, end) were deleted.
+	Flushed(origin any, begin, end []byte)
+}
+
+// Observe sets who hears of commits from now on; nil = nobody. A commit that is under way when it returns is heard of,
+// unless what it has written can be read already.
+func (db *DB) Observe(o Observer) {
+	var p *Observer
+	if o != nil {
+		p = &o
+	}
+	t := &db.watches
+	if old := t.observer.Swap(p); (old == nil) != (p == nil) {
+		if p == nil {
+			t.n.Add(-1)
+		} else {
+			t.n.Add(1)
+		}
+	}
 }
 
 type watchShard struct {
@@ -123,7 +150,9 @@ func (w *Watch) Close() {
 // touchWatches tells those who watch what the transaction has committed. The locks are still held.
 func (tx *Tx) touchWatches() {
 	t := &tx.db.watches
-	var buf, last []byte
+	var buf, last, all []byte
+	var ends []int
+	observer := t.observer.Load()
 	for i := range tx.over.ents {
 		e := &tx.over.ents[i]
 		if e.kind < written {
@@ -145,6 +174,10 @@ func (tx *Tx) touchWatches() {
 			continue // a collection of many elements
 		}
 		last = append(last[:0], key...)
+		if observer != nil {
+			all = append(all, key...)
+			ends = append(ends, len(all))
+		}
 		s := t.shard(tx.db, key)
 		s.mu.Lock()
 		for _, w := range s.byKey[string(key)] {
@@ -155,7 +188,19 @@ func (tx *Tx) touchWatches() {
 	for _, r := range tx.over.ranges {
 		if r.id == cf.Metadata {
 			t.flushed(r.begin, r.end)
+			if observer != nil {
+				(*observer).Flushed(tx.Origin, r.begin, r.end)
+			}
 		}
+	}
+	if len(ends) > 0 {
+		keys := make([][]byte, len(ends))
+		from := 0
+		for i, end := range ends {
+			keys[i] = all[from:end:end]
+			from = end
+		}
+		(*observer).Committed(tx.Origin, keys)
 	}
 }
 
@@ -181,4 +226,10 @@ func (t *watchTable) flushed(begin, end []byte) {
 }
 
 // Watching returns how many keys are watched, each as often as somebody does.
-func (db *DB) Watching() int64 { return db.watches.n.Load() }
+func (db *DB) Watching() int64 {
+	n := db.watches.n.Load()
+	if db.watches.observer.Load() != nil {
+		n--
+	}
+	return n
+}

@@ -1,63 +1,158 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"fmt"
 	"sync"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// access knows the passwords: requirepass, which makes an administrator of the default namespace, and the token
-// of each namespace. Only their hashes are kept, so that comparing takes the same time whatever the lengths.
+// access is who may do what: the users of the ACL, of which default has requirepass for its password, and the tokens
+// of the namespaces.
 type access struct {
-	mu     sync.RWMutex
-	admin  *[sha256.Size]byte // nil = no password is needed
-	tokens []namespaceToken
+	change   sync.Mutex // held from the reading of the passwords until they are in force
+	users    *acl.Store
+	failures *acl.FailureLimiter
+
+	// What is in force of the settings. ACL SETUSER may have changed the default user since: only a new requirepass
+	// takes that back.
+	known       bool
+	requirepass string
 }
 
-type namespaceToken struct {
-	namespace string
-	hash      [sha256.Size]byte
+// authFailuresLogged is how many failed authentications are written to the log in a second.
+const authFailuresLogged = 5
+
+func (s *Server) openAccess() {
+	s.access.failures = acl.NewFailureLimiter(authFailuresLogged)
+	s.access.users = acl.NewStore(command.ACLTable(), acl.Options{
+		File:        s.cfg.Text("aclfile"),
+		AllChannels: s.cfg.Text("acl-pubsub-default") == "allchannels",
+		LogEntries:  int(s.cfg.Int("acllog-max-len")),
+		OnChange:    s.userChanged,
+		Warn:        func(text string) { s.log.Warn(text) },
+	})
 }
 
-// set replaces all passwords; tokens are by namespace.
+// loadUsers reads the aclfile, if there is one.
+func (s *Server) loadUsers() error {
+	if s.cfg.Text("aclfile") == "" {
+		return nil
+	}
+	if _, err := s.access.users.Load(); err != nil {
+		return fmt.Errorf("aclfile: %w", err)
+	}
+	return nil
+}
+
+// ACL returns the users.
+func (s *Server) ACL() *acl.Store { return s.access.users }
+
+// set puts passwords in force; tokens are by namespace.
 func (a *access) set(requirepass string, tokens map[string]string) {
-	var admin *[sha256.Size]byte
-	if requirepass != "" {
-		h := sha256.Sum256([]byte(requirepass))
-		admin = &h
+	if !a.known || requirepass != a.requirepass {
+		a.users.SetRequirePass(requirepass)
+		a.known, a.requirepass = true, requirepass
 	}
-	var list []namespaceToken
-	for ns, token := range tokens {
-		list = append(list, namespaceToken{ns, sha256.Sum256([]byte(token))})
+	a.users.SetTokens(tokens)
+}
+
+// refreshAccess takes over the passwords of the settings.
+func (s *Server) refreshAccess() {
+	s.access.change.Lock()
+	defer s.access.change.Unlock()
+	s.access.set(s.cfg.RequirePass(), s.cfg.Namespaces())
+}
+
+// userChanged cuts off the subscribers of a user that has lost channels.
+func (s *Server) userChanged(old, next *acl.User) {
+	if old == nil || next == nil || !old.LosesChannels(next) {
+		return
 	}
-	a.mu.Lock()
-	a.admin, a.tokens = admin, list
-	a.mu.Unlock()
+	s.mu.Lock()
+	var lost []*conn
+	for _, c := range s.conns {
+		if v := c.info.view.Load(); v.user == old.Name() && v.subs != [3]int{} {
+			lost = append(lost, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range lost {
+		c.kill()
+	}
+}
+
+// Anonymous returns what a connection is that has not authenticated; ok is false when it must.
+func (s *Server) Anonymous() (id command.Identity, ok bool) {
+	a, ok := s.access.users.Anonymous()
+	return identity(a), ok
 }
 
 // PasswordRequired reports whether a client must authenticate.
 func (s *Server) PasswordRequired() bool {
-	s.access.mu.RLock()
-	defer s.access.mu.RUnlock()
-	return s.access.admin != nil
+	_, ok := s.access.users.Anonymous()
+	return !ok
 }
 
-// Authenticate returns what a password stands for. All passwords are compared, whichever fits.
-func (s *Server) Authenticate(password []byte) (id command.Identity, ok bool) {
-	h := sha256.Sum256(password)
-	s.access.mu.RLock()
-	defer s.access.mu.RUnlock()
-	if s.access.admin != nil && subtle.ConstantTimeCompare(h[:], s.access.admin[:]) == 1 {
-		id, ok = command.Identity{Namespace: cf.DefaultNamespace, Admin: true}, true
+// Authenticate returns what a name and a password, or the token of a namespace, stand for.
+func (s *Server) Authenticate(user, password []byte) (id command.Identity, ok bool) {
+	a, ok := s.access.users.Authenticate(string(user), password)
+	return identity(a), ok
+}
+
+func identity(a acl.Identity) command.Identity {
+	id := command.Identity{Namespace: a.Namespace, Admin: a.Admin, Account: a.Account}
+	if id.Namespace == "" {
+		id.Namespace = cf.DefaultNamespace
 	}
-	for i := range s.access.tokens {
-		t := &s.access.tokens[i]
-		if subtle.ConstantTimeCompare(h[:], t.hash[:]) == 1 && !ok {
-			id, ok = command.Identity{Namespace: t.namespace}, true
-		}
+	return id
+}
+
+// AuthFailed notes a failed authentication by a command.
+func (s *Server) AuthFailed(sess *command.Session, name string, user []byte) {
+	s.access.users.Log().Add(acl.Event{Reason: acl.DeniedAuth, Object: name, Username: string(user), Client: s.describe(sess.ID)}, time.Now())
+	if write, suppressed := s.access.failures.Fail(time.Now()); write {
+		s.log.Warn("a client failed to authenticate", zap.String("addr", sess.Addr), zap.ByteString("user", user), zap.Int64("not logged before", suppressed))
 	}
-	return id, ok
+}
+
+// describe returns a connection's line of CLIENT LIST.
+func (s *Server) describe(id int64) string {
+	s.mu.Lock()
+	c := s.conns[id]
+	s.mu.Unlock()
+	if c == nil {
+		return ""
+	}
+	i := c.describe(time.Now())
+	return i.Line()
+}
+
+// permitted checks a command against the permissions of a user that may not do everything.
+func (c *conn) permitted(u *acl.User, r *request) error {
+	var keys []acl.Key
+	if u.NeedsKeys() {
+		keys = r.spec.ACLKeys(nil, r.spec.AppendKeys(nil, r.args), r.args)
+	}
+	reason, at := u.Check(acl.ID(r.spec.ID), r.args, keys, r.spec.ACLChannels(r.args))
+	if reason == acl.Allowed {
+		return nil
+	}
+	e := acl.Event{Reason: reason, Object: r.spec.FullName(), Username: u.Name(), Client: c.srv.describe(c.sess.ID)}
+	if reason == acl.DeniedKey || reason == acl.DeniedChannel {
+		e.Object = string(r.args[at])
+	}
+	switch {
+	case c.workspace != nil && c.script.running:
+		e.Context = acl.Script
+	case c.multi != nil || c.inTx:
+		e.Context = acl.Multi
+	}
+	c.srv.access.users.Log().Add(e, time.Now())
+	return command.Denial(reason, u, r.spec)
 }

@@ -135,6 +135,17 @@ func (c *conn) serveWaiters(r *request) {
 		}
 	}
 	c.serveKeys(ready)
+	if r.spec.Foreign == nil {
+		return
+	}
+	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+		c.tx.InNamespace(ns, func() error {
+			if c.tx.Holds(r.args[arg]) {
+				c.serveKeys([][]byte{r.args[arg]})
+			}
+			return nil
+		})
+	}
 }
 
 // serveKeys serves those who wait for keys, and those who wait for what they in turn have written.
@@ -265,12 +276,16 @@ const maxBlockedInput = 1 << 20
 // connection has ended.
 func (c *conn) await() bool {
 	w := c.blocked
-	defer func() {
+	leave := func() {
+		if c.blocked == nil {
+			return
+		}
 		c.srv.waiters.remove(w)
 		c.info.waiter.Store(nil)
 		c.blocked = nil
 		c.deadline = true // so that the next read sets its own
-	}()
+	}
+	defer leave()
 	for {
 		c.nc.SetReadDeadline(w.until)
 		if c.srv.closing.Load() {
@@ -288,9 +303,11 @@ func (c *conn) await() bool {
 		}
 		switch w.look() {
 		case served:
+			leave() // who has the reply must not be found waiting
 			return c.reply(w)
 		case alone:
 			if c.tryAlone(w) {
+				leave()
 				return c.reply(w)
 			}
 		}
@@ -315,11 +332,11 @@ func (c *conn) readAhead() error {
 
 // waitDeadline waits for the read deadline without reading.
 func (c *conn) waitDeadline() error {
-	if c.in.raw == nil {
+	if c.box.raw == nil {
 		<-c.done
 		return os.ErrDeadlineExceeded
 	}
-	return c.in.raw.Read(func(uintptr) bool { return false })
+	return c.box.raw.Read(func(uintptr) bool { return false })
 }
 
 // look decides what comes next: the reply is there, or its time is up, or it is to try by itself.

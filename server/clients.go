@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -48,6 +49,10 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		QueryBuf: c.info.qbuf.Load(), OutputList: int64(buffers), OutputBytes: int64(bytes),
 		NetIn: c.info.netIn.Load(), NetOut: c.info.netOut.Load(), Commands: c.info.cmds.Load(),
 	}
+	if c.srv.Databases() > 0 {
+		i.Databases = true
+		i.DB, _ = cf.NamespaceDatabase(v.namespace)
+	}
 	i.QueryFree = max(0, c.info.qcap.Load()-i.QueryBuf)
 	if spec := c.info.lastCmd.Load(); spec != nil {
 		i.Command = spec.FullName()
@@ -55,8 +60,16 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 	if bytes > 0 {
 		i.Events = "rw"
 	}
-	if c.info.waiter.Load() != nil {
+	if c.info.waiter.Load() != nil || c.info.paused.Load() {
 		i.Flags += "b"
+	}
+	i.Redirect = -1
+	if t := c.info.track.Load(); t != nil {
+		i.Redirect = t.Redirect
+		i.Flags += t.letters()
+	}
+	if v.monitor {
+		i.Flags = "O" + i.Flags
 	}
 	if v.multi >= 0 {
 		i.Flags += "x"

@@ -41,12 +41,16 @@ type conn struct {
 	watch    *engine.Watch // keys of WATCH, nil = none
 	blocked  *waiter       // the client waits for data
 	subs     *subscriptions
+	track    *tracking // CLIENT TRACKING is on
+	// monitoring: MONITOR was called. monitorAll: by an administrator; it is not changed while others may look.
+	monitoring, monitorAll bool
 	// workspace is there only while commands run.
 	*workspace
 
 	closeAfterReply bool
-	lost            bool // replies can no longer be sent
-	deadline        bool // a read deadline is set
+	lost            bool        // replies can no longer be sent
+	deadline        bool        // a read deadline is set
+	shaking         atomic.Bool // the handshake of TLS is going on
 	done            chan struct{}
 	killed          sync.Once
 	info            connInfo
@@ -61,6 +65,8 @@ type connInfo struct {
 	lastCmd    atomic.Pointer[command.Spec]
 	view       atomic.Pointer[sessionView]
 	waiter     atomic.Pointer[waiter]
+	track      atomic.Pointer[tracking]
+	paused     atomic.Bool // waits for the end of CLIENT PAUSE
 	cmds       atomic.Int64
 	netIn      atomic.Int64
 	netOut     atomic.Int64
@@ -74,6 +80,7 @@ type sessionView struct {
 	noEvict, noTouch, closing              bool
 	multi, watch                           int
 	subs                                   [3]int // by command.SubscriptionKind
+	monitor                                bool
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
@@ -83,12 +90,13 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 	if nc.LocalAddr().Network() == "unix" { // the client's end has no name
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
 	}
-	if !s.PasswordRequired() {
-		c.sess.Authorized, c.sess.Admin = true, true
+	if id, ok := s.Anonymous(); ok {
+		c.sess.SetIdentity(id)
 	}
 	c.info.created = time.Now()
 	c.info.lastActive.Store(c.info.created.UnixMilli())
-	c.box = newOutbox(nc, s.limits.output)
+	c.box = newOutbox(nc, c.outputLimit)
+	c.box.soft = c.softLimit
 	c.sess.Control = c
 	c.done = make(chan struct{})
 	c.info.fd = -1
@@ -103,7 +111,7 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 // publish shows others what the session is now.
 func (c *conn) publish() {
 	s := c.sess
-	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}}
+	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, c.monitoring}
 	if c.subs != nil {
 		for i := range v.subs {
 			v.subs[i] = len(c.subs[i])
@@ -136,19 +144,11 @@ func (c *conn) serve() {
 			}
 		}
 	}()
-	for {
-		if err := c.readMore(); err != nil {
-			c.logEnd(err)
-			break
-		}
-		ok := c.process()
-		for ok && c.blocked != nil {
-			// What the client has sent meanwhile is there already.
-			ok = c.await() && (c.in.w == 0 || c.process())
-		}
-		if !ok {
-			break
-		}
+	if c.greet() {
+		c.converse()
+	}
+	if c.box.secure != nil {
+		c.box.secure.CloseWrite()
 	}
 	if c.box.pending() > 0 {
 		if !c.srv.closing.Load() {
@@ -158,32 +158,66 @@ func (c *conn) serve() {
 	}
 }
 
+// converse reads and runs commands until the client or we have had enough.
+func (c *conn) converse() {
+	for {
+		if err := c.readMore(); err != nil {
+			c.logEnd(err)
+			return
+		}
+		ok := c.process()
+		for ok && c.blocked != nil {
+			// What the client has sent meanwhile is there already.
+			ok = c.await() && (c.in.w == 0 || c.process())
+		}
+		if !ok {
+			return
+		}
+	}
+}
+
 // readMore waits for bytes and appends them to the buffer.
 func (c *conn) readMore() error {
+	if int64(c.in.w) > c.srv.limits.queryBuffer() {
+		return errQueryLimit
+	}
 	c.in.grow(c.dec.Need())
-	if t := c.srv.limits.idle(); t > 0 || c.deadline {
-		var at time.Time
-		if c.subs != nil {
-			t = 0 // who listens is not idle
+	var since time.Time // when it has begun to wait
+	for {
+		if t := c.idleLimit(); t > 0 || c.deadline {
+			var at time.Time
+			if t > 0 {
+				if since.IsZero() {
+					since = time.Now()
+				}
+				at = since.Add(t)
+			}
+			c.nc.SetReadDeadline(at)
+			c.deadline = t > 0
 		}
-		if t > 0 {
-			at = time.Now().Add(t)
+		if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+			return net.ErrClosed
 		}
-		c.nc.SetReadDeadline(at)
-		c.deadline = t > 0
+		n, err := c.in.read()
+		if n > 0 {
+			c.info.netIn.Add(int64(n))
+			c.srv.stats.netIn.Add(int64(n))
+			c.info.qbuf.Store(int64(c.in.w))
+			c.info.qcap.Store(int64(len(c.in.buf)))
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.srv.closing.Load() {
+			return err
+		}
+		// Is the time up, or has the setting changed?
+		if since.IsZero() {
+			since = time.UnixMilli(c.info.lastActive.Load())
+		}
+		if t := c.idleLimit(); t > 0 && time.Since(since) >= t {
+			return err
+		}
+		c.deadline = true
 	}
-	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
-		return net.ErrClosed
-	}
-	n, err := c.in.read()
-	if n > 0 {
-		c.info.netIn.Add(int64(n))
-		c.srv.stats.netIn.Add(int64(n))
-		c.info.qbuf.Store(int64(c.in.w))
-		c.info.qcap.Store(int64(len(c.in.buf)))
-		return nil
-	}
-	return err
 }
 
 // process decodes and runs what was read. It returns false when the connection is to be closed.
@@ -193,8 +227,19 @@ func (c *conn) process() bool {
 	if !c.flush() {
 		ok = false
 	}
+	c.afterFlush()
 	c.detach()
 	return ok
+}
+
+// afterFlush sends what must not be sent before the replies.
+func (c *conn) afterFlush() {
+	if c.track != nil {
+		c.track.idle(c)
+	}
+	if len(c.kicks) > 0 {
+		c.kickAll()
+	}
 }
 
 // runAll decodes and runs what was read. It returns false when the connection is to be closed after its replies.
@@ -204,6 +249,7 @@ func (c *conn) runAll() bool {
 		c.limits()
 		c.reqs, c.argv = c.reqs[:0], c.argv[:0]
 		var protoErr error
+		browser := false
 		most := maxDecoded
 		if !c.sess.Authorized {
 			most = 1 // what comes after AUTH is read with other limits
@@ -223,13 +269,17 @@ func (c *conn) runAll() bool {
 			if args := argv[from:len(argv):len(argv)]; len(args) > 0 {
 				r := request{args: args}
 				r.spec, r.err = c.resolver.Resolve(args)
+				if r.spec == nil && sentByBrowser(args[0]) {
+					browser = true
+					break
+				}
 				c.reqs = append(c.reqs, r)
-				if r.err == nil && r.spec.Flags&command.Blocking != 0 {
+				if r.err == nil && r.spec.Flags&(command.Blocking|command.Waits) != 0 {
 					break // what comes after it may have to wait
 				}
 			}
 		}
-		if len(c.reqs) == 0 && protoErr == nil {
+		if len(c.reqs) == 0 && protoErr == nil && !browser {
 			break
 		}
 		c.execute()
@@ -238,6 +288,9 @@ func (c *conn) runAll() bool {
 			command.WriteError(&c.out, protoErr)
 			c.closeAfterReply = true
 			c.srv.stats.protocolErrors.Add(1)
+		}
+		if browser && !c.closeAfterReply {
+			c.refuseBrowser()
 		}
 		if c.closeAfterReply {
 			return false
@@ -290,6 +343,8 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errOutputLimit):
 		c.srv.stats.outputLimit.Add(1)
 		c.srv.log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID))
+	case errors.Is(err, errQueryLimit):
+		c.srv.log.Warn("a client that does not complete its command was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("bytes", c.in.w))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.srv.log.Debug("an idle client was disconnected", zap.String("addr", c.sess.Addr))
 	default:
@@ -298,9 +353,14 @@ func (c *conn) logEnd(err error) {
 }
 
 func (c *conn) close() {
+	if !c.lost && errors.Is(c.box.failure(), errOutputLimit) {
+		c.logEnd(errOutputLimit) // somebody else has filled its queue
+	}
 	c.kill()
 	c.Unwatch()
 	c.UnsubscribeAll()
+	c.StopMonitor()
+	c.Untrack()
 	c.srv.remove(c)
 }
 

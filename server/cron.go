@@ -38,6 +38,8 @@ func (s *Server) cron() {
 		}
 		now := time.Now()
 		s.sample(now)
+		s.forgetPause()
+		s.expireTracked(now)
 		if now.After(nextSize) {
 			nextSize = now.Add(sizeEvery)
 			s.checkSize()

@@ -6,12 +6,15 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -33,8 +36,10 @@ var sections = []section{
 	{"Stats", (*Server).infoStats},
 	{"Replication", (*Server).infoReplication},
 	{"CPU", (*Server).infoCPU},
+	{"Modules", func(*Server, *infoWriter, string) {}},
 	{"Commandstats", (*Server).infoCommands},
 	{"Errorstats", (*Server).infoErrors},
+	{"Latencystats", (*Server).infoLatencies},
 	{"Cluster", (*Server).infoCluster},
 	{"Keyspace", (*Server).infoKeyspace},
 	{"RocksDB", (*Server).infoRocksDB},
@@ -101,8 +106,21 @@ func (s *Server) infoServer(w *infoWriter, _ string) {
 	w.field("server_time_usec", time.Now().UnixMicro())
 	w.field("uptime_in_seconds", up)
 	w.field("uptime_in_days", up/(24*3600))
+	w.field("hz", int(time.Second/tick))
+	w.field("configured_hz", int(time.Second/tick))
+	w.field("lru_clock", 0)
+	w.field("executable", executable())
 	w.field("config_file", s.cfg.File())
+	w.field("io_threads_active", 0)
 }
+
+var executable = sync.OnceValue(func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return path
+})
 
 var osName = sync.OnceValue(func() string {
 	var u syscall.Utsname
@@ -126,9 +144,16 @@ func (s *Server) infoClients(w *infoWriter, _ string) {
 	w.field("maxclients", s.limits.clients.Load())
 	w.field("connected_clients", s.clients())
 	w.field("cluster_connections", 0)
-	w.field("monitor_clients", 0)
-	w.field("blocked_clients", s.waiters.n.Load())
-	w.field("tracking_clients", 0)
+	var in, out int64
+	for _, c := range s.Clients() {
+		in, out = max(in, c.QueryBuf), max(out, c.OutputBytes)
+	}
+	w.field("client_recent_max_input_buffer", in)
+	w.field("client_recent_max_output_buffer", out)
+	w.field("monitor_clients", s.monitors.len())
+	w.field("blocked_clients", s.waiters.n.Load()+s.paused.Load())
+	w.field("tracking_clients", s.tracker.clients.Load())
+	w.field("clients_in_timeout_table", 0)
 }
 
 // residentBytes returns the resident set size and its peak.
@@ -157,27 +182,47 @@ func heapBytes() (objects, total int64) {
 }
 
 func (s *Server) infoMemory(w *infoWriter, _ string) {
-	rss, peak := residentBytes()
-	objects, goTotal := heapBytes()
-	cache, _ := s.db.CacheUsage()
-	tables := int64(s.sumProperty("rocksdb.cur-size-all-mem-tables"))
-	used := objects + int64(cache) + tables
+	m := s.memoryUse()
+	used, peak, overhead := m.used(), max(m.peak, m.used()), m.heap+m.tableReaders
+	data := max(used-overhead, 0)
 	w.bytes("used_memory", used)
-	w.bytes("used_memory_rss", rss)
-	w.bytes("used_memory_peak", max(peak, used))
-	w.field("used_memory_go_heap", objects)
-	w.field("used_memory_go_total", goTotal)
-	w.field("used_memory_block_cache", cache)
-	w.field("used_memory_memtables", tables)
+	w.bytes("used_memory_rss", m.rss)
+	w.bytes("used_memory_peak", peak)
+	w.field("used_memory_peak_perc", fmt.Sprintf("%.2f%%", 100*float64(used)/float64(max(peak, 1))))
+	w.field("used_memory_overhead", overhead)
+	w.field("used_memory_dataset", data)
+	w.field("used_memory_dataset_perc", fmt.Sprintf("%.2f%%", 100*float64(data)/float64(max(used, 1))))
+	w.field("allocator_allocated", used)
+	w.field("allocator_active", m.rss)
+	w.field("allocator_resident", m.rss)
+	w.field("used_memory_go_heap", m.heap)
+	w.field("used_memory_go_total", m.goTotal)
+	w.field("used_memory_block_cache", m.blockCache)
+	w.field("used_memory_memtables", m.memtables)
 	w.bytes("used_memory_lua", 0)
 	w.field("used_memory_startup", s.startupRSS)
 	w.bytes("total_system_memory", totalMemory())
 	w.bytes("maxmemory", 0)
 	w.field("maxmemory_policy", "noeviction")
-	if used > 0 {
-		w.field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(used)))
+	ratio := func(name string, part, whole int64) {
+		w.field(name+"_ratio", fmt.Sprintf("%.2f", float64(part)/float64(max(whole, 1))))
+		w.field(name+"_bytes", part-whole)
 	}
+	ratio("allocator_frag", m.rss, used)
+	ratio("allocator_rss", m.rss, m.rss)
+	ratio("rss_overhead", m.rss, m.rss)
+	ratio("mem_fragmentation", m.rss, used)
+	w.field("mem_not_counted_for_evict", 0)
+	w.field("mem_replication_backlog", 0)
+	w.field("mem_total_replication_buffers", 0)
+	w.field("mem_clients_slaves", 0)
+	w.field("mem_clients_normal", m.inputs+m.outputs)
+	w.field("mem_cluster_links", 0)
+	w.field("mem_aof_buffer", 0)
 	w.field("mem_allocator", "libc")
+	w.field("active_defrag_running", 0)
+	w.field("lazyfree_pending_objects", 0)
+	w.field("lazyfreed_objects", 0)
 }
 
 var totalMemory = sync.OnceValue(func() int64 {
@@ -201,7 +246,14 @@ func (s *Server) infoPersistence(w *infoWriter, _ string) {
 	w.field("last_bgsave_time_sec", s.work.saveTook.Load())
 	w.field("rdb_last_save_time", s.work.lastSave.Load())
 	w.field("rdb_last_bgsave_status", status)
+	w.field("rdb_last_bgsave_time_sec", s.work.saveTook.Load())
+	w.field("rdb_changes_since_last_save", 0) // every write is in the log
 	w.field("aof_enabled", 0)
+	w.field("aof_rewrite_in_progress", 0)
+	w.field("aof_rewrite_scheduled", 0)
+	w.field("aof_last_bgrewrite_status", "ok")
+	w.field("aof_last_write_status", "ok")
+	w.field("async_loading", 0)
 }
 
 func (s *Server) infoStats(w *infoWriter, _ string) {
@@ -222,6 +274,11 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 	w.field("evicted_keys", 0)
 	w.field("keyspace_hits", s.db.Stats.Hits.Load())
 	w.field("keyspace_misses", s.db.Stats.Misses.Load())
+	denied := s.access.users.Log()
+	w.field("acl_access_denied_auth", denied.Count(acl.DeniedAuth))
+	w.field("acl_access_denied_cmd", denied.Count(acl.DeniedCommand))
+	w.field("acl_access_denied_key", denied.Count(acl.DeniedKey))
+	w.field("acl_access_denied_channel", denied.Count(acl.DeniedChannel))
 	w.field("reply_cache_hits", s.replies.hits.Load())
 	w.field("reply_cache_misses", s.replies.misses.Load())
 	w.field("reply_cache_bytes", s.replies.bytes.Load())
@@ -229,6 +286,17 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 	w.field("pubsub_patterns", s.Topics(command.Pattern))
 	w.field("pubsubshard_channels", s.Topics(command.ShardChannel))
 	w.field("client_output_buffer_limit_disconnections", st.outputLimit.Load())
+	w.field("tracking_total_keys", s.tracker.keys.Load())
+	w.field("tracking_total_items", s.tracker.items.Load())
+	w.field("tracking_total_prefixes", s.tracker.prefixes())
+	w.field("total_net_repl_input_bytes", 0)
+	w.field("total_net_repl_output_bytes", 0)
+	w.field("instantaneous_input_repl_kbps", "0.00")
+	w.field("instantaneous_output_repl_kbps", "0.00")
+	w.field("evicted_clients", 0)
+	w.field("latest_fork_usec", 0)
+	w.field("total_forks", 0)
+	w.field("unexpected_error_replies", 0)
 	w.field("total_error_replies", st.errorReplies.Load())
 	w.field("total_protocol_errors", st.protocolErrors.Load())
 	w.field("total_write_errors", st.writeErrors.Load())
@@ -239,7 +307,15 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 func (s *Server) infoReplication(w *infoWriter, _ string) {
 	w.field("role", "master")
 	w.field("connected_slaves", 0)
+	w.field("master_failover_state", "no-failover")
+	w.field("master_replid", s.runID)
+	w.field("master_replid2", strings.Repeat("0", len(s.runID)))
 	w.field("master_repl_offset", s.db.LatestSequence())
+	w.field("second_repl_offset", -1)
+	w.field("repl_backlog_active", 0)
+	w.field("repl_backlog_size", 0)
+	w.field("repl_backlog_first_byte_offset", 0)
+	w.field("repl_backlog_histlen", 0)
 }
 
 func (s *Server) infoCPU(w *infoWriter, _ string) {
@@ -275,10 +351,9 @@ func (s *Server) infoErrors(w *infoWriter, _ string) {
 func (s *Server) infoCluster(w *infoWriter, _ string) { w.field("cluster_enabled", 0) }
 
 func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
-	keys, expires := s.db.Count(namespace)
 	// Kvrocks says here when it has counted last; the count here is always up to date.
 	fmt.Fprintf(w, "# Last DBSIZE SCAN time: %s\r\n", time.Now().Format("Mon Jan _2 15:04:05 2006"))
-	w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
+	s.infoDatabases(w, namespace)
 	used := int64(s.diskSize())
 	limit := s.cfg.Int("max-db-size") << 30
 	w.field("sequence", s.db.LatestSequence())
@@ -289,6 +364,31 @@ func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
 	w.field("disk_capacity", capacity)
 	w.field("used_disk_size", usedDisk)
 	w.field("used_disk_percent", " "+percent(usedDisk, capacity))
+}
+
+// infoDatabases writes a line for each database that has keys; without databases one for the namespace.
+func (s *Server) infoDatabases(w *infoWriter, namespace string) {
+	line := func(n int, keys, expires int64) {
+		w.field("db"+strconv.Itoa(n), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
+	}
+	most := s.Databases()
+	if most == 0 {
+		keys, expires := s.db.Count(namespace)
+		line(0, keys, expires)
+		return
+	}
+	var numbers []int
+	for _, ns := range s.db.Namespaces() {
+		if n, ok := cf.NamespaceDatabase(ns); ok && int64(n) < most {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		if keys, expires := s.db.Count(cf.DatabaseNamespace(n)); keys > 0 {
+			line(n, keys, expires)
+		}
+	}
 }
 
 // diskUsage returns the size of the file system of a directory and how much of it is in use.

@@ -37,7 +37,7 @@ func serveFixture(t *testing.T) (*harness, string) {
 
 // permitted are the recorded reads that we answer otherwise on purpose.
 var permitted = map[string]string{
-	"FUNCTION LIST":        "as Redis, with the engine and the functions",
+	"FUNCTION LIST":        "Redis tells more of a library",
 	"STRLEN bitmap:sparse": "in Redis a bitmap is a string; Kvrocks replies with an error",
 }
 

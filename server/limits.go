@@ -1,20 +1,51 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
 )
+
+// What a client may do, and what happens to one that does more. The texts are Redis's.
+//
+//	what                                          limit                              beyond it
+//	clients at one time                           maxclients, the open files         "max number of clients reached", closed
+//	a client from another machine                 protected-mode without password    "-DENIED ...", closed
+//	the handshake of TLS                          10 s                               closed
+//	an inline command, the line of a length       64 KiB (Kvrocks: 16 KiB)           protocol error
+//	arguments of a command                        1048576                            protocol error
+//	an argument                                   proto-max-bulk-len                 protocol error
+//	both before authentication                    10; 16 KiB                         protocol error
+//	an incomplete command                         client-query-buffer-limit,         closed, logged
+//	                                              at least one longest argument
+//	input of a client that is blocked             1 MiB is read ahead                not read until it is served
+//	commands queued by MULTI                      512 MiB                            error, EXEC aborts
+//	replies that wait to be read                  client-output-buffer-limit         closed, logged
+//	  the same at the end of a connection         1 min, 2 s at the server's end     closed
+//	silence                                       timeout                            closed; who waits or listens is exempt
+//	a name of a command: POST or Host:            none                               closed without a reply, logged
+//	a key                                         an argument's                      -
+//
+// A protocol error is told and ends the connection; what came before it is answered. The checks of a command come in
+// this order: its name and subcommand, the number of its arguments, authentication, administrator's rights, a replica
+// that takes no writes, max-db-size, queueing by MULTI, its arguments, the data.
 
 // limits are the settings that every connection looks at, where that costs nothing.
 type limits struct {
-	bulk    atomic.Int64 // proto-max-bulk-len, bytes
-	clients atomic.Int64 // maxclients, 0 = no limit
-	timeout atomic.Int64 // timeout, seconds, 0 = none
-	out     atomic.Int64 // bytes that may wait to be sent to a client, 0 = no limit
+	bulk    atomic.Int64                 // proto-max-bulk-len, bytes
+	clients atomic.Int64                 // maxclients, 0 = no limit
+	timeout atomic.Int64                 // timeout, seconds, 0 = none
+	out     atomic.Int64                 // bytes that may wait to be sent to a client, 0 = no limit
+	outputs atomic.Pointer[outputLimits] // the other limits of client-output-buffer-limit
+	query   atomic.Int64                 // client-query-buffer-limit, bytes
 
 	queued atomic.Int64 // bytes of commands that may wait for EXEC
 
@@ -39,6 +70,83 @@ func (l *limits) refuseWrite(flags command.Flag) error {
 func (l *limits) idle() time.Duration { return time.Duration(l.timeout.Load()) * time.Second }
 
 func (l *limits) output() int { return int(l.out.Load()) }
+
+// outputLimits are the limits of client-output-buffer-limit.
+type outputLimits struct{ normal, pubsub config.BufferLimit }
+
+// outputLimit returns how many bytes may wait to be sent to the client, 0 = any. Any goroutine may call it.
+func (c *conn) outputLimit() int {
+	if c.subscribed() {
+		if l := c.srv.limits.outputs.Load(); l != nil {
+			return int(l.pubsub.Hard)
+		}
+	}
+	return c.srv.limits.output()
+}
+
+// softLimit returns how many bytes may wait for longer than a time, 0 = any. Any goroutine may call it.
+func (c *conn) softLimit() (bytes int, during time.Duration) {
+	l := c.srv.limits.outputs.Load()
+	if l == nil {
+		return 0, 0
+	}
+	b := &l.normal
+	if c.subscribed() {
+		b = &l.pubsub
+	}
+	return int(b.Soft), time.Duration(b.Seconds) * time.Second
+}
+
+// subscribed reports whether others see the client as a subscriber.
+func (c *conn) subscribed() bool {
+	v := c.info.view.Load()
+	return v != nil && v.subs != [3]int{}
+}
+
+// queryBuffer returns how many bytes of an incomplete command a client may have sent. One argument of the greatest
+// length must fit.
+func (l *limits) queryBuffer() int64 {
+	const besides = 1 << 20 // the rest of the command, and what came with it
+	bulk := l.bulk.Load()
+	return max(l.query.Load(), min(bulk, math.MaxInt64-besides)+besides)
+}
+
+// idleLimit returns after which time without a command the client is disconnected, 0 = never.
+func (c *conn) idleLimit() time.Duration {
+	if c.subs != nil || c.monitoring {
+		return 0 // who listens is not idle
+	}
+	return c.srv.limits.idle()
+}
+
+var errQueryLimit = errors.New("query buffer limit exceeded")
+
+// reservedFiles is how many file descriptors are kept for other things than clients, as in Redis.
+const reservedFiles = 32
+
+// mostClients returns how many clients the system's limit of open files allows.
+func mostClients() int64 {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || r.Cur > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return max(1, int64(r.Cur)-reservedFiles)
+}
+
+// checkClients refuses a maxclients that the system cannot bear.
+func checkClients(wanted int64) error {
+	if most := mostClients(); wanted > most {
+		return clientsError(most)
+	}
+	return nil
+}
+
+// clientsError is how many clients there may be; its text is Redis's.
+type clientsError int64
+
+func (e clientsError) Error() string {
+	return fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", int64(e))
+}
 
 // MaxBulk returns the longest string that a client may send or a command make, in bytes.
 func (s *Server) MaxBulk() int64 { return s.limits.bulk.Load() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"strconv"
@@ -17,9 +16,9 @@ import (
 // Listeners are open sockets on which no one is served yet; clients that connect wait.
 type Listeners []net.Listener
 
-// Listen opens the sockets that the settings name: every address of bind with port, the Unix socket, or the
-// socket that socket-fd passes on. With port 0 the system picks a port, the same for all addresses. The error
-// begins with the key that it is about.
+// Listen opens the sockets that the settings name: every address of bind with port, or the socket that socket-fd
+// passes on; every address of bind with tls-port; the Unix socket. With port 0 the system picks a port, the same for
+// all addresses; with port 0 and a tls-port there is only that one. The error begins with the key that it is about.
 func Listen(cfg *config.Config) (_ Listeners, err error) {
 	var l Listeners
 	defer func() {
@@ -35,10 +34,10 @@ func Listen(cfg *config.Config) (_ Listeners, err error) {
 			return nil, fmt.Errorf("socket-fd: %d is no listening socket: %w", fd, err)
 		}
 		l = append(l, nl)
-	} else {
+	} else if cfg.Port() > 0 || cfg.Int("tls-port") == 0 {
 		port := strconv.Itoa(cfg.Port())
 		for _, host := range cfg.Bind() {
-			nl, err := listenTCP(host, port, cfg.TCPBacklog())
+			nl, err := listenTCP("port", host, port, cfg.TCPBacklog())
 			if err != nil {
 				return nil, err
 			}
@@ -48,8 +47,17 @@ func Listen(cfg *config.Config) (_ Listeners, err error) {
 			}
 		}
 	}
+	if port := cfg.Int("tls-port"); port > 0 {
+		for _, host := range cfg.Bind() {
+			nl, err := listenTCP("tls-port", host, strconv.FormatInt(port, 10), cfg.TCPBacklog())
+			if err != nil {
+				return nil, err
+			}
+			l = append(l, tlsListener{nl})
+		}
+	}
 	if path := cfg.Text("unixsocket"); path != "" {
-		nl, err := listenUnix(path, fs.FileMode(cfg.Int("unixsocketperm")))
+		nl, err := listenUnix(path, uint32(cfg.Int("unixsocketperm")), cfg.TCPBacklog())
 		if err != nil {
 			return nil, err
 		}
@@ -68,12 +76,12 @@ func (l Listeners) Close() {
 	}
 }
 
-func listenTCP(host, port string, backlog int) (net.Listener, error) {
+func listenTCP(key, host, port string, backlog int) (net.Listener, error) {
 	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
-	var lc net.ListenConfig
+	lc := net.ListenConfig{KeepAlive: -1} // tcp-keepalive decides, when a client comes
 	l, err := lc.Listen(context.Background(), "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("port: %s is in use", addr)
+		return nil, fmt.Errorf("%s: %s is in use", key, addr)
 	}
 	if err != nil {
 		var op *net.OpError
@@ -85,29 +93,6 @@ func listenTCP(host, port string, backlog int) (net.Listener, error) {
 	// Go listens with the system's largest backlog; a second listen(2) on the socket changes it.
 	if raw, err := l.(*net.TCPListener).SyscallConn(); err == nil && backlog > 0 {
 		raw.Control(func(fd uintptr) { syscall.Listen(int(fd), backlog) })
-	}
-	return l, nil
-}
-
-// listenUnix replaces the socket that a server which has ended has left behind, and no other file.
-func listenUnix(path string, perm fs.FileMode) (net.Listener, error) {
-	if info, err := os.Stat(path); err == nil {
-		if info.Mode().Type() != fs.ModeSocket {
-			return nil, fmt.Errorf("unixsocket: %s exists and is no socket", path)
-		}
-		if c, err := net.Dial("unix", path); err == nil {
-			c.Close()
-			return nil, fmt.Errorf("unixsocket: %s is in use", path)
-		}
-		os.Remove(path)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("unixsocket: cannot listen on %s: %w", path, err)
-	}
-	if err := os.Chmod(path, perm); err != nil {
-		l.Close()
-		return nil, fmt.Errorf("unixsocketperm: %w", err)
 	}
 	return l, nil
 }

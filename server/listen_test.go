@@ -70,8 +70,8 @@ func TestSeveralAddresses(t *testing.T) {
 			nc.Close()
 		}
 		for _, l := range s.listeners {
-			if u, ok := l.(*net.UnixListener); ok {
-				u.SetUnlinkOnClose(false) // as if the process were killed
+			if u, ok := l.(*unixListener); ok {
+				u.info = nil // as if the process were killed
 			}
 		}
 		s.Close()

@@ -12,6 +12,16 @@ type multi struct {
 	queue  []request
 	bytes  int
 	failed bool // a command could not be queued: EXEC runs nothing
+
+	switches bool        // a command may lead to another namespace
+	login    bool        // one may, and nobody knows to which
+	selected []selection // where EXEC went on in another namespace
+}
+
+// selection says that the commands after one of the queue worked in another namespace.
+type selection struct {
+	at int
+	ns string
 }
 
 // Bounds of what a client may queue. (Redis has none but the client's query buffer.)
@@ -51,6 +61,11 @@ func (c *conn) enqueue(r *request) {
 		args[i] = text[from:len(text):len(text)]
 	}
 	m.queue = append(m.queue, request{args: args, spec: r.spec})
+	if r.spec.Flags&command.NoAuth != 0 {
+		m.switches, m.login = true, true // AUTH, HELLO AUTH
+	} else if r.spec.IsSelect() {
+		m.switches = true
+	}
 	mark := c.out.Mark()
 	c.out.SimpleString(queuedReply)
 	c.replied(r, mark)
@@ -119,15 +134,22 @@ func (c *conn) Exec() error {
 // execQueued runs what was queued.
 func (c *conn) execQueued(m *multi) error {
 	c.script.retry = false
-	c.lockQueued(m)
-	c.tx.Pin()
+	write := c.mayWriteQueued(m)
+	for c.lockQueued(m); c.pausedNow(write); c.lockQueued(m) {
+		// It began after this command did; what is in the reply buffer waits too.
+		c.tx.Unlock()
+		if !c.waitFor(c.seen.pause) {
+			c.closeAfterReply = true
+			return errPausedEnd
+		}
+	}
 	start := c.out.Mark()
 	c.tx.Tick(time.Now().UnixMilli())
 	if c.watch != nil && c.watch.Changed(c.tx.Now()) {
 		c.out.NullArray()
 		return nil
 	}
-	own := c.ctx
+	own, began := c.ctx, c.tx.Namespace()
 	c.ctx.NoBlock, c.inTx = true, true
 	defer func() { c.ctx, c.inTx = own, false }()
 	c.prefetch(c.userKeys, c.blindKeys)
@@ -146,14 +168,25 @@ func (c *conn) execQueued(m *multi) error {
 			c.deferred = c.deferred[:0]
 			c.script.takeWritten()
 			c.tx.Release()
-			c.tx.Begin(c.sess.Namespace)
+			c.sess.Namespace, m.selected = began, m.selected[:0]
+			c.tx.Begin(began)
 			return nil
+		}
+		if m.switches && c.sess.Namespace != c.tx.Namespace() { // SELECT, AUTH
+			c.tx.SwitchNamespace(c.sess.Namespace)
+			m.selected = append(m.selected, selection{i, c.sess.Namespace})
 		}
 	}
 	if wrote {
+		c.tx.SwitchNamespace(began)
+		selected := m.selected
 		for i := range m.queue { // as in Redis, after the last one
 			if r := &m.queue[i]; r.spec.Flags&(command.Write|command.Script) != 0 {
 				c.serveWaiters(r)
+			}
+			if len(selected) > 0 && selected[0].at == i {
+				c.tx.SwitchNamespace(selected[0].ns)
+				selected = selected[1:]
 			}
 		}
 	}
@@ -162,23 +195,34 @@ func (c *conn) execQueued(m *multi) error {
 	c.publishDeferred(err)
 	if err != nil {
 		c.srv.writeFailed(err)
+		if !m.login {
+			c.sess.Namespace = began // nothing of the transaction has happened
+		}
 	}
 	return err
 }
 
-// lockQueued takes the locks of a transaction's keys; all that there are when a command changes the whole keyspace.
+// lockQueued takes the locks of a transaction's keys, each in the namespace that its command will find selected; all
+// that there are when a command changes the whole keyspace, or when that namespace cannot be known before.
 func (c *conn) lockQueued(m *multi) {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
-	exclusive := c.script.all
+	exclusive := m.login || c.script.all
+	began := c.tx.Namespace()
 	for i := range m.queue {
 		r := &m.queue[i]
+		if m.switches && r.spec.IsSelect() {
+			c.tx.SwitchNamespace(command.SelectedBy(c.srv, c.sess, c.tx.Namespace(), r.args))
+		}
+		if r.spec.Foreign != nil {
+			c.lockForeign(r)
+		}
 		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
 		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
 		for _, k := range c.keys {
 			key := r.args[k.Arg]
 			c.tx.AddLock(key, k.Write)
 			switch {
-			case len(keys)+len(blind) >= segmentKeys:
+			case len(keys)+len(blind) >= segmentKeys || m.switches && c.tx.Namespace() != began:
 			case r.spec.Flags&command.Blind != 0:
 				blind = append(blind, key)
 			default:
@@ -186,10 +230,12 @@ func (c *conn) lockQueued(m *multi) {
 			}
 		}
 	}
+	c.tx.SwitchNamespace(began)
 	c.userKeys, c.blindKeys = keys, blind
 	if c.watch != nil {
 		c.tx.LockWatched(c.watch)
 	}
+	c.tx.KeepLocks()
 	if exclusive {
 		c.tx.AcquireAll()
 	} else {

@@ -121,19 +121,31 @@ func TestExecFailsAsAWhole(t *testing.T) {
 // Transactions that read and write two keys never see each other half done, whatever else goes on with the keys.
 func TestTransactionsAreIsolated(t *testing.T) {
 	h := start(t)
-	const clients, rounds = 6, 60
+	const clients, rounds = 10, 60
 	h.dial(t).want("MSET x 0 y 0", "+OK\r\n")
+	h.dial(t).want("RPUSH l e", ":1\r\n")
 	var wg sync.WaitGroup
 	for n := range clients {
 		c := h.dial(t)
 		wg.Go(func() {
 			for range rounds {
-				switch n % 3 {
+				switch n % 5 {
 				case 0: // a transfer
 					c.send(pipeline("MULTI", "DECR x", "INCR y", "EXEC"))
 					for range 4 {
 						c.reply()
 					}
+				case 3: // sees the element in one of the lists, which others move about
+					c.send(pipeline("MULTI", "LRANGE l 0 -1", "LRANGE m 0 -1", "EXEC"))
+					for range 3 {
+						c.reply()
+					}
+					if got := c.reply(); strings.Count(got, "e\r\n") != 1 {
+						t.Errorf("two lists with one element together: %q", got)
+					}
+				case 4:
+					c.do("LMOVE", "l", "m", "LEFT", "LEFT")
+					c.do("LMOVE", "m", "l", "LEFT", "LEFT")
 				case 1: // sees a sum of 0
 					c.send(pipeline("MULTI", "GET x", "GET y", "EXEC"))
 					for range 3 {
@@ -156,7 +168,7 @@ func TestTransactionsAreIsolated(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	writers := 2 * clients / 3
+	writers := 2 * clients / 5
 	h.dial(t).want("MGET x y", fmt.Sprintf("*2\r\n$4\r\n%d\r\n$3\r\n%d\r\n", -writers*rounds, writers*rounds))
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"container/heap"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,23 +46,34 @@ func (c *conn) noteEvents() {
 		return
 	}
 	ch.Is = command.Exists(c.tx, ch.Keys, ch.Is[:0])
+	ns, other := c.tx.Namespace(), ""
+	ch.Other = nil
+	if ch.Spec.Foreign != nil {
+		if to, arg, ok := ch.Spec.Foreign(c.srv, c.sess, ns, ch.Args); ok {
+			other, ch.Other = to, ch.Args[arg]
+		}
+	}
 	for _, e := range ch.Events() {
-		c.noteEvent(e)
+		if e.Other {
+			c.noteEvent(other, e)
+		} else {
+			c.noteEvent(ns, e)
+		}
 	}
 }
 
-// noteEvent keeps an event of this connection's transaction.
-func (c *conn) noteEvent(e command.KeyEvent) {
+// noteEvent keeps an event in a namespace of this connection's transaction.
+func (c *conn) noteEvent(ns string, e command.KeyEvent) {
 	classes := command.EventClass(c.srv.notify.classes.Load())
 	if classes&e.Class == 0 || c.srv.hub.subscriptions.Load() == 0 {
 		return
 	}
-	c.deferred = appendEvent(c.deferred, classes, c.tx.Namespace(), e)
+	c.deferred = c.srv.appendEvent(c.deferred, classes, ns, e)
 }
 
 // appendEvent appends the messages of an event.
-func appendEvent(posts []post, classes command.EventClass, ns string, e command.KeyEvent) []post {
-	db := databaseName(ns)
+func (s *Server) appendEvent(posts []post, classes command.EventClass, ns string, e command.KeyEvent) []post {
+	db := s.databaseName(ns)
 	if classes&command.EventKeyspace != 0 {
 		posts = append(posts, post{channel: []byte("__keyspace@" + db + "__:" + string(e.Key)), payload: []byte(e.Name)})
 	}
@@ -71,10 +83,16 @@ func appendEvent(posts []post, classes command.EventClass, ns string, e command.
 	return posts
 }
 
-// databaseName is what stands for Redis's number of a database: 0 for the default namespace, the name of any other.
-func databaseName(ns string) string {
+// databaseName is what stands for Redis's number of a database: the number if there are databases; else 0 for the
+// default namespace and the name of any other.
+func (s *Server) databaseName(ns string) string {
 	if ns == cf.DefaultNamespace {
 		return "0"
+	}
+	if s.Databases() > 0 {
+		if n, ok := cf.NamespaceDatabase(ns); ok {
+			return strconv.Itoa(n)
+		}
 	}
 	return ns
 }
@@ -83,7 +101,7 @@ func databaseName(ns string) string {
 func (c *conn) noteMisses(r *request) {
 	for _, k := range r.spec.AppendKeys(nil, r.args) {
 		if rec, err := c.tx.LoadAny(r.args[k.Arg]); err == nil && !rec.Exists {
-			c.noteEvent(command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: r.args[k.Arg]})
+			c.noteEvent(c.tx.Namespace(), command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: r.args[k.Arg]})
 		}
 	}
 	c.publishDeferred(nil)
@@ -249,7 +267,7 @@ func (s *Server) expireDue(classes command.EventClass) time.Duration {
 			continue
 		}
 		if deleted {
-			for _, p := range appendEvent(nil, classes, e.ns, command.KeyEvent{Class: command.EventExpired, Name: "expired", Key: []byte(e.key)}) {
+			for _, p := range s.appendEvent(nil, classes, e.ns, command.KeyEvent{Class: command.EventExpired, Name: "expired", Key: []byte(e.key)}) {
 				s.hub.publish(p.channel, p.payload, false, nil)
 			}
 		}

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // An outbox sends replies without ever blocking the one that produces them. What the socket does not take at
@@ -15,8 +17,13 @@ import (
 // Several goroutines may send; each call's bytes stay together.
 type outbox struct {
 	nc    net.Conn
-	raw   syscall.RawConn // nil when the connection is not a socket
-	limit func() int      // bytes that may be queued; 0 = no limit
+	raw   syscall.RawConn                          // nil when the connection is not a socket
+	limit func() int                               // bytes that may be queued; 0 = no limit
+	soft  func() (bytes int, during time.Duration) // more than bytes may be queued for so long only; nil or 0 = no such limit
+
+	secure *tls.Conn  // encrypts what is sent, see sendSecure; nil = nothing does
+	turn   sync.Mutex // with secure: the right to encrypt
+	sealed *[]byte    // with secure: encrypted by the one whose turn it is; nil = it is nobody's
 
 	mu      sync.Mutex
 	queue   [][]byte
@@ -24,7 +31,8 @@ type outbox struct {
 	added   []byte // by add, to go out with the next kick or send
 	writing bool
 	err     error
-	idle    sync.Cond // signalled when the queue has become empty or failed
+	idle    sync.Cond   // signalled when the queue has become empty or failed
+	over    *time.Timer // runs while the soft limit is exceeded
 
 	// The arguments and results of tryWrite: a closure made for each write would be an allocation.
 	now  []byte
@@ -58,6 +66,9 @@ func (o *outbox) send(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
+	if o.secure != nil {
+		return o.sendSecure(b)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
@@ -88,6 +99,7 @@ func (o *outbox) push(b []byte) error {
 	}
 	o.queue = append(o.queue, append([]byte(nil), b...))
 	o.queued += len(b)
+	o.checkSoft()
 	if !o.writing {
 		o.writing = true
 		go o.drain()
@@ -114,6 +126,10 @@ func (o *outbox) add(b []byte) (kick bool) {
 
 // kick sends what was added.
 func (o *outbox) kick() {
+	if o.secure != nil {
+		o.sendSecure(nil)
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.added) == 0 || o.err != nil {
@@ -157,6 +173,7 @@ func (o *outbox) drain() {
 		o.mu.Lock()
 		if o.err == nil {
 			o.queued -= len(b)
+			o.checkSoft()
 			if err != nil {
 				o.fail(err)
 			}
@@ -172,7 +189,33 @@ func (o *outbox) drain() {
 func (o *outbox) fail(err error) {
 	o.err = err
 	o.queue, o.queued, o.added = nil, 0, nil
+	o.checkSoft()
 	o.nc.Close() // wakes drain and the reader
+}
+
+// checkSoft starts the time of the soft limit when what is queued has come to exceed it, and ends it when it no longer
+// does; mu is held.
+func (o *outbox) checkSoft() {
+	if o.soft == nil || o.over == nil && o.queued == 0 {
+		return
+	}
+	most, during := o.soft()
+	exceeded := most > 0 && o.queued > most
+	switch {
+	case exceeded && o.over == nil:
+		var t *time.Timer
+		t = time.AfterFunc(during, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.over == t && o.err == nil { // not stopped meanwhile
+				o.fail(errOutputLimit)
+			}
+		})
+		o.over = t
+	case !exceeded && o.over != nil:
+		o.over.Stop()
+		o.over = nil
+	}
 }
 
 // pending returns how many bytes are queued, the part included that is being written.
@@ -180,6 +223,13 @@ func (o *outbox) pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.queued
+}
+
+// failure returns why nothing more can be sent, nil when it can.
+func (o *outbox) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }
 
 // backlog returns how many buffers are queued, and their bytes.

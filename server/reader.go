@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"sync"
@@ -17,6 +18,10 @@ type reader struct {
 	raw syscall.RawConn // nil when the connection is not a socket
 	buf []byte          // buf[:w] was read and not used yet
 	w   int
+
+	secure    *tls.Conn // decrypts, see readSecure; nil = nothing does
+	transport *transport
+	first     [1]byte
 
 	// The results of try: a closure made for each read would be an allocation.
 	n   int
@@ -73,6 +78,9 @@ func (r *reader) grow(need int) {
 
 // read waits for bytes and appends them to the buffer.
 func (r *reader) read() (int, error) {
+	if r.secure != nil {
+		return r.readSecure()
+	}
 	if r.raw == nil {
 		r.acquire()
 		n, err := r.nc.Read(r.buf[r.w:])

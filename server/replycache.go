@@ -139,9 +139,13 @@ func (c *conn) repeated(r *request, key []byte) (done bool, keep func(reply []by
 	if reply := cache.get(h, c.cmdKey, generation, c.tx.Now()); reply != nil {
 		cache.hits.Add(1)
 		c.srv.db.Stats.Hits.Add(1)
-		c.meter(r.spec)
+		c.meter(r)
 		r.reply = c.out.Mark()
+		if c.track != nil {
+			c.track.remember(c, r)
+		}
 		c.out.Raw(reply)
+		c.observeRun(r)
 		return true, nil
 	}
 	cache.misses.Add(1)

@@ -36,8 +36,12 @@ type request struct {
 // replies count only once that is committed. A Solo command ends a segment.
 func (c *conn) execute() {
 	reqs := c.reqs
+	c.begin()
 	for i := 0; i < len(reqs) && !c.closeAfterReply; {
 		r := &reqs[i]
+		if c.seen.pause != nil && !c.waitPaused(r) {
+			break
+		}
 		if r.err == nil {
 			r.err = c.refuse(r)
 		}
@@ -48,27 +52,34 @@ func (c *conn) execute() {
 		case r.err != nil:
 			c.rejected(r)
 			i++
-		case r.spec.Flags&command.Solo != 0:
-			c.solo(r)
-			i++
-		case r.spec.Flags&(command.Write|command.Script) != 0:
-			i += c.writeSegment(reqs[i:])
+		case c.seen.profiling != nil && c.seen.profiling.picks(r.spec):
+			i += c.profile(reqs[i:])
 		default:
-			n := 0
-			if r.spec.Flags&command.Single != 0 {
-				n = c.singles(reqs[i:])
-			}
-			if n == 0 {
-				c.read(r)
-				n = 1
-			}
-			i += n
+			i += c.dispatch(reqs[i:])
 		}
 		if c.out.Len() > maxReplyBuffer {
 			c.flush()
 		}
 	}
-	c.meter(nil)
+	c.look(nil)
+}
+
+// dispatch runs the first command, and those after it that go with it. It returns how many have run; 0 when a pause
+// has begun meanwhile.
+func (c *conn) dispatch(reqs []request) int {
+	r := &reqs[0]
+	switch {
+	case r.spec.Flags&command.Solo != 0:
+		return c.solo(r)
+	case r.spec.Flags&(command.Write|command.Script) != 0:
+		return c.writeSegment(reqs)
+	case r.spec.Flags&command.Single != 0:
+		if n := c.singles(reqs); n > 0 {
+			return n
+		}
+	}
+	c.read(r)
+	return 1
 }
 
 // refuse makes the checks that depend on the state of the session, in Redis's order.
@@ -78,6 +89,13 @@ func (c *conn) refuse(r *request) error {
 	}
 	if r.spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
 		return command.ErrAdminOnly
+	}
+	if a := c.sess.Account; a != nil && c.sess.Authorized {
+		if u := a.User(); !u.Unrestricted() {
+			if err := c.permitted(u, r); err != nil {
+				return err
+			}
+		}
 	}
 	if c.subs != nil && c.sess.Proto == 2 && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
@@ -121,13 +139,22 @@ func (c *conn) call(r *request) (err error) {
 // run calls a handler inside the transaction and leaves either its reply or the reply of its error. It reports
 // whether it has written.
 func (c *conn) run(r *request) (wrote bool) {
-	c.meter(r.spec)
+	c.meter(r)
 	r.reply = c.out.Mark()
-	if c.srv.notify.classes.Load() != 0 {
+	if c.change.on || c.srv.notify.classes.Load() != 0 {
 		c.watchChange(r)
 	}
 	mark := c.tx.Savepoint()
+	if c.track != nil {
+		c.track.remember(c, r)
+	}
+	if c.seen.monitored && r.spec.Flags&command.Script != 0 {
+		c.srv.monitors.show(c, r, c.sess.Addr) // before what it calls
+	}
 	err := c.call(r)
+	if c.track != nil || c.seen.monitored {
+		c.observeRun(r)
+	}
 	if err != nil {
 		c.out.Truncate(r.reply)
 		if e := c.tx.Rollback(mark); e != nil {
@@ -148,12 +175,18 @@ func (c *conn) run(r *request) (wrote bool) {
 	return wrote
 }
 
-// solo runs a command that takes care of its own locks and transactions, and may change the session.
-func (c *conn) solo(r *request) {
+// solo runs a command that takes care of its own locks and transactions, and may change the session. It returns 0
+// when it has not run because of a pause.
+func (c *conn) solo(r *request) int {
+	c.prepare(r.spec)
 	c.info.lastCmd.Store(r.spec)
 	c.tx.Begin(c.sess.Namespace)
 	if r.spec.Flags&command.Exclusive != 0 {
 		c.tx.AcquireAll()
+		if c.pausedNow(true) {
+			c.tx.Release()
+			return 0
+		}
 	}
 	mark := c.out.Mark() // the handler may run other commands
 	c.run(r)
@@ -170,6 +203,8 @@ func (c *conn) solo(r *request) {
 	c.tx.Release()
 	c.replied(r, min(mark, c.out.Len()))
 	c.publish()
+	c.seen = c.srv.observed.Load() // what it may have changed counts at once
+	return 1
 }
 
 // singles runs consecutive readers that need only the metadata record of one key, without locks: the records
@@ -195,6 +230,7 @@ func (c *conn) singles(reqs []request) int {
 	if n == 0 {
 		return 0
 	}
+	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	c.prefetch(keys, nil)
 	misses := c.wantsMisses()
@@ -217,6 +253,7 @@ func (c *conn) read(r *request) {
 		c.replied(r, r.reply)
 		return
 	}
+	c.prepare(r.spec)
 	c.tx.Begin(c.sess.Namespace)
 	c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
 	for _, k := range c.keys {
@@ -256,6 +293,7 @@ func (c *conn) read(r *request) {
 func (c *conn) writeSegment(reqs []request) int {
 	// How far does it go? Up to the last write before something that cannot take part.
 	keyCount := 0
+	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	refs := c.keys[:0]
@@ -276,6 +314,9 @@ func (c *conn) writeSegment(reqs []request) int {
 				// Neither a client that waits nor a message must depend on a commit to come.
 				break
 			}
+			if c.seen.pause != nil && c.seen.pause.holds(c.mayWrite(r)) {
+				break // the first one is a script that only reads
+			}
 			r.err = c.refuse(r)
 		}
 		if r.err != nil {
@@ -289,6 +330,9 @@ func (c *conn) writeSegment(reqs []request) int {
 		}
 		if r.spec.Flags&(command.Write|command.Script) != 0 {
 			end = bound{len(refs), i + 1}
+		}
+		if r.spec.Foreign != nil {
+			c.lockForeign(r)
 		}
 	}
 	n := end.reqs
@@ -304,18 +348,24 @@ func (c *conn) writeSegment(reqs []request) int {
 	}
 	c.keys, c.userKeys, c.blindKeys = refs, keys, blind
 	c.segment = segment{reqs: reqs[:n]}
+	c.tx.KeepLocks()
 	var guest bool
 	var err error
+	alone := c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
 	if retry && c.script.all {
 		c.tx.AcquireAll()
-	} else if reqs[0].spec.Flags&command.Blocking != 0 {
+	} else if alone || reqs[0].spec.Flags&command.Blocking != 0 {
 		c.tx.Acquire() // whether it waits must not depend on the commit of another
 	} else {
 		guest, err = c.tx.AcquireOr(c)
 	}
 	if !guest {
+		if c.pausedNow(true) {
+			c.tx.Release()
+			return 0
+		}
 		c.runSegment()
-		if !c.closeAfterReply { // a handler that has panicked drags nobody along
+		if !c.closeAfterReply && !alone { // a handler that has panicked drags nobody along
 			c.tx.RunWaiting(c.full)
 		}
 		err = c.tx.Commit()
@@ -336,6 +386,13 @@ func (c *conn) writeSegment(reqs []request) int {
 		c.dropReplies(reqs[:done])
 	}
 	return done
+}
+
+// lockForeign asks for the lock of the key that a command touches in another namespace.
+func (c *conn) lockForeign(r *request) {
+	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+		c.tx.AddLockIn(ns, r.args[arg], true)
+	}
 }
 
 // segment is a series of commands that share a transaction.

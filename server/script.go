@@ -215,12 +215,14 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	s.declared = call.Keys
 	s.running = true
 	s.outer = c.tx.SavepointIn(engine.Mark{})
-	c.tx.Pin()
+	c.tx.KeepLocks()
 	s.resolver.Use(c.srv.commands)
-	own, inTx, deferred := c.ctx, c.inTx, len(c.deferred)
+	own, inTx, deferred, began := c.ctx, c.inTx, len(c.deferred), c.sess.Namespace
 	c.ctx.NoBlock, c.inTx = true, true
 	err = c.srv.scripts.engine.Run(r)
 	c.ctx, c.inTx = own, inTx
+	c.sess.Namespace = began // a SELECT ends with the script
+	c.tx.SwitchNamespace(began)
 	c.change.on = false
 	s.running = false
 	*r = lua.Run{}
@@ -282,7 +284,13 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	c.watchChange(r)
 	mark := c.tx.SavepointIn(s.outer)
 	c.ctx.Out = out
+	if c.track != nil {
+		c.track.remember(c, r)
+	}
 	err = c.call(r)
+	if c.seen.monitored {
+		c.srv.monitors.feed(c, r, "lua")
+	}
 	if err != nil {
 		out.Reset()
 		if e := c.tx.Rollback(mark); e != nil {
@@ -293,6 +301,9 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 			return err
 		}
 		return nil
+	}
+	if c.sess.Namespace != c.tx.Namespace() { // SELECT
+		c.tx.SwitchNamespace(c.sess.Namespace)
 	}
 	if c.tx.Wrote(mark) {
 		if c.change.on {

@@ -3,8 +3,8 @@
 package server
 
 import (
-	"errors"
-	"net"
+	"crypto/tls"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,11 +32,20 @@ type Server struct {
 	scripts    scripts
 	waiters    waitTable
 	hub        hub
+	observed   atomic.Pointer[observed]
+	observing  sync.Mutex // held by those who replace it
+	monitors   monitors
+	slowlog    slowLog
+	perflog    entryLog[command.PerfEntry]
+	latency    latencyMonitor
+	tracker    tracker
+	paused     atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 	notify     notifier
 	work       background
 	commands   *command.Table
-	build      string        // the version of this program
-	diskSize   func() uint64 // bytes of the database on disk
+	build      string                     // the version of this program
+	diskSize   func() uint64              // bytes of the database on disk
+	tls        atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
 
 	mu        sync.Mutex
 	listeners Listeners
@@ -50,6 +59,8 @@ type Server struct {
 	wg        sync.WaitGroup
 
 	failures   rateLimit
+	handshakes rateLimit // of log lines about those that have failed
+	browsers   rateLimit // of log lines about requests that a web browser has sent
 	workspaces sync.Pool
 }
 
@@ -62,12 +73,14 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), commands: command.DefaultTable(), diskSize: db.DiskSize}
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
+	s.tracker.seed = maphash.MakeSeed()
 	s.replies.init()
 	s.scripts.init(s)
 	s.limits.queued.Store(maxQueuedBytes)
 	s.startupRSS, _ = residentBytes()
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
+	s.openAccess()
 	s.follow()
 	return s
 }
@@ -89,6 +102,18 @@ func (s *Server) Serve(listeners Listeners) error {
 	}
 	table, err := commandTable(s.cfg)
 	if err != nil {
+		listeners.Close()
+		return err
+	}
+	if err := s.loadNamespaces(); err != nil {
+		listeners.Close()
+		return err
+	}
+	if err := s.loadUsers(); err != nil {
+		listeners.Close()
+		return err
+	}
+	if err := s.startTLS(listeners); err != nil {
 		listeners.Close()
 		return err
 	}
@@ -120,46 +145,6 @@ func (s *Server) Addrs() []string {
 		all = append(all, l.Addr().String())
 	}
 	return all
-}
-
-func (s *Server) accept(l net.Listener) {
-	for {
-		nc, err := l.Accept()
-		if err != nil {
-			if s.closing.Load() || errors.Is(err, net.ErrClosed) {
-				return
-			}
-			s.log.Warn("accept failed", zap.Error(err))
-			select { // out of file descriptors, most likely: give others time to close
-			case <-time.After(50 * time.Millisecond):
-			case <-s.stop:
-			}
-			continue
-		}
-		s.stats.connections.Add(1)
-		if most := s.limits.clients.Load(); most > 0 && s.clients() >= int(most) {
-			s.stats.rejectedConns.Add(1)
-			nc.SetWriteDeadline(time.Now().Add(time.Second))
-			nc.Write([]byte("-ERR max number of clients reached\r\n"))
-			nc.Close()
-			continue
-		}
-		c := newConn(s, nc, s.lastID.Add(1))
-		c.resolver.Use(s.commands)
-		s.mu.Lock()
-		if s.closing.Load() {
-			s.mu.Unlock()
-			nc.Close()
-			return
-		}
-		s.conns[c.sess.ID] = c
-		s.wg.Add(1)
-		s.mu.Unlock()
-		go func() {
-			defer s.wg.Done()
-			c.serve()
-		}()
-	}
 }
 
 func (s *Server) clients() int {

@@ -3,6 +3,8 @@ package server
 import (
 	"net"
 
+	"go.uber.org/zap"
+
 	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
@@ -12,8 +14,10 @@ import (
 // Check finds what is wrong in the settings by what the server knows and the configuration does not: which commands
 // there are. Its error is one line that names the file, the line and the key.
 func Check(cfg *config.Config) error {
-	_, err := commandTable(cfg)
-	return err
+	if _, err := commandTable(cfg); err != nil {
+		return err
+	}
+	return checkTLS(cfg)
 }
 
 // commandTable applies rename-command, one line after the other.
@@ -34,7 +38,11 @@ func commandTable(cfg *config.Config) (*command.Table, error) {
 // follow makes the server and the engine follow changes of the settings at run time.
 func (s *Server) follow() {
 	s.refresh()
-	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "redis-cursor-compatible", "slave-read-only", "lua-strict-key-accessing"} {
+	if most := mostClients(); int64(s.cfg.MaxClients()) > most {
+		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", most))
+	}
+	s.cfg.OnChange("maxclients", func(_, _ string) error { return checkClients(int64(s.cfg.MaxClients())) })
+	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit", "redis-cursor-compatible", "slave-read-only", "lua-strict-key-accessing"} {
 		s.cfg.OnChange(name, func(_, _ string) error {
 			s.refresh()
 			return nil
@@ -43,6 +51,10 @@ func (s *Server) follow() {
 	s.replies.setLimit(s.cfg.Int("reply-cache-size") << 20)
 	s.cfg.OnChange("reply-cache-size", func(_, _ string) error {
 		s.replies.setLimit(s.cfg.Int("reply-cache-size") << 20)
+		return nil
+	})
+	s.cfg.OnChange("acllog-max-len", func(_, _ string) error {
+		s.access.users.Log().SetMax(int(s.cfg.Int("acllog-max-len")))
 		return nil
 	})
 	s.followEvents(s.cfg.Text("notify-keyspace-events"))
@@ -54,20 +66,28 @@ func (s *Server) follow() {
 		s.checkSize()
 		return nil
 	})
+	s.cfg.OnChange("timeout", func(_, _ string) error {
+		s.wakeIdle()
+		return nil
+	})
+	s.followTLS()
+	s.followDiagnostics()
 	s.watchStorage()
 }
 
 // refresh takes over what the server itself uses of the settings.
 func (s *Server) refresh() {
 	s.limits.bulk.Store(int64(s.cfg.ProtoMaxBulkLen()))
-	s.limits.clients.Store(int64(s.cfg.MaxClients()))
+	s.limits.clients.Store(min(int64(s.cfg.MaxClients()), mostClients()))
 	s.limits.timeout.Store(int64(s.cfg.Timeout()))
 	s.limits.out.Store(int64(s.cfg.OutputLimit()))
+	s.limits.outputs.Store(&outputLimits{s.cfg.OutputLimits(config.ClassNormal), s.cfg.OutputLimits(config.ClassPubSub)})
+	s.limits.query.Store(s.cfg.Int("client-query-buffer-limit"))
 	_, _, replica := s.cfg.Master()
 	s.limits.readOnly.Store(replica && s.cfg.Bool("slave-read-only"))
 	s.limits.strictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
 	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
-	s.access.set(s.cfg.RequirePass(), s.cfg.Namespaces())
+	s.refreshAccess()
 }
 
 // cronSetting returns a schedule; a setting that is no schedule, which the configuration does not let through,
@@ -107,7 +127,9 @@ func (s *Server) SetSettings(changes []command.Setting) error {
 	for _, c := range changes {
 		pairs = append(pairs, c.Name, c.Value)
 	}
-	if err := s.cfg.Set(pairs...); err != nil {
+	err := s.cfg.Set(pairs...)
+	s.refreshAccess() // repl-namespace-enabled has moved namespaces
+	if err != nil {
 		return engine.NewError("ERR", err.Error())
 	}
 	return nil

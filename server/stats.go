@@ -32,6 +32,7 @@ type stats struct {
 
 type commandStats struct {
 	calls, nsec, rejected, failed atomic.Int64
+	latency                       atomic.Pointer[histogram] // nil = no call was measured
 }
 
 // maxErrorKinds bounds the error statistics, whose names may come from scripts.
@@ -53,6 +54,7 @@ func (s *stats) reset() {
 		for _, x := range []*atomic.Int64{&c.calls, &c.nsec, &c.rejected, &c.failed} {
 			x.Store(0)
 		}
+		c.latency.Store(nil)
 	}
 	s.mu.Lock()
 	clear(s.errors)
@@ -69,7 +71,7 @@ func (s *stats) rejected(spec *command.Spec, err error) {
 func (s *stats) failed(err error) {
 	code := "ERR"
 	var e *engine.Error
-	if errors.As(err, &e) {
+	if errors.As(err, &e) && e.Code != "" {
 		code = e.Code
 	}
 	s.errorReplies.Add(1)
@@ -102,43 +104,6 @@ func (s *Server) ResetStats() {
 	s.stats.reset()
 	s.db.Stats.Hits.Store(0)
 	s.db.Stats.Misses.Store(0)
-}
-
-// callStats collects the calls of one run, so that the shared counters are touched
-// once a command name and not once a call.
-type callStats struct {
-	byID    []callCount
-	touched []int32
-	running *command.Spec
-}
-
-type callCount struct {
-	calls, nsec int64
-}
-
-// meter counts one call of a command; nil ends the run of commands. The clock is read only when the command
-// changes, so a pipeline of one command costs one look, and what the run does between commands (locking, fetching,
-// committing) goes to the command before it.
-func (c *conn) meter(spec *command.Spec) {
-	s := &c.calls
-	if spec != s.running {
-		now := time.Since(c.srv.started)
-		if s.running != nil {
-			s.byID[s.running.ID].nsec += int64(now - c.clock)
-		}
-		c.clock, s.running = now, spec
-	}
-	if spec == nil {
-		return
-	}
-	if s.byID == nil {
-		s.byID = make([]callCount, command.NumSpecs())
-	}
-	n := &s.byID[spec.ID]
-	if n.calls == 0 {
-		s.touched = append(s.touched, int32(spec.ID))
-	}
-	n.calls++
 }
 
 // account adds what was counted since the last time to the server's counters.

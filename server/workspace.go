@@ -21,17 +21,19 @@ type workspace struct {
 	userKeys  [][]byte
 	blindKeys [][]byte
 	segment   segment
-	served    []*waiter   // clients that wait, served in the transaction that is under way
-	full      func() bool // whether the transaction is to be committed before more is added
-	kicks     []*outbox   // of subscribers that were sent messages
-	deferred  []post      // messages to be published when the transaction is committed
-	change    change      // of the command that runs, for its events
-	failures  int         // commands that have replied with an error
-	cmdKey    []byte      // of replyCache
-	inTx      bool        // commands run whose writes are committed with those of others after them: EXEC, a script
+	served    []*waiter     // clients that wait, served in the transaction that is under way
+	full      func() bool   // whether the transaction is to be committed before more is added
+	kicks     []*outbox     // of subscribers that were sent messages
+	deferred  []post        // messages to be published when the transaction is committed
+	change    change        // of the command that runs, for its events
+	failures  int           // commands that have replied with an error
+	cmdKey    []byte        // of replyCache
+	inTx      bool          // commands run whose writes are committed with those of others after them: EXEC, a script
+	clock     time.Duration // since the server's start, when the clock was last looked at
 	script    scriptRun
-	clock     time.Duration // since the server's start, when meter last looked
 	calls     callStats
+	seen      *observed // what is to be noted of this run
+	profiled  bool      // one command runs, and is profiled
 }
 
 func newWorkspace(s *Server) *workspace {
@@ -44,14 +46,14 @@ func newWorkspace(s *Server) *workspace {
 // attach gives the connection a workspace.
 func (c *conn) attach() {
 	c.workspace = c.srv.workspaces.Get().(*workspace)
-	c.out.Proto, c.ctx.Sess = c.sess.Proto, c.sess
+	c.out.Proto, c.ctx.Sess, c.tx.Origin = c.sess.Proto, c.sess, c
 }
 
 // detach gives the workspace back.
 func (c *conn) detach() {
 	w := c.workspace
 	c.workspace = nil
-	w.ctx.Sess = nil
+	w.ctx.Sess, w.tx.Origin = nil, nil
 	if cap(w.argv) > maxDecoded {
 		w.argv, w.reqs, w.keys, w.userKeys, w.blindKeys = nil, nil, nil, nil, nil
 	}

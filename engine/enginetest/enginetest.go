@@ -2,7 +2,10 @@
 package enginetest
 
 import (
+	"fmt"
+	"runtime/debug"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/engine"
 )
@@ -32,4 +35,16 @@ func OpenWith(t testing.TB, o engine.Options) *engine.DB {
 		}
 	})
 	return db
+}
+
+// Deadline ends the whole test process with the stacks of all goroutines when the test has not ended after d: for
+// tests that wait for native code, where a wait that does not end cannot be given up. It is called before Open, so
+// that the closing of the database counts too.
+func Deadline(t testing.TB, d time.Duration) {
+	t.Helper()
+	timer := time.AfterFunc(d, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("%s has not ended after %s", t.Name(), d))
+	})
+	t.Cleanup(func() { timer.Stop() })
 }

@@ -36,6 +36,50 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 	return true, write(tx, &src, to)
 }
 
+// Move takes a key to another namespace, expiry included, and reports whether it has. Nothing is done when it does not
+// exist, nor when there is such a key already. The transaction holds the locks of both, see [engine.Tx.AddLockIn].
+//
+// All that the key consists of is written again, in one batch.
+func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
+	if ns == tx.Namespace() {
+		return false, nil
+	}
+	src, err := tx.LoadAny(key)
+	if err != nil || !src.Exists {
+		return false, err
+	}
+	if there, err := existsIn(tx, ns, key); err != nil || there {
+		return false, err
+	}
+	logType(tx, &src)
+	tx.Drop(&src)
+	return true, tx.InNamespace(ns, func() error { return write(tx, &src, key) })
+}
+
+// CopyTo is Copy to a key of another namespace. The transaction holds the locks of both, see [engine.Tx.AddLockIn].
+func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (bool, error) {
+	src, err := tx.LoadAny(from)
+	if err != nil || !src.Exists {
+		return false, err
+	}
+	if !replace {
+		if there, err := existsIn(tx, ns, to); err != nil || there {
+			return false, err
+		}
+	}
+	logType(tx, &src)
+	return true, tx.InNamespace(ns, func() error { return write(tx, &src, to) })
+}
+
+func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
+	err = tx.InNamespace(ns, func() error {
+		rec, err := tx.LoadAny(key)
+		there = rec.Exists
+		return err
+	})
+	return there, err
+}
+
 // Copy copies a key, expiry included, and reports whether it has. Nothing is done when the source does not
 // exist, nor when the destination does, unless it is to be replaced. The two must not be the same.
 func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
@@ -62,8 +106,8 @@ func logType(tx *engine.Tx, src *engine.Record) {
 	tx.LogData(cf.AppendLogType(text[:0], src.Type))
 }
 
-// write writes the record and all subkeys of src under another key. The iteration is streamed; the batch holds
-// everything, because it is to be written at once.
+// write writes the record and all subkeys of src under another key, one of the transaction's namespace. The iteration
+// is streamed; the batch holds everything, because it is to be written at once.
 //
 // Kvrocks keeps the version. Here the copy gets one of its own: subkeys of the old version may lie under the new
 // key, from when it was a copy of the same key before, and with that version they would be alive again.

@@ -67,7 +67,10 @@ func put(t testing.TB, db *engine.DB, key string, typ cf.Type, expire int64, mem
 }
 
 // show returns everything that a key consists of: type, size, expiry, tail and the subkeys in each family.
-func show(t testing.TB, db *engine.DB, key string) (text string) {
+func show(t testing.TB, db *engine.DB, key string) string { return showIn(t, db, ns, key) }
+
+// showIn is show of a key in any namespace.
+func showIn(t testing.TB, db *engine.DB, ns, key string) (text string) {
 	t.Helper()
 	err := db.View(ns, list(key), func(tx *engine.Tx) error {
 		rec, err := tx.LoadAny([]byte(key))

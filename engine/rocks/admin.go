@@ -99,11 +99,7 @@ func (d *DB) Checkpoint(dir string) error {
 
 // ApproximateSize returns about how many bytes of files and memtables the range takes.
 func (d *DB) ApproximateSize(f *Family, lower, upper []byte) uint64 {
-	sizes, err := d.db.GetApproximateSizesCF(f.h, []grocksdb.Range{{Start: lower, Limit: upper}})
-	if err != nil || len(sizes) == 0 {
-		return 0
-	}
-	return sizes[0]
+	return uint64(C.bk_approximate_size(d.ptr, f.ptr, bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper), C.size_t(len(upper))))
 }
 
 // LiveFiles returns the table files of the database.

@@ -16,11 +16,12 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
+#include <new>
 #include <thread>
-#include <vector>
+#include <type_traits>
+
+#include "memtable_slabs.h"
 
 namespace bk {
 
@@ -99,14 +100,10 @@ class Tree {
     const char* key[kSlots];
   };
 
-  Tree() : root_(node<Node>(true)) { first_ = root_.load(); }
-  ~Tree() {
-    for (char* s : slabs_) free(s);
-  }
+  // The nodes are taken from blocks, which outlives the tree.
+  explicit Tree(Blocks* blocks) : blocks_(blocks), root_(node<Node>(true)) { first_ = root_.load(); }
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
-
-  size_t memory() const { return memory_.load(std::memory_order_relaxed); }
 
   // insert adds an entry. Writer only.
   void insert(const char* e) {
@@ -287,23 +284,13 @@ class Tree {
   // node returns a new empty node.
   template <class T>
   T* node(bool leaf) {
-    // The first is a block of its own, because most memtables of most families stay empty.
-    constexpr size_t kSlab = 64 << 10;
-    size_t need = (sizeof(T) + 63) & ~size_t{63};
-    if (slab_left_ < need) {
-      size_t size = slabs_.empty() ? need : kSlab;
-      void* p = nullptr;
-      if (posix_memalign(&p, 64, size) != 0) abort();  // as a failing operator new would end, with no exceptions
-      memset(p, 0, size);
-      slabs_.push_back(static_cast<char*>(p));
-      slab_ = slabs_.back();
-      slab_left_ = size;
-      memory_.fetch_add(size, std::memory_order_relaxed);
-    }
-    T* x = new (slab_) T;
-    slab_ += need;
-    slab_left_ -= need;
+    static_assert(std::is_trivially_destructible<T>::value, "nodes are never destroyed");
+    char* p = blocks_->take(sizeof(T), 64);
+    memset(p, 0, sizeof(T));
+    T* x = new (p) T;
     x->leaf = leaf;
+    // The memory was another memtable's: a reader that finds the node must not find what that has left there.
+    std::atomic_thread_fence(std::memory_order_release);
     return x;
   }
 
@@ -410,10 +397,7 @@ class Tree {
   }
 
   std::atomic<uint64_t> seq_{0};
-  std::vector<char*> slabs_;  // the memory of all nodes; node() is used by the constructor, so these come first
-  char* slab_ = nullptr;
-  size_t slab_left_ = 0;
-  std::atomic<size_t> memory_{0};
+  Blocks* const blocks_;  // node() is used by the constructor, so it comes before root_
   std::atomic<Node*> root_;
   Node* first_;  // the leftmost leaf: splits never replace it
 };

@@ -92,7 +92,7 @@ const (
 	DropIfExpired = 3 // drop the record if its value begins with an expiry that has passed: compaction.ExpiredField
 )
 
-// arenaBlock is the block size of memtable arenas: some huge pages (see shim_alloc.cc).
+// arenaBlock is the block size in bytes of the arenas of big skip-list memtables.
 const arenaBlock = 4 << 20
 
 const collectorTrigger = 0.3 // ratio of deleted entries above which RocksDB marks a file for compaction
@@ -141,13 +141,18 @@ func (o *Options) common() *grocksdb.Options {
 	g.SetNumLevels(7)
 	g.SetWriteBufferSize(uint64(o.WriteBufferSize))
 	g.SetMaxWriteBufferNumber(o.MaxWriteBufferNumber)
-	if o.WriteBufferSize >= 8*arenaBlock {
-		g.SetArenaBlockSize(arenaBlock)
-	}
 	if !o.SkipListMemtable {
 		C.bk_options_set_tree_memtable(raw(g))
+	} else if o.WriteBufferSize >= 8*arenaBlock {
+		g.SetArenaBlockSize(arenaBlock)
 	}
-	g.SetMinWriteBufferNumberToMerge(2)
+	// Kvrocks merges two memtables a flush. With more than one, RocksDB 7.8.3 can forget that a flush was asked for
+	// (its issues 12094, 12166 and 13280, open as of 9.7): a job decides how far it flushes, lets go of the mutex to
+	// sync older logs, and then clears the request even when another memtable was handed in meanwhile. That one stays
+	// below the number to merge, so nothing flushes it, and Flush, Checkpoint or CompactRange waits for it for ever.
+	// The job may be RocksDB's own, so no lock of ours helps. With one, every memtable that is waiting is reason
+	// enough for a flush and the request does not matter.
+	g.SetMinWriteBufferNumberToMerge(1)
 	g.SetTargetFileSizeBase(uint64(o.TargetFileSizeBase))
 	levels := make([]grocksdb.CompressionType, 7)
 	for i := range levels {

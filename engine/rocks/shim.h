@@ -84,8 +84,11 @@ void bk_options_set_misc(void* opts, int avoid_blocking_io, int wal_compression_
 void bk_options_set_comparator(void* opts);
 // bk_options_set_tree_memtable keeps the memtables in a B+-tree (memtable_tree.h) in place of RocksDB's skip list. For
 // families ordered by bytes, and for the options of the database and of all of its families alike: it turns
-// concurrent memtable writes off.
+// concurrent memtable writes off. It goes by the size of the write buffers, which must be set before.
 void bk_options_set_tree_memtable(void* opts);
+// bk_slab_usage tells how many bytes of slabs (memtable_slabs.h) the process's memtables have, and how many are kept
+// for the next ones.
+void bk_slab_usage(size_t* used, size_t* kept);
 int bk_compare_zset_score(const char* a, size_t al, const char* b, size_t bl);
 
 // bk_options_set_filter registers the compaction filter factory of a column family. Every compaction gets a
@@ -115,6 +118,15 @@ void bk_cancel_background(void* db);
 // bytes of the file name; u64 file_creation_time; then for total_keys, deleted_keys, start_key, stop_key
 // each u32 length (0xffffffff = absent) and bytes. All integers little-endian. NULL on an error.
 char* bk_table_properties(void* db, void* cf, size_t* n, char** err);
+
+// bk_approximate_size returns about how many bytes [start, stop) takes in files and memtables; 0 on an error.
+uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el);
+
+// bk_perf_start resets RocksDB's perf context and I/O statistics of the calling thread and switches them on, times
+// included but for those of mutexes. bk_perf_stop switches them off and returns both as text without the counters
+// that are zero, in buffers that the caller frees.
+void bk_perf_start(void);
+void bk_perf_stop(char** perf, char** io);
 
 #ifdef __cplusplus
 }

@@ -8,12 +8,12 @@ using namespace rocksdb;
 
 namespace {
 
-// Blocks is a thread's stock of memory for iterators. RocksDB wants an iterator in its own arena, whose type it
+// Stock is a thread's stock of memory for iterators. RocksDB wants an iterator in its own arena, whose type it
 // does not publish, and then only calls the destructor; so an iterator's memory goes back into the stock of the
 // thread that destroys it.
-class Blocks {
+class Stock {
  public:
-  ~Blocks() {
+  ~Stock() {
     while (n_ > 0) ::operator delete(kept_[--n_]);
   }
   void* get(size_t size) { return n_ > 0 ? kept_[--n_] : ::operator new(size); }
@@ -31,17 +31,17 @@ class Blocks {
   void* kept_[kKept];
   int n_ = 0;
 };
-thread_local Blocks blocks;
+thread_local Stock stock;
 
 class TreeIterator final : public MemTableRep::Iterator {
  public:
   // A lookup only steps forward from where it sought.
   TreeIterator(const bk::Tree* tree, bool lookup) : tree_(tree), lookup_(lookup) {}
   ~TreeIterator() override {
-    if (!lookup_) blocks.put(this);
+    if (!lookup_) stock.put(this);
   }
   // The memory is the destructor's affair, whether RocksDB deletes the iterator or only destroys it.
-  static void* operator new(size_t size) { return blocks.get(size); }
+  static void* operator new(size_t size) { return stock.get(size); }
   static void* operator new(size_t, void* at) { return at; }
   static void operator delete(void*) {}
   static void operator delete(void*, void*) {}
@@ -113,7 +113,13 @@ class TreeIterator final : public MemTableRep::Iterator {
 
 class TreeRep final : public MemTableRep {
  public:
-  explicit TreeRep(Allocator* allocator) : MemTableRep(allocator) {}
+  TreeRep(Allocator* allocator, std::shared_ptr<bk::SlabPool> pool, size_t write_buffer)
+      : MemTableRep(allocator), blocks_(std::move(pool), write_buffer), tree_(&blocks_) {}
+  KeyHandle Allocate(const size_t len, char** buf) override {
+    *buf = blocks_.take(len, 1);
+    size_.store(blocks_.taken(), std::memory_order_relaxed);
+    return *buf;
+  }
   void Insert(KeyHandle handle) override { tree_.insert(static_cast<const char*>(handle)); }
   bool Contains(const char* key) const override {
     bk::TreeKey k = bk::TreeKey::entry(key);
@@ -123,7 +129,7 @@ class TreeRep final : public MemTableRep {
       if (!tree_.forward(&c)) return false;
     return bk::TreeKey::entry(c.key[0]).compare(k) == 0;
   }
-  size_t ApproximateMemoryUsage() override { return tree_.memory(); }
+  size_t ApproximateMemoryUsage() override { return size_.load(std::memory_order_relaxed); }
   uint64_t ApproximateNumEntries(const Slice& start, const Slice& end) override {
     return tree_.count(bk::TreeKey::internal(start.data(), start.size()), bk::TreeKey::internal(end.data(), end.size()));
   }
@@ -136,22 +142,37 @@ class TreeRep final : public MemTableRep {
   }
 
  private:
+  bk::Blocks blocks_;
   bk::Tree tree_;
+  std::atomic<size_t> size_{0};  // of blocks_, for other threads than the writer
 };
 
 class TreeRepFactory final : public MemTableRepFactory {
  public:
+  // A flush gives back two memtables (min_write_buffer_number_to_merge), and two families, metadata and default, take
+  // most writes: so much goes to and fro. The pool never makes memtables take more than they once did.
+  explicit TreeRepFactory(size_t write_buffer) : pool_(bk::SlabPool::shared(4 * write_buffer)), write_buffer_(write_buffer) {}
   // The name goes into the OPTIONS file, where tools must find one they know.
   const char* Name() const override { return "SkipListFactory"; }
   MemTableRep* CreateMemTableRep(const MemTableRep::KeyComparator&, Allocator* allocator, const SliceTransform*,
                                  Logger*) override {
-    return new TreeRep(allocator);
+    return new TreeRep(allocator, pool_, write_buffer_);
   }
+
+ private:
+  const std::shared_ptr<bk::SlabPool> pool_;
+  const size_t write_buffer_;
 };
 
 }  // namespace
 
 extern "C" void bk_options_set_tree_memtable(void* o) {
-  bk::opts(o).memtable_factory = std::make_shared<TreeRepFactory>();
+  bk::opts(o).memtable_factory = std::make_shared<TreeRepFactory>(bk::opts(o).write_buffer_size);
   bk::opts(o).allow_concurrent_memtable_write = false;
+}
+
+extern "C" void bk_slab_usage(size_t* used, size_t* kept) {
+  bk::SlabPool::Usage u = bk::SlabPool::usage();
+  *used = u.used;
+  *kept = u.kept;
 }

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -28,8 +26,6 @@ var adminCommands = []Spec{
 		Summary: "Compacts the namespace in the background; in the default namespace, the whole database."},
 	{Name: "shutdown", Handler: shutdown, Arity: -1, Flags: Admin | NoScript | Loading | Stale | NoMulti | AllowBusy | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Summary: "Stops the server; everything that was acknowledged is on disk."},
-	{Name: "debug", Handler: debug, Arity: -2, Flags: Admin | NoScript | Loading | Stale | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand.",
-		Summary: "Helps to test clients."},
 }
 
 func init() { register(adminCommands...) }
@@ -146,77 +142,5 @@ func shutdown(c *Ctx) error {
 	}
 	c.Sess.Control.CloseAfterReply()
 	c.Srv.Shutdown()
-	return nil
-}
-
-func debug(c *Ctx) error {
-	sub := c.Args[1]
-	switch {
-	case EqualFold(sub, "SLEEP") && len(c.Args) == 3:
-		// Only this connection sleeps. What is no number counts as 0, as in Redis.
-		seconds, _ := ParseFloat(c.Args[2])
-		seconds = min(max(seconds, 0), 1e9)
-		t := time.NewTimer(time.Duration(seconds * float64(time.Second)))
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-c.Sess.Control.Done():
-		}
-		c.Out.OK()
-	case EqualFold(sub, "PROTOCOL") && len(c.Args) == 3:
-		return debugProtocol(c)
-	case EqualFold(sub, "HELP") && len(c.Args) == 2:
-		writeHelp(c, "DEBUG",
-			"PROTOCOL <type>", "    A reply of that type: string, integer, double, null, array, set, map,", "    push, verbatim, true, false or bignum.",
-			"SLEEP <seconds>", "    Reply after that time.")
-	default:
-		return engine.NewError("ERR", fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", shorten(sub, echoed)))
-	}
-	return nil
-}
-
-// debugProtocol writes an example of each type of reply, for tests of client libraries.
-func debugProtocol(c *Ctx) error {
-	w := c.Out
-	switch name := string(c.Args[2]); {
-	case EqualFold(c.Args[2], "STRING"):
-		w.BulkString("Hello World")
-	case EqualFold(c.Args[2], "INTEGER"):
-		w.Int(12345)
-	case EqualFold(c.Args[2], "DOUBLE"):
-		w.Double(3.141)
-	case EqualFold(c.Args[2], "NULL"):
-		w.Null()
-	case EqualFold(c.Args[2], "ARRAY"):
-		w.Array(3)
-		for i := range 3 {
-			w.Int(int64(i))
-		}
-	case EqualFold(c.Args[2], "SET"):
-		w.Set(3)
-		for i := range 3 {
-			w.Int(int64(i))
-		}
-	case EqualFold(c.Args[2], "MAP"):
-		w.Map(3)
-		for i := range 3 {
-			w.Int(int64(i))
-			w.Bool(i == 1)
-		}
-	case EqualFold(c.Args[2], "PUSH"):
-		w.Push(2)
-		w.BulkString("server-cpu-usage")
-		w.Int(42)
-	case EqualFold(c.Args[2], "VERBATIM"):
-		w.Verbatim("txt", "This is a verbatim\nstring")
-	case EqualFold(c.Args[2], "TRUE"):
-		w.Bool(true)
-	case EqualFold(c.Args[2], "FALSE"):
-		w.Bool(false)
-	case EqualFold(c.Args[2], "BIGNUM"):
-		w.BigNumber("1234567999999999999999999999999999999")
-	default:
-		return engine.NewError("ERR", "Wrong protocol type name: "+strconv.Quote(name))
-	}
 	return nil
 }

@@ -39,6 +39,18 @@ var clientCommands = []Spec{{
 			Categories: "@connection", Summary: "Sets whether commands of the connection count as access to the keys."},
 		{Name: "unblock", Handler: clientUnblock, Arity: -3, Flags: clientFlags | Admin, Group: "connection", Since: "5.0.0", Complexity: "O(log(N)) with N connections",
 			Categories: "@connection", Summary: "Ends the wait of a connection in a command that blocks."},
+		{Name: "pause", Handler: clientPause, Arity: -3, Flags: clientFlags | Admin | AdminOnly, Group: "connection", Since: "3.0.0", Complexity: "O(1)",
+			Categories: "@connection", Summary: "Lets all clients wait for a time with their writes, or with all commands."},
+		{Name: "unpause", Handler: clientUnpause, Arity: 2, Flags: clientFlags | Admin | AdminOnly, Group: "connection", Since: "6.2.0", Complexity: "O(N) with N paused clients",
+			Categories: "@connection", Summary: "Ends the pause."},
+		{Name: "tracking", Handler: clientTracking, Arity: -3, Flags: clientFlags, Group: "connection", Since: "6.0.0", Complexity: "O(N) with N prefixes",
+			Categories: "@connection", Summary: "Sends messages when keys change that the connection has read, or that have a prefix."},
+		{Name: "trackinginfo", Handler: clientTrackingInfo, Arity: 2, Flags: clientFlags, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
+			Categories: "@connection", Summary: "Describes the tracking of the connection."},
+		{Name: "caching", Handler: clientCaching, Arity: 3, Flags: clientFlags, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
+			Categories: "@connection", Summary: "Says whether the keys of the next command are tracked."},
+		{Name: "getredir", Handler: clientGetRedir, Arity: 2, Flags: clientFlags, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
+			Categories: "@connection", Summary: "Returns the connection that gets the messages of tracking."},
 		{Name: "help", Handler: clientHelp, Arity: 2, Flags: Loading | Stale, Group: "connection", Since: "5.0.0", Complexity: "O(1)",
 			Categories: "@connection", Summary: "Explains the subcommands."},
 	},
@@ -48,6 +60,8 @@ func init() { register(clientCommands...) }
 
 func clientHelp(c *Ctx) error {
 	writeHelp(c, "CLIENT",
+		"CACHING (YES|NO)", "    Whether the keys of the next command are tracked, with OPTIN or OPTOUT.",
+		"GETREDIR", "    The id of the connection that gets the messages of tracking; 0 = this one, -1 = tracking is off.",
 		"GETNAME", "    The name of this connection.",
 		"ID", "    The id of this connection.",
 		"INFO", "    A line that describes this connection.",
@@ -57,9 +71,13 @@ func clientHelp(c *Ctx) error {
 		"LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)|ID <id> [<id> ...]]", "    A line for each connection.",
 		"NO-EVICT (ON|OFF)", "    Protect this connection from eviction.",
 		"NO-TOUCH (ON|OFF)", "    Do not count accesses of this connection.",
+		"PAUSE <milliseconds> [WRITE|ALL]", "    Let clients wait with their writes, or with all commands.",
 		"REPLY (ON|OFF|SKIP)", "    Whether replies are sent.",
 		"SETINFO (LIB-NAME|LIB-VER) <value>", "    Note the client library.",
 		"SETNAME <name>", "    Name this connection.",
+		"TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP]", "    Hear of changes of keys.",
+		"TRACKINGINFO", "    How this connection tracks keys.",
+		"UNPAUSE", "    End the pause.",
 		"UNBLOCK <id> [TIMEOUT|ERROR]", "    End the wait of the connection with that id.")
 	return nil
 }
@@ -256,6 +274,15 @@ func clientKill(c *Ctx) error {
 				return engine.NewError("ERR", fmt.Sprintf("No such user '%s'", shorten(c.Args[i+1], echoed)))
 			}
 			filters = append(filters, func(i *ClientInfo) bool { return i.User == value })
+		case EqualFold(opt, "MAXAGE"):
+			age, ok := ParseInt(c.Args[i+1])
+			if !ok {
+				return engine.NewError("ERR", "maxage is not an integer or out of range")
+			}
+			if age < 1 {
+				return engine.NewError("ERR", "maxage should be greater than 0")
+			}
+			filters = append(filters, func(i *ClientInfo) bool { return int64(i.Age.Seconds()) >= age })
 		case EqualFold(opt, "SKIPME") && EqualFold(c.Args[i+1], "YES"):
 			skipMe = true
 		case EqualFold(opt, "SKIPME") && EqualFold(c.Args[i+1], "NO"):
@@ -294,9 +321,17 @@ func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 	return n
 }
 
-// line writes the line of CLIENT LIST. The fields are Redis's in Redis's order, and namespace, which Kvrocks has.
+// Line returns the line of CLIENT LIST.
+func (i *ClientInfo) Line() string {
+	var b strings.Builder
+	i.line(&b)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// line writes the line of CLIENT LIST. The fields are Redis's in Redis's order, and namespace, which Kvrocks has while
+// there are no databases.
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
-// e no-evict, T no-touch, c closes after its replies, N none of these.
+// t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its replies, N none of these.
 func (i *ClientInfo) line(b *strings.Builder) {
 	field := func(name, value string) {
 		b.WriteString(name)
@@ -317,8 +352,10 @@ func (i *ClientInfo) line(b *strings.Builder) {
 	number("age", int64(i.Age.Seconds()))
 	number("idle", int64(i.Idle.Seconds()))
 	field("flags", i.Flags)
-	field("namespace", i.Namespace)
-	number("db", 0)
+	if !i.Databases {
+		field("namespace", i.Namespace)
+	}
+	number("db", int64(i.DB))
 	number("sub", int64(i.Sub))
 	number("psub", int64(i.PSub))
 	number("ssub", int64(i.SSub))
@@ -334,7 +371,7 @@ func (i *ClientInfo) line(b *strings.Builder) {
 	field("events", i.Events)
 	field("cmd", command)
 	field("user", i.User)
-	number("redir", -1)
+	number("redir", i.Redirect)
 	number("resp", int64(i.Proto))
 	field("lib-name", i.LibName)
 	field("lib-ver", i.LibVer)

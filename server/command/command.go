@@ -69,6 +69,8 @@ const (
 	AdminOnly
 	// NotQueued marks a command that takes effect at once after MULTI.
 	NotQueued
+	// Waits marks a Solo command that may let its client wait although Redis does not call it blocking.
+	Waits
 	// Repeatable marks a reader of one key whose reply depends on nothing but its arguments and the key, and is worth
 	// to be kept for the next time.
 	Repeatable
@@ -87,7 +89,7 @@ var flagNames = []struct {
 	{Write, "write"}, {ReadOnly, "readonly"}, {DenyOOM, "denyoom"}, {Admin, "admin"}, {PubSub, "pubsub"},
 	{NoScript, "noscript"}, {Blocking, "blocking"}, {Loading, "loading"}, {Stale, "stale"},
 	{SkipMonitor, "skip_monitor"}, {SkipSlowlog, "skip_slowlog"}, {Asking, "asking"}, {Fast, "fast"},
-	{NoAuth, "no_auth"}, {MayReplicate, "may_replicate"}, {NoMulti, "no_multi"}, {AllowBusy, "allow_busy"},
+	{NoAuth, "no_auth"}, {NoMulti, "no_multi"}, {AllowBusy, "allow_busy"},
 	{MovableKeys, "movablekeys"}, {NoMandatoryKeys, "no_mandatory_keys"},
 }
 
@@ -113,7 +115,11 @@ type Spec struct {
 	// Keys finds the keys of a command where positions do not: it calls add with the index of each key's
 	// argument, and write when the command writes it. Malformed arguments: it adds what it can and returns nil;
 	// the handler reports them.
-	Keys       func(args [][]byte, add func(argIndex int, write bool)) error
+	Keys func(args [][]byte, add func(argIndex int, write bool)) error
+	// Foreign finds the key that the command touches in another namespace than ns, the one that it runs in: the other
+	// namespace and the index of the argument. ok is false when there is none, also because the command will fail.
+	// nil = there never is one.
+	Foreign    func(srv Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
 	Group      string // string, hash, ... as COMMAND DOCS names it
 	Summary    string
 	Since      string

@@ -26,8 +26,6 @@ var connectionCommands = []Spec{
 		Categories: "@connection", Summary: "Closes the connection."},
 	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Brings the connection back to the state of a new one."},
-	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-		Categories: "@connection", Summary: "Selects a database by its number; there is only 0."},
 }
 
 // sessionFlags are the flags of the commands that set up a session.
@@ -41,8 +39,6 @@ var (
 	errHelloAuth = engine.NewError("NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 	errNoProto   = engine.NewError("NOPROTO", "unsupported protocol version")
 	errProtoText = engine.NewError("ERR", "Protocol version is not an integer or out of range")
-	errDBIndex   = engine.NewError("ERR", "DB index is out of range")
-	errNotInt32  = engine.NewError("ERR", "value is out of range, value must between -2147483648 and 2147483647")
 	errName      = engine.NewError("ERR", "Client names cannot contain spaces, newlines or special characters.")
 )
 
@@ -85,24 +81,19 @@ func auth(c *Ctx) error {
 	default:
 		return ErrSyntax
 	}
-	if err := login(c, user, password); err != nil {
+	if err := login(c, user, password, "AUTH"); err != nil {
 		return err
 	}
 	c.Out.OK()
 	return nil
 }
 
-// login gives the session the rights that the password stands for. A failed one leaves the session as it was.
-func login(c *Ctx, user, password []byte) error {
-	if !c.Srv.PasswordRequired() {
-		if string(user) != defaultUser {
-			return errWrongPass
-		}
-		c.Sess.SetIdentity(Identity{Namespace: cf.DefaultNamespace, Admin: true})
-		return nil
-	}
-	id, ok := c.Srv.Authenticate(password)
-	if !ok || string(user) != defaultUser {
+// login gives the session the rights that the name and the password stand for. A failed one leaves the session as it
+// was; by says which command it was.
+func login(c *Ctx, user, password []byte, by string) error {
+	id, ok := c.Srv.Authenticate(user, password)
+	if !ok {
+		c.Srv.AuthFailed(c.Sess, by, user)
 		return errWrongPass
 	}
 	c.Sess.SetIdentity(id)
@@ -140,7 +131,7 @@ func hello(c *Ctx) error {
 		}
 	}
 	if withAuth {
-		if err := login(c, user, password); err != nil {
+		if err := login(c, user, password, "HELLO"); err != nil {
 			return err
 		}
 	}
@@ -186,26 +177,15 @@ func reset(c *Ctx) error {
 	s.Control.SetProto(2)
 	s.Control.Discard()
 	s.Control.UnsubscribeAll()
+	s.Control.StopMonitor()
+	s.Control.Untrack()
 	s.Name, s.ReplyMode, s.NoEvict, s.NoTouch = "", ReplyOn, false, false
 	s.Namespace, s.Admin, s.Authorized, s.User = cf.DefaultNamespace, false, false, defaultUser
-	if !c.Srv.PasswordRequired() {
-		s.Admin, s.Authorized = true, true
+	s.Account = nil
+	if id, ok := c.Srv.Anonymous(); ok {
+		s.SetIdentity(id)
 	}
 	c.Out.SimpleString("RESET")
-	return nil
-}
-
-func selectDB(c *Ctx) error {
-	n, ok := ParseInt(c.Args[1])
-	switch {
-	case !ok:
-		return ErrNotInteger
-	case n != int64(int32(n)):
-		return errNotInt32
-	case n != 0:
-		return errDBIndex
-	}
-	c.Out.OK()
 	return nil
 }
 

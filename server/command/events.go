@@ -69,6 +69,7 @@ type KeyEvent struct {
 	Class EventClass
 	Name  string
 	Key   []byte
+	Other bool // the key is in the other namespace that the command has written to, see [Spec.Foreign]
 }
 
 // Change is a command that has written, with what is needed to tell what has happened to its keys.
@@ -78,12 +79,18 @@ type Change struct {
 	Keys  [][]byte // those that the command could write
 	Was   []bool   // which of them existed before
 	Is    []bool   // and which exist now
+	Other []byte   // the key that it has written in another namespace, nil = none
 	emits []KeyEvent
 }
 
 // emit adds an event for a key.
 func (c *Change) emit(class EventClass, name string, key []byte) {
-	c.emits = append(c.emits, KeyEvent{class, name, key})
+	c.emits = append(c.emits, KeyEvent{Class: class, Name: name, Key: key})
+}
+
+// emitOther adds an event for the key in the other namespace.
+func (c *Change) emitOther(class EventClass, name string) {
+	c.emits = append(c.emits, KeyEvent{Class: class, Name: name, Key: c.Other, Other: true})
 }
 
 // Events returns what has happened, in Redis's order: what the command has done, then the keys that it has emptied
@@ -95,17 +102,23 @@ func (c *Change) Events() []KeyEvent {
 			c.emit(EventNew, "new", k)
 		}
 	}
+	if c.Other != nil { // never in place of something, see MOVE and COPY
+		c.emitOther(EventNew, "new")
+	}
 	rule, ok := eventRules[c.Spec.FullName()]
 	if ok {
 		rule(c)
 	}
 	for i, k := range c.Keys {
-		if c.Was[i] && !c.Is[i] && c.Spec.Name != "rename" && c.Spec.Name != "renamenx" && c.Spec.Name != "move" {
+		if c.Was[i] && !c.Is[i] && !renames[c.Spec.Name] {
 			c.emit(EventGeneric, "del", k)
 		}
 	}
 	return c.emits
 }
+
+// renames are the commands that take a key away without deleting it.
+var renames = map[string]bool{"rename": true, "renamenx": true, "move": true, "movex": true}
 
 type eventRule func(*Change)
 
@@ -178,11 +191,9 @@ var eventRules = map[string]eventRule{
 	"expire": expireEvents, "pexpire": expireEvents, "expireat": expireEvents, "pexpireat": expireEvents,
 	"persist": first(EventGeneric, "persist"),
 	"rename":  renameEvents, "renamenx": renameEvents,
-	"copy":    func(c *Change) { c.emit(EventGeneric, "copy_to", c.Args[2]) },
+	"copy":    copyEvents,
 	"restore": first(EventGeneric, "restore"),
-	"move": func(c *Change) {
-		c.emit(EventGeneric, "move_from", c.Args[1])
-	},
+	"move":    moveDBEvents, "movex": moveDBEvents,
 	"sort": stored(EventList, "sortstore"),
 
 	"hset": first(EventHash, "hset"), "hmset": first(EventHash, "hset"), "hsetnx": first(EventHash, "hset"), "hdel": first(EventHash, "hdel"),
@@ -266,6 +277,19 @@ func expireEvents(c *Change) {
 func renameEvents(c *Change) {
 	c.emit(EventGeneric, "rename_from", c.Args[1])
 	c.emit(EventGeneric, "rename_to", c.Args[2])
+}
+
+func copyEvents(c *Change) {
+	if c.Other != nil {
+		c.emitOther(EventGeneric, "copy_to")
+	} else {
+		c.emit(EventGeneric, "copy_to", c.Args[2])
+	}
+}
+
+func moveDBEvents(c *Change) {
+	c.emit(EventGeneric, "move_from", c.Args[1])
+	c.emitOther(EventGeneric, "move_to")
 }
 
 func moveEvents(c *Change) {

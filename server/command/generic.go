@@ -43,7 +43,7 @@ var genericCommands = []Spec{
 		Categories: catKeyspace, Summary: "Gives a key another name, and replaces what had it."},
 	{Name: "renamenx", Handler: renameNX, Arity: 3, Flags: Write | Fast, First: 1, Last: 2, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N) with N elements",
 		Categories: catKeyspace, Summary: "Gives a key another name if nothing has it."},
-	{Name: "copy", Handler: copyKey, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Keys: copyKeys, Group: "generic", Since: "6.2.0", Complexity: "O(N) with N elements",
+	{Name: "copy", Handler: copyKey, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Keys: copyKeys, Foreign: copyForeign, Group: "generic", Since: "6.2.0", Complexity: "O(N) with N elements",
 		Categories: catKeyspace, Summary: "Copies a key."},
 }
 
@@ -186,27 +186,50 @@ func copyKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	return nil
 }
 
-// copyKey is COPY. There is one database, 0.
-func copyKey(c *Ctx) error {
-	replace := false
-	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
+// copyOptions reads the options of COPY; to is the namespace of the copy.
+func copyOptions(srv Server, sess *Session, ns string, args [][]byte) (to string, replace bool, err error) {
+	to = ns
+	for args = args[3:]; len(args) > 0; args = args[1:] {
 		switch {
 		case EqualFold(args[0], "REPLACE"):
 			replace = true
 		case EqualFold(args[0], "DB") && len(args) > 1:
-			n, ok := ParseInt(args[1])
-			switch {
-			case !ok:
-				return ErrNotInteger
-			case n < math.MinInt32 || n > math.MaxInt32:
-				return engine.NewError("ERR", fmt.Sprintf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
-			case n != 0:
-				return errDBIndex
+			n, err := parseDB(args[1])
+			if err != nil {
+				return ns, false, err
+			}
+			var ok bool
+			if to, ok = database(srv, sess, ns, n); !ok {
+				return ns, false, errDBIndex
 			}
 			args = args[1:]
 		default:
-			return ErrSyntax
+			return ns, false, ErrSyntax
 		}
+	}
+	return to, replace, nil
+}
+
+func copyForeign(srv Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
+	if len(args) == 3 {
+		return ns, 0, false
+	}
+	to, _, err := copyOptions(srv, sess, ns, args)
+	return to, 2, err == nil && to != ns
+}
+
+func copyKey(c *Ctx) error {
+	ns := c.Tx.Namespace()
+	to, replace, err := copyOptions(c.Srv, c.Sess, ns, c.Args)
+	if err != nil {
+		return err
+	}
+	if to != ns {
+		if err := lockIn(c, to, c.Args[2]); err != nil {
+			return err
+		}
+		done, err := keys.CopyTo(c.Tx, c.Args[1], to, c.Args[2], replace)
+		return replyBool(c, done, err)
 	}
 	if string(c.Args[1]) == string(c.Args[2]) {
 		return errSameObject

@@ -7,18 +7,21 @@ func init() {
 		Categories: "@dangerous", Summary: "Returns facts and statistics of the server."})
 }
 
-// info takes any number of sections; none, default, all and everything mean all of them.
+// info takes any number of sections; none and default mean all but the long one of percentiles, all and everything mean
+// all.
 func info(c *Ctx) error {
 	wanted := map[string]bool{}
-	all := len(c.Args) == 1
+	all, most := false, len(c.Args) == 1
 	for _, a := range c.Args[1:] {
 		switch name := strings.ToLower(string(a)); name {
-		case "all", "default", "everything":
+		case "all", "everything":
 			all = true
+		case "default":
+			most = true
 		default:
 			wanted[name] = true
 		}
 	}
-	c.Out.Verbatim("txt", c.Srv.Info(func(section string) bool { return all || wanted[section] }, c.Sess.Namespace))
+	c.Out.Verbatim("txt", c.Srv.Info(func(section string) bool { return all || wanted[section] || most && section != "latencystats" }, c.Sess.Namespace))
 	return nil
 }

@@ -94,7 +94,7 @@ func (s *Spec) ACLCategories() []string {
 		flag Flag
 		cats []string
 	}{{Write, []string{"@write"}}, {ReadOnly, []string{"@read"}}, {Admin, []string{"@admin", "@dangerous"}}, {PubSub, []string{"@pubsub"}}, {Fast, []string{"@fast"}}, {Blocking, []string{"@blocking"}}} {
-		if s.Flags&f.flag != 0 {
+		if s.Flags&f.flag != 0 && !(f.flag == ReadOnly && strings.Contains(s.Categories, "@scripting")) { // EVAL_RO
 			has = append(has, f.cats...)
 		}
 	}

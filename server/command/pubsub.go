@@ -22,11 +22,11 @@ const (
 )
 
 var pubsubCommands = []Spec{
-	{Name: "publish", Handler: publish, Arity: 3, Flags: publishFlags, Group: "pubsub", Since: "2.0.0",
+	{Name: "publish", Handler: publish, Arity: 3, Flags: publishFlags | MayReplicate, Group: "pubsub", Since: "2.0.0",
 		Complexity: "O(N+M) with N subscribers of the channel and M patterns", Summary: "Sends a message to the subscribers of a channel."},
-	{Name: "mpublish", Handler: mpublish, Arity: -3, Flags: publishFlags, Group: "pubsub", Since: "7.2.0",
+	{Name: "mpublish", Handler: mpublish, Arity: -3, Flags: publishFlags | MayReplicate, Group: "pubsub", Since: "7.2.0",
 		Complexity: "that of PUBLISH for each message", Summary: "Sends several messages to the subscribers of a channel."},
-	{Name: "spublish", Handler: spublish, Arity: 3, Flags: publishFlags, First: 1, Last: 1, Step: 1, Group: "pubsub", Since: "7.0.0",
+	{Name: "spublish", Handler: spublish, Arity: 3, Flags: publishFlags | MayReplicate, First: 1, Last: 1, Step: 1, Group: "pubsub", Since: "7.0.0",
 		Complexity: "O(N) with N subscribers", Summary: "Sends a message to the subscribers of a shard channel."},
 	{Name: "subscribe", Handler: subscribe, Arity: -2, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N channels", Summary: "Subscribes to channels."},
 	{Name: "unsubscribe", Handler: unsubscribe, Arity: -1, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N channels", Summary: "Ends subscriptions to channels, to all of them without a name."},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
 )
 
 // Server is what handlers need of the server. Its methods may be called by several goroutines.
@@ -25,8 +26,22 @@ type Server interface {
 
 	// PasswordRequired reports whether a client must authenticate.
 	PasswordRequired() bool
-	// Authenticate returns what a password stands for. It takes as long for a wrong as for a right one.
-	Authenticate(password []byte) (id Identity, ok bool)
+	// Authenticate returns what a name and a password stand for; the tokens of namespaces have the name default. It takes as long for a wrong as for a right one.
+	Authenticate(user, password []byte) (id Identity, ok bool)
+	// Anonymous returns what a client is that has not authenticated; ok is false when it must.
+	Anonymous() (id Identity, ok bool)
+	// AuthFailed notes that an authentication by the command of this name has failed.
+	AuthFailed(s *Session, command string, user []byte)
+
+	// Databases is redis-databases: how many databases there are, 0 = only 0, and there may be namespaces.
+	Databases() int64
+	// Namespaces returns the namespaces with their tokens, sorted by these; the default one, with requirepass, is last.
+	Namespaces() []Namespace
+	// AddNamespace adds a namespace, SetNamespace also replaces the token of one, DeleteNamespace removes one. The
+	// change outlives the process. The errors are replies.
+	AddNamespace(name, token string) error
+	SetNamespace(name, token string) error
+	DeleteNamespace(name string) error
 
 	// Scripts returns the scripts that are there.
 	Scripts() Scripts
@@ -47,6 +62,42 @@ type Server interface {
 	// Unblock ends the wait of another connection, with the reply of a timeout or with an error. It reports whether
 	// that one was waiting.
 	Unblock(id int64, withError bool) bool
+
+	// SlowLog and PerfLog return the newest entries of the logs, newest first; n < 0 = all.
+	SlowLog(n int) []SlowEntry
+	SlowLogLen() int
+	ResetSlowLog()
+	PerfLog(n int) []PerfEntry
+	PerfLogLen() int
+	ResetPerfLog()
+	// LatencyEvents returns what the latency monitor knows of the events that match, nil = of all, sorted by name.
+	LatencyEvents(match func(name string) bool) []LatencyEvent
+	// ResetLatency forgets events, without names all of them, and returns how many.
+	ResetLatency(names ...string) int
+	// Latencies returns how many calls of a command took up to how many microseconds, and how many calls were measured;
+	// ok is false when none was.
+	Latencies(s *Spec) (usec, counts []int64, calls int64, ok bool)
+
+	// Pause makes the clients wait with their writes, or with all commands. When it returns no write is under way.
+	Pause(d time.Duration, all bool)
+	// Unpause ends that.
+	Unpause()
+
+	// MemoryStats, MemoryReport and RuntimeStats are MEMORY STATS, DOCTOR and MALLOC-STATS.
+	MemoryStats() []MemoryStat
+	MemoryReport() string
+	RuntimeStats() string
+	// FreeMemory gives unused memory back to the system.
+	FreeMemory()
+	// SetHeapProfiling, HeapProfiling and DumpHeapProfile are KPROFILE; the dump goes to a new file in the directory.
+	SetHeapProfiling(on bool)
+	HeapProfiling() bool
+	DumpHeapProfile(dir string) error
+
+	// Log writes a line to the log.
+	Log(line string)
+	// SetFull lets the server behave as if max-db-size were reached, or not.
+	SetFull(full bool)
 
 	// Info returns the text of INFO for the sections of which want is true. Their names are in lower case.
 	// Keys are those of the namespace.
@@ -71,10 +122,14 @@ type Server interface {
 // Setting is the name and the text of a setting.
 type Setting struct{ Name, Value string }
 
+// Namespace is a namespace with its token.
+type Namespace struct{ Name, Token string }
+
 // Identity is what a password stands for.
 type Identity struct {
 	Namespace string
 	Admin     bool
+	Account   *acl.Account
 }
 
 // ClientInfo is what CLIENT LIST shows of a connection.
@@ -87,10 +142,12 @@ type ClientInfo struct {
 	Flags       string // one letter each, see the documentation of CLIENT LIST
 	Type        string // normal, pubsub, master or replica
 	Namespace   string
-	Sub         int // channels
-	PSub        int // patterns
-	SSub        int // shard channels
-	Multi       int // queued commands of MULTI, -1 = outside
+	DB          int  // the number of the database
+	Databases   bool // there are databases and no namespaces
+	Sub         int  // channels
+	PSub        int  // patterns
+	SSub        int  // shard channels
+	Multi       int  // queued commands of MULTI, -1 = outside
 	Watch       int
 	QueryBuf    int64 // bytes read and not run yet
 	QueryFree   int64 // free bytes of the read buffer
@@ -104,5 +161,6 @@ type ClientInfo struct {
 	LibVer      string
 	NetIn       int64 // bytes received
 	NetOut      int64 // bytes sent
+	Redirect    int64 // the connection that gets the messages of tracking; 0 = this one, -1 = there is no tracking
 	Commands    int64 // commands run
 }

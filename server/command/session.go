@@ -1,5 +1,7 @@
 package command
 
+import "github.com/basaltdb/basalt/server/acl"
+
 // ReplyMode is what CLIENT REPLY has set.
 type ReplyMode uint8
 
@@ -24,6 +26,7 @@ type Session struct {
 	LibName     string
 	LibVer      string
 	User        string
+	Account     *acl.Account // what it has authenticated as; nil = it may do everything, once it is authorized
 	ReplyMode   ReplyMode
 	NoEvict     bool
 	NoTouch     bool
@@ -66,6 +69,21 @@ type Control interface {
 	// Publish sends a message and returns how many receive it.
 	Publish(channel, message []byte, shard bool) int
 
+	// Monitor makes the connection see the commands of all clients; StopMonitor ends it.
+	Monitor()
+	StopMonitor()
+
+	// Track switches tracking on, or changes how it is done; Untrack switches it off.
+	Track(how Tracking)
+	Untrack()
+	// Tracked returns how the connection tracks keys, nil = it does not, and whether the connection that it redirects
+	// to is gone.
+	Tracked() (how *Tracking, broken bool)
+	// SetCaching says whether the keys of the next command are tracked; Caching returns what was said: 1 = yes, -1 = no,
+	// 0 = nothing.
+	SetCaching(yes bool)
+	Caching() int
+
 	// Eval runs a script in the transaction that is under way, and writes its reply.
 	Eval(s ScriptCall) error
 
@@ -75,7 +93,10 @@ type Control interface {
 
 // SetIdentity gives the session the rights that a password stands for.
 func (s *Session) SetIdentity(id Identity) {
-	s.Namespace, s.Admin, s.Authorized, s.User = id.Namespace, id.Admin, true, defaultUser
+	s.Namespace, s.Admin, s.Authorized, s.User, s.Account = id.Namespace, id.Admin, true, defaultUser, id.Account
+	if id.Account != nil {
+		s.User = id.Account.User().Name()
+	}
 }
 
 // DropReply reports whether the reply of the command that has just run is to be dropped, and moves the mode on.

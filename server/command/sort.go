@@ -37,10 +37,6 @@ const maxSort = 1 << 30
 
 // sortKeys are the key that is sorted, and the destination. Keys that patterns lead to are not known beforehand: see
 // sortPattern.
-//
-// A SORT that does not store holds the lock for writing all the same. It counts as a writer, and the commands that
-// run in one transaction with it rely on none of them giving the locks back early, as readers do that hold no other.
-// SORT_RO is the one that does not keep other readers waiting.
 func sortKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	store := 0
 	for i := 2; i < len(args); i++ {
@@ -54,7 +50,7 @@ func sortKeys(args [][]byte, add func(argIndex int, write bool)) error {
 			store = i
 		}
 	}
-	add(1, store == 0)
+	add(1, false)
 	if store > 0 {
 		add(store, true)
 	}

@@ -78,6 +78,9 @@ func (s testServer) DB() *engine.DB { return s.db }
 
 func (s testServer) MaxBulk() int64 { return 512 << 20 }
 
+// Databases says that there is one.
+func (testServer) Databases() int64 { return 0 }
+
 // Setting knows no settings: those that a handler asks for have their defaults.
 func (testServer) Setting(string) (string, bool) { return "", false }
 

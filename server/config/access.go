@@ -13,6 +13,7 @@ var (
 	checkerRange            = position("compaction-checker-range")
 	clientOutputBufferLimit = position("client-output-buffer-limit")
 	clusterEnabled          = position("cluster-enabled")
+	databases               = position("databases")
 	dir                     = position("dir")
 	logDir                  = position("log-dir")
 	logRetentionDays        = position("log-retention-days")
@@ -21,6 +22,7 @@ var (
 	pidFile                 = position("pidfile")
 	port                    = position("port")
 	protoMaxBulkLen         = position("proto-max-bulk-len")
+	redisDatabases          = position("redis-databases")
 	renameCommand           = position("rename-command")
 	replNamespaceEnabled    = position("repl-namespace-enabled")
 	requirePass             = position("requirepass")
@@ -85,6 +87,10 @@ func (c *Config) LogDir() string {
 	return ""
 }
 
+// Databases returns how many databases SELECT can choose from; 0 = there is database 0 only, and namespaces may be
+// used.
+func (c *Config) Databases() int64 { return c.num(redisDatabases) }
+
 // Rename is a renamed command.
 type Rename struct {
 	Old string
@@ -110,11 +116,20 @@ func (c *Config) RenameError(i int, err error) error {
 
 // Master returns the master to replicate from; ok is false when this is a master itself.
 func (c *Config) Master() (host, port string, ok bool) {
-	words := strings.Fields(c.text(slaveOf))
+	return c.state.Load().master()
+}
+
+func (st *state) master() (host, port string, ok bool) {
+	words := strings.Fields(st.text(slaveOf))
 	if len(words) != 2 || strings.EqualFold(words[0], "no") && strings.EqualFold(words[1], "one") {
 		return "", "", false
 	}
 	return words[0], words[1], true
+}
+
+func (st *state) replica() bool {
+	_, _, ok := st.master()
+	return ok
 }
 
 // lines returns the lines of a text of a Multi setting.

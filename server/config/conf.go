@@ -30,41 +30,52 @@ const (
 // parseConfLine splits a line. A line without a key has an empty one; a value may be empty, written as "" or not
 // at all.
 func parseConfLine(line string) (key, text string, err error) {
-	line = strings.TrimLeft(line, blanks)
-	end := strings.IndexAny(line, blanks+"#")
-	if end < 0 {
-		return line, "", nil
+	key, text, _, _, err = scanConfLine(line)
+	return key, text, err
+}
+
+// scanConfLine is parseConfLine that also tells where the value stands: line[from:to], with its quotes. Without a value
+// both are the end of the key.
+func scanConfLine(line string) (key, text string, from, to int, err error) {
+	start := len(line) - len(strings.TrimLeft(line, blanks))
+	end := len(line)
+	if n := strings.IndexAny(line[start:], blanks+"#"); n >= 0 {
+		end = start + n
 	}
-	key, line = line[:end], strings.TrimLeft(line[end:], blanks)
-	if line == "" || line[0] == '#' {
-		return key, "", nil
+	key = line[start:end]
+	value := strings.TrimLeft(line[end:], blanks)
+	if value == "" || value[0] == '#' {
+		return key, "", end, end, nil
 	}
-	if line[0] != '"' && line[0] != '\'' {
-		text, _, _ = strings.Cut(line, "#")
-		return key, strings.Trim(text, blanks+"\b"), nil
+	from = len(line) - len(value)
+	if value[0] != '"' && value[0] != '\'' {
+		text, _, _ = strings.Cut(value, "#")
+		text = strings.TrimRight(text, blanks+"\b")
+		to = from + len(text)
+		return key, strings.TrimLeft(text, blanks+"\b"), from, to, nil
 	}
 	var b strings.Builder
-	quote := line[0]
-	for i := 1; i < len(line); i++ {
-		switch c := line[i]; c {
+	quote := value[0]
+	for i := 1; i < len(value); i++ {
+		switch c := value[i]; c {
 		case quote:
-			rest := strings.TrimLeft(line[i+1:], blanks)
+			rest := strings.TrimLeft(value[i+1:], blanks)
 			if rest != "" && rest[0] != '#' {
-				return "", "", errTwoValues
+				return "", "", 0, 0, errTwoValues
 			}
-			return key, b.String(), nil
+			return key, b.String(), from, from + i + 1, nil
 		case '\\':
-			if i++; i == len(line) {
-				return "", "", errQuoteOpen
+			if i++; i == len(value) {
+				return "", "", 0, 0, errQuoteOpen
 			}
-			if e := strings.IndexByte(escaped, line[i]); e >= 0 {
+			if e := strings.IndexByte(escaped, value[i]); e >= 0 {
 				b.WriteByte(unescaped[e])
 			}
 		default:
 			b.WriteByte(c)
 		}
 	}
-	return "", "", errQuoteOpen
+	return "", "", 0, 0, errQuoteOpen
 }
 
 // quoteConf writes a value so that parseConfLine reads it back: bare where that works.

@@ -5,6 +5,7 @@ package config
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -14,7 +15,8 @@ type Config struct {
 	state    atomic.Pointer[state]
 	mu       sync.Mutex // held while settings are changed or written to the file
 	hooks    map[int][]Hook
-	file     string // absolute; empty = none
+	store    NamespaceStore // nil = none
+	file     string         // absolute; empty = none
 	format   format
 	warnings []string
 	renames  []Error // where each line of rename-command was given
@@ -64,6 +66,9 @@ func (st *state) set(i int, v value) {
 // text returns a value as CONFIG GET shows it: settings that are derived from others while they are empty are
 // filled in.
 func (st *state) text(i int) string {
+	if i == databases {
+		return strconv.FormatInt(max(1, st.values[redisDatabases].num), 10)
+	}
 	v := st.values[i].text
 	if v != "" {
 		return v

@@ -65,6 +65,8 @@ var (
 	errNameTwice  = errors.New("the namespace has two tokens")
 	errPassEmpty  = errors.New("requirepass empty wasn't allowed while the namespace exists")
 	errClusterNS  = errors.New("enabled cluster mode wasn't allowed while the namespace exists")
+	errDBsNS      = errors.New("redis-databases wasn't allowed while the namespace exists")
+	errDBsCluster = errors.New("redis-databases wasn't allowed while cluster mode is enabled")
 	errClusterTCP = errors.New("cluster mode needs a TCP address to listen on: bind is empty")
 	errReplicaTCP = errors.New("a replica needs a TCP address to listen on: bind is empty")
 )
@@ -300,6 +302,10 @@ func (l *loader) finish() error {
 		return l.fail(requirePass, errPassEmpty)
 	case cluster && len(st.tokens) > 0:
 		return l.fail(clusterEnabled, errClusterNS)
+	case st.values[redisDatabases].num != 0 && len(st.tokens) > 0:
+		return l.fail(redisDatabases, errDBsNS)
+	case st.values[redisDatabases].num != 0 && cluster:
+		return l.fail(redisDatabases, errDBsCluster)
 	case cluster && noTCP:
 		return l.fail(clusterEnabled, errClusterTCP)
 	case st.values[slaveOf].text != "" && noTCP:

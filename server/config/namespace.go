@@ -12,48 +12,62 @@ var (
 	ErrNamespaceNotFound   = errors.New("the namespace was not found")
 	ErrNamespaceNoPass     = errors.New("forbidden to add namespace when requirepass was empty")
 	ErrNamespaceCluster    = errors.New("forbidden to add namespace when cluster mode was enabled")
+	ErrNamespaceNowhere    = errors.New("modify namespace requires the server is running with a configuration file or enabled namespace replication")
 	ErrNamespaceAddDefault = errors.New("forbidden to add the default namespace")
 	ErrNamespaceDelDefault = errors.New("forbidden to delete the default namespace")
 	ErrTokenIsPassword     = errors.New("the token is duplicated with requirepass or masterauth")
 	ErrNamespaceLength     = errors.New("size exceed limit 255")
 	ErrNamespaceLetter     = errors.New("namespace contain illegal letter")
 	ErrTokenEmpty          = errors.New("the token must not be empty")
+	ErrNamespacesStored    = errors.New("cannot switch off repl_namespace_enabled when namespaces exist in db")
+	ErrStoredDatabases     = errors.New("redis-databases wasn't allowed while namespaces exist in the database")
 )
 
 // defaultNamespace is the name of the namespace whose token is requirepass.
 const defaultNamespace = "__namespace"
 
+// NamespaceStore keeps namespaces in the database, where they live while repl-namespace-enabled is yes. The maps give
+// the token of each namespace.
+type NamespaceStore interface {
+	LoadNamespaces() (map[string]string, error)
+	StoreNamespaces(tokens map[string]string) error
+}
+
 // Namespaces returns the token of each namespace but the default one. The map must not be changed.
 func (c *Config) Namespaces() map[string]string { return c.state.Load().tokens }
 
-// AddNamespace adds a namespace. Adding one that exists with the same token changes nothing.
+// AddNamespace adds a namespace and keeps that. Adding one that exists with the same token changes nothing.
 func (c *Config) AddNamespace(name, token string) error {
 	return c.updateNamespaces(func(st *state) error {
-		if have, ok := st.tokens[name]; ok {
-			if have == token {
-				return nil
-			}
+		have, ok := st.tokens[name]
+		switch {
+		case ok && have == token:
+			return errNoChange
+		case ok:
 			return ErrNamespaceExists
+		case st.tokenUsed(name, token):
+			return ErrTokenExists
 		}
-		return st.putNamespace(name, token)
+		return c.putNamespace(st, name, token)
 	})
 }
 
-// SetNamespace adds a namespace or replaces its token. A namespace that has that token already is an error.
+// SetNamespace adds a namespace or replaces its token, and keeps that. A token that another namespace has is an error;
+// Kvrocks up to 2.13 takes it away from that one, which is then gone.
 func (c *Config) SetNamespace(name, token string) error {
-	return c.updateNamespaces(func(st *state) error {
-		delete(st.tokens, name)
-		return st.putNamespace(name, token)
-	})
+	return c.updateNamespaces(func(st *state) error { return c.putNamespace(st, name, token) })
 }
 
-// DeleteNamespace removes a namespace; its keys stay in the database.
+// DeleteNamespace removes a namespace and keeps that; its keys stay in the database.
 func (c *Config) DeleteNamespace(name string) error {
 	return c.updateNamespaces(func(st *state) error {
-		if name == defaultNamespace {
+		_, ok := st.tokens[name]
+		switch {
+		case name == defaultNamespace:
 			return ErrNamespaceDelDefault
-		}
-		if _, ok := st.tokens[name]; !ok {
+		case !c.canKeep(st):
+			return ErrNamespaceNowhere
+		case !ok:
 			return ErrNamespaceNotFound
 		}
 		delete(st.tokens, name)
@@ -61,54 +75,136 @@ func (c *Config) DeleteNamespace(name string) error {
 	})
 }
 
-// ReplaceNamespaces replaces all namespaces, with those of the database.
-func (c *Config) ReplaceNamespaces(tokens map[string]string) error {
-	return c.updateNamespaces(func(st *state) error {
-		st.tokens = map[string]string{}
-		for name, token := range tokens {
-			if err := st.putNamespace(name, token); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
+// errNoChange ends a change that changes nothing.
+var errNoChange = errors.New("no change")
 
+// updateNamespaces makes a change and keeps it in the file or the database, or does neither.
 func (c *Config) updateNamespaces(change func(*state) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.state.Load()
 	st := &state{old.values, old.limits, maps.Clone(old.tokens)}
-	if err := change(st); err != nil {
+	switch err := change(st); err {
+	case nil:
+	case errNoChange:
+		return nil
+	default:
 		return err
 	}
 	c.state.Store(st)
+	if err := c.keepNamespaces(st, old.tokens); err != nil {
+		c.state.Store(old)
+		return err
+	}
 	return nil
 }
 
-// putNamespace adds a namespace to a state under construction.
-func (st *state) putNamespace(name, token string) error {
+// canKeep reports whether there is a place where a change of the namespaces outlives the process.
+func (c *Config) canKeep(st *state) bool {
+	return c.file != "" || st.values[replNamespaceEnabled].num != 0
+}
+
+// keepNamespaces writes the namespaces, which are those of the current state st, to where they live: to the file, or to
+// the database when they are replicated, and then to the file that they are. On an error nothing is kept; stored is
+// what the database has.
+func (c *Config) keepNamespaces(st *state, stored map[string]string) error {
+	toDB := c.store != nil && st.values[replNamespaceEnabled].num != 0 && !st.replica()
+	if toDB {
+		if err := c.store.StoreNamespaces(st.tokens); err != nil {
+			return err
+		}
+	}
+	if c.file == "" {
+		return nil
+	}
+	if err := c.rewrite(); err != nil {
+		err = replyError("Rewriting config file: " + err.Error())
+		if toDB {
+			return errors.Join(err, c.store.StoreNamespaces(stored))
+		}
+		return err
+	}
+	return nil
+}
+
+// UseNamespaceStore names the database in which namespaces live while repl-namespace-enabled is yes, and reads them
+// from there. Namespaces that the file still has are moved to the database. With repl-namespace-enabled no, namespaces
+// in the database are an error: they would be out of reach.
+func (c *Config) UseNamespaceStore(s NamespaceStore) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.store = s
+	return c.moveNamespaces()
+}
+
+// moveNamespaces brings the namespaces of the file and those of the database together where the current settings want
+// them. What the file says about a namespace or a token wins.
+func (c *Config) moveNamespaces() error {
+	st := c.state.Load()
+	if c.store == nil || st.values[clusterEnabled].num != 0 { // in a cluster there are none
+		return nil
+	}
+	stored, err := c.store.LoadNamespaces()
 	switch {
-	case name == defaultNamespace:
-		return ErrNamespaceAddDefault
+	case err != nil:
+		return err
+	case len(stored) > 0 && st.values[replNamespaceEnabled].num == 0:
+		return ErrNamespacesStored
+	case len(stored) > 0 && st.values[redisDatabases].num != 0:
+		return ErrStoredDatabases
+	}
+	merged := st.clone()
+	for _, name := range sortedKeys(stored) {
+		if _, ok := merged.tokens[name]; !ok && !merged.tokenUsed(name, stored[name]) {
+			merged.tokens[name] = stored[name]
+		}
+	}
+	c.state.Store(merged)
+	if len(st.tokens) == 0 || st.values[replNamespaceEnabled].num == 0 {
+		return nil
+	}
+	if err := c.keepNamespaces(merged, stored); err != nil {
+		c.state.Store(st)
+		return err
+	}
+	return nil
+}
+
+// putNamespace adds a namespace to a state under construction, or replaces its token. Its checks are in the order of
+// Kvrocks.
+func (c *Config) putNamespace(st *state, name, token string) error {
+	switch {
 	case len(name) == 0 || len(name) > 255:
 		return ErrNamespaceLength
 	case name[len(name)-1] == 0x7f:
 		return ErrNamespaceLetter
-	case token == "":
-		return ErrTokenEmpty
 	case st.values[requirePass].text == "":
 		return ErrNamespaceNoPass
 	case st.values[clusterEnabled].num != 0:
 		return ErrNamespaceCluster
+	case st.values[redisDatabases].num != 0:
+		return errDBsNS
+	case !c.canKeep(st):
+		return ErrNamespaceNowhere
+	case name == defaultNamespace:
+		return ErrNamespaceAddDefault
+	case token == "":
+		return ErrTokenEmpty
 	case token == st.values[requirePass].text, token == st.values[masterAuth].text:
 		return ErrTokenIsPassword
-	}
-	for other, t := range st.tokens {
-		if t == token && other != name {
-			return ErrTokenExists
-		}
+	case st.tokenUsed(name, token):
+		return ErrTokenExists
 	}
 	st.tokens[name] = token
 	return nil
+}
+
+// tokenUsed reports whether another namespace has a token.
+func (st *state) tokenUsed(name, token string) bool {
+	for other, t := range st.tokens {
+		if t == token && other != name {
+			return true
+		}
+	}
+	return false
 }

@@ -24,11 +24,14 @@ func TestRewriteConf(t *testing.T) {
 	path := write(t, "kvrocks.conf", `# head
 port 6666
   timeout   5   # seconds
-port 7000
+port 7000 # the last one counts
 
 maxclients 10000 # stays
 slave-priority 9
-requirepass "p"
+requirepass "p"# why
+slowlog-max-len # how many
+slowlog-log-slower-than '5'  # when
+tls-cert-file /c # goes
 rename-command KEYS K
 namespace.gone tg
 namespace.kept 'tk'
@@ -40,10 +43,11 @@ dir /x`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Set("timeout", "6", "masterauth", "m \"#", "requirepass", "p2", "compaction-checker-cron", ""); err != nil {
+	if err := c.Set("timeout", "6", "masterauth", "m \"#", "requirepass", "p2", "compaction-checker-cron", "",
+		"slowlog-max-len", "7", "slowlog-log-slower-than", "8", "tls-cert-file", ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{c.DeleteNamespace("gone"), c.SetNamespace("new-token", "t2"), c.AddNamespace("added", "ta"), c.SetMaster("h 1")} {
+	for _, err := range []error{c.SetMaster("h 1"), c.DeleteNamespace("gone"), c.SetNamespace("new-token", "t2"), c.AddNamespace("added", "ta")} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,11 +57,15 @@ dir /x`)
 	}
 	want := `# head
 port 7000
-timeout 6
+  timeout   6   # seconds
+# the last one counts
 
 maxclients 10000 # stays
 slave-priority 9
-requirepass p2
+requirepass p2# why
+slowlog-max-len 7 # how many
+slowlog-log-slower-than 8  # when
+# goes
 rename-command KEYS K
 namespace.kept 'tk'
 log-level info
@@ -67,8 +75,8 @@ tcp-backlog 7
 masterauth "m \"#"
 slaveof "h 1"
 compaction-checker-cron ""
-namespace.added ta
 namespace.new-token t2
+namespace.added ta
 `
 	if have := readBack(t, c); have != want {
 		t.Errorf("have:\n%s\nwant:\n%s", have, want)
@@ -224,10 +232,7 @@ func TestRewriteErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cfg.AddNamespace("a b", "t"); err != nil {
-		t.Fatal(err)
-	}
-	if err := cfg.Rewrite(); err == nil || readBack(t, cfg) != "requirepass p" {
+	if err := cfg.AddNamespace("a b", "t"); err == nil || readBack(t, cfg) != "requirepass p" || len(cfg.Namespaces()) != 0 {
 		t.Errorf("a namespace that the grammar cannot hold: %v", err)
 	}
 }
@@ -315,6 +320,7 @@ func TestRewriteThenLoad(t *testing.T) {
 				st.set(i, v)
 			}
 			st.set(clusterEnabled, value{"no", 0})
+			st.set(redisDatabases, value{"0", 0})
 			pass, _ := table[requirePass].parse("", "the password")
 			st.set(requirePass, pass)
 			for range r.Intn(4) {

@@ -5,15 +5,20 @@ import (
 )
 
 // rewriteConf brings a kvrocks.conf up to date. Unlike Kvrocks it keeps a line whose value has not changed as it
-// is, and of several lines with the same key only the first.
+// is, and of one whose value has, the comment at its end; of several lines with the same key only the first.
 func rewriteConf(old []byte, st *state) ([]byte, error) {
 	tokens := st.fileTokens()
 	done := map[string]bool{} // namespaces
 	written := map[int]bool{}
 	var out strings.Builder
 	put := func(key, text string) { out.WriteString(key + " " + quoteConf(text) + "\n") }
+	putComment := func(rest string) {
+		if rest = strings.TrimLeft(rest, blanks); rest != "" {
+			out.WriteString(rest + "\n")
+		}
+	}
 	for _, line := range confLines(old) {
-		key, text, err := parseConfLine(line)
+		key, text, from, to, err := scanConfLine(line)
 		if err != nil || key == "" {
 			out.WriteString(line + "\n")
 			continue
@@ -32,6 +37,7 @@ func rewriteConf(old []byte, st *state) ([]byte, error) {
 			continue
 		}
 		if written[i] {
+			putComment(line[to:])
 			continue
 		}
 		written[i] = true
@@ -39,7 +45,13 @@ func rewriteConf(old []byte, st *state) ([]byte, error) {
 		case inFile(s, text, v):
 			out.WriteString(line + "\n")
 		case v.text != "" || s.Default != "":
-			put(s.Name, v.text)
+			head := line[:from]
+			if from == to {
+				head += " "
+			}
+			out.WriteString(head + quoteConf(v.text) + line[to:] + "\n")
+		default:
+			putComment(line[to:])
 		}
 	}
 	for _, i := range missing(st, written) {

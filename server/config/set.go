@@ -69,7 +69,7 @@ func (c *Config) Set(pairs ...string) error {
 		if err != nil {
 			return failed(pairs[p], err)
 		}
-		if v != old.values[i] {
+		if v != old.values[i] || s.Volatile {
 			st.set(i, v)
 			changed = append(changed, p)
 		}
@@ -83,30 +83,40 @@ func (c *Config) Set(pairs ...string) error {
 	return c.apply(old, st, pairs, changed)
 }
 
-// apply makes st the current state and calls the hooks of what has changed.
+// apply makes st the current state and calls the hooks of what has changed. The namespaces are moved last.
 func (c *Config) apply(old, st *state, pairs []string, changed []int) error {
 	c.state.Store(st)
+	moved := ""
 	type call struct {
 		hook     Hook
 		old, new string
 	}
 	var done []call
+	undo := func(name string, err error) error {
+		c.state.Store(old)
+		for k := len(done) - 1; k >= 0; k-- {
+			if back := done[k].hook(done[k].new, done[k].old); back != nil {
+				err = fmt.Errorf("%w; going back failed too: %w", err, back)
+			}
+		}
+		return failed(name, err)
+	}
 	for _, p := range changed {
 		_, i, _ := find(pairs[p])
+		if i == replNamespaceEnabled {
+			moved = pairs[p]
+		}
 		for _, h := range c.hooks[i] {
 			now := call{h, old.text(i), st.text(i)}
-			err := h(now.old, now.new)
-			if err == nil {
-				done = append(done, now)
-				continue
+			if err := h(now.old, now.new); err != nil {
+				return undo(pairs[p], err)
 			}
-			c.state.Store(old)
-			for k := len(done) - 1; k >= 0; k-- {
-				if undo := done[k].hook(done[k].new, done[k].old); undo != nil {
-					err = fmt.Errorf("%w; going back failed too: %w", err, undo)
-				}
-			}
-			return failed(pairs[p], err)
+			done = append(done, now)
+		}
+	}
+	if moved != "" {
+		if err := c.moveNamespaces(); err != nil {
+			return undo(moved, err)
 		}
 	}
 	return nil

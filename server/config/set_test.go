@@ -123,57 +123,6 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestNamespaces(t *testing.T) {
-	c, err := Load([]string{"--requirepass", "p", "--masterauth", "m"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := strings.Repeat("x", 256)
-	for _, step := range []struct {
-		do   func() error
-		want error
-	}{
-		{func() error { return c.AddNamespace("a", "ta") }, nil},
-		{func() error { return c.AddNamespace("a", "ta") }, nil},
-		{func() error { return c.AddNamespace("a", "tb") }, ErrNamespaceExists},
-		{func() error { return c.AddNamespace("b", "ta") }, ErrTokenExists},
-		{func() error { return c.AddNamespace("b", "p") }, ErrTokenIsPassword},
-		{func() error { return c.AddNamespace("b", "m") }, ErrTokenIsPassword},
-		{func() error { return c.AddNamespace("b", "") }, ErrTokenEmpty},
-		{func() error { return c.AddNamespace("", "tb") }, ErrNamespaceLength},
-		{func() error { return c.AddNamespace(long, "tb") }, ErrNamespaceLength},
-		{func() error { return c.AddNamespace(long[1:], "tl") }, nil},
-		{func() error { return c.AddNamespace("b\x7f", "tb") }, ErrNamespaceLetter},
-		{func() error { return c.AddNamespace("__namespace", "tb") }, ErrNamespaceAddDefault},
-		{func() error { return c.SetNamespace("a", "ta2") }, nil},
-		{func() error { return c.SetNamespace("c", "tc") }, nil},
-		{func() error { return c.SetNamespace("c", "ta2") }, ErrTokenExists},
-		{func() error { return c.DeleteNamespace("x") }, ErrNamespaceNotFound},
-		{func() error { return c.DeleteNamespace("__namespace") }, ErrNamespaceDelDefault},
-		{func() error { return c.DeleteNamespace(long[1:]) }, nil},
-	} {
-		if err := step.do(); err != step.want {
-			t.Errorf("error is %v, not %v", err, step.want)
-		}
-	}
-	if want := map[string]string{"a": "ta2", "c": "tc"}; !reflect.DeepEqual(c.Namespaces(), want) {
-		t.Errorf("namespaces are %v", c.Namespaces())
-	}
-	if err := c.ReplaceNamespaces(map[string]string{"x": "1", "y": "p"}); err != ErrTokenIsPassword || len(c.Namespaces()) != 2 {
-		t.Errorf("%v, %v", err, c.Namespaces())
-	}
-	if err := c.ReplaceNamespaces(map[string]string{"x": "1"}); err != nil || c.Namespaces()["x"] != "1" || len(c.Namespaces()) != 1 {
-		t.Errorf("%v, %v", err, c.Namespaces())
-	}
-	if err := Default().AddNamespace("a", "t"); err != ErrNamespaceNoPass {
-		t.Errorf("without requirepass: %v", err)
-	}
-	cluster, _ := Load([]string{"--requirepass", "p", "--cluster-enabled", "yes"}, nil)
-	if err := cluster.AddNamespace("a", "t"); err != ErrNamespaceCluster {
-		t.Errorf("in cluster mode: %v", err)
-	}
-}
-
 // TestConcurrency lets readers see only whole changes.
 func TestConcurrency(t *testing.T) {
 	c := Default()

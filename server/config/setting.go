@@ -33,7 +33,9 @@ type Setting struct {
 	Names    []string
 	// Dynamic settings can be changed by CONFIG SET, the others only at start.
 	Dynamic bool
-	Comment string // one line, for kvrocks.toml
+	// Volatile settings name a file: CONFIG SET to the value that they have already applies the file anew.
+	Volatile bool
+	Comment  string // one line, for kvrocks.toml
 	// Check refuses texts that are right for the Kind but wrong for the setting; nil = none.
 	Check func(text string) error
 }

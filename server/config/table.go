@@ -86,11 +86,15 @@ func text(name, def string, m mode, comment string) Setting {
 
 func (s Setting) alias(name string) Setting { s.Alias = name; return s }
 
+// volatile is for the name of a file whose content counts.
+func (s Setting) volatile() Setting { s.Volatile = true; return s }
+
 func (s Setting) check(f func(string) error) Setting { s.Check = f; return s }
 
 // checkEvents checks the letters of notify-keyspace-events.
 func checkEvents(text string) error {
 	if strings.Trim(text, "KEg$lshzxetdmnA") != "" {
+		//lint:ignore ST1005 the text is Redis's
 		return errors.New("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
 	}
 	return nil
@@ -99,6 +103,16 @@ func checkEvents(text string) error {
 func checkCron(text string) error {
 	_, err := compaction.ParseCron(text)
 	return err
+}
+
+// checkPercentiles checks latency-tracking-info-percentiles: numbers from 0 to 100.
+func checkPercentiles(text string) error {
+	for _, w := range strings.Fields(text) {
+		if p, err := strconv.ParseFloat(w, 64); err != nil || !(p >= 0 && p <= 100) {
+			return replyError("latency-tracking-info-percentiles should be between 0.0 and 100.0")
+		}
+	}
+	return nil
 }
 
 // checkRange checks compaction-checker-range, which is the hour field of a cron expression.

@@ -40,7 +40,7 @@ var rocksdbGroups = []group{
 		integer("rocksdb.level0_file_num_compaction_trigger", 4, 1, 1024, dynamic, "Files in level 0 that start a compaction."),
 		integer("rocksdb.level0_slowdown_writes_trigger", 20, 1, 1024, dynamic, "Files in level 0 that slow writes down."),
 		integer("rocksdb.level0_stop_writes_trigger", 40, 1, 1024, dynamic, "Files in level 0 that stop writes."),
-		boolean("rocksdb.level_compaction_dynamic_level_bytes", "yes", dynamic, "Size the levels from the last one upwards."),
+		boolean("rocksdb.level_compaction_dynamic_level_bytes", "yes", dynamic, "Size the levels from the last one upwards; RocksDB refuses a change at run time."),
 		size("rocksdb.max_bytes_for_level_base", 256<<20, 0, maxInt, dynamic, "Bytes of level 1; needs level_compaction_dynamic_level_bytes to be changed at run time."),
 		integer("rocksdb.max_bytes_for_level_multiplier", 10, 1, 100, dynamic, "Size of a level in the one above; needs the same."),
 		boolean("rocksdb.enable_blob_files", "no", dynamic, "Keep big values in blob files."),

@@ -12,10 +12,11 @@ import (
 )
 
 // startBasalt starts basalt in this process, on an empty database, and stops it
-// at the end of the test. Settings are names and values in turn.
+// at the end of the test. It has the 16 databases that redis-server has by
+// default. Settings are names and values in turn.
 func startBasalt(t testing.TB, settings ...string) target {
 	t.Helper()
-	args := []string{"--port", "0", "--bind", "127.0.0.1", "--dir", t.TempDir()}
+	args := []string{"--port", "0", "--bind", "127.0.0.1", "--dir", t.TempDir(), "--redis-databases", "16"}
 	for i := 0; i+1 < len(settings); i += 2 {
 		args = append(args, "--"+settings[i], settings[i+1])
 	}

@@ -20,14 +20,6 @@ var permitted = []struct {
 		`LPOS .* RANK -9223372036854775808.*`, `^(:|\$-1|_|\*)`, `^-ERR value is out of range, value must between`,
 		"Redis 7.2 refuses the rank that cannot be negated",
 	},
-	{
-		`COPY \S+ \S+ DB [1-9]\d*`, `^:[01]\r\n`, `^-ERR DB index is out of range`,
-		"there is one database: another number would have to share its keys",
-	},
-	{
-		`SELECT 1`, `^\+OK`, `^-ERR DB index is out of range`,
-		"there is one database: another number would have to share its keys",
-	},
 }
 
 type permittedRule struct{ command, redis, basalt *regexp.Regexp }

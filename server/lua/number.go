@@ -61,7 +61,7 @@ func parseNumber(s string) (float64, bool) {
 	if len(s)-len(unsigned) > 1 || len(unsigned) < 3 || unsigned[0] != '0' || unsigned[1]|0x20 != 'x' {
 		return 0, false
 	}
-	if strings.IndexAny(unsigned, "pP") < 0 {
+	if !strings.ContainsAny(unsigned, "pP") {
 		s += "p0" // Go wants the exponent of a hexadecimal number
 	}
 	f, err := strconv.ParseFloat(s, 64)

@@ -30,7 +30,6 @@ type state struct {
 	globals    *vm.LTable // _G
 	globalMeta *vm.LTable
 	stringMeta *vm.LTable
-	null       *vm.LUserData
 	handler    *vm.LFunction
 	missing    *vm.LTable // a metatable that refuses unknown names
 	loadRedis  *vm.LTable

@@ -106,6 +106,10 @@ func (w *Writer) Map(n int) {
 	w.header('*', 2*int64(n))
 }
 
+// Attribute writes the header of n pairs that tell something about the reply that follows. RESP2 has no such thing:
+// nothing may be written there.
+func (w *Writer) Attribute(n int) { w.header('|', int64(n)) }
+
 // Set writes the header of a set of n elements; in RESP2 that is an array.
 func (w *Writer) Set(n int) { w.header(w.setType(), int64(n)) }
 

@@ -1,0 +1,109 @@
+package rocks
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine/batch"
+	_ "github.com/basaltdb/basalt/engine/rocks/malloc"
+)
+
+// mallocChild is set for a process of its own, whose environment the test chooses.
+const mallocChild = "BASALT_TEST_MALLOC"
+
+// TestMallocIsBound lets many threads write and read, and counts the arenas that malloc has made for them.
+func TestMallocIsBound(t *testing.T) {
+	if os.Getenv(mallocChild) != "" {
+		useThreads(t, 12)
+		fmt.Printf("arenas: %d\n", arenas(t))
+		return
+	}
+	if runtime.NumCPU() > 4 {
+		t.Skip("12 threads do not need more arenas than there may be")
+	}
+	for _, tt := range []struct {
+		name, env string
+		bound     bool
+	}{
+		{"by default", "", true},
+		{"not when the environment has a bound", "MALLOC_ARENA_MAX=100", false},
+		{"not when the tunables have one", "GLIBC_TUNABLES=glibc.malloc.arena_max=100", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestMallocIsBound$", "-test.v")
+			for _, v := range os.Environ() {
+				if !strings.HasPrefix(v, "MALLOC_") && !strings.HasPrefix(v, "GLIBC_") {
+					cmd.Env = append(cmd.Env, v)
+				}
+			}
+			cmd.Env = append(cmd.Env, mallocChild+"=1", tt.env)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			_, rest, _ := strings.Cut(string(out), "arenas: ")
+			var n int
+			if _, err := fmt.Sscan(rest, &n); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			// The race detector starts a thread before the bound is there.
+			if bound := n <= max(2, runtime.NumCPU())+2; bound != tt.bound {
+				t.Errorf("%d arenas", n)
+			}
+		})
+	}
+}
+
+// useThreads has n threads that all live at the same time call RocksDB.
+func useThreads(t *testing.T, n int) {
+	d := openMemtable(t, false)
+	done := make(chan error)
+	for i := range n {
+		go func() {
+			runtime.LockOSThread() // never unlocked: the thread is this goroutine's alone
+			var b batch.Builder
+			b.Reset()
+			b.Put(0, binary.BigEndian.AppendUint32(nil, uint32(i)), make([]byte, 100<<10))
+			err := d.Write(b.Bytes(), DisableWAL)
+			if err == nil {
+				_, _, err = d.Get(d.Family(0), binary.BigEndian.AppendUint32(nil, uint32(i)), nil)
+			}
+			done <- err
+			<-t.Context().Done()
+		}()
+	}
+	for range n {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// arenas counts glibc's arenas. The heaps of all but the main one are mappings that begin at a multiple of 64 MiB,
+// of which the used part comes first and may be written, and the rest may not be touched.
+func arenas(t *testing.T) int {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip(err)
+	}
+	const heap = 64 << 20
+	var usedFrom, usedTo uint64
+	n := 1
+	for line := range strings.Lines(string(maps)) {
+		var from, to uint64
+		var mode string
+		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &mode); err != nil {
+			t.Fatal(line, err)
+		}
+		if mode == "---p" && usedTo == from && usedFrom%heap == 0 && to == usedFrom+heap {
+			n++
+		}
+		usedFrom, usedTo = from, to
+	}
+	return n
+}

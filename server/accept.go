@@ -1,0 +1,148 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+func (s *Server) accept(l net.Listener) {
+	_, secure := l.(tlsListener)
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if s.closing.Load() || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			s.log.Warn("accept failed", zap.Error(err))
+			select { // out of file descriptors, most likely: give others time to close
+			case <-time.After(50 * time.Millisecond):
+			case <-s.stop:
+			}
+			continue
+		}
+		s.stats.connections.Add(1)
+		if most := s.limits.clients.Load(); most > 0 && s.clients() >= int(most) {
+			s.stats.rejectedConns.Add(1)
+			if !secure { // a client of TLS would not understand
+				nc.SetWriteDeadline(time.Now().Add(time.Second))
+				nc.Write([]byte("-ERR max number of clients reached\r\n"))
+			}
+			nc.Close()
+			continue
+		}
+		if tc, ok := nc.(*net.TCPConn); ok {
+			tc.SetKeepAliveConfig(keepAlive(int(s.cfg.Int("tcp-keepalive"))))
+		}
+		c := newConn(s, nc, s.lastID.Add(1))
+		c.resolver.Use(s.commands)
+		if secure {
+			c.encrypt(s.tls.Load())
+		}
+		s.mu.Lock()
+		if s.closing.Load() {
+			s.mu.Unlock()
+			nc.Close()
+			return
+		}
+		s.conns[c.sess.ID] = c
+		s.wg.Add(1)
+		s.mu.Unlock()
+		go func() {
+			defer s.wg.Done()
+			c.serve()
+		}()
+	}
+}
+
+// keepAlive lets the system probe a silent client after some seconds, and give it up after as many more. 0 = never.
+func keepAlive(seconds int) net.KeepAliveConfig {
+	if seconds <= 0 {
+		return net.KeepAliveConfig{}
+	}
+	const (
+		probes  = 3
+		longest = 32767 // seconds, all that Linux takes
+	)
+	idle := min(seconds, longest)
+	return net.KeepAliveConfig{Enable: true, Idle: time.Duration(idle) * time.Second,
+		Interval: time.Duration(max(1, idle/probes)) * time.Second, Count: probes}
+}
+
+// greet does what comes before the first command. It returns false when there is to be none.
+func (c *conn) greet() bool {
+	if c.box.secure != nil {
+		if err := c.handshake(); err != nil {
+			if !c.srv.closing.Load() && c.srv.handshakes.allow(time.Second) {
+				c.srv.log.Warn("a TLS handshake failed", zap.String("addr", c.sess.Addr), zap.Error(err))
+			}
+			return false
+		}
+	}
+	if c.srv.denies(c.nc) {
+		c.srv.stats.rejectedConns.Add(1)
+		c.box.send([]byte(denied))
+		return false
+	}
+	return true
+}
+
+// denied is what a client is told that protected-mode keeps out; it begins as in Redis, by which clients know it.
+const denied = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. " +
+	"Only clients on the machine of the server itself are served then. To let others in, do one of these: " +
+	"1) set a password with requirepass; " +
+	"2) if the network cannot be reached from outside, run 'CONFIG SET protected-mode no' on the server's machine, and CONFIG REWRITE to keep it so; " +
+	"3) write protected-mode no into the configuration file, or start the server with --protected-mode no.\r\n"
+
+// denies reports whether protected-mode keeps a client out: it comes over the network, and no password is asked for.
+func (s *Server) denies(nc net.Conn) bool {
+	if !s.cfg.Bool("protected-mode") || s.PasswordRequired() {
+		return false
+	}
+	addr, ok := nc.RemoteAddr().(*net.TCPAddr)
+	return ok && !addr.IP.IsLoopback()
+}
+
+// sentByBrowser reports whether the name of a command that there is not is how a request of HTTP goes on: a web page
+// that makes its visitor's browser send commands to a server on the visitor's machine cannot avoid these.
+func sentByBrowser(name []byte) bool {
+	return len(name) == 4 && equalFold(name, "post") || len(name) == 5 && equalFold(name, "host:")
+}
+
+// equalFold compares with a text in lower case, as bytes.
+func equalFold(name []byte, lower string) bool {
+	for i, b := range name {
+		if 'A' <= b && b <= 'Z' {
+			b |= 0x20
+		}
+		if b != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseBrowser ends the connection without a reply.
+func (c *conn) refuseBrowser() {
+	c.closeAfterReply = true
+	c.srv.stats.protocolErrors.Add(1)
+	if c.srv.browsers.allow(time.Minute) {
+		c.srv.log.Warn("a client has sent an HTTP request and was disconnected; it may be an attack through a web browser", zap.String("addr", c.sess.Addr))
+	}
+}
+
+// wakeIdle lets the connections that wait for their clients look at the timeout again.
+func (s *Server) wakeIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		return
+	}
+	for _, c := range s.conns {
+		if c.info.waiter.Load() == nil && !c.shaking.Load() { // those have a deadline of another kind
+			c.nc.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+}

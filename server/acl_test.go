@@ -1,0 +1,127 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a restricted user may do, in sessions of its own, in transactions, and after its rules have changed.
+func TestUsersArePermittedWhatTheirRulesSay(t *testing.T) {
+	h := start(t)
+	admin, c := h.dial(t), h.dial(t)
+	admin.want("ACL SETUSER alice on >secret ~app:* %R~read:* &news:* +@all -@admin -flushall", "+OK\r\n")
+	c.want("AUTH alice wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	c.want("ACL WHOAMI", "$7\r\ndefault\r\n")
+	c.want("AUTH alice secret", "+OK\r\n")
+	c.want("ACL WHOAMI", "$5\r\nalice\r\n")
+	const noKey, noCommand = "-NOPERM No permissions to access a key\r\n", "-NOPERM User alice has no permissions to run the '"
+	for _, tt := range [][2]string{
+		{"SET app:1 v", "+OK\r\n"},
+		{"GET app:1", "$1\r\nv\r\n"},
+		{"GET read:1", "$-1\r\n"},
+		{"SET read:1 v", noKey},
+		{"GET other", noKey},
+		{"MGET app:1 other", noKey},
+		{"COPY read:1 app:2", ":0\r\n"},
+		{"COPY app:1 read:2", noKey},
+		{"FLUSHALL", noCommand + "flushall' command\r\n"},
+		{"CONFIG GET maxclients", noCommand + "config|get' command\r\n"},
+		{"PUBLISH news:1 x", ":0\r\n"},
+		{"PUBLISH other x", "-NOPERM No permissions to access a channel\r\n"},
+		{"SUBSCRIBE other", "-NOPERM No permissions to access a channel\r\n"},
+		{"PSUBSCRIBE news:1", "-NOPERM No permissions to access a channel\r\n"},
+		{"MULTI", "+OK\r\n"},
+		{"SET app:1 w", "+QUEUED\r\n"},
+		{"SET other w", noKey},
+		{"EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n"},
+		{"MULTI", "+OK\r\n"},
+		{"SET app:1 w", "+QUEUED\r\n"},
+	} {
+		c.want(tt[0], tt[1])
+	}
+	admin.want("ACL SETUSER alice resetkeys ~new:*", "+OK\r\n")
+	c.want("EXEC", "*1\r\n"+noKey)
+	c.want("GET app:1", noKey)
+	c.want("GET new:1", "$-1\r\n")
+	if log := admin.do("ACL", "LOG", "100"); !strings.Contains(log, "app:1") || !strings.Contains(log, "multi") || !strings.Contains(log, "flushall") || !strings.Contains(log, "AUTH") {
+		t.Errorf("ACL LOG: %.300q", log)
+	}
+	if info := admin.do("INFO", "stats"); !strings.Contains(info, "acl_access_denied_auth:1\r\n") || !strings.Contains(info, "acl_access_denied_cmd:2\r\n") {
+		t.Errorf("INFO does not count what was denied: %q", info)
+	}
+	admin.want("ACL DELUSER alice nobody", ":1\r\n")
+	c.closed()
+}
+
+// A subscriber that loses its channels is cut off.
+func TestUserLosesChannels(t *testing.T) {
+	h := start(t)
+	admin, s := h.dial(t), h.dial(t)
+	admin.want("ACL SETUSER bob on nopass &a &b +@all", "+OK\r\n")
+	s.want("AUTH bob any", "+OK\r\n")
+	s.do("SUBSCRIBE", "a")
+	admin.want("ACL SETUSER bob &c", "+OK\r\n")
+	admin.want("PUBLISH a x", ":1\r\n")
+	s.reply()
+	admin.want("ACL SETUSER bob resetchannels &b", "+OK\r\n")
+	s.closed()
+}
+
+// requirepass is the password of the default user; without it, and with the user on, none is asked for.
+func TestDefaultUser(t *testing.T) {
+	h := start(t, "requirepass", "secret")
+	c := h.dial(t)
+	c.want("GET k", "-NOAUTH Authentication required.\r\n")
+	c.want("AUTH secret", "+OK\r\n")
+	c.want("ACL SETUSER default >second", "+OK\r\n")
+	other := h.dial(t)
+	other.want("AUTH default second", "+OK\r\n")
+	c.want("CONFIG SET maxclients 500", "+OK\r\n") // any other setting leaves the user alone
+	other.want("AUTH second", "+OK\r\n")
+	c.want("CONFIG SET requirepass third", "+OK\r\n")
+	other.want("AUTH second", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+}
+
+// A user bound to a namespace sees only that, and is no administrator.
+func TestUserOfANamespace(t *testing.T) {
+	h := start(t)
+	admin, c := h.dial(t), h.dial(t)
+	admin.want("ACL SETUSER tenant on >pw allkeys allchannels +@all namespace:ns1", "+OK\r\n")
+	admin.want("SET k outside", "+OK\r\n")
+	c.want("AUTH tenant pw", "+OK\r\n")
+	c.want("GET k", "$-1\r\n")
+	c.want("SET k inside", "+OK\r\n")
+	c.want("FLUSHALL", "-ERR admin permission required to perform the command\r\n")
+	admin.want("GET k", "$7\r\noutside\r\n")
+}
+
+// Users come back from the aclfile, and a bad file ends the start.
+func TestACLFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.acl")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, "aclfile", file)
+	c := h.dial(t)
+	c.want("ACL SETUSER carol on >pw ~* +get", "+OK\r\n")
+	c.want("ACL SAVE", "+OK\r\n")
+	h.Close()
+	h = start(t, "aclfile", file)
+	c = h.dial(t)
+	c.want("AUTH carol pw", "+OK\r\n")
+	c.want("GET k", "$-1\r\n")
+	c.want("SET k v", "-NOPERM User carol has no permissions to run the 'set' command\r\n")
+	if err := os.WriteFile(file, []byte("user carol +nosuchcommand\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.dial(t).want("ACL LOAD", h.dial(t).do("ACL", "LOAD"))
+	c.want("GET k", "$-1\r\n")
+	cfg := testConfig(t, "aclfile", file)
+	s := New(cfg, h.db, nil)
+	if err := s.Start(); err == nil || !strings.Contains(err.Error(), "nosuchcommand") {
+		s.Close()
+		t.Errorf("started with a bad aclfile: %v", err)
+	}
+}

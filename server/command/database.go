@@ -1,0 +1,179 @@
+package command
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+)
+
+// Databases are namespaces, see [cf.DatabaseNamespace]: the setting redis-databases says how many there are. Without it
+// there is database 0 only, which is the namespace that the session is in. So it is too for sessions that are confined
+// to a namespace: those of no administrator.
+
+var databaseCommands = []Spec{
+	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+		Categories: "@connection", Summary: "Selects a database by its number."},
+	{Name: "move", Handler: moveDB, Arity: 3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Foreign: moveForeign, Group: "generic", Since: "1.0.0", Complexity: "O(N) with N elements",
+		Categories: catKeyspace, Summary: "Moves a key to another database."},
+	{Name: "movex", Handler: moveX, Arity: 3, Flags: Write | SkipMonitor | SkipSlowlog, First: 1, Last: 1, Step: 1, Foreign: moveXForeign, Group: "generic", Since: "7.2.0", Complexity: "O(N) with N elements",
+		Categories: catKeyspace, Summary: "Moves a key to the namespace of a token."},
+	{Name: "swapdb", Handler: swapDB, Arity: 3, Flags: Write | Fast, Group: "server", Since: "4.0.0", Complexity: "O(1)",
+		Categories: catKeyspace + " @dangerous", Summary: "Refused: the keys of a database lie on disk under its number."},
+}
+
+func init() { register(databaseCommands...) }
+
+var (
+	errDBIndex     = engine.NewError("ERR", "DB index is out of range")
+	errNotInt32    = engine.NewError("ERR", fmt.Sprintf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
+	errMoveNoPass  = engine.NewError("ERR", "Forbidden to move key when requirepass is empty")
+	errMoveToken   = engine.NewError("ERR", "Invalid password")
+	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")
+	errFirstIndex  = engine.NewError("ERR", "invalid first DB index")
+	errSecondIndex = engine.NewError("ERR", "invalid second DB index")
+	errNoSwap      = engine.NewError("ERR", "SWAPDB is not supported: the keys of a database lie on disk under its number")
+)
+
+// database returns the namespace of a database for a session that is in the namespace ns; ok is false when it has no
+// database of that number.
+func database(srv Server, sess *Session, ns string, n int64) (_ string, ok bool) {
+	most := srv.Databases()
+	switch {
+	case most == 0 || !sess.Admin:
+		return ns, n == 0
+	case n < 0 || n >= most:
+		return "", false
+	}
+	return cf.DatabaseNamespace(int(n)), true
+}
+
+// parseDB reads the number of a database.
+func parseDB(arg []byte) (int64, error) {
+	n, ok := ParseInt(arg)
+	switch {
+	case !ok:
+		return 0, ErrNotInteger
+	case n != int64(int32(n)):
+		return 0, errNotInt32
+	}
+	return n, nil
+}
+
+// SelectedBy returns the namespace that SELECT with these arguments leads to for a session in the namespace ns, which
+// it is itself when the command fails.
+func SelectedBy(srv Server, sess *Session, ns string, args [][]byte) string {
+	n, err := parseDB(args[1])
+	if err != nil {
+		return ns
+	}
+	if to, ok := database(srv, sess, ns, n); ok {
+		return to
+	}
+	return ns
+}
+
+// IsSelect reports whether the command is SELECT.
+func (s *Spec) IsSelect() bool { return s.full == "select" }
+
+// selectDB changes the session; whoever runs several commands in one transaction lets that follow.
+func selectDB(c *Ctx) error {
+	n, err := parseDB(c.Args[1])
+	if err != nil {
+		return err
+	}
+	ns, ok := database(c.Srv, c.Sess, c.Sess.Namespace, n)
+	if !ok {
+		return errDBIndex
+	}
+	c.Sess.Namespace = ns
+	c.Out.OK()
+	return nil
+}
+
+func moveDB(c *Ctx) error {
+	n, err := parseDB(c.Args[2])
+	if err != nil {
+		return err
+	}
+	ns, ok := database(c.Srv, c.Sess, c.Tx.Namespace(), n)
+	switch {
+	case !ok:
+		return errDBIndex
+	case ns == c.Tx.Namespace():
+		return errSameObject
+	}
+	return moveTo(c, ns)
+}
+
+func moveForeign(srv Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
+	n, err := parseDB(args[2])
+	if err != nil {
+		return "", 0, false
+	}
+	to, ok := database(srv, sess, ns, n)
+	return to, 1, ok && to != ns
+}
+
+// moveX is Kvrocks's MOVEX key token: the token says where to, requirepass stands for the default namespace.
+func moveX(c *Ctx) error {
+	if !c.Srv.PasswordRequired() {
+		return errMoveNoPass
+	}
+	id, ok := c.Srv.Authenticate([]byte(defaultUser), c.Args[2])
+	if !ok {
+		return errMoveToken
+	}
+	return moveTo(c, id.Namespace)
+}
+
+func moveXForeign(srv Server, _ *Session, ns string, args [][]byte) (string, int, bool) {
+	if !srv.PasswordRequired() {
+		return "", 0, false
+	}
+	id, ok := srv.Authenticate([]byte(defaultUser), args[2])
+	return id.Namespace, 1, ok && id.Namespace != ns
+}
+
+func moveTo(c *Ctx, ns string) error {
+	if err := lockIn(c, ns, c.Args[1]); err != nil {
+		return err
+	}
+	done, err := keys.Move(c.Tx, c.Args[1], ns)
+	return replyBool(c, done, err)
+}
+
+// lockIn makes sure that a key of another namespace is locked. It is, unless a token has come to stand for something
+// else meanwhile, or a script has not declared the key.
+func lockIn(c *Ctx, ns string, key []byte) error {
+	return c.Tx.InNamespace(ns, func() error {
+		if !c.Tx.TryLock(key) {
+			return errNotLocked
+		}
+		return nil
+	})
+}
+
+// swapDB is SWAPDB. To exchange two databases is to write all their keys anew, since their places on disk are Kvrocks's.
+func swapDB(c *Ctx) error {
+	one, ok := ParseInt(c.Args[1])
+	if !ok || one != int64(int32(one)) {
+		return errFirstIndex
+	}
+	other, ok := ParseInt(c.Args[2])
+	if !ok || other != int64(int32(other)) {
+		return errSecondIndex
+	}
+	for _, n := range []int64{one, other} {
+		if _, ok := database(c.Srv, c.Sess, c.Sess.Namespace, n); !ok {
+			return errDBIndex
+		}
+	}
+	if one != other {
+		return errNoSwap
+	}
+	c.Out.OK()
+	return nil
+}

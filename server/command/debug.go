@@ -1,0 +1,336 @@
+package command
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/engine/str"
+)
+
+var debugCommands = []Spec{
+	{Name: "debug", Handler: debug, Arity: -2, Flags: Admin | NoScript | Loading | Stale | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand.",
+		Summary: "Helps to test clients."},
+	{Name: "lolwut", Handler: lolwut, Arity: -1, Flags: ReadOnly | Fast, Group: "server", Since: "5.0.0", Complexity: "O(1)",
+		Summary: "Draws a column of basalt."},
+}
+
+func init() { register(debugCommands...) }
+
+// debugSub is a subcommand of DEBUG; args counts the arguments after its name, most < 0 = any number.
+type debugSub struct {
+	name        string
+	least, most int
+	run         func(c *Ctx) error
+	help        []string
+}
+
+// The subcommands that test suites and clients' tests use. Those that crash Redis on purpose, or change what only Redis
+// has inside, are refused: see refusedDebug.
+var debugSubs []debugSub
+
+func init() {
+	ok := func(c *Ctx) error {
+		c.Out.OK()
+		return nil
+	}
+	debugSubs = []debugSub{
+		{"change-repl-id", 0, 0, ok, []string{"CHANGE-REPL-ID", "    Accepted and without effect: there are no replicas."}},
+		{"dbsize-limit", 1, 1, debugSizeLimit, []string{"DBSIZE-LIMIT <0|1>", "    Behave as if max-db-size were reached, or not, until it is looked at again."}},
+		{"digest", 0, 0, debugDigest, []string{"DIGEST", "    A hash of all keys of the namespace and what they hold."}},
+		{"digest-value", 0, -1, debugDigestValue, []string{"DIGEST-VALUE <key> [<key> ...]", "    A hash of what each key holds."}},
+		{"error", 1, 1, debugError, []string{"ERROR <text>", "    That text as an error."}},
+		{"listpack", 1, 1, debugInside("listpack"), []string{"LISTPACK <key>", "    An error: no value is a listpack."}},
+		{"loadaof", 0, 0, debugReload, []string{"LOADAOF", "    As RELOAD."}},
+		{"log", 1, 1, debugLog, []string{"LOG <text>", "    Write a line to the server's log."}},
+		{"object", 1, 2, debugObject, []string{"OBJECT <key>", "    Facts about the record of a key."}},
+		{"pause-cron", 1, 1, ok, nil},
+		{"protocol", 1, 1, debugProtocol, []string{"PROTOCOL <type>", "    A reply of that type: string, integer, double, null, array, set, map, attrib,", "    push, verbatim, true, false or bignum."}},
+		{"quicklist", 1, 2, debugInside("quicklist"), nil},
+		{"quicklist-packed-threshold", 1, 1, ok, []string{"QUICKLIST-PACKED-THRESHOLD <size>", "    Accepted and without effect: no value is a quicklist."}},
+		{"reload", 0, -1, debugReload, []string{"RELOAD [NOSAVE] [NOFLUSH] [MERGE]", "    Write all memtables to files and drop what is cached, so that everything is read from the disk."}},
+		{"replybuffer", 1, -1, ok, nil},
+		{"sdslen", 1, 1, debugStringLength, nil},
+		{"set-active-expire", 1, 1, ok, []string{"SET-ACTIVE-EXPIRE <0|1>", "    Accepted and without effect: expired keys are dropped by compactions."}},
+		{"set-skip-checksum-validation", 1, 1, ok, nil},
+		{"sleep", 1, 1, debugSleep, []string{"SLEEP <seconds>", "    Reply after that time. Only this connection waits."}},
+		{"stringmatch-len", 2, 2, debugMatch, []string{"STRINGMATCH-LEN <pattern> <text>", "    Whether a text matches a glob pattern."}},
+		{"ziplist", 1, 1, debugInside("ziplist"), nil},
+		{"dict-resizing", 1, 1, ok, nil},
+	}
+}
+
+// refusedDebug are subcommands of Redis that end the process or damage it.
+var refusedDebug = [][]byte{[]byte("panic"), []byte("segfault"), []byte("assert"), []byte("oom"), []byte("leak"), []byte("restart"), []byte("crash-and-recover"),
+	[]byte("jmap"), []byte("mallctl"), []byte("mallctl-str"), []byte("drop-cluster-packet-filter"), []byte("clusterlink")}
+
+func debug(c *Ctx) error {
+	sub, n := c.Args[1], len(c.Args)-2
+	if EqualFold(sub, "HELP") && n == 0 {
+		var lines []string
+		for _, s := range debugSubs {
+			lines = append(lines, s.help...)
+		}
+		writeHelp(c, "DEBUG", lines...)
+		return nil
+	}
+	for _, s := range debugSubs {
+		if bytes.EqualFold(sub, []byte(s.name)) && n >= s.least && (s.most < 0 || n <= s.most) {
+			return s.run(c)
+		}
+	}
+	for _, name := range refusedDebug {
+		if bytes.EqualFold(sub, name) {
+			return engine.NewError("ERR", fmt.Sprintf("DEBUG %s is refused: it would end or damage the server", bytes.ToUpper(name)))
+		}
+	}
+	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", shorten(sub, echoed)))
+}
+
+// debugSleep takes what is no number for 0, as Redis does.
+func debugSleep(c *Ctx) error {
+	seconds, _ := ParseFloat(c.Args[2])
+	seconds = min(max(seconds, 0), 1e9)
+	t := time.NewTimer(time.Duration(seconds * float64(time.Second)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.Sess.Control.Done():
+	}
+	c.Out.OK()
+	return nil
+}
+
+func debugError(c *Ctx) error {
+	code, text, ok := bytes.Cut(c.Args[2], []byte(" "))
+	if !ok {
+		code, text = nil, c.Args[2]
+	}
+	return engine.NewError(string(code), string(text))
+}
+
+func debugLog(c *Ctx) error {
+	c.Srv.Log("DEBUG LOG: " + string(c.Args[2]))
+	c.Out.OK()
+	return nil
+}
+
+func debugSizeLimit(c *Ctx) error {
+	on := string(c.Args[2]) == "1"
+	if !on && string(c.Args[2]) != "0" {
+		return ErrSyntax
+	}
+	c.Srv.SetFull(on)
+	c.Out.OK()
+	return nil
+}
+
+// debugReload takes Redis's options, which make no difference.
+func debugReload(c *Ctx) error {
+	for _, a := range c.Args[2:] {
+		if !EqualFold(a, "NOSAVE") && !EqualFold(a, "NOFLUSH") && !EqualFold(a, "MERGE") {
+			return engine.NewError("ERR", "DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.")
+		}
+	}
+	for id := range cf.NumFamilies {
+		if err := c.Srv.DB().FlushMemtable(id); err != nil {
+			return err
+		}
+	}
+	c.Srv.DB().DropCaches()
+	c.Out.OK()
+	return nil
+}
+
+// locked takes the read side of a key's lock for as long as f runs: DEBUG has no keys that the pipeline knows of.
+func locked(c *Ctx, key []byte, f func() error) error {
+	c.Tx.AddLock(key, false)
+	c.Tx.Acquire()
+	defer c.Tx.Unlock()
+	return f()
+}
+
+func debugDigest(c *Ctx) error {
+	d, err := keys.DigestAll(c.Tx)
+	if err != nil {
+		return err
+	}
+	c.Out.SimpleString(hex.EncodeToString(d[:]))
+	return nil
+}
+
+func debugDigestValue(c *Ctx) error {
+	c.Out.Array(len(c.Args) - 2)
+	for _, key := range c.Args[2:] {
+		err := locked(c, key, func() error {
+			d, err := keys.Digest(c.Tx, key)
+			c.Out.SimpleString(hex.EncodeToString(d[:]))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// debugObject replies as Redis does, with what there is to say of a record: its encoding in Redis, its length in bytes,
+// its version.
+func debugObject(c *Ctx) error {
+	key := c.Args[2]
+	return locked(c, key, func() error {
+		rec, err := c.Tx.LoadAny(key)
+		if err != nil {
+			return err
+		}
+		if !rec.Exists {
+			return ErrNoSuchKey
+		}
+		encoding := ""
+		if rec.Type == cf.TypeString {
+			encoding = str.Encoding(rec.Tail)
+		} else if encoding, err = keys.Encoding(c.Tx, &rec); err != nil {
+			return err
+		}
+		size, _, err := keys.Size(c.Tx, key, sampled)
+		if err != nil {
+			return err
+		}
+		c.Out.SimpleString(fmt.Sprintf("Value at:0x%x refcount:1 encoding:%s serializedlength:%d lru:0 lru_seconds_idle:0 type:%s version:%d size:%d",
+			rec.Version, encoding, size, rec.Type, rec.Version, rec.Size))
+		return nil
+	})
+}
+
+// debugInside is for subcommands that show the inside of an encoding which only Redis has.
+func debugInside(encoding string) func(c *Ctx) error {
+	return func(c *Ctx) error {
+		key := c.Args[2]
+		return locked(c, key, func() error {
+			rec, err := c.Tx.LoadAny(key)
+			switch {
+			case err != nil:
+				return err
+			case !rec.Exists:
+				return ErrNoSuchKey
+			}
+			return engine.NewError("ERR", "Not a "+encoding+" encoded object.")
+		})
+	}
+}
+
+func debugStringLength(c *Ctx) error {
+	key := c.Args[2]
+	return locked(c, key, func() error {
+		rec, err := c.Tx.LoadAny(key)
+		switch {
+		case err != nil:
+			return err
+		case !rec.Exists:
+			return ErrNoSuchKey
+		case rec.Type != cf.TypeString:
+			return engine.NewError("ERR", "Not an sds encoded string.")
+		}
+		c.Out.SimpleString(fmt.Sprintf("key_sds_len:%d, key_sds_avail:0, key_zmalloc: %d, val_sds_len:%d, val_sds_avail:0, val_zmalloc: %d",
+			len(key), len(key), len(rec.Tail), len(rec.Tail)))
+		return nil
+	})
+}
+
+func debugMatch(c *Ctx) error {
+	n := int64(0)
+	if CompileGlob(c.Args[2]).Match(c.Args[3]) {
+		n = 1
+	}
+	c.Out.Int(n)
+	return nil
+}
+
+// debugProtocol writes an example of each type of reply, for tests of client libraries.
+func debugProtocol(c *Ctx) error {
+	w := c.Out
+	switch name := string(c.Args[2]); {
+	case EqualFold(c.Args[2], "STRING"):
+		w.BulkString("Hello World")
+	case EqualFold(c.Args[2], "INTEGER"):
+		w.Int(12345)
+	case EqualFold(c.Args[2], "DOUBLE"):
+		w.Double(3.141)
+	case EqualFold(c.Args[2], "NULL"):
+		w.Null()
+	case EqualFold(c.Args[2], "ARRAY"):
+		w.Array(3)
+		for i := range 3 {
+			w.Int(int64(i))
+		}
+	case EqualFold(c.Args[2], "SET"):
+		w.Set(3)
+		for i := range 3 {
+			w.Int(int64(i))
+		}
+	case EqualFold(c.Args[2], "MAP"):
+		w.Map(3)
+		for i := range 3 {
+			w.Int(int64(i))
+			w.Bool(i == 1)
+		}
+	case EqualFold(c.Args[2], "ATTRIB"):
+		if w.Proto > 2 {
+			w.Attribute(1)
+			w.BulkString("key-popularity")
+			w.Array(2)
+			w.BulkString("key:123")
+			w.Int(90)
+		}
+		w.BulkString("Some real reply following the attribute")
+	case EqualFold(c.Args[2], "PUSH"):
+		w.Push(2)
+		w.BulkString("server-cpu-usage")
+		w.Int(42)
+	case EqualFold(c.Args[2], "VERBATIM"):
+		w.Verbatim("txt", "This is a verbatim\nstring")
+	case EqualFold(c.Args[2], "TRUE"):
+		w.Bool(true)
+	case EqualFold(c.Args[2], "FALSE"):
+		w.Bool(false)
+	case EqualFold(c.Args[2], "BIGNUM"):
+		w.BigNumber("1234567999999999999999999999999999999")
+	default:
+		return engine.NewError("ERR", "Wrong protocol type name: "+strconv.Quote(name))
+	}
+	return nil
+}
+
+// lolwut draws columns as they stand at the shore; VERSION and what follows are accepted and make no difference.
+func lolwut(c *Ctx) error {
+	if len(c.Args) > 2 && EqualFold(c.Args[1], "VERSION") {
+		if _, ok := ParseInt(c.Args[2]); !ok {
+			return ErrNotInteger
+		}
+	}
+	var b bytes.Buffer
+	heights := []int{3, 5, 4, 6, 7, 5, 6, 4, 3, 5, 2}
+	for row := 7; row >= 0; row-- {
+		for i, h := range heights {
+			switch {
+			case row == h:
+				b.WriteString(" __ ")
+			case row > h:
+				b.WriteString("    ")
+			case (row+i)%3 == 0:
+				b.WriteString("|__|")
+			default:
+				b.WriteString("|  |")
+			}
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\nRedis ver. " + RedisVersion + "\n")
+	c.Out.Verbatim("txt", b.String())
+	return nil
+}

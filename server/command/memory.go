@@ -1,0 +1,159 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+)
+
+var memoryCommands = []Spec{
+	{Name: "memory", Arity: -2, Group: "server", Since: "4.0.0", Complexity: "Depends on the subcommand.", Summary: "Commands about the use of memory.",
+		Sub: []Spec{
+			{Name: "usage", Handler: memoryUsage, Arity: -3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "server", Since: "4.0.0", Complexity: "O(N) with N samples",
+				Summary: "Returns about how many bytes the records of a key have."},
+			{Name: "stats", Handler: memoryStats, Arity: 2, Group: "server", Since: "4.0.0", Complexity: "O(1)", Summary: "Returns what memory is used for."},
+			{Name: "doctor", Handler: memoryDoctor, Arity: 2, Group: "server", Since: "4.0.0", Complexity: "O(1)", Summary: "Describes the use of memory in words."},
+			{Name: "malloc-stats", Handler: memoryMallocStats, Arity: 2, Group: "server", Since: "4.0.0", Complexity: "O(1)", Summary: "Describes the memory of the Go runtime."},
+			{Name: "purge", Handler: memoryPurge, Arity: 2, Group: "server", Since: "4.0.0", Complexity: "O(N) with N bytes of heap", Summary: "Gives unused memory back to the system."},
+			{Name: "help", Handler: memoryHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "4.0.0", Complexity: "O(1)", Summary: "Explains the subcommands."},
+		}},
+	{Name: "disk", Arity: -2, Group: "server", Since: "7.2.0", Complexity: "Depends on the subcommand.", Summary: "Commands about the use of the disk.",
+		Sub: []Spec{
+			{Name: "usage", Handler: diskUsage, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "server", Since: "7.2.0", Complexity: "O(log(N)) with N records",
+				Summary: "Returns about how many bytes a key takes in files and memtables."},
+			{Name: "help", Handler: diskHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "7.2.0", Complexity: "O(1)", Summary: "Explains the subcommands."},
+		}},
+	{Name: "kprofile", Arity: -3, Handler: kprofile, Flags: ReadOnly | Admin | AdminOnly, Group: "server", Since: "7.2.0", Complexity: "O(N) with N places that allocate memory",
+		Summary: "Switches profiling of the Go heap on or off, or writes a profile."},
+}
+
+func init() { register(memoryCommands...) }
+
+var (
+	errOnlyMemory = engine.NewError("ERR", "only supports MEMORY subcommand")
+	errMemoryOps  = engine.NewError("ERR", "MEMORY subcommand must be one of ENABLE, DISABLE, STATUS, DUMP")
+)
+
+// sampled is how many elements of a collection MEMORY USAGE looks at when it is not said.
+const sampled = 5
+
+func memoryUsage(c *Ctx) error {
+	samples := int64(sampled)
+	for i := 3; i < len(c.Args); i += 2 {
+		if !EqualFold(c.Args[i], "SAMPLES") || i+1 == len(c.Args) {
+			return ErrSyntax
+		}
+		n, ok := ParseInt(c.Args[i+1])
+		switch {
+		case !ok:
+			return ErrNotInteger
+		case n < 0:
+			return ErrSyntax
+		}
+		samples = n
+	}
+	n, exists, err := keys.Size(c.Tx, c.Args[2], uint64(samples))
+	return bytesOrNull(c, n, exists, err)
+}
+
+func bytesOrNull(c *Ctx, n uint64, exists bool, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		c.Out.Null()
+	default:
+		c.Out.Int(int64(n))
+	}
+	return nil
+}
+
+func memoryHelp(c *Ctx) error {
+	writeHelp(c, "MEMORY",
+		"DOCTOR", "    A text about the use of memory.",
+		"MALLOC-STATS", "    A text about the memory of the Go runtime.",
+		"PURGE", "    Give unused memory back to the system.",
+		"STATS", "    What memory is used for.",
+		"USAGE <key> [SAMPLES <count>]", "    About how many bytes the records of a key have. Of a collection that many", "    elements are looked at, by default 5; 0 = all.")
+	return nil
+}
+
+// memoryStats has the names of Redis where they mean something here, and those of what only this server has.
+func memoryStats(c *Ctx) error {
+	stats := c.Srv.MemoryStats()
+	c.Out.Map(len(stats))
+	for _, s := range stats {
+		c.Out.BulkString(s.Name)
+		if s.Ratio != 0 {
+			c.Out.Double(s.Ratio)
+		} else {
+			c.Out.Int(s.Value)
+		}
+	}
+	return nil
+}
+
+// MemoryStat is a line of MEMORY STATS: a number, or a ratio when that is not 0.
+type MemoryStat struct {
+	Name  string
+	Value int64
+	Ratio float64
+}
+
+func memoryDoctor(c *Ctx) error {
+	c.Out.Verbatim("txt", c.Srv.MemoryReport())
+	return nil
+}
+
+func memoryMallocStats(c *Ctx) error {
+	c.Out.Verbatim("txt", c.Srv.RuntimeStats())
+	return nil
+}
+
+func memoryPurge(c *Ctx) error {
+	c.Srv.FreeMemory()
+	c.Out.OK()
+	return nil
+}
+
+func diskUsage(c *Ctx) error {
+	n, exists, err := keys.DiskUsage(c.Tx, c.Args[2])
+	return bytesOrNull(c, n, exists, err)
+}
+
+func diskHelp(c *Ctx) error {
+	writeHelp(c, "DISK", "USAGE <key>", "    About how many bytes a key takes in files and memtables, as RocksDB estimates it.")
+	return nil
+}
+
+// kprofile is Kvrocks's KPROFILE MEMORY ENABLE|DISABLE|STATUS|DUMP directory. What Kvrocks has from jemalloc is here a
+// profile of the Go heap; RocksDB's memory is in INFO memory and INFO rocksdb.
+func kprofile(c *Ctx) error {
+	if !EqualFold(c.Args[1], "MEMORY") {
+		return errOnlyMemory
+	}
+	op, n := c.Args[2], len(c.Args)
+	dump := EqualFold(op, "DUMP")
+	switch {
+	case dump && n != 4, !dump && n != 3:
+		return wrongArgs("kprofile")
+	case EqualFold(op, "ENABLE"):
+		c.Srv.SetHeapProfiling(true)
+	case EqualFold(op, "DISABLE"):
+		c.Srv.SetHeapProfiling(false)
+	case EqualFold(op, "STATUS"):
+		if c.Srv.HeapProfiling() {
+			c.Out.SimpleString("enabled")
+		} else {
+			c.Out.SimpleString("disabled")
+		}
+		return nil
+	case dump:
+		if err := c.Srv.DumpHeapProfile(string(c.Args[3])); err != nil {
+			return err
+		}
+	default:
+		return errMemoryOps
+	}
+	c.Out.OK()
+	return nil
+}

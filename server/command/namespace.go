@@ -1,0 +1,69 @@
+package command
+
+import "github.com/basaltdb/basalt/engine"
+
+var namespaceCommands = []Spec{
+	{Name: "namespace", Handler: namespace, Arity: -2, Flags: Admin | NoScript | SkipMonitor | SkipSlowlog | Solo, Group: "server", Since: "7.2.0", Complexity: "O(N) with N namespaces",
+		Summary: "Lists the namespaces and their tokens, adds and deletes them, or tells the present one."},
+}
+
+func init() { register(namespaceCommands...) }
+
+var (
+	errNamespaceSub       = engine.NewError("ERR", "NAMESPACE subcommand must be one of GET, SET, DEL, ADD, CURRENT")
+	errNamespaceDatabases = engine.NewError("ERR", "namespace command is not allowed when redis-databases > 0")
+)
+
+// namespace is Kvrocks's NAMESPACE. Everybody may ask for the CURRENT one; the rest is for administrators.
+func namespace(c *Ctx) error {
+	sub, n := c.Args[1], len(c.Args)
+	current := EqualFold(sub, "CURRENT") && n == 2
+	switch {
+	case !c.Sess.Admin && !current:
+		return ErrAdminOnly
+	case c.Srv.Databases() > 0:
+		return errNamespaceDatabases
+	case current:
+		c.Out.BulkString(c.Sess.Namespace)
+		return nil
+	case EqualFold(sub, "GET") && n == 3:
+		return getNamespace(c, string(c.Args[2]))
+	}
+	var err error
+	switch {
+	case EqualFold(sub, "ADD") && n == 4:
+		err = c.Srv.AddNamespace(string(c.Args[2]), string(c.Args[3]))
+	case EqualFold(sub, "SET") && n == 4:
+		err = c.Srv.SetNamespace(string(c.Args[2]), string(c.Args[3]))
+	case EqualFold(sub, "DEL") && n == 3:
+		err = c.Srv.DeleteNamespace(string(c.Args[2]))
+	default:
+		return errNamespaceSub
+	}
+	if err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// getNamespace writes the token of a namespace; of "*", all names and tokens in turn, the default one last.
+func getNamespace(c *Ctx, name string) error {
+	all := c.Srv.Namespaces()
+	if name == "*" {
+		c.Out.Array(2 * len(all))
+		for _, n := range all {
+			c.Out.BulkString(n.Name)
+			c.Out.BulkString(n.Token)
+		}
+		return nil
+	}
+	for _, n := range all[:len(all)-1] { // as in Kvrocks, the password of the default one is not told
+		if n.Name == name {
+			c.Out.BulkString(n.Token)
+			return nil
+		}
+	}
+	c.Out.Null()
+	return nil
+}

@@ -1,0 +1,191 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// number reads the integer of a reply.
+func number(t *testing.T, reply string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimPrefix(reply, ":")), 10, 64)
+	if err != nil || reply[0] != ':' {
+		t.Fatalf("no integer: %q", reply)
+	}
+	return n
+}
+
+func TestMemoryAndDiskUsage(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.do("SET", "s", strings.Repeat("x", 10_000))
+	var p strings.Builder
+	for i := range 1000 {
+		p.WriteString(pipeline(fmt.Sprintf("HSET h field%04d 0123456789", i), fmt.Sprintf("ZADD z %d member%04d", i, i), fmt.Sprintf("SETBIT b %d 1", i*8192)))
+	}
+	c.send(p.String())
+	for range 3000 {
+		c.reply()
+	}
+	for key, size := range map[string]int64{"s": 10_000, "h": 1000 * 19, "z": 1000 * 2 * 18, "b": 1_000_000 / 1000} {
+		for _, cmd := range []string{"MEMORY USAGE " + key, "MEMORY USAGE " + key + " SAMPLES 0", "DISK USAGE " + key} {
+			if n := number(t, c.do(strings.Fields(cmd)...)); n < size/2 || n > size*20+1_000_000/2 {
+				t.Errorf("%s: %d, the data alone is %d", cmd, n, size)
+			}
+		}
+	}
+	c.want("DISK USAGE missing", "$-1\r\n")
+	c.want("DISK FREE s", "-ERR unknown subcommand 'FREE'. Try DISK HELP.\r\n")
+	if got := c.do("MEMORY", "STATS"); !strings.Contains(got, "$10\r\nkeys.count\r\n:4\r\n") || !strings.Contains(got, "rocksdb.block-cache") {
+		t.Errorf("%q", got)
+	}
+	c.do("HELLO", "3")
+	if got := c.do("MEMORY", "STATS"); !regexp.MustCompile(`(?s)^%\d+\r\n.*fragmentation\r\n,[\d.]+\r\n`).MatchString(got) {
+		t.Errorf("%q", got)
+	}
+	for _, cmd := range []string{"DOCTOR", "MALLOC-STATS"} {
+		if got := c.do("MEMORY", cmd); !strings.HasPrefix(got, "=") {
+			t.Errorf("%s: %q", cmd, got)
+		}
+	}
+	c.want("MEMORY PURGE", "+OK\r\n")
+}
+
+func TestHeapProfiling(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	was := h.HeapProfiling()
+	t.Cleanup(func() { h.SetHeapProfiling(was) })
+	c.want("KPROFILE MEMORY ENABLE", "+OK\r\n")
+	c.want("KPROFILE memory STATUS", "+enabled\r\n")
+	dir := t.TempDir()
+	c.want("KPROFILE MEMORY DUMP "+dir, "+OK\r\n")
+	if files, _ := filepath.Glob(filepath.Join(dir, "heap-*.pprof")); len(files) != 1 {
+		t.Errorf("files %v", files)
+	} else if info, err := os.Stat(files[0]); err != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	c.want("KPROFILE MEMORY DISABLE", "+OK\r\n")
+	c.want("KPROFILE MEMORY STATUS", "+disabled\r\n")
+	for cmd, want := range map[string]string{
+		"KPROFILE CPU ENABLE":          "-ERR only supports MEMORY subcommand\r\n",
+		"KPROFILE MEMORY WHAT":         "-ERR MEMORY subcommand must be one of ENABLE, DISABLE, STATUS, DUMP\r\n",
+		"KPROFILE MEMORY DUMP":         "-ERR wrong number of arguments for 'kprofile' command\r\n",
+		"KPROFILE MEMORY STATUS x":     "-ERR wrong number of arguments for 'kprofile' command\r\n",
+		"KPROFILE MEMORY":              "-ERR wrong number of arguments for 'kprofile' command\r\n",
+		"KPROFILE MEMORY DUMP /no/dir": "-ERR \"/no/dir\" is not a directory\r\n",
+	} {
+		c.want(cmd, want)
+	}
+}
+
+// The digest tells what is there, not how it came to be.
+func TestDebugDigest(t *testing.T) {
+	digest := func(commands ...string) (all, value string) {
+		c := start(t).dial(t)
+		for _, cmd := range commands {
+			c.do(strings.Fields(cmd)...)
+		}
+		return c.do("DEBUG", "DIGEST"), c.do("DEBUG", "DIGEST-VALUE", "l", "h", "missing")
+	}
+	all, values := digest("RPUSH l a b c", "HSET h f 1 g 2", "SET s v", "ZADD z 1 m", "DEBUG RELOAD")
+	again, valuesAgain := digest("SET s x", "LPUSH l b a", "ZADD z 2 m", "HSET h g x", "RPUSH l c", "HSET h g 2 f 1", "ZADD z 1 m", "SET s v")
+	if all != again || values != valuesAgain {
+		t.Errorf("%q and %q, %q and %q", all, again, values, valuesAgain)
+	}
+	if !regexp.MustCompile(`^\+[0-9a-f]{40}\r\n$`).MatchString(all) || !strings.HasSuffix(values, "+"+strings.Repeat("0", 40)+"\r\n") {
+		t.Errorf("%q %q", all, values)
+	}
+	seen := map[string]bool{all: true}
+	for _, change := range []string{"HSET h f 2", "RPUSH l c", "RENAME s t", "EXPIRE s 100", "SADD new x", "DEL z"} {
+		got, _ := digest("RPUSH l a b c", "HSET h f 1 g 2", "SET s v", "ZADD z 1 m", change)
+		if seen[got] {
+			t.Errorf("%s does not change the digest, or as another change does", change)
+		}
+		seen[got] = true
+	}
+}
+
+func TestDebug(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	for _, line := range []struct{ command, want string }{
+		{"DEBUG PANIC", "-ERR DEBUG PANIC is refused: it would end or damage the server\r\n"},
+		{"DEBUG segfault", "-ERR DEBUG SEGFAULT is refused: it would end or damage the server\r\n"},
+		{"DEBUG NOSUCH", "-ERR unknown subcommand or wrong number of arguments for 'NOSUCH'. Try DEBUG HELP.\r\n"},
+		{"DEBUG STRINGMATCH-LEN a*c abc", ":1\r\n"},
+		{"DEBUG STRINGMATCH-LEN a*c abd", ":0\r\n"},
+		{"DEBUG DBSIZE-LIMIT 1", "+OK\r\n"},
+		{"SET k v", "-ERR write command not allowed when reached max-db-size.\r\n"},
+		{"GET k", "$-1\r\n"},
+		{"DEL k", ":0\r\n"},
+		{"DEBUG DBSIZE-LIMIT 0", "+OK\r\n"},
+		{"SET k v", "+OK\r\n"},
+		{"DEBUG DBSIZE-LIMIT 2", "-ERR syntax error\r\n"},
+		{"DEBUG RELOAD", "+OK\r\n"},
+		{"DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK\r\n"},
+		{"GET k", "$1\r\nv\r\n"},
+		{"DEBUG SDSLEN k", "+key_sds_len:1, key_sds_avail:0, key_zmalloc: 1, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"},
+	} {
+		c.want(line.command, line.want)
+	}
+	if got := c.do("DEBUG", "OBJECT", "k"); !strings.Contains(got, " encoding:embstr serializedlength:") || !strings.Contains(got, " type:string ") {
+		t.Errorf("%q", got)
+	}
+	c.want("DEBUG LOG hello", "+OK\r\n")
+	if h.logs.FilterMessage("DEBUG LOG: hello").Len() != 1 {
+		t.Error("the line is not in the log")
+	}
+	c.do("HELLO", "3")
+	c.send(pipeline("DEBUG PROTOCOL attrib"))
+	for _, part := range []string{"|1\r\n", "$14\r\nkey-popularity\r\n", "*2\r\n$7\r\nkey:123\r\n:90\r\n", "$39\r\nSome real reply following the attribute\r\n"} {
+		c.expect(part)
+	}
+}
+
+// WAITAOF 1 syncs the log.
+func TestWaitAOFSyncs(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	synced := func() int {
+		m := regexp.MustCompile(`rocksdb\.wal\.synced COUNT : (\d+)`).FindStringSubmatch(h.db.Statistics())
+		if m == nil {
+			t.Fatal("no such ticker")
+		}
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	c.want("SET k v", "+OK\r\n")
+	before := synced()
+	c.want("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n")
+	if synced() != before {
+		t.Error("synced unasked")
+	}
+	c.want("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n")
+	if synced() == before {
+		t.Error("not synced")
+	}
+}
+
+func TestClientKillMaxAge(t *testing.T) {
+	h := start(t)
+	c, other := h.dial(t), h.dial(t)
+	other.want("PING", "+PONG\r\n")
+	c.want("CLIENT KILL MAXAGE 1000", ":0\r\n")
+	c.want("CLIENT KILL MAXAGE 0", "-ERR maxage should be greater than 0\r\n")
+	c.want("CLIENT KILL MAXAGE x", "-ERR maxage is not an integer or out of range\r\n")
+	h.mu.Lock()
+	for _, x := range h.conns {
+		if x.sess.Addr == other.LocalAddr().String() {
+			x.info.created = x.info.created.Add(-2000e9)
+		}
+	}
+	h.mu.Unlock()
+	c.want("CLIENT KILL TYPE normal MAXAGE 1000 SKIPME no", ":1\r\n")
+	other.closed()
+}

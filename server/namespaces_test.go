@@ -1,0 +1,400 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// site is a configuration file and a database that outlive a server.
+type site struct {
+	t    testing.TB
+	file string
+	db   *engine.DB
+	last *Server
+}
+
+// newSite writes a configuration file, the extension of whose name says its format.
+func newSite(t testing.TB, name, text string) *site {
+	t.Helper()
+	s := &site{t: t, file: filepath.Join(t.TempDir(), name), db: enginetest.Open(t)}
+	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serve starts a server with what is there, after the end of the one before, and options of the command line.
+func (s *site) serve(options ...string) (*harness, error) {
+	s.t.Helper()
+	if s.last != nil {
+		s.last.Close()
+	}
+	cfg, err := config.Load(append([]string{"-c", s.file, "--port", "0", "--bind", "127.0.0.1", "--dir", s.t.TempDir()}, options...), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.last = New(cfg, s.db, zap.NewNop())
+	if err := s.last.Start(); err != nil {
+		return nil, err
+	}
+	s.t.Cleanup(s.last.Close)
+	return &harness{Server: s.last, db: s.db}, nil
+}
+
+func (s *site) admin(options ...string) *client {
+	s.t.Helper()
+	h, err := s.serve(options...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := h.dial(s.t)
+	c.want("AUTH p", "+OK\r\n")
+	return c
+}
+
+func (s *site) text() string {
+	s.t.Helper()
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// stored returns what the propagate family has.
+func (s *site) stored() (value string) {
+	s.t.Helper()
+	err := s.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		v, found, err := tx.Get(cf.Propagate, []byte("__namespace_keys__"))
+		if value = string(v); !found {
+			value = "none"
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return value
+}
+
+const conf = "requirepass p\n"
+
+func TestNamespaceCommand(t *testing.T) {
+	s := newSite(t, "kvrocks.conf", conf)
+	c := s.admin("--masterauth", "m")
+	const sub = "-ERR NAMESPACE subcommand must be one of GET, SET, DEL, ADD, CURRENT\r\n"
+	long := strings.Repeat("x", 255)
+	for _, tt := range []struct{ command, want string }{
+		{"NAMESPACE", "-ERR wrong number of arguments for 'namespace' command\r\n"},
+		{"NAMESPACE GET", sub}, {"NAMESPACE GET a b", sub}, {"NAMESPACE ADD a", sub}, {"NAMESPACE ADD a b c", sub}, {"NAMESPACE SET a", sub},
+		{"NAMESPACE DEL", sub}, {"NAMESPACE DEL a b", sub}, {"NAMESPACE CURRENT x", sub}, {"NAMESPACE WHAT a", sub},
+		{"NAMESPACE CURRENT", "$11\r\n__namespace\r\n"},
+		{"NAMESPACE GET *", bulk("__namespace", "p")},
+		{"NAMESPACE GET ns1", "$-1\r\n"},
+		{"NAMESPACE GET __namespace", "$-1\r\n"},
+		{"NAMESPACE ADD ns1 t1", "+OK\r\n"},
+		{"NAMESPACE ADD ns1 t1", "+OK\r\n"},
+		{"NAMESPACE ADD ns1 t2", "-ERR the namespace already exists\r\n"},
+		{"namespace add ns2 t1", "-ERR the token already exists\r\n"},
+		{"namespace Add ns2 a-token", "+OK\r\n"},
+		{"NAMESPACE GET ns1", "$2\r\nt1\r\n"},
+		{"NAMESPACE get *", bulk("ns2", "a-token", "ns1", "t1", "__namespace", "p")},
+		{"NAMESPACE SET ns1 t3", "+OK\r\n"},
+		{"NAMESPACE SET ns1 t3", "+OK\r\n"},
+		{"NAMESPACE SET ns3 t4", "+OK\r\n"},
+		{"NAMESPACE SET ns3 a-token", "-ERR the token already exists\r\n"},
+		{"NAMESPACE GET ns3", "$2\r\nt4\r\n"},
+		{"NAMESPACE ADD ns4 p", "-ERR the token is duplicated with requirepass or masterauth\r\n"},
+		{"NAMESPACE SET ns4 m", "-ERR the token is duplicated with requirepass or masterauth\r\n"},
+		{"NAMESPACE ADD __namespace t5", "-ERR forbidden to add the default namespace\r\n"},
+		{"NAMESPACE SET __namespace t5", "-ERR forbidden to add the default namespace\r\n"},
+		{"NAMESPACE DEL __namespace", "-ERR forbidden to delete the default namespace\r\n"},
+		{"NAMESPACE DEL ns4", "-ERR the namespace was not found\r\n"},
+		{"NAMESPACE ADD " + long + "x t5", "-ERR size exceed limit 255\r\n"},
+		{"NAMESPACE ADD n\x7f t5", "-ERR namespace contain illegal letter\r\n"},
+		{"NAMESPACE ADD " + long + " t5", "+OK\r\n"},
+		{"NAMESPACE DEL " + long, "+OK\r\n"},
+		{"NAMESPACE DEL ns3", "+OK\r\n"},
+		{"NAMESPACE GET *", bulk("ns2", "a-token", "ns1", "t3", "__namespace", "p")},
+		{"CONFIG SET requirepass t3", "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass is duplicated with namespace tokens\r\n"},
+		{"CONFIG SET requirepass \"\"", "+OK\r\n"}, // two quotes, not nothing
+		{"CONFIG SET requirepass p", "+OK\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+	if got := c.do("CONFIG", "SET", "requirepass", ""); got != "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass empty not allowed while the namespace exists\r\n" {
+		t.Errorf("no requirepass: %q", got)
+	}
+	c.want("HELLO 3", c.do("HELLO", "3"))
+	c.want("NAMESPACE GET nosuch", "_\r\n")
+
+	// Without the password of the administrator.
+	u := (&harness{Server: s.last}).dial(t)
+	u.want("NAMESPACE CURRENT", "-NOAUTH Authentication required.\r\n")
+	u.want("AUTH t3", "+OK\r\n")
+	const refused = "-ERR admin permission required to perform the command\r\n"
+	for _, tt := range []struct{ command, want string }{
+		{"NAMESPACE CURRENT", "$3\r\nns1\r\n"},
+		{"NAMESPACE GET *", refused}, {"NAMESPACE GET ns1", refused}, {"NAMESPACE ADD a b", refused}, {"NAMESPACE SET ns1 b", refused}, {"NAMESPACE DEL ns1", refused},
+		{"NAMESPACE WHAT", refused}, {"CONFIG GET port", refused}, {"FLUSHALL", refused},
+	} {
+		u.want(tt.command, tt.want)
+	}
+	for _, options := range [][]string{nil, {"requirepass", "p"}} {
+		c := start(t, options...).dial(t)
+		want := "-ERR forbidden to add namespace when requirepass was empty\r\n"
+		if options != nil {
+			c.do("AUTH", "p")
+			want = "-ERR modify namespace requires the server is running with a configuration file or enabled namespace replication\r\n"
+		}
+		c.want("NAMESPACE ADD a t", want)
+		c.want("NAMESPACE SET a t", want)
+		c.want("NAMESPACE DEL a", "-ERR modify namespace requires the server is running with a configuration file or enabled namespace replication\r\n")
+	}
+	c = start(t, "requirepass", "p", "cluster-enabled", "yes").dial(t)
+	c.do("AUTH", "p")
+	c.want("NAMESPACE ADD a t", "-ERR forbidden to add namespace when cluster mode was enabled\r\n")
+}
+
+// Each namespace has its own keys, whatever becomes of its token.
+func TestNamespacesAreApart(t *testing.T) {
+	s := newSite(t, "kvrocks.conf", conf)
+	c := s.admin()
+	h := &harness{Server: s.last}
+	a, b := h.dial(t), h.dial(t)
+	c.do("NAMESPACE", "ADD", "ns1", "t1")
+	c.do("NAMESPACE", "ADD", "ns2", "t2")
+	a.want("AUTH t1", "+OK\r\n")
+	b.want("AUTH t2", "+OK\r\n")
+	for i, u := range []*client{a, b, c} {
+		u.want("SET k "+fmt.Sprint(i), "+OK\r\n")
+		u.want("SADD s "+fmt.Sprint(i), ":1\r\n")
+	}
+	for i, u := range []*client{a, b, c} {
+		u.want("GET k", fmt.Sprintf("$1\r\n%d\r\n", i))
+		u.want("SMEMBERS s", bulk(fmt.Sprint(i)))
+		u.want("DBSIZE", ":2\r\n")
+		u.want("KEYS *", bulk("k", "s"))
+		u.want("SCAN 0", "*2\r\n$1\r\n0\r\n"+bulk("k", "s"))
+		if got := u.do("RANDOMKEY"); !slices.Contains([]string{"$1\r\nk\r\n", "$1\r\ns\r\n"}, got) {
+			t.Errorf("RANDOMKEY: %q", got)
+		}
+	}
+	b.want("FLUSHDB", "+OK\r\n")
+	b.want("DBSIZE", ":0\r\n")
+	a.want("DBSIZE", ":2\r\n")
+	c.want("DBSIZE", ":2\r\n")
+	// A namespace that is deleted: who is in it stays, nobody comes in, the data waits.
+	c.want("NAMESPACE DEL ns1", "+OK\r\n")
+	a.want("GET k", "$1\r\n0\r\n")
+	a.want("SET k2 v", "+OK\r\n")
+	a.want("NAMESPACE CURRENT", "$3\r\nns1\r\n")
+	d := h.dial(t)
+	d.want("AUTH t1", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	d.want("GET k", "-NOAUTH Authentication required.\r\n")
+	a.want("AUTH t1", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	a.want("DBSIZE", ":3\r\n")
+	c.want("NAMESPACE ADD ns1 new", "+OK\r\n")
+	d.want("AUTH new", "+OK\r\n")
+	d.want("MGET k k2", bulk("0", "v"))
+	c.want("NAMESPACE SET ns1 newer", "+OK\r\n")
+	d.want("AUTH new", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	d.want("AUTH default newer", "+OK\r\n")
+	d.want("GET k2", "$1\r\nv\r\n")
+}
+
+// Namespaces in the file, in both of its formats, over restarts.
+func TestNamespacesInTheFile(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"kvrocks.conf", "requirepass p\n# kept\nnamespace.old told\n", "requirepass p\n# kept\nnamespace.a ta\nnamespace.b.c \"t b\"\n"},
+		{"kvrocks.toml", "requirepass = \"p\"\n# kept\n[namespace]\nold = \"told\"\n", "requirepass = \"p\"\n# kept\n[namespace]\na = \"ta\"\n\"b.c\" = \"t b\"\n"},
+	} {
+		s := newSite(t, tt.name, tt.text)
+		c := s.admin()
+		c.want("NAMESPACE ADD a ta", "+OK\r\n")
+		if !strings.Contains(s.text(), "ta") {
+			t.Errorf("%s: the namespace is not in the file at once: %s", tt.name, s.text())
+		}
+		if got := c.do("NAMESPACE", "ADD", "b.c", "t b"); got != "+OK\r\n" {
+			t.Errorf("%s: %s", tt.name, got)
+		}
+		c.want("NAMESPACE DEL old", "+OK\r\n")
+		c.want("CONFIG REWRITE", "+OK\r\n")
+		for _, line := range strings.Split(tt.want, "\n") {
+			if !strings.Contains(s.text(), line+"\n") {
+				t.Errorf("%s: no line %q in\n%s", tt.name, line, s.text())
+			}
+		}
+		if strings.Contains(s.text(), "old") || s.stored() != "none" {
+			t.Errorf("%s: the file is\n%s\nthe database has %s", tt.name, s.text(), s.stored())
+		}
+		c = s.admin()
+		c.want("NAMESPACE GET *", bulk("b.c", "t b", "a", "ta", "__namespace", "p"))
+	}
+}
+
+// Namespaces in the database with repl-namespace-enabled, over restarts, and the ways there and back.
+func TestNamespacesInTheDatabase(t *testing.T) {
+	s := newSite(t, "kvrocks.conf", "requirepass p\nnamespace.f tf\n")
+	c := s.admin()
+	c.want("CONFIG SET repl-namespace-enabled yes", "+OK\r\n")
+	if s.stored() != `{"tf":"f"}` || strings.Contains(s.text(), "namespace.") || !strings.Contains(s.text(), "repl-namespace-enabled yes") {
+		t.Errorf("stored %s, file\n%s", s.stored(), s.text())
+	}
+	c.want("NAMESPACE ADD a T", "+OK\r\n")
+	if want := `{"T":"a","tf":"f"}`; s.stored() != want {
+		t.Errorf("stored %s, want %s", s.stored(), want)
+	}
+	const all = "*6\r\n$1\r\na\r\n$1\r\nT\r\n$1\r\nf\r\n$2\r\ntf\r\n$11\r\n__namespace\r\n$1\r\np\r\n"
+	c.want("NAMESPACE GET *", all)
+	if got := c.do("NAMESPACE", "ADD", "u", "\xff"); got != "-ERR only UTF-8 text can be kept in the database\r\n" {
+		t.Errorf("a token that is no text: %q", got)
+	}
+	c = s.admin()
+	c.want("NAMESPACE GET *", all)
+	u := (&harness{Server: s.last}).dial(t)
+	u.want("AUTH T", "+OK\r\n")
+	u.want("NAMESPACE CURRENT", "$1\r\na\r\n")
+
+	// Without the file, but with the database.
+	if _, err := s.serve("--repl-namespace-enabled", "no"); err == nil || err.Error() != "cannot switch off repl_namespace_enabled when namespaces exist in db" {
+		t.Errorf("a start with repl-namespace-enabled no: %v", err)
+	}
+	if _, err := s.serve("--redis-databases", "2"); err == nil || err.Error() != "redis-databases wasn't allowed while namespaces exist in the database" {
+		t.Errorf("a start with redis-databases: %v", err)
+	}
+	c = s.admin()
+	c.want("CONFIG SET repl-namespace-enabled no", "-ERR CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off repl_namespace_enabled when namespaces exist in db\r\n")
+	c.want("CONFIG GET repl-namespace-enabled", bulk("repl-namespace-enabled", "yes"))
+	c.want("NAMESPACE SET a t3", "+OK\r\n")
+	c.want("NAMESPACE DEL f", "+OK\r\n")
+	if want := `{"t3":"a"}`; s.stored() != want {
+		t.Errorf("stored %s, want %s", s.stored(), want)
+	}
+	// A database that cannot write.
+	s.db.InjectWriteError(engine.NewError("ERR", "disk full"))
+	c.want("NAMESPACE ADD x tx", "-ERR disk full\r\n")
+	c.want("NAMESPACE DEL a", "-ERR disk full\r\n")
+	s.db.InjectWriteError(nil)
+	c.want("NAMESPACE GET *", bulk("a", "t3", "__namespace", "p"))
+	c.want("NAMESPACE DEL a", "+OK\r\n")
+	if s.stored() != "{}" {
+		t.Errorf("stored %s", s.stored())
+	}
+	c.want("CONFIG SET repl-namespace-enabled no", "+OK\r\n")
+	c.want("NAMESPACE ADD a t", "+OK\r\n")
+	if s.stored() != "{}" || !strings.Contains(s.text(), "namespace.a t\n") {
+		t.Errorf("stored %s, file\n%s", s.stored(), s.text())
+	}
+	// Without a file the database will do.
+	c = start(t, "requirepass", "p", "repl-namespace-enabled", "yes").dial(t)
+	c.do("AUTH", "p")
+	c.want("NAMESPACE ADD a t", "+OK\r\n")
+	// On a replica they are the master's.
+	c = start(t, "requirepass", "p", "repl-namespace-enabled", "yes", "slaveof", "127.0.0.1 1").dial(t)
+	c.do("AUTH", "p")
+	for _, cmd := range []string{"ADD a t", "SET a t", "DEL a"} {
+		c.want("NAMESPACE "+cmd, "-ERR namespace is read-only for slave\r\n")
+	}
+	c.want("NAMESPACE GET a", "$-1\r\n")
+}
+
+// A record that is no JSON object keeps the server from starting, with an error that names it.
+func TestNamespacesCorrupt(t *testing.T) {
+	s := newSite(t, "kvrocks.conf", conf)
+	err := s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		tx.Put(cf.Propagate, []byte("__namespace_keys__"), []byte(`{"t":1}`))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.serve(); err == nil || !strings.HasPrefix(err.Error(), `key "__namespace_keys__" of the family propagate: corrupt record: `) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNamespacesConcurrently(t *testing.T) {
+	for _, mode := range []string{"no", "yes"} {
+		s := newSite(t, "kvrocks.conf", conf+"repl-namespace-enabled "+mode+"\n")
+		s.admin()
+		h := &harness{Server: s.last}
+		var wg sync.WaitGroup
+		for w := range 4 {
+			c, u := h.dial(t), h.dial(t)
+			c.do("AUTH", "p")
+			wg.Go(func() {
+				for i := range 10 {
+					name := fmt.Sprintf("n%d-%d", w, i)
+					c.want("NAMESPACE ADD "+name+" t"+name, "+OK\r\n")
+					u.want("AUTH t"+name, "+OK\r\n")
+					u.want("NAMESPACE CURRENT", fmt.Sprintf("$%d\r\n%s\r\n", len(name), name))
+					if i%2 == 1 {
+						c.want("NAMESPACE DEL "+name, "+OK\r\n")
+					}
+					c.want("CONFIG SET masterauth m"+name, "+OK\r\n")
+				}
+			})
+		}
+		wg.Wait()
+		c := s.admin()
+		if n := strings.Count(c.do("NAMESPACE", "GET", "*"), "$5\r\ntn"); n != 20 {
+			t.Errorf("repl-namespace-enabled %s: %d namespaces", mode, n)
+		}
+	}
+}
+
+// MOVEX as Kvrocks has it.
+func TestMoveX(t *testing.T) {
+	s := newSite(t, "kvrocks.conf", conf+"namespace.ns1 t1\nnamespace.ns2 t2\n")
+	c := s.admin()
+	u := (&harness{Server: s.last}).dial(t)
+	u.want("AUTH t1", "+OK\r\n")
+	c.want("RPUSH l a b", ":2\r\n")
+	c.want("EXPIRE l 1000", ":1\r\n")
+	for _, tt := range []struct {
+		c             *client
+		command, want string
+	}{
+		{c, "MOVEX l", "-ERR wrong number of arguments for 'movex' command\r\n"},
+		{c, "MOVEX l t3", "-ERR Invalid password\r\n"},
+		{c, "MOVEX l p", ":0\r\n"},
+		{c, "MOVEX nosuch t1", ":0\r\n"},
+		{c, "MOVEX l t1", ":1\r\n"},
+		{c, "EXISTS l", ":0\r\n"},
+		{u, "LRANGE l 0 -1", bulk("a", "b")},
+		{u, "TTL l", ":1000\r\n"},
+		{u, "MOVEX l t1", ":0\r\n"},
+		{c, "SET l here", "+OK\r\n"},
+		{u, "MOVEX l p", ":0\r\n"},
+		{c, "DEL l", ":1\r\n"},
+		{u, "MULTI", "+OK\r\n"},
+		{u, "MOVEX l p", "+QUEUED\r\n"},
+		{u, "EXISTS l", "+QUEUED\r\n"},
+		{u, "EXEC", "*2\r\n:1\r\n:0\r\n"},
+		{c, "LPOP l", "$1\r\na\r\n"},
+		{c, "DBSIZE", ":1\r\n"},
+		{u, "DBSIZE", ":0\r\n"},
+	} {
+		tt.c.want(tt.command, tt.want)
+	}
+	// It wakes who waits there.
+	u.send(encode("BLPOP", "l", "0"))
+	eventually(t, "the client waits", func() bool { return s.last.waiters.n.Load() == 1 })
+	c.want("MOVEX l t1", ":1\r\n")
+	if got := u.reply(); got != bulk("l", "b") {
+		t.Errorf("BLPOP: %q", got)
+	}
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// profiling says which commands are profiled: profiling-sample-ratio and profiling-sample-commands.
+type profiling struct {
+	ratio    int // percent
+	all      bool
+	commands map[string]bool // full names
+}
+
+// newProfiling returns nil when nothing is profiled.
+func newProfiling(ratio int, commands string) *profiling {
+	p := &profiling{ratio: ratio, commands: map[string]bool{}}
+	for _, name := range strings.Split(commands, ",") {
+		switch name = strings.ToLower(strings.TrimSpace(name)); name {
+		case "":
+		case "*":
+			p.all = true
+		default:
+			p.commands[name] = true
+		}
+	}
+	if ratio == 0 || !p.all && len(p.commands) == 0 {
+		return nil
+	}
+	return p
+}
+
+// picks decides whether a call is profiled. A subcommand is meant by its own full name or by its container's.
+func (p *profiling) picks(spec *command.Spec) bool {
+	if p == nil {
+		return false
+	}
+	if !p.all && !p.commands[spec.FullName()] && (spec.Parent == nil || !p.commands[spec.Parent.Name]) {
+		return false
+	}
+	return p.ratio == 100 || rand.IntN(100) < p.ratio
+}
+
+// profile runs one command by itself, with RocksDB's counters of this thread switched on, and returns how many have
+// run: 0 when a pause has begun. What another connection does for the command is not seen: a commit that joins the
+// group of another one is written by the other thread.
+func (c *conn) profile(reqs []request) int {
+	r := &reqs[0]
+	c.look(nil)
+	begin := c.clock
+	runtime.LockOSThread()
+	stop := engine.ProfileThread()
+	c.profiled = true
+	n := c.dispatch(reqs[:1])
+	c.profiled = false
+	perf, io := stop()
+	runtime.UnlockOSThread()
+	c.look(nil)
+	took := c.clock - begin
+	if n == 0 || perf == "" { // nothing was asked of the database
+		return n
+	}
+	if took >= time.Duration(c.srv.cfg.Int("profiling-sample-record-threshold-ms"))*time.Millisecond {
+		c.srv.perflog.push(func(id int64) command.PerfEntry {
+			return command.PerfEntry{ID: id, At: time.Now(), Took: took, Command: r.spec.FullName(), Perf: perf, IO: io}
+		})
+	}
+	return n
+}
+
+// PerfLog returns the newest entries, newest first; n < 0 = all.
+func (s *Server) PerfLog(n int) []command.PerfEntry { return s.perflog.newest(n) }
+
+// PerfLogLen returns how many entries there are.
+func (s *Server) PerfLogLen() int { return s.perflog.len() }
+
+// ResetPerfLog deletes them.
+func (s *Server) ResetPerfLog() { s.perflog.reset() }

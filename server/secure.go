@@ -1,0 +1,173 @@
+package server
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"time"
+)
+
+// A TLS connection is a socket like any other, with a layer between:
+//
+//	replies  → outbox.send → tls.Conn → transport.Write → outbox.push → socket
+//	commands ← reader.read ← tls.Conn ← transport.Read  ← socket
+//
+// So crypto/tls never waits for the socket when it writes: the outbox queues what was encrypted, and its limit holds.
+// Everything else works on the socket itself: deadlines to wake the reader, closing. A read that meets its deadline
+// leaves crypto/tls in good order, in the middle of a record too; a write never has one.
+
+// transport is what crypto/tls takes for the network.
+type transport struct {
+	net.Conn // the socket
+	box      *outbox
+	// received: nothing more is to be read from the socket. Only the reader's goroutine looks at it.
+	received bool
+}
+
+// errReceived says that everything that was read from the socket was decrypted. To crypto/tls it is a deadline that has
+// passed.
+var errReceived net.Error = receivedError{}
+
+type receivedError struct{}
+
+func (receivedError) Error() string   { return "nothing more was received" }
+func (receivedError) Timeout() bool   { return true }
+func (receivedError) Temporary() bool { return true }
+
+func (t *transport) Read(b []byte) (int, error) {
+	if t.received {
+		return 0, errReceived
+	}
+	return t.Conn.Read(b)
+}
+
+// Write never blocks.
+func (t *transport) Write(b []byte) (int, error) {
+	if err := t.box.encrypted(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Deadlines and the end of the socket are not for crypto/tls to set.
+
+func (t *transport) SetDeadline(time.Time) error      { return nil }
+func (t *transport) SetReadDeadline(time.Time) error  { return nil }
+func (t *transport) SetWriteDeadline(time.Time) error { return nil }
+func (t *transport) Close() error                     { return nil }
+
+// encrypt puts TLS between a new connection and its socket.
+func (c *conn) encrypt(config *tls.Config) {
+	t := &transport{Conn: c.nc, box: c.box}
+	c.box.secure = tls.Server(t, config)
+	c.shaking.Store(true)
+	c.in.secure, c.in.transport, c.in.raw = c.box.secure, t, nil
+}
+
+// handshakeGrace is how long a client may take for the handshake of TLS.
+const handshakeGrace = 10 * time.Second
+
+// handshake makes the connection ready for commands. A deadline that passes meanwhile ends it.
+func (c *conn) handshake() error {
+	c.nc.SetReadDeadline(time.Now().Add(handshakeGrace))
+	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+		return net.ErrClosed
+	}
+	c.deadline = true // so that the first read sets its own
+	err := c.box.secure.Handshake()
+	c.shaking.Store(false)
+	return err
+}
+
+// readSecure is read of a TLS connection. While it waits there is no buffer, as with a plain one: the first byte goes
+// elsewhere, then comes what else was received, without another look at the socket.
+func (r *reader) readSecure() (int, error) {
+	r.release()
+	into := r.first[:]
+	if r.buf != nil {
+		into = r.buf[r.w:]
+	}
+	n, err := r.secure.Read(into)
+	if n == 0 {
+		return 0, err
+	}
+	if r.buf == nil {
+		r.acquire()
+		r.buf[0] = r.first[0]
+	}
+	r.w += n
+	for r.transport.received = true; r.w < len(r.buf); {
+		m, err := r.secure.Read(r.buf[r.w:])
+		n += m
+		r.w += m
+		if err != nil {
+			break // it comes again when it is one that stays
+		}
+	}
+	r.transport.received = false
+	return n, nil
+}
+
+// maxSealed is how many encrypted bytes are collected before they go to the socket.
+const maxSealed = 64 << 10
+
+var sealBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// sendSecure is send and kick of a TLS connection. o.turn keeps the order of messages; it is taken before the lock of
+// crypto/tls, and that before o.mu.
+func (o *outbox) sendSecure(b []byte) error {
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	o.mu.Lock()
+	if err := o.err; err != nil {
+		o.mu.Unlock()
+		return err
+	}
+	added := o.added
+	o.added = nil
+	o.sealed = sealBuffers.Get().(*[]byte)
+	o.mu.Unlock()
+
+	var err error
+	if len(added) > 0 {
+		_, err = o.secure.Write(added)
+	}
+	if len(b) > 0 && err == nil {
+		_, err = o.secure.Write(b)
+	}
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	sealed := o.sealed
+	o.sealed = nil
+	if o.err == nil && len(*sealed) > 0 {
+		o.push(*sealed)
+	}
+	*sealed = (*sealed)[:0]
+	if cap(*sealed) <= 2*maxSealed {
+		sealBuffers.Put(sealed)
+	}
+	if o.err != nil {
+		return o.err
+	}
+	return err
+}
+
+// encrypted takes what crypto/tls wants to write: replies, or something of its own.
+func (o *outbox) encrypted(b []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return o.err
+	}
+	if o.sealed == nil {
+		return o.push(b)
+	}
+	*o.sealed = append(*o.sealed, b...)
+	if len(*o.sealed) < maxSealed {
+		return nil
+	}
+	err := o.push(*o.sealed)
+	*o.sealed = (*o.sealed)[:0]
+	return err
+}

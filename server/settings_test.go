@@ -1,0 +1,170 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// kvrocksSettings returns the fields of the table of Kvrocks's settings: name, type, default, range, "set" or "fixed".
+func kvrocksSettings(t *testing.T) (rows [][]string) {
+	t.Helper()
+	data, err := os.ReadFile("config/testdata/kvrocks-2.10.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Split(strings.TrimRight(line, "\n"), "\t"); line[0] != '#' && len(f) >= 5 {
+			rows = append(rows, f)
+		}
+	}
+	if len(rows) < 120 {
+		t.Fatalf("only %d settings", len(rows))
+	}
+	return rows
+}
+
+// another returns a value that a setting can take and does not have.
+func another(kind, value, bounds string) string {
+	switch kind {
+	case "bool":
+		if value == "yes" {
+			return "no"
+		}
+		return "yes"
+	case "enum", "multi":
+		return ""
+	case "string":
+		return "x" + value
+	}
+	n, _ := strconv.ParseInt(value, 10, 64)
+	lo, hi, _ := strings.Cut(bounds, " ")
+	low, _ := strconv.ParseInt(lo, 10, 64)
+	if high, err := strconv.ParseInt(hi, 10, 64); err == nil && n+1 > high || n+1 < low {
+		return strconv.FormatInt(max(low, n-1), 10)
+	}
+	return strconv.FormatInt(n+1, 10)
+}
+
+// TestSetEveryKvrocksSetting sets each key that Kvrocks lets change at run time to another value and back, from a client,
+// and sees that the others are refused.
+func TestSetEveryKvrocksSetting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kvrocks.conf")
+	text := "# every key\nport 0 # any\nbind 127.0.0.1\nlog-dir " + t.TempDir() + "\ndir " + t.TempDir() + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load([]string{"-c", path}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(cfg, enginetest.Open(t), zap.NewNop())
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c := (&harness{Server: s}).dial(t)
+	// What has a grammar of its own, or needs another setting.
+	values := map[string]string{
+		"compact-cron": "0 3 * * *", "bgsave-cron": "0 3 * * *", "dbsize-scan-cron": "0 3 * * *", "compaction-checker-cron": "0 3 * * *",
+		"compaction-checker-range": "", "log-level": "warning", "json-storage-format": "cbor", "migrate-type": "raw-key-value",
+		"rocksdb.compression": "lz4", "requirepass": "", "proto-max-bulk-len": "2097152",
+		"rocksdb.write_buffer_size": "8",
+		"tls-protocols":             "TLSv1.2", "tls-auth-clients": "optional",
+	}
+	if got := c.do("CONFIG", "SET", "rocksdb.enable_blob_files", "yes"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	changed := 0
+	for _, row := range kvrocksSettings(t) {
+		name, kind, mode := row[0], row[1], row[4]
+		was, ok := cfg.Get(name)
+		if !ok {
+			t.Errorf("%s: unknown", name)
+			continue
+		}
+		value, given := values[name]
+		if !given {
+			value = another(kind, was, row[3])
+		}
+		got := c.do("CONFIG", "SET", name, value)
+		if mode == "fixed" {
+			if want := "-ERR CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config\r\n"; got != want {
+				t.Errorf("%s is fixed: %q", name, got)
+			}
+			continue
+		}
+		if name == "rocksdb.level_compaction_dynamic_level_bytes" {
+			// Kvrocks tries, and RocksDB refuses.
+			if !strings.HasSuffix(got, "Option not changeable: level_compaction_dynamic_level_bytes\r\n") {
+				t.Errorf("CONFIG SET %s %s: %q", name, value, got)
+			}
+			value = was
+		} else if got != "+OK\r\n" {
+			t.Errorf("CONFIG SET %s %s: %q", name, value, got)
+			continue
+		}
+		if now, _ := cfg.Get(name); now != value {
+			t.Errorf("%s is %q after it was set to %q", name, now, value)
+		}
+		if now, _ := cfg.Get(name); now != was {
+			changed++
+		}
+		if got := c.do("CONFIG", "SET", name, was); got != "+OK\r\n" {
+			t.Errorf("CONFIG SET %s back to %q: %q", name, was, got)
+		}
+	}
+	if changed < 80 {
+		t.Errorf("only %d settings were changed", changed)
+	}
+	c.want("CONFIG SET timeout 77 slowlog-max-len 5", "+OK\r\n")
+	c.want("CONFIG REWRITE", "+OK\r\n")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(data); !strings.HasPrefix(got, text) || !strings.Contains(got, "\ntimeout 77\n") || !strings.Contains(got, "\nslowlog-max-len 5\n") {
+		t.Errorf("the file is now\n%s", got)
+	}
+}
+
+// TestSettingsTakeEffect sees that what was set counts from then on, for the settings whose effect a client can see
+// and no other test looks at.
+func TestSettingsTakeEffect(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	// All or none: the good ones before and after a bad one change nothing, in the server neither.
+	c.want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb timeout -1 client-query-buffer-limit 2mb", "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 inclusive\r\n")
+	if h.limits.clients.Load() == 5 || h.limits.bulk.Load() == 2<<20 || h.limits.query.Load() == 2<<20 {
+		t.Error("a refused CONFIG SET has had an effect")
+	}
+	c.want("CONFIG SET timeout 1 timeout 2", "-ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter\r\n")
+	c.want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb client-query-buffer-limit 2mb", "+OK\r\n")
+	if h.limits.clients.Load() != 5 || h.limits.bulk.Load() != 2<<20 || h.limits.query.Load() != 2<<20 {
+		t.Error("CONFIG SET has had no effect")
+	}
+	// The hooks of the first are undone when the one of the second fails.
+	c.want("CONFIG SET timeout 9 maxclients 2000000000", "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+checkClients(2000000000).Error()+"\r\n")
+	if h.limits.timeout.Load() != 0 {
+		t.Errorf("the timeout is %d", h.limits.timeout.Load())
+	}
+	c.want("CONFIG SET json-max-nesting-depth 2", "+OK\r\n")
+	if got := c.do("JSON.SET", "j", "$", "[[[1]]]"); !strings.HasPrefix(got, "-ERR") {
+		t.Errorf("json-max-nesting-depth: %q", got)
+	}
+	c.want("CONFIG SET redis-cursor-compatible no", "+OK\r\n")
+	for i := range 50 {
+		c.want("SET key:"+strconv.Itoa(i)+" v", "+OK\r\n")
+	}
+	if got := c.do("SCAN", "0", "COUNT", "5"); !strings.HasPrefix(got, "*2\r\n$") || !strings.Contains(got, "\r\n_") {
+		t.Errorf("redis-cursor-compatible no: %q", got)
+	}
+	c.want("CONFIG SET redis-cursor-compatible yes", "+OK\r\n")
+}

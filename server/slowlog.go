@@ -1,0 +1,117 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// entryLog keeps the newest entries of a log, newest first when they are asked for. Entries have rising numbers, which
+// a reset does not begin anew.
+type entryLog[T any] struct {
+	mu      sync.Mutex
+	entries []T // oldest first
+	next    int64
+	most    int // 0 = no limit
+}
+
+// limit sets how many entries are kept; 0 = all.
+func (l *entryLog[T]) limit(n int) {
+	l.mu.Lock()
+	l.most = n
+	l.trim()
+	l.mu.Unlock()
+}
+
+func (l *entryLog[T]) trim() {
+	if n := len(l.entries) - l.most; l.most > 0 && n > 0 {
+		clear(l.entries[:n])
+		l.entries = l.entries[n:] // append moves what is left to a new array now and then
+	}
+}
+
+// push adds the entry that f makes from its number.
+func (l *entryLog[T]) push(f func(id int64) T) {
+	l.mu.Lock()
+	l.entries = append(l.entries, f(l.next))
+	l.next++
+	l.trim()
+	l.mu.Unlock()
+}
+
+// newest returns up to n entries, newest first; n < 0 = all.
+func (l *entryLog[T]) newest(n int) []T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < 0 || n > len(l.entries) {
+		n = len(l.entries)
+	}
+	out := make([]T, 0, n)
+	for i := range n {
+		out = append(out, l.entries[len(l.entries)-1-i])
+	}
+	return out
+}
+
+func (l *entryLog[T]) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.entries)
+}
+
+func (l *entryLog[T]) reset() {
+	l.mu.Lock()
+	l.entries = nil
+	l.mu.Unlock()
+}
+
+// slowLog is the log of SLOWLOG.
+type slowLog struct{ entryLog[command.SlowEntry] }
+
+// What is kept of the arguments of a slow command, as in Redis: 32 of them, 128 bytes of each.
+const (
+	slowArgs  = 32
+	slowBytes = 128
+)
+
+func (l *slowLog) add(sess *command.Session, spec *command.Spec, args [][]byte, took time.Duration) {
+	e := command.SlowEntry{At: time.Now(), Took: took, Args: trimArgs(spec, args), Addr: sess.Addr, Name: sess.Name}
+	l.push(func(id int64) command.SlowEntry {
+		e.ID = id
+		return e
+	})
+}
+
+// trimArgs copies arguments as the slow log shows them: secrets left out, long ones and long lists cut.
+func trimArgs(spec *command.Spec, args [][]byte) []string {
+	n := len(args)
+	if n > slowArgs {
+		n = slowArgs - 1
+	}
+	out := make([]string, 0, n+1)
+	for i, a := range args[:n] {
+		switch {
+		case command.Secret(spec, args, i):
+			out = append(out, command.Redacted)
+		case len(a) > slowBytes:
+			out = append(out, fmt.Sprintf("%s... (%d more bytes)", a[:slowBytes], len(a)-slowBytes))
+		default:
+			out = append(out, string(a))
+		}
+	}
+	if n < len(args) {
+		out = append(out, fmt.Sprintf("... (%d more arguments)", len(args)-n))
+	}
+	return out
+}
+
+// SlowLog returns the newest entries, newest first; n < 0 = all.
+func (s *Server) SlowLog(n int) []command.SlowEntry { return s.slowlog.newest(n) }
+
+// SlowLogLen returns how many entries there are.
+func (s *Server) SlowLogLen() int { return s.slowlog.len() }
+
+// ResetSlowLog deletes them.
+func (s *Server) ResetSlowLog() { s.slowlog.reset() }

@@ -1,0 +1,178 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// lastSlow returns the arguments of the newest entry that is of a command.
+func (h *harness) lastSlow(t *testing.T, name string) []string {
+	t.Helper()
+	for _, e := range h.SlowLog(-1) {
+		if strings.EqualFold(e.Args[0], name) {
+			return e.Args
+		}
+	}
+	t.Fatalf("no entry of %s in %v", name, h.SlowLog(-1))
+	return nil
+}
+
+func TestSlowLog(t *testing.T) {
+	h := start(t, "slowlog-log-slower-than", "0", "slowlog-max-len", "4")
+	c := h.dial(t)
+	c.want("CLIENT SETNAME me", "+OK\r\n")
+	c.send(pipeline("SET a 1", "SET b 2", "GET a"))
+	for range 3 {
+		c.reply()
+	}
+	// Every call has an entry of its own: with so low a threshold nothing is measured in groups.
+	list := h.SlowLog(-1)
+	var got []string
+	for _, e := range list {
+		got = append(got, strings.Join(e.Args, " "))
+	}
+	if want := "GET a,SET b 2,SET a 1,CLIENT SETNAME me"; strings.Join(got, ",") != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	if e := list[0]; e.Addr != c.LocalAddr().String() || e.Name != "me" || e.ID != list[1].ID+1 || e.At.IsZero() {
+		t.Errorf("%+v", e)
+	}
+	c.want("SLOWLOG LEN", ":4\r\n")
+	// SLOWLOG LEN has an entry now, and the oldest one is gone.
+	if got, want := c.do("SLOWLOG", "GET", "1"), "*1\r\n*6\r\n"; !strings.HasPrefix(got, want) || !strings.Contains(got, "*2\r\n$7\r\nSLOWLOG\r\n$3\r\nLEN\r\n") {
+		t.Errorf("%q", got)
+	}
+	for _, count := range []string{"-1", "*", "100"} {
+		if got := c.do("SLOWLOG", "GET", count); !strings.HasPrefix(got, "*4\r\n") {
+			t.Errorf("SLOWLOG GET %s: %q", count, got)
+		}
+	}
+	c.want("SLOWLOG GET 0", "*0\r\n")
+	c.want("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1\r\n")
+	c.want("SLOWLOG GET x", "-ERR count should be greater than or equal to -1\r\n")
+	c.want("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n")
+	next := h.slowlog.next
+	c.want("SLOWLOG RESET", "+OK\r\n")
+	c.want("SLOWLOG LEN", ":0\r\n")
+	c.want("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n")
+	c.want("GET a", "$1\r\n1\r\n")
+	if id := h.SlowLog(1)[0].ID; id < next {
+		t.Errorf("after a reset the numbers begin anew: %d, %d", id, next)
+	}
+}
+
+func TestSlowLogTrims(t *testing.T) {
+	h := start(t, "slowlog-log-slower-than", "0")
+	c := h.dial(t)
+	args := []string{"RPUSH", "l"}
+	for i := range 40 {
+		args = append(args, fmt.Sprint(i))
+	}
+	c.do(args...)
+	got := h.lastSlow(t, "RPUSH")
+	if len(got) != 32 || got[30] != "28" || got[31] != "... (11 more arguments)" {
+		t.Errorf("%d arguments, %q", len(got), got[len(got)-2:])
+	}
+	c.do(append([]string{"LPUSH", "l"}, args[2:32]...)...)
+	if got := h.lastSlow(t, "LPUSH"); len(got) != 32 || got[31] != "29" {
+		t.Errorf("32 arguments: %q", got)
+	}
+	long := strings.Repeat("x", 128)
+	c.do("SET", long, long+"yz")
+	if got := h.lastSlow(t, "SET"); got[1] != long || got[2] != long+"... (2 more bytes)" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Commands inside EXEC have entries, EXEC has none.
+func TestSlowLogOfTransaction(t *testing.T) {
+	h := start(t, "slowlog-log-slower-than", "0")
+	c := h.dial(t)
+	for _, cmd := range []string{"MULTI", "INCR n", "DEL x", "EXEC"} {
+		c.do(strings.Fields(cmd)...)
+	}
+	var got []string
+	for _, e := range h.SlowLog(-1) {
+		got = append(got, e.Args[0])
+	}
+	if want := "DEL INCR MULTI"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	const r = command.Redacted
+	for _, tc := range []struct{ args, want string }{
+		{"AUTH s3cret", "AUTH " + r},
+		{"AUTH user s3cret", "AUTH " + r + " " + r},
+		{"HELLO 3 AUTH user s3cret SETNAME auth", "HELLO 3 AUTH " + r + " " + r + " SETNAME auth"},
+		{"HELLO 3 SETNAME auth AUTH user s3cret", "HELLO 3 SETNAME auth AUTH " + r + " " + r},
+		{"CONFIG SET requirepass s3cret", "CONFIG SET requirepass " + r},
+		{"CONFIG SET maxclients 10 MasterAuth s3cret timeout 1", "CONFIG SET maxclients 10 MasterAuth " + r + " timeout 1"},
+		{"CONFIG SET timeout requirepass", "CONFIG SET timeout requirepass"},
+		{"GET auth", "GET auth"},
+		{"ACL SETUSER joe on >s3cret", "ACL SETUSER " + r + " " + r + " " + r},
+		{"ACL GETUSER joe", "ACL GETUSER " + r},
+	} {
+		var args [][]byte
+		for _, w := range strings.Fields(tc.args) {
+			args = append(args, []byte(w))
+		}
+		spec, err := command.Resolve(args)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.args, err)
+		}
+		if got := strings.Join(trimArgs(spec, args), " "); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.args, got, tc.want)
+		}
+	}
+}
+
+// A group of calls that share their time counts as slow when its time is: the call with the longest reply stands for it.
+func TestSlowGroup(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.do("SET", "long", strings.Repeat("v", 3000))
+	c.do("SET", "short", "v")
+	h.observe(func(o *observed) { o.slow = 1 })
+	h.observe(func(o *observed) { o.exact = false }) // replaced by the next observe only
+	o := *h.observed.Load()
+	o.exact = false
+	h.observed.Store(&o)
+	c.send(pipeline("GET short", "GET long", "GET short"))
+	for range 3 {
+		c.reply()
+	}
+	list := h.SlowLog(-1)
+	if len(list) != 1 || strings.Join(list[0].Args, " ") != "GET long" {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestPerfLog(t *testing.T) {
+	h := start(t, "profiling-sample-ratio", "100", "profiling-sample-commands", "hset,hgetall,ping", "profiling-sample-record-threshold-ms", "0", "profiling-sample-record-max-len", "2")
+	c := h.dial(t)
+	c.send(pipeline("HSET h f v", "PING", "HSET h f2 v", "HGETALL h", "GET x"))
+	for range 5 {
+		c.reply()
+	}
+	list := h.PerfLog(-1)
+	if len(list) != 2 || list[0].Command != "hgetall" || list[1].Command != "hset" || list[0].ID != 2 {
+		t.Fatalf("%+v", list)
+	}
+	if !strings.Contains(list[0].Perf, "=") || list[0].Took <= 0 {
+		t.Errorf("%+v", list[0])
+	}
+	if got := c.do("PERFLOG", "GET"); !strings.HasPrefix(got, "*2\r\n*6\r\n:2\r\n:") || !strings.Contains(got, "$7\r\nhgetall\r\n") {
+		t.Errorf("%q", got)
+	}
+	c.want("PERFLOG LEN", ":2\r\n")
+	c.want("PERFLOG RESET", "+OK\r\n")
+	c.want("PERFLOG LEN", ":0\r\n")
+	c.want("CONFIG SET profiling-sample-ratio 0", "+OK\r\n")
+	c.do("HGETALL", "h")
+	c.want("PERFLOG LEN", ":0\r\n")
+}

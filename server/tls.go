@@ -1,0 +1,93 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/tlsconfig"
+)
+
+// tlsListener accepts the clients of the TLS port. The handshake comes later, see conn.greet.
+type tlsListener struct{ net.Listener }
+
+// tlsSettings are those of which a change makes a new configuration for the connections to come.
+var tlsSettings = []string{"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir",
+	"tls-auth-clients", "tls-protocols", "tls-ciphers", "tls-ciphersuites", "tls-session-caching", "tls-session-cache-timeout"}
+
+var errSamePort = errors.New("tls-port: it is the same as port")
+
+// checkTLS finds what is wrong with the settings of TLS. Without a TLS port they are not looked at.
+func checkTLS(cfg *config.Config) error {
+	port := int(cfg.Int("tls-port"))
+	if port == 0 {
+		return nil
+	}
+	if port == cfg.Port() && cfg.Int("socket-fd") < 0 {
+		return errSamePort
+	}
+	_, _, err := loadTLS(cfg)
+	return err
+}
+
+func loadTLS(cfg *config.Config) (*tls.Config, []string, error) {
+	return tlsconfig.Server(tlsconfig.Options{
+		CertFile:       cfg.Text("tls-cert-file"),
+		KeyFile:        cfg.Text("tls-key-file"),
+		KeyFilePass:    cfg.Text("tls-key-file-pass"),
+		CACertFile:     cfg.Text("tls-ca-cert-file"),
+		CACertDir:      cfg.Text("tls-ca-cert-dir"),
+		AuthClients:    cfg.Text("tls-auth-clients"),
+		Protocols:      cfg.Text("tls-protocols"),
+		Ciphers:        cfg.Text("tls-ciphers"),
+		CipherSuites:   cfg.Text("tls-ciphersuites"),
+		SessionCaching: cfg.Bool("tls-session-caching"),
+		SessionTimeout: time.Duration(cfg.Int("tls-session-cache-timeout")) * time.Second,
+	})
+}
+
+// startTLS prepares for clients of the TLS port, if there is one.
+func (s *Server) startTLS(listeners Listeners) error {
+	if !slices.ContainsFunc(listeners, func(l net.Listener) bool { _, ok := l.(tlsListener); return ok }) {
+		return nil
+	}
+	c, warnings, err := loadTLS(s.cfg)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		s.log.Warn(w)
+	}
+	s.tls.Store(c)
+	return nil
+}
+
+// followTLS lets changes of the settings apply to the connections to come. Without a TLS port they are only kept.
+func (s *Server) followTLS() {
+	for _, name := range tlsSettings {
+		s.cfg.OnChange(name, func(_, _ string) error { return s.ReloadTLS() })
+	}
+}
+
+// ReloadTLS reads the certificates and keys of the TLS port again; new connections use them. With an error all stays
+// as it was.
+func (s *Server) ReloadTLS() error {
+	if s.tls.Load() == nil {
+		return nil
+	}
+	c, warnings, err := loadTLS(s.cfg)
+	if err != nil {
+		s.log.Warn("the settings of TLS were not applied", zap.Error(err))
+		return err
+	}
+	for _, w := range warnings {
+		s.log.Warn(w)
+	}
+	s.tls.Store(c)
+	return nil
+}

@@ -1,0 +1,323 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// invalidated is the RESP3 message that keys have changed; without keys, that all have.
+func invalidated(keys ...string) string {
+	if keys == nil {
+		return ">2\r\n$10\r\ninvalidate\r\n_\r\n"
+	}
+	return ">2\r\n$10\r\ninvalidate\r\n" + encode(keys...)
+}
+
+func (h *harness) dial3(t *testing.T) *client {
+	c := h.dial(t)
+	c.do("HELLO", "3")
+	return c
+}
+
+func (c *client) expect(want string) {
+	c.t.Helper()
+	if got := c.reply(); got != want {
+		c.t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// quiet checks that nothing has been sent: the reply to PING is the next thing.
+func (c *client) quiet() {
+	c.t.Helper()
+	c.want("PING", "+PONG\r\n")
+}
+
+func TestTracking(t *testing.T) {
+	h := start(t)
+	c, w := h.dial3(t), h.dial(t)
+	c.want("CLIENT TRACKING ON", "+OK\r\n")
+	c.want("GET a", "_\r\n")
+	c.do("HGETALL", "h")
+	c.do("MGET", "m1", "m2")
+	for _, tc := range []struct{ write, key string }{
+		{"SET a 1", "a"}, {"HSET h f v", "h"}, {"MSET m2 x m3 y", "m2"}, {"SET m1 1", "m1"},
+	} {
+		w.do(strings.Fields(tc.write)...)
+		c.expect(invalidated(tc.key))
+		w.do(strings.Fields(tc.write)...) // it was told already
+		c.quiet()
+	}
+	// Its own writes too, after the reply.
+	c.want("GET a", "$1\r\n1\r\n")
+	c.want("SET a 2", "+OK\r\n")
+	c.expect(invalidated("a"))
+	// All the ways in which a key can change.
+	for _, write := range []string{"EXPIRE a 100", "DEL a", "RENAME b a", "MULTI;SET a 1;EXEC", "RPUSH a x"} {
+		w.do("DEL", "a")
+		w.do("SET", "b", "b")
+		if strings.HasPrefix(write, "DEL") || strings.HasPrefix(write, "EXPIRE") {
+			w.do("SET", "a", "1")
+		}
+		c.do("EXISTS", "a")
+		for _, cmd := range strings.Split(write, ";") {
+			w.do(strings.Fields(cmd)...)
+		}
+		c.expect(invalidated("a"))
+	}
+	// What a script reads.
+	c.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "scripted")
+	w.do("SET", "scripted", "1")
+	c.expect(invalidated("scripted"))
+	// A write is no read, and what was not read is not told of.
+	c.do("SET", "own", "1")
+	w.do("SET", "own", "2")
+	w.do("SET", "other", "2")
+	c.quiet()
+	// A flush.
+	c.do("GET", "x")
+	w.want("FLUSHALL", "+OK\r\n")
+	c.expect(invalidated())
+	w.do("SET", "x", "1")
+	c.quiet()
+	c.want("CLIENT TRACKINGINFO", "%3\r\n$5\r\nflags\r\n~1\r\n$2\r\non\r\n$8\r\nredirect\r\n:0\r\n$8\r\nprefixes\r\n*0\r\n")
+	c.want("CLIENT GETREDIR", ":0\r\n")
+	c.want("GET x", "$1\r\n1\r\n")
+	c.want("CLIENT TRACKING OFF", "+OK\r\n")
+	w.do("SET", "x", "2")
+	c.quiet()
+	c.want("CLIENT GETREDIR", ":-1\r\n")
+	if n := h.tracker.keys.Load() + h.tracker.items.Load() + h.tracker.clients.Load() + h.tracker.expires.Load(); n != 0 {
+		t.Errorf("%d things are left in the table", n)
+	}
+}
+
+func TestTrackingExpiry(t *testing.T) {
+	h := start(t)
+	c := h.dial3(t)
+	c.do("SET", "k", "v", "PX", "50")
+	c.want("CLIENT TRACKING ON", "+OK\r\n")
+	c.want("GET k", "$1\r\nv\r\n")
+	c.expect(invalidated("k"))
+	c.want("GET k", "_\r\n")
+}
+
+func TestTrackingOptions(t *testing.T) {
+	h := start(t)
+	w := h.dial(t)
+	t.Run("OPTIN", func(t *testing.T) {
+		c := h.dial3(t)
+		c.want("CLIENT TRACKING ON OPTIN", "+OK\r\n")
+		c.do("GET", "a")
+		c.send(pipeline("CLIENT CACHING YES", "GET b", "GET c"))
+		c.expect("+OK\r\n")
+		c.reply()
+		c.reply()
+		w.do("MSET", "a", "1", "b", "1", "c", "1")
+		c.expect(invalidated("b"))
+		c.quiet()
+		c.send(pipeline("CLIENT CACHING YES", "MULTI", "GET a", "GET b", "EXEC", "GET c"))
+		for range 6 {
+			c.reply()
+		}
+		w.do("SET", "c", "2")
+		w.do("SET", "a", "2")
+		c.expect(invalidated("a"))
+		w.do("SET", "b", "2")
+		c.expect(invalidated("b"))
+		c.want("CLIENT CACHING NO", "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.\r\n")
+	})
+	t.Run("OPTOUT", func(t *testing.T) {
+		c := h.dial3(t)
+		c.want("CLIENT TRACKING ON OPTOUT", "+OK\r\n")
+		c.do("GET", "a")
+		c.send(pipeline("CLIENT CACHING NO", "GET b"))
+		c.reply()
+		c.reply()
+		w.do("SET", "b", "1")
+		w.do("SET", "a", "1")
+		c.expect(invalidated("a"))
+		c.quiet()
+	})
+	t.Run("NOLOOP", func(t *testing.T) {
+		c := h.dial3(t)
+		c.want("CLIENT TRACKING ON NOLOOP", "+OK\r\n")
+		c.do("GET", "a")
+		c.do("SET", "a", "1")
+		c.quiet()
+		c.do("GET", "a")
+		w.do("SET", "a", "1")
+		c.expect(invalidated("a"))
+	})
+	t.Run("BCAST", func(t *testing.T) {
+		c := h.dial3(t)
+		c.want("CLIENT TRACKING ON BCAST PREFIX user: PREFIX object:", "+OK\r\n")
+		w.do("MSET", "user:1", "1", "none", "1", "object:2", "1")
+		c.expect(invalidated("user:1", "object:2"))
+		w.do("SET", "user:1", "2")
+		c.expect(invalidated("user:1"))
+		w.do("SET", "none", "2")
+		c.quiet()
+		c.want("CLIENT TRACKING ON BCAST PREFIX user:x", "-ERR Prefix 'user:x' overlaps with an existing prefix 'user:'. Prefixes for a single client must not overlap.\r\n")
+	})
+	t.Run("BCAST NOLOOP", func(t *testing.T) {
+		c := h.dial3(t)
+		c.want("CLIENT TRACKING ON BCAST NOLOOP", "+OK\r\n")
+		c.do("SET", "own", "1")
+		c.quiet()
+		w.do("SET", "other", "1")
+		c.expect(invalidated("other"))
+	})
+	t.Run("REDIRECT", func(t *testing.T) {
+		for _, proto := range []string{"2", "3"} {
+			to, c := h.dial(t), h.dial(t)
+			to.do("HELLO", proto)
+			c.do("HELLO", "3")
+			id := strings.Trim(to.do("CLIENT", "ID"), ":\r\n")
+			c.want("CLIENT TRACKING ON REDIRECT "+id, "+OK\r\n")
+			c.want("CLIENT GETREDIR", ":"+id+"\r\n")
+			to.do("SUBSCRIBE", "__redis__:invalidate")
+			c.do("GET", "a")
+			w.do("SET", "a", "1")
+			if proto == "2" {
+				to.expect("*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\na\r\n")
+			} else {
+				to.expect(invalidated("a"))
+			}
+			c.quiet()
+			c.do("GET", "a")
+			to.Close()
+			n, _ := strconv.Atoi(id)
+			eventually(t, "the connection is gone", func() bool { return h.byID(int64(n)) == nil })
+			w.do("SET", "a", "2")
+			c.expect(fmt.Sprintf(">2\r\n$21\r\ntracking-redir-broken\r\n:%s\r\n", id))
+			if got := c.do("CLIENT", "TRACKINGINFO"); !strings.Contains(got, "broken_redirect") {
+				t.Errorf("%q", got)
+			}
+		}
+	})
+}
+
+// The table is bounded: what is dropped counts as changed.
+func TestTrackingTableLimit(t *testing.T) {
+	h := start(t, "tracking-table-max-keys", "100")
+	c := h.dial3(t)
+	c.want("CLIENT TRACKING ON", "+OK\r\n")
+	told := 0
+	for i := range 1000 {
+		for got := c.do("GET", fmt.Sprint("k", i)); strings.HasPrefix(got, ">"); got = c.reply() {
+			told++
+		}
+	}
+	if n := h.tracker.keys.Load(); n > 100+64 || n < 100 {
+		t.Errorf("%d keys", n)
+	}
+	c.send(encode("PING"))
+	for c.reply() != "+PONG\r\n" {
+		told++
+	}
+	if n := h.tracker.keys.Load(); int64(told)+n != 1000 {
+		t.Errorf("told of %d, %d are left", told, n)
+	}
+	c.Close()
+	eventually(t, "the table is empty", func() bool { return h.tracker.keys.Load() == 0 })
+}
+
+// A client that caches what it reads until it is told otherwise never keeps an old value, with many writers.
+func TestTrackingLosesNothing(t *testing.T) {
+	h := start(t)
+	c := h.dial3(t)
+	c.want("CLIENT TRACKING ON", "+OK\r\n")
+	const writers, rounds = 4, 300
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		finished := make(chan struct{})
+		for i := range writers {
+			w := h.dial(t)
+			go func() {
+				defer func() { finished <- struct{}{} }()
+				for range rounds {
+					if err := roundTrip(w, pipeline("INCR k", fmt.Sprint("SET other", i, " x")), 2); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}()
+		}
+		for range writers {
+			<-finished
+		}
+	}()
+	cached, known, reads := "", false, 0
+	read := func() {
+		reads++
+		c.send(encode("GET", "k"))
+		for {
+			got := c.reply()
+			if got == invalidated("k") {
+				known = false
+				continue
+			}
+			cached, known = got, true
+			return
+		}
+	}
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		read()
+	}
+	// Whatever was sent before the last commit's reply is in the socket by now, or behind the next reply.
+	c.send(encode("PING"))
+	for got := c.reply(); got != "+PONG\r\n"; got = c.reply() {
+		known = false
+	}
+	want := fmt.Sprintf("$4\r\n%d\r\n", writers*rounds)
+	if known && cached != want {
+		t.Errorf("after %d reads %q is cached, but the value is %q", reads, cached, want)
+	}
+	c.want("GET k", want)
+}
+
+func TestWait(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	for cmd, want := range map[string]string{
+		"WAIT 0 0":          ":0\r\n",
+		"WAIT 1 10":         ":0\r\n",
+		"WAIT -1 0":         ":0\r\n",
+		"WAIT x 0":          "-ERR value is not an integer or out of range\r\n",
+		"WAIT 1 x":          "-ERR timeout is not an integer or out of range\r\n",
+		"WAIT 1 -1":         "-ERR timeout is negative\r\n",
+		"WAITAOF 1 0 0":     "*2\r\n:1\r\n:0\r\n",
+		"WAITAOF 0 1 10":    "*2\r\n:0\r\n:0\r\n",
+		"WAITAOF 2 0 0":     "-ERR value is out of range, must be between 0 and 1\r\n",
+		"WAITAOF 1 -1 0":    "-ERR value is out of range, must be positive\r\n",
+		"WAITAOF 0 0 -1":    "-ERR timeout is negative\r\n",
+		"WAITAOF 1 0 extra": "-ERR timeout is not an integer or out of range\r\n",
+	} {
+		c.want(cmd, want)
+	}
+	// In a transaction nothing is waited for.
+	c.want("MULTI", "+OK\r\n")
+	c.want("WAIT 5 0", "+QUEUED\r\n")
+	c.want("EXEC", "*1\r\n:0\r\n")
+	// One that waits for ever can be unblocked, and does not keep the connection from ending.
+	id := strings.Trim(c.do("CLIENT", "ID"), ":\r\n")
+	c.send(encode("WAIT", "1", "0"))
+	eventually(t, "it waits", func() bool { return h.waiters.n.Load() == 1 })
+	h.dial(t).want("CLIENT UNBLOCK "+id, ":1\r\n")
+	c.expect(":0\r\n")
+	c.send(encode("WAIT", "1", "0"))
+	eventually(t, "it waits", func() bool { return h.waiters.n.Load() == 1 })
+	c.Close()
+	eventually(t, "it is gone", func() bool { return h.waiters.n.Load() == 0 })
+	if got := h.dial(t).do("ROLE"); !strings.HasPrefix(got, "*3\r\n$6\r\nmaster\r\n:") || !strings.HasSuffix(got, "*0\r\n") {
+		t.Errorf("ROLE: %q", got)
+	}
+}
