@@ -45,7 +45,7 @@ type Scripts interface {
 }
 
 const (
-	evalFlags   = NoScript | Stale | SkipMonitor | NoMandatoryKeys | MovableKeys | Script | MayReplicate
+	evalFlags   = NoScript | Stale | SkipMonitor | MayReplicate | NoMandatoryKeys | MovableKeys | Script
 	evalROFlags = NoScript | Stale | SkipMonitor | ReadOnly | NoMandatoryKeys | MovableKeys | Script
 	scriptFlags = NoScript | Stale
 )
