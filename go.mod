@@ -7,12 +7,12 @@ require (
 	github.com/fxamacker/cbor/v2 v2.9.6
 	github.com/linxGnu/grocksdb v1.7.14
 	github.com/tidwall/resp v0.1.1
+	github.com/yuin/gopher-lua v1.1.2
 	go.uber.org/zap v1.28.0
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1
 )
 
 require (
 	github.com/x448/float16 v0.8.4 // indirect
-	github.com/yuin/gopher-lua v1.1.2 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
 )
