@@ -22,7 +22,7 @@ GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/r
 # Go's tools, with the paths that scripts/env.sh sets.
 ENV := . scripts/env.sh;
 
-.PHONY: help run build test lint race fuzz bench crash soak bootstrap clean
+.PHONY: help run build test lint race fuzz bench crash soak compat bootstrap clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ crash: build ## Kill basalt 20 times under load and look for lost writes
 
 soak: build ## 10 million operations over 1 million keys: is memory flat?
 	@$(ENV) go run ./scripts/soak -basalt build/basalt $(SOAKFLAGS)
+
+compat: build ## Run go-redis, ioredis, BullMQ and redis-sentinel against basalt
+	@$(ENV) scripts/compat/run.sh '$(CURDIR)/build/basalt'
 
 clean: ## Remove build/ (data/ and a RocksDB built from source stay)
 	rm -rf build

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -178,10 +179,15 @@ func visible(c *Ctx) []ClientInfo {
 	return slices.DeleteFunc(all, func(i ClientInfo) bool { return i.Namespace != c.Sess.Namespace })
 }
 
+// clientInfo leaves the default namespace out, because go-redis refuses fields in the reply to CLIENT INFO that Redis
+// does not have. CLIENT LIST, which no client parses, has it.
 func clientInfo(c *Ctx) error {
 	var b strings.Builder
 	for _, i := range c.Srv.Clients() {
 		if i.ID == c.Sess.ID {
+			if i.Namespace == cf.DefaultNamespace {
+				i.Namespace = ""
+			}
 			i.line(&b)
 		}
 	}
@@ -352,7 +358,7 @@ func (i *ClientInfo) line(b *strings.Builder) {
 	number("age", int64(i.Age.Seconds()))
 	number("idle", int64(i.Idle.Seconds()))
 	field("flags", i.Flags)
-	if !i.Databases {
+	if !i.Databases && i.Namespace != "" {
 		field("namespace", i.Namespace)
 	}
 	number("db", int64(i.DB))
