@@ -66,7 +66,7 @@ if [ -x "$OLDPWD/$1" ] || [ -x "$1" ]; then
 fi
 
 [ -f node/node_modules/.package-lock.json ] && [ node/node_modules/.package-lock.json -nt node/package-lock.json ] ||
-	(cd node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+	(cd node && npm install --no-save --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error)
 (cd goredis && go build -o "$work/goredis" .)
 
 failed=0
