@@ -105,9 +105,10 @@ func TestClientList(t *testing.T) {
 	check(a, "CLIENT LIST TYPE normal", first+second)
 	check(a, "CLIENT LIST TYPE replica", "")
 	check(a, "CLIENT LIST ID 2 77", second)
-	// go-redis refuses the reply to CLIENT INFO when it has a field that Redis lacks.
-	check(a, "CLIENT INFO", strings.NewReplacer("list", "info", " namespace=__namespace", "").Replace(first))
-	check(b, "CLIENT INFO", strings.Replace(second, "cmd=ping", `cmd=client\|info`, 1))
+	// go-redis refuses the reply to CLIENT INFO when it has a field that Redis 7.2 lacks.
+	check(a, "CLIENT INFO", strings.NewReplacer("list", "info", " namespace=__namespace", "", " obuf=0", "",
+		` tot-net-in=\d+ tot-net-out=\d+ tot-cmds=\d+`, "").Replace(first))
+	check(b, "CLIENT INFO", strings.NewReplacer("cmd=ping", `cmd=client\|info`, " namespace=ns1", "").Replace(second))
 	// A namespace sees its own connections only.
 	check(b, "CLIENT LIST", strings.Replace(second, "cmd=ping", `cmd=client\|list`, 1))
 	check(b, "CLIENT LIST ID 1", "")

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -179,16 +178,13 @@ func visible(c *Ctx) []ClientInfo {
 	return slices.DeleteFunc(all, func(i ClientInfo) bool { return i.Namespace != c.Sess.Namespace })
 }
 
-// clientInfo leaves the default namespace out, because go-redis refuses fields in the reply to CLIENT INFO that Redis
-// does not have. CLIENT LIST, which no client parses, has it.
+// clientInfo shows the fields of Redis 7.2 and no others, because go-redis refuses those that it does not know. CLIENT
+// LIST, whose reply clients do not parse, shows all.
 func clientInfo(c *Ctx) error {
 	var b strings.Builder
 	for _, i := range c.Srv.Clients() {
 		if i.ID == c.Sess.ID {
-			if i.Namespace == cf.DefaultNamespace {
-				i.Namespace = ""
-			}
-			i.line(&b)
+			i.line(&b, false)
 		}
 	}
 	c.Out.Verbatim("txt", b.String())
@@ -223,7 +219,7 @@ func clientList(c *Ctx) error {
 	}
 	var b strings.Builder
 	for i := range show {
-		show[i].line(&b)
+		show[i].line(&b, true)
 	}
 	c.Out.Verbatim("txt", b.String())
 	return nil
@@ -330,15 +326,15 @@ func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 // Line returns the line of CLIENT LIST.
 func (i *ClientInfo) Line() string {
 	var b strings.Builder
-	i.line(&b)
+	i.line(&b, true)
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// line writes the line of CLIENT LIST. The fields are Redis's in Redis's order, and namespace, which Kvrocks has while
-// there are no databases.
+// line writes the line of CLIENT LIST. The fields are those of Redis 7.2 in its order, and if all is set
+// those that newer ones have, obuf of Kvrocks, and its namespace while there are no databases.
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
 // t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its replies, N none of these.
-func (i *ClientInfo) line(b *strings.Builder) {
+func (i *ClientInfo) line(b *strings.Builder, all bool) {
 	field := func(name, value string) {
 		b.WriteString(name)
 		b.WriteByte('=')
@@ -358,7 +354,7 @@ func (i *ClientInfo) line(b *strings.Builder) {
 	number("age", int64(i.Age.Seconds()))
 	number("idle", int64(i.Idle.Seconds()))
 	field("flags", i.Flags)
-	if !i.Databases && i.Namespace != "" {
+	if all && !i.Databases {
 		field("namespace", i.Namespace)
 	}
 	number("db", int64(i.DB))
@@ -372,7 +368,9 @@ func (i *ClientInfo) line(b *strings.Builder) {
 	number("obl", 0)
 	number("oll", i.OutputList)
 	number("omem", i.OutputBytes)
-	number("obuf", i.OutputBytes)
+	if all {
+		number("obuf", i.OutputBytes)
+	}
 	number("tot-mem", i.QueryBuf+i.QueryFree+i.OutputBytes)
 	field("events", i.Events)
 	field("cmd", command)
@@ -380,10 +378,14 @@ func (i *ClientInfo) line(b *strings.Builder) {
 	number("redir", i.Redirect)
 	number("resp", int64(i.Proto))
 	field("lib-name", i.LibName)
-	field("lib-ver", i.LibVer)
-	number("tot-net-in", i.NetIn)
-	number("tot-net-out", i.NetOut)
-	b.WriteString("tot-cmds=")
-	b.WriteString(strconv.FormatInt(i.Commands, 10))
+	b.WriteString("lib-ver=")
+	b.WriteString(i.LibVer)
+	if all {
+		b.WriteByte(' ')
+		number("tot-net-in", i.NetIn)
+		number("tot-net-out", i.NetOut)
+		b.WriteString("tot-cmds=")
+		b.WriteString(strconv.FormatInt(i.Commands, 10))
+	}
 	b.WriteByte('\n')
 }
