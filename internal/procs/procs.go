@@ -24,6 +24,8 @@ const (
 	idlePeriod = 100 * time.Millisecond
 	// idle is the use of the CPU, in cores, below which the process does little.
 	idle = 0.25
+	// After so many steps of doing little what was learned of the others is out of date.
+	forget = int(5 * time.Second / idlePeriod)
 )
 
 // A Governor decides how many threads may run Go code. It belongs to one goroutine.
@@ -31,6 +33,7 @@ type Governor struct {
 	cores  int
 	now    int
 	others float64 // cores that others use: a moving average
+	little int     // steps in which this process did little, the last ones
 }
 
 // NewGovernor returns the governor of a process that may use all of cores.
@@ -42,12 +45,16 @@ func NewGovernor(cores int) *Governor {
 // run Go code from now on.
 //
 // The process gives way when others use more than about half a core, and returns when they clearly do not: between
-// the two limits nothing changes, lest it goes to and fro.
+// the two limits nothing changes, lest it goes to and fro. Nor does it while this process does little, for some
+// seconds: what comes after a pause is most likely what was before.
 func (g *Governor) Step(own, others float64) int {
 	if own < idle {
-		g.others, g.now = 0, g.cores
+		if g.little++; g.little >= forget {
+			g.others, g.now = 0, g.cores
+		}
 		return g.now
 	}
+	g.little = 0
 	g.others = (g.others + max(others, 0)) / 2
 	if down := g.cores - int(g.others+0.45); down < g.now {
 		g.now = max(down, (g.cores+1)/2)
@@ -91,8 +98,13 @@ func Run(done <-chan struct{}, enabled func() bool) {
 		span := now.Sub(at)
 		mine := float64(own-last) / float64(span)
 		last, at = own, now
-		if mine < idle || !enabled() {
-			apply(g.Step(0, 0))
+		if !enabled() {
+			g = NewGovernor(cores)
+			apply(cores)
+			mine = 0
+		}
+		if mine < idle {
+			apply(g.Step(mine, 0))
 			all = 0
 			timer.Reset(idlePeriod)
 			continue

@@ -2,6 +2,7 @@ package procs
 
 import (
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -18,6 +19,7 @@ func TestGovernor(t *testing.T) {
 		}
 		return s
 	}
+	pause := func(n, want int) []step { return slices.Repeat(steady(0.1, 0, want), n) }
 	for _, c := range []struct {
 		name  string
 		cores int
@@ -28,7 +30,8 @@ func TestGovernor(t *testing.T) {
 		{"one that needs little does not", 2, [][]step{steady(1.4, 0.5, 2, 2, 2, 2)}},
 		{"between the limits nothing changes", 2, [][]step{steady(1, 1, 2, 1), steady(1, 0.5, 1, 1, 1, 1)}},
 		{"what others no longer need is taken back", 2, [][]step{steady(1, 1, 2, 1), steady(1, 0.1, 1, 2, 2)}},
-		{"an idle process is ready for all cores", 2, [][]step{steady(1, 1, 2, 1), steady(0.1, 1.9, 2)}},
+		{"a pause changes nothing", 2, [][]step{steady(1, 1, 2, 1), steady(0.1, 1.9, 1, 1), steady(1, 1, 1)}},
+		{"a long one does", 2, [][]step{steady(1, 1, 2, 1), pause(forget-1, 1), steady(0.1, 0, 2), steady(1, 1, 2, 1)}},
 		{"half of the cores are its own", 8, [][]step{steady(1, 7, 5, 4, 4, 4)}},
 		{"of many cores each counts", 32, [][]step{steady(20, 3, 31, 30, 29, 29), steady(20, 0, 30, 31, 32, 32)}},
 		{"others may be counted below nothing", 2, [][]step{steady(2, -0.3, 2, 2)}},
