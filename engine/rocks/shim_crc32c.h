@@ -1,0 +1,17 @@
+// What the tests ask of shim_crc32c_amd64.cc. All buffers are borrowed for the call.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// bk_crc32c extends the crc32c of a string by n bytes, as RocksDB does or, with table, without the processor's
+// instruction.
+uint32_t bk_crc32c(uint32_t crc, const char* p, size_t n, int table);
+uint32_t bk_crc32c_combine(uint32_t crc1, uint32_t crc2, size_t len2);
+
+#ifdef __cplusplus
+}
+#endif
