@@ -26,6 +26,7 @@ type span struct {
 	reverse      bool
 	total        uint64 // how many entries are in [lower, upper), or an upper bound of that
 	exact        bool   // total is exact
+	parts        []byte // only scores in these ranges: bounds as of engine.IterOptions.Parts; nil = all
 }
 
 // run calls emit with the entries of the span. It reads them from the side from which that is estimated to be
@@ -177,6 +178,9 @@ func (s *span) open(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 	prefix := tx.SubkeyPrefix(rec)
 	o := engine.IterOptions{Prefix: prefix, Lower: s.lower, Upper: s.upper, Reverse: reverse, KeysOnly: s.id == cf.ZSetScore,
 		Skip: skip, Limit: int(min(n, 1<<20))}
+	if s.parts != nil {
+		o.Parts, o.PartLen = s.parts, cf.ScoreLen
+	}
 	if s.id == cf.ZSetScore {
 		// Before and behind what is known to be there may be nothing but the tombstones of popped members.
 		if low := tx.LowBound(s.id, prefix); bytes.Compare(low, o.Lower) > 0 {
