@@ -75,6 +75,21 @@ func (tx *Tx) LoadAny(userKey []byte) (Record, error) {
 	return r, nil
 }
 
+// Glance returns the record of a live key of a type for reading ahead: it does not count as a look-up, and an error is
+// left to the Load that follows.
+func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {
+	r.key = tx.NSKey(userKey)
+	value, found, err := tx.Get(cf.Metadata, r.key)
+	if err != nil || !found {
+		return r, false
+	}
+	if r.Meta, r.Tail, err = cf.DecodeMeta(value); err != nil {
+		return r, false
+	}
+	r.Exists = r.Type == want && r.Live(tx.now)
+	return r, r.Exists
+}
+
 // Fresh makes a record for a key that is written without regard to what was there: a new version, no expiry,
 // size 0.
 func (tx *Tx) Fresh(userKey []byte, t cf.Type) Record {

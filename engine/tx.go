@@ -444,12 +444,31 @@ func (tx *Tx) prefetch(userKeys [][]byte, blind bool) error {
 	if err != nil {
 		return err
 	}
+	tx.cacheAll(cf.Metadata, l, vals)
+	return nil
+}
+
+// PrefetchKeys reads keys of a family in batches and caches them, so that the Get of each is served from memory. It
+// does nothing unless the locks of the collections are held.
+func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
+	if keys.Len() < 2 || !tx.cacheOK {
+		return nil
+	}
+	vals, err := tx.MultiGet(id, keys)
+	if err != nil {
+		return err
+	}
+	tx.cacheAll(id, keys, vals)
+	return nil
+}
+
+// cacheAll remembers the result of a batched read.
+func (tx *Tx) cacheAll(id cf.ID, keys *KeyList, vals [][]byte) {
 	off := 0
-	for i, n := range l.lens {
-		tx.cache(cf.Metadata, l.buf[off:off+int(n)], vals[i], vals[i] != nil)
+	for i, n := range keys.lens {
+		tx.cache(id, keys.buf[off:off+int(n)], vals[i], vals[i] != nil)
 		off += int(n)
 	}
-	return nil
 }
 
 // Put writes a key.
