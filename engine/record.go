@@ -120,16 +120,8 @@ func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 	tx.valBuf = append(r.Meta.Append(tx.valBuf[:0]), tail...)
 	old, oldOK := tx.known(r.key)
 	tx.note(r.key, old, oldOK, &r.Meta)
-	if inPlaceOK {
-		h := tx.over.hash(cf.Metadata, r.key)
-		if e := tx.over.find(h, cf.Metadata, r.key); e != nil && e.kind == written && e.saved && e.valN == len(tx.valBuf) {
-			at := tx.over.valueOf(e)
-			if e.valAt < tx.mark.at { // written before the savepoint
-				tx.undo = append(tx.undo, inPlace{e.valAt, append([]byte(nil), at...)})
-			}
-			copy(at, tx.valBuf)
-			return
-		}
+	if inPlaceOK && tx.overwrite(cf.Metadata, r.key, tx.valBuf) {
+		return
 	}
 	e := tx.put(cf.Metadata, r.key, tx.valBuf)
 	e.saved = inPlaceOK

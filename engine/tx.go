@@ -474,6 +474,29 @@ func (tx *Tx) cacheAll(id cf.ID, keys *KeyList, vals [][]byte) {
 // Put writes a key.
 func (tx *Tx) Put(id cf.ID, key, value []byte) { tx.put(id, key, value) }
 
+// Replace is Put for a record that is written again and again: one that the transaction has written by Replace before
+// is overwritten where it is in the batch if its length is the same. So a pipeline that counts something up many times
+// writes it once.
+func (tx *Tx) Replace(id cf.ID, key, value []byte) {
+	if !tx.overwrite(id, key, value) {
+		tx.put(id, key, value).saved = true
+	}
+}
+
+// overwrite puts a value in the place of one of the same length that Save or Replace has written.
+func (tx *Tx) overwrite(id cf.ID, key, value []byte) bool {
+	e := tx.over.find(tx.over.hash(id, key), id, key)
+	if e == nil || e.kind != written || !e.saved || e.valN != len(value) {
+		return false
+	}
+	at := tx.over.valueOf(e)
+	if e.valAt < tx.mark.at { // written before the savepoint
+		tx.undo = append(tx.undo, inPlace{e.valAt, tx.arena.copy(at)})
+	}
+	copy(at, value)
+	return true
+}
+
 func (tx *Tx) put(id cf.ID, key, value []byte) *entry {
 	at := tx.batch.Put(id, key, value)
 	return tx.over.write(id, key, at, len(value), written)
