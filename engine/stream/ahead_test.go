@@ -84,11 +84,13 @@ func TestReadAhead(t *testing.T) {
 					must(err)
 					next.entries = slices.Delete(next.entries, i, i+1)
 				case n == 18 && len(next.entries) > 0:
-					most := r.IntN(len(next.entries) + 1)
+					most := r.IntN(len(next.entries)+1) * r.IntN(2)
 					_, err := stream.TrimOld(tx, key, &stream.Trim{By: stream.TrimMaxLen, MaxLen: uint64(most)})
 					must(err)
 					next.entries = next.entries[len(next.entries)-most:]
-				case n == 19 && len(next.entries) == 0 && next.last > 20:
+					if most > 0 || next.last <= 20 {
+						break
+					}
 					// Ids of entries that were trimmed may come back.
 					if stream.SetID(tx, key, stream.ID{Ms: next.last - 10}, stream.SetIDOptions{}) == nil {
 						next.last -= 10
