@@ -1,8 +1,6 @@
 package zset
 
 import (
-	"fmt"
-
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
@@ -24,10 +22,7 @@ func ScoreRanges(tx *engine.Tx, key []byte, ranges []ScoreRange, emit func(i int
 			more, err = scoreRange(tx, &rec, ranges, i, emit)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("key %q: %w", key, err)
-	}
-	return nil
+	return err
 }
 
 // ascending reports whether no range is empty and each one lies before the next.
@@ -59,7 +54,7 @@ func scoreParts(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, emit fun
 	tx.ReadsDone()
 	i := 0
 	for it.Next() {
-		member, score, err := entryOf(cf.ZSetScore, it.Key(), nil)
+		member, score, err := entryOf(tx, rec, cf.ZSetScore, it.Key(), nil)
 		if err != nil {
 			return err
 		}
@@ -89,7 +84,7 @@ func scoreRange(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, i int, e
 		tx.ReadsDone()
 	}
 	for it.Next() {
-		member, score, err := entryOf(cf.ZSetScore, it.Key(), nil)
+		member, score, err := entryOf(tx, rec, cf.ZSetScore, it.Key(), nil)
 		if err != nil {
 			return false, err
 		}

@@ -163,7 +163,7 @@ func (s *span) read(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 	tx.ReadsDone()
 	it.Skip(rest)
 	for ; n > 0 && it.Next(); n-- {
-		member, score, err := entryOf(s.id, it.Key(), it.Value())
+		member, score, err := entryOf(tx, rec, s.id, it.Key(), it.Value())
 		if err != nil {
 			return err
 		}
@@ -212,12 +212,11 @@ func (s *span) count(tx *engine.Tx, rec *engine.Record) (uint64, error) {
 }
 
 // entryOf decodes an entry of either family.
-func entryOf(id cf.ID, sub, value []byte) (member []byte, score float64, err error) {
+func entryOf(tx *engine.Tx, rec *engine.Record, id cf.ID, sub, value []byte) (member []byte, score float64, err error) {
 	if id == cf.ZSetScore {
-		score, member, err = cf.SplitScoreSub(sub)
-		return member, score, err
+		return splitScored(tx, rec, sub)
 	}
-	score, err = cf.ParseDouble(value)
+	score, err = parseScore(tx, rec, value)
 	return sub, score, err
 }
 
