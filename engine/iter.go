@@ -23,6 +23,25 @@ type IterOptions struct {
 	NoFill       bool   // blocks that are read do not enter the block cache: for full scans
 	MaxSkip      uint64 // how many tombstones one step may pass over before the iteration fails with an Incomplete status; 0 = no bound
 	Snapshot     *Snapshot
+	// Parts: only keys whose first PartLen bytes behind Prefix, which must be given, are in one of several ranges. It
+	// holds a lower (inclusive) and an upper bound (exclusive) for each of them, all of PartLen bytes, in ascending
+	// order. Shorter keys, which have no place in such a collection, come too. Not for Reverse.
+	Parts   []byte
+	PartLen int
+}
+
+// inParts reports whether the iterator shows a key, given without the prefix.
+func (o *IterOptions) inParts(sub []byte) bool {
+	if o.PartLen == 0 || len(sub) < o.PartLen {
+		return true
+	}
+	sub = sub[:o.PartLen]
+	for p := o.Parts; len(p) > 0; p = p[2*o.PartLen:] {
+		if bytes.Compare(sub, p[o.PartLen:2*o.PartLen]) < 0 {
+			return bytes.Compare(sub, p[:o.PartLen]) >= 0
+		}
+	}
+	return false
 }
 
 // Iter goes over a range of one family, the transaction's own writes included.
@@ -53,7 +72,8 @@ type ownEntry struct {
 
 // Iter opens an iterator before the first entry. The caller closes it. What it sees does not change any more.
 func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
-	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip, Limit: o.Limit, Skip: o.Skip}
+	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip, Limit: o.Limit, Skip: o.Skip,
+		Parts: o.Parts, PartLen: o.PartLen}
 	if len(o.Prefix) > 0 {
 		if len(r.Lower) == 0 {
 			r.Lower = o.Prefix
@@ -83,7 +103,7 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 	it := &Iter{tx: tx, strip: len(o.Prefix), reverse: o.Reverse}
 	if tx.over.dirty(id) {
 		it.merge = true
-		it.collect(id, &r)
+		it.collect(id, &o, &r)
 		r.Skip, it.skip = 0, r.Skip
 	}
 	if tx.iterBuf == nil {
@@ -106,7 +126,7 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 
 // collect sorts the transaction's own writes in the range. DeleteRange is seen as deletes of the entries that
 // it covers when they come up.
-func (it *Iter) collect(id cf.ID, r *rocks.Range) {
+func (it *Iter) collect(id cf.ID, opts *IterOptions, r *rocks.Range) {
 	o := &it.tx.over
 	for i := range o.ents {
 		e := &o.ents[i]
@@ -125,6 +145,9 @@ func (it *Iter) collect(id cf.ID, r *rocks.Range) {
 			}
 		}
 		own.key = own.key[min(it.strip, len(own.key)):]
+		if !opts.inParts(own.key) {
+			continue
+		}
 		it.own = append(it.own, own)
 	}
 	slices.SortFunc(it.own, func(a, b ownEntry) int {

@@ -75,6 +75,21 @@ func (tx *Tx) LoadAny(userKey []byte) (Record, error) {
 	return r, nil
 }
 
+// Glance returns the record of a live key of a type for reading ahead: it does not count as a look-up, and an error is
+// left to the Load that follows.
+func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {
+	r.key = tx.NSKey(userKey)
+	value, found, err := tx.Get(cf.Metadata, r.key)
+	if err != nil || !found {
+		return r, false
+	}
+	if r.Meta, r.Tail, err = cf.DecodeMeta(value); err != nil {
+		return r, false
+	}
+	r.Exists = r.Type == want && r.Live(tx.now)
+	return r, r.Exists
+}
+
 // Fresh makes a record for a key that is written without regard to what was there: a new version, no expiry,
 // size 0.
 func (tx *Tx) Fresh(userKey []byte, t cf.Type) Record {
@@ -105,16 +120,8 @@ func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 	tx.valBuf = append(r.Meta.Append(tx.valBuf[:0]), tail...)
 	old, oldOK := tx.known(r.key)
 	tx.note(r.key, old, oldOK, &r.Meta)
-	if inPlaceOK {
-		h := tx.over.hash(cf.Metadata, r.key)
-		if e := tx.over.find(h, cf.Metadata, r.key); e != nil && e.kind == written && e.saved && e.valN == len(tx.valBuf) {
-			at := tx.over.valueOf(e)
-			if e.valAt < tx.mark.at { // written before the savepoint
-				tx.undo = append(tx.undo, inPlace{e.valAt, append([]byte(nil), at...)})
-			}
-			copy(at, tx.valBuf)
-			return
-		}
+	if inPlaceOK && tx.overwrite(cf.Metadata, r.key, tx.valBuf) {
+		return
 	}
 	e := tx.put(cf.Metadata, r.key, tx.valBuf)
 	e.saved = inPlaceOK

@@ -464,16 +464,58 @@ func (tx *Tx) prefetch(userKeys [][]byte, blind bool) error {
 	if err != nil {
 		return err
 	}
+	tx.cacheAll(cf.Metadata, l, vals)
+	return nil
+}
+
+// PrefetchKeys reads keys of a family in batches and caches them, so that the Get of each is served from memory. It
+// does nothing unless the locks of the collections are held.
+func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
+	if keys.Len() < 2 || !tx.cacheOK {
+		return nil
+	}
+	vals, err := tx.MultiGet(id, keys)
+	if err != nil {
+		return err
+	}
+	tx.cacheAll(id, keys, vals)
+	return nil
+}
+
+// cacheAll remembers the result of a batched read.
+func (tx *Tx) cacheAll(id cf.ID, keys *KeyList, vals [][]byte) {
 	off := 0
-	for i, n := range l.lens {
-		tx.cache(cf.Metadata, l.buf[off:off+int(n)], vals[i], vals[i] != nil)
+	for i, n := range keys.lens {
+		tx.cache(id, keys.buf[off:off+int(n)], vals[i], vals[i] != nil)
 		off += int(n)
 	}
-	return nil
 }
 
 // Put writes a key.
 func (tx *Tx) Put(id cf.ID, key, value []byte) { tx.put(id, key, value) }
+
+// Replace is Put for a record that is written again and again: one that the transaction has written by Replace before
+// is overwritten where it is in the batch if its length is the same. So a pipeline that counts something up many times
+// writes it once.
+func (tx *Tx) Replace(id cf.ID, key, value []byte) {
+	if !tx.overwrite(id, key, value) {
+		tx.put(id, key, value).saved = true
+	}
+}
+
+// overwrite puts a value in the place of one of the same length that Save or Replace has written.
+func (tx *Tx) overwrite(id cf.ID, key, value []byte) bool {
+	e := tx.over.find(tx.over.hash(id, key), id, key)
+	if e == nil || e.kind != written || !e.saved || e.valN != len(value) {
+		return false
+	}
+	at := tx.over.valueOf(e)
+	if e.valAt < tx.mark.at { // written before the savepoint
+		tx.undo = append(tx.undo, inPlace{e.valAt, tx.arena.copy(at)})
+	}
+	copy(at, value)
+	return true
+}
 
 func (tx *Tx) put(id cf.ID, key, value []byte) *entry {
 	at := tx.batch.Put(id, key, value)

@@ -77,6 +77,10 @@ func (c *conn) dispatch(reqs []request) int {
 		if n := c.singles(reqs); n > 0 {
 			return n
 		}
+	case r.spec.Ahead != nil && len(reqs) > 1:
+		if n := c.readsAhead(reqs); n > 0 {
+			return n
+		}
 	}
 	c.read(r)
 	return 1
@@ -410,6 +414,7 @@ func (c *conn) runSegment() {
 	s.wrote = !c.tx.Empty()
 	c.tx.Tick(time.Now().UnixMilli())
 	c.prefetch(c.userKeys, c.blindKeys)
+	c.prefetchAhead(s.reqs)
 	for s.done < len(s.reqs) {
 		r := &s.reqs[s.done]
 		if r.err != nil {
@@ -476,6 +481,10 @@ func (c *conn) prefetch(keys, blind [][]byte) {
 	if err == nil {
 		err = c.tx.Prefetch(keys)
 	}
+	c.readAheadFailed(err)
+}
+
+func (c *conn) readAheadFailed(err error) {
 	if err != nil && c.srv.failures.allow(time.Second) {
 		c.srv.log.Error("reading ahead failed", zap.Error(err))
 	}

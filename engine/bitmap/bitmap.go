@@ -100,6 +100,13 @@ func GetBit(tx *engine.Tx, key []byte, offset uint64) (bool, error) {
 	return at < uint64(len(value)) && value[at]>>(offset%8)&1 != 0, nil
 }
 
+// Ahead adds to a list of keys of the default family the one that GetBit or SetBit will read.
+func Ahead(tx *engine.Tx, key []byte, offset uint64, keys *engine.KeyList) {
+	if rec, ok := tx.Glance(key, cf.TypeBitmap); ok {
+		keys.Add(fragmentKey(tx, &rec, offset/fragmentBits))
+	}
+}
+
 // SetBit sets a bit to a value and returns the one it had. A string grows to at most maxLen bytes.
 func SetBit(tx *engine.Tx, key []byte, offset uint64, bit bool, maxLen int64) (old bool, err error) {
 	if offset > MaxOffset {

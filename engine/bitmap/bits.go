@@ -116,6 +116,14 @@ func (s numberSet) addBelow(n uint64) {
 	}
 }
 
+// len returns how many numbers there are.
+func (s numberSet) len() (n int) {
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
 // next returns the first number from n on.
 func (s numberSet) next(n uint64) (uint64, bool) {
 	for i := n / 64; i < uint64(len(s)); i++ {

@@ -14,10 +14,6 @@
 package geo
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/zset"
 )
@@ -26,14 +22,6 @@ import (
 type Place struct {
 	Member   []byte
 	Lon, Lat float64
-}
-
-// named adds the key to the error of a corrupt record.
-func named(key []byte, err error) error {
-	if errors.Is(err, cf.ErrCorrupt) {
-		return fmt.Errorf("key %q: %w", key, err)
-	}
-	return err
 }
 
 // Add gives members their positions, which must be on the map (see [OnMap]). The flags are NX and XX of package
@@ -49,19 +37,19 @@ func Add(tx *engine.Tx, key []byte, f zset.Flags, places []Place) (added, change
 		entries = append(entries, zset.Entry{Member: p.Member, Score: Score(p.Lon, p.Lat)})
 	}
 	added, changed, err = zset.Add(tx, key, f, entries)
-	return added, changed, named(key, err)
+	return added, changed, err
 }
 
 // Scores calls f with the score of each member in turn. [Position] and [AppendHash] tell where that is.
 func Scores(tx *engine.Tx, key []byte, members [][]byte, f func(score float64, found bool)) error {
-	return named(key, zset.Scores(tx, key, members, f))
+	return zset.Scores(tx, key, members, f)
 }
 
 // PositionOf returns the position of a member.
 func PositionOf(tx *engine.Tx, key, member []byte) (lon, lat float64, found bool, err error) {
 	score, found, err := zset.Score(tx, key, member)
 	if err != nil || !found {
-		return 0, 0, false, named(key, err)
+		return 0, 0, false, err
 	}
 	lon, lat = Position(score)
 	return lon, lat, true, nil

@@ -94,6 +94,7 @@ type search struct {
 	cells    []cell
 	ranges   []zset.ScoreRange
 	first    []int // index in sorted of the first cell of a range
+	within   window
 	sorted   []span
 	points   []point // those up to measured are inside, the rest is still to be measured
 	ordered  []point
@@ -135,8 +136,12 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 	s.q, s.batch = q, firstBatch
 	s.cells = q.Shape.cover(s.cells)
 	anyFew := q.Any && q.Count > 0
+	s.within = q.Shape.window()
 	s.plan(!anyFew)
 	err := zset.ScoreRanges(tx, key, s.ranges, func(i int, member []byte, score float64) bool {
+		if !s.within.has(toBits(score)) {
+			return true
+		}
 		s.enter(i, score)
 		lon, lat := Position(score)
 		s.points = append(s.points, point{lon: lon, lat: lat, score: score, name: len(s.names), end: len(s.names) + len(member)})
@@ -161,7 +166,7 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 }
 
 // plan makes the ranges of scores that are read: those of the cells in the order of the visit, or, with join, those
-// of cells next to each other in one.
+// of the parts of cells that the shape reaches into, in ascending order, with parts next to each other in one range.
 func (s *search) plan(join bool) {
 	for i, c := range s.cells {
 		lo, hi := c.scores()
@@ -172,13 +177,38 @@ func (s *search) plan(join bool) {
 	}
 	for i := range s.sorted {
 		c := &s.sorted[i]
-		if n := len(s.ranges); join && n > 0 && s.ranges[n-1].Max == c.min {
-			s.ranges[n-1].Max = c.max
+		if join {
+			s.divide(i, s.cells[c.visit], partDepth)
 			continue
 		}
 		s.ranges = append(s.ranges, zset.ScoreRange{Min: c.min, Max: c.max, MaxOpen: true})
 		s.first = append(s.first, i)
 	}
+}
+
+// partDepth is how many times a cell is divided in four to leave out what the shape does not reach. The cells of a
+// search may be four times as large in either direction as the shape.
+const partDepth = 2
+
+// divide adds the parts of a cell, or of a part of it, to the ranges; i is the index of the cell in sorted.
+func (s *search) divide(i int, c cell, depth uint) {
+	touched, inside := s.within.cuts(c)
+	if !touched {
+		return
+	}
+	if depth > 0 && !inside && c.steps < maxSteps {
+		for quarter := range uint32(4) { // in the order of their scores
+			s.divide(i, cell{c.col<<1 | quarter>>1, c.row<<1 | quarter&1, c.steps + 1}, depth-1)
+		}
+		return
+	}
+	lo, hi := c.scores()
+	if n := len(s.ranges); n > 0 && s.ranges[n-1].Max == lo {
+		s.ranges[n-1].Max = hi
+		return
+	}
+	s.ranges = append(s.ranges, zset.ScoreRange{Min: lo, Max: hi, MaxOpen: true})
+	s.first = append(s.first, i)
 }
 
 // enter notes that what comes now is in the cell of a score in range i; with i behind the last range, that no more

@@ -116,9 +116,9 @@ func (l *state) iter(tx *engine.Tx, from, to uint64, reverse bool) *engine.Iter 
 }
 
 // index returns where the current element of an iterator lies.
-func index(it *engine.Iter) (uint64, error) {
+func (l *state) index(tx *engine.Tx, it *engine.Iter) (uint64, error) {
 	if len(it.Key()) != 8 {
-		return 0, fmt.Errorf("%w: list index of %d bytes", cf.ErrCorrupt, len(it.Key()))
+		return 0, fmt.Errorf("key %q: %w: list index of %d bytes", tx.UserKey(&l.Record), cf.ErrCorrupt, len(it.Key()))
 	}
 	return binary.BigEndian.Uint64(it.Key()), nil
 }

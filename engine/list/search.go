@@ -38,7 +38,7 @@ func Pos(tx *engine.Tx, key, elem []byte, o PosOptions, f func(index uint64)) er
 			skip--
 			continue
 		}
-		i, err := index(it)
+		i, err := l.index(tx, it)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (l *state) find(tx *engine.Tx, elem []byte) (at uint64, found bool, err err
 	defer it.Close()
 	for it.Next() {
 		if bytes.Equal(it.Value(), elem) {
-			at, err = index(it)
+			at, err = l.index(tx, it)
 			return at, err == nil, err
 		}
 	}
@@ -109,7 +109,7 @@ func (l *state) shift(tx *engine.Tx, from, to uint64, by int) error {
 	defer it.Close()
 	n := uint64(0)
 	for it.Next() {
-		i, err := index(it)
+		i, err := l.index(tx, it)
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (l *state) occurrences(tx *engine.Tx, count int64, elem []byte) ([]uint64, 
 		if !bytes.Equal(it.Value(), elem) {
 			continue
 		}
-		i, err := index(it)
+		i, err := l.index(tx, it)
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func (l *state) close(tx *engine.Tx, from, to uint64, gone []uint64, up bool) er
 	}
 	g, n := 0, uint64(0)
 	for ; it.Next(); n++ {
-		i, err := index(it)
+		i, err := l.index(tx, it)
 		if err != nil {
 			return err
 		}

@@ -41,8 +41,13 @@ enum { BK_REVERSE = 1, BK_KEYS_ONLY = 2, BK_NO_FILL = 4, BK_ASYNC = 8 };
 // iterator is closed already) or on an error; else the caller owns the iterator and closes it with
 // bk_iter_close. strip bytes are cut off the front of every key; of a value at most vmax bytes are copied.
 // max_skip bounds how many hidden entries (tombstones) one step may pass over; 0 = no bound.
+//
+// With nparts > 0 only those entries come whose stripped keys begin within one of so many ranges: parts holds a
+// lower and an upper bound for each, all of plen bytes, in ascending order. Keys that are shorter come too. Not for
+// reversed iterators. lower must be at least strip bytes long then.
 bk_iter* bk_iter_open(void* db, void* cf, void* snapshot, const char* lower, size_t llen, const char* upper,
-                      size_t ulen, uint32_t flags, size_t strip, size_t vmax, uint64_t max_skip, uint64_t skip,
+                      size_t ulen, uint32_t flags, size_t strip, const char* parts, size_t nparts, size_t plen,
+                      size_t vmax, uint64_t max_skip, uint64_t skip,
                       char* buf, size_t cap, int maxn, int* n_out, int64_t* bytes, char** err);
 
 // bk_iter_fill copies entries into buf, each as u32 key length, u32 value length (little-endian), key, value,

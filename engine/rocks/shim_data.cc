@@ -84,13 +84,49 @@ struct bk_iter {
   std::unique_ptr<Iterator> it;
   bool reverse, keys_only;
   size_t strip, vmax;
+  std::string parts;  // bounds of plen bytes: lower and upper of a part in turn
+  size_t nparts, plen, part;
+
+  // valid moves on to the next entry that is in a part, and tells whether there is one.
+  bool valid() { return it->Valid() && (nparts == 0 || settle()); }
+  void step() {
+    if (reverse)
+      it->Prev();
+    else
+      it->Next();
+  }
+
+ private:
+  bool settle();
 };
+
+// near_gap is how many entries between two parts are stepped over before a seek, which costs about as much.
+static const int near_gap = 8;
+
+bool bk_iter::settle() {
+  for (int steps = 0; it->Valid();) {
+    Slice k = it->key();
+    k.remove_prefix(strip < k.size() ? strip : k.size());
+    if (k.size() < plen) return true;
+    while (part < nparts && memcmp(k.data(), &parts[(2 * part + 1) * plen], plen) >= 0) part++;
+    if (part == nparts) return false;
+    const char* from = &parts[2 * part * plen];
+    if (memcmp(k.data(), from, plen) >= 0) return true;
+    if (steps++ < near_gap) {
+      it->Next();
+      continue;
+    }
+    it->Seek(lower.substr(0, strip).append(from, plen));
+    steps = 0;
+  }
+  return false;
+}
 
 static int64_t fill(bk_iter* h, char* buf, size_t cap, int maxn, int* n_out) {
   Iterator* it = h->it.get();
   size_t off = 0;
   int n = 0;
-  while (n < maxn && it->Valid()) {
+  while (n < maxn && h->valid()) {
     Slice k = it->key();
     if (h->strip) k.remove_prefix(h->strip < k.size() ? h->strip : k.size());
     uint32_t kl = static_cast<uint32_t>(k.size()), vl = 0;
@@ -113,36 +149,34 @@ static int64_t fill(bk_iter* h, char* buf, size_t cap, int maxn, int* n_out) {
     if (vl) memcpy(buf + off + 8 + kl, v.data(), vl);
     off += need;
     n++;
-    if (h->reverse)
-      it->Prev();
-    else
-      it->Next();
+    h->step();
   }
   *n_out = n;
   return static_cast<int64_t>(off);
 }
 
 static uint64_t skip_entries(bk_iter* h, uint64_t n) {
-  Iterator* it = h->it.get();
   uint64_t done = 0;
-  while (done < n && it->Valid()) {
-    if (h->reverse)
-      it->Prev();
-    else
-      it->Next();
+  while (done < n && h->valid()) {
+    h->step();
     done++;
   }
   return done;
 }
 
 bk_iter* bk_iter_open(void* dbp, void* cfp, void* snapshot, const char* lower, size_t llen, const char* upper,
-                      size_t ulen, uint32_t flags, size_t strip, size_t vmax, uint64_t max_skip, uint64_t skip,
+                      size_t ulen, uint32_t flags, size_t strip, const char* parts, size_t nparts, size_t plen,
+                      size_t vmax, uint64_t max_skip, uint64_t skip,
                       char* buf, size_t cap, int maxn, int* n_out, int64_t* bytes, char** err) {
   std::unique_ptr<bk_iter> h(new bk_iter());
   h->reverse = flags & BK_REVERSE;
   h->keys_only = flags & BK_KEYS_ONLY;
   h->strip = strip;
   h->vmax = vmax;
+  h->nparts = nparts;
+  h->plen = plen;
+  h->part = 0;
+  if (nparts) h->parts.assign(parts, 2 * nparts * plen);
   ReadOptions ro;
   ro.snapshot = bk::snap(snapshot);
   ro.fill_cache = !(flags & BK_NO_FILL);
@@ -167,7 +201,7 @@ bk_iter* bk_iter_open(void* dbp, void* cfp, void* snapshot, const char* lower, s
     h->it->SeekToFirst();
   if (skip) skip_entries(h.get(), skip);
   *bytes = fill(h.get(), buf, cap, maxn, n_out);
-  if (!h->it->Valid() && *n_out >= 0) {
+  if (*n_out >= 0 && !h->valid()) {
     bk::set_err(err, h->it->status());
     return nullptr;
   }
@@ -176,7 +210,7 @@ bk_iter* bk_iter_open(void* dbp, void* cfp, void* snapshot, const char* lower, s
 
 int64_t bk_iter_fill(bk_iter* h, char* buf, size_t cap, int maxn, int* n_out, int* done, char** err) {
   int64_t bytes = fill(h, buf, cap, maxn, n_out);
-  *done = *n_out >= 0 && !h->it->Valid();
+  *done = *n_out >= 0 && !h->valid();
   if (*done) bk::set_err(err, h->it->status());
   return bytes;
 }

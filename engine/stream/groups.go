@@ -58,7 +58,7 @@ func (s *stream) groupKey(kind cf.StreamKind, name []byte) []byte {
 // save writes the group's record.
 func (g *Group) save() {
 	var buf [48]byte
-	g.s.tx.Put(cf.Stream, g.s.groupKey(cf.StreamGroup, g.name), g.value.Append(buf[:0]))
+	g.s.tx.Replace(cf.Stream, g.s.groupKey(cf.StreamGroup, g.name), g.value.Append(buf[:0]))
 }
 
 // pendingPrefix returns what the keys of the pending entries begin with.
@@ -107,7 +107,7 @@ func (g *Group) decodeConsumer(name, value []byte) (consumer, error) {
 
 func (g *Group) saveConsumer(c *consumer) {
 	var buf [24]byte
-	g.s.tx.Put(cf.Stream, g.consumerKey(c.name), c.value.Append(buf[:0]))
+	g.s.tx.Replace(cf.Stream, g.consumerKey(c.name), c.value.Append(buf[:0]))
 }
 
 // now returns the transaction's time as records hold it.
@@ -118,9 +118,11 @@ func now(tx *engine.Tx) uint64 { return uint64(max(tx.Now(), 0)) }
 func (g *Group) create(name []byte) consumer {
 	c := consumer{name: name, value: cf.StreamConsumerValue{LastAttempted: now(g.s.tx)}}
 	g.s.tx.LogData(cf.LogStream)
-	g.saveConsumer(&c)
+	// Records of their own, as Kvrocks writes them: those of what the consumer gets come behind.
+	var buf [48]byte
+	g.s.tx.Put(cf.Stream, g.consumerKey(c.name), c.value.Append(buf[:0]))
 	g.value.Consumers++
-	g.save()
+	g.s.tx.Put(cf.Stream, g.s.groupKey(cf.StreamGroup, g.name), g.value.Append(buf[:0]))
 	return c
 }
 

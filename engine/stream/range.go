@@ -25,6 +25,14 @@ func Range(tx *engine.Tx, key []byte, o RangeOptions, f func(e *Entry)) error {
 
 // scan is Range on a stream that was read.
 func (s *stream) scan(o RangeOptions, f func(e *Entry)) error {
+	return s.scanWhile(o, func(e *Entry) bool {
+		f(e)
+		return true
+	})
+}
+
+// scanWhile is scan that ends when f returns false.
+func (s *stream) scanWhile(o RangeOptions, f func(e *Entry) bool) error {
 	from, to, count := greater(o.From, s.meta.First), smaller(o.To, s.meta.Last), o.Count
 	if s.rec.Size == 0 || from.Compare(to) > 0 {
 		return nil
@@ -57,7 +65,9 @@ func (s *stream) scan(o RangeOptions, f func(e *Entry)) error {
 		if e, err = s.entry(id, it.Value()); err != nil {
 			return err
 		}
-		f(&e)
+		if !f(&e) {
+			return nil
+		}
 	}
 	return it.Err()
 }
@@ -94,6 +104,7 @@ func Delete(tx *engine.Tx, key []byte, ids []ID) (deleted uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	s.dropAheads()
 	run := s.runOf(false)
 	first, last := false, false
 	for i, id := range ids {
@@ -194,6 +205,7 @@ func SetID(tx *engine.Tx, key []byte, id ID, o SetIDOptions) error {
 	case s.rec.Size > 0 && o.SetEntriesAdded && o.EntriesAdded < s.rec.Size:
 		return ErrEntriesAddedTooFew
 	}
+	s.dropAheads()
 	s.meta.LastGenerated = id
 	if o.SetEntriesAdded {
 		s.meta.EntriesAdded = o.EntriesAdded

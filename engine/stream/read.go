@@ -25,10 +25,9 @@ func (g *Group) ReadNew(consumer []byte, count uint64, noAck bool, begin func(),
 		return false, nil
 	}
 	begin()
-	next, _ := Next(g.value.LastDelivered)
 	var buf [64]ID
 	ids := buf[:0]
-	err = g.s.scan(RangeOptions{From: next, To: MaxID, Count: count}, func(e *Entry) {
+	err = g.next(count, func(e *Entry) {
 		g.delivered(e.ID)
 		if !noAck {
 			ids = append(ids, e.ID)

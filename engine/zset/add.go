@@ -123,7 +123,7 @@ func (w *writer) addMany(f Flags, entries []Entry) (added, changed int, err erro
 		if j == len(all) {
 			p := pending{member: e.Member}
 			if values != nil && values[i] != nil {
-				if p.old, err = cf.ParseDouble(values[i]); err != nil {
+				if p.old, err = parseScore(w.tx, &w.rec, values[i]); err != nil {
 					return 0, 0, err
 				}
 				p.had, p.has, p.now = true, true, p.old

@@ -26,10 +26,16 @@ func (r *ScoreRange) all() bool {
 	return math.IsInf(r.Min, -1) && math.IsInf(r.Max, 1) && !r.MinOpen && !r.MaxOpen
 }
 
-// bounds returns the range as keys of the zset_score family, [lower, upper). 0 and -0 are the same score with two
-// encodings, one after the other.
+// bounds returns the range as keys of the zset_score family, [lower, upper).
 func (r *ScoreRange) bounds(prefix []byte) (lower, upper []byte) {
-	lo, hi := cf.EncodeDouble(r.Min), cf.EncodeDouble(r.Max)
+	lo, hi := r.encoded()
+	return scoreBound(prefix, lo), scoreBound(prefix, hi)
+}
+
+// encoded returns the range as encodings of scores, [lo, hi). 0 and -0 are the same score with two encodings, one
+// after the other.
+func (r *ScoreRange) encoded() (lo, hi uint64) {
+	lo, hi = cf.EncodeDouble(r.Min), cf.EncodeDouble(r.Max)
 	if r.Min == 0 {
 		lo = cf.EncodeDouble(math.Copysign(0, -1))
 		if r.MinOpen {
@@ -48,12 +54,16 @@ func (r *ScoreRange) bounds(prefix []byte) (lower, upper []byte) {
 	if !r.MaxOpen {
 		hi++
 	}
-	return scoreBound(prefix, lo), scoreBound(prefix, hi)
+	return lo, hi
 }
 
 func scoreBound(prefix []byte, encoded uint64) []byte {
 	b := make([]byte, 0, len(prefix)+cf.ScoreLen)
-	return binary.BigEndian.AppendUint64(append(b, prefix...), encoded)
+	return appendScore(append(b, prefix...), encoded)
+}
+
+func appendScore(dst []byte, encoded uint64) []byte {
+	return binary.BigEndian.AppendUint64(dst, encoded)
 }
 
 // LexBound is one end of a range of members.

@@ -71,7 +71,7 @@ func emitMembers(tx *engine.Tx, rec *engine.Record, members [][]byte, scores boo
 		if v == nil {
 			continue
 		}
-		score, err := cf.ParseDouble(v)
+		score, err := parseScore(tx, rec, v)
 		if err != nil {
 			return err
 		}

@@ -1,14 +1,13 @@
 package zset
 
 import (
-	"fmt"
-
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
 // ScoreRanges calls emit with the members whose scores are in each of the ranges, lowest score first, one range
-// after the other; i is the index of the range. It ends when emit returns false. Nothing outside the ranges is read.
+// after the other; i is the index of the range. It ends when emit returns false. Nothing outside the ranges is read,
+// but for a few members between ranges next to each other.
 //
 // All ranges show the same state of the set: a reader's locks are given back when the last one is open.
 func ScoreRanges(tx *engine.Tx, key []byte, ranges []ScoreRange, emit func(i int, member []byte, score float64) bool) error {
@@ -16,16 +15,57 @@ func ScoreRanges(tx *engine.Tx, key []byte, ranges []ScoreRange, emit func(i int
 	if err != nil || !rec.Exists {
 		return err
 	}
-	for i := range ranges {
-		more, err := scoreRange(tx, &rec, ranges, i, emit)
-		if err != nil {
-			return fmt.Errorf("key %q: %w", key, err)
-		}
-		if !more {
-			break
+	if len(ranges) > 1 && ascending(ranges) {
+		err = scoreParts(tx, &rec, ranges, emit)
+	} else {
+		for i, more := 0, true; i < len(ranges) && more && err == nil; i++ {
+			more, err = scoreRange(tx, &rec, ranges, i, emit)
 		}
 	}
-	return nil
+	return err
+}
+
+// ascending reports whether no range is empty and each one lies before the next.
+func ascending(ranges []ScoreRange) bool {
+	for i := range ranges {
+		r := &ranges[i]
+		if r.empty() || i > 0 && (ranges[i-1].Max > r.Min || ranges[i-1].Max == r.Min && !ranges[i-1].MaxOpen && !r.MinOpen) {
+			return false
+		}
+	}
+	return true
+}
+
+// scoreParts reads ascending ranges with one iterator.
+func scoreParts(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, emit func(i int, member []byte, score float64) bool) error {
+	prefix := tx.SubkeyPrefix(rec)
+	parts := make([]byte, 0, 2*cf.ScoreLen*len(ranges))
+	for i := range ranges {
+		lower, upper := ranges[i].encoded()
+		parts = appendScore(appendScore(parts, lower), upper)
+	}
+	s := span{id: cf.ZSetScore, lower: append(prefix[:len(prefix):len(prefix)], parts[:cf.ScoreLen]...),
+		upper: append(prefix[:len(prefix):len(prefix)], parts[len(parts)-cf.ScoreLen:]...), parts: parts}
+	it, _ := s.open(tx, rec, false, 0, 0)
+	if it == nil {
+		return nil
+	}
+	defer it.Close()
+	tx.ReadsDone()
+	i := 0
+	for it.Next() {
+		member, score, err := entryOf(tx, rec, cf.ZSetScore, it.Key(), nil)
+		if err != nil {
+			return err
+		}
+		for i < len(ranges)-1 && (score > ranges[i].Max || score == ranges[i].Max && ranges[i].MaxOpen) {
+			i++
+		}
+		if !emit(i, member, score) {
+			return nil
+		}
+	}
+	return it.Err()
 }
 
 func scoreRange(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, i int, emit func(i int, member []byte, score float64) bool) (more bool, err error) {
@@ -44,7 +84,7 @@ func scoreRange(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, i int, e
 		tx.ReadsDone()
 	}
 	for it.Next() {
-		member, score, err := entryOf(cf.ZSetScore, it.Key(), nil)
+		member, score, err := entryOf(tx, rec, cf.ZSetScore, it.Key(), nil)
 		if err != nil {
 			return false, err
 		}

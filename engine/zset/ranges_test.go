@@ -1,9 +1,12 @@
 package zset_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +15,63 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/zset"
 )
+
+// TestAscendingScoreRanges reads ranges with gaps of all lengths in between, over what is stored and over writes that
+// are not committed yet.
+func TestAscendingScoreRanges(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("z")
+	keys := [][]byte{key}
+	fill(t, db, key, 1000)
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		var ranges []zset.ScoreRange
+		for at := r.IntN(30); at < 1020 && len(ranges) < 12; {
+			to := at + r.IntN(20)
+			x := zset.ScoreRange{Min: float64(at), Max: float64(to), MaxOpen: to > at && r.IntN(2) == 0}
+			ranges = append(ranges, x)
+			if at = to + r.IntN(40); !x.MaxOpen {
+				at++
+			}
+		}
+		scan := func(tx *engine.Tx) error {
+			scores := map[int]bool{}
+			for i := range 1000 {
+				scores[i] = true
+			}
+			if r.IntN(2) == 0 {
+				for range 20 {
+					i := r.IntN(1000)
+					delete(scores, i)
+					if _, err := zset.Remove(tx, key, [][]byte{fmt.Appendf(nil, "m%08d", i)}); err != nil {
+						return err
+					}
+				}
+			}
+			var got, want []string
+			for i, x := range ranges {
+				for score := int(x.Min); score <= int(x.Max); score++ {
+					if scores[score] && (!x.MaxOpen || float64(score) < x.Max) {
+						want = append(want, fmt.Sprintf("%d:m%08d", i, score))
+					}
+				}
+			}
+			err := zset.ScoreRanges(tx, key, ranges, func(i int, member []byte, score float64) bool {
+				got = append(got, fmt.Sprintf("%d:%s", i, member))
+				return true
+			})
+			if !slices.Equal(got, want) {
+				t.Fatalf("%v: %v, want %v", ranges, got, want)
+			}
+			return cmp.Or(err, errRolledBack)
+		}
+		if err := db.Update(ns, keys, scan); err != errRolledBack {
+			t.Fatal(err)
+		}
+	}
+}
+
+var errRolledBack = errors.New("not to be committed")
 
 func TestScoreRanges(t *testing.T) {
 	db := enginetest.Open(t)

@@ -46,7 +46,7 @@ const (
 	rankFarSteps = 512
 	rankMaxSets  = 64      // sets in the cache
 	rankMaxBytes = 1 << 20 // bytes of the anchors of a set at most, without a header of some 40 for each
-	rankBlock    = 64      // entries of a block at least, when the blocks are made
+	rankBlock    = 32      // entries of a block at least, when the blocks are made
 	rankBlocks   = 4096    // blocks of a set at most, when they are made
 	rankMinAsks  = 2       // how often a set must be asked before its entries are counted
 	rankMaxIdle  = 1 << 17 // writes without a read in between after which a set leaves the cache
@@ -78,7 +78,23 @@ type anchors struct {
 	total  uint64
 	first  [][]byte
 	count  []uint64
+	upTo   []uint64 // upTo[i] is how many entries come before block i; made anew by sums
+	stale  bool     // upTo is not right
 	logged []change // while counting
+}
+
+// sums returns how many entries come before each block.
+func (a *anchors) sums() []uint64 {
+	if a.stale || len(a.upTo) != len(a.count) {
+		a.upTo = slices.Grow(a.upTo[:0], len(a.count))[:len(a.count)]
+		n := uint64(0)
+		for i, c := range a.count {
+			a.upTo[i] = n
+			n += c
+		}
+		a.stale = false
+	}
+	return a.upTo
 }
 
 // change is an entry of the zset_score family that was added (1) or removed (-1).
@@ -143,7 +159,7 @@ func (c *rankCache) drop(a *anchors) {
 	}
 	c.mu.Unlock()
 	a.mu.Lock()
-	a.state, a.first, a.count, a.logged = rankDropped, nil, nil, nil
+	a.state, a.first, a.count, a.upTo, a.logged = rankDropped, nil, nil, nil, nil
 	a.mu.Unlock()
 }
 
@@ -242,7 +258,7 @@ func (c *rankCache) fill(a *anchors, it *engine.Iter, block uint64) error {
 		a.state, a.logged = rankDropped, nil // it stays in the cache so that it is not tried again
 		return nil
 	}
-	a.state, a.first, a.count, a.most = rankReady, first, count, 4*block
+	a.state, a.first, a.count, a.most, a.stale = rankReady, first, count, 4*block, true
 	for _, n := range count {
 		a.total += n
 	}
@@ -286,6 +302,7 @@ func (a *anchors) change(sub []byte, n int) {
 	i := a.block(sub)
 	a.count[i] += uint64(n)
 	a.total += uint64(n)
+	a.stale = true
 	if a.count[i] != 0 || len(a.count) == 1 {
 		return
 	}
@@ -299,35 +316,35 @@ func (a *anchors) block(sub []byte) int {
 	return sort.Search(len(a.first)-1, func(i int) bool { return bytes.Compare(a.first[i+1], sub) > 0 })
 }
 
-// before returns where to begin to count the entries before one, and how many are before that place.
-func (a *anchors) before(sub []byte) (first []byte, n uint64, ok bool) {
+// place is the beginning of a block.
+type place struct {
+	first  []byte
+	n      uint64 // entries before it
+	tooBig bool   // the block should be split
+}
+
+// before returns where to begin to count the entries before one.
+func (a *anchors) before(sub []byte) (p place, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.state != rankReady {
-		return nil, 0, false
+		return p, false
 	}
-	i := a.block(sub)
-	for _, c := range a.count[:i] {
-		n += c
-	}
-	return a.first[i], n, true
+	return a.place(a.block(sub)), true
 }
 
-// at returns the beginning of the block that holds the entry of a rank, and how many entries are before it.
-func (a *anchors) at(rank uint64) (first []byte, n uint64, ok bool) {
+// at returns the beginning of the block that holds the entry of a rank.
+func (a *anchors) at(rank uint64) (p place, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.state != rankReady || rank >= a.total {
-		return nil, 0, false
+		return p, false
 	}
-	for i, c := range a.count {
-		if rank < n+c {
-			return a.first[i], n, true
-		}
-		n += c
-	}
-	return nil, 0, false
+	sums := a.sums()
+	return a.place(sort.Search(len(sums)-1, func(i int) bool { return sums[i+1] > rank })), true
 }
+
+func (a *anchors) place(i int) place { return place{a.first[i], a.sums()[i], a.count[i] > a.most} }
 
 // tooBig returns the bounds of the block that begins at first when it should be split.
 func (a *anchors) tooBig(first []byte) (next []byte, n uint64, ok bool) {
@@ -378,6 +395,7 @@ func (c *rankCache) split(tx *engine.Tx, rec *engine.Record, a *anchors, first [
 		part.first[0] = a.first[i]
 		a.first = slices.Replace(a.first, i, i+1, part.first...)
 		a.count = slices.Replace(a.count, i, i+1, part.count...)
+		a.stale = true
 		ok = len(a.count) <= 2*rankBlocks
 	} else {
 		ok = !found || a.count[i] != n // someone else has split it
@@ -392,41 +410,41 @@ func (c *rankCache) split(tx *engine.Tx, rec *engine.Record, a *anchors, first [
 // rank returns how many entries are before a zset_score subkey; ok is false when the cache does not know. The
 // caller holds the key's lock.
 func (c *rankCache) rank(tx *engine.Tx, rec *engine.Record, a *anchors, sub []byte) (rank uint64, ok bool, err error) {
-	first, n, ok := a.before(sub)
-	if ok {
-		if err := c.split(tx, rec, a, first); err != nil {
+	p, ok := a.before(sub)
+	if ok && p.tooBig {
+		if err := c.split(tx, rec, a, p.first); err != nil {
 			return 0, false, err
 		}
-		first, n, ok = a.before(sub)
+		p, ok = a.before(sub)
 	}
 	if !ok {
 		return 0, false, nil
 	}
 	prefix := tx.SubkeyPrefix(rec)
-	s := span{id: cf.ZSetScore, lower: memberBound(prefix, first, false), upper: memberBound(prefix, sub, false)}
-	if bytes.Compare(s.lower, s.upper) >= 0 {
-		return n, true, nil
+	var lo, up [192]byte
+	lower := append(append(lo[:0], prefix...), p.first...)
+	upper := append(append(up[:0], prefix...), sub...)
+	if low := tx.LowBound(cf.ZSetScore, prefix); bytes.Compare(low, lower) > 0 {
+		lower = low // before it there is nothing but tombstones
 	}
-	it, _ := s.open(tx, rec, false, 0, 1)
-	if it == nil {
-		return n, true, nil
+	if bytes.Compare(lower, upper) >= 0 {
+		return p.n, true, nil
 	}
-	defer it.Close()
-	n += it.Skip(math.MaxUint64)
-	return n, true, it.Err()
+	n, err := tx.Count(cf.ZSetScore, lower, upper)
+	return p.n + n, true, err
 }
 
 // seek returns the lower bound of a scan that reaches the entry of a rank after skip entries.
 func (c *rankCache) seek(tx *engine.Tx, rec *engine.Record, a *anchors, rank uint64) (lower []byte, skip uint64, ok bool, err error) {
-	first, n, ok := a.at(rank)
-	if ok {
-		if err := c.split(tx, rec, a, first); err != nil {
+	p, ok := a.at(rank)
+	if ok && p.tooBig {
+		if err := c.split(tx, rec, a, p.first); err != nil {
 			return nil, 0, false, err
 		}
-		first, n, ok = a.at(rank)
+		p, ok = a.at(rank)
 	}
 	if !ok {
 		return nil, 0, false, nil
 	}
-	return memberBound(tx.SubkeyPrefix(rec), first, false), rank - n, true, nil
+	return memberBound(tx.SubkeyPrefix(rec), p.first, false), rank - p.n, true, nil
 }

@@ -49,7 +49,7 @@ func (w *writer) removeMany(members [][]byte) error {
 			continue
 		}
 		seen = append(seen, pending{member: m})
-		score, err := cf.ParseDouble(values[i])
+		score, err := parseScore(w.tx, &w.rec, values[i])
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (w *writer) removeSpan(s *span) error {
 	defer it.Close()
 	it.Skip(rest)
 	for n := s.n; n > 0 && it.Next(); n-- {
-		if _, _, err := cf.SplitScoreSub(it.Key()); err != nil {
+		if _, _, err := splitScored(w.tx, &w.rec, it.Key()); err != nil {
 			return err
 		}
 		w.removeScored(it.Key())
@@ -232,7 +232,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 
 // pop removes the member of a zset_score subkey and emits it.
 func (w *writer) pop(sub []byte, emit Emit) error {
-	score, member, err := cf.SplitScoreSub(sub)
+	member, score, err := splitScored(w.tx, &w.rec, sub)
 	if err != nil {
 		return err
 	}

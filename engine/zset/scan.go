@@ -26,6 +26,7 @@ type span struct {
 	reverse      bool
 	total        uint64 // how many entries are in [lower, upper), or an upper bound of that
 	exact        bool   // total is exact
+	parts        []byte // only scores in these ranges: bounds as of engine.IterOptions.Parts; nil = all
 }
 
 // run calls emit with the entries of the span. It reads them from the side from which that is estimated to be
@@ -162,7 +163,7 @@ func (s *span) read(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 	tx.ReadsDone()
 	it.Skip(rest)
 	for ; n > 0 && it.Next(); n-- {
-		member, score, err := entryOf(s.id, it.Key(), it.Value())
+		member, score, err := entryOf(tx, rec, s.id, it.Key(), it.Value())
 		if err != nil {
 			return err
 		}
@@ -177,6 +178,9 @@ func (s *span) open(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 	prefix := tx.SubkeyPrefix(rec)
 	o := engine.IterOptions{Prefix: prefix, Lower: s.lower, Upper: s.upper, Reverse: reverse, KeysOnly: s.id == cf.ZSetScore,
 		Skip: skip, Limit: int(min(n, 1<<20))}
+	if s.parts != nil {
+		o.Parts, o.PartLen = s.parts, cf.ScoreLen
+	}
 	if s.id == cf.ZSetScore {
 		// Before and behind what is known to be there may be nothing but the tombstones of popped members.
 		if low := tx.LowBound(s.id, prefix); bytes.Compare(low, o.Lower) > 0 {
@@ -208,12 +212,11 @@ func (s *span) count(tx *engine.Tx, rec *engine.Record) (uint64, error) {
 }
 
 // entryOf decodes an entry of either family.
-func entryOf(id cf.ID, sub, value []byte) (member []byte, score float64, err error) {
+func entryOf(tx *engine.Tx, rec *engine.Record, id cf.ID, sub, value []byte) (member []byte, score float64, err error) {
 	if id == cf.ZSetScore {
-		score, member, err = cf.SplitScoreSub(sub)
-		return member, score, err
+		return splitScored(tx, rec, sub)
 	}
-	score, err = cf.ParseDouble(value)
+	score, err = parseScore(tx, rec, value)
 	return sub, score, err
 }
 

@@ -268,7 +268,7 @@ func (s *operand) each(tx *engine.Tx, lower, upper []byte, f func(member []byte,
 		score := 1.0
 		if !s.plain {
 			var err error
-			if score, err = cf.ParseDouble(it.Value()); err != nil {
+			if score, err = parseScore(tx, &s.rec, it.Value()); err != nil {
 				return err
 			}
 		}
@@ -344,7 +344,7 @@ func (s *operand) lookUp(tx *engine.Tx, entries []Entry, f func(i int, score flo
 		for i, v := range values {
 			score := 1.0
 			if v != nil && !s.plain {
-				if score, err = cf.ParseDouble(v); err != nil {
+				if score, err = parseScore(tx, &s.rec, v); err != nil {
 					return err
 				}
 			}

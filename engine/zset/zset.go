@@ -20,6 +20,8 @@
 package zset
 
 import (
+	"fmt"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
@@ -61,8 +63,29 @@ func scoreOf(tx *engine.Tx, rec *engine.Record, member []byte) (score float64, f
 	if err != nil || !found {
 		return 0, false, err
 	}
-	score, err = cf.ParseDouble(value)
+	score, err = parseScore(tx, rec, value)
 	return score, err == nil, err
+}
+
+// parseScore reads the value of a member's record in the default family. Its error names the key.
+func parseScore(tx *engine.Tx, rec *engine.Record, value []byte) (float64, error) {
+	score, err := cf.ParseDouble(value)
+	if err != nil {
+		err = corrupt(tx, rec, err)
+	}
+	return score, err
+}
+
+// splitScored takes a subkey of the zset_score family apart. Its error names the key.
+func splitScored(tx *engine.Tx, rec *engine.Record, sub []byte) (member []byte, score float64, err error) {
+	if score, member, err = cf.SplitScoreSub(sub); err != nil {
+		err = corrupt(tx, rec, err)
+	}
+	return member, score, err
+}
+
+func corrupt(tx *engine.Tx, rec *engine.Record, err error) error {
+	return fmt.Errorf("key %q: %w", tx.UserKey(rec), err)
 }
 
 // Scores calls f with the score of each member in turn.
@@ -90,7 +113,7 @@ func Scores(tx *engine.Tx, key []byte, members [][]byte, f func(score float64, f
 			f(0, false)
 			continue
 		}
-		score, err := cf.ParseDouble(v)
+		score, err := parseScore(tx, &rec, v)
 		if err != nil {
 			return err
 		}

@@ -144,6 +144,29 @@ func TestEveryRowFindsItsData(t *testing.T) {
 	}
 }
 
+// TestFillsHaveTheirOwnTime: the deadline of an earlier fill does not end a later one.
+func TestFillsHaveTheirOwnTime(t *testing.T) {
+	server, err := launch.Start(launch.Redis, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Kill()
+	s, err := newSide("redis", server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	picked, err := pick("LPOP,XREADGROUP,XACK") // those that make as much as there are requests
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range picked {
+		s.load.c.SetDeadline(time.Unix(1, 0))
+		if err := s.prepare(r, 10); err != nil {
+			t.Fatalf("%s: %v", r.name, err)
+		}
+	}
+}
+
 func atof(t *testing.T, s string) float64 {
 	t.Helper()
 	f, err := strconv.ParseFloat(s, 64)

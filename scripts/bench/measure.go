@@ -41,6 +41,9 @@ func (s *side) prepare(r row, n int) error {
 		return nil
 	}
 	s.load.anew = r.refill
+	if err := s.load.c.SetDeadline(time.Now().Add(measureTimeout)); err != nil {
+		return err
+	}
 	if err := r.fill(s.load, n); err != nil {
 		return fmt.Errorf("filling: %w", err)
 	}

@@ -8,9 +8,9 @@ import (
 const catBitmap = "@bitmap"
 
 var bitmapCommands = []Spec{
-	{Name: "setbit", Handler: setbit, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "2.2.0", Complexity: "O(1)",
+	{Name: "setbit", Handler: setbit, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Ahead: bitAhead, Group: "bitmap", Since: "2.2.0", Complexity: "O(1)",
 		Categories: catBitmap, Summary: "Sets a bit and returns the one before. A new key becomes a bitmap, a string is changed in place."},
-	{Name: "getbit", Handler: getbit, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "2.2.0", Complexity: "O(1)",
+	{Name: "getbit", Handler: getbit, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: bitAhead, Group: "bitmap", Since: "2.2.0", Complexity: "O(1)",
 		Categories: catBitmap, Summary: "Returns a bit."},
 	{Name: "bitcount", Handler: bitcount, Arity: -2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "bitmap", Since: "2.6.0", Complexity: "O(N) with N bytes in the range that are not all zeros",
 		Categories: catBitmap, Summary: "Counts the bits that are set."},
@@ -53,6 +53,13 @@ func setbit(c *Ctx) error {
 	}
 	old, err := bitmap.SetBit(c.Tx, c.Args[1], offset, bit == 1, c.Srv.MaxBulk())
 	return replyBool(c, old, err)
+}
+
+// bitAhead tells what SETBIT and GETBIT read.
+func bitAhead(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
+	if offset, ok := parseBitOffset(args[2]); ok {
+		bitmap.Ahead(tx, args[1], offset, keys)
+	}
 }
 
 func getbit(c *Ctx) error {

@@ -119,7 +119,11 @@ type Spec struct {
 	// Foreign finds the key that the command touches in another namespace than ns, the one that it runs in: the other
 	// namespace and the index of the argument. ok is false when there is none, also because the command will fail.
 	// nil = there never is one.
-	Foreign    func(srv Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
+	Foreign func(srv Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
+	// Ahead adds to a list the keys of the default family that the command will read if its collection is as it is
+	// now. What those of several commands in a row need is read in batches. It is called with the locks of the command's
+	// keys held and its number of arguments checked; what is malformed it passes over. nil = nothing is read ahead.
+	Ahead      func(tx *engine.Tx, args [][]byte, keys *engine.KeyList)
 	Group      string // string, hash, ... as COMMAND DOCS names it
 	Summary    string
 	Since      string

@@ -33,6 +33,9 @@ func invalidExpire(name string) error {
 	return engine.NewError("ERR", fmt.Sprintf("invalid expire time in '%s' command", name))
 }
 
+// corruptKey names the key of a record that a handler cannot decode.
+func corruptKey(key []byte, err error) error { return fmt.Errorf("key %q: %w", key, err) }
+
 // WriteError writes an error as a reply: code and text of an [engine.Error], ERR and the text of any other.
 func WriteError(w *resp.Writer, err error) {
 	var e *engine.Error

@@ -121,7 +121,7 @@ func objectDump(c *Ctx) error {
 		if rec.Type == cf.TypeList {
 			head, tail, err := cf.DecodeListTail(rec.Tail)
 			if err != nil {
-				return err
+				return corruptKey(c.Args[2], err)
 			}
 			number("head", head)
 			number("tail", tail)

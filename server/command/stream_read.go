@@ -208,14 +208,15 @@ func (r *streamRead) resolve(c *Ctx) error {
 		r.groups = make([]*stream.Group, len(r.keys))
 	}
 	for i, key := range r.keys {
-		last, err := stream.LastGenerated(c.Tx, key)
+		var last stream.ID
+		var err error
+		if r.grouped {
+			r.groups[i], err = r.open(c, key)
+		} else {
+			last, err = stream.LastGenerated(c.Tx, key)
+		}
 		if err != nil {
 			return err
-		}
-		if r.grouped {
-			if r.groups[i], err = r.open(c, key); err != nil {
-				return err
-			}
 		}
 		switch id := string(r.ids[i]); {
 		case id == "$" && r.grouped:

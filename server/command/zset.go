@@ -274,7 +274,7 @@ func zscan(c *Ctx) error {
 	return scanSubkeys(c, scanZSet, &rec, cur, o, func(w *resp.Writer, member, value []byte) (int, error) {
 		score, err := cf.ParseDouble(value)
 		if err != nil {
-			return 0, err
+			return 0, corruptKey(c.Args[1], err)
 		}
 		w.Bulk(member)
 		var text [32]byte

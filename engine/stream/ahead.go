@@ -1,0 +1,192 @@
+package stream
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// An ahead is a copy of the entries that a group hands out next. Consumers ask for one or a few entries at a time, and
+// to open an iterator for those costs more than all the rest; so more of them are read at once, the more often it was
+// used up, and kept for the next calls.
+//
+// Entries do not change, and new ones come only behind the last. So a copy is right until entries are removed:
+// trimming leaves those before the first entry by the metadata record, which are passed over; Delete and SetID, after
+// which an id may come back, make it forgotten. As with a [run], the key's lock guards it, and it counts only while
+// the hint with its number is there, which goes with every rollback, failed commit and batch from outside.
+type ahead struct {
+	after ID // all entries behind this one up to the last of ids are there
+	ids   []ID
+	ends  []int // of the values in data
+	sizes []int // Entry.Len
+	data  []byte
+	want  int // how many were to be read last time
+}
+
+// aheads are those of the groups of one stream.
+type aheads struct {
+	id     string
+	token  uint64
+	groups map[string]*ahead
+}
+
+const (
+	aheadMaxStreams = 64
+	aheadMaxGroups  = 16       // of a stream
+	aheadBytes      = 16 << 10 // of the values of one ahead, about
+	aheadFirst      = 4
+	aheadMost       = 64
+	aheadCount      = 16 // who asks for more entries reads them with an iterator
+	aheadSentinel   = cf.Propagate
+)
+
+var aheadsOf = struct {
+	sync.Mutex
+	byID  map[string]*aheads
+	used  atomic.Bool
+	token atomic.Uint64
+}{byID: map[string]*aheads{}}
+
+// aheads returns those of the stream, nil when there are none that can be trusted; with create, an empty set then.
+func (s *stream) aheads(create bool) *aheads {
+	if !create && !aheadsOf.used.Load() {
+		return nil
+	}
+	prefix := s.tx.SubkeyPrefix(&s.rec)
+	var buf [192]byte
+	id := append(binary.LittleEndian.AppendUint64(buf[:0], uint64(uintptr(unsafe.Pointer(s.tx.DB())))), prefix...)
+	aheadsOf.Lock()
+	a := aheadsOf.byID[string(id)]
+	aheadsOf.Unlock()
+	if a != nil {
+		if hint := s.tx.LowBound(aheadSentinel, prefix); len(hint) == 8 && binary.LittleEndian.Uint64(hint) == a.token {
+			return a
+		}
+	}
+	if !create {
+		return nil
+	}
+	a = &aheads{id: string(id), token: aheadsOf.token.Add(1), groups: map[string]*ahead{}}
+	var token [8]byte
+	binary.LittleEndian.PutUint64(token[:], a.token)
+	s.tx.SetLowBound(aheadSentinel, prefix, token[:])
+	aheadsOf.Lock()
+	defer aheadsOf.Unlock()
+	if len(aheadsOf.byID) >= aheadMaxStreams {
+		for k := range aheadsOf.byID {
+			delete(aheadsOf.byID, k)
+			break
+		}
+	}
+	aheadsOf.byID[a.id] = a
+	aheadsOf.used.Store(true)
+	return a
+}
+
+// dropAheads forgets what was read ahead of the stream.
+func (s *stream) dropAheads() {
+	if a := s.aheads(false); a != nil {
+		clear(a.groups)
+	}
+}
+
+// of returns the ahead of a group.
+func (a *aheads) of(group []byte) *ahead {
+	x := a.groups[string(group)]
+	if x == nil {
+		if len(a.groups) >= aheadMaxGroups {
+			for k := range a.groups {
+				delete(a.groups, k)
+				break
+			}
+		}
+		x = new(ahead)
+		a.groups[string(group)] = x
+	}
+	return x
+}
+
+// next calls f with the entries of the stream behind the last one that the group has handed out, at most count of
+// them. f moves the group on.
+func (g *Group) next(count uint64, f func(e *Entry)) error {
+	if count == 0 || count > aheadCount {
+		from, _ := Next(g.value.LastDelivered)
+		return g.s.scan(RangeOptions{From: from, To: MaxID, Count: count}, f)
+	}
+	a := g.s.aheads(true).of(g.name)
+	for count > 0 && g.HasNew() {
+		i, ok := a.find(greater(g.value.LastDelivered, before(g.s.meta.First)))
+		if !ok {
+			if err := a.read(g, count); err != nil {
+				return err
+			}
+			if i = 0; len(a.ids) == 0 {
+				return nil
+			}
+		}
+		for ; count > 0 && i < len(a.ids); i++ {
+			e := a.entry(i)
+			f(&e)
+			count--
+		}
+	}
+	return nil
+}
+
+// before returns the id before another one; 0-0 has none and is returned itself.
+func before(id ID) ID {
+	switch {
+	case id.Seq > 0:
+		return ID{Ms: id.Ms, Seq: id.Seq - 1}
+	case id.Ms > 0:
+		return ID{Ms: id.Ms - 1, Seq: ^uint64(0)}
+	}
+	return id
+}
+
+// find returns the place of the first entry behind an id; false when that was not read.
+func (a *ahead) find(id ID) (int, bool) {
+	if len(a.ids) == 0 || id.Compare(a.after) < 0 || id.Compare(a.ids[len(a.ids)-1]) >= 0 {
+		return 0, false
+	}
+	i, found := slices.BinarySearchFunc(a.ids, id, ID.Compare)
+	if found {
+		i++
+	}
+	return i, true
+}
+
+// read puts the next entries in the place of those that were read before.
+func (a *ahead) read(g *Group, count uint64) error {
+	after := g.value.LastDelivered
+	if len(a.ids) > 0 && after == a.ids[len(a.ids)-1] { // all of it was used
+		a.want = min(max(2*a.want, aheadFirst), aheadMost)
+	} else {
+		a.want = aheadFirst
+	}
+	want := max(count, uint64(a.want))
+	a.after, a.ids, a.ends, a.sizes, a.data = after, a.ids[:0], a.ends[:0], a.sizes[:0], a.data[:0]
+	if cap(a.data) > 4*aheadBytes {
+		a.data = nil
+	}
+	from, _ := Next(after)
+	return g.s.scanWhile(RangeOptions{From: from, To: MaxID, Count: want}, func(e *Entry) bool {
+		a.ids = append(a.ids, e.ID)
+		a.sizes = append(a.sizes, e.n)
+		a.data = append(a.data, e.rest...)
+		a.ends = append(a.ends, len(a.data))
+		return len(a.data) < aheadBytes
+	})
+}
+
+func (a *ahead) entry(i int) Entry {
+	from := 0
+	if i > 0 {
+		from = a.ends[i-1]
+	}
+	return Entry{ID: a.ids[i], n: a.sizes[i], rest: a.data[from:a.ends[i]:a.ends[i]]}
+}

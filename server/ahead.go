@@ -1,0 +1,71 @@
+package server
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// readsAhead runs consecutive readers that tell what they will read (see command.Spec.Ahead) in one transaction with
+// the read side of all their keys' locks held, so that this can be fetched in batches. It returns how many it has
+// run; 0 when there are less than two, which are better off alone.
+func (c *conn) readsAhead(reqs []request) int {
+	n := 0
+	for n < len(reqs) && n < singleBatch {
+		r := &reqs[n]
+		if n > 0 && (r.err != nil || r.spec.Ahead == nil || r.spec.Flags&command.Write != 0 || c.refuse(r) != nil) {
+			break
+		}
+		n++
+	}
+	if n < 2 {
+		return 0
+	}
+	reqs = reqs[:n]
+	c.prepare(reqs[0].spec)
+	c.tx.Begin(c.sess.Namespace)
+	keys := c.userKeys[:0]
+	for i := range reqs {
+		r := &reqs[i]
+		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+		for _, k := range c.keys {
+			keys = append(keys, r.args[k.Arg])
+			c.tx.AddLock(r.args[k.Arg], false)
+		}
+	}
+	c.userKeys = keys
+	c.tx.Acquire()
+	c.tx.KeepLocks()
+	c.prefetch(keys, nil)
+	c.prefetchAhead(reqs)
+	misses := c.wantsMisses()
+	for i := range reqs {
+		r := &reqs[i]
+		c.run(r)
+		c.replied(r, r.reply)
+		if misses {
+			c.noteMisses(r)
+		}
+	}
+	c.tx.Release()
+	return n
+}
+
+// prefetchAhead reads what the commands of a transaction will read, as far as they can tell.
+func (c *conn) prefetchAhead(reqs []request) {
+	some := 0
+	for i := range reqs {
+		if r := &reqs[i]; r.err == nil && r.spec.Ahead != nil {
+			some++
+		}
+	}
+	if some < 2 {
+		return
+	}
+	keys := c.tx.Keys()
+	for i := range reqs {
+		if r := &reqs[i]; r.err == nil && r.spec.Ahead != nil {
+			r.spec.Ahead(c.tx, r.args, keys)
+		}
+	}
+	c.readAheadFailed(c.tx.PrefetchKeys(cf.Default, keys))
+}
