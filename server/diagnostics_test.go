@@ -152,14 +152,7 @@ func TestDebug(t *testing.T) {
 func TestWaitAOFSyncs(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
-	synced := func() int {
-		m := regexp.MustCompile(`rocksdb\.wal\.synced COUNT : (\d+)`).FindStringSubmatch(h.db.Statistics())
-		if m == nil {
-			t.Fatal("no such ticker")
-		}
-		n, _ := strconv.Atoi(m[1])
-		return n
-	}
+	synced := func() int { return h.ticker(t, "rocksdb.wal.synced") }
 	c.want("SET k v", "+OK\r\n")
 	before := synced()
 	c.want("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n")
