@@ -135,6 +135,19 @@ func (s *Server) SetSettings(changes []command.Setting) error {
 	return nil
 }
 
+// BecomeMaster is REPLICAOF NO ONE.
+func (s *Server) BecomeMaster() error {
+	if _, _, replica := s.cfg.Master(); !replica {
+		return nil
+	}
+	if err := s.cfg.SetMaster("no one"); err != nil {
+		return err
+	}
+	s.refresh()
+	s.log.Info("the server takes writes: REPLICAOF NO ONE")
+	return nil
+}
+
 // RewriteSettings writes the settings to the configuration file.
 func (s *Server) RewriteSettings() error {
 	if err := s.cfg.Rewrite(); err != nil {
