@@ -17,6 +17,9 @@ func Check(cfg *config.Config) error {
 	if _, err := commandTable(cfg); err != nil {
 		return err
 	}
+	if _, err := declaredUsers(cfg, command.ACLTable()); err != nil {
+		return err
+	}
 	return checkTLS(cfg)
 }
 
