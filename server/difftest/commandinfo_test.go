@@ -16,6 +16,7 @@ var other = map[string]string{
 	"slaveof":                 "nothing is loaded asynchronously",
 	"hsetnx":                  "several pairs as in Kvrocks",
 	"dbsize":                  "DBSIZE SCAN of Kvrocks",
+	"xlen":                    "XLEN key id of Kvrocks",
 	"zrank":                   "WITHSCORE of Redis 7.2",
 	"zrevrank":                "WITHSCORE of Redis 7.2",
 }
