@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
 )
 
 // access is who may do what: the users of the ACL, of which default has requirepass for its password, and the tokens
@@ -17,6 +19,7 @@ import (
 type access struct {
 	change   sync.Mutex // held from the reading of the passwords until they are in force
 	users    *acl.Store
+	file     bool // there is an aclfile
 	failures *acl.FailureLimiter
 
 	// What is in force of the settings. ACL SETUSER may have changed the default user since: only a new requirepass
@@ -30,6 +33,7 @@ const authFailuresLogged = 5
 
 func (s *Server) openAccess() {
 	s.access.failures = acl.NewFailureLimiter(authFailuresLogged)
+	s.access.file = s.cfg.Text("aclfile") != ""
 	s.access.users = acl.NewStore(command.ACLTable(), acl.Options{
 		File:        s.cfg.Text("aclfile"),
 		AllChannels: s.cfg.Text("acl-pubsub-default") == "allchannels",
@@ -39,9 +43,43 @@ func (s *Server) openAccess() {
 	})
 }
 
-// loadUsers reads the aclfile, if there is one.
+// declaredUsers makes the users that the configuration declares.
+func declaredUsers(cfg *config.Config, t *acl.Table) ([]*acl.User, error) {
+	var users []*acl.User
+	for i, d := range cfg.Users() {
+		u, err := t.Declare(d.Name, d.Rules, cfg.Text("acl-pubsub-default") == "allchannels")
+		if err != nil {
+			return nil, cfg.UserError(i, err)
+		}
+		users = append(users, u)
+	}
+	return users, nil
+}
+
+// presentUsers returns the users for CONFIG REWRITE: none when they live in the aclfile, and the default user only if
+// there is more to say about it than requirepass does, so that a file without users stays one that Kvrocks can read.
+func (s *Server) presentUsers(requirePass string) (list []config.User) {
+	if s.access.file {
+		return nil
+	}
+	for _, u := range s.access.users.Users() {
+		if u.Name() != acl.DefaultUser || !s.access.users.DefaultIs(requirePass) {
+			words := strings.Split(u.String(), " ")
+			list = append(list, config.User{Name: words[1], Rules: words[2:]})
+		}
+	}
+	return list
+}
+
+// loadUsers makes the users of the configuration, or reads the aclfile, if there is one.
 func (s *Server) loadUsers() error {
-	if s.cfg.Text("aclfile") == "" {
+	users, err := declaredUsers(s.cfg, command.ACLTable())
+	if err != nil {
+		return err
+	}
+	s.access.users.Declare(users)
+	s.cfg.KeepUsers(s.presentUsers)
+	if !s.access.file {
 		return nil
 	}
 	if _, err := s.access.users.Load(); err != nil {

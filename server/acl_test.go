@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/config"
 )
 
 // What a restricted user may do, in sessions of its own, in transactions, and after its rules have changed.
@@ -123,5 +125,88 @@ func TestACLFile(t *testing.T) {
 	if err := s.Start(); err == nil || !strings.Contains(err.Error(), "nosuchcommand") {
 		s.Close()
 		t.Errorf("started with a bad aclfile: %v", err)
+	}
+}
+
+// Users that the configuration declares are there from the start, and CONFIG REWRITE writes those that there are.
+func TestUsersOfTheConfiguration(t *testing.T) {
+	for name, text := range map[string]string{
+		"kvrocks.conf": "user alice on >secret \"~a:*\" +@all -@admin\nuser gone on\nnamespace.ns t1\nrequirepass p\n",
+		"kvrocks.toml": "requirepass = 'p'\n[user]\nalice = 'on >secret ~a:* +@all -@admin'\ngone = 'on'\n[namespace]\nns = 't1'\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, name, text)
+			h, err := s.serve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := h.dial(t)
+			c.want("AUTH alice secret", "+OK\r\n")
+			c.want("SET a:1 v", "+OK\r\n")
+			c.want("SET b v", "-NOPERM No permissions to access a key\r\n")
+			c.want("AUTH t1", "+OK\r\n")
+			c.want("AUTH p", "+OK\r\n")
+			c.want("ACL DELUSER gone", ":1\r\n")
+			c.want("ACL SETUSER bob on >pw ~* +get", "+OK\r\n")
+			c.want("ACL SETUSER alice ~b", "+OK\r\n")
+			c.want("CONFIG REWRITE", "+OK\r\n")
+			written, err := os.ReadFile(s.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range []string{"secret", "gone", "default"} {
+				if strings.Contains(string(written), word) {
+					t.Errorf("%q is in the file:\n%s", word, written)
+				}
+			}
+			if h, err = s.serve(); err != nil {
+				t.Fatal(err)
+			}
+			c = h.dial(t)
+			c.want("AUTH alice secret", "+OK\r\n")
+			c.want("SET b v", "+OK\r\n")
+			c.want("AUTH bob pw", "+OK\r\n")
+			c.want("SET b v", "-NOPERM User bob has no permissions to run the 'set' command\r\n")
+			c.want("AUTH gone x", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+			c.want("AUTH p", "+OK\r\n")
+			// A default user that is more than requirepass says is written, and what is written counts.
+			c.want("ACL SETUSER default >other", "+OK\r\n")
+			c.want("CONFIG REWRITE", "+OK\r\n")
+			if h, err = s.serve(); err != nil {
+				t.Fatal(err)
+			}
+			c = h.dial(t)
+			c.want("PING", "-NOAUTH Authentication required.\r\n")
+			c.want("AUTH other", "+OK\r\n")
+			c.want("AUTH p", "+OK\r\n")
+			c.want("CONFIG SET requirepass new", "+OK\r\n")
+			c.want("AUTH p", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+			c.want("AUTH new", "+OK\r\n")
+			c.want("CONFIG REWRITE", "+OK\r\n")
+			if written, _ := os.ReadFile(s.file); strings.Contains(string(written), "default") {
+				t.Errorf("the default user is what requirepass says, yet it is in the file:\n%s", written)
+			}
+		})
+	}
+}
+
+// A rule that there is not ends the start, with the place where it stands.
+func TestBadUserOfTheConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kvrocks.conf")
+	for text, want := range map[string]string{
+		"port 0\nuser alice on +nosuch\n": ":2: user: Error in ACL SETUSER modifier '+nosuch': Unknown command or category name in ACL",
+		"user alice (on\n":                ":1: user: Unmatched parenthesis in acl selector starting at '(on'.",
+		"user \"a b\" on\n":               ":1: user: username 'a b' contains invalid characters",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load([]string{"-c", file}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(cfg); err == nil || err.Error() != file+want {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

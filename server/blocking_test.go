@@ -2,9 +2,11 @@ package server
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -298,4 +300,85 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		}
 	}
 	h.blockedClients(t, 0)
+}
+
+// A thousand clients wait without a timeout while as many elements are pushed: each gets one. A client that is not
+// woken would wait for ever beside a list that has what it wants.
+func TestEveryWaiterIsWoken(t *testing.T) {
+	h := start(t)
+	const clients, lists, pushers = 1000, 7, 4
+	var ready, done sync.WaitGroup
+	ready.Add(clients)
+	for i := range clients {
+		c := h.dial(t)
+		list := fmt.Sprint("l", i%lists)
+		done.Go(func() {
+			ready.Done()
+			switch i / lists % 3 {
+			case 0:
+				c.want("BLPOP nothing "+list+" 0", bulk(list, "v"))
+			case 1:
+				c.want("BLMOVE "+list+" aside RIGHT LEFT 0", "$1\r\nv\r\n")
+			default:
+				c.want("BLMPOP 0 1 "+list+" LEFT", "*2\r\n$"+fmt.Sprint(len(list))+"\r\n"+list+"\r\n"+bulk("v"))
+			}
+		})
+	}
+	ready.Wait() // some wait already when the pushing begins, others come between
+	for p := range pushers {
+		c := h.dial(t)
+		done.Go(func() {
+			for i := p; i < clients; i += pushers {
+				if r := c.do("RPUSH", fmt.Sprint("l", i%lists), "v"); r[0] != ':' {
+					t.Errorf("RPUSH: %q", r)
+				}
+			}
+		})
+	}
+	done.Wait()
+	h.blockedClients(t, 0)
+	h.dial(t).want("EXISTS l0 l1 l2 l3 l4 l5 l6", ":0\r\n")
+}
+
+// Ten thousand clients that wait use no CPU: those that looked for their data ten times a second would take all of it.
+func TestBlockedClientsUseNoCPU(t *testing.T) {
+	clients := 10_000
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	if most := (int(min(files.Cur, 1<<20)) - 1000) / 2; clients > most {
+		t.Logf("the process may have %d files: %d clients", files.Cur, most)
+		clients = most
+	}
+	if testing.Short() || raceEnabled {
+		clients = min(clients, 1000)
+	}
+	h := start(t, "maxclients", "20000")
+	block := encode("BLPOP", "k", "other", "3600")
+	for range clients {
+		h.dial(t).send(block)
+	}
+	h.blockedClients(t, clients)
+	runtime.GC()
+	const during = time.Second
+	before := cpuTime(t)
+	time.Sleep(during) // what is measured is that nothing happens meanwhile
+	if used := cpuTime(t) - before; used > during/4 {
+		t.Errorf("%v of CPU time in %v with %d clients that wait", used, during, clients)
+	}
+	pusher := h.dial(t)
+	pusher.want("RPUSH k v", ":1\r\n")
+	pusher.want("EXISTS k", ":0\r\n")
+	h.blockedClients(t, clients-1)
+}
+
+// cpuTime returns how much the process has used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -237,7 +237,7 @@ func (c *conn) afterFlush() {
 	if c.track != nil {
 		c.track.idle(c)
 	}
-	if len(c.kicks) > 0 {
+	if len(c.kicks)+len(c.parcels) > 0 {
 		c.kickAll()
 	}
 }
@@ -315,7 +315,7 @@ func (c *conn) limits() {
 
 // flush hands the replies to the outbox.
 func (c *conn) flush() bool {
-	if len(c.kicks) > 0 {
+	if len(c.kicks)+len(c.parcels) > 0 {
 		c.kickAll()
 	}
 	n := c.out.Len()

@@ -152,14 +152,7 @@ func TestDebug(t *testing.T) {
 func TestWaitAOFSyncs(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
-	synced := func() int {
-		m := regexp.MustCompile(`rocksdb\.wal\.synced COUNT : (\d+)`).FindStringSubmatch(h.db.Statistics())
-		if m == nil {
-			t.Fatal("no such ticker")
-		}
-		n, _ := strconv.Atoi(m[1])
-		return n
-	}
+	synced := func() int { return h.ticker(t, "rocksdb.wal.synced") }
 	c.want("SET k v", "+OK\r\n")
 	before := synced()
 	c.want("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n")
@@ -188,4 +181,37 @@ func TestClientKillMaxAge(t *testing.T) {
 	h.mu.Unlock()
 	c.want("CLIENT KILL TYPE normal MAXAGE 1000 SKIPME no", ":1\r\n")
 	other.closed()
+}
+
+// The rates of INFO count what is read one key at a time and several at a time.
+func TestReadsAreCounted(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.do("SET", "k", "v")
+	for _, command := range []string{"GET a", "HGETALL b", "MGET c d e f"} {
+		before := h.rateTickers()
+		c.do(strings.Fields(command)...)
+		if now := h.rateTickers(); now[1] <= before[1] {
+			t.Errorf("%s: %d keys read, before %d", command, now[1], before[1])
+		}
+	}
+}
+
+// The containers that Redis does not have explain themselves as those of Redis do.
+func TestHelpOfContainers(t *testing.T) {
+	c := start(t).dial(t)
+	for command, first := range map[string]string{
+		"DISK HELP": "DISK <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "PERFLOG HELP": "PERFLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+		"JSON.DEBUG HELP": "MEMORY <key> [path]",
+	} {
+		if got := c.do(strings.Fields(command)...); got[0] != '*' || !strings.Contains(got, first) {
+			t.Errorf("%s: %.200q", command, got)
+		}
+	}
+}
+
+func TestScriptsHaveNoDebugger(t *testing.T) {
+	c := start(t).dial(t)
+	c.want("SCRIPT DEBUG yes", "-ERR there is no debugger for scripts\r\n")
+	c.want("SCRIPT DEBUG no", "+OK\r\n")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,6 +57,20 @@ func start(t testing.TB, settings ...string) *harness {
 	}
 	t.Cleanup(s.Close)
 	return &harness{s, db, logs}
+}
+
+// ticker returns a counter of RocksDB's statistics.
+func (h *harness) ticker(t testing.TB, name string) int {
+	t.Helper()
+	m := regexp.MustCompile(regexp.QuoteMeta(name) + ` COUNT : (\d+)`).FindStringSubmatch(h.db.Statistics())
+	if m == nil {
+		t.Fatalf("RocksDB has no ticker %s", name)
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // client is a raw connection.

@@ -22,6 +22,7 @@ const (
 	tickSeek        = 45
 	tickNext        = 46
 	tickPrev        = 47
+	tickManyRead    = 63 // keys that were read several at a time
 )
 
 // rated are the tickers of which INFO shows how fast they move, with the names of the fields.
@@ -35,6 +36,9 @@ var rated = [...]struct {
 func (s *Server) rateTickers() (t [len(rated)]uint64) {
 	for i, r := range rated {
 		t[i] = s.db.Ticker(r.id)
+		if r.id == tickKeysRead {
+			t[i] += s.db.Ticker(tickManyRead)
+		}
 	}
 	return t
 }

@@ -71,7 +71,7 @@ func (m *monitors) show(c *conn, r *request, from string) {
 		if line == nil {
 			line = appendMonitorLine(nil, time.Now(), c.srv.databaseName(c.sess.Namespace), from, r)
 		}
-		if to.box.add(line) {
+		if to.box.add(line) != noKick {
 			c.kicks = append(c.kicks, to.box)
 		}
 	}

@@ -87,20 +87,34 @@ func TestWatchEndsWithConnection(t *testing.T) {
 	eventually(t, "the watches end", func() bool { return h.db.Watching() == 0 })
 }
 
-// A transaction is one write to the log, and its commands see each other's writes.
+// A transaction is one write to the log, and its commands see each other's writes. RocksDB counts the writes.
 func TestExecIsOneCommit(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
+	logged := func() int { return h.ticker(t, "rocksdb.write.wal") }
+
+	before := logged()
+	for i := range 10 {
+		c.want(fmt.Sprintf("SET k%d v", i), "+OK\r\n")
+	}
+	if n := logged() - before; n != 10 {
+		t.Fatalf("10 SETs were %d writes to the log: the ticker does not count them", n)
+	}
+
 	c.want("MULTI", "+OK\r\n")
 	want := "*10\r\n"
 	for i := range 10 {
 		c.want(fmt.Sprintf("SET k%d v", i), "+QUEUED\r\n")
 		want += "+OK\r\n"
 	}
-	before := h.db.Stats.Commits.Load()
+	before = logged()
+	commits := h.db.Stats.Commits.Load()
 	c.want("EXEC", want)
-	if n := h.db.Stats.Commits.Load() - before; n != 1 {
+	if n := logged() - before; n != 1 {
 		t.Errorf("EXEC of 10 SETs was %d writes to the log, want 1", n)
+	}
+	if n := h.db.Stats.Commits.Load() - commits; n != 1 {
+		t.Errorf("EXEC of 10 SETs was %d commits, want 1", n)
 	}
 }
 

@@ -390,6 +390,13 @@ func TestMoveX(t *testing.T) {
 	} {
 		tt.c.want(tt.command, tt.want)
 	}
+	// A wrong token is a failed login.
+	if n := s.last.access.failures.Total(); n != 1 {
+		t.Errorf("%d failed logins, want that of MOVEX", n)
+	}
+	if log := c.do("ACL", "LOG"); !strings.Contains(log, "$5\r\nMOVEX\r\n") {
+		t.Errorf("ACL LOG: %q", log)
+	}
 	// It wakes who waits there.
 	u.send(encode("BLPOP", "l", "0"))
 	eventually(t, "the client waits", func() bool { return s.last.waiters.n.Load() == 1 })

@@ -28,7 +28,7 @@ type outbox struct {
 	mu      sync.Mutex
 	queue   [][]byte
 	queued  int
-	added   []byte // by add, to go out with the next kick or send
+	added   *[]byte // of addedBuffers: by add, to go out with the next kick or send; nil = nothing
 	writing bool
 	err     error
 	idle    sync.Cond   // signalled when the queue has become empty or failed
@@ -41,8 +41,13 @@ type outbox struct {
 	try  func(fd uintptr) bool
 }
 
-// keepAdded is how big a buffer for messages is kept.
-const keepAdded = 4 << 10
+// Messages wait in a buffer of their own, until the socket has taken them.
+const (
+	keepAdded   = 256 << 10 // a bigger buffer is not used again
+	urgentAdded = 64 << 10  // so many bytes must not wait for somebody else to send them
+)
+
+var addedBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 var errOutputLimit = errors.New("output buffer limit exceeded")
 
@@ -74,11 +79,28 @@ func (o *outbox) send(b []byte) error {
 	if o.err != nil {
 		return o.err
 	}
-	if len(o.added) > 0 {
-		b = append(o.added, b...)
-		o.added = nil
+	if o.added == nil {
+		return o.push(b)
 	}
-	return o.push(b)
+	*o.added = append(*o.added, b...)
+	return o.pushAdded()
+}
+
+// pushAdded sends what was added; mu is held.
+func (o *outbox) pushAdded() error {
+	b := o.added
+	o.added = nil
+	err := o.push(*b)
+	recycleAdded(b)
+	return err
+}
+
+// recycleAdded gives a buffer back that is no longer needed.
+func recycleAdded(b *[]byte) {
+	if cap(*b) <= keepAdded {
+		*b = (*b)[:0]
+		addedBuffers.Put(b)
+	}
 }
 
 // push is send with the lock held.
@@ -107,21 +129,38 @@ func (o *outbox) push(b []byte) error {
 	return nil
 }
 
-// add appends a message that kick, or the next send, is to send. It reports whether the caller must kick: nobody
-// else has undertaken to. A client whose messages exceed the limit is cut off.
-func (o *outbox) add(b []byte) (kick bool) {
+// urge says what the one who has added a message must do.
+type urge uint8
+
+const (
+	noKick    urge = iota // nothing: somebody else has undertaken to kick
+	kickLater             // see to it that the outbox is kicked
+	kickSoon              // kick it before adding much more: whoever has undertaken to does not keep up
+)
+
+// add appends a message that kick, or the next send, is to send. A client whose messages exceed the limit is cut
+// off.
+func (o *outbox) add(b []byte) urge {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
-		return false
+		return noKick
 	}
-	if limit := o.limit(); limit > 0 && o.queued+len(o.added)+len(b) > limit {
+	do := noKick
+	if o.added == nil {
+		o.added = addedBuffers.Get().(*[]byte)
+		do = kickLater
+	}
+	before := len(*o.added)
+	if limit := o.limit(); limit > 0 && o.queued+before+len(b) > limit {
 		o.fail(errOutputLimit)
-		return false
+		return noKick
 	}
-	kick = len(o.added) == 0
-	o.added = append(o.added, b...)
-	return kick
+	*o.added = append(*o.added, b...)
+	if after := len(*o.added); before < urgentAdded && after >= urgentAdded {
+		do = kickSoon
+	}
+	return do
 }
 
 // kick sends what was added.
@@ -132,13 +171,8 @@ func (o *outbox) kick() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.added) == 0 || o.err != nil {
-		return
-	}
-	b := o.added
-	o.added = nil
-	if o.push(b) == nil && !o.writing && cap(b) <= keepAdded {
-		o.added = b[:0]
+	if o.added != nil && o.err == nil {
+		o.pushAdded()
 	}
 }
 

@@ -12,13 +12,14 @@ import (
 // hub knows who has subscribed to what. Channels are those of the whole server, whatever the namespace, as in
 // Kvrocks.
 //
-// A message goes into the outbox of each subscriber at once, and is written to the sockets when the publisher's
-// run ends: one write for all messages of a pipeline. Nobody waits for a subscriber; one that does not read is cut
-// off at the output limit.
+// A message goes into the outbox of each subscriber at once. The courier writes it to the sockets, see there. Nobody
+// waits for a subscriber; one that does not read is cut off at the output limit.
 type hub struct {
+	courier       courier
 	subscriptions atomic.Int64 // of all kinds; 0 = PUBLISH has nothing to look for
 	mu            sync.RWMutex
 	topics        [3]map[string]*topic // by command.SubscriptionKind
+	order         sync.Mutex           // the right to deliver: all subscribers see messages in the same order
 }
 
 // topic is a channel, a pattern or a shard channel that somebody has subscribed to.
@@ -59,7 +60,7 @@ func (c *conn) Subscribe(kind command.SubscriptionKind, name []byte, confirm fun
 		return
 	}
 	if !c.inTx && c.sess.ReplyMode == command.ReplyOn {
-		if c.box.add(c.out.Bytes()) {
+		if c.box.add(c.out.Bytes()) != noKick {
 			c.kicks = append(c.kicks, c.box)
 		}
 		c.out.Reset()
@@ -169,7 +170,7 @@ func (m *message) in(proto int) []byte {
 	return m.encoded[i]
 }
 
-// deliver gives the message to the subscribers of a topic; h.mu is held for reading. from is the publisher, nil = the
+// deliver gives the message to the subscribers of a topic; h.mu is held for reading, and h.order. from is the publisher, nil = the
 // server itself.
 func (t *topic) deliver(m *message, from *conn) {
 	for _, c := range t.conns {
@@ -177,12 +178,14 @@ func (t *topic) deliver(m *message, from *conn) {
 			m.writeTo(&c.out) // in order with its replies
 			continue
 		}
-		if c.box.add(m.in(c.info.view.Load().proto)) {
-			if from == nil {
-				c.box.kick()
-			} else {
-				from.kicks = append(from.kicks, c.box)
-			}
+		switch do := c.box.add(m.in(c.info.view.Load().proto)); {
+		case do == noKick:
+		case from == nil:
+			c.box.kick()
+		case do == kickLater:
+			from.parcels = append(from.parcels, c.box)
+		default:
+			from.kicks = append(from.kicks, c.box)
 		}
 	}
 }
@@ -251,7 +254,13 @@ func (h *hub) publish(channel, payload []byte, shard bool, from *conn) (n int) {
 	if shard {
 		kind, name = command.ShardChannel, "smessage"
 	}
-	if t := h.topics[kind][string(channel)]; t != nil {
+	t := h.topics[kind][string(channel)]
+	if t == nil && (shard || len(h.topics[command.Pattern]) == 0) {
+		return 0
+	}
+	h.order.Lock()
+	defer h.order.Unlock()
+	if t != nil {
 		t.deliver(&message{kind: name, channel: channel, payload: payload}, from)
 		n += len(t.conns)
 	}
@@ -267,8 +276,13 @@ func (h *hub) publish(channel, payload []byte, shard bool, from *conn) (n int) {
 	return n
 }
 
-// kickAll writes to the sockets what was published.
+// kickAll sends what was put into the outboxes of others.
 func (c *conn) kickAll() {
+	if len(c.parcels) > 0 {
+		c.srv.hub.courier.take(c.parcels)
+		clear(c.parcels)
+		c.parcels = c.parcels[:0]
+	}
 	for i, b := range c.kicks {
 		b.kick()
 		c.kicks[i] = nil

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -200,4 +201,82 @@ func TestConcurrentPubSub(t *testing.T) {
 		})
 	}
 	done.Wait()
+}
+
+// All subscribers see the messages of all publishers in the same order.
+func TestMessagesHaveOneOrder(t *testing.T) {
+	h := start(t)
+	const publishers, messages, subscribers = 8, 500, 40
+	seen := make([][]string, subscribers)
+	var done sync.WaitGroup
+	for i := range subscribers {
+		s := h.dial(t)
+		s.do("SUBSCRIBE", "c")
+		done.Go(func() {
+			for range publishers * messages {
+				seen[i] = append(seen[i], s.reply())
+			}
+		})
+	}
+	for p := range publishers {
+		c := h.dial(t)
+		done.Go(func() {
+			var b strings.Builder
+			for i := range messages {
+				b.WriteString(encode("PUBLISH", "c", fmt.Sprintf("%d:%d", p, i)))
+			}
+			c.send(b.String())
+			for range messages {
+				c.reply()
+			}
+		})
+	}
+	done.Wait()
+	for i := range seen {
+		if !slices.Equal(seen[i], seen[0]) {
+			t.Fatalf("subscriber %d has seen another order than subscriber 0", i)
+		}
+	}
+}
+
+// Messages that the courier has not sent yet do not pile up: publishers that are faster send themselves.
+func TestPublishersHelpTheCourier(t *testing.T) {
+	h := start(t)
+	h.hub.courier.running = true // and never comes
+	s, p := h.dial(t), h.dial(t)
+	s.do("SUBSCRIBE", "c")
+	message := strings.Repeat("x", 1000)
+	for range 2 * urgentAdded / len(message) {
+		p.want("PUBLISH c "+message, ":1\r\n")
+	}
+	for range urgentAdded / len(message) {
+		if got := s.reply(); got != bulk("message", "c", message) {
+			t.Fatalf("%q", got)
+		}
+	}
+	h.hub.courier.run()
+}
+
+// A message costs its publisher no allocation for each subscriber.
+func TestPublishDoesNotAllocatePerSubscriber(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const subscribers = 200
+	h := start(t)
+	for range subscribers {
+		s := h.dial(t)
+		s.do("SUBSCRIBE", "c")
+		go io.Copy(io.Discard, s.Conn)
+	}
+	here, _ := socketPair(t)
+	c := newConn(h.Server, here, 1<<40)
+	message := strings.Repeat(pipeline("PUBLISH c message"), 16)
+	publish := func() { c.feed(message) }
+	for range 20 {
+		publish()
+	}
+	if n := testing.AllocsPerRun(100, publish); n > subscribers/2 {
+		t.Errorf("%v allocations for 16 messages to %d subscribers", n, subscribers)
+	}
 }

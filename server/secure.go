@@ -129,8 +129,9 @@ func (o *outbox) sendSecure(b []byte) error {
 	o.mu.Unlock()
 
 	var err error
-	if len(added) > 0 {
-		_, err = o.secure.Write(added)
+	if added != nil {
+		_, err = o.secure.Write(*added)
+		recycleAdded(added)
 	}
 	if len(b) > 0 && err == nil {
 		_, err = o.secure.Write(b)

@@ -17,6 +17,9 @@ func Check(cfg *config.Config) error {
 	if _, err := commandTable(cfg); err != nil {
 		return err
 	}
+	if _, err := declaredUsers(cfg, command.ACLTable()); err != nil {
+		return err
+	}
 	return checkTLS(cfg)
 }
 
@@ -132,6 +135,19 @@ func (s *Server) SetSettings(changes []command.Setting) error {
 	if err != nil {
 		return engine.NewError("ERR", err.Error())
 	}
+	return nil
+}
+
+// BecomeMaster is REPLICAOF NO ONE.
+func (s *Server) BecomeMaster() error {
+	if _, _, replica := s.cfg.Master(); !replica {
+		return nil
+	}
+	if err := s.cfg.SetMaster("no one"); err != nil {
+		return err
+	}
+	s.refresh()
+	s.log.Info("the server takes writes: REPLICAOF NO ONE")
 	return nil
 }
 

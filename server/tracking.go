@@ -386,7 +386,7 @@ func (t *tracking) deliver(n notice, by *conn) {
 
 // post puts a message into the outbox; by sends it when its run ends, or it is sent at once.
 func (c *conn) post(b []byte, by *conn) {
-	if !c.box.add(b) {
+	if c.box.add(b) == noKick {
 		return
 	}
 	if by != nil && by.workspace != nil {

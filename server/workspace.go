@@ -23,7 +23,8 @@ type workspace struct {
 	segment   segment
 	served    []*waiter     // clients that wait, served in the transaction that is under way
 	full      func() bool   // whether the transaction is to be committed before more is added
-	kicks     []*outbox     // of subscribers that were sent messages
+	kicks     []*outbox     // of others that were sent messages, to be kicked when the run ends
+	parcels   []*outbox     // of subscribers, to be kicked by the courier
 	deferred  []post        // messages to be published when the transaction is committed
 	change    change        // of the command that runs, for its events
 	failures  int           // commands that have replied with an error

@@ -1,13 +1,14 @@
 package keys
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
-// The sizes from which Redis 7.2 keeps a collection in another form, with its default settings.
+// The sizes from which Redis keeps a collection in another form, with its default settings.
 const (
 	listpackEntries = 128  // elements of a hash, set or sorted set
 	listpackValue   = 64   // bytes of each of them
@@ -23,15 +24,26 @@ func Encoding(tx *engine.Tx, rec *engine.Record) (string, error) {
 	compact, otherwise := "listpack", "hashtable"
 	switch rec.Type {
 	case cf.TypeHash:
-		fits, err = small(tx, rec, listpackEntries, true)
+		_, expiring, err := cf.DecodeHashTail(rec.Tail)
+		if err != nil {
+			return "", fmt.Errorf("key %q: %w", tx.UserKey(rec), err)
+		}
+		longest := listpackValue
+		if expiring { // as Redis 7.4 calls it, also when no field expires any more
+			compact = "listpackex"
+			longest += cf.HashValueHead
+		}
+		if fits, err = small(tx, rec, listpackEntries, longest); err != nil {
+			return "", err
+		}
 	case cf.TypeZSet:
 		otherwise = "skiplist"
-		fits, err = small(tx, rec, listpackEntries, false)
+		fits, err = small(tx, rec, listpackEntries, 0)
 	case cf.TypeSet:
 		if fits, err = integers(tx, rec); fits || err != nil {
 			compact = "intset"
 		} else {
-			fits, err = small(tx, rec, listpackEntries, false)
+			fits, err = small(tx, rec, listpackEntries, 0)
 		}
 	case cf.TypeList:
 		otherwise = "quicklist"
@@ -49,16 +61,16 @@ func Encoding(tx *engine.Tx, rec *engine.Record) (string, error) {
 	return otherwise, err
 }
 
-// small reports whether a collection has at most so many elements, none of them long; with values, the values of
-// the elements count too.
-func small(tx *engine.Tx, rec *engine.Record, entries uint64, values bool) (bool, error) {
+// small reports whether a collection has at most so many elements, none of them long, and none whose stored value is
+// longer than longest; 0 = values do not count.
+func small(tx *engine.Tx, rec *engine.Record, entries uint64, longest int) (bool, error) {
 	if rec.Size > entries {
 		return false, nil
 	}
-	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: !values, ValueMax: listpackValue + 1})
+	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: longest == 0, ValueMax: longest + 1})
 	defer it.Close()
 	for it.Next() {
-		if len(it.Key()) > listpackValue || len(it.Value()) > listpackValue && values {
+		if len(it.Key()) > listpackValue || longest > 0 && len(it.Value()) > longest {
 			return false, nil
 		}
 	}

@@ -18,6 +18,7 @@
 package stream
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -69,6 +70,33 @@ func Len(tx *engine.Tx, key []byte) (uint64, error) {
 		return 0, err
 	}
 	return rec.Size, nil
+}
+
+// LenAfter returns the number of entries with greater ids than id, LenBefore with smaller ones. There need be no entry
+// with that id.
+func LenAfter(tx *engine.Tx, key []byte, id ID) (uint64, error) {
+	return lenBeside(tx, key, func(s *stream, at []byte) (lower, upper []byte) {
+		return append(at, 0), append(bytes.Clone(s.entryKey(s.meta.Last)), 0)
+	}, id)
+}
+
+// LenBefore is described with [LenAfter].
+func LenBefore(tx *engine.Tx, key []byte, id ID) (uint64, error) {
+	return lenBeside(tx, key, func(s *stream, at []byte) (lower, upper []byte) {
+		return bytes.Clone(s.entryKey(s.meta.First)), at
+	}, id)
+}
+
+func lenBeside(tx *engine.Tx, key []byte, bounds func(s *stream, at []byte) (lower, upper []byte), id ID) (uint64, error) {
+	s, err := load(tx, key)
+	if err != nil || s.rec.Size == 0 {
+		return 0, err
+	}
+	lower, upper := bounds(&s, bytes.Clone(s.entryKey(id)))
+	if bytes.Compare(lower, upper) >= 0 {
+		return 0, nil
+	}
+	return tx.Count(cf.Stream, lower, upper)
 }
 
 // LastGenerated returns the greatest id that an entry of the stream ever had, or that was set by SetID; 0-0 when

@@ -5,6 +5,8 @@
 //
 //	go run ./scripts/bench [-quick] [-commands SET,GET] [-pipelines 1,16,64]
 //
+// PUBLISH_100 has 100 subscribers, which read in this process.
+//
 // Arguments after the flags go to basalt. Every row of the table is a command;
 // rows and means that miss the project's targets are marked BELOW. A full run
 // takes about ten minutes, -quick about three; the ratios of a quick run scatter more.

@@ -67,6 +67,13 @@ func (s *side) measure(r row, pipeline, n int) (float64, error) {
 	} else {
 		args = append(args, r.args...)
 	}
+	var heard *audience
+	if r.subscribers > 0 {
+		if heard, err = subscribe(s.addr, r.args[1], r.subscribers); err != nil {
+			return 0, err
+		}
+		defer heard.close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), measureTimeout)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -74,6 +81,11 @@ func (s *side) measure(r row, pipeline, n int) (float64, error) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		return 0, fmt.Errorf("redis-benchmark: %w: %s", err, complaint(stderr.String()))
+	}
+	if heard != nil {
+		if err := heard.wait(int64(n) * messageSize(r.args[1], r.args[2])); err != nil {
+			return 0, err
+		}
 	}
 	return parseRate(stdout.String())
 }

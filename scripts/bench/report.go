@@ -25,6 +25,8 @@ var targets = map[string][3]float64{
 	"GEOSEARCH": {0, 0.40, 0},
 	"ZPOPMIN":   {0.60, 0.25, 0.20},
 	"LPOP":      {0.60, 0.25, 0.20},
+
+	"PUBLISH_100": {0.80, 0.80, 0},
 }
 
 var (

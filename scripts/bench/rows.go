@@ -24,6 +24,9 @@ type row struct {
 	other bool
 	// alone says that redis-server lacks the command: there is no ratio.
 	alone bool
+	// subscribers is how many clients have subscribed to the channel of PUBLISH, which is the first argument. The
+	// measurement fails unless each of them gets every message.
+	subscribers int
 }
 
 // rnd is a random element of a collection that the loader filled.
@@ -101,6 +104,9 @@ func rows() []row {
 		alone(custom("JSON.GET", documentsAt("jsonget:"), "JSON.GET jsonget:__rand_int__")),
 		alone(custom("TDIGEST.ADD", digest("td"), "TDIGEST.ADD td 0.__rand_int__")),
 		alone(custom("TDIGEST.QUANTILE", digest("tdq"), "TDIGEST.QUANTILE tdq 0.5 0.99")),
+
+		other(custom("PUBLISH", nil, "PUBLISH channel "+value)),
+		heard(custom("PUBLISH_100", nil, "PUBLISH channel "+value), 100),
 	}
 }
 
@@ -110,6 +116,8 @@ func custom(name string, fill func(*loader, int) error, line string) row {
 
 func other(r row) row { r.other = true; return r }
 func alone(r row) row { r.other, r.alone = true, true; return r }
+
+func heard(r row, subscribers int) row { r.other, r.subscribers = true, subscribers; return r }
 
 func again(r row) row  { r.refill = true; return r }
 func ranges(r row) row { r.rangeRead = true; return r }

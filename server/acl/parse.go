@@ -16,6 +16,14 @@ func (t *Table) Parse(line string, allChannels bool) (*User, error) {
 	return t.NewUser(name, allChannels).Apply(rules...)
 }
 
+// Declare makes a user by rules, as a configuration file declares it.
+func (t *Table) Declare(name string, rules []string, allChannels bool) (*User, error) {
+	if hasSpace(name) {
+		return nil, &nameError{name}
+	}
+	return t.NewUser(name, allChannels).Apply(rules...)
+}
+
 // splitLine splits a line that has neither blanks around it nor is empty.
 func splitLine(line string) (name string, rules []string, err error) {
 	words := strings.Split(line, " ")

@@ -247,28 +247,20 @@ func (s *Store) Authenticate(name string, password []byte) (id Identity, ok bool
 	return Identity{}, false
 }
 
-// LoadLines makes the users of a configuration file, each given by its line: see [Table.Parse]. A user that is there
-// already, as default, loses what it was. The error names the line; no user is changed then.
-func (s *Store) LoadLines(lines []string) error {
-	var users []*User
-	seen := map[string]bool{}
-	for _, line := range lines {
-		u, err := s.table.Parse(line, s.opts.AllChannels)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%q: %w", line, err)
-		case seen[u.name]:
-			return fmt.Errorf("%q: Duplicate user found. A user can only be defined once in config files", line)
-		}
-		seen[u.name] = true
-		users = append(users, u)
-	}
+// Declare makes users of a configuration file, or replaces those that are there already, as default.
+func (s *Store) Declare(users []*User) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	for _, u := range users {
 		s.put(s.User(u.name), u)
 	}
-	return nil
+}
+
+// DefaultIs reports whether the default user is what it is at the start with that password for requirepass.
+func (s *Store) DefaultIs(requirepass string) bool {
+	fresh := NewStore(s.table, Options{AllChannels: s.opts.AllChannels})
+	fresh.SetRequirePass(requirepass)
+	return s.User(DefaultUser).String() == fresh.User(DefaultUser).String()
 }
 
 // Lines returns the line of each user sorted by name.

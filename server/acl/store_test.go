@@ -175,31 +175,46 @@ func TestAuthenticate(t *testing.T) {
 	check("requirepass after nopass", map[[2]string]string{{"default", "again"}: "default " + admin, {"default", "new"}: ""})
 }
 
-func TestLoadLines(t *testing.T) {
+func TestDeclare(t *testing.T) {
 	s := acl.NewStore(table(), acl.Options{})
-	must(t, s.LoadLines([]string{"user default on >p ~* +@all", "user bob on nopass +get"}))
-	want := []string{"user bob on nopass sanitize-payload resetchannels -@all +get", "user default on sanitize-payload " + hashOfP + " ~* resetchannels +@all"}
+	declare := func(s *acl.Store, lines ...string) (err error) {
+		var users []*acl.User
+		for _, line := range lines {
+			words := strings.Fields(line)
+			u, e := table().Declare(words[0], words[1:], false)
+			users, err = append(users, u), errors.Join(err, e)
+		}
+		if err == nil {
+			s.Declare(users)
+		}
+		return err
+	}
+	if !s.DefaultIs("") || s.DefaultIs("p") {
+		t.Error("the default user is not that of the start")
+	}
+	must(t, declare(s, "default on >p ~* +@all", "bob on nopass (+get ~x)"))
+	want := []string{"user bob on nopass sanitize-payload resetchannels -@all (~x resetchannels -@all +get)", "user default on sanitize-payload " + hashOfP + " ~* resetchannels +@all"}
 	if got := s.Lines(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	for lines, fault := range map[string]string{
-		"user a on\nuser a off":    `"user a off": Duplicate user found. A user can only be defined once in config files`,
-		"user a +what":             `"user a +what": Error in ACL SETUSER modifier '+what': Unknown command or category name in ACL`,
-		"user bob off\nuser a (":   `"user a (": Unmatched parenthesis in acl selector starting at '('.`,
-		"what":                     `"what": should start with user keyword followed by the username`,
-		"user default off\nuser\t": "\"user\\t\": should start with user keyword followed by the username",
+	if s.DefaultIs("p") { // it may not use channels
+		t.Error("the default user is that of requirepass p")
+	}
+	s.SetRequirePass("q")
+	must(t, s.SetUser(acl.DefaultUser, "allchannels"))
+	if !s.DefaultIs("q") || s.DefaultIs("p") || s.DefaultIs("") {
+		t.Error("the default user is not that of requirepass q")
+	}
+	for line, fault := range map[string]string{
+		"a +what": `Error in ACL SETUSER modifier '+what': Unknown command or category name in ACL`,
+		"a (":     `Unmatched parenthesis in acl selector starting at '('.`,
 	} {
-		if err := s.LoadLines(strings.Split(lines, "\n")); err == nil || err.Error() != fault {
-			t.Errorf("%q: %v", lines, err)
-		}
-		if got := s.Lines(); !slices.Equal(got, want) {
-			t.Errorf("%q changed the users to %q", lines, got)
+		if err := declare(s, line); err == nil || err.Error() != fault {
+			t.Errorf("%q: %v", line, err)
 		}
 	}
-	again := acl.NewStore(table(), acl.Options{})
-	must(t, again.LoadLines(s.Lines()))
-	if !slices.Equal(again.Lines(), want) {
-		t.Errorf("%q", again.Lines())
+	if _, err := table().Declare("a b", nil, false); err == nil {
+		t.Error("a name with a blank is accepted")
 	}
 }
 

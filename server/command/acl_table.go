@@ -41,7 +41,7 @@ var keyUses = map[string]string{
 
 	"append": "w", "del": "w", "expire": "w", "expireat": "w", "geoadd": "w", "hdel": "w", "hmset": "w", "hset": "w", "hsetnx": "w",
 	"linsert": "w", "lpush": "w", "lpushx": "w", "lrem": "w", "lset": "w", "ltrim": "w", "mset": "w", "msetnx": "w", "persist": "w",
-	"pexpire": "w", "pexpireat": "w", "pfadd": "w", "psetex": "w", "restore": "w", "rpush": "w", "rpushx": "w", "sadd": "w", "setex": "w",
+	"pexpire": "w", "pexpireat": "w", "pfadd": "w", "psetex": "w", "restore": "w", "restore-asking": "w", "rpush": "w", "rpushx": "w", "sadd": "w", "setex": "w",
 	"setnx": "w", "setrange": "w", "srem": "w", "unlink": "w", "xack": "w", "xadd": "w", "xautoclaim": "w", "xclaim": "w", "xdel": "w",
 	"xgroup|create": "w", "xgroup|createconsumer": "w", "xgroup|delconsumer": "w", "xgroup|destroy": "w", "xgroup|setid": "w",
 	"xsetid": "w", "xtrim": "w", "zadd": "w", "zrem": "w", "zremrangebylex": "w", "zremrangebyrank": "w", "zremrangebyscore": "w",

@@ -124,6 +124,7 @@ func moveX(c *Ctx) error {
 	}
 	id, ok := c.Srv.Authenticate([]byte(defaultUser), c.Args[2])
 	if !ok {
+		c.Srv.AuthFailed(c.Sess, "MOVEX", []byte(defaultUser))
 		return errMoveToken
 	}
 	return moveTo(c, id.Namespace)

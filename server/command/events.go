@@ -192,8 +192,8 @@ var eventRules = map[string]eventRule{
 	"persist": first(EventGeneric, "persist"),
 	"rename":  renameEvents, "renamenx": renameEvents,
 	"copy":    copyEvents,
-	"restore": first(EventGeneric, "restore"),
-	"move":    moveDBEvents, "movex": moveDBEvents,
+	"restore": first(EventGeneric, "restore"), "restore-asking": first(EventGeneric, "restore"),
+	"move": moveDBEvents, "movex": moveDBEvents,
 	"sort": stored(EventList, "sortstore"),
 
 	"hset": first(EventHash, "hset"), "hmset": first(EventHash, "hset"), "hsetnx": first(EventHash, "hset"), "hdel": first(EventHash, "hdel"),

@@ -400,3 +400,24 @@ func TestHscanOverExpired(t *testing.T) {
 		t.Errorf("%d fields came: %q", len(found), found)
 	}
 }
+
+// The encoding of a hash is the one that Redis 7.4 has once a field has been given an expiry.
+func TestEncodingOfExpiringHash(t *testing.T) {
+	db := enginetest.Open(t)
+	long := strings.Repeat("x", 64)
+	for _, tt := range []struct{ commands, want string }{
+		{"HSET k a " + long, "listpack"},
+		{"HSET k a " + long + ";HEXPIRE k 100 FIELDS 1 a", "listpackex"},
+		{"HSET k a " + long + ";HEXPIRE k 100 FIELDS 1 a;HPERSIST k FIELDS 1 a", "listpackex"},
+		{"HSET k a " + long + "x;HEXPIRE k 100 FIELDS 1 a", "hashtable"},
+		{"HSET k " + long + "x v;HEXPIRE k 100 FIELDS 1 " + long + "x", "hashtable"},
+	} {
+		do(t, db, "DEL", "k")
+		for _, line := range strings.Split(tt.commands, ";") {
+			do(t, db, strings.Fields(line)...)
+		}
+		if got := do(t, db, "OBJECT", "ENCODING", "k"); got != bulkReply(tt.want) {
+			t.Errorf("%.60s: %q, want %s", tt.commands, got, tt.want)
+		}
+	}
+}

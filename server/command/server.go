@@ -23,6 +23,8 @@ type Server interface {
 	SetSettings(s []Setting) error
 	// RewriteSettings writes the settings to the configuration file.
 	RewriteSettings() error
+	// BecomeMaster forgets the master that the settings name.
+	BecomeMaster() error
 
 	// PasswordRequired reports whether a client must authenticate.
 	PasswordRequired() bool

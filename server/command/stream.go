@@ -12,7 +12,7 @@ const catStream = "@stream"
 var streamCommands = []Spec{
 	{Name: "xadd", Handler: xadd, Arity: -5, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
 		Complexity: "O(1), and O(N) with N entries that are trimmed", Categories: catStream, Summary: "Appends an entry to a stream."},
-	{Name: "xlen", Handler: xlen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
+	{Name: "xlen", Handler: xlen, Arity: -2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
 		Complexity: "O(1)", Categories: catStream, Summary: "Returns the number of entries."},
 	{Name: "xrange", Handler: xrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
 		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries in a range of ids."},
@@ -152,8 +152,31 @@ func writeEntry(w *resp.Writer, e *stream.Entry) {
 	}
 }
 
+// xlen is XLEN, and Kvrocks's XLEN key id [+ | -]: how many entries are after or before an id. The metadata record and
+// the entries may then be of different times, as no lock is held: a stream that goes meanwhile counts as empty.
 func xlen(c *Ctx) error {
-	n, err := stream.Len(c.Tx, c.Args[1])
+	n, err := uint64(0), error(nil)
+	switch count := stream.LenAfter; {
+	case len(c.Args) == 2:
+		n, err = stream.Len(c.Tx, c.Args[1])
+	case len(c.Args) > 4:
+		return wrongArgs("xlen")
+	default:
+		id, e := stream.ParseID(c.Args[2], 0)
+		if e != nil {
+			return e
+		}
+		if len(c.Args) == 4 {
+			switch string(c.Args[3]) {
+			case "+":
+			case "-":
+				count = stream.LenBefore
+			default:
+				return ErrSyntax
+			}
+		}
+		n, err = count(c.Tx, c.Args[1], id)
+	}
 	if err == nil {
 		c.Out.Int(int64(n))
 	}

@@ -7,6 +7,7 @@ import (
 
 // Indices in the table of the settings that have an accessor or a rule of their own.
 var (
+	aclFile                 = position("aclfile")
 	backupDir               = position("backup-dir")
 	bind                    = position("bind")
 	checkerCron             = position("compaction-checker-cron")

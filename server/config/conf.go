@@ -8,11 +8,12 @@ import (
 
 // The grammar of kvrocks.conf, a line at a time:
 //
-//	line  = blanks [key [blanks value]] blanks ["#" anything]
+//	line  = blanks [key [blanks value]] blanks ["#" anything] | blanks "user" blanks rules
 //	value = '"' text '"' | "'" text "'" | text up to the end of the line or "#", blanks at its end cut off
 //
 // In quotes a backslash escapes itself, both quotes, and t, r, n, v, f, b; before any other byte it is dropped
-// together with that byte. Blanks are those of C's isspace.
+// together with that byte. Blanks are those of C's isspace. The rules of a user go to the end of the line, with "#" and
+// quotes: see [User].
 
 var (
 	errQuoteOpen = errors.New("malformed line: config line ends unexpectedly in quoted string")
@@ -48,6 +49,10 @@ func scanConfLine(line string) (key, text string, from, to int, err error) {
 		return key, "", end, end, nil
 	}
 	from = len(line) - len(value)
+	if isUserKey(key) {
+		text = strings.TrimRight(value, blanks)
+		return key, text, from, from + len(text), nil
+	}
 	if value[0] != '"' && value[0] != '\'' {
 		text, _, _ = strings.Cut(value, "#")
 		text = strings.TrimRight(text, blanks+"\b")
@@ -105,7 +110,7 @@ func confEntries(data []byte) ([]entry, error) {
 		if err != nil {
 			return nil, &Error{Line: i + 1, Err: err}
 		}
-		if key == "" || text == "" && !meansEmpty(key) {
+		if key == "" || text == "" && !meansEmpty(key) && !isUserKey(key) {
 			continue
 		}
 		entries = append(entries, entry{key, text, i + 1})

@@ -20,6 +20,10 @@ type Config struct {
 	format   format
 	warnings []string
 	renames  []Error // where each line of rename-command was given
+	users    []User
+	userAt   []Error // where each of them was declared
+
+	presentUsers func(requirePass string) []User // nil = the file's
 }
 
 // state is all values at one time. It is never changed, only replaced.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func FuzzQuoteConf(f *testing.F) {
 
 // FuzzConfFile reads any bytes as a kvrocks.conf, writes what was accepted and reads it again.
 func FuzzConfFile(f *testing.F) {
-	for _, s := range []string{"port 1\n", "dir 'x' # c\nrequirepass \"a\\\"b\"\nnamespace.a b", "bind a b\r\n# c", "a", "\"", "timeout 5\ntimeout 6"} {
+	for _, s := range []string{"port 1\n", "dir 'x' # c\nrequirepass \"a\\\"b\"\nnamespace.a b", "bind a b\r\n# c", "a", "user a on >p #h '~x y'\n uSer b\nuser", "\"", "timeout 5\ntimeout 6"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { rewriteTwice(t, kvrocksConf, data) })
@@ -36,7 +37,7 @@ func FuzzConfFile(f *testing.F) {
 func FuzzTOMLFile(f *testing.F) {
 	for _, s := range []string{
 		"port = 1\n", "bind = [\n'a', # c\n\"b\"]\n[rocksdb]\nblock_size = 0x10 # c\nwrite_options.sync = true", "[namespace]\n\"a b\" = '''\nx'''",
-		"requirepass = \"\"\"a\\\"\"\"\"\"", "[[x]]", "a = {b = 1}", "[ rocksdb . \"write_options\" ]\nsync=true", "=", "]", "[", "'", "a.b.c",
+		"[user]\na = 'on \"~x y\"'\nb = ['#x',\n'~x y' ] # c\n", "requirepass = \"\"\"a\\\"\"\"\"\"", "[[x]]", "a = {b = 1}", "[ rocksdb . \"write_options\" ]\nsync=true", "=", "]", "[", "'", "a.b.c",
 	} {
 		f.Add([]byte(s))
 	}
@@ -83,21 +84,21 @@ func FuzzScanTOML(f *testing.F) {
 }
 
 func rewriteTwice(t *testing.T, f format, data []byte) {
-	read := func(data []byte) (*state, error) {
+	read := func(data []byte) (*state, []User, error) {
 		entries, err := f.entries(data)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		c := Default()
 		l := &loader{c: c, st: c.state.Load().clone(), given: map[int]entry{}, files: map[int]string{}}
 		for _, e := range entries {
 			if err := l.add("file", e, true); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
-		return l.st, l.finish()
+		return l.st, c.users, l.finish()
 	}
-	st, err := read(data)
+	st, users, err := read(data)
 	if err != nil {
 		return
 	}
@@ -105,11 +106,12 @@ func rewriteTwice(t *testing.T, f format, data []byte) {
 	if f == tomlFile {
 		write = rewriteTOML
 	}
-	same, err := write(data, st)
+	of := func(users []User) *fileUsers { return &fileUsers{all: users, done: map[string]bool{}} }
+	same, err := write(data, st, of(users))
 	if err != nil {
 		t.Fatalf("%q cannot be written: %v", data, err)
 	}
-	if err := verify(f, same, st); err != nil {
+	if err := verify(f, same, st, of(users)); err != nil {
 		t.Fatalf("%q becomes %q: %v", data, same, err)
 	}
 	// A change, and a file that has nothing of it yet.
@@ -122,11 +124,12 @@ func rewriteTwice(t *testing.T, f format, data []byte) {
 		}
 		changed.set(i, v)
 	}
-	out, err := write(data, changed)
+	users = append(slices.Clone(users[:len(users)/2]), User{"someone \"else\" #", []string{"on", "~a b\\", "#x"}})
+	out, err := write(data, changed, of(users))
 	if err != nil {
 		t.Fatalf("%q cannot be changed: %v", data, err)
 	}
-	if err := verify(f, out, changed); err != nil {
+	if err := verify(f, out, changed, of(users)); err != nil {
 		t.Fatalf("%q becomes %q: %v", data, out, err)
 	}
 }

@@ -243,6 +243,9 @@ func (l *loader) add(file string, e entry, lenient bool) error {
 		}
 		return nil
 	}
+	if isUserKey(e.key) {
+		return l.addUser(e.text, at)
+	}
 	s, i, ok := find(e.key)
 	if !ok {
 		if lenient && foreign[strings.ToLower(e.key)] {
@@ -310,6 +313,8 @@ func (l *loader) finish() error {
 		return l.fail(clusterEnabled, errClusterTCP)
 	case st.values[slaveOf].text != "" && noTCP:
 		return l.fail(slaveOf, errReplicaTCP)
+	case len(l.c.users) > 0 && st.values[aclFile].text != "":
+		return l.fail(aclFile, errUsersAndFile)
 	}
 	if err := st.checkCheckerRange(); err != nil {
 		return l.fail(checkerRange, err)

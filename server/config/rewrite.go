@@ -43,22 +43,23 @@ func (c *Config) rewrite() error {
 	}
 	st := c.state.Load()
 	var data []byte
+	users := c.usersForFile(st)
 	if c.format == tomlFile {
-		data, err = rewriteTOML(old, st)
+		data, err = rewriteTOML(old, st, users)
 	} else {
-		data, err = rewriteConf(old, st)
+		data, err = rewriteConf(old, st, users)
 	}
 	if err != nil {
 		return err
 	}
-	if err := verify(c.format, data, st); err != nil {
+	if err := verify(c.format, data, st, users); err != nil {
 		return err
 	}
 	return replaceFile(path, data, perm)
 }
 
 // verify checks that a file which is about to be written says what it shall.
-func verify(f format, data []byte, want *state) error {
+func verify(f format, data []byte, want *state, users *fileUsers) error {
 	entries, err := f.entries(data)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func verify(f format, data []byte, want *state) error {
 	if !maps.Equal(l.st.tokens, want.fileTokens()) {
 		return errors.New("a namespace cannot be written")
 	}
-	return nil
+	return users.check(l.c.users)
 }
 
 // fileTokens returns the namespaces that belong in the file.

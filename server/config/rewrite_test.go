@@ -333,9 +333,9 @@ func TestRewriteThenLoad(t *testing.T) {
 			st := random()
 			var err error
 			if f == tomlFile {
-				data, err = rewriteTOML(data, st)
+				data, err = rewriteTOML(data, st, &fileUsers{keep: true})
 			} else {
-				data, err = rewriteConf(data, st)
+				data, err = rewriteConf(data, st, &fileUsers{keep: true})
 			}
 			if err != nil {
 				t.Fatal(err)

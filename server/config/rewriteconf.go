@@ -6,7 +6,7 @@ import (
 
 // rewriteConf brings a kvrocks.conf up to date. Unlike Kvrocks it keeps a line whose value has not changed as it
 // is, and of one whose value has, the comment at its end; of several lines with the same key only the first.
-func rewriteConf(old []byte, st *state) ([]byte, error) {
+func rewriteConf(old []byte, st *state, users *fileUsers) ([]byte, error) {
 	tokens := st.fileTokens()
 	done := map[string]bool{} // namespaces
 	written := map[int]bool{}
@@ -28,6 +28,17 @@ func rewriteConf(old []byte, st *state) ([]byte, error) {
 			if token, ok := tokens[name]; ok && !done[name] && token == text {
 				done[name] = true
 				out.WriteString(line + "\n")
+			}
+			continue
+		}
+		if isUserKey(key) {
+			have, err := parseUser(text)
+			u, stays, goes := users.replace(have)
+			switch {
+			case stays || err != nil:
+				out.WriteString(line + "\n")
+			case !goes:
+				out.WriteString(line[:from] + u.line() + "\n")
 			}
 			continue
 		}
@@ -61,6 +72,9 @@ func rewriteConf(old []byte, st *state) ([]byte, error) {
 		if !done[name] {
 			put(namespacePrefix+name, tokens[name])
 		}
+	}
+	for _, u := range users.rest() {
+		out.WriteString(userKey + " " + u.line() + "\n")
 	}
 	return []byte(out.String()), nil
 }

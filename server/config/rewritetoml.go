@@ -16,7 +16,7 @@ type tomlEdit struct {
 }
 
 // rewriteTOML brings a kvrocks.toml up to date.
-func rewriteTOML(old []byte, st *state) ([]byte, error) {
+func rewriteTOML(old []byte, st *state, users *fileUsers) ([]byte, error) {
 	var tree map[string]any
 	if _, err := toml.Decode(string(old), &tree); err != nil {
 		return nil, err
@@ -48,6 +48,12 @@ func rewriteTOML(old []byte, st *state) ([]byte, error) {
 				w.edits = append(w.edits, tomlEdit{item.valueStart, item.valueEnd, text})
 			}
 			done[ns] = true
+			continue
+		}
+		if len(item.path) == 2 && isUserKey(item.path[0]) {
+			if err := w.user(item, in, users); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		s, i, ok := find(name)
@@ -85,7 +91,41 @@ func rewriteTOML(old []byte, st *state) ([]byte, error) {
 			return nil, err
 		}
 	}
+	for _, u := range users.rest() {
+		text, err := quoteTOML(joinArgs(u.Rules))
+		if err != nil {
+			return nil, err
+		}
+		if err := w.add([]string{userKey, u.Name}, text); err != nil {
+			return nil, err
+		}
+	}
 	return w.apply(old), nil
+}
+
+// user brings the entry of a user up to date.
+func (w *tomlWriter) user(item tomlItem, in any, users *fileUsers) error {
+	text, err := tomlUser(item.path[1], in)
+	if err != nil {
+		return err
+	}
+	have, err := parseUser(text)
+	if err != nil {
+		return err
+	}
+	u, stays, goes := users.replace(have)
+	switch {
+	case stays:
+	case goes:
+		w.edits = append(w.edits, tomlEdit{item.lineStart, item.lineEnd, ""})
+	default:
+		text, err := quoteTOML(joinArgs(u.Rules))
+		if err != nil {
+			return err
+		}
+		w.edits = append(w.edits, tomlEdit{item.valueStart, item.valueEnd, text})
+	}
+	return nil
 }
 
 // tomlLookup finds the value of a path; nil = none.

@@ -63,6 +63,9 @@ func template(t *testing.T) []byte {
 
 # ` + table[renameCommand].Comment + ` (fixed)
 [rename-command]
+
+# Users of the ACL: name = "rules", as ACL SETUSER takes them; CONFIG REWRITE keeps them here. Not together with aclfile.
+[user]
 `)
 	return b.Bytes()
 }

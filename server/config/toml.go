@@ -13,16 +13,21 @@ import (
 
 // A kvrocks.toml has the settings as keys of their own names; the dots of a name are tables. Values may have
 // TOML's own types: a Bool is true or false, a number an integer, a list of words a string or an array of strings.
-// Two tables hold names that are not settings: [namespace] has NAME = "TOKEN" and [rename-command] OLD = "NEW".
+// Three tables hold names that are not settings: [namespace] has NAME = "TOKEN", [rename-command] OLD = "NEW", and
+// [user] the users of the ACL, see [User].
 
 var (
 	errTOMLInline = errors.New("write this table under a heading of its own")
 	errTOMLOctal  = errors.New("write octal digits as a string: \"0777\"")
+	errTOMLText   = errors.New("is not valid UTF-8")
 	errTOMLUTF8   = errors.New("cannot be written to a TOML file: it is not valid UTF-8")
 )
 
 // tomlEntries reads a kvrocks.toml.
 func tomlEntries(data []byte) ([]entry, error) {
+	if !utf8.Valid(data) { // the decoder skips a byte-order mark of UTF-16
+		return nil, &Error{Err: errTOMLText}
+	}
 	var tree map[string]any
 	if _, err := toml.Decode(string(data), &tree); err != nil {
 		var parse toml.ParseError
@@ -68,6 +73,17 @@ func flatten(path []string, tree map[string]any, lineOf map[string]int, entries 
 			}
 			continue
 		}
+		if len(path) == 0 && isUserKey(key) {
+			return &Error{Line: lineOf[name], Key: name, Err: errUserTable}
+		}
+		if len(path) == 1 && isUserKey(path[0]) {
+			text, err := tomlUser(key, v)
+			if err != nil {
+				return &Error{Line: lineOf[name], Key: name, Err: err}
+			}
+			*entries = append(*entries, entry{userKey, text, lineOf[name]})
+			continue
+		}
 		text, err := tomlText(name, v)
 		if err != nil {
 			return &Error{Line: lineOf[name], Key: name, Err: err}
@@ -86,7 +102,7 @@ func flatten(path []string, tree map[string]any, lineOf map[string]int, entries 
 
 // knownTable reports whether settings or names can stand in a table.
 func knownTable(name string) bool {
-	if strings.HasPrefix(name+".", namespacePrefix) || strings.EqualFold(name, table[renameCommand].Name) {
+	if strings.HasPrefix(name+".", namespacePrefix) || strings.EqualFold(name, table[renameCommand].Name) || isUserKey(name) {
 		return true
 	}
 	prefix := strings.ToLower(name) + "."

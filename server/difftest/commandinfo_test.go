@@ -12,8 +12,11 @@ var other = map[string]string{
 	"command|getkeys":         "arity -3 as in Redis 7.2",
 	"command|getkeysandflags": "arity -3 as in Redis 7.2",
 	"bgsave":                  "nothing is loaded asynchronously",
+	"replicaof":               "nothing is loaded asynchronously",
+	"slaveof":                 "nothing is loaded asynchronously",
 	"hsetnx":                  "several pairs as in Kvrocks",
 	"dbsize":                  "DBSIZE SCAN of Kvrocks",
+	"xlen":                    "XLEN key id of Kvrocks",
 	"zrank":                   "WITHSCORE of Redis 7.2",
 	"zrevrank":                "WITHSCORE of Redis 7.2",
 }

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// audience is the subscribers of one channel. They read all the time, and count what they read.
+type audience struct {
+	conns []net.Conn
+	got   []atomic.Int64 // bytes each of them has read
+	gone  atomic.Int64   // how many were disconnected
+}
+
+// deliveryGrace is how long subscribers may take to read what was published.
+const deliveryGrace = 10 * time.Second
+
+// subscribe connects n subscribers of a channel.
+func subscribe(addr, channel string, n int) (*audience, error) {
+	a := &audience{got: make([]atomic.Int64, n)}
+	for i := range n {
+		c, err := net.DialTimeout("tcp", addr, 5*time.Second)
+		if err != nil {
+			a.close()
+			return nil, err
+		}
+		a.conns = append(a.conns, c)
+		if _, err := fmt.Fprintf(c, "SUBSCRIBE %s\r\n", channel); err != nil {
+			a.close()
+			return nil, err
+		}
+		go a.read(i)
+	}
+	confirmation := int64(len(fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(channel), channel)))
+	if err := a.wait(confirmation); err != nil {
+		a.close()
+		return nil, err
+	}
+	for i := range a.got {
+		a.got[i].Store(0)
+	}
+	return a, nil
+}
+
+func (a *audience) read(i int) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := a.conns[i].Read(buf)
+		a.got[i].Add(int64(n))
+		if err != nil {
+			a.gone.Add(1)
+			return
+		}
+	}
+}
+
+// wait returns when every subscriber has read that many bytes.
+func (a *audience) wait(bytes int64) error {
+	for end := time.Now().Add(deliveryGrace); ; time.Sleep(time.Millisecond) {
+		late := 0
+		for i := range a.got {
+			if a.got[i].Load() < bytes {
+				late++
+			}
+		}
+		switch {
+		case late == 0:
+			return nil
+		case a.gone.Load() > 0:
+			return fmt.Errorf("%d subscribers were disconnected", a.gone.Load())
+		case time.Now().After(end):
+			return fmt.Errorf("%d subscribers have not read all messages", late)
+		}
+	}
+}
+
+func (a *audience) close() {
+	for _, c := range a.conns {
+		c.Close()
+	}
+}
+
+// messageSize is how many bytes a subscriber reads for one message.
+func messageSize(channel, payload string) int64 {
+	return int64(len(fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(channel), channel, len(payload), payload)))
+}
