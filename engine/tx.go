@@ -140,10 +140,14 @@ func (tx *Tx) AddLock(userKey []byte, write bool) {
 }
 
 // Acquire takes all locks that were asked for, in an order that cannot deadlock. It must not be called while
-// locks are held.
-func (tx *Tx) Acquire() {
-	tx.locks.acquire(tx.db.locks)
+// locks are held. With an error, that of a transaction that turns others away from one of the locks (see TurnAway), none
+// is held.
+func (tx *Tx) Acquire() error {
+	if err := tx.locks.acquire(tx.db.locks); err != nil {
+		return err
+	}
 	tx.cacheOK = true
+	return nil
 }
 
 // ReadsDone gives the locks of a transaction that only reads back early: the caller has fetched the metadata

@@ -374,12 +374,14 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 	for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
 		c.tx.AddLock(w.wait.Args[k.Arg], true) // Tx.Holds asks for that
 	}
-	c.tx.Acquire()
+	err := c.tx.Acquire()
 	c.tx.Tick(time.Now().UnixMilli())
 	w.missed.Store(false)
 	c.watchChange(&r)
 	mark := c.tx.Savepoint()
-	err := w.try(c.srv, c.tx)
+	if err == nil { // otherwise a slow script holds a key, and the client gets that for its reply
+		err = w.try(c.srv, c.tx)
+	}
 	if err == nil {
 		if c.change.on {
 			c.noteEvents()

@@ -150,6 +150,11 @@ type scriptRun struct {
 	all   bool
 	tries int
 	more  []lockWanted
+	// shared: others wait for the commit of the script's transaction. alone: it is tried again without them.
+	shared, alone bool
+
+	calls  scriptCalls
+	failed bool // there is an error in the reply
 }
 
 type lockWanted struct {
@@ -171,7 +176,7 @@ func (s *scriptRun) addLocks(tx *engine.Tx) {
 }
 
 // forget ends the tries.
-func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more = false, false, 0, nil }
+func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more, s.alone = false, false, 0, nil, false }
 
 // takeWritten returns the keys that scripts have written since the last time.
 func (s *scriptRun) takeWritten() [][]byte {
@@ -214,12 +219,15 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
 	s.declared = call.Keys
 	s.running = true
+	s.shared = !c.inTx && (c.guest || c.segment.done > 0)
 	s.outer = c.tx.SavepointIn(engine.Mark{})
 	c.tx.KeepLocks()
 	s.resolver.Use(c.srv.commands)
 	own, inTx, deferred, began := c.ctx, c.inTx, len(c.deferred), c.sess.Namespace
 	c.ctx.NoBlock, c.inTx = true, true
+	s.failed = false
 	err = c.srv.scripts.engine.Run(r)
+	s.calls.settle(&c.srv.stats, !s.retry)
 	c.ctx, c.inTx = own, inTx
 	c.sess.Namespace = began // a SELECT ends with the script
 	c.tx.SwitchNamespace(began)
@@ -231,9 +239,11 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	if errors.As(err, &failed) {
 		// What it has written stays, so this is a reply and not an error of the command.
 		c.out.Error("", failed.Text)
+		(*scriptHost)(c).Failed(failed.Text, failed.Counted)
+		err = nil
+	}
+	if err == nil && s.failed {
 		c.srv.stats.calls[c.ctx.Spec.ID].failed.Add(1)
-		c.srv.stats.failed(engine.NewError("", failed.Text))
-		return nil
 	}
 	if err != nil {
 		clear(c.deferred[deferred:])
@@ -260,6 +270,34 @@ var (
 	errScriptKey       = engine.NewError("ERR", "Script attempted to access undeclared keys")
 )
 
+// Replies to those who need what a slow script has locked.
+var (
+	errBusyScript   = engine.NewError("BUSY", "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+	errBusyFunction = engine.NewError("BUSY", "Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
+)
+
+// sharedPatience is how long a script may run in a transaction for whose commit others wait. One that lasts longer is
+// undone and run again in a transaction of its own.
+const sharedPatience = 50 * time.Millisecond
+
+// Lasts is called now and then while a script runs.
+func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
+	c := (*conn)(h)
+	s := &c.script
+	if s.shared && (slow || took > sharedPatience) {
+		s.retry, s.alone = true, true
+		return errMoreLocks
+	}
+	if slow {
+		busy := errBusyScript
+		if s.run.Function != nil {
+			busy = errBusyFunction
+		}
+		c.tx.TurnAway(busy)
+	}
+	return nil
+}
+
 // replicated are commands that do not write and that a script that only reads must not call: Redis sends them to replicas.
 var replicated = map[string]bool{"publish": true, "spublish": true, "mpublish": true, "pfcount": true}
 
@@ -269,7 +307,9 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	s := &c.script
 	r := &s.req
 	r.args = args
+	r.spec = nil
 	if err := c.resolveForScript(r); err != nil {
+		c.srv.stats.rejected(r.spec, err)
 		command.WriteError(out, err)
 		return nil
 	}
@@ -278,6 +318,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		return err
 	}
 	if err != nil {
+		c.srv.stats.rejected(r.spec, err)
 		command.WriteError(out, err)
 		return nil
 	}
@@ -287,11 +328,19 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	if c.track != nil {
 		c.track.remember(c, r)
 	}
+	began := time.Now()
 	err = c.call(r)
+	took := time.Since(began)
+	s.calls.ran(r.spec, took)
+	if c.seen.histograms {
+		c.srv.stats.calls[r.spec.ID].histogram().add(took, 1)
+	}
 	if c.seen.monitored {
 		c.srv.monitors.feed(c, r, "lua")
 	}
 	if err != nil {
+		c.srv.stats.calls[r.spec.ID].failed.Add(1)
+		c.srv.stats.failed(err)
 		out.Reset()
 		if e := c.tx.Rollback(mark); e != nil {
 			return e
@@ -324,9 +373,11 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 func (c *conn) resolveForScript(r *request) error {
 	s := &c.script
 	spec, err := s.resolver.Resolve(r.args)
-	switch {
-	case spec == nil || err != nil && spec.Handler == nil:
+	if spec == nil || err != nil && spec.Handler == nil {
 		return errScriptUnknown
+	}
+	r.spec = spec
+	switch {
 	case err != nil:
 		return errScriptArity
 	case spec.Flags&command.NoScript != 0:
@@ -334,7 +385,6 @@ func (c *conn) resolveForScript(r *request) error {
 	case s.readOnly && (spec.Flags&command.Write != 0 || replicated[spec.Name]):
 		return errScriptReadOnly
 	}
-	r.spec = spec
 	return c.refuse(r)
 }
 

@@ -45,7 +45,8 @@ type Engine struct {
 	clock    atomic.Int64
 	maxCache int
 
-	slots chan struct{}
+	slots chan struct{} // one for each script that runs
+	full  chan struct{} // closed when all of them are slow; guarded by runs
 	free  struct {
 		sync.Mutex
 		states []*state
@@ -53,16 +54,16 @@ type Engine struct {
 	runs struct {
 		sync.Mutex
 		list map[*state]*Run
-		slow int
 	}
 	stopping atomic.Bool
-	slow     atomic.Int32 // scripts that have run longer than the limit and still run
+	slow     atomic.Int32 // scripts that have run longer than the limit and still run; changed with runs locked
 }
 
 // New makes an engine.
 func New(o Options) *Engine {
 	e := &Engine{options: o, byText: map[string]*Script{}, bySHA: map[string]*Script{}, maxCache: maxScripts}
 	e.slots = make(chan struct{}, max(o.States, 1))
+	e.full = make(chan struct{})
 	e.runs.list = map[*state]*Run{}
 	e.random.x.Store(randomStart)
 	return e
@@ -149,12 +150,55 @@ func (e *Engine) Cached() (scripts, size int) {
 	return len(e.byText), e.size
 }
 
+// StateBytes is about how many bytes one virtual machine takes with its libraries, before it has run anything.
+const StateBytes = 128 << 10
+
+// States returns how many virtual machines there are.
+func (e *Engine) States() int {
+	e.free.Lock()
+	defer e.free.Unlock()
+	return len(e.free.states) + len(e.slots)
+}
+
 // Slow reports whether a script runs that has exceeded the time limit.
 func (e *Engine) Slow() bool { return e.slow.Load() > 0 }
 
+// errBusy: as many slow scripts run as there can be at once.
+var errBusy = &Stopped{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
+
+// wait takes one of the slots, as soon as there is one; errBusy when it may take for ever.
+func (e *Engine) wait() error {
+	select {
+	case e.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	e.runs.Lock()
+	full := e.full
+	e.runs.Unlock()
+	select {
+	case e.slots <- struct{}{}:
+		return nil
+	case <-full:
+		return errBusy
+	}
+}
+
+// noteSlow counts n more slow scripts; runs is locked.
+func (e *Engine) noteSlow(n int32) {
+	switch before, all := e.slow.Add(n)-n, int32(cap(e.slots)); {
+	case before < all && before+n >= all:
+		close(e.full)
+	case before >= all && before+n < all:
+		e.full = make(chan struct{})
+	}
+}
+
 // take returns a state for one run.
-func (e *Engine) take() *state {
-	e.slots <- struct{}{}
+func (e *Engine) take() (*state, error) {
+	if err := e.wait(); err != nil {
+		return nil, err
+	}
 	e.free.Lock()
 	var st *state
 	if n := len(e.free.states); n > 0 {
@@ -165,7 +209,7 @@ func (e *Engine) take() *state {
 	if st == nil {
 		st = newState(e)
 	}
-	return st
+	return st, nil
 }
 
 // put takes a state back.
@@ -208,6 +252,11 @@ type Host interface {
 	Call(args [][]byte, out *resp.Writer) error
 	// Allowed reports whether the user may run a command; known is false when there is no such command.
 	Allowed(args [][]byte) (allowed, known bool)
+	// Lasts is called now and then while a script runs that takes some time, between two commands. slow: it has run longer
+	// than Options.TimeLimit. An error ends the script as one of Call does.
+	Lasts(took time.Duration, slow bool) error
+	// Failed is told of an error that the script replies. counted: it is the error of a command.
+	Failed(text string, counted bool)
 	// Log writes to the log; level is 0 (debug) to 3 (warning).
 	Log(level int, message string)
 }
@@ -216,6 +265,8 @@ type Host interface {
 type Error struct {
 	// Text is the whole reply, with its code.
 	Text string
+	// Counted: a command has given the error, and the script has not caught it or has raised it again.
+	Counted bool
 }
 
 func (e *Error) Error() string { return e.Text }

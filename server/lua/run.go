@@ -35,13 +35,16 @@ var (
 	errShutdown = &Stopped{"Script killed: the server is shutting down"}
 	errMemory   = &Stopped{"Script killed: it needs more memory than lua-memory-limit-mb allows"}
 	// ErrNotBusy: there is nothing to be killed.
-	ErrNotBusy = &Error{"NOTBUSY No scripts in execution right now."}
+	ErrNotBusy = &Error{Text: "NOTBUSY No scripts in execution right now."}
 )
 
 // Run runs a script or a function, and writes the reply to r.Out. The error is an *[Error], a *[Stopped], or what the host
 // has returned.
 func (e *Engine) Run(r *Run) error {
-	st := e.take()
+	st, err := e.take()
+	if err != nil {
+		return err
+	}
 	defer func() {
 		if st.ticks > worn || len(st.nested) > keepNested {
 			st = nil
@@ -103,10 +106,10 @@ func (st *state) done() {
 		e := st.engine
 		e.runs.Lock()
 		delete(e.runs.list, st)
-		e.runs.Unlock()
 		if st.job.slow {
-			e.slow.Add(-1)
+			e.noteSlow(-1)
 		}
+		e.runs.Unlock()
 		st.job.listed = false
 	}
 	st.main.SetTop(0)
@@ -159,9 +162,18 @@ func (st *state) look() <-chan struct{} {
 		e.runs.list[st] = st.run
 		e.runs.Unlock()
 	}
-	if limit := st.engine.options.TimeLimit(); limit > 0 && took > limit && !st.job.slow {
+	limit := st.engine.options.TimeLimit()
+	slow := limit > 0 && took > limit
+	if err := st.run.Host.Lasts(took, slow); err != nil {
+		st.stop = err
+		return st.stopped
+	}
+	if slow && !st.job.slow {
 		st.job.slow = true
-		st.engine.slow.Add(1)
+		e := st.engine
+		e.runs.Lock()
+		e.noteSlow(1)
+		e.runs.Unlock()
 		if f := st.engine.options.Slow; f != nil {
 			f(st.run.name(), took)
 		}
@@ -287,7 +299,9 @@ func (st *state) scriptError(r *Run, err error) error {
 		return &Error{Text: "ERR " + err.Error() + st.suffix(r)}
 	}
 	var text string
+	counted := false
 	if t, ok := ae.Object.(*vm.LTable); ok {
+		counted = isCounted(t)
 		s, isText := toString(t.RawGetString("err"))
 		if !isText {
 			s = "ERR unknown error"
@@ -296,7 +310,7 @@ func (st *state) scriptError(r *Run, err error) error {
 	} else {
 		text = "ERR " + plainText(translate(ae.Object))
 	}
-	return &Error{Text: strings.TrimRight(text, "\r\n") + st.suffix(r)}
+	return &Error{Text: strings.TrimRight(text, "\r\n") + st.suffix(r), Counted: counted}
 }
 
 func plainText(v vm.LValue) string {
