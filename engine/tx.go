@@ -20,6 +20,8 @@ import (
 type Tx struct {
 	// Origin is what an [Observer] is told of whose commit it is; the transaction does not look at it.
 	Origin any
+	// Local is for the user of the transaction: what is to last as long as its writes. Begin and Release set it to nil.
+	Local any
 
 	db      *DB
 	ns      string
@@ -95,6 +97,7 @@ func (tx *Tx) Begin(ns string) {
 }
 
 func (tx *Tx) reset() {
+	tx.Local = nil
 	tx.over.reset()
 	tx.batch.Reset()
 	tx.arena.reset()

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,9 +31,23 @@ type scripts struct {
 	srv    *Server
 	engine *lua.Engine
 
-	mu        sync.RWMutex
-	libraries map[string]*lua.Library
-	functions map[string]*lua.Function
+	registry atomic.Pointer[registry]
+}
+
+// scriptChanges are what a transaction has changed of the scripts and will take effect with its commit; the value of
+// Tx.Local.
+type scriptChanges struct {
+	registry *registry // nil = the libraries are as they were
+	flushed  bool      // the cache of scripts is going to be emptied
+}
+
+func changesOf(tx *engine.Tx) *scriptChanges {
+	c, ok := tx.Local.(*scriptChanges)
+	if !ok {
+		c = &scriptChanges{}
+		tx.Local = c
+	}
+	return c
 }
 
 func (s *scripts) init(srv *Server) {
@@ -47,7 +61,6 @@ func (s *scripts) init(srv *Server) {
 			srv.log.Warn("a slow script is running", zap.String("script", name), zap.Duration("so far", took))
 		},
 	})
-	s.libraries, s.functions = map[string]*lua.Library{}, map[string]*lua.Function{}
 	s.readLibraries()
 }
 
@@ -61,10 +74,11 @@ func scriptKey(sha string) []byte { return []byte(cf.PropagateScript + sha) }
 
 // Load keeps a script.
 func (s *scripts) Load(tx *engine.Tx, source []byte) (string, error) {
-	script, err := s.engine.Script(source)
+	script, err := s.engine.Compile(source)
 	if err != nil {
 		return "", scriptError(err)
 	}
+	tx.OnCommit(func() { s.engine.Keep(script) })
 	tx.Put(cf.Propagate, scriptKey(script.SHA()), source)
 	return script.SHA(), nil
 }
@@ -75,9 +89,30 @@ func (s *scripts) Has(tx *engine.Tx, sha []byte) (bool, error) {
 	return script != nil, err
 }
 
+// compiled returns the script of a source.
+func (s *scripts) compiled(tx *engine.Tx, source []byte) (*lua.Script, error) {
+	if !s.flushedBy(tx) {
+		return s.engine.Script(source)
+	}
+	script, err := s.engine.Compile(source)
+	if err == nil {
+		tx.OnCommit(func() { s.engine.Keep(script) }) // after the cache was emptied
+	}
+	return script, err
+}
+
+// flushedBy reports whether the transaction has forgotten all scripts.
+func (s *scripts) flushedBy(tx *engine.Tx) bool {
+	c, ok := tx.Local.(*scriptChanges)
+	return ok && c.flushed
+}
+
 // find looks a script up, in memory and in the database; nil = there is none.
 func (s *scripts) find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
-	if script := s.engine.Lookup(sha); script != nil || len(sha) != 40 {
+	if len(sha) != 40 {
+		return nil, nil
+	}
+	if script := s.engine.Lookup(sha); script != nil && !s.flushedBy(tx) {
 		return script, nil
 	}
 	name := make([]byte, len(sha))
@@ -87,16 +122,22 @@ func (s *scripts) find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
 		}
 		name[i] = c
 	}
+	flushes := s.engine.Flushes()
 	source, found, err := tx.Get(cf.Propagate, scriptKey(string(name)))
 	if err != nil || !found {
 		return nil, err
 	}
-	script, err := s.engine.Script(source)
+	script, err := s.engine.Compile(source)
 	if err != nil {
 		return nil, scriptError(err)
 	}
 	if script.SHA() != string(name) {
 		return nil, nil // not what it says it is
+	}
+	if tx.Empty() {
+		s.engine.KeepSince(script, flushes)
+	} else { // the transaction itself may have put it there
+		tx.OnCommit(func() { s.engine.Keep(script) })
 	}
 	return script, nil
 }
@@ -112,7 +153,7 @@ func (s *scripts) Flush(tx *engine.Tx, args [][]byte) error {
 		w.Bulk(a)
 	}
 	tx.Put(cf.Propagate, []byte(cf.PropagateScriptFlush), w.Bytes())
-	s.engine.Flush()
+	changesOf(tx).flushed = true
 	tx.OnCommit(s.engine.Flush)
 	return nil
 }
@@ -193,7 +234,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	var err error
 	switch {
 	case call.Function != nil:
-		if r.Function = c.srv.scripts.function(call.Function); r.Function == nil {
+		if r.Function = c.srv.scripts.function(c.tx, call.Function); r.Function == nil {
 			err = errNoFunction
 		}
 	case call.SHA != nil:
@@ -201,7 +242,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 			err = errNoScript
 		}
 	default:
-		r.Script, err = c.srv.scripts.engine.Script(call.Source)
+		r.Script, err = c.srv.scripts.compiled(c.tx, call.Source)
 	}
 	if err != nil {
 		return scriptError(err)
@@ -227,6 +268,9 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	c.ctx.NoBlock, c.inTx = true, true
 	s.failed = false
 	err = c.srv.scripts.engine.Run(r)
+	if s.retry && err != errMoreLocks {
+		s.forget() // it was killed meanwhile
+	}
 	s.calls.settle(&c.srv.stats, !s.retry)
 	c.ctx, c.inTx = own, inTx
 	c.sess.Namespace = began // a SELECT ends with the script

@@ -76,7 +76,7 @@ func (s *scripts) memory() (m scriptMemory) {
 	m.cached, bytes = s.engine.Cached()
 	m.scripts = int64(m.cached)*scriptOverhead + int64(bytes)*codePerSource
 	m.machines = int64(s.engine.States()) * lua.StateBytes
-	for _, l := range s.Libraries() {
+	for _, l := range s.Libraries(nil) {
 		m.libraries++
 		m.named += len(l.Functions)
 		m.functions += scriptOverhead + int64(len(l.Functions))*functionOverhead + int64(len(l.Source))*codePerSource

@@ -108,7 +108,7 @@ const functionVersion = 10
 
 func functionDump(c *Ctx) error {
 	var b []byte
-	for _, l := range c.Srv.Scripts().Libraries() {
+	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
 		b = rdb.AppendString(append(b, functionOpcode), []byte(l.Source))
 	}
 	c.Out.Bulk(rdb.AppendFooter(b, functionVersion))
@@ -171,7 +171,7 @@ func functionList(c *Ctx) error {
 		}
 	}
 	mark, n := c.Out.Mark(), 0
-	for _, l := range c.Srv.Scripts().Libraries() {
+	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
 		if pattern != nil && !CompileGlob(pattern).Match([]byte(l.Name)) {
 			continue
 		}
@@ -229,7 +229,7 @@ func functionStats(c *Ctx) error {
 	} else {
 		c.Out.Null()
 	}
-	libraries := c.Srv.Scripts().Libraries()
+	libraries := c.Srv.Scripts().Libraries(c.Tx)
 	functions := 0
 	for _, l := range libraries {
 		functions += len(l.Functions)

@@ -42,6 +42,7 @@ type Engine struct {
 	byText   map[string]*Script
 	bySHA    map[string]*Script
 	size     int // bytes of the sources
+	flushes  int // how often the cache was emptied
 	clock    atomic.Int64
 	maxCache int
 
@@ -82,10 +83,46 @@ func (e *Engine) Script(source []byte) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.Keep(s), nil
+}
+
+// Compile returns the compiled script of a source and does not put it into the cache.
+func (e *Engine) Compile(source []byte) (*Script, error) {
+	e.mu.RLock()
+	s := e.byText[string(source)]
+	e.mu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	return newScript(source)
+}
+
+// Flushes returns how often the cache was emptied, for KeepSince.
+func (e *Engine) Flushes() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.flushes
+}
+
+// KeepSince is Keep for a script that was found elsewhere before; not when the cache was emptied meanwhile.
+func (e *Engine) KeepSince(s *Script, flushes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.flushes == flushes {
+		e.keep(s)
+	}
+}
+
+// Keep puts a script into the cache, and returns the one that is there if there is one.
+func (e *Engine) Keep(s *Script) *Script {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.keep(s)
+}
+
+func (e *Engine) keep(s *Script) *Script {
 	if old := e.byText[s.source]; old != nil {
-		return old, nil
+		return old
 	}
 	s.used.Store(e.clock.Add(1))
 	e.byText[s.source], e.bySHA[s.sha] = s, s
@@ -93,7 +130,7 @@ func (e *Engine) Script(source []byte) (*Script, error) {
 	for len(e.byText) > 1 && (len(e.byText) > e.maxCache || e.size > maxScriptBytes) {
 		e.evict()
 	}
-	return s, nil
+	return s
 }
 
 // evict drops those scripts that were not used for the longest time: an eighth of all, so that it is rarely needed.
@@ -140,6 +177,7 @@ func (e *Engine) Flush() {
 	clear(e.byText)
 	clear(e.bySHA)
 	e.size = 0
+	e.flushes++
 	e.mu.Unlock()
 }
 

@@ -86,6 +86,10 @@ func (st *state) exec(r *Run) error {
 	}
 	err := L.PCall(args, 1, st.handler)
 	if st.stop != nil {
+		st.unlist()
+		if k := st.job.kill.Load(); k != nil {
+			st.stop = k // it was to be run again: whoever has killed it was told that it ends
+		}
 		return st.stopError(r)
 	}
 	if err != nil {
@@ -100,18 +104,24 @@ func (st *state) exec(r *Run) error {
 	return nil
 }
 
+// unlist takes the run out of those that can be killed.
+func (st *state) unlist() {
+	if !st.job.listed {
+		return
+	}
+	e := st.engine
+	e.runs.Lock()
+	delete(e.runs.list, st)
+	if st.job.slow {
+		e.noteSlow(-1)
+	}
+	e.runs.Unlock()
+	st.job.listed = false
+}
+
 // done ends the run, so that the state keeps nothing of it.
 func (st *state) done() {
-	if st.job.listed {
-		e := st.engine
-		e.runs.Lock()
-		delete(e.runs.list, st)
-		if st.job.slow {
-			e.noteSlow(-1)
-		}
-		e.runs.Unlock()
-		st.job.listed = false
-	}
+	st.unlist()
 	st.main.SetTop(0)
 	if st.run.Function == nil {
 		st.global.RawSetString("KEYS", vm.LNil)
