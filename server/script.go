@@ -11,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/lua"
 	"github.com/basaltdb/basalt/server/resp"
@@ -474,7 +475,16 @@ func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
 	if spec == nil || err != nil && spec.Handler == nil {
 		return false, false
 	}
-	return c.refuse(&request{args: args, spec: spec}) == nil, true
+	if spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
+		return false, true
+	}
+	if a := c.sess.Account; a != nil {
+		if u := a.User(); !u.Unrestricted() {
+			reason, _ := (&request{args: args, spec: spec}).check(u)
+			return reason == acl.Allowed, true
+		}
+	}
+	return true, true
 }
 
 // Log writes to the server's log.
