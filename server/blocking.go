@@ -125,7 +125,14 @@ func (c *conn) serveWaiters(r *request) {
 		return
 	}
 	if r.spec.Flags&command.Script != 0 {
-		c.serveKeys(c.script.takeWritten())
+		for _, w := range c.script.takeWritten() {
+			c.tx.InNamespace(w.ns, func() error {
+				if c.tx.Holds(w.key) {
+					c.serveKeys([][]byte{w.key})
+				}
+				return nil
+			})
+		}
 		return
 	}
 	var ready [][]byte

@@ -185,7 +185,7 @@ type scriptRun struct {
 	running  bool
 	declared [][]byte
 	keys     []command.KeyRef
-	written  [][]byte // keys that its commands have written, if somebody waits for keys
+	written  []scriptKeyRef // keys that its commands have written, if somebody waits for keys
 
 	// What the next try has to lock.
 	retry bool
@@ -199,8 +199,14 @@ type scriptRun struct {
 	failed bool // there is an error in the reply
 }
 
+// scriptKeyRef is a key of a namespace, which scripts change by SELECT.
+type scriptKeyRef struct {
+	ns  string
+	key []byte
+}
+
 type lockWanted struct {
-	key   []byte
+	scriptKeyRef
 	write bool
 }
 
@@ -213,7 +219,7 @@ var errMoreLocks = errors.New("the script needs more locks")
 func (s *scriptRun) addLocks(tx *engine.Tx) {
 	s.retry = false
 	for _, l := range s.more {
-		tx.AddLock(l.key, l.write)
+		tx.AddLockIn(l.ns, l.key, l.write)
 	}
 }
 
@@ -221,7 +227,7 @@ func (s *scriptRun) addLocks(tx *engine.Tx) {
 func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more, s.alone = false, false, 0, nil, false }
 
 // takeWritten returns the keys that scripts have written since the last time.
-func (s *scriptRun) takeWritten() [][]byte {
+func (s *scriptRun) takeWritten() []scriptKeyRef {
 	w := s.written
 	s.written = nil
 	return w
@@ -368,6 +374,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		return nil
 	}
 	c.watchChange(r)
+	ns := c.tx.Namespace()
 	mark := c.tx.SavepointIn(s.outer)
 	c.ctx.Out = out
 	if c.track != nil {
@@ -406,7 +413,12 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		if c.srv.waiters.n.Load() > 0 {
 			for _, k := range s.keys {
 				if k.Write {
-					s.written = append(s.written, slices.Clone(args[k.Arg]))
+					s.written = append(s.written, scriptKeyRef{ns, slices.Clone(args[k.Arg])})
+				}
+			}
+			if r.spec.Foreign != nil {
+				if other, arg, ok := r.spec.Foreign(c.srv, c.sess, ns, args); ok {
+					s.written = append(s.written, scriptKeyRef{other, slices.Clone(args[arg])})
 				}
 			}
 		}
@@ -455,14 +467,25 @@ func (c *conn) lockForScript(r *request) error {
 		if k.Write && c.tx.TryLock(key) || !k.Write && c.tx.TryRLock(key) {
 			continue
 		}
-		s.retry = true
-		if s.tries++; s.tries > lockTries {
-			s.all = true
+		return s.wantLock(c.tx.Namespace(), key, k.Write)
+	}
+	if r.spec.Foreign != nil {
+		ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args)
+		if ok && !c.tx.TryLockIn(ns, r.args[arg], true) {
+			return s.wantLock(ns, r.args[arg], true)
 		}
-		s.more = append(s.more, lockWanted{slices.Clone(key), k.Write})
-		return errMoreLocks
 	}
 	return nil
+}
+
+// wantLock makes the script be undone and run again with one more lock, after some such tries with all.
+func (s *scriptRun) wantLock(ns string, key []byte, write bool) error {
+	s.retry = true
+	if s.tries++; s.tries > lockTries {
+		s.all = true
+	}
+	s.more = append(s.more, lockWanted{scriptKeyRef{ns, slices.Clone(key)}, write})
+	return errMoreLocks
 }
 
 // strict reports whether scripts may touch only declared keys.
