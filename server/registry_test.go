@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -106,4 +107,45 @@ func TestScriptsInATransaction(t *testing.T) {
 	// What was evaluated after the flush is there.
 	c.want("EVALSHA "+sha+" 0", ":1\r\n")
 	c.want("FUNCTION LIST", "*0\r\n")
+}
+
+// FUNCTION LISTFUNC and LISTLIB are Kvrocks's; so are the replies.
+func TestKvrocksListsOfFunctions(t *testing.T) {
+	c := start(t).dial(t)
+	two := "#!lua name=two\nredis.register_function('beta', function() end) redis.register_function('alpha', function() end)"
+	c.do("FUNCTION", "LOAD", two)
+	c.do("FUNCTION", "LOAD", library("one", "alpine", "x"))
+	row := func(function, lib string) string {
+		return "*4\r\n" + text("function_name", function, "from_library", lib)
+	}
+	for _, tt := range []struct{ command, want string }{
+		{"FUNCTION LISTFUNC", "*3\r\n" + row("alpha", "two") + row("alpine", "one") + row("beta", "two")},
+		{"FUNCTION listfunc funcname al", "*2\r\n" + row("alpha", "two") + row("alpine", "one")},
+		{"FUNCTION LISTFUNC FUNCNAME beta", "*1\r\n" + row("beta", "two")},
+		{"FUNCTION LISTFUNC FUNCNAME none", "*0\r\n"},
+		{"FUNCTION LISTFUNC NAME x", "-ERR Unknown argument NAME\r\n"},
+		{"FUNCTION LISTFUNC FUNCNAME", "-ERR unknown subcommand or wrong number of arguments for 'LISTFUNC'. Try FUNCTION HELP.\r\n"},
+		{"FUNCTION LISTLIB two", "*6\r\n" + text("library_name", "two", "engine", "lua") + "+functions\r\n*2\r\n" + text("beta", "alpha")},
+		{"FUNCTION LISTLIB nosuch", "-ERR The library is not found or not loaded from storage\r\n"},
+		{"FUNCTION LISTLIB", "-ERR wrong number of arguments for 'function|listlib' command\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+	c.want("HELLO 3", c.do("HELLO", "3"))
+	c.want("FUNCTION LISTFUNC FUNCNAME beta", "*1\r\n%2\r\n"+text("function_name", "beta", "from_library", "two"))
+	c.want("FUNCTION LISTLIB one", "%3\r\n"+text("library_name", "one", "engine", "lua")+"+functions\r\n*1\r\n"+text("alpine"))
+	// As in a transaction.
+	c.want("MULTI", "+OK\r\n")
+	c.want("FUNCTION DELETE two", "+QUEUED\r\n")
+	c.want("FUNCTION LISTLIB two", "+QUEUED\r\n")
+	c.want("EXEC", "*2\r\n+OK\r\n-ERR The library is not found or not loaded from storage\r\n")
+}
+
+// text encodes bulk strings.
+func text(words ...string) string {
+	var b strings.Builder
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return b.String()
 }
