@@ -89,11 +89,11 @@ func (s *stripe) wake() {
 // AcquireOr takes the locks as Acquire does. When the transaction needs only one, for writing, and another
 // transaction holds it, that one may run the job with its own commit: then AcquireOr returns true and the error
 // of that commit, and this transaction, which holds no locks, is to be released.
+// Without having run it, the error is Acquire's.
 func (tx *Tx) AcquireOr(job Job) (ran bool, err error) {
 	s := tx.locks.single(tx.db.locks)
 	if s == nil {
-		tx.Acquire()
-		return false, nil
+		return false, tx.Acquire()
 	}
 	if !s.TryLock() {
 		w := &tx.own
@@ -119,6 +119,9 @@ func (tx *Tx) AcquireOr(job Job) (ran bool, err error) {
 	}
 	tx.locks.held = append(tx.locks.held, tx.locks.want[0])
 	tx.locks.want = tx.locks.want[:0]
+	if err := tx.locks.admitted(tx.db.locks); err != nil {
+		return false, err
+	}
 	tx.cacheOK = true
 	return false, nil
 }

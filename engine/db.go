@@ -213,7 +213,9 @@ func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
 	for _, k := range keys {
 		tx.AddLock(k, true)
 	}
-	tx.Acquire()
+	if err := tx.Acquire(); err != nil {
+		return err
+	}
 	tx.now = time.Now().UnixMilli()
 	if err := f(tx); err != nil {
 		return err
@@ -233,7 +235,9 @@ func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
 	for _, k := range keys {
 		tx.AddLock(k, false)
 	}
-	tx.Acquire()
+	if err := tx.Acquire(); err != nil {
+		return err
+	}
 	return f(tx)
 }
 

@@ -41,6 +41,9 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) int {
 			return rocks.Keep
 		}
 		defer l.RUnlock()
+		if db.locks.refuses(db.locks.index(nsKey)<<1 | 1) {
+			return rocks.Keep
+		}
 		raw, found, err := db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)
 		return native(compaction.SubkeyVerdict(compaction.Lookup{Raw: raw, Found: found, Err: err}, key, db.slots, now))
 	}

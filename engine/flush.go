@@ -22,27 +22,29 @@ func (db *DB) FlushAll() error {
 func (db *DB) exclusive(ns string, f func(tx *Tx) error) error {
 	tx := db.NewTx()
 	tx.Begin(ns)
-	tx.AcquireAll()
 	defer tx.Release()
+	if err := tx.AcquireAll(); err != nil {
+		return err
+	}
 	if err := f(tx); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// AcquireAll takes the locks of all keys that there are or may be, in place of those that were asked for.
-func (tx *Tx) AcquireAll() {
+// AcquireAll takes the locks of all keys that there are or may be, in place of those that were asked for. The error
+// is that of a transaction that turns others away.
+func (tx *Tx) AcquireAll() error {
 	<-tx.db.counts.ready // the first count must not add what is deleted here
 	tx.locks.want = tx.locks.want[:0]
 	tx.db.locks.lockAll()
+	if err := tx.db.Refusing(); err != nil {
+		tx.db.locks.unlockAll()
+		return err
+	}
 	tx.locks.all = true
 	tx.cacheOK = true
-}
-
-// Barrier waits until every transaction that holds locks now has given them back.
-func (db *DB) Barrier() {
-	db.locks.lockAll()
-	db.locks.unlockAll()
+	return nil
 }
 
 // FlushNamespace deletes all keys of the transaction's namespace, its own writes so far included: one range

@@ -37,8 +37,9 @@ func (s *stripe) lock() {
 // Locks are always taken in the order of their indexes and a transaction takes all of its locks at once, so
 // there is no deadlock.
 type lockTable struct {
-	seed    maphash.Seed
-	stripes [numStripes]stripe
+	seed     maphash.Seed
+	refusals refusals
+	stripes  [numStripes]stripe
 }
 
 func newLockTable() *lockTable { return &lockTable{seed: maphash.MakeSeed()} }
@@ -55,6 +56,8 @@ type lockSet struct {
 	all  bool // every stripe is held for writing
 	// pinned: they are not given back early.
 	pinned bool
+	// refusal: others are turned away, see TurnAway. The stripes are not locked then.
+	refusal *refusal
 }
 
 func (s *lockSet) add(index uint32, write bool) {
@@ -65,8 +68,9 @@ func (s *lockSet) add(index uint32, write bool) {
 	s.want = append(s.want, v)
 }
 
-// acquire takes everything that was added, in index order, each stripe once.
-func (s *lockSet) acquire(t *lockTable) {
+// acquire takes everything that was added, in index order, each stripe once. With an error, that of a transaction that
+// turns others away from one of the stripes, it holds none.
+func (s *lockSet) acquire(t *lockTable) error {
 	if len(s.want) > 1 {
 		slices.Sort(s.want)
 	}
@@ -82,12 +86,30 @@ func (s *lockSet) acquire(t *lockTable) {
 		s.held = append(s.held, v)
 	}
 	s.want = s.want[:0]
+	return s.admitted(t)
+}
+
+// admitted gives everything back if somebody turns others away from one of the stripes.
+func (s *lockSet) admitted(t *lockTable) error {
+	if t.refusals.n.Load() == 0 {
+		return nil
+	}
+	err := t.refusals.find(s.held)
+	if err != nil {
+		s.release(t)
+	}
+	return err
 }
 
 // release gives the locks back. When a writer waits for one of them it lets that one run at once: the holder
 // has replies to send and may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *lockSet) release(t *lockTable) {
 	s.pinned = false
+	if s.refusal != nil {
+		t.withdraw(s.refusal)
+		s.refusal, s.all, s.held = nil, false, s.held[:0]
+		return
+	}
 	if s.all {
 		s.all = false
 		t.unlockAll()
@@ -150,21 +172,6 @@ func (tx *Tx) Holds(userKey []byte) bool {
 
 func (s *lockSet) holds(index uint32) bool {
 	return s.all || slices.Contains(s.held, index<<1)
-}
-
-// TryLock takes one more lock for writing if that is possible without waiting, and reports whether the transaction
-// has it. (To wait for it could be a deadlock: locks are taken in one order.)
-func (tx *Tx) TryLock(userKey []byte) bool {
-	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
-	i := tx.db.locks.index(tx.keyBuf)
-	if tx.locks.holds(i) {
-		return true
-	}
-	if !tx.db.locks.stripes[i].TryLock() {
-		return false
-	}
-	tx.locks.held = append(tx.locks.held, i<<1)
-	return true
 }
 
 // Generation returns a number that changes whenever somebody may have written the key, of which the transaction holds

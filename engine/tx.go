@@ -20,6 +20,8 @@ import (
 type Tx struct {
 	// Origin is what an [Observer] is told of whose commit it is; the transaction does not look at it.
 	Origin any
+	// Local is for the user of the transaction: what is to last as long as its writes. Begin and Release set it to nil.
+	Local any
 
 	db      *DB
 	ns      string
@@ -98,6 +100,7 @@ func (tx *Tx) Begin(ns string) {
 }
 
 func (tx *Tx) reset() {
+	tx.Local = nil
 	tx.over.reset()
 	tx.batch.Reset()
 	tx.arena.reset()
@@ -146,10 +149,14 @@ func (tx *Tx) AddLock(userKey []byte, write bool) {
 }
 
 // Acquire takes all locks that were asked for, in an order that cannot deadlock. It must not be called while
-// locks are held.
-func (tx *Tx) Acquire() {
-	tx.locks.acquire(tx.db.locks)
+// locks are held. With an error, that of a transaction that turns others away from one of the locks (see TurnAway), none
+// is held.
+func (tx *Tx) Acquire() error {
+	if err := tx.locks.acquire(tx.db.locks); err != nil {
+		return err
+	}
 	tx.cacheOK = true
+	return nil
 }
 
 // ReadsDone gives the locks of a transaction that only reads back early: the caller has fetched the metadata

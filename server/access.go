@@ -171,13 +171,18 @@ func (s *Server) describe(id int64) string {
 	return i.Line()
 }
 
-// permitted checks a command against the permissions of a user that may not do everything.
-func (c *conn) permitted(u *acl.User, r *request) error {
+// check compares a command with the permissions of a user. at is the argument that is denied.
+func (r *request) check(u *acl.User) (reason acl.Denied, at int) {
 	var keys []acl.Key
 	if u.NeedsKeys() {
 		keys = r.spec.ACLKeys(nil, r.spec.AppendKeys(nil, r.args), r.args)
 	}
-	reason, at := u.Check(acl.ID(r.spec.ID), r.args, keys, r.spec.ACLChannels(r.args))
+	return u.Check(acl.ID(r.spec.ID), r.args, keys, r.spec.ACLChannels(r.args))
+}
+
+// permitted checks a command against the permissions of a user that may not do everything.
+func (c *conn) permitted(u *acl.User, r *request) error {
+	reason, at := r.check(u)
 	if reason == acl.Allowed {
 		return nil
 	}
@@ -185,12 +190,16 @@ func (c *conn) permitted(u *acl.User, r *request) error {
 	if reason == acl.DeniedKey || reason == acl.DeniedChannel {
 		e.Object = string(r.args[at])
 	}
+	inScript := c.workspace != nil && c.script.running
 	switch {
-	case c.workspace != nil && c.script.running:
+	case inScript:
 		e.Context = acl.Script
 	case c.multi != nil || c.inTx:
 		e.Context = acl.Multi
 	}
 	c.srv.access.users.Log().Add(e, time.Now())
+	if inScript {
+		return command.ScriptDenial(reason)
+	}
 	return command.Denial(reason, u, r.spec)
 }

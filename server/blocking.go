@@ -125,7 +125,14 @@ func (c *conn) serveWaiters(r *request) {
 		return
 	}
 	if r.spec.Flags&command.Script != 0 {
-		c.serveKeys(c.script.takeWritten())
+		for _, w := range c.script.takeWritten() {
+			c.tx.InNamespace(w.ns, func() error {
+				if c.tx.Holds(w.key) {
+					c.serveKeys([][]byte{w.key})
+				}
+				return nil
+			})
+		}
 		return
 	}
 	var ready [][]byte
@@ -374,12 +381,14 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 	for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
 		c.tx.AddLock(w.wait.Args[k.Arg], true) // Tx.Holds asks for that
 	}
-	c.tx.Acquire()
+	err := c.tx.Acquire()
 	c.tx.Tick(time.Now().UnixMilli())
 	w.missed.Store(false)
 	c.watchChange(&r)
 	mark := c.tx.Savepoint()
-	err := w.try(c.srv, c.tx)
+	if err == nil { // otherwise a slow script holds a key, and the client gets that for its reply
+		err = w.try(c.srv, c.tx)
+	}
 	if err == nil {
 		if c.change.on {
 			c.noteEvents()

@@ -14,7 +14,38 @@ import (
 )
 
 // Libraries are kept in the database as Kvrocks keeps them: the source under the library's name, and for each function
-// the name of its library. All of them are in memory too. They change only with all key locks held.
+// the name of its library. All of them are in memory too, in a registry that is replaced when the transaction that has
+// changed the libraries is committed. They change only with all key locks held.
+
+// registry is a set of libraries. It does not change once others see it.
+type registry struct {
+	libraries map[string]*lua.Library
+	functions map[string]*lua.Function // by folded name
+}
+
+func newRegistry() *registry {
+	return &registry{map[string]*lua.Library{}, map[string]*lua.Function{}}
+}
+
+func (r *registry) clone() *registry {
+	return &registry{maps.Clone(r.libraries), maps.Clone(r.functions)}
+}
+
+// registryOf returns the libraries as a transaction sees them; without one, as they are.
+func (s *scripts) registryOf(tx *engine.Tx) *registry {
+	if tx != nil {
+		if c, ok := tx.Local.(*scriptChanges); ok && c.registry != nil {
+			return c.registry
+		}
+	}
+	return s.registry.Load()
+}
+
+// change makes the transaction see other libraries, and everybody else too when it is committed.
+func (s *scripts) change(tx *engine.Tx, r *registry) {
+	changesOf(tx).registry = r
+	tx.OnCommit(func() { s.registry.Store(r) })
+}
 
 // readLibraries loads the libraries of the database. One that cannot be loaded is left where it is.
 func (s *scripts) readLibraries() {
@@ -30,57 +61,55 @@ func (s *scripts) readLibraries() {
 	if err != nil {
 		s.srv.log.Error("the function libraries cannot be read", zap.Error(err))
 	}
+	r := newRegistry()
 	for _, source := range sources {
 		l, err := s.engine.Library(source)
 		if err == nil {
-			err = s.admit(l, false)
+			err = r.admit(l, false)
 		}
 		if err != nil {
 			s.srv.log.Error("a function library cannot be loaded", zap.Error(err))
 		}
 	}
+	s.registry.Store(r)
 }
 
-// admit adds a library to those in memory.
-func (s *scripts) admit(l *lua.Library, replace bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.libraries[l.Name]
+// admit adds a library. With an error nothing has changed.
+func (r *registry) admit(l *lua.Library, replace bool) error {
+	old := r.libraries[l.Name]
 	if old != nil && !replace {
 		return engine.NewError("ERR", "Library '"+l.Name+"' already exists")
 	}
 	for _, f := range l.Functions {
 		// Redis tells only functions of different libraries apart.
-		if g := s.functions[folded(f.Name())]; g != nil && g.Library != old {
+		if g := r.functions[folded(f.Name())]; g != nil && g.Library != old {
 			return engine.NewError("ERR", "Function "+f.Name()+" already exists")
 		}
 	}
-	s.drop(old)
-	s.libraries[l.Name] = l
+	r.drop(old)
+	r.libraries[l.Name] = l
 	for _, f := range l.Functions {
-		s.functions[folded(f.Name())] = f
+		r.functions[folded(f.Name())] = f
 	}
 	return nil
 }
 
-// drop forgets a library; mu is held.
-func (s *scripts) drop(l *lua.Library) {
+// drop forgets a library, if it is one.
+func (r *registry) drop(l *lua.Library) {
 	if l == nil {
 		return
 	}
-	delete(s.libraries, l.Name)
+	delete(r.libraries, l.Name)
 	for _, f := range l.Functions {
-		delete(s.functions, folded(f.Name()))
+		delete(r.functions, folded(f.Name()))
 	}
 }
 
 // folded is the key of a function among others: case does not matter.
 func folded(name string) string { return strings.ToLower(name) }
 
-func (s *scripts) function(name []byte) *lua.Function {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.functions[folded(string(name))]
+func (s *scripts) function(tx *engine.Tx, name []byte) *lua.Function {
+	return s.registryOf(tx).functions[folded(string(name))]
 }
 
 // LoadLibrary keeps a library.
@@ -89,16 +118,16 @@ func (s *scripts) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (strin
 	if err != nil {
 		return "", scriptError(err)
 	}
-	s.mu.RLock()
-	old := s.libraries[l.Name]
-	s.mu.RUnlock()
-	if err := s.admit(l, replace); err != nil {
+	r := s.registryOf(tx).clone()
+	old := r.libraries[l.Name]
+	if err := r.admit(l, replace); err != nil {
 		return "", err
 	}
 	if old != nil {
 		erase(tx, old)
 	}
 	store(tx, l)
+	s.change(tx, r)
 	return l.Name, nil
 }
 
@@ -118,26 +147,23 @@ func erase(tx *engine.Tx, l *lua.Library) {
 
 // DeleteLibrary forgets a library.
 func (s *scripts) DeleteLibrary(tx *engine.Tx, name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.libraries[name]
+	r := s.registryOf(tx).clone()
+	l := r.libraries[name]
 	if l == nil {
 		return false
 	}
-	s.drop(l)
+	r.drop(l)
 	erase(tx, l)
+	s.change(tx, r)
 	return true
 }
 
 // FlushLibraries forgets all libraries.
 func (s *scripts) FlushLibraries(tx *engine.Tx) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.libraries {
+	for _, l := range s.registryOf(tx).libraries {
 		erase(tx, l)
 	}
-	clear(s.libraries)
-	clear(s.functions)
+	s.change(tx, newRegistry())
 }
 
 // RestoreLibraries keeps libraries, all or none.
@@ -150,37 +176,33 @@ func (s *scripts) RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, repla
 		}
 		fresh = append(fresh, l)
 	}
-	s.mu.Lock()
-	libraries, functions := maps.Clone(s.libraries), maps.Clone(s.functions)
-	if flush {
-		clear(s.libraries)
-		clear(s.functions)
+	old := s.registryOf(tx)
+	r := newRegistry()
+	if !flush {
+		r = old.clone()
 	}
-	s.mu.Unlock()
 	for _, l := range fresh {
-		if err := s.admit(l, replace); err != nil {
-			s.mu.Lock()
-			s.libraries, s.functions = libraries, functions
-			s.mu.Unlock()
+		if err := r.admit(l, replace); err != nil {
 			return err
 		}
 	}
-	for name, l := range libraries {
-		if s.libraries[name] != l {
+	for name, l := range old.libraries {
+		if r.libraries[name] != l {
 			erase(tx, l)
 		}
 	}
 	for _, l := range fresh {
-		store(tx, l)
+		if r.libraries[l.Name] == l { // not replaced by a later one of the dump
+			store(tx, l)
+		}
 	}
+	s.change(tx, r)
 	return nil
 }
 
 // Libraries returns the libraries, sorted by name.
-func (s *scripts) Libraries() []*lua.Library {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(s.libraries), func(a, b *lua.Library) int { return strings.Compare(a.Name, b.Name) })
+func (s *scripts) Libraries(tx *engine.Tx) []*lua.Library {
+	return slices.SortedFunc(maps.Values(s.registryOf(tx).libraries), func(a, b *lua.Library) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Running returns the function that runs for some time.

@@ -199,9 +199,9 @@ func (s *Server) infoMemory(w *infoWriter, _ string) {
 	w.field("used_memory_go_total", m.goTotal)
 	w.field("used_memory_block_cache", m.blockCache)
 	w.field("used_memory_memtables", m.memtables)
-	w.bytes("used_memory_lua", 0)
 	w.field("used_memory_startup", s.startupRSS)
 	w.bytes("total_system_memory", totalMemory())
+	s.infoScripts(w)
 	w.bytes("maxmemory", 0)
 	w.field("maxmemory_policy", "noeviction")
 	ratio := func(name string, part, whole int64) {

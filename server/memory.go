@@ -52,6 +52,7 @@ func (s *Server) MemoryStats() []command.MemoryStat {
 		return command.MemoryStat{Name: name, Ratio: float64(part) / float64(max(whole, 1))}
 	}
 	overhead := m.heap + m.tableReaders
+	scripts := s.scripts.memory()
 	return []command.MemoryStat{
 		n("peak.allocated", max(m.peak, m.used())),
 		n("total.allocated", m.used()),
@@ -61,8 +62,8 @@ func (s *Server) MemoryStats() []command.MemoryStat {
 		n("clients.normal", m.inputs+m.outputs),
 		n("cluster.links", 0),
 		n("aof.buffer", 0),
-		n("lua.caches", 0),
-		n("functions.caches", 0),
+		n("lua.caches", scripts.scripts),
+		n("functions.caches", scripts.functions),
 		n("go.heap", m.heap),
 		n("go.total", m.goTotal),
 		n("rocksdb.block-cache", m.blockCache),

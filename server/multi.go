@@ -100,7 +100,9 @@ func (c *conn) Watch(keys [][]byte) error {
 	for _, k := range keys {
 		c.tx.AddLock(k, false)
 	}
-	c.tx.Acquire()
+	if err := c.tx.Acquire(); err != nil {
+		return err
+	}
 	defer c.tx.Unlock()
 	for _, k := range keys {
 		if err := c.tx.Watch(c.watch, k); err != nil {
@@ -135,7 +137,13 @@ func (c *conn) Exec() error {
 func (c *conn) execQueued(m *multi) error {
 	c.script.retry = false
 	write := c.mayWriteQueued(m)
-	for c.lockQueued(m); c.pausedNow(write); c.lockQueued(m) {
+	for {
+		if err := c.lockQueued(m); err != nil {
+			return command.ErrExecBecause(err)
+		}
+		if !c.pausedNow(write) {
+			break
+		}
 		// It began after this command did; what is in the reply buffer waits too.
 		c.tx.Unlock()
 		if !c.waitFor(c.seen.pause) {
@@ -204,7 +212,7 @@ func (c *conn) execQueued(m *multi) error {
 
 // lockQueued takes the locks of a transaction's keys, each in the namespace that its command will find selected; all
 // that there are when a command changes the whole keyspace, or when that namespace cannot be known before.
-func (c *conn) lockQueued(m *multi) {
+func (c *conn) lockQueued(m *multi) error {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	exclusive := m.login || c.script.all
 	began := c.tx.Namespace()
@@ -237,10 +245,9 @@ func (c *conn) lockQueued(m *multi) {
 	}
 	c.tx.KeepLocks()
 	if exclusive {
-		c.tx.AcquireAll()
-	} else {
-		c.tx.Acquire()
+		return c.tx.AcquireAll()
 	}
+	return c.tx.Acquire()
 }
 
 // abortMulti notes that a command was refused, so that EXEC runs nothing. An EXEC that is itself refused says why
@@ -251,6 +258,6 @@ func (c *conn) abortMulti(r *request) {
 	}
 	if r.spec != nil && r.spec.Name == "exec" {
 		c.Discard()
-		r.err = engine.NewError("EXECABORT", "Transaction discarded because of: "+r.err.Error())
+		r.err = command.ErrExecBecause(r.err)
 	}
 }

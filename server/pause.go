@@ -26,8 +26,9 @@ type pause struct {
 }
 
 // Pause makes clients wait with their writes, or with all commands. A pause that is in force already is not
-// shortened, nor does one of all commands become one of writes.
-func (s *Server) Pause(d time.Duration, all bool) {
+// shortened, nor does one of all commands become one of writes. While a slow script runs that is to write at its end
+// there is no pause, but the error that others get who need its locks.
+func (s *Server) Pause(d time.Duration, all bool) error {
 	p := &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}, ended: make(chan struct{})}
 	var old *pause
 	s.observe(func(o *observed) {
@@ -40,8 +41,17 @@ func (s *Server) Pause(d time.Duration, all bool) {
 		}
 		o.pause = p
 	})
+	if err := s.db.Barrier(); err != nil {
+		s.observe(func(o *observed) {
+			if o.pause == p {
+				o.pause = old
+			}
+		})
+		p.end()
+		return err
+	}
 	old.end()
-	s.db.Barrier()
+	return nil
 }
 
 // Unpause ends the pause.

@@ -165,6 +165,7 @@ func (c *conn) run(r *request) (wrote bool) {
 			err = e
 		}
 		if err == errMoreLocks {
+			c.calls.group.n-- // it comes again
 			return false
 		}
 		command.WriteError(&c.out, err)
@@ -186,7 +187,11 @@ func (c *conn) solo(r *request) int {
 	c.info.lastCmd.Store(r.spec)
 	c.tx.Begin(c.sess.Namespace)
 	if r.spec.Flags&command.Exclusive != 0 {
-		c.tx.AcquireAll()
+		if r.err = c.tx.AcquireAll(); r.err != nil {
+			c.tx.Release()
+			c.rejected(r)
+			return 1
+		}
 		if c.pausedNow(true) {
 			c.tx.Release()
 			return 0
@@ -263,7 +268,11 @@ func (c *conn) read(r *request) {
 	for _, k := range c.keys {
 		c.tx.AddLock(r.args[k.Arg], false)
 	}
-	c.tx.Acquire()
+	if r.err = c.tx.Acquire(); r.err != nil {
+		c.tx.Release()
+		c.rejected(r)
+		return
+	}
 	if r.spec.Flags&command.Single != 0 {
 		keys := c.userKeys[:0]
 		for _, k := range c.keys {
@@ -295,6 +304,9 @@ func (c *conn) read(r *request) {
 
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.
 func (c *conn) writeSegment(reqs []request) int {
+	if c.srv.db.Refusing() != nil {
+		reqs = reqs[:1] // those that need what a slow script has locked are to fail alone
+	}
 	// How far does it go? Up to the last write before something that cannot take part.
 	keyCount := 0
 	c.prepare(reqs[0].spec)
@@ -305,7 +317,10 @@ func (c *conn) writeSegment(reqs []request) int {
 	end := bound{}
 	retry := c.script.retry
 	if retry {
-		reqs = reqs[:1] // a script that needs more locks, alone
+		reqs = reqs[:1] // a script that needs more locks, or lasts, alone
+		if c.script.alone {
+			c.flush()
+		}
 		c.script.addLocks(c.tx)
 	}
 	for i := range reqs {
@@ -357,11 +372,14 @@ func (c *conn) writeSegment(reqs []request) int {
 	var err error
 	alone := c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
 	if retry && c.script.all {
-		c.tx.AcquireAll()
-	} else if alone || reqs[0].spec.Flags&command.Blocking != 0 {
-		c.tx.Acquire() // whether it waits must not depend on the commit of another
+		err = c.tx.AcquireAll()
+	} else if alone || retry && c.script.alone || reqs[0].spec.Flags&command.Blocking != 0 {
+		err = c.tx.Acquire() // whether it waits must not depend on the commit of another
 	} else {
 		guest, err = c.tx.AcquireOr(c)
+	}
+	if err != nil && !guest {
+		return c.turnedAway(reqs[:n], err)
 	}
 	if !guest {
 		if c.pausedNow(true) {
@@ -390,6 +408,19 @@ func (c *conn) writeSegment(reqs []request) int {
 		c.dropReplies(reqs[:done])
 	}
 	return done
+}
+
+// turnedAway ends a segment whose locks a slow script holds. It returns how many commands have run: one, that may have
+// got the error.
+func (c *conn) turnedAway(reqs []request, err error) int {
+	c.tx.Release()
+	c.script.forget()
+	if len(reqs) > 1 {
+		return c.writeSegment(reqs[:1])
+	}
+	reqs[0].err = err
+	c.rejected(&reqs[0])
+	return 1
 }
 
 // lockForeign asks for the lock of the key that a command touches in another namespace.
@@ -443,9 +474,9 @@ func (c *conn) runSegment() {
 // meanwhile.
 func (c *conn) RunIn(tx *engine.Tx) {
 	own := c.tx
-	c.tx, c.ctx.Tx = tx, tx
+	c.tx, c.ctx.Tx, c.guest = tx, tx, true
 	c.runSegment()
-	c.tx, c.ctx.Tx = own, own
+	c.tx, c.ctx.Tx, c.guest = own, own, false
 }
 
 // segmentFailed replaces the replies that depended on a commit that has failed: what came after the first write

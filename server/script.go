@@ -4,13 +4,14 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/lua"
 	"github.com/basaltdb/basalt/server/resp"
@@ -31,9 +32,23 @@ type scripts struct {
 	srv    *Server
 	engine *lua.Engine
 
-	mu        sync.RWMutex
-	libraries map[string]*lua.Library
-	functions map[string]*lua.Function
+	registry atomic.Pointer[registry]
+}
+
+// scriptChanges are what a transaction has changed of the scripts and will take effect with its commit; the value of
+// Tx.Local.
+type scriptChanges struct {
+	registry *registry // nil = the libraries are as they were
+	flushed  bool      // the cache of scripts is going to be emptied
+}
+
+func changesOf(tx *engine.Tx) *scriptChanges {
+	c, ok := tx.Local.(*scriptChanges)
+	if !ok {
+		c = &scriptChanges{}
+		tx.Local = c
+	}
+	return c
 }
 
 func (s *scripts) init(srv *Server) {
@@ -47,7 +62,6 @@ func (s *scripts) init(srv *Server) {
 			srv.log.Warn("a slow script is running", zap.String("script", name), zap.Duration("so far", took))
 		},
 	})
-	s.libraries, s.functions = map[string]*lua.Library{}, map[string]*lua.Function{}
 	s.readLibraries()
 }
 
@@ -61,10 +75,11 @@ func scriptKey(sha string) []byte { return []byte(cf.PropagateScript + sha) }
 
 // Load keeps a script.
 func (s *scripts) Load(tx *engine.Tx, source []byte) (string, error) {
-	script, err := s.engine.Script(source)
+	script, err := s.engine.Compile(source)
 	if err != nil {
 		return "", scriptError(err)
 	}
+	tx.OnCommit(func() { s.engine.Keep(script) })
 	tx.Put(cf.Propagate, scriptKey(script.SHA()), source)
 	return script.SHA(), nil
 }
@@ -75,9 +90,30 @@ func (s *scripts) Has(tx *engine.Tx, sha []byte) (bool, error) {
 	return script != nil, err
 }
 
+// compiled returns the script of a source.
+func (s *scripts) compiled(tx *engine.Tx, source []byte) (*lua.Script, error) {
+	if !s.flushedBy(tx) {
+		return s.engine.Script(source)
+	}
+	script, err := s.engine.Compile(source)
+	if err == nil {
+		tx.OnCommit(func() { s.engine.Keep(script) }) // after the cache was emptied
+	}
+	return script, err
+}
+
+// flushedBy reports whether the transaction has forgotten all scripts.
+func (s *scripts) flushedBy(tx *engine.Tx) bool {
+	c, ok := tx.Local.(*scriptChanges)
+	return ok && c.flushed
+}
+
 // find looks a script up, in memory and in the database; nil = there is none.
 func (s *scripts) find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
-	if script := s.engine.Lookup(sha); script != nil || len(sha) != 40 {
+	if len(sha) != 40 {
+		return nil, nil
+	}
+	if script := s.engine.Lookup(sha); script != nil && !s.flushedBy(tx) {
 		return script, nil
 	}
 	name := make([]byte, len(sha))
@@ -87,16 +123,22 @@ func (s *scripts) find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
 		}
 		name[i] = c
 	}
+	flushes := s.engine.Flushes()
 	source, found, err := tx.Get(cf.Propagate, scriptKey(string(name)))
 	if err != nil || !found {
 		return nil, err
 	}
-	script, err := s.engine.Script(source)
+	script, err := s.engine.Compile(source)
 	if err != nil {
 		return nil, scriptError(err)
 	}
 	if script.SHA() != string(name) {
 		return nil, nil // not what it says it is
+	}
+	if tx.Empty() {
+		s.engine.KeepSince(script, flushes)
+	} else { // the transaction itself may have put it there
+		tx.OnCommit(func() { s.engine.Keep(script) })
 	}
 	return script, nil
 }
@@ -112,7 +154,7 @@ func (s *scripts) Flush(tx *engine.Tx, args [][]byte) error {
 		w.Bulk(a)
 	}
 	tx.Put(cf.Propagate, []byte(cf.PropagateScriptFlush), w.Bytes())
-	s.engine.Flush()
+	changesOf(tx).flushed = true
 	tx.OnCommit(s.engine.Flush)
 	return nil
 }
@@ -143,17 +185,28 @@ type scriptRun struct {
 	running  bool
 	declared [][]byte
 	keys     []command.KeyRef
-	written  [][]byte // keys that its commands have written, if somebody waits for keys
+	written  []scriptKeyRef // keys that its commands have written, if somebody waits for keys
 
 	// What the next try has to lock.
 	retry bool
 	all   bool
 	tries int
 	more  []lockWanted
+	// shared: others wait for the commit of the script's transaction. alone: it is tried again without them.
+	shared, alone bool
+
+	calls  scriptCalls
+	failed bool // there is an error in the reply
+}
+
+// scriptKeyRef is a key of a namespace, which scripts change by SELECT.
+type scriptKeyRef struct {
+	ns  string
+	key []byte
 }
 
 type lockWanted struct {
-	key   []byte
+	scriptKeyRef
 	write bool
 }
 
@@ -166,15 +219,15 @@ var errMoreLocks = errors.New("the script needs more locks")
 func (s *scriptRun) addLocks(tx *engine.Tx) {
 	s.retry = false
 	for _, l := range s.more {
-		tx.AddLock(l.key, l.write)
+		tx.AddLockIn(l.ns, l.key, l.write)
 	}
 }
 
 // forget ends the tries.
-func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more = false, false, 0, nil }
+func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more, s.alone = false, false, 0, nil, false }
 
 // takeWritten returns the keys that scripts have written since the last time.
-func (s *scriptRun) takeWritten() [][]byte {
+func (s *scriptRun) takeWritten() []scriptKeyRef {
 	w := s.written
 	s.written = nil
 	return w
@@ -188,7 +241,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	var err error
 	switch {
 	case call.Function != nil:
-		if r.Function = c.srv.scripts.function(call.Function); r.Function == nil {
+		if r.Function = c.srv.scripts.function(c.tx, call.Function); r.Function == nil {
 			err = errNoFunction
 		}
 	case call.SHA != nil:
@@ -196,7 +249,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 			err = errNoScript
 		}
 	default:
-		r.Script, err = c.srv.scripts.engine.Script(call.Source)
+		r.Script, err = c.srv.scripts.compiled(c.tx, call.Source)
 	}
 	if err != nil {
 		return scriptError(err)
@@ -214,12 +267,18 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
 	s.declared = call.Keys
 	s.running = true
+	s.shared = !c.inTx && (c.guest || c.segment.done > 0)
 	s.outer = c.tx.SavepointIn(engine.Mark{})
 	c.tx.KeepLocks()
 	s.resolver.Use(c.srv.commands)
 	own, inTx, deferred, began := c.ctx, c.inTx, len(c.deferred), c.sess.Namespace
 	c.ctx.NoBlock, c.inTx = true, true
+	s.failed = false
 	err = c.srv.scripts.engine.Run(r)
+	if s.retry && err != errMoreLocks {
+		s.forget() // it was killed meanwhile
+	}
+	s.calls.settle(&c.srv.stats, !s.retry)
 	c.ctx, c.inTx = own, inTx
 	c.sess.Namespace = began // a SELECT ends with the script
 	c.tx.SwitchNamespace(began)
@@ -231,9 +290,11 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	if errors.As(err, &failed) {
 		// What it has written stays, so this is a reply and not an error of the command.
 		c.out.Error("", failed.Text)
+		(*scriptHost)(c).Failed(failed.Text, failed.Counted)
+		err = nil
+	}
+	if err == nil && s.failed {
 		c.srv.stats.calls[c.ctx.Spec.ID].failed.Add(1)
-		c.srv.stats.failed(engine.NewError("", failed.Text))
-		return nil
 	}
 	if err != nil {
 		clear(c.deferred[deferred:])
@@ -260,6 +321,34 @@ var (
 	errScriptKey       = engine.NewError("ERR", "Script attempted to access undeclared keys")
 )
 
+// Replies to those who need what a slow script has locked.
+var (
+	errBusyScript   = engine.NewError("BUSY", "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+	errBusyFunction = engine.NewError("BUSY", "Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
+)
+
+// sharedPatience is how long a script may run in a transaction for whose commit others wait. One that lasts longer is
+// undone and run again in a transaction of its own.
+const sharedPatience = 50 * time.Millisecond
+
+// Lasts is called now and then while a script runs.
+func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
+	c := (*conn)(h)
+	s := &c.script
+	if s.shared && (slow || took > sharedPatience) {
+		s.retry, s.alone = true, true
+		return errMoreLocks
+	}
+	if slow {
+		busy := errBusyScript
+		if s.run.Function != nil {
+			busy = errBusyFunction
+		}
+		c.tx.TurnAway(busy)
+	}
+	return nil
+}
+
 // replicated are commands that do not write and that a script that only reads must not call: Redis sends them to replicas.
 var replicated = map[string]bool{"publish": true, "spublish": true, "mpublish": true, "pfcount": true}
 
@@ -269,7 +358,9 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	s := &c.script
 	r := &s.req
 	r.args = args
+	r.spec = nil
 	if err := c.resolveForScript(r); err != nil {
+		c.srv.stats.rejected(r.spec, err)
 		command.WriteError(out, err)
 		return nil
 	}
@@ -278,20 +369,30 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		return err
 	}
 	if err != nil {
+		c.srv.stats.rejected(r.spec, err)
 		command.WriteError(out, err)
 		return nil
 	}
 	c.watchChange(r)
+	ns := c.tx.Namespace()
 	mark := c.tx.SavepointIn(s.outer)
 	c.ctx.Out = out
 	if c.track != nil {
 		c.track.remember(c, r)
 	}
+	began := time.Now()
 	err = c.call(r)
+	took := time.Since(began)
+	s.calls.ran(r.spec, took)
+	if c.seen.histograms {
+		c.srv.stats.calls[r.spec.ID].histogram().add(took, 1)
+	}
 	if c.seen.monitored {
 		c.srv.monitors.feed(c, r, "lua")
 	}
 	if err != nil {
+		c.srv.stats.calls[r.spec.ID].failed.Add(1)
+		c.srv.stats.failed(err)
 		out.Reset()
 		if e := c.tx.Rollback(mark); e != nil {
 			return e
@@ -312,7 +413,12 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		if c.srv.waiters.n.Load() > 0 {
 			for _, k := range s.keys {
 				if k.Write {
-					s.written = append(s.written, slices.Clone(args[k.Arg]))
+					s.written = append(s.written, scriptKeyRef{ns, slices.Clone(args[k.Arg])})
+				}
+			}
+			if r.spec.Foreign != nil {
+				if other, arg, ok := r.spec.Foreign(c.srv, c.sess, ns, args); ok {
+					s.written = append(s.written, scriptKeyRef{other, slices.Clone(args[arg])})
 				}
 			}
 		}
@@ -324,9 +430,11 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 func (c *conn) resolveForScript(r *request) error {
 	s := &c.script
 	spec, err := s.resolver.Resolve(r.args)
-	switch {
-	case spec == nil || err != nil && spec.Handler == nil:
+	if spec == nil || err != nil && spec.Handler == nil {
 		return errScriptUnknown
+	}
+	r.spec = spec
+	switch {
 	case err != nil:
 		return errScriptArity
 	case spec.Flags&command.NoScript != 0:
@@ -334,7 +442,6 @@ func (c *conn) resolveForScript(r *request) error {
 	case s.readOnly && (spec.Flags&command.Write != 0 || replicated[spec.Name]):
 		return errScriptReadOnly
 	}
-	r.spec = spec
 	return c.refuse(r)
 }
 
@@ -360,14 +467,25 @@ func (c *conn) lockForScript(r *request) error {
 		if k.Write && c.tx.TryLock(key) || !k.Write && c.tx.TryRLock(key) {
 			continue
 		}
-		s.retry = true
-		if s.tries++; s.tries > lockTries {
-			s.all = true
+		return s.wantLock(c.tx.Namespace(), key, k.Write)
+	}
+	if r.spec.Foreign != nil {
+		ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args)
+		if ok && !c.tx.TryLockIn(ns, r.args[arg], true) {
+			return s.wantLock(ns, r.args[arg], true)
 		}
-		s.more = append(s.more, lockWanted{slices.Clone(key), k.Write})
-		return errMoreLocks
 	}
 	return nil
+}
+
+// wantLock makes the script be undone and run again with one more lock, after some such tries with all.
+func (s *scriptRun) wantLock(ns string, key []byte, write bool) error {
+	s.retry = true
+	if s.tries++; s.tries > lockTries {
+		s.all = true
+	}
+	s.more = append(s.more, lockWanted{scriptKeyRef{ns, slices.Clone(key)}, write})
+	return errMoreLocks
 }
 
 // strict reports whether scripts may touch only declared keys.
@@ -380,7 +498,16 @@ func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
 	if spec == nil || err != nil && spec.Handler == nil {
 		return false, false
 	}
-	return c.refuse(&request{args: args, spec: spec}) == nil, true
+	if spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
+		return false, true
+	}
+	if a := c.sess.Account; a != nil {
+		if u := a.User(); !u.Unrestricted() {
+			reason, _ := (&request{args: args, spec: spec}).check(u)
+			return reason == acl.Allowed, true
+		}
+	}
+	return true, true
 }
 
 // Log writes to the server's log.

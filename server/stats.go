@@ -38,6 +38,9 @@ type commandStats struct {
 // maxErrorKinds bounds the error statistics, whose names may come from scripts.
 const maxErrorKinds = 128
 
+// maxErrorCode is how long such a name may be.
+const maxErrorCode = 32
+
 func (s *stats) init() {
 	s.calls = make([]commandStats, command.NumSpecs())
 	s.errors = map[string]int64{}
@@ -73,6 +76,10 @@ func (s *stats) failed(err error) {
 	var e *engine.Error
 	if errors.As(err, &e) && e.Code != "" {
 		code = e.Code
+	} else if e != nil { // of a script: the text begins with it
+		if first, _, more := strings.Cut(e.Text, " "); more && len(first) <= maxErrorCode {
+			code = first
+		}
 	}
 	s.errorReplies.Add(1)
 	s.mu.Lock()

@@ -31,6 +31,7 @@ type workspace struct {
 	cmdKey    []byte        // of replyCache
 	inTx      bool          // commands run whose writes are committed with those of others after them: EXEC, a script
 	clock     time.Duration // since the server's start, when the clock was last looked at
+	guest     bool          // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats
 	seen      *observed // what is to be noted of this run

@@ -140,6 +140,9 @@ func shutdown(c *Ctx) error {
 	case abort:
 		return engine.NewError("ERR", "No shutdown in progress.")
 	}
+	if err := c.Srv.DB().Refusing(); err != nil && !noSave {
+		return err // as in Redis; a signal ends the server anyway
+	}
 	c.Sess.Control.CloseAfterReply()
 	c.Srv.Shutdown()
 	return nil

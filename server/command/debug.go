@@ -150,7 +150,9 @@ func debugReload(c *Ctx) error {
 // locked takes the read side of a key's lock for as long as f runs: DEBUG has no keys that the pipeline knows of.
 func locked(c *Ctx, key []byte, f func() error) error {
 	c.Tx.AddLock(key, false)
-	c.Tx.Acquire()
+	if err := c.Tx.Acquire(); err != nil {
+		return err
+	}
 	defer c.Tx.Unlock()
 	return f()
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/rdb"
@@ -16,7 +17,7 @@ var functionCommands = []Spec{
 	{Name: "fcall_ro", Handler: fcall, Arity: -3, Flags: evalROFlags, Keys: readKeys, Group: "scripting", Since: "7.0.0",
 		Complexity: "that of the function", Categories: "@scripting", Summary: "Calls a function of a library that only reads."},
 	{Name: "function", Arity: -2, Group: "scripting", Since: "7.0.0", Complexity: "depends on the subcommand",
-		Summary: "Keeps libraries of functions.", Sub: []Spec{
+		Summary: "Keeps libraries of functions.", Sub: slices.Concat(kvrocksFunctionCommands, []Spec{
 			{Name: "load", Handler: functionLoad, Arity: -3, Flags: functionChange | DenyOOM, Group: "scripting", Since: "7.0.0",
 				Complexity: "O(1)", Categories: "@scripting", Summary: "Keeps a library."},
 			{Name: "delete", Handler: functionDelete, Arity: 3, Flags: functionChange, Group: "scripting", Since: "7.0.0",
@@ -35,7 +36,7 @@ var functionCommands = []Spec{
 				Complexity: "O(1)", Categories: "@scripting", Summary: "Stops the functions that run."},
 			{Name: "help", Handler: functionHelp, Arity: 2, Flags: Loading | Stale, Group: "scripting", Since: "7.0.0",
 				Complexity: "O(1)", Categories: "@scripting", Summary: "Describes the subcommands."},
-		}},
+		})},
 }
 
 func init() { register(functionCommands...) }
@@ -108,7 +109,7 @@ const functionVersion = 10
 
 func functionDump(c *Ctx) error {
 	var b []byte
-	for _, l := range c.Srv.Scripts().Libraries() {
+	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
 		b = rdb.AppendString(append(b, functionOpcode), []byte(l.Source))
 	}
 	c.Out.Bulk(rdb.AppendFooter(b, functionVersion))
@@ -171,7 +172,7 @@ func functionList(c *Ctx) error {
 		}
 	}
 	mark, n := c.Out.Mark(), 0
-	for _, l := range c.Srv.Scripts().Libraries() {
+	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
 		if pattern != nil && !CompileGlob(pattern).Match([]byte(l.Name)) {
 			continue
 		}
@@ -229,7 +230,7 @@ func functionStats(c *Ctx) error {
 	} else {
 		c.Out.Null()
 	}
-	libraries := c.Srv.Scripts().Libraries()
+	libraries := c.Srv.Scripts().Libraries(c.Tx)
 	functions := 0
 	for _, l := range libraries {
 		functions += len(l.Functions)
@@ -258,6 +259,8 @@ func functionHelp(c *Ctx) error {
 		"LOAD [REPLACE] <source>", "    Keep a library of functions.",
 		"DELETE <library>", "    Forget a library.",
 		"LIST [LIBRARYNAME <pattern>] [WITHCODE]", "    Return the libraries and their functions.",
+		"LISTFUNC [FUNCNAME <prefix>]", "    Return the functions, each with its library.",
+		"LISTLIB <library>", "    Return the functions of a library.",
 		"STATS", "    Return the function that runs, and how many there are.",
 		"KILL", "    Stop the functions that run; nothing they have written is kept.",
 		"FLUSH [ASYNC|SYNC]", "    Forget all libraries.",

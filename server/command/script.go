@@ -35,8 +35,8 @@ type Scripts interface {
 	FlushLibraries(tx *engine.Tx)
 	// RestoreLibraries keeps the libraries that DUMP has written, all or, with an error, none.
 	RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace bool) error
-	// Libraries returns the libraries, sorted by name.
-	Libraries() []*lua.Library
+	// Libraries returns the libraries as the transaction sees them, sorted by name.
+	Libraries(tx *engine.Tx) []*lua.Library
 	// Running returns the function that runs for some time; ok is false when there is none.
 	Running() (name string, took time.Duration, ok bool)
 

@@ -81,7 +81,8 @@ type Server interface {
 	Latencies(s *Spec) (usec, counts []int64, calls int64, ok bool)
 
 	// Pause makes the clients wait with their writes, or with all commands. When it returns no write is under way.
-	Pause(d time.Duration, all bool)
+	// It is refused while a slow script runs.
+	Pause(d time.Duration, all bool) error
 	// Unpause ends that.
 	Unpause()
 

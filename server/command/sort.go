@@ -28,6 +28,8 @@ var (
 	errSortNumber    = engine.NewError("ERR", "One or more scores can't be converted into double")
 	errSortByCluster = engine.NewError("ERR", "BY option of SORT denied in cluster mode.")
 	errSortGet       = engine.NewError("ERR", "GET option of SORT denied in cluster mode.")
+	errSortByDenied  = engine.NewError("ERR", "BY option of SORT denied due to insufficient ACL permissions.")
+	errSortGetDenied = engine.NewError("ERR", "GET option of SORT denied due to insufficient ACL permissions.")
 	errSortSize      = engine.NewError("ERR", "there is too much to be sorted")
 )
 
@@ -69,7 +71,8 @@ type sortOptions struct {
 	stores      bool
 }
 
-func parseSort(args [][]byte, readOnly, cluster bool) (o sortOptions, err error) {
+// parseSort reads the options. allKeys: the user may read every key, which Redis asks for even where the pattern names none.
+func parseSort(args [][]byte, readOnly, cluster bool, allKeys func() bool) (o sortOptions, err error) {
 	o.count = -1
 	for ; len(args) > 0; args = args[1:] {
 		word, left := args[0], len(args)-1
@@ -99,11 +102,16 @@ func parseSort(args [][]byte, readOnly, cluster bool) (o sortOptions, err error)
 				o.noSort = true
 			} else if cluster {
 				return o, errSortByCluster
+			} else if !allKeys() {
+				return o, errSortByDenied
 			}
 			args = args[1:]
 		case EqualFold(word, "GET") && left >= 1:
 			if cluster {
 				return o, errSortGet
+			}
+			if !allKeys() {
+				return o, errSortGetDenied
 			}
 			o.gets = append(o.gets, parseSortPattern(args[1]))
 			args = args[1:]
@@ -129,7 +137,7 @@ func sortStore(c *Ctx) error { return sortGeneric(c, false) }
 
 // sortGeneric is SORT and SORT_RO.
 func sortGeneric(c *Ctx, readOnly bool) error {
-	o, err := parseSort(c.Args[2:], readOnly, c.Tx.DB().Slots())
+	o, err := parseSort(c.Args[2:], readOnly, c.Tx.DB().Slots(), func() bool { return mayReadAllKeys(c) })
 	if err != nil {
 		return err
 	}

@@ -230,7 +230,9 @@ func clientPause(c *Ctx) error {
 	case ms < 0:
 		return errPauseNeg
 	}
-	c.Srv.Pause(min(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, longestWait), all)
+	if err := c.Srv.Pause(min(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, longestWait), all); err != nil {
+		return err
+	}
 	c.Out.OK()
 	return nil
 }

@@ -1,6 +1,10 @@
 package command
 
-import "github.com/basaltdb/basalt/engine"
+import (
+	"errors"
+
+	"github.com/basaltdb/basalt/engine"
+)
 
 // transactionFlags are the flags of the commands that begin and end transactions: they take effect at once, also
 // after MULTI.
@@ -30,6 +34,16 @@ var (
 	errNested       = engine.NewError("ERR", "MULTI calls can not be nested")
 	errWatchInside  = engine.NewError("ERR", "WATCH inside MULTI is not allowed")
 )
+
+// ErrExecBecause is what EXEC answers when it is refused itself.
+func ErrExecBecause(err error) error {
+	text := err.Error()
+	var e *engine.Error
+	if errors.As(err, &e) && e.Code != "" && e.Code != "ERR" {
+		text = e.Code + " " + text
+	}
+	return engine.NewError("EXECABORT", "Transaction discarded because of: "+text)
+}
 
 func multi(c *Ctx) error {
 	if c.Sess.Control.InMulti() {

@@ -26,6 +26,11 @@ const maxReplyDepth = 7900
 
 var errReply = errors.New("malformed reply")
 
+// countedField is the field of an error that a command has given, as Redis calls it: the statistics have it already.
+const countedField = "ignore_error_stats_update"
+
+func isCounted(t *vm.LTable) bool { return vm.LVAsBool(t.RawGetString(countedField)) }
+
 // reader turns a reply in RESP into a value of Lua.
 type reader struct {
 	st *state
@@ -66,7 +71,7 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 		return tagged("ok", vm.LString(line)), false, nil
 	case '-':
 		t := tagged("err", vm.LString(line))
-		t.RawSetString("ignore_error_stats_update", vm.LTrue)
+		t.RawSetString(countedField, vm.LTrue)
 		return t, true, nil
 	case '_':
 		return vm.LNil, false, nil
@@ -174,7 +179,9 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		return st.writeArray(w, t, depth)
 	}
 	if s, ok := t.RawGetString("err").(vm.LString); ok {
-		w.Error("", errorText(string(s)))
+		text := errorText(string(s))
+		st.run.Host.Failed(text, isCounted(t))
+		w.Error("", text)
 		return nil
 	}
 	if s, ok := t.RawGetString("ok").(vm.LString); ok {

@@ -42,10 +42,12 @@ type Engine struct {
 	byText   map[string]*Script
 	bySHA    map[string]*Script
 	size     int // bytes of the sources
+	flushes  int // how often the cache was emptied
 	clock    atomic.Int64
 	maxCache int
 
-	slots chan struct{}
+	slots chan struct{} // one for each script that runs
+	full  chan struct{} // closed when all of them are slow; guarded by runs
 	free  struct {
 		sync.Mutex
 		states []*state
@@ -53,16 +55,16 @@ type Engine struct {
 	runs struct {
 		sync.Mutex
 		list map[*state]*Run
-		slow int
 	}
 	stopping atomic.Bool
-	slow     atomic.Int32 // scripts that have run longer than the limit and still run
+	slow     atomic.Int32 // scripts that have run longer than the limit and still run; changed with runs locked
 }
 
 // New makes an engine.
 func New(o Options) *Engine {
 	e := &Engine{options: o, byText: map[string]*Script{}, bySHA: map[string]*Script{}, maxCache: maxScripts}
 	e.slots = make(chan struct{}, max(o.States, 1))
+	e.full = make(chan struct{})
 	e.runs.list = map[*state]*Run{}
 	e.random.x.Store(randomStart)
 	return e
@@ -81,10 +83,46 @@ func (e *Engine) Script(source []byte) (*Script, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.Keep(s), nil
+}
+
+// Compile returns the compiled script of a source and does not put it into the cache.
+func (e *Engine) Compile(source []byte) (*Script, error) {
+	e.mu.RLock()
+	s := e.byText[string(source)]
+	e.mu.RUnlock()
+	if s != nil {
+		return s, nil
+	}
+	return newScript(source)
+}
+
+// Flushes returns how often the cache was emptied, for KeepSince.
+func (e *Engine) Flushes() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.flushes
+}
+
+// KeepSince is Keep for a script that was found elsewhere before; not when the cache was emptied meanwhile.
+func (e *Engine) KeepSince(s *Script, flushes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.flushes == flushes {
+		e.keep(s)
+	}
+}
+
+// Keep puts a script into the cache, and returns the one that is there if there is one.
+func (e *Engine) Keep(s *Script) *Script {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.keep(s)
+}
+
+func (e *Engine) keep(s *Script) *Script {
 	if old := e.byText[s.source]; old != nil {
-		return old, nil
+		return old
 	}
 	s.used.Store(e.clock.Add(1))
 	e.byText[s.source], e.bySHA[s.sha] = s, s
@@ -92,7 +130,7 @@ func (e *Engine) Script(source []byte) (*Script, error) {
 	for len(e.byText) > 1 && (len(e.byText) > e.maxCache || e.size > maxScriptBytes) {
 		e.evict()
 	}
-	return s, nil
+	return s
 }
 
 // evict drops those scripts that were not used for the longest time: an eighth of all, so that it is rarely needed.
@@ -139,6 +177,7 @@ func (e *Engine) Flush() {
 	clear(e.byText)
 	clear(e.bySHA)
 	e.size = 0
+	e.flushes++
 	e.mu.Unlock()
 }
 
@@ -149,12 +188,55 @@ func (e *Engine) Cached() (scripts, size int) {
 	return len(e.byText), e.size
 }
 
+// StateBytes is about how many bytes one virtual machine takes with its libraries, before it has run anything.
+const StateBytes = 128 << 10
+
+// States returns how many virtual machines there are.
+func (e *Engine) States() int {
+	e.free.Lock()
+	defer e.free.Unlock()
+	return len(e.free.states) + len(e.slots)
+}
+
 // Slow reports whether a script runs that has exceeded the time limit.
 func (e *Engine) Slow() bool { return e.slow.Load() > 0 }
 
+// errBusy: as many slow scripts run as there can be at once.
+var errBusy = &Stopped{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
+
+// wait takes one of the slots, as soon as there is one; errBusy when it may take for ever.
+func (e *Engine) wait() error {
+	select {
+	case e.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	e.runs.Lock()
+	full := e.full
+	e.runs.Unlock()
+	select {
+	case e.slots <- struct{}{}:
+		return nil
+	case <-full:
+		return errBusy
+	}
+}
+
+// noteSlow counts n more slow scripts; runs is locked.
+func (e *Engine) noteSlow(n int32) {
+	switch before, all := e.slow.Add(n)-n, int32(cap(e.slots)); {
+	case before < all && before+n >= all:
+		close(e.full)
+	case before >= all && before+n < all:
+		e.full = make(chan struct{})
+	}
+}
+
 // take returns a state for one run.
-func (e *Engine) take() *state {
-	e.slots <- struct{}{}
+func (e *Engine) take() (*state, error) {
+	if err := e.wait(); err != nil {
+		return nil, err
+	}
 	e.free.Lock()
 	var st *state
 	if n := len(e.free.states); n > 0 {
@@ -165,7 +247,7 @@ func (e *Engine) take() *state {
 	if st == nil {
 		st = newState(e)
 	}
-	return st
+	return st, nil
 }
 
 // put takes a state back.
@@ -208,6 +290,11 @@ type Host interface {
 	Call(args [][]byte, out *resp.Writer) error
 	// Allowed reports whether the user may run a command; known is false when there is no such command.
 	Allowed(args [][]byte) (allowed, known bool)
+	// Lasts is called now and then while a script runs that takes some time, between two commands. slow: it has run longer
+	// than Options.TimeLimit. An error ends the script as one of Call does.
+	Lasts(took time.Duration, slow bool) error
+	// Failed is told of an error that the script replies. counted: it is the error of a command.
+	Failed(text string, counted bool)
 	// Log writes to the log; level is 0 (debug) to 3 (warning).
 	Log(level int, message string)
 }
@@ -216,6 +303,8 @@ type Host interface {
 type Error struct {
 	// Text is the whole reply, with its code.
 	Text string
+	// Counted: a command has given the error, and the script has not caught it or has raised it again.
+	Counted bool
 }
 
 func (e *Error) Error() string { return e.Text }

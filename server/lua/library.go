@@ -100,7 +100,10 @@ func (e *Engine) Library(source []byte) (*Library, error) {
 		return nil, refuse("Error compiling function: %s", err)
 	}
 	l.code = c
-	st := e.take()
+	st, err := e.take()
+	if err != nil {
+		return nil, err
+	}
 	defer func() { e.put(st) }()
 	loaded, err := st.load(l)
 	if err != nil {

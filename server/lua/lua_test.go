@@ -3,6 +3,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,8 @@ func (h *echo) Call(args [][]byte, out *resp.Writer) error {
 
 func (h *echo) Allowed(args [][]byte) (bool, bool) { return true, string(args[0]) != "nope" }
 func (h *echo) Log(level int, message string)      { h.logged = append(h.logged, message) }
+func (h *echo) Failed(string, bool)                {}
+func (h *echo) Lasts(time.Duration, bool) error    { return nil }
 
 func newEngine(t testing.TB, memory int64) *Engine {
 	t.Helper()
@@ -245,4 +248,24 @@ func BenchmarkEval(b *testing.B) {
 			}
 		})
 	}
+}
+
+// StateBytes is about what a virtual machine takes, half to double.
+func TestStateBytes(t *testing.T) {
+	e := newEngine(t, 0)
+	const n = 50
+	var states [n]*state
+	states[0] = newState(e) // what is made once
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := 1; i < n; i++ {
+		states[i] = newState(e)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := int(after.HeapAlloc-before.HeapAlloc) / (n - 1); each < StateBytes/2 || each > StateBytes*2 {
+		t.Errorf("a virtual machine takes %d bytes, StateBytes is %d", each, StateBytes)
+	}
+	runtime.KeepAlive(states)
 }

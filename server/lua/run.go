@@ -35,13 +35,16 @@ var (
 	errShutdown = &Stopped{"Script killed: the server is shutting down"}
 	errMemory   = &Stopped{"Script killed: it needs more memory than lua-memory-limit-mb allows"}
 	// ErrNotBusy: there is nothing to be killed.
-	ErrNotBusy = &Error{"NOTBUSY No scripts in execution right now."}
+	ErrNotBusy = &Error{Text: "NOTBUSY No scripts in execution right now."}
 )
 
 // Run runs a script or a function, and writes the reply to r.Out. The error is an *[Error], a *[Stopped], or what the host
 // has returned.
 func (e *Engine) Run(r *Run) error {
-	st := e.take()
+	st, err := e.take()
+	if err != nil {
+		return err
+	}
 	defer func() {
 		if st.ticks > worn || len(st.nested) > keepNested {
 			st = nil
@@ -83,6 +86,10 @@ func (st *state) exec(r *Run) error {
 	}
 	err := L.PCall(args, 1, st.handler)
 	if st.stop != nil {
+		st.unlist()
+		if k := st.job.kill.Load(); k != nil {
+			st.stop = k // it was to be run again: whoever has killed it was told that it ends
+		}
 		return st.stopError(r)
 	}
 	if err != nil {
@@ -97,18 +104,24 @@ func (st *state) exec(r *Run) error {
 	return nil
 }
 
+// unlist takes the run out of those that can be killed.
+func (st *state) unlist() {
+	if !st.job.listed {
+		return
+	}
+	e := st.engine
+	e.runs.Lock()
+	delete(e.runs.list, st)
+	if st.job.slow {
+		e.noteSlow(-1)
+	}
+	e.runs.Unlock()
+	st.job.listed = false
+}
+
 // done ends the run, so that the state keeps nothing of it.
 func (st *state) done() {
-	if st.job.listed {
-		e := st.engine
-		e.runs.Lock()
-		delete(e.runs.list, st)
-		e.runs.Unlock()
-		if st.job.slow {
-			e.slow.Add(-1)
-		}
-		st.job.listed = false
-	}
+	st.unlist()
 	st.main.SetTop(0)
 	if st.run.Function == nil {
 		st.global.RawSetString("KEYS", vm.LNil)
@@ -159,9 +172,18 @@ func (st *state) look() <-chan struct{} {
 		e.runs.list[st] = st.run
 		e.runs.Unlock()
 	}
-	if limit := st.engine.options.TimeLimit(); limit > 0 && took > limit && !st.job.slow {
+	limit := st.engine.options.TimeLimit()
+	slow := limit > 0 && took > limit
+	if err := st.run.Host.Lasts(took, slow); err != nil {
+		st.stop = err
+		return st.stopped
+	}
+	if slow && !st.job.slow {
 		st.job.slow = true
-		st.engine.slow.Add(1)
+		e := st.engine
+		e.runs.Lock()
+		e.noteSlow(1)
+		e.runs.Unlock()
 		if f := st.engine.options.Slow; f != nil {
 			f(st.run.name(), took)
 		}
@@ -287,7 +309,9 @@ func (st *state) scriptError(r *Run, err error) error {
 		return &Error{Text: "ERR " + err.Error() + st.suffix(r)}
 	}
 	var text string
+	counted := false
 	if t, ok := ae.Object.(*vm.LTable); ok {
+		counted = isCounted(t)
 		s, isText := toString(t.RawGetString("err"))
 		if !isText {
 			s = "ERR unknown error"
@@ -296,7 +320,7 @@ func (st *state) scriptError(r *Run, err error) error {
 	} else {
 		text = "ERR " + plainText(translate(ae.Object))
 	}
-	return &Error{Text: strings.TrimRight(text, "\r\n") + st.suffix(r)}
+	return &Error{Text: strings.TrimRight(text, "\r\n") + st.suffix(r), Counted: counted}
 }
 
 func plainText(v vm.LValue) string {

@@ -1,0 +1,73 @@
+package command
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/lua"
+)
+
+// The subcommands of FUNCTION that Kvrocks adds.
+var kvrocksFunctionCommands = []Spec{
+	{Name: "listfunc", Handler: functionListFunc, Arity: -2, Flags: NoScript, Group: "scripting", Since: "2.7.0",
+		Complexity: "O(N) with N functions", Categories: "@scripting", Summary: "Returns the functions and the libraries that they are of."},
+	{Name: "listlib", Handler: functionListLib, Arity: 3, Flags: NoScript, Group: "scripting", Since: "2.7.0",
+		Complexity: "O(N) with N functions", Categories: "@scripting", Summary: "Returns the functions of one library."},
+}
+
+var errNoListedLibrary = engine.NewError("ERR", "The library is not found or not loaded from storage")
+
+// functionListFunc is FUNCTION LISTFUNC [FUNCNAME prefix]: an array of maps, sorted by the functions' names.
+func functionListFunc(c *Ctx) error {
+	var prefix []byte
+	switch args := c.Args[2:]; {
+	case len(args) == 0:
+	case !EqualFold(args[0], "FUNCNAME"):
+		return engine.NewError("ERR", "Unknown argument "+string(shorten(args[0], echoed)))
+	case len(args) != 2:
+		return errFunctionArgs(c)
+	default:
+		prefix = args[1]
+	}
+	var list []*lua.Function
+	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
+		for _, f := range l.Functions {
+			if bytes.HasPrefix([]byte(f.Name()), prefix) {
+				list = append(list, f)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b *lua.Function) int { return strings.Compare(a.Name(), b.Name()) })
+	c.Out.Array(len(list))
+	for _, f := range list {
+		c.Out.Map(2)
+		c.Out.BulkString("function_name")
+		c.Out.BulkString(f.Name())
+		c.Out.BulkString("from_library")
+		c.Out.BulkString(f.Library.Name)
+	}
+	return nil
+}
+
+// functionListLib is FUNCTION LISTLIB library: a map; the functions are in the order of their registration.
+func functionListLib(c *Ctx) error {
+	libraries := c.Srv.Scripts().Libraries(c.Tx)
+	i := slices.IndexFunc(libraries, func(l *lua.Library) bool { return l.Name == string(c.Args[2]) })
+	if i < 0 {
+		return errNoListedLibrary
+	}
+	l := libraries[i]
+	c.Out.Map(3)
+	c.Out.BulkString("library_name")
+	c.Out.BulkString(l.Name)
+	c.Out.BulkString("engine")
+	c.Out.BulkString("lua")
+	c.Out.SimpleString("functions") // so does Kvrocks
+	c.Out.Array(len(l.Functions))
+	for _, f := range l.Functions {
+		c.Out.BulkString(f.Name())
+	}
+	return nil
+}
