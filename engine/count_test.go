@@ -28,6 +28,7 @@ func scanCount(t testing.TB, db *engine.DB, ns string) (keys, expires int) {
 	t.Helper()
 	tx := db.NewTx()
 	tx.Begin(ns)
+	defer tx.Release()
 	it := tx.Iter(cf.Metadata, engine.IterOptions{Prefix: cf.AppendNSPrefix(nil, ns)})
 	defer it.Close()
 	for it.Next() {

@@ -380,14 +380,8 @@ func TestClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tx := db.NewTx()
-	tx.Begin(ns)
-	tx.Put(cf.Default, []byte("k"), []byte("v"))
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
-	}
-	if err := tx.Commit(); !errors.Is(err, engine.ErrClosed) {
-		t.Errorf("Commit: %v", err)
 	}
 	for name, f := range map[string]func(string, [][]byte, func(*engine.Tx) error) error{"Update": db.Update, "View": db.View} {
 		if err := f(ns, keys("k"), func(*engine.Tx) error { t.Errorf("%s ran its function", name); return nil }); !errors.Is(err, engine.ErrClosed) {

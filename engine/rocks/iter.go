@@ -29,6 +29,7 @@ type Range struct {
 	Skip         uint64 // entries passed over at the start
 	Limit        int    // how many entries are wanted, to size the first read; 0 = unknown
 	Snapshot     *Snapshot
+	Lane         *Lane // that the caller has entered; while the iterator is open, it keeps the database open
 }
 
 const (
@@ -41,6 +42,7 @@ const (
 type Iter struct {
 	d       *DB
 	c       *C.bk_iter // nil when the range is exhausted
+	lane    *Lane
 	buf     []byte
 	data    []byte // unread part of the filled buffer
 	key     []byte
@@ -75,6 +77,9 @@ func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
 	it.err = takeErr(cerr)
 	if it.c != nil {
 		live.Add(1)
+		if it.lane = r.Lane; it.lane != nil {
+			it.lane.hold()
+		}
 	}
 	it.took(int(n), int(bytes))
 	return it
@@ -162,6 +167,9 @@ func (it *Iter) free() {
 		C.bk_iter_close(it.c)
 		it.c = nil
 		live.Add(-1)
+		if it.lane != nil {
+			it.lane.Leave()
+		}
 	}
 }
 
