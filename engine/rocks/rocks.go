@@ -203,6 +203,9 @@ func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err erro
 	}
 }
 
+// keptByThread returns how many bytes the calling thread keeps for its next reads.
+func keptByThread() int { return int(C.bk_kept()) }
+
 // Missing marks a key without a value in the result of MultiGet.
 const Missing = 1<<32 - 1
 

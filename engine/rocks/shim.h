@@ -26,6 +26,9 @@ int64_t bk_get(void* db, void* ro, void* cf, const char* key, size_t klen, char*
 // bytes needed; when that is more than cap the content of buf is not to be used. -2 on an error.
 int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, char** err);
 
+// bk_kept returns how many bytes of buffers for values the calling thread keeps for its next reads.
+size_t bk_kept(void);
+
 // Writing ----------------------------------------------------------------------------------------------------
 
 // bk_write commits a write batch in RocksDB's own representation. Returns 0, or the RocksDB status code + 1.
