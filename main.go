@@ -99,6 +99,7 @@ func run(cfg *config.Config) (err error) {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	if err := s.Serve(listeners); err != nil {
+		s.Close() // it may have begun to use the database
 		db.Close()
 		return err
 	}

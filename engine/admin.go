@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/basaltdb/basalt/cf"
@@ -20,7 +21,7 @@ func (db *DB) CompactNamespace(ns string) error {
 		stop, _ = cf.AppendSuccessor(nil, start)
 	}
 	for _, f := range db.fam {
-		if err := db.rocks.CompactRange(f, start, stop); err != nil {
+		if err := db.compact(f, start, stop); err != nil {
 			return err
 		}
 	}
@@ -29,7 +30,15 @@ func (db *DB) CompactNamespace(ns string) error {
 
 // CompactRange compacts [start, stop] of one family and waits; nil = no bound.
 func (db *DB) CompactRange(id cf.ID, start, stop []byte) error {
-	return db.rocks.CompactRange(db.fam[id], start, stop)
+	return db.compact(db.fam[id], start, stop)
+}
+
+// compact lets one compaction run after the other: they may move files to another level at their end, and of two at
+// that point at the same time RocksDB fails one.
+func (db *DB) compact(f *rocks.Family, start, stop []byte) error {
+	db.compacting.Lock()
+	defer db.compacting.Unlock()
+	return db.rocks.CompactRange(f, start, stop)
 }
 
 // FlushMemtable writes the memtable of a family to a file and waits.
@@ -41,6 +50,9 @@ func (db *DB) SyncWAL() error {
 		return err
 	}
 	if err := db.rocks.FlushWAL(true); err != nil {
+		if errors.Is(err, ErrClosed) {
+			return err
+		}
 		return NewError("ERR", "the log was not synced: "+err.Error())
 	}
 	return nil

@@ -28,6 +28,9 @@ const maxGroupBytes = 4 << 20
 
 // commit writes the batch of a transaction. A write error fails every transaction of the group.
 func (db *DB) commit(tx *Tx) error {
+	if err := tx.usable(); err != nil {
+		return err
+	}
 	if err := db.writable(); err != nil {
 		return err
 	}

@@ -140,8 +140,8 @@ func TestGroupIsBiggerThanItsBound(t *testing.T) {
 	}
 }
 
-// TestCommitsAroundClose: transactions that are open when the database closes fail, every one of them, and
-// those that were acknowledged before are there.
+// TestCommitsAroundClose: transactions that are open when the database closes are committed, every one of them, and
+// Close waits for them.
 func TestCommitsAroundClose(t *testing.T) {
 	dir := t.TempDir() + "/db"
 	db, err := engine.Open(engine.Options{Dir: dir})
@@ -156,21 +156,24 @@ func TestCommitsAroundClose(t *testing.T) {
 		rec := txs[i].Fresh(fmt.Append(nil, "k", i), cf.TypeString)
 		txs[i].SaveAppend(&rec, nil)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closed := make(chan error, 1)
+	go func() { closed <- db.Close() }()
+	untilClosing(db)
 	var wg sync.WaitGroup
 	for _, tx := range txs {
 		wg.Go(func() {
-			if err := tx.Commit(); !errors.Is(err, engine.ErrClosed) {
+			if err := tx.Commit(); err != nil {
 				t.Errorf("Commit: %v", err)
 			}
 			tx.Release()
 		})
 	}
 	wg.Wait()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
-	wantCount(t, db, ns, 1, 0)
+	wantCount(t, db, ns, 1+len(txs), 0)
 }
 
 // TestHooksRunAfterTheCommit: with the locks held, in order, and not when the commit failed or was rolled back.

@@ -230,6 +230,8 @@ func (db *DB) countAll(snap *Snapshot) {
 	defer close(db.counts.ready)
 	defer snap.Close()
 	tx := db.NewTx()
+	tx.Begin("")
+	defer tx.Release()
 	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: cf.MaxHead, NoFill: true, Snapshot: snap})
 	defer it.Close()
 	now := time.Now().UnixMilli()
@@ -253,7 +255,7 @@ func (db *DB) countAll(snap *Snapshot) {
 		}
 		c.add(m.End(), 1, now)
 	}
-	if err := it.Err(); err != nil {
+	if err := it.Err(); err != nil && !db.isClosing() {
 		db.log.Error("counting the keys failed; DBSIZE is too low until the next start: " + err.Error())
 	}
 }

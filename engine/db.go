@@ -59,6 +59,9 @@ type DB struct {
 	logsReplaced int // of recoverLoop
 	closing      chan struct{}
 	closed       atomic.Bool
+	interrupted  atomic.Bool
+	compacting   sync.Mutex  // held by those who have asked for a compaction
+	filterLane   *rocks.Lane // of compactions' filters
 	opened       atomic.Bool // rocks and fam are set: compactions run before Open returns
 	work         sync.WaitGroup
 }
@@ -119,6 +122,7 @@ func Open(o Options) (*DB, error) {
 		db.fam[i] = db.rocks.Family(i)
 	}
 	db.extra = names[cf.NumFamilies:]
+	db.filterLane = db.rocks.Lane()
 	db.opened.Store(true)
 	snap := db.NewSnapshot()
 	db.work.Go(func() { db.countAll(snap) })
@@ -181,35 +185,49 @@ func (db *DB) isClosing() bool {
 	}
 }
 
-// Close closes the database. No transaction, iterator or snapshot may be in use. Its error, a background error
-// for one, says that what was written last may not have reached the disk; the database is closed all the same.
+// Close closes the database. Transactions that were begun before may go on, and Close waits for their ends; it also
+// waits until iterators, snapshots and readers of the log are closed, so the caller must not own any. Compactions
+// are cut short. Everything that begins after Close fails with [ErrClosed], or answers zero where there is no error.
+//
+// Its error, a background error for one, says that what was written last may not have reached the disk; the database is
+// closed all the same.
 func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return ErrClosed
 	}
 	close(db.closing)
+	db.rocks.Stop(func(users int64) {
+		db.log.Warn("closing the database waits for those who use it", zap.Int64("users", users))
+	})
 	db.work.Wait()
 	// After a failed write the log must not be synced: where RocksDB is built with assertions, as Debian's is,
 	// that ends the process.
 	err := db.BackgroundError()
-	if err == nil {
-		err = db.rocks.FlushWAL(true)
+	if e := db.rocks.Close(err == nil); err == nil {
+		err = e
 	}
-	db.rocks.Close()
 	db.release()
 	return err
+}
+
+// Interrupt ends what may take long and nobody waits for: compactions that were asked for, now or later, and
+// [DB.EachExpiring]. It is for programs that want their background work to end before they close the database.
+func (db *DB) Interrupt() {
+	if !db.interrupted.Swap(true) {
+		db.rocks.CancelCompactions()
+	}
 }
 
 // Update runs f in a transaction that holds the locks of the keys for writing, and commits it when f returns
 // no error. With an error nothing is written.
 func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
-	if db.closed.Load() {
-		return ErrClosed
-	}
 	tx := db.txPool.Get().(*Tx)
 	defer db.txPool.Put(tx)
 	tx.Begin(ns)
 	defer tx.Release()
+	if err := tx.usable(); err != nil {
+		return err
+	}
 	for _, k := range keys {
 		tx.AddLock(k, true)
 	}
@@ -225,13 +243,13 @@ func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
 
 // View runs f in a transaction that holds the locks of the keys for reading. What f writes is dropped.
 func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
-	if db.closed.Load() {
-		return ErrClosed
-	}
 	tx := db.txPool.Get().(*Tx)
 	defer db.txPool.Put(tx)
 	tx.Begin(ns)
 	defer tx.Release()
+	if err := tx.usable(); err != nil {
+		return err
+	}
 	for _, k := range keys {
 		tx.AddLock(k, false)
 	}
@@ -263,9 +281,9 @@ func (db *DB) InjectWriteError(err error) {
 }
 
 // Snapshot is a consistent view of the database; the owner closes it.
-type Snapshot struct{ s *rocks.Snapshot }
+type Snapshot struct{ s *rocks.Snapshot } // nil = the database was closed
 
-// NewSnapshot takes a snapshot.
+// NewSnapshot takes a snapshot. On a closed database, reading from it fails with [ErrClosed].
 func (db *DB) NewSnapshot() *Snapshot { return &Snapshot{db.rocks.NewSnapshot()} }
 
 // Close releases the snapshot.

@@ -1,6 +1,10 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/basaltdb/basalt/engine/rocks"
+)
 
 // Error is an error whose text is meant for the user of a command: Code is the error's kind as Redis sends it
 // ("ERR", "WRONGTYPE", ...), Text the rest of the line.
@@ -24,7 +28,7 @@ var (
 	// ErrForeign: the directory holds something that is not a Kvrocks or basalt database.
 	ErrForeign = errors.New("the data directory was not written by Kvrocks or basalt")
 	// ErrClosed: the database was closed.
-	ErrClosed = errors.New("the database is closed")
+	ErrClosed = rocks.ErrClosed
 	// ErrWALGap: the write-ahead log lacks writes that were asked for; they were purged or never logged.
 	ErrWALGap = errors.New("the write-ahead log has a gap")
 )

@@ -90,9 +90,6 @@ func (db *DB) BackgroundErrors() int64 { return db.events.errors.Load() }
 
 // writable is asked before every commit.
 func (db *DB) writable() error {
-	if db.closed.Load() {
-		return ErrClosed
-	}
 	if db.events.errors.Load() == 0 {
 		return nil
 	}

@@ -38,12 +38,18 @@ func (tx *Tx) reportExpiries(f expiryHook) {
 	}
 }
 
-// EachExpiring calls f for the keys that expire at until (ms) or before, or have expired, until it returns false.
+// EachExpiring calls f for the keys that expire at until (ms) or before, or have expired, until it returns false or
+// the database is closed or interrupted.
 func (db *DB) EachExpiring(until int64, f func(ns, userKey []byte, at int64) bool) error {
 	tx := db.NewTx()
+	tx.Begin("")
+	defer tx.Release()
 	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: cf.MaxHead, NoFill: true})
 	defer it.Close()
-	for it.Next() {
+	for n := 0; it.Next(); n++ {
+		if n&1023 == 0 && (db.interrupted.Load() || db.isClosing()) {
+			break
+		}
 		m, _, err := cf.DecodeMeta(it.Value())
 		if err != nil || m.End() == 0 || int64(m.End()) > until {
 			continue

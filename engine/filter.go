@@ -18,9 +18,14 @@ import (
 // kept (until the next compaction) when a writer holds it. Whoever takes the lock later finds the key expired
 // or gone as well, and gives it a new version.
 func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) int {
-	if !db.opened.Load() || db.isClosing() {
+	if !db.opened.Load() {
 		return rocks.Keep
 	}
+	// Close frees the families while compactions still run.
+	if !db.filterLane.Enter() {
+		return rocks.Keep
+	}
+	defer db.filterLane.Leave()
 	now := time.Now().UnixMilli()
 	switch kind {
 	case rocks.Meta:

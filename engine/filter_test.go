@@ -32,6 +32,7 @@ func records(t testing.TB, db *engine.DB, id cf.ID) int {
 	t.Helper()
 	tx := db.NewTx()
 	tx.Begin(ns)
+	defer tx.Release()
 	it := tx.Iter(id, engine.IterOptions{KeysOnly: true})
 	defer it.Close()
 	n := int(it.Skip(1 << 40))
@@ -229,6 +230,7 @@ func TestVersionsGrow(t *testing.T) {
 	db := openQuiet(t)
 	tx := db.NewTx()
 	tx.Begin(ns)
+	defer tx.Release()
 	rec := tx.Fresh([]byte("k"), cf.TypeHash)
 	first := rec.Version
 	tx.NewVersion(&rec)

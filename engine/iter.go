@@ -48,6 +48,7 @@ func (o *IterOptions) inParts(sub []byte) bool {
 type Iter struct {
 	tx    *Tx
 	it    rocks.Iter
+	err   error // nothing was opened
 	strip int
 	key   []byte
 	value []byte
@@ -72,8 +73,15 @@ type ownEntry struct {
 
 // Iter opens an iterator before the first entry. The caller closes it. What it sees does not change any more.
 func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
+	err := tx.usable()
+	if err == nil && o.Snapshot != nil && o.Snapshot.s == nil {
+		err = ErrClosed
+	}
+	if err != nil {
+		return &Iter{tx: tx, err: err}
+	}
 	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip, Limit: o.Limit, Skip: o.Skip,
-		Parts: o.Parts, PartLen: o.PartLen}
+		Parts: o.Parts, PartLen: o.PartLen, Lane: tx.lane}
 	if len(o.Prefix) > 0 {
 		if len(r.Lower) == 0 {
 			r.Lower = o.Prefix
@@ -246,7 +254,12 @@ func (it *Iter) Skip(n uint64) uint64 {
 }
 
 // Err returns the error that ended the iteration, nil at the end of the range.
-func (it *Iter) Err() error { return it.it.Err() }
+func (it *Iter) Err() error {
+	if it.err != nil {
+		return it.err
+	}
+	return it.it.Err()
+}
 
 // Close frees the iterator. It may be called twice.
 func (it *Iter) Close() {
@@ -264,6 +277,9 @@ func (tx *Tx) Count(id cf.ID, lower, upper []byte) (uint64, error) {
 		defer it.Close()
 		n := it.Skip(1<<64 - 1)
 		return n, it.Err()
+	}
+	if err := tx.usable(); err != nil {
+		return 0, err
 	}
 	return tx.db.rocks.Count(tx.db.family(id), nil, lower, upper, 0, false)
 }

@@ -212,6 +212,7 @@ func TestIterSnapshot(t *testing.T) {
 	}{{snap, "old", 300}, {nil, "new", 301}} {
 		tx := db.NewTx()
 		tx.Begin(ns)
+		defer tx.Release()
 		it := tx.Iter(cf.Default, engine.IterOptions{Snapshot: tt.snap})
 		n := 0
 		for ; it.Next(); n++ {
@@ -247,6 +248,7 @@ func TestIterMaxSkip(t *testing.T) {
 	}
 	tx := db.NewTx()
 	tx.Begin(ns)
+	defer tx.Release()
 	for _, tt := range []struct {
 		maxSkip uint64
 		found   bool

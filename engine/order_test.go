@@ -127,6 +127,7 @@ func BenchmarkScoreSeek(b *testing.B) {
 				}
 				t := db.NewTx()
 				t.Begin(ns)
+				defer t.Release()
 				z, err := t.Load([]byte("z"), cf.TypeZSet)
 				if err != nil || !z.Exists {
 					b.Fatal(err)

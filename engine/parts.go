@@ -19,6 +19,9 @@ func (tx *Tx) GetParts(id cf.ID, key []byte, offsets []uint32, out []byte) (size
 	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
 		return 0, false, nil
 	}
+	if err := tx.usable(); err != nil {
+		return 0, false, err
+	}
 	return tx.db.rocks.GetParts(tx.db.family(id), key, offsets, out)
 }
 

@@ -63,6 +63,7 @@ func TestSampleDrawsLiveSubkeys(t *testing.T) {
 	}
 	tx := db.NewTx()
 	tx.Begin(ns)
+	defer tx.Release()
 	if got, err := tx.Sample(cf.Default, []byte("none:"), 0, 3); err != nil || len(got) != 0 {
 		t.Errorf("Sample of nothing = %q, %v", got, err)
 	}
@@ -75,6 +76,7 @@ func TestSampleSpreads(t *testing.T) {
 	fill(t, db, "s:", n, number)
 	tx := db.NewTx()
 	tx.Begin(ns)
+	defer tx.Release()
 	got, err := tx.Sample(cf.Default, []byte("s:"), n, draws)
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +136,7 @@ func TestHintsFollowAdds(t *testing.T) {
 	db := enginetest.Open(t)
 	tx := db.NewTx()
 	tx.Begin(ns)
+	defer tx.Release()
 	p := []byte("z:")
 	if tx.LowBound(cf.ZSetScore, p) != nil {
 		t.Error("a bound out of nowhere")

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 // the WAL, or not at all. It is used by one goroutine and can be used again after Release.
 //
 // Life: Begin, AddLock for every key, Acquire, reads and writes, Commit, Release. [DB.Update] and [DB.View] do
-// that for library users.
+// that for library users. From Begin to Release the database stays open; one that was begun on a closed database fails
+// with [ErrClosed] as soon as it needs the database, at its commit at the latest.
 //
 // Slices that reads return are valid until Begin or Release and must not be changed.
 type Tx struct {
@@ -24,6 +26,8 @@ type Tx struct {
 	Local any
 
 	db      *DB
+	lane    *rocks.Lane
+	entered bool // the database stays open
 	ns      string
 	nsCount *counter // of ns; nil = not needed so far
 	now     int64
@@ -80,7 +84,7 @@ type Mark struct {
 
 // NewTx makes a transaction object.
 func (db *DB) NewTx() *Tx {
-	tx := &Tx{db: db}
+	tx := &Tx{db: db, lane: db.rocks.Lane()}
 	tx.over.seed = db.locks.seed
 	tx.over.batch = &tx.batch
 	tx.batch.Reset()
@@ -94,10 +98,26 @@ func (tx *Tx) DB() *DB { return tx.db }
 
 // Begin starts a transaction in a namespace. An earlier one must have been released.
 func (tx *Tx) Begin(ns string) {
+	if !tx.entered {
+		tx.entered = tx.lane.Enter()
+	}
 	tx.SwitchNamespace(ns)
 	tx.reset()
 	tx.now = time.Now().UnixMilli()
 }
+
+// usable returns an error when the transaction must not touch the database.
+func (tx *Tx) usable() error {
+	switch {
+	case tx.entered:
+		return nil
+	case tx.db.closed.Load():
+		return ErrClosed
+	}
+	return errNotBegun
+}
+
+var errNotBegun = errors.New("the transaction was not begun, or has ended")
 
 func (tx *Tx) reset() {
 	tx.Local = nil
@@ -187,6 +207,10 @@ func (tx *Tx) Release() {
 	tx.locks.want = tx.locks.want[:0]
 	tx.guests.leave()
 	tx.reset()
+	if tx.entered {
+		tx.entered = false
+		tx.lane.Leave()
+	}
 }
 
 // Forget drops cached reads, so that later ones see the present state. Own writes stay.
@@ -253,6 +277,9 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 		if value, found, ticket = c.get(h, id, key, free); found {
 			return tx.adopted(id, key, value, len(free)), true, nil
 		}
+	}
+	if err := tx.usable(); err != nil {
+		return nil, false, err
 	}
 	value, found, err = tx.db.rocks.Get(tx.db.family(id), key, free)
 	if err != nil || !found {
@@ -403,6 +430,9 @@ func (tx *Tx) readMissing(id cf.ID, keys *KeyList, miss *missList) error {
 func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, miss []missKey) error {
 	if cap(tx.multi) == 0 {
 		tx.multi = make([]byte, 8<<10)
+	}
+	if err := tx.usable(); err != nil {
+		return err
 	}
 	res, err := tx.db.rocks.MultiGet(tx.db.family(id), keys, lens, tx.multi)
 	if err != nil {

@@ -78,6 +78,7 @@ func TestOverlayAgainstModel(t *testing.T) {
 	for round := range 30 {
 		tx := db.NewTx()
 		tx.Begin(ns)
+		defer tx.Release()
 		work := map[string]string{}
 		for k, v := range model {
 			work[k] = v

@@ -142,11 +142,14 @@ func (s *Server) Compact(namespace string) error {
 	err := s.spawn(func() {
 		defer s.work.compacting.Store(false)
 		start := time.Now()
-		if err := s.db.CompactNamespace(namespace); err != nil {
+		switch err := s.db.CompactNamespace(namespace); {
+		case err == nil:
+			s.log.Info("compaction done", zap.String("namespace", namespace), zap.Duration("took", time.Since(start)))
+		case s.closing.Load():
+			s.log.Info("compaction cut short, the server closes", zap.String("namespace", namespace))
+		default:
 			s.log.Error("compaction failed", zap.String("namespace", namespace), zap.Error(err))
-			return
 		}
-		s.log.Info("compaction done", zap.String("namespace", namespace), zap.Duration("took", time.Since(start)))
 	})
 	if err != nil {
 		s.work.compacting.Store(false)

@@ -105,7 +105,7 @@ func (s *Server) checker() {
 			return
 		case <-t.C:
 		}
-		if err := c.Tick(ctx); err != nil {
+		if err := c.Tick(ctx); err != nil && !s.closing.Load() {
 			s.log.Error("compaction checker", zap.Error(err))
 		}
 	}

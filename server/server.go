@@ -160,7 +160,7 @@ func (s *Server) remove(c *conn) {
 }
 
 // Close stops accepting, lets the commands that run finish and their replies be sent, closes all connections
-// and waits for the background work.
+// and waits for the background work; compactions are cut short.
 func (s *Server) Close() {
 	s.stopOnce.Do(func() {
 		s.mu.Lock()
@@ -176,6 +176,7 @@ func (s *Server) Close() {
 		}
 		s.mu.Unlock()
 		s.scripts.engine.Stop()
+		s.db.Interrupt()
 	})
 	s.wg.Wait()
 }

@@ -12,24 +12,56 @@ import (
 )
 
 // Ticker returns one of RocksDB's statistics counters (rocksdb/statistics.h, enum Tickers).
-func (d *DB) Ticker(id uint32) uint64 { return uint64(C.bk_ticker(raw(d.opts), C.uint32_t(id))) }
+func (d *DB) Ticker(id uint32) uint64 {
+	if !d.enter() {
+		return 0
+	}
+	defer d.leave()
+	return uint64(C.bk_ticker(raw(d.opts), C.uint32_t(id)))
+}
 
 // Statistics returns all statistics as RocksDB prints them.
-func (d *DB) Statistics() string { return d.opts.GetStatisticsString() }
+func (d *DB) Statistics() string {
+	if !d.enter() {
+		return ""
+	}
+	defer d.leave()
+	return d.opts.GetStatisticsString()
+}
 
 // Property returns a property of the database, "" when RocksDB does not know it.
-func (d *DB) Property(name string) string { return d.db.GetProperty(name) }
+func (d *DB) Property(name string) string {
+	if !d.enter() {
+		return ""
+	}
+	defer d.leave()
+	return d.db.GetProperty(name)
+}
 
 // FamilyProperty returns a property of one family.
-func (d *DB) FamilyProperty(f *Family, name string) string { return d.db.GetPropertyCF(name, f.h) }
+func (d *DB) FamilyProperty(f *Family, name string) string {
+	if !d.enter() {
+		return ""
+	}
+	defer d.leave()
+	return d.db.GetPropertyCF(name, f.h)
+}
 
 // IntProperty returns a numeric property of one family.
 func (d *DB) IntProperty(f *Family, name string) (uint64, bool) {
+	if !d.enter() {
+		return 0, false
+	}
+	defer d.leave()
 	return d.db.GetIntPropertyCF(name, f.h)
 }
 
 // CacheUsage returns the bytes that the shared block cache holds and those that are pinned in it.
 func (d *DB) CacheUsage() (used, pinned int) {
+	if !d.enter() {
+		return 0, 0
+	}
+	defer d.leave()
 	if d.cache == nil {
 		return 0, 0
 	}
@@ -38,11 +70,19 @@ func (d *DB) CacheUsage() (used, pinned int) {
 
 // SetDBOption changes an option of the running database.
 func (d *DB) SetDBOption(key, value string) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
 	return withStrings(key, value, func(k, v *C.char, err **C.char) { C.bk_set_db_option(d.ptr, k, v, err) })
 }
 
 // SetFamilyOption changes an option of one family.
 func (d *DB) SetFamilyOption(f *Family, key, value string) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
 	return withStrings(key, value, func(k, v *C.char, err **C.char) { C.bk_set_cf_option(d.ptr, f.ptr, k, v, err) })
 }
 
@@ -57,11 +97,19 @@ func withStrings(key, value string, call func(k, v *C.char, err **C.char)) error
 
 // SetRateLimit changes how many bytes a second flushes and compactions may write.
 func (d *DB) SetRateLimit(bytesPerSecond int64) {
+	if !d.enter() {
+		return
+	}
+	defer d.leave()
 	C.bk_options_set_rate(raw(d.opts), C.int64_t(bytesPerSecond))
 }
 
 // Resume tries to bring the database back to writing after a background error.
 func (d *DB) Resume() error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
 	var cerr *C.char
 	C.bk_resume(d.ptr, &cerr)
 	return takeErr(cerr)
@@ -69,26 +117,63 @@ func (d *DB) Resume() error {
 
 // CompactRange compacts [start, stop] of a family; nil = no bound.
 func (d *DB) CompactRange(f *Family, start, stop []byte) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
 	var cerr *C.char
 	C.bk_compact_range(d.ptr, f.ptr, bytesPtr(start), C.size_t(len(start)), bytesPtr(stop), C.size_t(len(stop)), &cerr)
-	return takeErr(cerr)
+	err := takeErr(cerr)
+	if err != nil && d.gate.closed.Load() {
+		return ErrClosed // and not that manual compactions are paused
+	}
+	return err
+}
+
+// CancelCompactions lets the calls of CompactRange fail, those to come as well, and waits until they have.
+func (d *DB) CancelCompactions() {
+	if !d.enter() {
+		return
+	}
+	defer d.leave()
+	C.bk_cancel_compactions(d.ptr)
 }
 
 // Flush writes the memtables of a family to a file and waits for it.
 func (d *DB) Flush(f *Family) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
 	o := grocksdb.NewDefaultFlushOptions()
 	defer o.Destroy()
 	return d.db.FlushCF(f.h, o)
 }
 
 // FlushWAL writes the WAL buffer to the file, and to the disk with sync.
-func (d *DB) FlushWAL(sync bool) error { return d.db.FlushWAL(sync) }
+func (d *DB) FlushWAL(sync bool) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
+	return d.db.FlushWAL(sync)
+}
 
 // LatestSequence returns the sequence number of the newest write.
-func (d *DB) LatestSequence() uint64 { return d.db.GetLatestSequenceNumber() }
+func (d *DB) LatestSequence() uint64 {
+	if !d.enter() {
+		return 0
+	}
+	defer d.leave()
+	return d.db.GetLatestSequenceNumber()
+}
 
 // Checkpoint makes a consistent copy in dir, which must not exist: hard links where the file system allows.
 func (d *DB) Checkpoint(dir string) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
 	c, err := d.db.NewCheckpoint()
 	if err != nil {
 		return err
@@ -99,11 +184,21 @@ func (d *DB) Checkpoint(dir string) error {
 
 // ApproximateSize returns about how many bytes of files and memtables the range takes.
 func (d *DB) ApproximateSize(f *Family, lower, upper []byte) uint64 {
+	if !d.enter() {
+		return 0
+	}
+	defer d.leave()
 	return uint64(C.bk_approximate_size(d.ptr, f.ptr, bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper), C.size_t(len(upper))))
 }
 
 // LiveFiles returns the table files of the database.
-func (d *DB) LiveFiles() []grocksdb.LiveFileMetadata { return d.db.GetLiveFilesMetaData() }
+func (d *DB) LiveFiles() []grocksdb.LiveFileMetadata {
+	if !d.enter() {
+		return nil
+	}
+	defer d.leave()
+	return d.db.GetLiveFilesMetaData()
+}
 
 // TableProperties are those of one table file.
 type TableProperties struct {
@@ -116,6 +211,10 @@ type TableProperties struct {
 
 // TableProperties returns the properties of all table files of a family.
 func (d *DB) TableProperties(f *Family) ([]TableProperties, error) {
+	if !d.enter() {
+		return nil, ErrClosed
+	}
+	defer d.leave()
 	var n C.size_t
 	var cerr *C.char
 	p := C.bk_table_properties(d.ptr, f.ptr, &n, &cerr)
@@ -147,21 +246,31 @@ func (d *DB) TableProperties(f *Family) ([]TableProperties, error) {
 }
 
 // WALIter reads the write batches of the WAL; the caller closes it.
-type WALIter struct{ it *grocksdb.WalIterator }
+type WALIter struct {
+	d  *DB
+	it *grocksdb.WalIterator
+}
 
 // WAL returns an iterator that begins with the batch that holds the sequence number.
 func (d *DB) WAL(seq uint64) (*WALIter, error) {
+	if !d.enter() {
+		return nil, ErrClosed
+	}
 	it, err := d.db.GetUpdatesSince(seq)
 	if err != nil {
+		d.leave()
 		return nil, err
 	}
 	live.Add(1)
-	return &WALIter{it: it}, nil
+	return &WALIter{d: d, it: it}, nil
 }
 
 // Next returns the next batch in RocksDB's representation with the sequence number of its first record, nil
 // at the end.
 func (w *WALIter) Next() (rep []byte, seq uint64, err error) {
+	if w.it == nil {
+		return nil, 0, ErrClosed
+	}
 	if !w.it.Valid() {
 		return nil, 0, w.it.Err()
 	}
@@ -173,8 +282,13 @@ func (w *WALIter) Next() (rep []byte, seq uint64, err error) {
 	return rep, seq, nil
 }
 
-// Close frees the iterator.
+// Close frees the iterator. It may be called twice.
 func (w *WALIter) Close() {
+	if w.it == nil {
+		return
+	}
 	w.it.Destroy()
+	w.it = nil
 	live.Add(-1)
+	w.d.leave()
 }

@@ -29,6 +29,7 @@ type Range struct {
 	Skip         uint64 // entries passed over at the start
 	Limit        int    // how many entries are wanted, to size the first read; 0 = unknown
 	Snapshot     *Snapshot
+	Lane         *Lane // that the caller has entered; while the iterator is open, it keeps the database open
 	// Parts, not for Reverse: only keys that begin, once stripped, within one of several ranges, or are shorter than a
 	// bound. It holds a lower and an upper bound for each range in ascending order, all of PartLen bytes. Lower must
 	// hold the bytes that are stripped.
@@ -53,6 +54,7 @@ const (
 type Iter struct {
 	d       *DB
 	c       *C.bk_iter // nil when the range is exhausted
+	lane    *Lane
 	buf     []byte
 	data    []byte // unread part of the filled buffer
 	key     []byte
@@ -87,6 +89,9 @@ func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
 	it.err = takeErr(cerr)
 	if it.c != nil {
 		live.Add(1)
+		if it.lane = r.Lane; it.lane != nil {
+			it.lane.hold()
+		}
 	}
 	it.took(int(n), int(bytes))
 	return it
@@ -174,6 +179,9 @@ func (it *Iter) free() {
 		C.bk_iter_close(it.c)
 		it.c = nil
 		live.Add(-1)
+		if it.lane != nil {
+			it.lane.Leave()
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func openMemtable(t testing.TB, skipList bool) *DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		d.Close()
+		d.Close(false)
 		if n := LiveObjects(); n != before {
 			t.Errorf("%d native objects were left open", n-before)
 		}

@@ -155,7 +155,7 @@ func TestSeeksInFilesOfEitherComparator(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			d.Close()
+			d.Close(false)
 		}
 		if n := LiveObjects(); n != before {
 			t.Errorf("%d native objects were left open", n-before)

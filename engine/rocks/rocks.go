@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/linxGnu/grocksdb"
@@ -80,7 +81,11 @@ type Family struct {
 }
 
 // DB is an open database. It owns its families, options, cache and read options.
+//
+// Get, MultiGet, GetParts, Count, NewIter and Write are for callers that have entered one of its lanes; the other
+// methods do that themselves, and after Stop answer [ErrClosed] or nothing.
 type DB struct {
+	gate     gate
 	db       *grocksdb.DB
 	ptr      unsafe.Pointer
 	families []*Family
@@ -104,6 +109,7 @@ func ListFamilies(dir string) ([]string, error) {
 // Open opens the database in dir with the given families, the known ones first, creating what is missing.
 func Open(dir string, families []string, opt *Options) (*DB, error) {
 	d := &DB{handle: registerHooks(opt)}
+	d.gate.init()
 	d.newCache(opt)
 	d.opts = opt.dbOptions(dir, d.handle)
 	names := make([]string, len(families))
@@ -138,9 +144,28 @@ func (d *DB) Family(i int) *Family { return d.families[i] }
 // Families returns all open families.
 func (d *DB) Families() []*Family { return d.families }
 
-// Close closes the database and frees everything that it owns. Nothing may use it any more.
-func (d *DB) Close() {
-	C.bk_cancel_background(d.ptr)
+// Stop lets nobody use the database any more, cuts compactions that were asked for short, and waits until everybody who
+// uses it has left and all iterators, snapshots and readers of the log are closed. While that takes time it calls
+// waiting, unless that is nil, with the number of users.
+func (d *DB) Stop(waiting func(users int64)) {
+	d.gate.closed.Store(true)
+	C.bk_cancel_compactions(d.ptr) // they may run for hours
+	d.gate.wait(waitingEvery, waiting)
+}
+
+// waitingEvery is the time between two calls of what Stop was given.
+const waitingEvery = 5 * time.Second
+
+// Close closes the database and frees everything that it owns, after Stop. With sync the log is brought to the disk
+// before; the error is about that.
+func (d *DB) Close(sync bool) error {
+	if !d.gate.closed.Load() {
+		d.Stop(nil)
+	}
+	var err error
+	if sync {
+		err = d.db.FlushWAL(true)
+	}
 	for _, f := range d.families {
 		f.h.Destroy()
 	}
@@ -153,6 +178,7 @@ func (d *DB) Close() {
 	d.opts.Destroy()
 	d.freeCache()
 	unregisterHooks(d.handle)
+	return err
 }
 
 // Get appends the value of a key to dst. found is false when there is none.
@@ -176,6 +202,9 @@ func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err erro
 		dst = grown
 	}
 }
+
+// keptByThread returns how many bytes the calling thread keeps for its next reads.
+func keptByThread() int { return int(C.bk_kept()) }
 
 // Missing marks a key without a value in the result of MultiGet.
 const Missing = 1<<32 - 1
@@ -232,16 +261,24 @@ type Snapshot struct {
 	s *grocksdb.Snapshot
 }
 
-// NewSnapshot takes a snapshot of the current state.
+// NewSnapshot takes a snapshot of the current state. On a closed database it is nil.
 func (d *DB) NewSnapshot() *Snapshot {
+	if !d.enter() {
+		return nil
+	}
 	live.Add(1)
 	return &Snapshot{d: d, s: d.db.NewSnapshot()}
 }
 
-// Close releases the snapshot.
+// Close releases the snapshot. It may be called twice, and for nil.
 func (s *Snapshot) Close() {
+	if s == nil || s.s == nil {
+		return
+	}
 	s.d.db.ReleaseSnapshot(s.s)
+	s.s = nil
 	live.Add(-1)
+	s.d.leave()
 }
 
 func (s *Snapshot) ptr() unsafe.Pointer {

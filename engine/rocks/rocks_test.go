@@ -26,7 +26,7 @@ func openTest(t testing.TB) *DB {
 	before := LiveObjects()
 	d := scoreDB(t, t.TempDir()+"/db", true)
 	t.Cleanup(func() {
-		d.Close()
+		d.Close(false)
 		if n := LiveObjects(); n != before {
 			t.Errorf("%d native objects were left open", n-before)
 		}
@@ -218,14 +218,14 @@ func TestFailedOpenLeavesNothingOpen(t *testing.T) {
 		"a directory missing": func() (*DB, error) { return Open(dir+"/a/b/c", []string{"default"}, opt) },
 	} {
 		if d, err := open(); err == nil {
-			d.Close()
+			d.Close(false)
 			t.Errorf("%s: it was opened", name)
 		}
 		if n := LiveObjects(); n != before {
 			t.Errorf("%s: %d native objects were left open", name, n-before)
 		}
 	}
-	d.Close()
+	d.Close(false)
 	if _, err := Open(dir, []string{"default"}, opt); err == nil || !strings.Contains(err.Error(), "zset_score") {
 		t.Errorf("opened without one of its families: %v", err)
 	}

@@ -26,6 +26,9 @@ int64_t bk_get(void* db, void* ro, void* cf, const char* key, size_t klen, char*
 // bytes needed; when that is more than cap the content of buf is not to be used. -2 on an error.
 int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, char** err);
 
+// bk_kept returns how many bytes of buffers for values the calling thread keeps for its next reads.
+size_t bk_kept(void);
+
 // Writing ----------------------------------------------------------------------------------------------------
 
 // bk_write commits a write batch in RocksDB's own representation. Returns 0, or the RocksDB status code + 1.
@@ -118,7 +121,8 @@ int bk_resume(void* db, char** err);
 // bk_compact_range compacts [start, stop]; no bound where the length is 0. Change level on, bottommost files
 // rewritten once (force-optimized).
 int bk_compact_range(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el, char** err);
-void bk_cancel_background(void* db);
+// bk_cancel_compactions lets the calls of bk_compact_range fail, those to come as well, and waits until they have.
+void bk_cancel_compactions(void* db);
 // bk_table_properties returns a malloc'ed buffer of *n bytes that the caller frees, a file: u32 length and
 // bytes of the file name; u64 file_creation_time; then for total_keys, deleted_keys, start_key, stop_key
 // each u32 length (0xffffffff = absent) and bytes. All integers little-endian. NULL on an error.

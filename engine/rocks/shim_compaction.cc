@@ -236,7 +236,7 @@ int bk_compact_range(void* db, void* cf, const char* start, size_t sl, const cha
   Slice a(start, sl), b(stop, el);
   return bk::set_err(err, bk::db(db)->CompactRange(o, bk::cf(cf), sl ? &a : nullptr, el ? &b : nullptr));
 }
-void bk_cancel_background(void* db) { bk::db(db)->DisableManualCompaction(); }
+void bk_cancel_compactions(void* db) { bk::db(db)->DisableManualCompaction(); }
 
 char* bk_table_properties(void* db, void* cf, size_t* n, char** err) {
   TablePropertiesCollection props;

@@ -9,28 +9,57 @@
 
 using namespace rocksdb;
 
+namespace {
+
+// What a thread keeps between two reads: RocksDB copies a value from a memtable into the buffer of a PinnableSlice,
+// which it does not give back by itself.
+struct Kept {
+  static constexpr size_t kMost = 1 << 20;   // bytes, of one value
+  static constexpr size_t kMostOfMany = 64 << 10;  // of each value of a batch
+
+  PinnableSlice value;
+  std::vector<PinnableSlice> values;
+  std::vector<Slice> slices;
+  std::vector<Status> statuses;
+
+  // done gives the block back in which the value is, and the buffer if it is larger than most.
+  static void done(PinnableSlice* v, size_t most) {
+    v->Reset();
+    std::string* buffer = v->GetSelf();
+    if (buffer->capacity() > most) std::string().swap(*buffer);
+  }
+};
+thread_local Kept kept;
+
+}  // namespace
+
 extern "C" {
 
+size_t bk_kept(void) {
+  size_t n = kept.value.GetSelf()->capacity();
+  for (auto& v : kept.values) n += v.GetSelf()->capacity();
+  return n;
+}
+
 int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, char* buf, size_t cap, char** err) {
-  // One pinned value a thread: its buffer is reused, and Reset gives the block back at once.
-  static thread_local PinnableSlice value;
+  PinnableSlice& value = kept.value;
   Status s = bk::db(dbp)->Get(static_cast<rocksdb_readoptions_t*>(ro)->rep, bk::cf(cfp), Slice(key, klen), &value);
   if (!s.ok()) {
-    value.Reset();
+    Kept::done(&value, Kept::kMost);
     if (s.IsNotFound()) return -1;
     bk::set_err(err, s);
     return -2;
   }
   int64_t n = static_cast<int64_t>(value.size());
   if (value.size() <= cap) memcpy(buf, value.data(), value.size());
-  value.Reset();
+  Kept::done(&value, Kept::kMost);
   return n;
 }
 
 int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, char** err) {
-  static thread_local std::vector<PinnableSlice> values;
-  static thread_local std::vector<Slice> slices;
-  static thread_local std::vector<Status> statuses;
+  auto& values = kept.values;
+  auto& slices = kept.slices;
+  auto& statuses = kept.statuses;
   if (values.size() < static_cast<size_t>(n)) {
     values.resize(n);
     slices.resize(n);
@@ -59,7 +88,7 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
       if (need > 4) memcpy(buf + off + 4, values[i].data(), len);
     }
     off += need;
-    values[i].Reset();
+    Kept::done(&values[i], Kept::kMostOfMany);
   }
   return failed ? -2 : static_cast<int64_t>(off);
 }

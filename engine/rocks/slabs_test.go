@@ -67,7 +67,7 @@ func TestSlabsComeBack(t *testing.T) {
 	if most < buffer/2 {
 		t.Errorf("at most %d KiB were kept for the next memtables", most>>10)
 	}
-	d.Close()
+	d.Close(false)
 	if used, kept := SlabUsage(); used != 0 || kept != 0 {
 		t.Errorf("after the close of the last database: %d KiB of slabs in use, %d KiB kept", used>>10, kept>>10)
 	}
