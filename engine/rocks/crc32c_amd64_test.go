@@ -49,7 +49,9 @@ func TestCRC32COfRocksDBIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Close()
+	if err := d.Close(true); err != nil {
+		t.Fatal(err)
+	}
 	log, err := os.ReadFile(dir + "/LOG")
 	if err != nil {
 		t.Fatal(err)
