@@ -94,7 +94,7 @@ func (s *lockSet) admitted(t *lockTable) error {
 	if t.refusals.n.Load() == 0 {
 		return nil
 	}
-	err := t.refusals.find(s.held)
+	err := t.refusals.find(nil, s.held...)
 	if err != nil {
 		s.release(t)
 	}

@@ -27,11 +27,15 @@ type refusal struct {
 	err     error
 }
 
-// find returns the error for one who has just locked the stripes of held, nil when none of them is in the table.
-func (r *refusals) find(held []uint32) error {
+// find returns the error for one who has just locked the stripes of held, nil when none of them is in the table but by its
+// own refusal.
+func (r *refusals) find(own *refusal, held ...uint32) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.list {
+		if e == own {
+			continue
+		}
 		if e.all {
 			return e.err
 		}
@@ -56,7 +60,7 @@ func (r *refusals) any() error {
 
 // refuses reports whether one who holds a stripe, as in lockSet.held, is to give it back.
 func (t *lockTable) refuses(v uint32) bool {
-	return t.refusals.n.Load() != 0 && t.refusals.find([]uint32{v}) != nil
+	return t.refusals.n.Load() != 0 && t.refusals.find(nil, v) != nil
 }
 
 // TurnAway lets those who want a lock that the transaction holds get err, from now on until the transaction gives its
@@ -133,7 +137,7 @@ func (s *lockSet) tryLock(t *lockTable, v uint32) bool {
 		return false
 	}
 	if t.refusals.n.Load() != 0 {
-		if t.refusedToOther(s.refusal, v) {
+		if t.refusals.find(s.refusal, v) != nil {
 			t.unlock(v)
 			return false
 		}
@@ -143,22 +147,6 @@ func (s *lockSet) tryLock(t *lockTable, v uint32) bool {
 	}
 	s.held = append(s.held, v)
 	return true
-}
-
-// refusedToOther is refuses for one that may itself turn others away.
-func (t *lockTable) refusedToOther(own *refusal, v uint32) bool {
-	r := &t.refusals
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.list {
-		if e == own {
-			continue
-		}
-		if write, ok := e.stripes[v>>1]; e.all || ok && (write || v&1 == 0) {
-			return true
-		}
-	}
-	return false
 }
 
 // Barrier waits until every transaction that holds locks now has given them back. It returns the error of one that

@@ -99,7 +99,7 @@ func TestScriptKillUndoesTheScript(t *testing.T) {
 }
 
 func TestScriptMemoryLimit(t *testing.T) {
-	h := start(t, "lua-memory-limit-mb", "48")
+	h := start(t, "lua-memory-limit-mb", "16") // little, so that little has to be done until it is reached
 	c := h.dial(t)
 	for _, script := range []string{
 		"redis.call('SET','k','1') local t={} for i=1,1e9 do t[i]={i} end",

@@ -17,7 +17,7 @@ func openBase(g *vm.LTable, L *vm.LState) {
 		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext, "pcall": basePCall,
 		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
 		"setmetatable": baseSetMetatable, "tonumber": baseToNumber, "tostring": baseToString, "type": baseType,
-		"unpack": baseUnpack, "xpcall": baseXPCall, concatName: concat,
+		"unpack": baseUnpack, "xpcall": baseXPCall, concatName: concat, joinName: joinTables, popName: pop,
 	} {
 		g.RawSetString(name, L.NewFunction(f))
 	}

@@ -43,10 +43,13 @@ func compile(source []byte, name string) (c *code, err error) {
 	if err != nil {
 		return nil, syntaxError(err, name, source)
 	}
-	r := rewriter{}
+	r := rewriter{cost: compileCost{counting: len(source) > plainSource}}
 	r.block(chunk)
 	if r.tooDeep {
 		return nil, fmt.Errorf("%s:%d: chunk has too many syntax levels", name, max(r.line, 1))
+	}
+	if r.cost.problem != "" {
+		return nil, fmt.Errorf("%s:%d: %s", name, max(r.cost.line, 1), r.cost.problem)
 	}
 	proto, err := vm.Compile(chunk, name)
 	if err != nil {
@@ -111,8 +114,10 @@ const concatName = "\x00concat"
 // concatAtOnce is how many operands one call of it gets.
 const concatAtOnce = 64
 
-// rewriter goes through a syntax tree: it measures its depth and replaces concatenations.
+// rewriter goes through a syntax tree: it measures its depth and what it costs to compile, and replaces concatenations and
+// those table constructors that the compiler would make wrong code of.
 type rewriter struct {
+	cost        compileCost
 	depth, line int
 	tooDeep     bool
 }
@@ -128,13 +133,19 @@ func (r *rewriter) enter(n ast.PositionHolder) bool {
 	return true
 }
 
+// failed reports whether the source is refused.
+func (r *rewriter) failed() bool { return r.tooDeep || r.cost.problem != "" }
+
 func (r *rewriter) block(stmts []ast.Stmt) {
-	for _, s := range stmts {
+	for i, s := range stmts {
 		if r.enter(s) {
 			r.stmt(s)
 		}
+		if a, ok := s.(*ast.AssignStmt); ok {
+			stmts[i] = popStmt(a)
+		}
 		r.depth--
-		if r.tooDeep {
+		if r.failed() {
 			return
 		}
 	}
@@ -176,8 +187,13 @@ func (r *rewriter) stmt(s ast.Stmt) {
 		}
 		if s.Name.Receiver != nil {
 			s.Name.Receiver = r.expr(s.Name.Receiver)
+			r.cost.constant(s, 's', s.Name.Method)
 		}
 		r.expr(s.Func)
+	case *ast.LabelStmt:
+		r.cost.label(s)
+	case *ast.GotoStmt:
+		r.cost.label(s)
 	case *ast.ReturnStmt:
 		r.exprs(s.Exprs)
 	}
@@ -190,7 +206,7 @@ func (r *rewriter) exprs(list []ast.Expr) {
 }
 
 func (r *rewriter) expr(e ast.Expr) ast.Expr {
-	if e == nil || r.tooDeep {
+	if e == nil || r.failed() {
 		return e
 	}
 	defer func() { r.depth-- }()
@@ -207,12 +223,14 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 			}
 			f.Value = r.expr(f.Value)
 		}
+		return r.constructor(e)
 	case *ast.FuncCallExpr:
 		if e.Func != nil {
 			e.Func = r.expr(e.Func)
 		}
 		if e.Receiver != nil {
 			e.Receiver = r.expr(e.Receiver)
+			r.cost.constant(e, 's', e.Method)
 		}
 		r.exprs(e.Args)
 	case *ast.LogicalOpExpr:
@@ -228,7 +246,16 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.UnaryLenOpExpr:
 		e.Expr = r.expr(e.Expr)
 	case *ast.FunctionExpr:
+		outer := r.cost.constants
+		r.cost.constants = nil
 		r.block(e.Stmts)
+		r.cost.constants = outer
+	case *ast.NumberExpr:
+		r.cost.constant(e, 'n', e.Value)
+	case *ast.StringExpr:
+		r.cost.constant(e, 's', e.Value)
+	case *ast.IdentExpr: // local or global, that is not known here
+		r.cost.constant(e, 's', e.Value)
 	case *ast.StringConcatOpExpr:
 		return r.concat(e)
 	}

@@ -12,7 +12,10 @@ import (
 )
 
 // echo is a host whose commands reply what they are called with.
-type echo struct{ logged []string }
+type echo struct {
+	logged []string
+	limit  time.Duration // what lasts longer is ended; 0 = never
+}
 
 func (h *echo) Call(args [][]byte, out *resp.Writer) error {
 	switch strings.ToLower(string(args[0])) {
@@ -34,7 +37,12 @@ func (h *echo) Call(args [][]byte, out *resp.Writer) error {
 func (h *echo) Allowed(args [][]byte) (bool, bool) { return true, string(args[0]) != "nope" }
 func (h *echo) Log(level int, message string)      { h.logged = append(h.logged, message) }
 func (h *echo) Failed(string, bool)                {}
-func (h *echo) Lasts(time.Duration, bool) error    { return nil }
+func (h *echo) Lasts(took time.Duration, _ bool) error {
+	if h.limit > 0 && took > h.limit {
+		return errors.New("it took too long")
+	}
+	return nil
+}
 
 func newEngine(t testing.TB, memory int64) *Engine {
 	t.Helper()
@@ -44,11 +52,16 @@ func newEngine(t testing.TB, memory int64) *Engine {
 // eval runs a script and returns its reply, or the text of its error.
 func eval(t testing.TB, e *Engine, source string, keysAndArgs ...[]string) string {
 	t.Helper()
+	return evalOn(t, e, &echo{}, source, keysAndArgs...)
+}
+
+func evalOn(t testing.TB, e *Engine, h Host, source string, keysAndArgs ...[]string) string {
+	t.Helper()
 	s, err := e.Script([]byte(source))
 	if err != nil {
 		return "-" + err.Error()
 	}
-	r := &Run{Script: s, Host: &echo{}, Out: &resp.Writer{}}
+	r := &Run{Script: s, Host: h, Out: &resp.Writer{}}
 	for i, list := range keysAndArgs {
 		for _, a := range list {
 			if i == 0 {
@@ -193,15 +206,14 @@ func fuzzEval(f *testing.F, source string, seeds ...string) {
 	for _, s := range seeds {
 		f.Add(s)
 	}
-	e := newEngine(f, 256<<20)
+	e := newEngine(f, 64<<20)
+	h := &echo{limit: 100 * time.Millisecond} // by the clock of the run itself, whenever it begins
 	f.Fuzz(func(t *testing.T, s string) {
-		timer := time.AfterFunc(2*time.Second, func() { e.Kill(false) })
-		defer timer.Stop()
 		if source == "" {
-			eval(t, e, s)
+			evalOn(t, e, h, s)
 			return
 		}
-		if got := eval(t, e, source, nil, []string{s, s}); strings.Contains(got, "runtime error") {
+		if got := evalOn(t, e, h, source, nil, []string{s, s}); strings.Contains(got, "runtime error") {
 			t.Errorf("%q: %q", s, got)
 		}
 	})

@@ -207,9 +207,10 @@ func (st *state) tooLarge() bool {
 		return false
 	}
 	live, all := heap()
+	all += uint64(st.wanted)
 	j := &st.job
 	if !j.measured {
-		j.baseLive, j.baseAll, j.measured = live, all, true
+		j.baseLive, j.baseAll, j.measured = live, all-uint64(st.wanted), true
 		return false
 	}
 	// What an earlier script has left may have been counted; once it is gone, the base is lower.
@@ -219,6 +220,7 @@ func (st *state) tooLarge() bool {
 	}
 	runtime.GC()
 	live, all = heap()
+	live, all = live+uint64(st.wanted), all+uint64(st.wanted)
 	j.baseLive = min(j.baseLive, live)
 	if int64(live-j.baseLive) > limit {
 		return true

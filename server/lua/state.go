@@ -48,6 +48,7 @@ type state struct {
 	inCall  bool
 	ticks   uint64 // instructions
 	bytes   int    // allocated by library functions since the last look at the memory
+	wanted  int    // what one is about to allocate
 	reply   replyBuffer
 	stopped chan struct{}
 	stop    error // the script is to end, whatever it catches
@@ -287,8 +288,12 @@ func charge(L *vm.LState, n int) {
 	if n > maxString {
 		outOfMemory(L)
 	}
-	if st.bytes += n; st.bytes > 1<<20 && st.look() != nil {
-		st.raiseStop(L)
+	if st.bytes += n; st.bytes > 1<<20 {
+		st.wanted = n
+		stop := st.look() != nil
+		if st.wanted = 0; stop {
+			st.raiseStop(L)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func tableRemove(L *vm.LState) int {
 	for ; pos < e; pos++ {
 		setInt(L, t, pos, rawGetInt(t, pos+1))
 	}
-	setInt(L, t, e, vm.LNil)
+	shorten(L, t, e)
 	return 1
 }
 

@@ -1,0 +1,69 @@
+package lua
+
+import (
+	"github.com/yuin/gopher-lua/ast"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// t[#t] = nil leaves an empty place at the end of the array, which #t passes over from then on: a stack would be emptied in
+// time in the square of its height. So the statement becomes
+//
+//	if pop(t) then t[#t] = nil end
+//
+// where pop takes the last element of a table away and returns false, or does nothing and returns true.
+
+// popName is the global function pop. Scripts cannot write the name.
+const popName = "\x00pop"
+
+// popStmt returns the statement in place of an assignment.
+func popStmt(s *ast.AssignStmt) ast.Stmt {
+	if len(s.Lhs) != 1 || len(s.Rhs) != 1 {
+		return s
+	}
+	if _, ok := s.Rhs[0].(*ast.NilExpr); !ok {
+		return s
+	}
+	place, ok := s.Lhs[0].(*ast.AttrGetExpr)
+	if !ok {
+		return s
+	}
+	table, ok := place.Object.(*ast.IdentExpr)
+	if !ok {
+		return s
+	}
+	length, ok := place.Key.(*ast.UnaryLenOpExpr)
+	if !ok {
+		return s
+	}
+	if of, ok := length.Expr.(*ast.IdentExpr); !ok || of.Value != table.Value {
+		return s
+	}
+	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: popName}, Args: []ast.Expr{&ast.IdentExpr{Value: table.Value}}, AdjustRet: true}
+	for _, e := range []ast.Expr{call, call.Func, call.Args[0]} {
+		setLines(e, table)
+	}
+	or := &ast.IfStmt{Condition: call, Then: []ast.Stmt{s}}
+	or.SetLine(s.Line())
+	or.SetLastLine(s.LastLine())
+	return or
+}
+
+func pop(L *vm.LState) int {
+	t, ok := L.Get(1).(*vm.LTable)
+	ok = ok && t.Metatable == vm.LNil
+	if ok {
+		n := t.Len()
+		if ok = n > 0; ok {
+			shorten(L, t, n)
+		}
+	}
+	L.Push(vm.LBool(!ok))
+	return 1
+}
+
+// shorten takes the last element away, t[n] with n = #t, and its place.
+func shorten(L *vm.LState, t *vm.LTable, n int) {
+	setInt(L, t, n, vm.LNil) // so that the space behind the end does not hold it
+	t.Remove(n)
+}
