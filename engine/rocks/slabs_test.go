@@ -12,7 +12,7 @@ import (
 // TestSlabsComeBack fills many memtables, one after the other: the memory of those that were flushed must serve the
 // next ones, and what is kept for them must stay within four write buffers.
 func TestSlabsComeBack(t *testing.T) {
-	const buffer, slab = 8 << 20, 1 << 20
+	const buffer, slab = 8 << 20, 2 << 20
 	o := memtableOptions(false)
 	o.WriteBufferSize = buffer
 	d, err := Open(t.TempDir()+"/db", []string{"default"}, o)
