@@ -225,8 +225,12 @@ func (db *DB) Namespaces() []string {
 	return all
 }
 
-// countAll counts the keys of a snapshot that was taken before the first write of this process.
-func (db *DB) countAll(snap *Snapshot) {
+// countAll counts the keys of a snapshot that was taken before the first write of this process, and now (ms) before
+// that.
+//
+// Keys that have expired in the present second count, as add sees it, until that second has passed: a write of one
+// takes it off the count.
+func (db *DB) countAll(snap *Snapshot, now int64) {
 	defer close(db.counts.ready)
 	defer snap.Close()
 	tx := db.NewTx()
@@ -234,7 +238,6 @@ func (db *DB) countAll(snap *Snapshot) {
 	defer tx.Release()
 	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: cf.MaxHead, NoFill: true, Snapshot: snap})
 	defer it.Close()
-	now := time.Now().UnixMilli()
 	var c *counter
 	var last string
 	for n := 0; it.Next(); n++ {
@@ -246,7 +249,7 @@ func (db *DB) countAll(snap *Snapshot) {
 			continue
 		}
 		m, _, err := cf.DecodeMeta(it.Value())
-		if err != nil || !m.Live(now) {
+		if err != nil || !countable(&m) || m.End() != 0 && int64(m.End()/1000) < now/1000 {
 			continue
 		}
 		if c == nil || last != string(ns) {

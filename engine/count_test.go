@@ -214,6 +214,29 @@ func forgetsTheExpired(t *testing.T, life time.Duration) bool {
 	return inTime
 }
 
+// TestCountOverwritesTheExpired: a key that had expired shortly before the start, and so was never counted, is not taken
+// off the count when it is written again.
+func TestCountOverwritesTheExpired(t *testing.T) {
+	dir := t.TempDir() + "/db"
+	db, err := engine.Open(engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	setString(t, db, "an hour", uint64(time.Now().Add(time.Hour).UnixMilli()))
+	// Counters go by the second: the expiry, the start and the write are to be in one.
+	expiry := time.Now().Truncate(time.Second).Add(time.Second)
+	setString(t, db, "key", uint64(expiry.UnixMilli()))
+	setString(t, db, "other", uint64(expiry.UnixMilli()))
+	time.Sleep(time.Until(expiry.Add(2 * time.Millisecond))) // the event awaited is the clock
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = enginetest.OpenWith(t, engine.Options{Dir: dir})
+	wantCount(t, db, ns, 1, 1)
+	setString(t, db, "key", 0)
+	wantCount(t, db, ns, 2, 1)
+}
+
 func setString(t testing.TB, db *engine.DB, key string, expire uint64) {
 	t.Helper()
 	if err := db.Update(ns, keys(key), func(tx *engine.Tx) error {

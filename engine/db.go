@@ -124,8 +124,9 @@ func Open(o Options) (*DB, error) {
 	db.extra = names[cf.NumFamilies:]
 	db.filterLane = db.rocks.Lane()
 	db.opened.Store(true)
+	now := time.Now().UnixMilli()
 	snap := db.NewSnapshot()
-	db.work.Go(func() { db.countAll(snap) })
+	db.work.Go(func() { db.countAll(snap, now) })
 	db.work.Go(db.recoverLoop)
 	return db, nil
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 	"time"
 
@@ -108,16 +107,21 @@ func (tx *Tx) Begin(ns string) {
 
 // usable returns an error when the transaction must not touch the database.
 func (tx *Tx) usable() error {
-	switch {
-	case tx.entered:
-		return nil
-	case tx.db.closed.Load():
-		return ErrClosed
+	if !tx.entered {
+		if tx.entered = tx.lane.Enter(); !tx.entered {
+			return ErrClosed
+		}
 	}
-	return errNotBegun
+	return nil
 }
 
-var errNotBegun = errors.New("the transaction was not begun, or has ended")
+// End is Release for one that may not have been begun: without Begin, the first read begins the transaction, with no
+// locks.
+func (tx *Tx) End() {
+	if tx.entered {
+		tx.Release()
+	}
+}
 
 func (tx *Tx) reset() {
 	tx.Local = nil

@@ -55,6 +55,7 @@ func (c *conn) attach() {
 func (c *conn) detach() {
 	w := c.workspace
 	c.workspace = nil
+	w.tx.End() // SCRIPT EXISTS, for one, reads without a transaction
 	w.ctx.Sess, w.tx.Origin = nil, nil
 	if cap(w.argv) > maxDecoded {
 		w.argv, w.reqs, w.keys, w.userKeys, w.blindKeys = nil, nil, nil, nil, nil
