@@ -57,7 +57,7 @@ if [ -z "$archive" ]; then
 			wget -q -O "$archive.part" "$url" || rm -f "$archive.part"
 		fi
 		[ -s "$archive.part" ] ||
-			die "cannot download the archive; fetch $url elsewhere and name it with ROCKSDB_ARCHIVE=FILE"
+			die "cannot download the archive; fetch $url elsewhere, or on Debian 12 with its source packages in sources.list by 'apt-get source --download-only rocksdb' (rocksdb_$version.orig.tar.gz), and name it with ROCKSDB_ARCHIVE=FILE"
 		mv "$archive.part" "$archive"
 	fi
 fi
