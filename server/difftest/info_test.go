@@ -10,8 +10,6 @@ import (
 var notInInfo = map[string]string{
 	"redis_build_id": "of the C build", "monotonic_clock": "of the C build", "atomicvar_api": "of the C build", "gcc_version": "of the C build",
 	"process_supervised": "the log says when the server is ready",
-	"used_memory_vm":     "scripts", "used_memory_scripts": "scripts", "used_memory_functions": "scripts",
-	"number_of_cached_scripts": "scripts", "number_of_functions": "scripts", "number_of_libraries": "scripts",
 	"current_": "no process is forked to save", "rdb_current_": "no process is forked to save", "rdb_last_cow_size": "no process is forked to save",
 	"rdb_last_load_": "no RDB file is loaded", "rdb_saves": "no RDB file is written",
 	"aof_last_rewrite_time_sec": "no AOF is rewritten", "aof_current_rewrite_time_sec": "no AOF is rewritten", "aof_rewrites": "no AOF is rewritten",
