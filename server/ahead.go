@@ -7,7 +7,7 @@ import (
 
 // readsAhead runs consecutive readers that tell what they will read (see command.Spec.Ahead) in one transaction with
 // the read side of all their keys' locks held, so that this can be fetched in batches. It returns how many it has
-// run; 0 when there are less than two, which are better off alone.
+// run; 0 when they are better off alone, as there are less than two or one is turned away from its lock.
 func (c *conn) readsAhead(reqs []request) int {
 	n := 0
 	for n < len(reqs) && n < singleBatch {
@@ -33,7 +33,10 @@ func (c *conn) readsAhead(reqs []request) int {
 		}
 	}
 	c.userKeys = keys
-	c.tx.Acquire()
+	if c.tx.Acquire() != nil { // each alone finds out whether it is the one that is turned away
+		c.tx.Release()
+		return 0
+	}
 	c.tx.KeepLocks()
 	c.prefetch(keys, nil)
 	c.prefetchAhead(reqs)

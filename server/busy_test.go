@@ -90,6 +90,12 @@ func TestBusy(t *testing.T) {
 					t.Errorf("command %d of the pipeline: %q, want %q", i, r, want)
 				}
 			}
+			other.send(pipeline("GETBIT free 2", "GETBIT held 2", "GETBIT free 2")) // whose fragments are read in one batch
+			for i, want := range []string{":1\r\n", test.busy, ":1\r\n"} {
+				if r := other.reply(); r != want {
+					t.Errorf("GETBIT %d of the pipeline: %q, want %q", i, r, want)
+				}
+			}
 			other.want("EVAL return(redis.call('INCR',KEYS[1])) 1 free", ":4\r\n")
 			other.want("MULTI", "+OK\r\n")
 			other.want("INCR free", "+QUEUED\r\n")

@@ -1,11 +1,7 @@
 package stream
 
 import (
-	"encoding/binary"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"unsafe"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -16,8 +12,7 @@ import (
 //
 // Entries do not change, and new ones come only behind the last. So a copy is right until entries are removed:
 // trimming leaves those before the first entry by the metadata record, which are passed over; Delete and SetID, after
-// which an id may come back, make it forgotten. As with a [run], the key's lock guards it, and it counts only while
-// the hint with its number is there, which goes with every rollback, failed commit and batch from outside.
+// which an id may come back, make it forgotten.
 type ahead struct {
 	after ID // all entries behind this one up to the last of ids are there
 	ids   []ID
@@ -27,69 +22,22 @@ type ahead struct {
 	want  int // how many were to be read last time
 }
 
-// aheads are those of the groups of one stream.
-type aheads struct {
-	id     string
-	token  uint64
-	groups map[string]*ahead
-}
+// aheads are those of the groups of one stream, by name.
+type aheads struct{ groups map[string]*ahead }
 
 const (
-	aheadMaxStreams = 64
-	aheadMaxGroups  = 16       // of a stream
-	aheadBytes      = 16 << 10 // of the values of one ahead, about
-	aheadFirst      = 4
-	aheadMost       = 64
-	aheadCount      = 16 // who asks for more entries reads them with an iterator
-	aheadSentinel   = cf.Propagate
+	aheadMaxGroups = 16       // of a stream
+	aheadBytes     = 16 << 10 // of the values of one ahead, about
+	aheadFirst     = 4
+	aheadMost      = 64
+	aheadCount     = 16 // who asks for more entries reads them with an iterator
 )
 
-var aheadsOf = struct {
-	sync.Mutex
-	byID  map[string]*aheads
-	used  atomic.Bool
-	token atomic.Uint64
-}{byID: map[string]*aheads{}}
-
-// aheads returns those of the stream, nil when there are none that can be trusted; with create, an empty set then.
-func (s *stream) aheads(create bool) *aheads {
-	if !create && !aheadsOf.used.Load() {
-		return nil
-	}
-	prefix := s.tx.SubkeyPrefix(&s.rec)
-	var buf [192]byte
-	id := append(binary.LittleEndian.AppendUint64(buf[:0], uint64(uintptr(unsafe.Pointer(s.tx.DB())))), prefix...)
-	aheadsOf.Lock()
-	a := aheadsOf.byID[string(id)]
-	aheadsOf.Unlock()
-	if a != nil {
-		if hint := s.tx.LowBound(aheadSentinel, prefix); len(hint) == 8 && binary.LittleEndian.Uint64(hint) == a.token {
-			return a
-		}
-	}
-	if !create {
-		return nil
-	}
-	a = &aheads{id: string(id), token: aheadsOf.token.Add(1), groups: map[string]*ahead{}}
-	var token [8]byte
-	binary.LittleEndian.PutUint64(token[:], a.token)
-	s.tx.SetLowBound(aheadSentinel, prefix, token[:])
-	aheadsOf.Lock()
-	defer aheadsOf.Unlock()
-	if len(aheadsOf.byID) >= aheadMaxStreams {
-		for k := range aheadsOf.byID {
-			delete(aheadsOf.byID, k)
-			break
-		}
-	}
-	aheadsOf.byID[a.id] = a
-	aheadsOf.used.Store(true)
-	return a
-}
+var aheadsOf = remembered[aheads]{most: 64, sentinel: cf.Propagate}
 
 // dropAheads forgets what was read ahead of the stream.
 func (s *stream) dropAheads() {
-	if a := s.aheads(false); a != nil {
+	if a := aheadsOf.of(s, false); a != nil {
 		clear(a.groups)
 	}
 }
@@ -104,6 +52,9 @@ func (a *aheads) of(group []byte) *ahead {
 				break
 			}
 		}
+		if a.groups == nil {
+			a.groups = map[string]*ahead{}
+		}
 		x = new(ahead)
 		a.groups[string(group)] = x
 	}
@@ -117,7 +68,7 @@ func (g *Group) next(count uint64, f func(e *Entry)) error {
 		from, _ := Next(g.value.LastDelivered)
 		return g.s.scan(RangeOptions{From: from, To: MaxID, Count: count}, f)
 	}
-	a := g.s.aheads(true).of(g.name)
+	a := aheadsOf.of(&g.s, true).of(g.name)
 	for count > 0 && g.HasNew() {
 		i, ok := a.find(greater(g.value.LastDelivered, before(g.s.meta.First)))
 		if !ok {

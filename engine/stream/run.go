@@ -1,11 +1,7 @@
 package stream
 
 import (
-	"encoding/binary"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"unsafe"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -15,14 +11,9 @@ import (
 // costs more than all the rest. With the run it is done once for up to runAhead entries, and never for a stream
 // that is so short that the run holds all of it.
 //
-// Only writers use runs. They are guarded by the key's lock, and they change at once with every write to the stream,
-// in the transaction that makes it. Whatever may make them wrong (a rollback, a failed commit, FLUSHALL, a batch
-// from outside) makes the engine forget its hints: a run counts only while the hint with its number is there. It
-// is identified by database, namespace, key and version, so a key that was deleted, renamed or replaced does not
-// meet an old one. As a last check, a run must begin with the first entry by the metadata record.
+// Only writers use runs, which change at once with every write to the stream, in the transaction that makes it. As a
+// last check, a run must begin with the first entry by the metadata record.
 type run struct {
-	id    string
-	token uint64
 	ids   []ID
 	pos   int // entries before it are gone
 	ahead int // how many were read last time
@@ -30,59 +21,19 @@ type run struct {
 }
 
 const (
-	runMaxStreams = 256
-	runFirst      = 16
-	runAhead      = 256
-	runMax        = 1024 // ids of a run at most, beyond which it is not extended by entries that are added
-	runSentinel   = cf.PubSub
+	runFirst = 16
+	runAhead = 256
+	runMax   = 1024 // ids of a run at most, beyond which it is not extended by entries that are added
 )
 
-var runs = struct {
-	sync.Mutex
-	byID  map[string]*run
-	used  atomic.Bool
-	token atomic.Uint64
-}{byID: map[string]*run{}}
+var runs = remembered[run]{most: 256, sentinel: cf.PubSub}
 
 // runOf returns the run of a stream, nil when there is none that can be trusted; with create, an empty one then.
 func (s *stream) runOf(create bool) *run {
-	if !create && !runs.used.Load() {
-		return nil
+	r := runs.of(s, create)
+	if r != nil && (r.left() == 0 || r.ids[r.pos] != s.meta.First) {
+		r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
 	}
-	prefix := s.tx.SubkeyPrefix(&s.rec)
-	var buf [192]byte
-	id := append(binary.LittleEndian.AppendUint64(buf[:0], uint64(uintptr(unsafe.Pointer(s.tx.DB())))), prefix...)
-	runs.Lock()
-	r := runs.byID[string(id)]
-	runs.Unlock()
-	if r != nil {
-		if hint := s.tx.LowBound(runSentinel, prefix); len(hint) == 8 && binary.LittleEndian.Uint64(hint) == r.token {
-			if r.left() == 0 || r.ids[r.pos] != s.meta.First {
-				r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
-			}
-			return r
-		}
-		runs.Lock()
-		delete(runs.byID, r.id)
-		runs.Unlock()
-	}
-	if !create {
-		return nil
-	}
-	r = &run{id: string(id), token: runs.token.Add(1)}
-	var token [8]byte
-	binary.LittleEndian.PutUint64(token[:], r.token)
-	s.tx.SetLowBound(runSentinel, prefix, token[:])
-	runs.Lock()
-	defer runs.Unlock()
-	if len(runs.byID) >= runMaxStreams {
-		for k := range runs.byID {
-			delete(runs.byID, k)
-			break
-		}
-	}
-	runs.byID[r.id] = r
-	runs.used.Store(true)
 	return r
 }
 

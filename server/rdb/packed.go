@@ -55,24 +55,12 @@ func (r *reader) eachListpack(b []byte, f func(elem []byte, n int64, isInt bool)
 
 // listpackElem reads the element at the beginning of b, without its length at the end. size is 0 when there is none.
 func listpackElem(b []byte) (elem []byte, n int64, isInt bool, size int) {
-	str := func(head, length int) ([]byte, int64, bool, int) {
-		if length > len(b)-head {
-			return nil, 0, false, 0
-		}
-		return b[head : head+length : head+length], 0, false, head + length
-	}
-	integer := func(bytes int) ([]byte, int64, bool, int) {
-		if bytes >= len(b) {
-			return nil, 0, false, 0
-		}
-		return nil, littleInt(b[1 : 1+bytes]), true, 1 + bytes
-	}
 	c := b[0]
 	switch {
 	case c < 0x80: // 0xxxxxxx: number
 		return nil, int64(c), true, 1
 	case c < 0xc0: // 10xxxxxx: length
-		return str(1, int(c&0x3f))
+		return packedString(b, 1, int(c&0x3f))
 	case c < 0xe0: // 110xxxxx and a byte: number of 13 bits
 		if len(b) < 2 {
 			return nil, 0, false, 0
@@ -86,24 +74,41 @@ func listpackElem(b []byte) (elem []byte, n int64, isInt bool, size int) {
 		if len(b) < 2 {
 			return nil, 0, false, 0
 		}
-		return str(2, int(c&0xf)<<8|int(b[1]))
+		return packedString(b, 2, int(c&0xf)<<8|int(b[1]))
 	}
 	switch c {
 	case 0xf0:
 		if len(b) < 5 {
 			return nil, 0, false, 0
 		}
-		return str(5, int(binary.LittleEndian.Uint32(b[1:])))
+		return packedString(b, 5, int(binary.LittleEndian.Uint32(b[1:])))
 	case 0xf1:
-		return integer(2)
+		return packedInt(b, 2)
 	case 0xf2:
-		return integer(3)
+		return packedInt(b, 3)
 	case 0xf3:
-		return integer(4)
+		return packedInt(b, 4)
 	case 0xf4:
-		return integer(8)
+		return packedInt(b, 8)
 	}
 	return nil, 0, false, 0
+}
+
+// packedString returns the element of a listpack or ziplist whose bytes follow the first head bytes of b; size is 0 when
+// they are not all there.
+func packedString(b []byte, head, length int) (elem []byte, n int64, isInt bool, size int) {
+	if length > len(b)-head {
+		return nil, 0, false, 0
+	}
+	return b[head : head+length : head+length], 0, false, head + length
+}
+
+// packedInt is packedString for a number of some bytes, which follow the first one.
+func packedInt(b []byte, bytes int) (elem []byte, n int64, isInt bool, size int) {
+	if bytes >= len(b) {
+		return nil, 0, false, 0
+	}
+	return nil, littleInt(b[1 : 1+bytes]), true, 1 + bytes
 }
 
 // littleInt reads a signed little-endian number of any width up to 8 bytes.
@@ -201,46 +206,34 @@ func (r *reader) ziplist(b []byte, f func(elem []byte)) {
 
 // ziplistElem reads encoding and bytes of the element at the beginning of b. size is 0 when there is none.
 func ziplistElem(b []byte) (elem []byte, n int64, isInt bool, size int) {
-	str := func(head, length int) ([]byte, int64, bool, int) {
-		if length > len(b)-head {
-			return nil, 0, false, 0
-		}
-		return b[head : head+length : head+length], 0, false, head + length
-	}
-	integer := func(bytes int) ([]byte, int64, bool, int) {
-		if bytes >= len(b) {
-			return nil, 0, false, 0
-		}
-		return nil, littleInt(b[1 : 1+bytes]), true, 1 + bytes
-	}
 	c := b[0]
 	switch {
 	case c < 0x40: // 00xxxxxx: length
-		return str(1, int(c))
+		return packedString(b, 1, int(c))
 	case c < 0x80: // 01xxxxxx and a byte: length of 14 bits
 		if len(b) < 2 {
 			return nil, 0, false, 0
 		}
-		return str(2, int(c&0x3f)<<8|int(b[1]))
+		return packedString(b, 2, int(c&0x3f)<<8|int(b[1]))
 	case c == 0x80: // length of 32 bits, big-endian
 		if len(b) < 5 {
 			return nil, 0, false, 0
 		}
-		return str(5, int(binary.BigEndian.Uint32(b[1:])))
+		return packedString(b, 5, int(binary.BigEndian.Uint32(b[1:])))
 	case c >= 0xf1 && c <= 0xfd: // 1111xxxx: number 0 to 12
 		return nil, int64(c) - 0xf1, true, 1
 	}
 	switch c {
 	case 0xc0:
-		return integer(2)
+		return packedInt(b, 2)
 	case 0xd0:
-		return integer(4)
+		return packedInt(b, 4)
 	case 0xe0:
-		return integer(8)
+		return packedInt(b, 8)
 	case 0xf0:
-		return integer(3)
+		return packedInt(b, 3)
 	case 0xfe:
-		return integer(1)
+		return packedInt(b, 1)
 	}
 	return nil, 0, false, 0
 }
