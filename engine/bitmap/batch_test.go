@@ -15,27 +15,10 @@ import (
 // recordsOf returns the records that f writes to the WAL, without the namespace and the versions.
 func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	seq := db.LatestSequence()
-	update(t, db, keys, f)
-	if db.LatestSequence() == seq {
-		return nil
-	}
-	wal, err := db.WAL(seq + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
 	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2", "", " = bitmap", "")
 	var lines []string
 	var r fixture.Renderer
-	for {
-		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep == nil {
-			return lines
-		}
+	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, keys, f) }) {
 		some, err := r.Lines(rep)
 		if err != nil {
 			t.Fatal(err)
@@ -44,6 +27,7 @@ func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx)
 			lines = append(lines, strings.TrimSuffix(short.Replace(l), ` ""`))
 		}
 	}
+	return lines
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order. Where Kvrocks

@@ -19,25 +19,8 @@ var metadata = regexp.MustCompile(`size (\d+) "\\x00\\x(..)`)
 // only the size and the number of filters.
 func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) error) (lines []string) {
 	t.Helper()
-	seq := db.LatestSequence()
-	update(t, db, key, f)
-	if db.LatestSequence() == seq {
-		return nil
-	}
-	wal, err := db.WAL(seq + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
 	var r fixture.Renderer
-	for {
-		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep == nil {
-			return lines
-		}
+	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, key, f) }) {
 		some, err := r.Lines(rep)
 		if err != nil {
 			t.Fatal(err)
@@ -50,6 +33,7 @@ func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) er
 			lines = append(lines, l)
 		}
 	}
+	return lines
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes (redis_bloom_chain.cc), in its

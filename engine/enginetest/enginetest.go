@@ -2,6 +2,7 @@
 package enginetest
 
 import (
+	"bytes"
 	"fmt"
 	"runtime/debug"
 	"testing"
@@ -47,4 +48,29 @@ func Deadline(t testing.TB, d time.Duration) {
 		panic(fmt.Sprintf("%s has not ended after %s", t.Name(), d))
 	})
 	t.Cleanup(func() { timer.Stop() })
+}
+
+// Batches returns the write batches that f writes to the log. Nobody else may write meanwhile.
+func Batches(t testing.TB, db *engine.DB, f func()) (batches [][]byte) {
+	t.Helper()
+	before := db.LatestSequence()
+	f()
+	if db.LatestSequence() == before {
+		return nil
+	}
+	wal, err := db.WAL(before + 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wal.Close()
+	for {
+		rep, _, err := wal.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep == nil {
+			return batches
+		}
+		batches = append(batches, bytes.Clone(rep))
+	}
 }

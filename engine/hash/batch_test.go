@@ -14,26 +14,9 @@ import (
 // recordsOf returns the records that f writes to the WAL, without the namespace, the key and the version.
 func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	seq := db.LatestSequence()
-	update(t, db, key, f)
-	if db.LatestSequence() == seq {
-		return nil
-	}
-	wal, err := db.WAL(seq + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
 	var lines []string
 	var r fixture.Renderer
-	for {
-		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep == nil {
-			return lines
-		}
+	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, key, f) }) {
 		some, err := r.Lines(rep)
 		if err != nil {
 			t.Fatal(err)
@@ -43,6 +26,7 @@ func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) er
 			lines = append(lines, strings.ReplaceAll(strings.ReplaceAll(l, "#1 ", ""), "expire 0 version ", ""))
 		}
 	}
+	return lines
 }
 
 // TestBatches compares the records of each write with those that Kvrocks 2.10 writes, in its order.

@@ -28,27 +28,11 @@ func linesOf(t *testing.T, reps ...[]byte) []string {
 // recordsOf returns the records that f writes to the WAL.
 func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	seq := db.LatestSequence()
-	update(t, db, keys, f)
-	if db.LatestSequence() == seq {
-		return nil
-	}
-	wal, err := db.WAL(seq + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
 	var lines []string
-	for {
-		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep == nil {
-			return lines
-		}
+	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, keys, f) }) {
 		lines = append(lines, linesOf(t, rep)...)
 	}
+	return lines
 }
 
 // TestRecordedBatches makes the HyperLogLogs of the recorded data directory, and compares the batches with those that

@@ -33,33 +33,17 @@ func path(t testing.TB, s string) *json.Path {
 // recordsOf returns the records that f writes to the WAL, without the namespace.
 func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) (lines []string, err error) {
 	t.Helper()
-	seq := db.LatestSequence()
-	err = db.Update(ns, keysOf("j", "k"), f)
-	if db.LatestSequence() == seq {
-		return nil, err
-	}
-	wal, werr := db.WAL(seq + 1)
-	if werr != nil {
-		t.Fatal(werr)
-	}
-	defer wal.Close()
 	var r fixture.Renderer
-	for {
-		rep, _, werr := wal.Next()
-		if werr != nil {
-			t.Fatal(werr)
-		}
-		if rep == nil {
-			return lines, err
-		}
-		some, werr := r.Lines(rep)
-		if werr != nil {
-			t.Fatal(werr)
+	for _, rep := range enginetest.Batches(t, db, func() { err = db.Update(ns, keysOf("j", "k"), f) }) {
+		some, err := r.Lines(rep)
+		if err != nil {
+			t.Fatal(err)
 		}
 		for _, l := range some {
 			lines = append(lines, strings.ReplaceAll(l, ns+"/", ""))
 		}
 	}
+	return lines, err
 }
 
 // TestBatches: every write is one record, after the log data, as Kvrocks 2.10 writes it (redis_json.cc; the first is

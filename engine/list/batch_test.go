@@ -17,25 +17,8 @@ import (
 // of a new list: "put l 0 a", "del l -1", "meta l [0,3)" with head and tail, "del meta l".
 func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	seq := db.LatestSequence()
-	update(t, db, raw("l", "d"), f)
-	if db.LatestSequence() == seq {
-		return nil
-	}
-	wal, err := db.WAL(seq + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
 	var out []string
-	for {
-		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep == nil {
-			return out
-		}
+	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, raw("l", "d"), f) }) {
 		r, err := batch.NewReader(rep)
 		if err != nil {
 			t.Fatal(err)
@@ -51,6 +34,7 @@ func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []strin
 			t.Fatal(err)
 		}
 	}
+	return out
 }
 
 func describe(t *testing.T, rec *batch.Record) string {

@@ -128,23 +128,14 @@ func TestBatches(t *testing.T) {
 // recordsOf returns the records that f writes to the WAL, without the namespace and the versions.
 func recordsOf(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	seq := db.LatestSequence()
-	update(t, db, f)
-	if db.LatestSequence() == seq {
-		return nil
-	}
-	wal, err := db.WAL(seq + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
-	rep, _, err := wal.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := new(fixture.Renderer).Lines(rep)
-	if err != nil {
-		t.Fatal(err)
+	var lines []string
+	var r fixture.Renderer
+	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, f) }) {
+		some, err := r.Lines(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, some...)
 	}
 	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", " #1", "", " = sortedint", "", ` = ""`, "")
 	for i, l := range lines {

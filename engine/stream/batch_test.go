@@ -15,25 +15,8 @@ import (
 // records returns the records that f writes to the WAL, one a line: what is done, and to what.
 func records(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	seq := db.LatestSequence()
-	update(t, db, f)
-	if db.LatestSequence() == seq {
-		return nil
-	}
-	wal, err := db.WAL(seq + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
 	var lines []string
-	for {
-		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep == nil {
-			return lines
-		}
+	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, f) }) {
 		r, err := batch.NewReader(rep)
 		if err != nil {
 			t.Fatal(err)
@@ -42,6 +25,7 @@ func records(t *testing.T, db *engine.DB, f func(tx *engine.Tx) error) []string 
 			lines = append(lines, line(t, &rec))
 		}
 	}
+	return lines
 }
 
 func line(t *testing.T, rec *batch.Record) string {

@@ -18,24 +18,7 @@ import (
 // changes.
 func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) error) (lines []string) {
 	t.Helper()
-	seq := db.LatestSequence()
-	update(t, db, key, f)
-	if db.LatestSequence() == seq {
-		return nil
-	}
-	wal, err := db.WAL(seq + 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
-	for {
-		rep, _, err := wal.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rep == nil {
-			return lines
-		}
+	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, key, f) }) {
 		r, err := batch.NewReader(rep)
 		if err != nil {
 			t.Fatal(err)
@@ -51,6 +34,7 @@ func recordsOf(t *testing.T, db *engine.DB, key []byte, f func(tx *engine.Tx) er
 			t.Fatal(r.Err())
 		}
 	}
+	return lines
 }
 
 func line(t *testing.T, rec *batch.Record) string {
