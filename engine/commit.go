@@ -35,7 +35,7 @@ func (db *DB) commit(tx *Tx) error {
 		return err
 	}
 	if limit := db.maxBatchBytes.Load(); limit > 0 && int64(tx.batch.Len()) > limit {
-		return NewError("ERR", "the write batch is larger than rocksdb.write_options.write_batch_max_bytes")
+		return ErrBatchSize
 	}
 	if db.replicationID != nil {
 		tx.batch.LogData(db.replicationID)

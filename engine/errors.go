@@ -21,6 +21,9 @@ func (e *Error) Error() string { return e.Text }
 // ErrWrongType is returned when a live key holds another type than the command works on.
 var ErrWrongType = NewError("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 
+// ErrBatchSize is returned by the commit of a transaction that has written more than Options.MaxBatchBytes.
+var ErrBatchSize = NewError("ERR", "the write batch is larger than rocksdb.write_options.write_batch_max_bytes")
+
 // Errors of Open and of a database that cannot go on.
 var (
 	// ErrLocked: another process has the directory open.

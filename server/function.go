@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/lua"
 )
 
@@ -78,7 +79,7 @@ func (s *scripts) readLibraries() {
 func (r *registry) admit(l *lua.Library, replace bool) error {
 	old := r.libraries[l.Name]
 	if old != nil && !replace {
-		return engine.NewError("ERR", "Library '"+l.Name+"' already exists")
+		return &command.LibraryExistsError{Name: l.Name}
 	}
 	for _, f := range l.Functions {
 		// Redis tells only functions of different libraries apart.

@@ -237,7 +237,7 @@ func restore(c *Ctx) error {
 		}
 		ttl += c.Tx.Now()
 	}
-	if err := restoreKey(c, v, ttl); err != nil {
+	if err := restoreKey(c.Tx, key, v, ttl, c.Srv.MaxBulk()); err != nil {
 		return err
 	}
 	c.Out.OK()

@@ -50,6 +50,11 @@ var (
 	errNotFunctions  = engine.NewError("ERR", "given type is not a function")
 )
 
+// LibraryExistsError is the error for a library whose name another one has.
+type LibraryExistsError struct{ Name string }
+
+func (e *LibraryExistsError) Error() string { return "Library '" + e.Name + "' already exists" }
+
 func errFunctionArgs(c *Ctx) error {
 	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(c.Args[1], echoed))+"'. Try FUNCTION HELP.")
 }

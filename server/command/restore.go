@@ -24,9 +24,8 @@ func restoreError(err error) error {
 }
 
 // restoreKey puts a value in the place of what a key holds. It expires at a time in milliseconds since the epoch, 0 =
-// never; when that has passed the key is gone.
-func restoreKey(c *Ctx, v *rdb.Value, expire int64) error {
-	tx, key := c.Tx, c.Args[1]
+// never; when that has passed the key is gone. A string has at most maxString bytes.
+func restoreKey(tx *engine.Tx, key []byte, v *rdb.Value, expire, maxString int64) error {
 	if batchSize(v, len(key)) > maxRestore {
 		return errRestoreSize
 	}
@@ -36,7 +35,7 @@ func restoreKey(c *Ctx, v *rdb.Value, expire int64) error {
 	if expire != 0 && expire <= tx.Now() {
 		return nil
 	}
-	if err := restoreValue(c, v); err != nil || expire == 0 {
+	if err := restoreValue(tx, key, v, maxString); err != nil || expire == 0 {
 		return err
 	}
 	_, err := keys.Expire(tx, key, expire, 0)
@@ -89,11 +88,10 @@ func batchSize(v *rdb.Value, key int) int64 {
 }
 
 // restoreValue writes a value to a key that does not exist.
-func restoreValue(c *Ctx, v *rdb.Value) (err error) {
-	tx, key := c.Tx, c.Args[1]
+func restoreValue(tx *engine.Tx, key []byte, v *rdb.Value, maxString int64) (err error) {
 	switch v.Kind {
 	case rdb.String:
-		if int64(len(v.String)) > c.Srv.MaxBulk() {
+		if int64(len(v.String)) > maxString {
 			return str.ErrTooLong
 		}
 		// In Redis a HyperLogLog is a string, here it is a type of its own.

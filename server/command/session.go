@@ -1,6 +1,9 @@
 package command
 
-import "github.com/basaltdb/basalt/server/acl"
+import (
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
+)
 
 // ReplyMode is what CLIENT REPLY has set.
 type ReplyMode uint8
@@ -86,6 +89,11 @@ type Control interface {
 
 	// Eval runs a script in the transaction that is under way, and writes its reply.
 	Eval(s ScriptCall) error
+
+	// Update runs f in a transaction of its own, which is committed when f has no error, with the locks of keys held for
+	// writing, or with those of all keys. It is for Solo commands that write in pieces, which let other clients go on in
+	// between; when it fails nothing of the piece has happened.
+	Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error
 
 	// Block lets the client wait. The handler has replied nothing and holds the locks of the keys.
 	Block(w Wait) error

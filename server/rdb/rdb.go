@@ -4,6 +4,7 @@
 //
 // where version is that of the RDB format and the checksum is the CRC-64 of all that is before it, both
 // little-endian. [Open] and [AppendFooter] are about the last two, [Decode] and the Append functions about the first.
+// [File] reads whole files.
 //
 // Everything that Redis has ever written up to version 12 (Redis 7.4) is read, but for the values of modules: the
 // plain forms, which are sequences of strings and numbers, and the packed ones, where a small value is one string

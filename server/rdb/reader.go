@@ -11,10 +11,14 @@ import (
 // elemCost is what a string that is read counts beyond its bytes: its slice header, and its place in tables.
 const elemCost = 40
 
+// chunkSize is how many bytes are allocated at once for small pieces.
+const chunkSize = 16 << 10
+
 // reader takes a value apart. After the first error, which it keeps, it returns zeros.
 type reader struct {
 	b      []byte
-	budget int64 // bytes that may still be used
+	src    *source // where the bytes are when they are not in b
+	budget int64   // bytes that may still be used
 	chunk  []byte
 	err    error
 }
@@ -23,7 +27,7 @@ func (r *reader) fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
-	r.b = nil
+	r.b, r.src = nil, nil
 }
 
 func (r *reader) failf(format string, args ...any) { r.fail(malformed(format, args...)) }
@@ -37,19 +41,69 @@ func (r *reader) spend(n int) bool {
 	return r.err == nil
 }
 
-// take returns the next n bytes.
+// left returns how many bytes there still are, more than there can be when nobody knows.
+func (r *reader) left() uint64 {
+	if r.src != nil {
+		return r.src.left()
+	}
+	return uint64(len(r.b))
+}
+
+// take returns the next n bytes, to be kept.
 func (r *reader) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.failf("%d bytes wanted, %d left", n, len(r.b))
+	if left := r.left(); n > left {
+		r.failf("%d bytes wanted, %d left", n, left)
 		return nil
+	}
+	if r.src != nil {
+		return r.takeFrom(r.src, n)
 	}
 	b := r.b[:n:n]
 	r.b = r.b[n:]
 	return b
 }
 
+// takeFrom is take where the bytes must be copied, so that they count.
+func (r *reader) takeFrom(src *source, n uint64) []byte {
+	if n > uint64(max(r.budget, 0)) || !r.spend(int(n)) {
+		r.fail(ErrTooLarge)
+		return nil
+	}
+	var b []byte
+	var err error
+	if n <= chunkSize/8 {
+		if cap(r.chunk) == 0 || uint64(cap(r.chunk)-len(r.chunk)) < n {
+			r.chunk = make([]byte, 0, chunkSize)
+		}
+		at := len(r.chunk)
+		r.chunk = r.chunk[:at+int(n)]
+		b = r.chunk[at : at+int(n) : at+int(n)]
+		err = src.read(b)
+	} else {
+		b, err = src.readMany(int(n))
+	}
+	if err != nil {
+		r.fail(err)
+		return nil
+	}
+	return b
+}
+
+// fixed returns the next n bytes, at most maxFixed. They are valid until the next ones are read.
+func (r *reader) fixed(n int) []byte {
+	if r.src == nil || r.left() < uint64(n) {
+		return r.take(uint64(n))
+	}
+	b, err := r.src.next(n)
+	if err != nil {
+		r.fail(err)
+		return nil
+	}
+	return b
+}
+
 func (r *reader) byte() byte {
-	if b := r.take(1); b != nil {
+	if b := r.fixed(1); b != nil {
 		return b[0]
 	}
 	return 0
@@ -57,7 +111,7 @@ func (r *reader) byte() byte {
 
 // u64 reads 8 bytes, little-endian: times and scores are stored so.
 func (r *reader) u64() uint64 {
-	if b := r.take(8); b != nil {
+	if b := r.fixed(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
@@ -65,7 +119,7 @@ func (r *reader) u64() uint64 {
 
 // rawID reads the id of a stream entry as 16 bytes, big-endian.
 func (r *reader) rawID() cf.StreamID {
-	b := r.take(16)
+	b := r.fixed(16)
 	if b == nil {
 		return cf.StreamID{}
 	}
@@ -98,11 +152,11 @@ func (r *reader) lengthOr() (n uint64, encoded bool) {
 	}
 	switch c {
 	case len32:
-		if b := r.take(4); b != nil {
+		if b := r.fixed(4); b != nil {
 			return uint64(binary.BigEndian.Uint32(b)), false
 		}
 	case len64:
-		if b := r.take(8); b != nil {
+		if b := r.fixed(8); b != nil {
 			return binary.BigEndian.Uint64(b), false
 		}
 	default:
@@ -124,8 +178,8 @@ func (r *reader) length() uint64 {
 // count reads how many items follow, each of at least size bytes: there cannot be more than there are bytes for.
 func (r *reader) count(size int) int {
 	n := r.length()
-	if n > uint64(len(r.b)/size) {
-		r.failf("%d items in %d bytes", n, len(r.b))
+	if left := r.left(); n > left/uint64(size) {
+		r.failf("%d items in %d bytes", n, left)
 		return 0
 	}
 	return int(n)
@@ -149,11 +203,11 @@ func (r *reader) string() []byte {
 	case encInt8:
 		return r.int(int64(int8(r.byte())))
 	case encInt16:
-		if b := r.take(2); b != nil {
+		if b := r.fixed(2); b != nil {
 			return r.int(int64(int16(binary.LittleEndian.Uint16(b))))
 		}
 	case encInt32:
-		if b := r.take(4); b != nil {
+		if b := r.fixed(4); b != nil {
 			return r.int(int64(int32(binary.LittleEndian.Uint32(b))))
 		}
 	case encLZF:
@@ -193,7 +247,7 @@ func (r *reader) int(n int64) []byte {
 	}
 	const longest = 20
 	if cap(r.chunk)-len(r.chunk) < longest {
-		r.chunk = make([]byte, 0, min(max(2*cap(r.chunk), 64), 16<<10))
+		r.chunk = make([]byte, 0, min(max(2*cap(r.chunk), 64), chunkSize))
 	}
 	at := len(r.chunk)
 	r.chunk = strconv.AppendInt(r.chunk, n, 10)
@@ -211,7 +265,7 @@ func (r *reader) score() float64 {
 	case 253:
 		return math.NaN()
 	default:
-		return r.parseScore(r.take(uint64(n)))
+		return r.parseScore(r.fixed(int(n)))
 	}
 }
 

@@ -1,0 +1,245 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+var rdbCommands = []Spec{
+	{Name: "rdb", Arity: -2, Group: "server", Since: "7.2.0", Complexity: "depends on the subcommand",
+		Summary: "Reads files of Redis.", Sub: []Spec{
+			{Name: "load", Handler: rdbLoad, Arity: -3, Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
+				Complexity: "O(N) with N bytes of the file", Categories: catKeyspace, Summary: "Adds the keys of an RDB file on the server's disk to the namespace."},
+			{Name: "help", Handler: rdbHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "7.2.0", Complexity: "O(1)",
+				Summary: "Describes the subcommands."},
+		}},
+}
+
+func init() { register(rdbCommands...) }
+
+func rdbHelp(c *Ctx) error {
+	writeHelp(c, "RDB",
+		"LOAD <path> [NX] [DB <n>]", "    Add the keys of database <n> of an RDB file, by default of 0, to the namespace.",
+		"    Keys that exist are replaced, with NX they stay.")
+	return nil
+}
+
+// The bounds of a piece, of what is written in one transaction: how many keys it has at most, and after how many bytes of
+// write batch no further key is added.
+const (
+	pieceKeys  = 256
+	pieceBytes = 1 << 20
+)
+
+// rdbLoad is Kvrocks's RDB LOAD path [NX] [DB n]. The keys are written in pieces, each with a commit of its own, so that
+// other clients go on; when it fails, what was written before stays.
+func rdbLoad(c *Ctx) error {
+	l := loader{c: c}
+	db := uint64(0)
+	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
+		switch {
+		case EqualFold(args[0], "NX"):
+			l.keep = true
+		case EqualFold(args[0], "DB") && len(args) > 1:
+			n, ok := ParseInt(args[1])
+			if !ok || n < 0 || n > math.MaxUint32 {
+				return ErrNotInteger
+			}
+			db, args = uint64(n), args[1:]
+		default:
+			return ErrSyntax
+		}
+	}
+	f, size, err := openRegular(string(c.Args[2]))
+	if err != nil {
+		return engine.NewError("ERR", "the RDB file cannot be opened: "+err.Error())
+	}
+	defer f.Close()
+	file, err := rdb.NewFile(f, size, maxRestore)
+	if err == nil {
+		err = l.load(file, db)
+	}
+	if err != nil {
+		err = l.stopped(err)
+		c.Srv.Log(fmt.Sprintf("RDB LOAD of %q has failed: %v", c.Args[2], err))
+		return err
+	}
+	c.Srv.Log(fmt.Sprintf("RDB LOAD of %q: %d keys and %d libraries were loaded; %d keys had expired, %d were kept as they were, %d were empty",
+		c.Args[2], l.done.keys, l.done.libraries, l.done.expired, l.done.kept, l.done.empty))
+	c.Out.OK()
+	return nil
+}
+
+var errNotRegular = errors.New("it is not a regular file")
+
+// openRegular opens a file for reading and returns its length. It does not wait for what is at the other end of a pipe.
+func openRegular(path string) (*os.File, int64, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// loader writes what an RDB file holds.
+type loader struct {
+	c     *Ctx
+	keep  bool // keys and libraries that exist stay as they are
+	items []*rdb.Item
+	size  int64 // of their write batch, about
+	done  loaded
+}
+
+// loaded counts what has become of the items of a file.
+type loaded struct {
+	keys, libraries      int
+	expired, kept, empty int // keys that were not loaded
+}
+
+// load writes the keys of a database, and all libraries of functions.
+func (l *loader) load(file *rdb.File, db uint64) error {
+	for {
+		i, err := file.Next()
+		switch {
+		case err == io.EOF:
+			return l.flush()
+		case err != nil:
+			if e := l.flush(); e != nil {
+				return e
+			}
+			return err
+		case i.Function != nil:
+			err = l.library(i.Function)
+		case i.DB != db:
+		case i.Value == nil:
+			l.done.empty++
+		default:
+			l.items = append(l.items, i)
+			l.size += int64(len(i.Key)+recordSize) + batchSize(i.Value, len(i.Key))
+			if len(l.items) == pieceKeys || l.size > pieceBytes {
+				err = l.flush()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// flush writes the keys that were read. When several do not fit into a write batch each gets one.
+func (l *loader) flush() error {
+	items := l.items
+	l.items, l.size = nil, 0
+	err := l.write(items)
+	if !errors.Is(err, engine.ErrBatchSize) || len(items) == 1 {
+		return err
+	}
+	for i := range items {
+		if err := l.write(items[i : i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes keys in one transaction, up to the first one that fails.
+func (l *loader) write(items []*rdb.Item) error {
+	if len(items) == 0 {
+		return nil
+	}
+	keys := make([][]byte, len(items))
+	for n, i := range items {
+		keys[n] = i.Key
+	}
+	done := l.done
+	var failed error
+	err := l.c.Sess.Control.Update(keys, false, func(tx *engine.Tx) error {
+		for _, i := range items {
+			mark := tx.Savepoint()
+			if err := l.key(tx, i, &done); err != nil {
+				failed = fmt.Errorf("key %.100q: %w", i.Key, err)
+				return tx.Rollback(mark)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		if len(items) == 1 {
+			return fmt.Errorf("key %.100q: %w", items[0].Key, err)
+		}
+		return err
+	}
+	l.done = done
+	return failed
+}
+
+// key writes one key.
+func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
+	if i.Expires && i.Expire <= tx.Now() {
+		done.expired++
+		return nil
+	}
+	if l.keep {
+		old, err := tx.LoadAny(i.Key)
+		if err != nil {
+			return err
+		}
+		if old.Exists {
+			done.kept++
+			return nil
+		}
+	}
+	if err := restoreKey(tx, i.Key, i.Value, i.Expire, l.c.Srv.MaxBulk()); err != nil {
+		return err
+	}
+	done.keys++
+	return nil
+}
+
+// library keeps a library of functions.
+func (l *loader) library(source []byte) error {
+	err := l.c.Sess.Control.Update(nil, true, func(tx *engine.Tx) error {
+		_, err := l.c.Srv.Scripts().LoadLibrary(tx, source, !l.keep)
+		return err
+	})
+	var e *engine.Error
+	if errors.As(err, &e) && e.Code == "" { // an error of Lua, whose text begins with the code
+		code, text, _ := strings.Cut(e.Text, " ")
+		err = engine.NewError(code, text)
+	}
+	var exists *LibraryExistsError
+	switch {
+	case l.keep && errors.As(err, &exists):
+		return nil
+	case err != nil:
+		return fmt.Errorf("a library of functions: %w", err)
+	}
+	l.done.libraries++
+	return nil
+}
+
+// stopped is the reply for an error: it says how far the loading has come.
+func (l *loader) stopped(err error) error {
+	code := "ERR"
+	var e *engine.Error
+	if errors.As(err, &e) {
+		code = e.Code
+	}
+	return engine.NewError(code, fmt.Sprintf("%v; %d keys were loaded", err, l.done.keys))
+}

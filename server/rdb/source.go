@@ -1,0 +1,108 @@
+package rdb
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/basaltdb/basalt/internal/crc64"
+)
+
+// maxFixed is the longest piece that next returns: a score as text.
+const maxFixed = 255
+
+// source reads bytes from a file through a buffer, and keeps the checksum of all that was taken from it.
+type source struct {
+	r    io.Reader
+	size int64 // bytes in all, < 0 = not known
+	off  int64 // bytes taken
+
+	buf      []byte // read and not taken: buf[pos:]
+	pos      int
+	summed   int // bytes of buf that the checksum has
+	checksum uint64
+}
+
+const sourceBuffer = 64 << 10
+
+func newSource(r io.Reader, size int64) *source {
+	return &source{r: r, size: size, buf: make([]byte, 0, sourceBuffer)}
+}
+
+// left returns how many bytes can be taken at most.
+func (s *source) left() uint64 {
+	if s.size < 0 {
+		return math.MaxInt64
+	}
+	return uint64(max(0, s.size-s.off))
+}
+
+// sum returns the checksum of what was taken.
+func (s *source) sum() uint64 {
+	s.checksum = crc64.Update(s.checksum, s.buf[s.summed:s.pos])
+	s.summed = s.pos
+	return s.checksum
+}
+
+// next returns the next n bytes, at most maxFixed, valid until the next call.
+func (s *source) next(n int) ([]byte, error) {
+	if len(s.buf)-s.pos < n {
+		s.sum()
+		rest := copy(s.buf, s.buf[s.pos:])
+		s.pos, s.summed = 0, 0
+		got, err := io.ReadAtLeast(s.r, s.buf[rest:cap(s.buf)], n-rest)
+		s.buf = s.buf[:rest+got]
+		if err != nil {
+			return nil, readError(err)
+		}
+	}
+	b := s.buf[s.pos : s.pos+n]
+	s.pos += n
+	s.off += int64(n)
+	return b, nil
+}
+
+// read fills b with the next bytes.
+func (s *source) read(b []byte) error {
+	n := copy(b, s.buf[s.pos:])
+	s.pos += n
+	s.off += int64(n)
+	if b = b[n:]; len(b) == 0 {
+		return nil
+	}
+	if len(b) < maxFixed { // the buffer is empty
+		more, err := s.next(len(b))
+		copy(b, more)
+		return err
+	}
+	s.sum()
+	n, err := io.ReadFull(s.r, b)
+	s.checksum = crc64.Update(s.checksum, b[:n])
+	s.off += int64(n)
+	if err != nil {
+		return readError(err)
+	}
+	return nil
+}
+
+// readMany returns the next n bytes. It allocates what it has read and a little more: n may be wrong.
+func (s *source) readMany(n int) ([]byte, error) {
+	const first = 1 << 20
+	b := make([]byte, min(n, first))
+	for done := 0; ; {
+		if err := s.read(b[done:]); err != nil {
+			return nil, err
+		}
+		if done = len(b); done == n {
+			return b, nil
+		}
+		b = append(b, make([]byte, min(n-done, done))...)
+	}
+}
+
+func readError(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return malformed("the file ends early")
+	}
+	return fmt.Errorf("%w: %w", ErrRead, err)
+}

@@ -1,0 +1,278 @@
+package server
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+// rdbString is a string of an RDB file.
+func rdbString(s string) string { return string(rdb.AppendString(nil, []byte(s))) }
+
+// rdbKey is a key that holds a string.
+func rdbKey(name, value string) string { return "\x00" + rdbString(name) + rdbString(value) }
+
+// rdbList is a key that holds a list.
+func rdbList(name string, elems ...string) string {
+	b := "\x01" + rdbString(name) + string(rune(len(elems)))
+	for _, e := range elems {
+		b += rdbString(e)
+	}
+	return b
+}
+
+func rdbExpire(at time.Time) string {
+	return "\xfc" + string(binary.LittleEndian.AppendUint64(nil, uint64(at.UnixMilli())))
+}
+
+// rdbFile writes an RDB file of items with the right checksum and returns its path.
+func rdbFile(t testing.TB, items ...string) string {
+	b := "REDIS0011" + strings.Join(items, "") + "\xff"
+	return rdbRaw(t, string(binary.LittleEndian.AppendUint64([]byte(b), crc64.Update(0, []byte(b)))))
+}
+
+func rdbRaw(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "dump.rdb")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestRDBLoad(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	future, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
+	path := rdbFile(t, "\xfa"+rdbString("redis-ver")+rdbString("7.2.0"), "\xfe\x00", "\xfb\x03\x01",
+		rdbKey("a", "new"), rdbExpire(future), rdbKey("e", "new"), rdbKey("after", "new"), rdbExpire(past), rdbKey("p", "new"),
+		rdbList("l", "1", "2"), "\x01"+rdbString("none")+"\x00", "\xfe\x02", rdbKey("two", "new"))
+	c.want("SET a old EX 1000", "+OK\r\n")
+	c.want("SET p old", "+OK\r\n")
+	c.want("RPUSH e old", ":1\r\n")
+	if got := c.do("RDB", "LOAD", path, "nx", "db", "0"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	c.want("GET a", "$3\r\nold\r\n")
+	c.want("LRANGE e 0 -1", "*1\r\n$3\r\nold\r\n")
+	c.want("GET after", "$3\r\nnew\r\n")
+	c.want("DBSIZE", ":5\r\n")
+	if got := c.do("RDB", "LOAD", path); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	c.want("GET a", "$3\r\nnew\r\n")
+	c.want("TTL a", ":-1\r\n")
+	c.want("GET e", "$3\r\nnew\r\n")
+	c.want("PEXPIRETIME e", fmt.Sprintf(":%d\r\n", future.UnixMilli()))
+	c.want("TTL after", ":-1\r\n") // an expiry is that of one key
+	c.want("GET p", "$3\r\nold\r\n")
+	c.want("LRANGE l 0 -1", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n")
+	c.want("EXISTS two none", ":0\r\n")
+	c.want("DBSIZE", ":5\r\n")
+	if got := c.do("RDB", "LOAD", path, "DB", "2"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	c.want("GET two", "$3\r\nnew\r\n")
+	c.want("DBSIZE", ":6\r\n")
+	if n := h.logs.FilterMessageSnippet("4 keys and 0 libraries were loaded; 1 keys had expired, 0 were kept as they were, 1 were empty").Len(); n != 1 {
+		t.Errorf("the log does not tell how many keys were loaded: %v", h.logs.All())
+	}
+}
+
+// TestRDBLoadErrors: the reply says what is wrong, where, and how many keys were loaded; they stay.
+func TestRDBLoadErrors(t *testing.T) {
+	h := start(t, "requirepass", "secret", "repl-namespace-enabled", "yes")
+	c := h.dial(t)
+	c.want("AUTH secret", "+OK\r\n")
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := rdbKey("good", "1")
+	for _, tt := range []struct {
+		path string
+		args string
+		want string
+		keys string
+	}{
+		{filepath.Join(dir, "missing"), "", "-ERR the RDB file cannot be opened: open " + dir + "/missing: no such file or directory", ":0\r\n"},
+		{dir, "", "-ERR the RDB file cannot be opened: it is not a regular file", ":0\r\n"},
+		{pipe, "", "-ERR the RDB file cannot be opened: it is not a regular file", ":0\r\n"},
+		{rdbRaw(t, "hello, world"), "", "-ERR rdb: not an RDB file that can be read: it does not begin as one; 0 keys were loaded", ":0\r\n"},
+		{rdbRaw(t, "REDIS0099"), "", `-ERR rdb: not an RDB file that can be read: version "0099", not 0001 to 0012; 0 keys were loaded`, ":0\r\n"},
+		{rdbFile(t, good), "what", "-ERR syntax error", ":0\r\n"},
+		{rdbFile(t, good), "DB", "-ERR syntax error", ":0\r\n"},
+		{rdbFile(t, good), "DB -1", "-ERR value is not an integer or out of range", ":0\r\n"},
+		{rdbFile(t, good), "DB 4294967296", "-ERR value is not an integer or out of range", ":0\r\n"},
+		{rdbFile(t, good, "\x00\x01b\x80\x30\x00\x00\x00abc"), "", `-ERR rdb: malformed value: 805306368 bytes wanted, 12 left, in the value of "b" before byte 25; 1 keys were loaded`, ":1\r\n"},
+		{rdbFile(t, good, "\x07\x01m"), "NX", `-ERR rdb: unsupported type of value, in the value of "m" before byte 20; 0 keys were loaded`, ":1\r\n"},
+		{rdbRaw(t, "REDIS0011"+good+"\xff12345678"), "", "-ERR rdb: wrong checksum, before byte 26; 1 keys were loaded", ":1\r\n"},
+		{rdbFile(t, good, "\xf5"+rdbString("no library")), "", "-ERR a library of functions: Missing library metadata; 0 keys were loaded", ":1\r\n"},
+	} {
+		if got := c.do(append([]string{"RDB", "LOAD", tt.path}, strings.Fields(tt.args)...)...); got != tt.want+"\r\n" {
+			t.Errorf("%s %s: %q, want %q", filepath.Base(tt.path), tt.args, got, tt.want)
+		}
+		c.want("DBSIZE", tt.keys)
+	}
+	for command, want := range map[string]string{
+		"RDB":      "-ERR wrong number of arguments for 'rdb' command\r\n",
+		"RDB LOAD": "-ERR wrong number of arguments for 'rdb|load' command\r\n",
+		"RDB SAVE": "-ERR unknown subcommand 'SAVE'. Try RDB HELP.\r\n",
+	} {
+		c.want(command, want)
+	}
+	if got := c.do("RDB", "HELP"); !strings.Contains(got, "LOAD <path> [NX] [DB <n>]") {
+		t.Errorf("RDB HELP: %q", got)
+	}
+	path := rdbFile(t, rdbKey("k", "v"))
+	c.want("MULTI", "+OK\r\n")
+	c.want("RDB LOAD "+path, "-ERR Command not allowed inside a transaction\r\n")
+	c.want("DISCARD", "+OK\r\n")
+	if got := c.do("EVAL", "return redis.call('rdb', 'load', ARGV[1])", "0", path); !strings.HasPrefix(got, "-ERR This Redis command is not allowed from script") {
+		t.Errorf("in a script: %q", got)
+	}
+	c.want("NAMESPACE ADD ns token", "+OK\r\n")
+	other := h.dial(t)
+	other.want("RDB LOAD "+path, "-NOAUTH Authentication required.\r\n")
+	other.want("AUTH token", "+OK\r\n")
+	other.want("RDB LOAD "+path, "-ERR admin permission required to perform the command\r\n")
+	c.want("EXISTS k", ":0\r\n")
+}
+
+// TestRDBLoadFunctions loads libraries; with NX one that exists stays.
+func TestRDBLoadFunctions(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.do("FUNCTION", "LOAD", library("one", "f", "old"))
+	path := rdbFile(t, "\xf5"+rdbString(library("one", "f", "new")), "\xf5"+rdbString(library("two", "g", "new")), rdbKey("k", "v"))
+	c.want("RDB LOAD "+path+" NX", "+OK\r\n")
+	c.want("FCALL f 0", "$3\r\nold\r\n")
+	c.want("FCALL g 0", "$3\r\nnew\r\n")
+	c.want("RDB LOAD "+path, "+OK\r\n")
+	c.want("FCALL f 0", "$3\r\nnew\r\n")
+	c.want("GET k", "$1\r\nv\r\n")
+	clash := rdbFile(t, "\xf5"+rdbString(library("three", "g", "clash")), rdbKey("n", "v"))
+	c.want("RDB LOAD "+clash, "-ERR a library of functions: Function g already exists; 0 keys were loaded\r\n")
+	c.want("EXISTS n", ":0\r\n")
+}
+
+// TestRDBLoadDatabases: the keys go to the database that the client has selected, whichever one of the file they are from.
+func TestRDBLoadDatabases(t *testing.T) {
+	h := start(t, "redis-databases", "16")
+	c := h.dial(t)
+	path := rdbFile(t, "\xfe\x00", rdbKey("zero", "v"), "\xfe\x07", rdbKey("seven", "v"))
+	c.want("SELECT 3", "+OK\r\n")
+	c.want("RDB LOAD "+path+" DB 7", "+OK\r\n")
+	c.want("KEYS *", "*1\r\n$5\r\nseven\r\n")
+	c.want("SELECT 0", "+OK\r\n")
+	c.want("RDB LOAD "+path, "+OK\r\n")
+	c.want("KEYS *", "*1\r\n$4\r\nzero\r\n")
+	c.want("SELECT 7", "+OK\r\n")
+	c.want("DBSIZE", ":0\r\n")
+}
+
+// TestRDBLoadPieces: many keys take few commits, and what is refused on the way leaves what was written before.
+func TestRDBLoadPieces(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	var items []string
+	const n = 2000
+	for i := range n {
+		items = append(items, rdbKey(fmt.Sprint("key:", i), "v"))
+	}
+	path := rdbFile(t, items...)
+	before := h.ticker(t, "rocksdb.write.wal")
+	c.want("RDB LOAD "+path, "+OK\r\n")
+	if writes := h.ticker(t, "rocksdb.write.wal") - before; writes < n/256 || writes > n/256+2 {
+		t.Errorf("%d keys took %d writes", n, writes)
+	}
+	c.want("DBSIZE", fmt.Sprintf(":%d\r\n", n))
+	before = h.ticker(t, "rocksdb.write.wal")
+	c.want("RDB LOAD "+path+" NX", "+OK\r\n")
+	if writes := h.ticker(t, "rocksdb.write.wal") - before; writes != 0 {
+		t.Errorf("nothing new took %d writes", writes)
+	}
+	// A piece that does not fit into a batch is written key by key.
+	c.want("FLUSHALL", "+OK\r\n")
+	c.want("CONFIG SET rocksdb.write_options.write_batch_max_bytes 300", "+OK\r\n")
+	c.want("RDB LOAD "+path, "+OK\r\n")
+	c.want("DBSIZE", fmt.Sprintf(":%d\r\n", n))
+	big := rdbFile(t, rdbKey("small", "v"), rdbKey("big", strings.Repeat("x", 400)), rdbKey("later", "v"))
+	c.want("RDB LOAD "+big, "-ERR key \"big\": the write batch is larger than rocksdb.write_options.write_batch_max_bytes; 1 keys were loaded\r\n")
+	c.want("EXISTS small big later", ":1\r\n")
+	c.want("CONFIG SET rocksdb.write_options.write_batch_max_bytes 0", "+OK\r\n")
+	// A string that is too long for this server.
+	c.want("CONFIG SET proto-max-bulk-len 1048576", "+OK\r\n")
+	c.want("FLUSHALL", "+OK\r\n")
+	long := rdbFile(t, rdbKey("small", "v"), rdbKey("long", strings.Repeat("x", 1<<20+1)), rdbKey("later", "v"))
+	if got := c.do("RDB", "LOAD", long); !strings.HasPrefix(got, `-ERR key "long": string exceeds maximum allowed size`) || !strings.HasSuffix(got, "; 1 keys were loaded\r\n") {
+		t.Errorf("a string that is too long: %q", got)
+	}
+	c.want("EXISTS small long later", ":1\r\n")
+	c.want("DEBUG DBSIZE-LIMIT 1", "+OK\r\n")
+	c.want("RDB LOAD "+path, "-ERR write command not allowed when reached max-db-size.\r\n")
+}
+
+// TestRDBLoadBesideOthers: clients that wait for a key get it, watched keys are noticed, and a pause holds.
+func TestRDBLoadBesideOthers(t *testing.T) {
+	h := start(t)
+	c, waits, watches := h.dial(t), h.dial(t), h.dial(t)
+	path := rdbFile(t, rdbKey("k", "new"), rdbList("l", "1", "2"))
+	waits.send(encode("BLPOP", "l", "0"))
+	eventually(t, "BLPOP waits", func() bool { return h.waiters.n.Load() == 1 })
+	watches.want("SET k old", "+OK\r\n")
+	watches.want("WATCH k", "+OK\r\n")
+	c.want("CLIENT PAUSE 100000 WRITE", "+OK\r\n")
+	c.send(encode("RDB", "LOAD", path))
+	eventually(t, "RDB LOAD waits", func() bool { return h.paused.Load() == 1 })
+	watches.want("GET k", "$3\r\nold\r\n")
+	watches.want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := c.reply(); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	if got := waits.reply(); got != "*2\r\n$1\r\nl\r\n$1\r\n1\r\n" {
+		t.Errorf("BLPOP: %q", got)
+	}
+	c.want("LRANGE l 0 -1", "*1\r\n$1\r\n2\r\n")
+	watches.want("MULTI", "+OK\r\n")
+	watches.want("GET k", "+QUEUED\r\n")
+	watches.want("EXEC", "*-1\r\n")
+}
+
+// TestRDBLoadLetsOthersRun: while a client holds a key that comes late in the file, the keys before it are there already.
+func TestRDBLoadLetsOthersRun(t *testing.T) {
+	h := start(t)
+	c, other := h.dial(t), h.dial(t)
+	tx := h.db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	tx.AddLock([]byte("last"), true)
+	if err := tx.Acquire(); err != nil {
+		t.Fatal(err)
+	}
+	var items, early []string
+	for i := range 1000 {
+		if key := fmt.Sprint("key:", i); !tx.Holds([]byte(key)) { // keys may share a lock
+			items = append(items, rdbKey(key, "v"))
+			early = append(early, key)
+		}
+	}
+	early = append([]string{"EXISTS"}, early[:600]...)
+	items = append(items, rdbKey("last", "v"))
+	c.send(encode("RDB", "LOAD", rdbFile(t, items...)))
+	eventually(t, "the first pieces are there", func() bool { return other.do(early...) == ":600\r\n" })
+	tx.Release()
+	if got := c.reply(); got != "+OK\r\n" {
+		t.Error(got)
+	}
+	other.want("EXISTS last", ":1\r\n")
+}

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Update runs f in a transaction of its own, see command.Control. It waits out a pause before, and serves those who wait
+// for the keys.
+func (c *conn) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error {
+	defer c.tx.Release()
+	if err := c.lockPiece(keys, all); err != nil {
+		return err
+	}
+	if err := c.srv.limits.refuseWrite(c.ctx.Spec.Flags); err != nil {
+		return err
+	}
+	c.tx.Tick(time.Now().UnixMilli())
+	c.prefetch(keys, nil)
+	if err := f(c.tx); err != nil {
+		return err
+	}
+	if c.srv.waiters.n.Load() > 0 {
+		c.serveKeys(keys)
+	}
+	err := c.tx.Commit()
+	c.settle(err)
+	c.publishDeferred(err)
+	if err != nil {
+		c.srv.writeFailed(err)
+	}
+	return err
+}
+
+// lockPiece begins a transaction and takes its locks, when there is no pause.
+func (c *conn) lockPiece(keys [][]byte, all bool) error {
+	for {
+		if c.srv.closing.Load() {
+			return errClosing
+		}
+		select {
+		case <-c.done:
+			return errGone
+		default:
+		}
+		c.tx.Release()
+		c.tx.Begin(c.sess.Namespace)
+		var err error
+		if all {
+			err = c.tx.AcquireAll()
+		} else {
+			for _, k := range keys {
+				c.tx.AddLock(k, true)
+			}
+			err = c.tx.Acquire()
+		}
+		if err != nil {
+			return err
+		}
+		if !c.pausedNow(true) {
+			return nil
+		}
+		c.tx.Unlock()
+		if !c.waitFor(c.seen.pause) {
+			c.closeAfterReply = true
+			return errPausedEnd
+		}
+	}
+}
