@@ -199,7 +199,7 @@ func (c *conn) permitted(u *acl.User, r *request) error {
 	}
 	c.srv.access.users.Log().Add(e, time.Now())
 	if inScript {
-		return command.ScriptDenial(reason)
+		return command.ScriptDenial(reason, u, r.spec)
 	}
 	return command.Denial(reason, u, r.spec)
 }

@@ -7,17 +7,18 @@ import (
 )
 
 // What a restricted user may do in scripts, and SORT with patterns anywhere. The replies are those of redis-server 7.0.15
-// but for NOPERM, which has the texts of 7.2.
+// but for those of what the ACL denies, which have the texts of 7.2.
 func TestScriptsOfARestrictedUser(t *testing.T) {
 	h := start(t)
 	admin, c := h.dial(t), h.dial(t)
-	admin.want("ACL SETUSER u on nopass ~a* %R~r* resetchannels &ch* +@all -set", "+OK\r\n")
+	admin.want("ACL SETUSER u on nopass ~a* %R~r* resetchannels &ch* +@all -set -object|encoding", "+OK\r\n")
 	admin.want("RPUSH al 2 1", ":2\r\n")
 	c.want("AUTH u x", "+OK\r\n")
 	const (
-		command = "ERR The user executing the script can't run this command or subcommand"
-		keys    = "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
-		channel = "ERR The user executing the script can't publish to the channel mentioned in the command"
+		command = "ERR ACL failure in script: User u has no permissions to run the 'set' command"
+		sub     = "ERR ACL failure in script: User u has no permissions to run the 'object|encoding' command"
+		keys    = "ERR ACL failure in script: No permissions to access a key"
+		channel = "ERR ACL failure in script: No permissions to access a channel"
 		by      = "ERR BY option of SORT denied due to insufficient ACL permissions."
 		get     = "ERR GET option of SORT denied due to insufficient ACL permissions."
 		place   = " script: SHA, on @user_script:1."
@@ -27,7 +28,7 @@ func TestScriptsOfARestrictedUser(t *testing.T) {
 		return sha.ReplaceAllString(c.do(append([]string{"EVAL", script}, args...)...), "script: SHA")
 	}
 	for _, tt := range []struct{ call, pcall string }{
-		{"'set','a','1'", "-" + command}, {"'get','b'", "-" + keys}, {"'incr','rx'", "-" + keys},
+		{"'set','a','1'", "-" + command}, {"'SeT','a','1'", "-" + command}, {"'object','encoding','a'", "-" + sub}, {"'get','b'", "-" + keys}, {"'incr','rx'", "-" + keys},
 		{"'publish','x','m'", "-" + channel}, {"'spublish','x','m'", "-" + channel},
 		{"'sort','al','by','w*','get','o*'", "-" + by}, {"'sort','al','get','o*'", "-" + get}, {"'sort','al','get','#'", "-" + get},
 		{"'sort_ro','al','by','a*'", "-" + by}, {"'sort','al','by','nosort','get','a*'", "-" + get}, {"'sort','al','by','w*','store','b'", "-" + keys},

@@ -352,24 +352,6 @@ func aclDryRun(c *Ctx) error {
 	return nil
 }
 
-// Errors of commands that a script calls and its user may not run, as in Redis 7.0.
-var (
-	errScriptCommand = engine.NewError("ERR", "The user executing the script can't run this command or subcommand")
-	errScriptKeys    = engine.NewError("ERR", "The user executing the script can't access at least one of the keys mentioned in the command arguments")
-	errScriptChannel = engine.NewError("ERR", "The user executing the script can't publish to the channel mentioned in the command")
-)
-
-// ScriptDenial is Denial for a command that a script calls.
-func ScriptDenial(reason acl.Denied) error {
-	switch reason {
-	case acl.DeniedKey:
-		return errScriptKeys
-	case acl.DeniedChannel:
-		return errScriptChannel
-	}
-	return errScriptCommand
-}
-
 // mayReadAllKeys reports whether the user may read keys that the arguments of the command do not name.
 func mayReadAllKeys(c *Ctx) bool {
 	if c.Sess.Account == nil {
@@ -382,4 +364,9 @@ func mayReadAllKeys(c *Ctx) bool {
 // Denial is the error for a command that a user may not run.
 func Denial(reason acl.Denied, u *acl.User, s *Spec) error {
 	return engine.NewError("NOPERM", reason.Reply(u.Name(), s.FullName()))
+}
+
+// ScriptDenial is Denial for a command that a script calls.
+func ScriptDenial(reason acl.Denied, u *acl.User, s *Spec) error {
+	return engine.NewError("ERR", "ACL failure in script: "+reason.Reply(u.Name(), s.FullName()))
 }

@@ -17,6 +17,18 @@ var permitted = []struct {
 		"Redis 7.2 has the option WITHSCORE, 7.0 no fourth word",
 	},
 	{
+		`EVAL .*`, `^-ERR The user executing the script can't run this command or subcommand`, `^-ERR ACL failure in script: User \S+ has no permissions to run the '\S+' command`,
+		"Redis 7.2 says what the ACL denies to a script as it says it to a client",
+	},
+	{
+		`EVAL .*`, `^-ERR The user executing the script can't access at least one of the keys`, `^-ERR ACL failure in script: No permissions to access a key`,
+		"the same",
+	},
+	{
+		`EVAL .*`, `^-ERR The user executing the script can't publish to the channel`, `^-ERR ACL failure in script: No permissions to access a channel`,
+		"the same",
+	},
+	{
 		`COMMAND GETKEYSANDFLAGS .*`, `\+(OW|insert|delete)\r\n`, `\+(RW|OW)\r\n`,
 		"of keys that are written, basalt does not tell apart what is overwritten, inserted, updated and deleted",
 	},
