@@ -58,12 +58,18 @@ func geosearchstoreKeys(_ [][]byte, add func(argIndex int, write bool)) error {
 }
 
 // georadiusKeys finds the key that the result is stored in, behind STORE or STOREDIST; of several the last one counts.
+// Those behind STORE are told first, as Redis does.
 func georadiusKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	add(1, false)
-	for i := 5; i+1 < len(args); i++ {
-		if EqualFold(args[i], "STORE") || EqualFold(args[i], "STOREDIST") {
+	for _, option := range []string{"STORE", "STOREDIST"} {
+		for i := 5; i+1 < len(args); i++ {
+			if !EqualFold(args[i], "STORE") && !EqualFold(args[i], "STOREDIST") {
+				continue
+			}
+			if EqualFold(args[i], option) {
+				add(i+1, true)
+			}
 			i++
-			add(i, true)
 		}
 	}
 	return nil

@@ -158,7 +158,7 @@ func (s *Spec) writeKeySpecs(c *Ctx) {
 		n++
 		w.Map(3)
 		w.BulkString("flags")
-		writeWords(c, s.keyFlags(s.Flags&Write != 0))
+		writeWords(c, s.specFlags().names())
 		w.BulkString("begin_search")
 		w.Map(2)
 		w.BulkString("type")
@@ -203,17 +203,6 @@ func (s *Spec) writeKeySpecs(c *Ctx) {
 		fields()
 	}
 	w.InsertArray(mark, n)
-}
-
-// keyFlags says in Redis's words what a command does with a key.
-func (s *Spec) keyFlags(write bool) []string {
-	switch {
-	case !write:
-		return []string{"RO", "access"}
-	case s.Flags&Blind != 0:
-		return []string{"OW", "update"}
-	}
-	return []string{"RW", "access", "update"}
 }
 
 func commandDocs(c *Ctx) error {
@@ -313,10 +302,10 @@ func commandGetKeysAndFlags(c *Ctx) error {
 		return err
 	}
 	c.Out.Array(len(keys))
-	for _, k := range keys {
+	for n, k := range keys {
 		c.Out.Array(2)
 		c.Out.Bulk(c.Args[2+k.Arg])
-		writeWords(c, s.keyFlags(k.Write))
+		writeWords(c, s.keyFlags(n, c.Args[2:]).names())
 	}
 	return nil
 }
@@ -331,13 +320,16 @@ func keysInCommand(c *Ctx) (*Spec, []KeyRef, error) {
 	switch {
 	case s == nil:
 		return nil, nil, engine.NewError("ERR", "Invalid command specified")
-	case s.First == 0 && s.Keys == nil:
+	case s.First == 0 && s.Keys == nil, s.Flags&PubSub != 0: // shard channels are no keys
 		return nil, nil, engine.NewError("ERR", "The command has no key arguments")
 	case s.Arity > 0 && len(args) != s.Arity || len(args) < -s.Arity:
 		return nil, nil, engine.NewError("ERR", "Invalid number of arguments specified for command")
 	}
 	keys := s.AppendKeys(nil, args)
 	if len(keys) == 0 || s.Keys != nil && s.Keys(args, func(int, bool) {}) != nil {
+		if s.Flags&NoMandatoryKeys != 0 {
+			return s, nil, nil
+		}
 		return nil, nil, engine.NewError("ERR", "Invalid arguments specified for command")
 	}
 	return s, keys, nil

@@ -29,12 +29,20 @@ var permitted = []struct {
 		"the same",
 	},
 	{
-		`COMMAND GETKEYSANDFLAGS .*`, `\+(OW|insert|delete)\r\n`, `\+(RW|OW)\r\n`,
-		"of keys that are written, basalt does not tell apart what is overwritten, inserted, updated and deleted",
-	},
-	{
 		`XLEN \S* .+`, `^-ERR wrong number of arguments for 'xlen'`, `.`,
 		"XLEN key id [+|-] is Kvrocks's",
+	},
+	{
+		`COMMAND GETKEYS(ANDFLAGS)? PFMERGE \S+`, `^-ERR Invalid arguments`, `^\*1\r\n`,
+		"the destination of PFMERGE is a key, alone too",
+	},
+	{
+		`COMMAND GETKEYS(ANDFLAGS)? XREAD(GROUP)? .*`, `^\*`, `^-ERR Invalid arguments`,
+		"the arguments are malformed: the command itself fails, too",
+	},
+	{
+		`COMMAND GETKEYS(ANDFLAGS)? (HSETNX|XLEN) .*`, `^-ERR Invalid number of arguments`, `^\*1\r\n`,
+		"HSETNX of several pairs and XLEN key id are Kvrocks's",
 	},
 	{
 		`LPOS .* RANK -9223372036854775808.*`, `^(:|\$-1|_|\*)`, `^-ERR value is out of range, value must between`,
