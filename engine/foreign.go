@@ -334,7 +334,6 @@ const countOffMost = 10000
 // countOff takes the keys of a range that is going to be deleted off the counts. All locks are held. If there are many,
 // what is left of their namespaces is counted after the commit: that is little in the log of a FLUSHALL.
 func (tx *Tx) countOff(begin, end []byte) error {
-	tx.touched = append(tx.touched, touch{all: true})
 	if bytes.Equal(begin, end) {
 		return nil
 	}
@@ -343,7 +342,7 @@ func (tx *Tx) countOff(begin, end []byte) error {
 	deltas, touched := len(tx.deltas), len(tx.touched)
 	for n := 0; it.Next(); n++ {
 		if n == countOffMost {
-			tx.deltas, tx.touched = tx.deltas[:deltas], tx.touched[:touched]
+			tx.deltas, tx.touched = tx.deltas[:deltas], append(tx.touched[:touched], touch{all: true})
 			tx.OnCommit(func() { tx.db.recount(begin, end) })
 			return nil
 		}

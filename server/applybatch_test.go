@@ -374,6 +374,32 @@ func TestApplyBatchPaused(t *testing.T) {
 	admin.want("GET k", "$1\r\nv\r\n")
 }
 
+// TestApplyBatchPausedMeanwhile: a pause that begins while APPLYBATCH waits for a key holds it too.
+func TestApplyBatchPausedMeanwhile(t *testing.T) {
+	h := start(t)
+	admin, c := h.dial(t), h.dial(t)
+	tx := h.db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.End()
+	tx.AddLock([]byte("k"), true)
+	if err := tx.Acquire(); err != nil {
+		t.Fatal(err)
+	}
+	c.send(encode("APPLYBATCH", setBatch("k", "v")))
+	eventually(t, "it runs", func() bool { return strings.Contains(admin.do("CLIENT", "LIST"), " cmd=applybatch ") })
+	admin.send(encode("CLIENT", "PAUSE", "60000", "WRITE"))
+	eventually(t, "the pause has begun", func() bool { return h.observed.Load().pause != nil })
+	tx.Unlock()
+	admin.expect("+OK\r\n")
+	h.pausedClients(t, 1)
+	admin.want("GET k", "$-1\r\n")
+	admin.want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := c.reply(); !strings.HasPrefix(got, ":") {
+		t.Errorf("%q", got)
+	}
+	admin.want("GET k", "$1\r\nv\r\n")
+}
+
 // TestApplyBatchScripts: scripts and libraries come and go with the batches of another server.
 func TestApplyBatchScripts(t *testing.T) {
 	from, to := start(t).dial(t), start(t).dial(t)

@@ -7,7 +7,8 @@ import (
 )
 
 // The commands of Kvrocks by which programs outside carry writes from the log of one server to another. The batches know
-// no namespaces, so both commands are the administrator's. (In Kvrocks they are everybody's.)
+// no namespaces, so both commands are the administrator's. (In Kvrocks 2.10 they are everybody's; in its newest sources
+// APPLYBATCH still is.)
 var replicateCommands = []Spec{
 	{Name: "applybatch", Handler: applyBatch, Arity: -2, Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
 		Complexity: "O(N) with N records in the batch", Summary: "Writes a batch of RocksDB's that is from the log of another server."},
