@@ -381,16 +381,19 @@ func (db *DB) recountNamespace(ns string, lower, upper []byte) error {
 	tx := db.NewTx()
 	tx.Begin(ns)
 	defer tx.Release()
-	c := db.counts.of(ns)
-	c.reset(tx.Now())
+	fresh := newCounter(tx.Now()) // others may ask for the count meanwhile
 	it := tx.Iter(cf.Metadata, IterOptions{Lower: lower, Upper: upper, ValueMax: cf.MaxHead, NoFill: true})
 	defer it.Close()
 	for it.Next() {
 		if m, _, err := cf.DecodeMeta(it.Value()); err == nil && countable(&m) {
-			c.add(m.End(), 1, tx.Now())
+			fresh.add(m.End(), 1, tx.Now())
 		}
 	}
-	return it.Err()
+	if err := it.Err(); err != nil {
+		return err
+	}
+	db.counts.of(ns).become(fresh)
+	return nil
 }
 
 // touchForeign tells of the range deletes of subkeys in a batch from outside. (Those that the data types make come with
