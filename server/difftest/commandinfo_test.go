@@ -11,6 +11,13 @@ import (
 var other = map[string]string{
 	"command|getkeys":         "arity -3 as in Redis 7.2",
 	"command|getkeysandflags": "arity -3 as in Redis 7.2",
+	"blmove":                  "may be called by scripts as in Redis 7.2",
+	"blpop":                   "may be called by scripts as in Redis 7.2",
+	"brpop":                   "may be called by scripts as in Redis 7.2",
+	"brpoplpush":              "may be called by scripts as in Redis 7.2",
+	"bzpopmax":                "may be called by scripts as in Redis 7.2",
+	"bzpopmin":                "may be called by scripts as in Redis 7.2",
+	"wait":                    "may be called by scripts as in Redis 7.2",
 	"bgsave":                  "nothing is loaded asynchronously",
 	"replicaof":               "nothing is loaded asynchronously",
 	"slaveof":                 "nothing is loaded asynchronously",
@@ -71,9 +78,13 @@ func TestCommandInfo(t *testing.T) {
 	}
 }
 
-// infoText is the name, arity, flags and key positions.
+// newTips are the commands whose tips Redis 7.2 has changed.
+var newTips = []string{"acl|deluser", "acl|save", "acl|setuser", "client|setname", "config|resetstat", "config|rewrite", "latency|reset",
+	"msetnx", "randomkey", "scan"}
+
+// infoText is all but the ACL categories, which have a test of their own, and the subcommands.
 func infoText(info reply) string {
-	if len(info.elems) < 6 {
+	if len(info.elems) < 10 {
 		return fmt.Sprintf("%q", info.raw)
 	}
 	var flags []string
@@ -81,8 +92,31 @@ func infoText(info reply) string {
 		flags = append(flags, string(f.text))
 	}
 	slices.Sort(flags)
-	return fmt.Sprintf("%s arity %s flags %s keys %s %s %s", info.elems[0].text, info.elems[1].text,
-		strings.Join(flags, ","), info.elems[3].text, info.elems[4].text, info.elems[5].text)
+	tips := nested(info.elems[7])
+	if slices.Contains(newTips, string(info.elems[0].text)) {
+		tips = "of 7.2"
+	}
+	var keys []string
+	for _, spec := range info.elems[8].elems {
+		if string(spec.elems[0].text) == "notes" { // advice to people
+			spec.elems = spec.elems[2:]
+		}
+		keys = append(keys, nested(spec))
+	}
+	return fmt.Sprintf("%s arity %s flags %s keys %s %s %s tips %s key specifications %s", info.elems[0].text, info.elems[1].text,
+		strings.Join(flags, ","), info.elems[3].text, info.elems[4].text, info.elems[5].text, tips, keys)
+}
+
+// nested is the texts of a reply and of what is in it.
+func nested(r reply) string {
+	if len(r.elems) == 0 {
+		return string(r.text)
+	}
+	var texts []string
+	for _, e := range r.elems {
+		texts = append(texts, nested(e))
+	}
+	return "[" + strings.Join(texts, " ") + "]"
 }
 
 func subcommands(info reply) []reply {

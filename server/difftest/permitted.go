@@ -17,10 +17,6 @@ var permitted = []struct {
 		"Redis 7.2 has the option WITHSCORE, 7.0 no fourth word",
 	},
 	{
-		`COMMAND GETKEYSANDFLAGS .*`, `\+(OW|insert|delete)\r\n`, `\+(RW|OW)\r\n`,
-		"of keys that are written, basalt does not tell apart what is overwritten, inserted, updated and deleted",
-	},
-	{
 		`XLEN \S* .+`, `^-ERR wrong number of arguments for 'xlen'`, `.`,
 		"XLEN key id [+|-] is Kvrocks's",
 	},
