@@ -272,7 +272,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	c.tx.KeepLocks()
 	s.resolver.Use(c.srv.commands)
 	own, inTx, deferred, began := c.ctx, c.inTx, len(c.deferred), c.sess.Namespace
-	c.ctx.NoBlock, c.inTx = true, true
+	c.ctx.NoBlock, c.ctx.InScript, c.inTx = true, true, true
 	s.failed = false
 	err = c.srv.scripts.engine.Run(r)
 	if s.retry && err != errMoreLocks {

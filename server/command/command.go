@@ -22,6 +22,8 @@ type Ctx struct {
 	Spec *Spec
 	// NoBlock says that the command runs inside EXEC or a script: where it would wait for data it replies at once.
 	NoBlock bool
+	// InScript says that a script calls the command.
+	InScript bool
 	// Retry says that the command is tried again for a client that waits. Only some of its keys may be locked, see
 	// Tx.Holds, and nothing may be waited for: when there is still nothing to reply it is ErrNotReady.
 	Retry bool
