@@ -69,7 +69,7 @@ func waitForReplicas(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.
 }
 
 var (
-	errLocalRange    = engine.NewError("ERR", "value is out of range, must be between 0 and 1")
+	errLocalRange    = engine.NewError("ERR", "value is out of range, value must between 0 and 1")
 	errReplicasRange = engine.NewError("ERR", "value is out of range, must be positive")
 )
 
