@@ -287,6 +287,30 @@ func TestRefusals(t *testing.T) {
 	holder.stop(syscall.SIGTERM)
 }
 
+// TestClusterEnabledFitsTheDatabase: the setting decides how keys are stored, so it cannot change over a database.
+func TestClusterEnabledFitsTheDatabase(t *testing.T) {
+	for _, mode := range []string{"no", "yes"} {
+		dir := t.TempDir()
+		p := start(t, "--dir", dir, "--cluster-enabled", mode)
+		p.want("OK", "SET", "a", "v")
+		p.want("OK", "SET", "b", "v")
+		p.stop(os.Interrupt)
+		other := map[string]string{"no": "yes", "yes": "no"}[mode]
+		var stderr bytes.Buffer
+		cmd := basalt(t, "--dir", dir, "--port", "0", "--cluster-enabled", other)
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("cluster-enabled %s over %s: %v", other, mode, err)
+		}
+		if line := stderr.String(); !strings.HasPrefix(line, "basalt: cluster-enabled: the keys of the database have another form: ") || strings.Count(line, "\n") != 1 {
+			t.Errorf("cluster-enabled %s over %s: %q", other, mode, line)
+		}
+		p = start(t, "--dir", dir, "--cluster-enabled", mode)
+		p.want("v", "GET", "a")
+		p.stop(os.Interrupt)
+	}
+}
+
 func TestUnwritableDirectory(t *testing.T) {
 	dir := t.TempDir()
 	cmd := basalt(t, "--port", "0", "--dir", dir)
