@@ -169,23 +169,7 @@ func blockingMove(c *Ctx, fromLeft, toLeft bool, timeoutArg []byte) error {
 	})
 }
 
-// bmpopKeys finds the keys of BLMPOP and BZMPOP: timeout numkeys key ...
-func bmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	return numKeys(args, 2, true, add)
-}
-
-func blmpop(c *Ctx) error {
-	timeout, err := parseTimeout(c.Args[1])
-	if err != nil {
-		return err
-	}
-	p, err := lmpopOf(c.Args[2:])
-	if err != nil {
-		return err
-	}
-	w := Wait{Keys: p.keys, Timeout: timeout, Type: cf.TypeList, Null: nullArray}
-	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return p.pop(c, key) })
-}
+func blmpop(c *Ctx) error { return bmpop(c, "LEFT", "RIGHT", cf.TypeList, popList) }
 
 func bzpopmin(c *Ctx) error { return blockingZPop(c, false) }
 
@@ -210,18 +194,7 @@ func blockingZPop(c *Ctx, highest bool) error {
 	})
 }
 
-func bzmpop(c *Ctx) error {
-	timeout, err := parseTimeout(c.Args[1])
-	if err != nil {
-		return err
-	}
-	p, err := zmpopOf(c.Args[2:])
-	if err != nil {
-		return err
-	}
-	w := Wait{Keys: p.keys, Timeout: timeout, Type: cf.TypeZSet, Null: nullArray}
-	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return p.pop(c, key) })
-}
+func bzmpop(c *Ctx) error { return bmpop(c, "MIN", "MAX", cf.TypeZSet, popZSet) }
 
 // clientUnblock is CLIENT UNBLOCK: the client gets the reply of a timeout, or an error.
 func clientUnblock(c *Ctx) error {
