@@ -1,4 +1,4 @@
-// Package enginetest opens throw-away databases for tests.
+// Package enginetest opens throw-away databases for tests, and has what tests of all data types need.
 package enginetest
 
 import (
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -36,6 +37,31 @@ func OpenWith(t testing.TB, o engine.Options) *engine.DB {
 		}
 	})
 	return db
+}
+
+// Update runs f in a transaction of the default namespace that holds the locks of the keys for writing, and commits it.
+func Update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
+	t.Helper()
+	if err := db.Update(cf.DefaultNamespace, keys, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// View runs f in a transaction of the default namespace that holds the locks of the keys for reading.
+func View(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
+	t.Helper()
+	if err := db.View(cf.DefaultNamespace, keys, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Bytes returns words as the data types take them.
+func Bytes(words ...string) [][]byte {
+	list := make([][]byte, len(words))
+	for i, w := range words {
+		list[i] = []byte(w)
+	}
+	return list
 }
 
 // Deadline ends the whole test process with the stacks of all goroutines when the test has not ended after d: for

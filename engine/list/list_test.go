@@ -15,27 +15,11 @@ import (
 
 const ns = cf.DefaultNamespace
 
-func update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.Update(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func view(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.View(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func raw(words ...string) [][]byte {
-	elems := make([][]byte, len(words))
-	for i, w := range words {
-		elems[i] = []byte(w)
-	}
-	return elems
-}
+var (
+	update = enginetest.Update
+	view   = enginetest.View
+	raw    = enginetest.Bytes
+)
 
 func push(t testing.TB, db *engine.DB, key []byte, elems ...string) {
 	t.Helper()
