@@ -445,17 +445,6 @@ func TestNoAllocation(t *testing.T) {
 			return err
 		}},
 	} {
-		var err error
-		got := testing.AllocsPerRun(200, func() {
-			if e := c.f(); e != nil {
-				err = e
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got > 0 { // the rare growth of a buffer does not show in the average
-			t.Errorf("%s: %v allocations", c.name, got)
-		}
+		enginetest.NoAllocs(t, c.name, c.f)
 	}
 }

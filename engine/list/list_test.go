@@ -312,18 +312,7 @@ func TestNoAllocation(t *testing.T) {
 				return list.Pop(tx, key, 1, left, count, elem)
 			},
 		} {
-			var err error
-			got := testing.AllocsPerRun(200, func() {
-				if e := f(); e != nil {
-					err = e
-				}
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got > 0 { // the rare growth of a buffer does not show in the average
-				t.Errorf("%s, left %v: %v allocations", name, left, got)
-			}
+			enginetest.NoAllocs(t, fmt.Sprintf("%s, left %v", name, left), f)
 		}
 	}
 }
