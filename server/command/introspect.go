@@ -164,6 +164,15 @@ func commandDocs(c *Ctx) error {
 	return nil
 }
 
+// deprecated are the commands that Redis would have clients use no more, and since when.
+var deprecated = map[string]string{
+	"brpoplpush": "6.2.0", "georadius": "6.2.0", "georadius_ro": "6.2.0", "georadiusbymember": "6.2.0",
+	"georadiusbymember_ro": "6.2.0", "getset": "6.2.0", "hmset": "4.0.0", "psetex": "2.6.12",
+	"quit": "7.2.0", "rpoplpush": "6.2.0", "setex": "2.6.12", "setnx": "2.6.12", "slaveof": "5.0.0",
+	"substr": "2.0.0", "zrangebylex": "6.2.0", "zrangebyscore": "6.2.0", "zrevrange": "6.2.0",
+	"zrevrangebylex": "6.2.0", "zrevrangebyscore": "6.2.0",
+}
+
 func (s *Spec) writeDocs(c *Ctx) {
 	w := c.Out
 	w.BulkString(c.Srv.Commands().NameOf(s))
@@ -179,6 +188,18 @@ func (s *Spec) writeDocs(c *Ctx) {
 	field("since", s.Since)
 	field("group", s.Group)
 	field("complexity", s.Complexity)
+	if since := deprecated[s.FullName()]; since != "" {
+		field("deprecated_since", since)
+		w.BulkString("doc_flags")
+		w.Set(1)
+		w.SimpleString("deprecated")
+		n++
+	}
+	if list := argumentsOf()[s.FullName()]; list != nil {
+		w.BulkString("arguments")
+		writeArguments(w, list)
+		n++
+	}
 	if len(s.Sub) > 0 {
 		n++
 		w.BulkString("subcommands")

@@ -125,3 +125,65 @@ func subcommands(info reply) []reply {
 	}
 	return info.elems[9].elems
 }
+
+// TestCommandDocs: what Redis 7.0 knows of the words in a command, COMMAND DOCS has too. (Redis 7.2 has given other names
+// to many arguments and put some together.)
+func TestCommandDocs(t *testing.T) {
+	words := func(srv target) map[string][]string {
+		c, err := dial(srv.Addr(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		r, err := c.do("COMMAND", "DOCS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string][]string{}
+		var collect func(command string, r reply)
+		collect = func(command string, r reply) {
+			for i := 0; i+1 < len(r.elems); i += 2 {
+				switch name, value := string(r.elems[i].text), r.elems[i+1]; name {
+				case "token":
+					found[command] = append(found[command], string(value.text))
+				case "arguments":
+					for _, a := range value.elems {
+						collect(command, a)
+					}
+				}
+			}
+		}
+		var commands func(r reply)
+		commands = func(r reply) {
+			for i := 0; i+1 < len(r.elems); i += 2 {
+				name, docs := string(r.elems[i].text), r.elems[i+1]
+				found[name] = []string{} // it is known
+				collect(name, docs)
+				for j := 0; j+1 < len(docs.elems); j += 2 {
+					if string(docs.elems[j].text) == "subcommands" {
+						commands(docs.elems[j+1])
+					}
+				}
+			}
+		}
+		commands(r)
+		return found
+	}
+	redis, basalt := words(startRedis(t)), words(startBasalt(t))
+	both := 0
+	for name, want := range redis {
+		have, ok := basalt[name]
+		if !ok {
+			continue
+		}
+		both++
+		for _, w := range want {
+			if !slices.Contains(have, w) {
+				t.Errorf("COMMAND DOCS %s has no token %q; it has %q", name, w, have)
+			}
+		}
+	}
+	if both < 250 {
+		t.Errorf("both know only %d commands", both)
+	}
+}
