@@ -84,8 +84,8 @@ func (t *waitTable) remove(w *waiter) {
 	t.n.Add(-1)
 }
 
-// keys returns how many keys are waited for, and how many of them also to be deleted.
-func (t *waitTable) keys() (all, gone int) {
+// counts returns how many keys are waited for, and how many of them also to be deleted.
+func (t *waitTable) counts() (all, gone int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, list := range t.byKey {

@@ -157,7 +157,7 @@ func (s *Server) infoClients(w *infoWriter, _ string) {
 	w.field("blocked_clients", s.waiters.n.Load()+s.paused.Load())
 	w.field("tracking_clients", s.tracker.clients.Load())
 	w.field("clients_in_timeout_table", 0)
-	keys, onNoKey := s.waiters.keys()
+	keys, onNoKey := s.waiters.counts()
 	w.field("total_blocking_keys", keys)
 	w.field("total_blocking_keys_on_nokey", onNoKey)
 }
