@@ -86,7 +86,10 @@ func run(cfg *config.Config) (err error) {
 	mem := cfg.MemoryPlan()
 	log.Info("memory: " + mem.String())
 	db, err := engine.Open(server.EngineOptions(cfg, mem, log.Logger))
-	if err != nil {
+	switch {
+	case errors.Is(err, engine.ErrSlots):
+		return fmt.Errorf("cluster-enabled: %w", err)
+	case err != nil:
 		return fmt.Errorf("dir: %w", err)
 	}
 	if names := db.UnknownFamilies(); len(names) > 0 {

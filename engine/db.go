@@ -77,8 +77,9 @@ type Stats struct {
 // Open opens the database in o.Dir, creating it when the directory is empty or missing.
 //
 // It refuses ([ErrForeign]) a directory with a database that lacks the metadata family, or with other files, and
-// ([ErrLocked]) one that another process uses; nothing is changed then. Column families that it does not know
-// are opened and preserved.
+// ([ErrLocked]) one that another process uses; nothing is changed then. It refuses ([ErrSlots]) one whose keys are in
+// another form than o.Slots says; no record is changed then. Column families that it does not know are opened and
+// preserved.
 func Open(o Options) (*DB, error) {
 	o.fill()
 	names, err := familiesToOpen(o.Dir)
@@ -123,6 +124,10 @@ func Open(o Options) (*DB, error) {
 	}
 	db.extra = names[cf.NumFamilies:]
 	db.filterLane = db.rocks.Lane()
+	if err := db.checkSlots(); err != nil {
+		db.Close()
+		return nil, err
+	}
 	db.opened.Store(true)
 	now := time.Now().UnixMilli()
 	snap := db.NewSnapshot()

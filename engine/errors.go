@@ -30,6 +30,8 @@ var (
 	ErrLocked = errors.New("the data directory is locked by another process")
 	// ErrForeign: the directory holds something that is not a Kvrocks or basalt database.
 	ErrForeign = errors.New("the data directory was not written by Kvrocks or basalt")
+	// ErrSlots: Options.Slots does not fit the database.
+	ErrSlots = errors.New("the keys of the database have another form")
 	// ErrClosed: the database was closed.
 	ErrClosed = rocks.ErrClosed
 	// ErrWALGap: the write-ahead log lacks writes that were asked for; they were purged or never logged.

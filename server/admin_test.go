@@ -54,6 +54,7 @@ func TestInfo(t *testing.T) {
 		"run_id": `[0-9a-f]{40}`, "tcp_port": h.Addr()[strings.LastIndex(h.Addr(), ":")+1:], "process_id": strconv.Itoa(os.Getpid()),
 		"uptime_in_seconds": `\d+`, "uptime_in_days": "0", "arch_bits": "64", "os": "Linux .*",
 		"connected_clients": "1", "maxclients": `\d+`, "blocked_clients": "0",
+		"listener0": `name=tcp,bind=127\.0\.0\.1,port=\d+`, "total_blocking_keys": "0", "total_blocking_keys_on_nokey": "0",
 		"used_memory": `[1-9]\d+`, "used_memory_human": `[\d.]+[KMG]`, "used_memory_rss": `[1-9]\d+`, "maxmemory": "0", "used_memory_startup": `[1-9]\d+`,
 		"loading": "0", "bgsave_in_progress": "0", "last_bgsave_status": "ok", "last_bgsave_time_sec": "-1",
 		"total_connections_received": "1", "total_commands_processed": `[1-9]\d*`, "instantaneous_ops_per_sec": `\d+`,

@@ -84,6 +84,18 @@ func (t *waitTable) remove(w *waiter) {
 	t.n.Add(-1)
 }
 
+// counts returns how many keys are waited for, and how many of them also to be deleted.
+func (t *waitTable) counts() (all, gone int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, list := range t.byKey {
+		if slices.ContainsFunc(list, func(w *waiter) bool { return w.wait.Gone }) {
+			gone++
+		}
+	}
+	return len(t.byKey), gone
+}
+
 // of returns those who wait for a key. The slice is not changed afterwards.
 func (t *waitTable) of(nsKey []byte) []*waiter {
 	t.mu.Lock()

@@ -116,6 +116,23 @@ func TestBlockedClientServesOthers(t *testing.T) {
 	c.want("DBSIZE", ":0\r\n")
 }
 
+// TestInfoOfBlockedClients: INFO counts the keys that are waited for, and apart those that are also waited for to go.
+func TestInfoOfBlockedClients(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("XGROUP CREATE s g $ MKSTREAM", "+OK\r\n")
+	for _, command := range []string{"BLPOP a b 0", "BLPOP b 0", "XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g me BLOCK 0 STREAMS s >"} {
+		h.dial(t).send(pipeline(command))
+	}
+	h.blockedClients(t, 4)
+	info := c.do("INFO", "clients")
+	for _, want := range []string{"blocked_clients:4\r\n", "total_blocking_keys:3\r\n", "total_blocking_keys_on_nokey:1\r\n"} {
+		if !strings.Contains(info, want) {
+			t.Errorf("%q is not in\n%s", want, info)
+		}
+	}
+}
+
 func TestBlockingEnds(t *testing.T) {
 	h := start(t)
 	c, other := h.dial(t), h.dial(t)

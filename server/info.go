@@ -112,6 +112,9 @@ func (s *Server) infoServer(w *infoWriter, _ string) {
 	w.field("executable", executable())
 	w.field("config_file", s.cfg.File())
 	w.field("io_threads_active", 0)
+	for i, line := range s.listeners.describe() {
+		w.field("listener"+strconv.Itoa(i), line)
+	}
 }
 
 var executable = sync.OnceValue(func() string {
@@ -154,6 +157,9 @@ func (s *Server) infoClients(w *infoWriter, _ string) {
 	w.field("blocked_clients", s.waiters.n.Load()+s.paused.Load())
 	w.field("tracking_clients", s.tracker.clients.Load())
 	w.field("clients_in_timeout_table", 0)
+	keys, onNoKey := s.waiters.counts()
+	w.field("total_blocking_keys", keys)
+	w.field("total_blocking_keys_on_nokey", onNoKey)
 }
 
 // residentBytes returns the resident set size and its peak.

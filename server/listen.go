@@ -76,6 +76,33 @@ func (l Listeners) Close() {
 	}
 }
 
+// describe returns the listeners as INFO shows them, those of one kind and port together: name=tcp,bind=::1,port=6666.
+func (l Listeners) describe() []string {
+	type group struct{ name, bind, port string }
+	var groups []group
+	for _, nl := range l {
+		g := group{name: "tcp", bind: ",bind=" + nl.Addr().String()}
+		if host, port, err := net.SplitHostPort(nl.Addr().String()); err == nil {
+			g.bind, g.port = ",bind="+host, ",port="+port
+		}
+		if _, ok := nl.(tlsListener); ok {
+			g.name = "tls"
+		} else if nl.Addr().Network() == "unix" {
+			g.name = "unix"
+		}
+		if n := len(groups); n > 0 && groups[n-1].name == g.name && groups[n-1].port == g.port {
+			groups[n-1].bind += g.bind
+		} else {
+			groups = append(groups, g)
+		}
+	}
+	lines := make([]string, len(groups))
+	for i, g := range groups {
+		lines[i] = "name=" + g.name + g.bind + g.port
+	}
+	return lines
+}
+
 func listenTCP(key, host, port string, backlog int) (net.Listener, error) {
 	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
 	lc := net.ListenConfig{KeepAlive: -1} // tcp-keepalive decides, when a client comes

@@ -2,8 +2,10 @@ package server
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,3 +151,25 @@ func TestBigBufferIsForgotten(t *testing.T) {
 	c.detach()
 	c.feed(pipeline("GET k"))
 }
+
+func TestDescribeListeners(t *testing.T) {
+	address := func(text string) net.Listener {
+		if path, ok := strings.CutPrefix(text, "unix:"); ok {
+			return fakeListener{addr: &net.UnixAddr{Name: path, Net: "unix"}}
+		}
+		return fakeListener{addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text))}
+	}
+	l := Listeners{address("127.0.0.1:6666"), address("[::1]:6666"), tlsListener{address("127.0.0.1:6667")}, address("unix:/run/basalt.sock")}
+	want := []string{"name=tcp,bind=127.0.0.1,bind=::1,port=6666", "name=tls,bind=127.0.0.1,port=6667", "name=unix,bind=/run/basalt.sock"}
+	if got := l.describe(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// fakeListener has an address and listens on nothing.
+type fakeListener struct {
+	net.Listener
+	addr net.Addr
+}
+
+func (l fakeListener) Addr() net.Addr { return l.addr }

@@ -32,6 +32,34 @@ func TestScriptsShareThePipeline(t *testing.T) {
 
 func equalStrings(a, b []string) bool { return strings.Join(a, "\x00") == strings.Join(b, "\x00") }
 
+// As in Redis 7.2, and unlike 7.0, commands that block may be called by scripts, where they do not wait.
+func TestScriptsDoNotBlock(t *testing.T) {
+	c := start(t).dial(t)
+	for _, tt := range []struct{ call, want string }{
+		{"'BLPOP','x',0", "$-1\r\n"},
+		{"'BRPOP','x','y',0", "$-1\r\n"},
+		{"'BLMOVE','x','y','LEFT','LEFT',0", "$-1\r\n"},
+		{"'BRPOPLPUSH','x','y',0", "$-1\r\n"},
+		{"'BLMPOP',0,1,'x','LEFT'", "$-1\r\n"},
+		{"'BZPOPMIN','x',0", "$-1\r\n"},
+		{"'BZPOPMAX','x',0", "$-1\r\n"},
+		{"'BZMPOP',0,1,'x','MIN'", "$-1\r\n"},
+		{"'WAIT',1,0", ":0\r\n"},
+		{"'RPUSH','x','a','b'", ":2\r\n"},
+		{"'BLMOVE','x','y','LEFT','LEFT',0", "$1\r\na\r\n"},
+		{"'BLPOP','y','x',0", "*2\r\n$1\r\ny\r\n$1\r\na\r\n"},
+		{"'BLPOP','x',-1", "-ERR timeout is negative script: "},
+		{"'XREAD','COUNT',1,'STREAMS','s',0", "$-1\r\n"},
+		{"'XRead','BLOCK',0,'STREAMS','s','$'", "-ERR XRead command is not allowed with BLOCK option from scripts script: "},
+		{"'XREADGROUP','GROUP','g','c','BLOCK',0,'STREAMS','s','>'", "-ERR XREADGROUP command is not allowed with BLOCK option from scripts script: "},
+		{"'WAITAOF',0,0,0", "-ERR This Redis command is not allowed from script script: "},
+	} {
+		if got := c.do("EVAL", "return redis.call("+tt.call+")", "0"); got != tt.want && (tt.want[0] != '-' || !strings.HasPrefix(got, tt.want)) {
+			t.Errorf("%s: %q, want %q", tt.call, got, tt.want)
+		}
+	}
+}
+
 // Scripts that touch the same undeclared keys in opposite order neither wait for each other for ever nor lose anything;
 // MULTI, plain commands and readers take part.
 func TestScriptsWithUndeclaredKeys(t *testing.T) {

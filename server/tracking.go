@@ -1,17 +1,10 @@
 package server
 
 import (
-	"bytes"
-	"container/heap"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
-	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
 )
@@ -38,62 +31,6 @@ type tracking struct {
 
 // notice is one message: keys, or everything when they are nil.
 type notice struct{ keys []string }
-
-// tracker is the table of who has read what.
-type tracker struct {
-	limit   atomic.Int64 // tracking-table-max-keys, 0 = none
-	clients atomic.Int64
-	keys    atomic.Int64
-	items   atomic.Int64 // clients of all keys
-	expires atomic.Int64 // keys in the heaps
-	seed    maphash.Seed
-	shards  [64]trackShard
-
-	mu    sync.RWMutex
-	bcast []*tracking // clients in broadcasting mode; replaced, never changed
-}
-
-type trackShard struct {
-	mu    sync.Mutex
-	byKey map[string]*trackedKey // by metadata key
-	heap  expiryHeap
-}
-
-// trackedKey is a key that somebody has read.
-type trackedKey struct {
-	nsKey   string
-	key     string // as the user names it
-	clients []*tracking
-	expire  uint64 // ms since the epoch, 0 = never
-	at      int    // index in the heap, -1 = not there
-}
-
-// expiryHeap orders keys by their expiry.
-type expiryHeap []*trackedKey
-
-func (h expiryHeap) Len() int           { return len(h) }
-func (h expiryHeap) Less(i, j int) bool { return h[i].expire < h[j].expire }
-func (h expiryHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-func (h *expiryHeap) Push(x any) {
-	k := x.(*trackedKey)
-	k.at = len(*h)
-	*h = append(*h, k)
-}
-func (h *expiryHeap) Pop() any {
-	old := *h
-	k := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	k.at = -1
-	return k
-}
-
-func (t *tracker) shard(nsKey []byte) *trackShard {
-	return &t.shards[maphash.Bytes(t.seed, nsKey)%uint64(len(t.shards))]
-}
 
 // Track switches tracking on, or changes how it is done.
 func (c *conn) Track(how command.Tracking) {
@@ -176,19 +113,6 @@ func (c *conn) Caching() int {
 	return c.track.caching
 }
 
-// prefixes returns how many different prefixes clients have in broadcasting mode.
-func (t *tracker) prefixes() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	all := map[string]bool{}
-	for _, b := range t.bcast {
-		for _, p := range b.Prefixes {
-			all[p] = true
-		}
-	}
-	return len(all)
-}
-
 // begin holds messages back while commands run.
 func (t *tracking) begin() {
 	t.mu.Lock()
@@ -224,87 +148,6 @@ func (t *tracking) remember(c *conn, r *request) {
 func (t *tracking) ran(c *conn, r *request) {
 	if !c.inTx && c.multi == nil && (r.spec.Parent == nil || r.spec.Parent.Name != "client") {
 		t.caching = 0
-	}
-}
-
-// expiryOf returns when a key expires, 0 = never or unknown.
-func expiryOf(tx *engine.Tx, nsKey []byte) uint64 {
-	value, found, err := tx.Get(cf.Metadata, nsKey)
-	if err != nil || !found {
-		return 0
-	}
-	m, _, err := cf.DecodeMeta(value)
-	if err != nil {
-		return 0
-	}
-	return m.Expire
-}
-
-func (t *tracker) add(who *tracking, nsKey, key []byte, expire uint64) {
-	s := t.shard(nsKey)
-	s.mu.Lock()
-	k := s.byKey[string(nsKey)]
-	if k == nil {
-		k = &trackedKey{nsKey: string(nsKey), key: string(key), at: -1}
-		if s.byKey == nil {
-			s.byKey = map[string]*trackedKey{}
-		}
-		s.byKey[k.nsKey] = k
-		t.keys.Add(1)
-	}
-	for _, x := range k.clients {
-		if x == who {
-			s.mu.Unlock()
-			return
-		}
-	}
-	k.clients = append(k.clients, who)
-	t.items.Add(1)
-	if expire != 0 && k.at < 0 {
-		k.expire = expire
-		heap.Push(&s.heap, k)
-		t.expires.Add(1)
-	}
-	var victim *trackedKey
-	if limit := t.limit.Load(); limit > 0 && t.keys.Load() > limit {
-		for _, victim = range s.byKey {
-			if victim != k {
-				break
-			}
-		}
-		if victim == k && len(s.byKey) > 1 {
-			victim = nil
-		}
-		if victim != nil {
-			t.drop(s, victim)
-		}
-	}
-	s.mu.Unlock()
-	if victim != nil {
-		victim.tell(nil)
-	}
-}
-
-// drop takes a key out of the table; the shard's lock is held.
-func (t *tracker) drop(s *trackShard, k *trackedKey) {
-	delete(s.byKey, k.nsKey)
-	t.keys.Add(-1)
-	t.items.Add(-int64(len(k.clients)))
-	if k.at >= 0 {
-		heap.Remove(&s.heap, k.at)
-		t.expires.Add(-1)
-	}
-}
-
-// clear empties the table: nobody tracks any more, and t.mu is held, so that nobody begins.
-func (t *tracker) clear() {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		for _, k := range s.byKey {
-			t.drop(s, k)
-		}
-		s.mu.Unlock()
 	}
 }
 
@@ -396,42 +239,6 @@ func (c *conn) post(b []byte, by *conn) {
 	}
 }
 
-// Committed hears of a commit from the engine: the metadata keys of what was written. The locks are held.
-func (s *Server) Committed(origin any, nsKeys [][]byte) {
-	by, _ := origin.(*conn)
-	t := &s.tracker
-	if t.keys.Load() > 0 {
-		for _, nsKey := range nsKeys {
-			sh := t.shard(nsKey)
-			sh.mu.Lock()
-			k := sh.byKey[string(nsKey)]
-			if k != nil {
-				t.drop(sh, k)
-			}
-			sh.mu.Unlock()
-			if k != nil {
-				k.tell(by)
-			}
-		}
-	}
-	t.mu.RLock()
-	bcast := t.bcast
-	t.mu.RUnlock()
-	for _, b := range bcast {
-		own := b.namespace()
-		var n notice
-		for _, nsKey := range nsKeys {
-			ns, key, err := cf.SplitNSKey(nsKey, s.db.Slots())
-			if err == nil && string(ns) == own && b.wants(string(key)) {
-				n.keys = append(n.keys, string(key))
-			}
-		}
-		if n.keys != nil {
-			b.notify(n, by)
-		}
-	}
-}
-
 // namespace returns the namespace that the connection is in.
 func (t *tracking) namespace() string {
 	t.mu.Lock()
@@ -450,64 +257,6 @@ func (t *tracking) wants(key string) bool {
 		}
 	}
 	return false
-}
-
-// Flushed hears from the engine that all keys in [begin, end) are gone.
-func (s *Server) Flushed(origin any, begin, end []byte) {
-	by, _ := origin.(*conn)
-	t := &s.tracker
-	// In the namespaces that it concerns no key is left, and those that did not exist are forgotten with the others.
-	affected := func(ns string) bool {
-		prefix := cf.AppendNSPrefix(nil, ns)
-		past, ok := cf.AppendSuccessor(nil, prefix)
-		return bytes.Compare(prefix, end) < 0 && (!ok || bytes.Compare(begin, past) < 0)
-	}
-	for i := range t.shards {
-		sh := &t.shards[i]
-		sh.mu.Lock()
-		for _, k := range sh.byKey {
-			if ns, _, err := cf.SplitNSKey([]byte(k.nsKey), s.db.Slots()); err == nil && affected(string(ns)) {
-				t.drop(sh, k)
-			}
-		}
-		sh.mu.Unlock()
-	}
-	s.mu.Lock()
-	var all []*tracking
-	for _, c := range s.conns {
-		if tr := c.info.track.Load(); tr != nil && affected(tr.namespace()) {
-			all = append(all, tr)
-		}
-	}
-	s.mu.Unlock()
-	for _, tr := range all {
-		tr.notify(notice{}, by)
-	}
-}
-
-// expireTracked tells of keys that have expired.
-func (s *Server) expireTracked(now time.Time) {
-	t := &s.tracker
-	if t.expires.Load() == 0 {
-		return
-	}
-	ms := uint64(now.UnixMilli())
-	for i := range t.shards {
-		sh := &t.shards[i]
-		for {
-			sh.mu.Lock()
-			var k *trackedKey
-			if len(sh.heap) > 0 && sh.heap[0].expire <= ms {
-				k = sh.heap[0]
-				t.drop(sh, k)
-			}
-			sh.mu.Unlock()
-			if k == nil {
-				break
-			}
-			k.tell(nil)
-		}
-	}
 }
 
 func (s *Server) byID(id int64) *conn {

@@ -21,19 +21,11 @@ const (
 	noLimit = 1 << 32
 )
 
-func update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.Update(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func view(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.View(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	update = enginetest.Update
+	view   = enginetest.View
+	raw    = enginetest.Bytes
+)
 
 // wipe deletes keys.
 func wipe(t testing.TB, db *engine.DB, keys [][]byte) {
@@ -50,14 +42,6 @@ func wipe(t testing.TB, db *engine.DB, keys [][]byte) {
 		}
 		return nil
 	})
-}
-
-func raw(words ...string) [][]byte {
-	list := make([][]byte, len(words))
-	for i, w := range words {
-		list[i] = []byte(w)
-	}
-	return list
 }
 
 // A model is a bitmap as Redis has it: nil when there is none, else its bytes, the most significant bit first. It

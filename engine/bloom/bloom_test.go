@@ -17,18 +17,13 @@ import (
 
 const ns = cf.DefaultNamespace
 
+var raw = enginetest.Bytes
+
 func update(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
 	t.Helper()
 	if err := db.Update(ns, [][]byte{key}, f); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func raw(items ...string) (list [][]byte) {
-	for _, s := range items {
-		list = append(list, []byte(s))
-	}
-	return list
 }
 
 // numbers are the items from, from+1, ... before to.

@@ -1,14 +1,17 @@
-// Package enginetest opens throw-away databases for tests.
+// Package enginetest opens throw-away databases for tests, and has what tests of all data types need.
 package enginetest
 
 import (
 	"bytes"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
 )
 
 // Open opens a database in a temporary directory and closes it at the end of the test, which fails when native
@@ -36,6 +39,31 @@ func OpenWith(t testing.TB, o engine.Options) *engine.DB {
 		}
 	})
 	return db
+}
+
+// Update runs f in a transaction of the default namespace that holds the locks of the keys for writing, and commits it.
+func Update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
+	t.Helper()
+	if err := db.Update(cf.DefaultNamespace, keys, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// View runs f in a transaction of the default namespace that holds the locks of the keys for reading.
+func View(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
+	t.Helper()
+	if err := db.View(cf.DefaultNamespace, keys, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Bytes returns words as the data types take them.
+func Bytes(words ...string) [][]byte {
+	list := make([][]byte, len(words))
+	for i, w := range words {
+		list[i] = []byte(w)
+	}
+	return list
 }
 
 // Deadline ends the whole test process with the stacks of all goroutines when the test has not ended after d: for
@@ -72,5 +100,71 @@ func Batches(t testing.TB, db *engine.DB, f func()) (batches [][]byte) {
 			return batches
 		}
 		batches = append(batches, bytes.Clone(rep))
+	}
+}
+
+// LastBatch describes the batch in the log that begins with a sequence number, its records with commas between them:
+//
+//	log DATA
+//	put metadata KEY
+//	delete FAMILY KEY SUBKEY
+func LastBatch(t testing.TB, db *engine.DB, seq uint64) string {
+	t.Helper()
+	wal, err := db.WAL(seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wal.Close()
+	rep, _, err := wal.Next()
+	if err != nil || rep == nil {
+		t.Fatalf("no batch: %v", err)
+	}
+	r, err := batch.NewReader(rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []string
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			break
+		}
+		switch {
+		case rec.Kind == batch.LogData:
+			records = append(records, fmt.Sprintf("log %s", rec.Value))
+		case rec.Family == cf.Metadata:
+			_, key, err := cf.SplitNSKey(rec.Key, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			records = append(records, fmt.Sprintf("%s metadata %s", rec.Kind, key))
+		default:
+			s, err := cf.ParseSubkey(rec.Key, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			records = append(records, fmt.Sprintf("%s %s %s %s", rec.Kind, rec.Family, s.UserKey, s.Sub))
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(records, ", ")
+}
+
+// NoAllocs fails the test when f allocates each time that it is called.
+func NoAllocs(t testing.TB, name string, f func() error) {
+	t.Helper()
+	var err error
+	got := testing.AllocsPerRun(200, func() {
+		if e := f(); e != nil {
+			err = e
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got > 0 { // the rare growth of a buffer does not show in the average
+		t.Errorf("%s: %v allocations", name, got)
 	}
 }

@@ -6,16 +6,12 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
 const ns = cf.DefaultNamespace
 
-func update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.Update(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
+var update = enginetest.Update
 
 func view(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
 	t.Helper()

@@ -17,6 +17,8 @@ import (
 
 const ns = cf.DefaultNamespace
 
+var raw = enginetest.Bytes
+
 func update(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) {
 	t.Helper()
 	if err := db.Update(ns, [][]byte{key}, f); err != nil {
@@ -29,14 +31,6 @@ func view(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) 
 	if err := db.View(ns, [][]byte{key}, f); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func raw(words ...string) [][]byte {
-	list := make([][]byte, len(words))
-	for i, w := range words {
-		list[i] = []byte(w)
-	}
-	return list
 }
 
 // all returns the fields and values of a hash in their order, by Each, which checks their number.
@@ -451,17 +445,6 @@ func TestNoAllocation(t *testing.T) {
 			return err
 		}},
 	} {
-		var err error
-		got := testing.AllocsPerRun(200, func() {
-			if e := c.f(); e != nil {
-				err = e
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got > 0 { // the rare growth of a buffer does not show in the average
-			t.Errorf("%s: %v allocations", c.name, got)
-		}
+		enginetest.NoAllocs(t, c.name, c.f)
 	}
 }

@@ -2,35 +2,18 @@ package hll
 
 import (
 	"encoding/binary"
-	"testing"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
 const ns = cf.DefaultNamespace
 
-func update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.Update(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func view(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.View(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func raw(words ...string) [][]byte {
-	list := make([][]byte, len(words))
-	for i, w := range words {
-		list[i] = []byte(w)
-	}
-	return list
-}
+var (
+	update = enginetest.Update
+	view   = enginetest.View
+	raw    = enginetest.Bytes
+)
 
 // numbered returns n distinct elements.
 func numbered(n int) [][]byte {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
 )
@@ -351,7 +350,7 @@ func TestBatches(t *testing.T) {
 	} {
 		seq := db.LatestSequence()
 		update(t, db, "h h2 z z2 s s3 x", tt.f)
-		if got := lastBatch(t, db, seq+1); got != tt.want {
+		if got := enginetest.LastBatch(t, db, seq+1); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -360,49 +359,4 @@ func TestBatches(t *testing.T) {
 	if db.LatestSequence() != seq {
 		t.Error("deleting nothing has written something")
 	}
-}
-
-// lastBatch describes the batch in the WAL that begins with a sequence number.
-func lastBatch(t testing.TB, db *engine.DB, seq uint64) string {
-	t.Helper()
-	wal, err := db.WAL(seq)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
-	rep, _, err := wal.Next()
-	if err != nil || rep == nil {
-		t.Fatalf("no batch: %v", err)
-	}
-	r, err := batch.NewReader(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var records []string
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			break
-		}
-		switch {
-		case rec.Kind == batch.LogData:
-			records = append(records, fmt.Sprintf("log %s", rec.Value))
-		case rec.Family == cf.Metadata:
-			_, key, err := cf.SplitNSKey(rec.Key, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			records = append(records, fmt.Sprintf("%s metadata %s", rec.Kind, key))
-		default:
-			s, err := cf.ParseSubkey(rec.Key, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			records = append(records, fmt.Sprintf("%s %s %s %s", rec.Kind, rec.Family, s.UserKey, s.Sub))
-		}
-	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(records, ", ")
 }

@@ -155,7 +155,7 @@ func TestMoveBatch(t *testing.T) {
 	} {
 		seq := db.LatestSequence()
 		move(t, db, ns, other, key)
-		if got := lastBatch(t, db, seq+1); got != want {
+		if got := enginetest.LastBatch(t, db, seq+1); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
 	}

@@ -15,27 +15,11 @@ import (
 
 const ns = cf.DefaultNamespace
 
-func update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.Update(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func view(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.View(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func raw(words ...string) [][]byte {
-	elems := make([][]byte, len(words))
-	for i, w := range words {
-		elems[i] = []byte(w)
-	}
-	return elems
-}
+var (
+	update = enginetest.Update
+	view   = enginetest.View
+	raw    = enginetest.Bytes
+)
 
 func push(t testing.TB, db *engine.DB, key []byte, elems ...string) {
 	t.Helper()
@@ -328,18 +312,7 @@ func TestNoAllocation(t *testing.T) {
 				return list.Pop(tx, key, 1, left, count, elem)
 			},
 		} {
-			var err error
-			got := testing.AllocsPerRun(200, func() {
-				if e := f(); e != nil {
-					err = e
-				}
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got > 0 { // the rare growth of a buffer does not show in the average
-				t.Errorf("%s, left %v: %v allocations", name, left, got)
-			}
+			enginetest.NoAllocs(t, fmt.Sprintf("%s, left %v", name, left), f)
 		}
 	}
 }

@@ -15,27 +15,11 @@ import (
 
 const ns = cf.DefaultNamespace
 
-func update(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.Update(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func view(t testing.TB, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) {
-	t.Helper()
-	if err := db.View(ns, keys, f); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func raw(words ...string) [][]byte {
-	list := make([][]byte, len(words))
-	for i, w := range words {
-		list[i] = []byte(w)
-	}
-	return list
-}
+var (
+	update = enginetest.Update
+	view   = enginetest.View
+	raw    = enginetest.Bytes
+)
 
 func add(t testing.TB, db *engine.DB, key []byte, members ...string) {
 	t.Helper()
@@ -362,17 +346,6 @@ func TestNoAllocation(t *testing.T) {
 			return err
 		}},
 	} {
-		var err error
-		got := testing.AllocsPerRun(200, func() {
-			if e := c.f(); e != nil {
-				err = e
-			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got > 0 { // the rare growth of a buffer does not show in the average
-			t.Errorf("%s: %v allocations", c.name, got)
-		}
+		enginetest.NoAllocs(t, c.name, c.f)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
 )
@@ -331,10 +330,10 @@ func TestBatches(t *testing.T) {
 		{"set", func(tx *engine.Tx) error {
 			_, err := str.Set(tx, []byte("k"), []byte("1"), str.SetOptions{})
 			return err
-		}, "log 1 put metadata k"},
-		{"append", func(tx *engine.Tx) error { _, err := str.Append(tx, []byte("k"), []byte("1"), limit); return err }, "log 1 put metadata k"},
-		{"incr", func(tx *engine.Tx) error { _, err := str.IncrBy(tx, []byte("k"), 1); return err }, "log 1 put metadata k"},
-		{"mset", func(tx *engine.Tx) error { str.MSet(tx, list("k", "1", "j", "2")); return nil }, "log 1 put metadata k put metadata j"},
+		}, "log 1, put metadata k"},
+		{"append", func(tx *engine.Tx) error { _, err := str.Append(tx, []byte("k"), []byte("1"), limit); return err }, "log 1, put metadata k"},
+		{"incr", func(tx *engine.Tx) error { _, err := str.IncrBy(tx, []byte("k"), 1); return err }, "log 1, put metadata k"},
+		{"mset", func(tx *engine.Tx) error { str.MSet(tx, list("k", "1", "j", "2")); return nil }, "log 1, put metadata k, put metadata j"},
 		{"getdel", func(tx *engine.Tx) error { _, _, err := str.GetDel(tx, []byte("k")); return err }, "delete metadata k"},
 		{"cad", func(tx *engine.Tx) error {
 			_, err := str.CompareAndDelete(tx, []byte("j"), []byte("2"))
@@ -345,48 +344,10 @@ func TestBatches(t *testing.T) {
 		if err := db.Update(ns, list("k", "j"), tt.f); err != nil {
 			t.Fatal(err)
 		}
-		if got := lastBatch(t, db, seq+1); got != tt.want {
+		if got := enginetest.LastBatch(t, db, seq+1); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
-}
-
-// lastBatch describes the batch in the WAL that begins with a sequence number.
-func lastBatch(t testing.TB, db *engine.DB, seq uint64) string {
-	t.Helper()
-	wal, err := db.WAL(seq)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer wal.Close()
-	rep, _, err := wal.Next()
-	if err != nil || rep == nil {
-		t.Fatalf("no batch: %v", err)
-	}
-	r, err := batch.NewReader(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var words []string
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			break
-		}
-		if rec.Kind == batch.LogData {
-			words = append(words, "log", string(rec.Value))
-			continue
-		}
-		_, key, err := cf.SplitNSKey(rec.Key, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		words = append(words, rec.Kind.String(), rec.Family.String(), string(key))
-	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(words, " ")
 }
 
 // TestAllocations: the hot functions do not allocate.

@@ -6,20 +6,15 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/stream"
 )
 
 const ns = cf.DefaultNamespace
 
-var key = []byte("s")
+var raw = enginetest.Bytes
 
-func raw(words ...string) [][]byte {
-	out := make([][]byte, len(words))
-	for i, w := range words {
-		out[i] = []byte(w)
-	}
-	return out
-}
+var key = []byte("s")
 
 func update(t testing.TB, db *engine.DB, f func(tx *engine.Tx) error) {
 	t.Helper()

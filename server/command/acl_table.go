@@ -32,12 +32,36 @@ func (s *Spec) ACLKeys(dst []acl.Key, refs []KeyRef, args [][]byte) []acl.Key {
 	if s.Flags&PubSub != 0 {
 		return dst
 	}
-	const writes = keyUpdate | keyInsert | keyDelete
 	for i, ref := range refs {
-		f := s.keyFlags(i, args)
-		dst = append(dst, acl.Key{Arg: ref.Arg, Read: f&keyAccess != 0, Write: f&writes != 0})
+		use := s.useOfKey(i, args)
+		dst = append(dst, acl.Key{Arg: ref.Arg, Read: use.has("access"), Write: use.has("insert", "update", "delete")})
 	}
 	return dst
+}
+
+// setReturnsOld reports whether SET has the option GET.
+func setReturnsOld(args [][]byte) bool {
+	for i := 3; i < len(args); i++ {
+		if EqualFold(args[i], "GET") {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyGets reports whether BITFIELD changes nothing. Malformed arguments may change something.
+func onlyGets(args [][]byte) bool {
+	for i := 2; i < len(args); {
+		switch left := len(args) - i - 1; {
+		case EqualFold(args[i], "GET") && left >= 2:
+			i += 3
+		case EqualFold(args[i], "OVERFLOW") && left >= 1:
+			i += 2
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // ACLChannels returns which of the arguments are channels that a user must be allowed to use. To leave a channel

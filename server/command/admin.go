@@ -16,7 +16,7 @@ var adminCommands = []Spec{
 		Categories: "@keyspace @dangerous", Summary: "Deletes all keys of the namespace."},
 	{Name: "flushall", Handler: flushAll, Arity: -1, Flags: Write | Solo | Exclusive | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@keyspace @dangerous", Summary: "Deletes all keys of all namespaces."},
-	{Name: "bgsave", Handler: bgsave, Arity: -1, Flags: Admin | NoScript | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+	{Name: "bgsave", Handler: bgsave, Arity: -1, Flags: Admin | NoScript | NoAsyncLoading | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Summary: "Makes a backup of the database in the background."},
 	{Name: "lastsave", Handler: lastSave, Arity: 1, Flags: Loading | Stale | Fast | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@admin @dangerous", Summary: "Returns the time of the last backup in seconds since the epoch."},

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/bitmap"
+	"github.com/basaltdb/basalt/engine/keys"
 )
 
 const catBitmap = "@bitmap"
@@ -79,26 +81,50 @@ func bitUnit(b []byte) (isBits, ok bool) {
 
 // bitcount is BITCOUNT key [start end [BYTE | BIT]].
 func bitcount(c *Ctx) error {
-	r := bitmap.All
-	if len(c.Args) > 2 {
-		if len(c.Args) == 3 || len(c.Args) > 5 {
-			return ErrSyntax
-		}
-		var ok1, ok2 bool
-		r.NoEnd = false
-		r.Start, ok1 = ParseInt(c.Args[2])
-		r.End, ok2 = ParseInt(c.Args[3])
-		if !ok1 || !ok2 {
-			return ErrNotInteger
-		}
-		if len(c.Args) == 5 {
-			if r.Bits, ok1 = bitUnit(c.Args[4]); !ok1 {
-				return ErrSyntax
-			}
-		}
+	r, err := countRange(c.Args)
+	if err != nil {
+		return badRange(c, err, 0)
 	}
 	n, err := bitmap.Count(c.Tx, c.Args[1], r)
 	return replyInt(c, int64(n), err)
+}
+
+func countRange(args [][]byte) (bitmap.Range, error) {
+	r := bitmap.All
+	if len(args) == 2 {
+		return r, nil
+	}
+	if len(args) == 3 || len(args) > 5 {
+		return r, ErrSyntax
+	}
+	var ok1, ok2 bool
+	r.NoEnd = false
+	r.Start, ok1 = ParseInt(args[2])
+	r.End, ok2 = ParseInt(args[3])
+	if !ok1 || !ok2 {
+		return r, ErrNotInteger
+	}
+	if len(args) == 5 {
+		if r.Bits, ok1 = bitUnit(args[4]); !ok1 {
+			return r, ErrSyntax
+		}
+	}
+	return r, nil
+}
+
+// badRange replies to a malformed range. Redis looks at the key before it reads the range: one that does not exist has
+// the reply none, and one of another type its error.
+func badRange(c *Ctx, malformed error, none int64) error {
+	switch t, err := keys.TypeOf(c.Tx, c.Args[1]); {
+	case err != nil:
+		return err
+	case t == cf.TypeNone:
+		c.Out.Int(none)
+		return nil
+	case t != cf.TypeString && t != cf.TypeBitmap:
+		return engine.ErrWrongType
+	}
+	return malformed
 }
 
 var errBitArgument = engine.NewError("ERR", "The bit argument must be 1 or 0.")
@@ -111,28 +137,37 @@ func bitpos(c *Ctx) error {
 		return ErrNotInteger
 	case bit != 0 && bit != 1:
 		return errBitArgument
-	case len(c.Args) > 6:
-		return ErrSyntax
 	}
-	r := bitmap.All
-	if len(c.Args) > 3 {
-		if r.Start, ok = ParseInt(c.Args[3]); !ok {
-			return ErrNotInteger
-		}
-	}
-	if len(c.Args) > 5 {
-		if r.Bits, ok = bitUnit(c.Args[5]); !ok {
-			return ErrSyntax
-		}
-	}
-	if len(c.Args) > 4 {
-		r.NoEnd = false
-		if r.End, ok = ParseInt(c.Args[4]); !ok {
-			return ErrNotInteger
-		}
+	r, err := posRange(c.Args)
+	if err != nil {
+		return badRange(c, err, -bit)
 	}
 	at, err := bitmap.Pos(c.Tx, c.Args[1], bit == 1, r)
 	return replyInt(c, at, err)
+}
+
+func posRange(args [][]byte) (bitmap.Range, error) {
+	r, ok := bitmap.All, true
+	if len(args) > 6 {
+		return r, ErrSyntax
+	}
+	if len(args) > 3 {
+		if r.Start, ok = ParseInt(args[3]); !ok {
+			return r, ErrNotInteger
+		}
+	}
+	if len(args) > 5 {
+		if r.Bits, ok = bitUnit(args[5]); !ok {
+			return r, ErrSyntax
+		}
+	}
+	if len(args) > 4 {
+		r.NoEnd = false
+		if r.End, ok = ParseInt(args[4]); !ok {
+			return r, ErrNotInteger
+		}
+	}
+	return r, nil
 }
 
 var errBitNot = engine.NewError("ERR", "BITOP NOT must be called with a single source key.")

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,22 +66,28 @@ func TestBitmapCommands(t *testing.T) {
 		{"BITOP OR h c", ":1\r\n"}, // the destination may be anything
 		{"TYPE h", "+bitmap\r\n"},
 	})
-	// What is wrong in the arguments comes before the look at the key, as in Redis 7.2 (7.0 replies 0 without a key).
-	for _, key := range []string{"none", "b"} {
-		script(t, db, [][2]string{
-			{"BITCOUNT " + key + " x 1", badInt},
-			{"BITCOUNT " + key + " 1 x", badInt},
-			{"BITCOUNT " + key + " 1", badSyntax},
-			{"BITCOUNT " + key + " 1 2 BITS", badSyntax},
-			{"BITCOUNT " + key + " 1 2 BIT x", badSyntax},
-			{"BITPOS " + key + " x", badInt},
-			{"BITPOS " + key + " 2", "-ERR The bit argument must be 1 or 0.\r\n"},
-			{"BITPOS " + key + " 1 x", badInt},
-			{"BITPOS " + key + " 1 0 x", badInt},
-			{"BITPOS " + key + " 1 0 1 BITS", badSyntax},
-			{"BITPOS " + key + " 1 0 1 BIT x", badSyntax},
-		})
+	// The bit is looked at before the key, and the key before the range, as in Redis 7.2 (later ones read the range first).
+	for _, c := range []struct{ line, missing, wrong string }{
+		{"BITCOUNT %s x 1", ":0\r\n", badInt},
+		{"BITCOUNT %s 1 x", ":0\r\n", badInt},
+		{"BITCOUNT %s 1", ":0\r\n", badSyntax},
+		{"BITCOUNT %s 1 2 BITS", ":0\r\n", badSyntax},
+		{"BITCOUNT %s 1 2 BIT x", ":0\r\n", badSyntax},
+		{"BITPOS %s x", badInt, badInt},
+		{"BITPOS %s 2", "-ERR The bit argument must be 1 or 0.\r\n", "-ERR The bit argument must be 1 or 0.\r\n"},
+		{"BITPOS %s 1 x", ":-1\r\n", badInt},
+		{"BITPOS %s 0 x", ":0\r\n", badInt},
+		{"BITPOS %s 1 0 x", ":-1\r\n", badInt},
+		{"BITPOS %s 1 0 1 BITS", ":-1\r\n", badSyntax},
+		{"BITPOS %s 1 0 1 BIT x", ":-1\r\n", badSyntax},
+	} {
+		script(t, db, [][2]string{{fmt.Sprintf(c.line, "none"), c.missing}, {fmt.Sprintf(c.line, "b"), c.wrong}})
 	}
+	script(t, db, [][2]string{
+		{"RPUSH list a", ":1\r\n"},
+		{"BITCOUNT list x 1", wrongType + "\r\n"},
+		{"BITPOS list 1 x", wrongType + "\r\n"},
+	})
 	for _, c := range []struct{ line, want string }{
 		{"BITFIELD c GET u2 2", "*1\r\n:0\r\n"},
 		{"BITFIELD c OVERFLOW FAIL SET u2 2 9", "*1\r\n_\r\n"},

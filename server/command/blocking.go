@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-const blockingFlags = Write | Blocking | NoScript
+const blockingFlags = Write | Blocking
 
 var blockingCommands = []Spec{
 	{Name: "blpop", Handler: blpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list", Since: "2.0.0", Complexity: "O(N) with N keys",
@@ -24,13 +24,13 @@ var blockingCommands = []Spec{
 		Categories: catList, Summary: "Moves an element from one list to another and returns it; waits for one."},
 	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "2.2.0", Complexity: "O(1)",
 		Categories: catList, Summary: "Moves the last element of a list to the head of another and returns it; waits for one."},
-	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags&^NoScript | MovableKeys, Keys: bmpopKeys, Group: "list", Since: "7.0.0", Complexity: "O(N+M) with N keys and M elements to remove",
+	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys, Group: "list", Since: "7.0.0", Complexity: "O(N+M) with N keys and M elements to remove",
 		Categories: catList, Summary: "Removes elements from the first list that has some; waits for one."},
 	{Name: "bzpopmin", Handler: bzpopmin, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1, Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
 		Categories: "@sortedset", Summary: "Removes and returns the member with the lowest score of the first sorted set that has one; waits for one."},
 	{Name: "bzpopmax", Handler: bzpopmax, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1, Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
 		Categories: "@sortedset", Summary: "Removes and returns the member with the highest score of the first sorted set that has one; waits for one."},
-	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags&^NoScript | MovableKeys, Keys: bmpopKeys, Group: "sorted-set", Since: "7.0.0", Complexity: "O(K) + O(M*log(N)) with K keys and M members to remove from N",
+	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys, Group: "sorted-set", Since: "7.0.0", Complexity: "O(K) + O(M*log(N)) with K keys and M members to remove from N",
 		Categories: "@sortedset", Summary: "Removes members from the first sorted set that has some; waits for one."},
 }
 
@@ -169,23 +169,7 @@ func blockingMove(c *Ctx, fromLeft, toLeft bool, timeoutArg []byte) error {
 	})
 }
 
-// bmpopKeys finds the keys of BLMPOP and BZMPOP: timeout numkeys key ...
-func bmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
-	return numKeys(args, 2, true, add)
-}
-
-func blmpop(c *Ctx) error {
-	timeout, err := parseTimeout(c.Args[1])
-	if err != nil {
-		return err
-	}
-	p, err := lmpopOf(c.Args[2:])
-	if err != nil {
-		return err
-	}
-	w := Wait{Keys: p.keys, Timeout: timeout, Type: cf.TypeList, Null: nullArray}
-	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return p.pop(c, key) })
-}
+func blmpop(c *Ctx) error { return bmpop(c, "LEFT", "RIGHT", cf.TypeList, popList) }
 
 func bzpopmin(c *Ctx) error { return blockingZPop(c, false) }
 
@@ -210,18 +194,7 @@ func blockingZPop(c *Ctx, highest bool) error {
 	})
 }
 
-func bzmpop(c *Ctx) error {
-	timeout, err := parseTimeout(c.Args[1])
-	if err != nil {
-		return err
-	}
-	p, err := zmpopOf(c.Args[2:])
-	if err != nil {
-		return err
-	}
-	w := Wait{Keys: p.keys, Timeout: timeout, Type: cf.TypeZSet, Null: nullArray}
-	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return p.pop(c, key) })
-}
+func bzmpop(c *Ctx) error { return bmpop(c, "MIN", "MAX", cf.TypeZSet, popZSet) }
 
 // clientUnblock is CLIENT UNBLOCK: the client gets the reply of a timeout, or an error.
 func clientUnblock(c *Ctx) error {

@@ -22,6 +22,8 @@ type Ctx struct {
 	Spec *Spec
 	// NoBlock says that the command runs inside EXEC or a script: where it would wait for data it replies at once.
 	NoBlock bool
+	// InScript says that a script calls the command.
+	InScript bool
 	// Retry says that the command is tried again for a client that waits. Only some of its keys may be locked, see
 	// Tx.Holds, and nothing may be waited for: when there is still nothing to reply it is ErrNotReady.
 	Retry bool
@@ -34,7 +36,7 @@ type Handler func(c *Ctx) error
 // Flag says how the pipeline treats a command.
 type Flag uint64
 
-// The flags. Those up to NoMandatoryKeys have the meaning that they have in Redis's COMMAND INFO.
+// The flags. Those up to NoAsyncLoading have the meaning that they have in Redis's COMMAND INFO.
 const (
 	Write Flag = 1 << iota
 	ReadOnly
@@ -55,6 +57,7 @@ const (
 	AllowBusy
 	MovableKeys
 	NoMandatoryKeys
+	NoAsyncLoading
 
 	// Single marks a reader that needs nothing but the metadata record of each of its keys. It runs without
 	// locks, and the records of a run of such commands are fetched in batches.
@@ -90,7 +93,7 @@ var flagNames = []struct {
 	{NoScript, "noscript"}, {Blocking, "blocking"}, {Loading, "loading"}, {Stale, "stale"},
 	{SkipMonitor, "skip_monitor"}, {SkipSlowlog, "skip_slowlog"}, {Asking, "asking"}, {Fast, "fast"},
 	{NoAuth, "no_auth"}, {NoMulti, "no_multi"}, {AllowBusy, "allow_busy"},
-	{MovableKeys, "movablekeys"}, {NoMandatoryKeys, "no_mandatory_keys"},
+	{MovableKeys, "movablekeys"}, {NoMandatoryKeys, "no_mandatory_keys"}, {NoAsyncLoading, "no_async_loading"},
 }
 
 // Names returns the flags as COMMAND INFO shows them.

@@ -167,8 +167,8 @@ func TestAppendKeys(t *testing.T) {
 func TestCommandInfo(t *testing.T) {
 	db := enginetest.Open(t)
 	// name, arity, flags, first, last, step, categories, tips, key specifications, subcommands
-	ping := "*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*2\r\n+@fast\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n"
-	list := "*10\r\n$11\r\nclient|list\r\n:-2\r\n*4\r\n+admin\r\n+noscript\r\n+loading\r\n+stale\r\n:0\r\n:0\r\n:0\r\n*4\r\n+@admin\r\n+@slow\r\n+@dangerous\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n"
+	ping := "*10\r\n$4\r\nping\r\n:-1\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n*2\r\n+@fast\r\n+@connection\r\n*2\r\n$25\r\nrequest_policy:all_shards\r\n$29\r\nresponse_policy:all_succeeded\r\n*0\r\n*0\r\n"
+	list := "*10\r\n$11\r\nclient|list\r\n:-2\r\n*4\r\n+admin\r\n+noscript\r\n+loading\r\n+stale\r\n:0\r\n:0\r\n:0\r\n*4\r\n+@admin\r\n+@slow\r\n+@dangerous\r\n+@connection\r\n*1\r\n$23\r\nnondeterministic_output\r\n*0\r\n*0\r\n"
 	for _, tt := range []struct{ args, want string }{
 		{"COMMAND INFO ping nosuch PING", "*3\r\n" + ping + "$-1\r\n" + ping},
 		{"COMMAND INFO client|list", "*1\r\n" + list},
@@ -178,7 +178,7 @@ func TestCommandInfo(t *testing.T) {
 			t.Errorf("%s: %q", tt.args, got)
 		}
 	}
-	if got := do3(t, db, "COMMAND", "INFO", "ping", "x"); got != "*2\r\n"+strings.NewReplacer("*1\r\n", "~1\r\n", "*2\r\n+", "~2\r\n+").Replace(ping)+"_\r\n" {
+	if got := do3(t, db, "COMMAND", "INFO", "ping", "x"); got != "*2\r\n"+strings.NewReplacer("*0\r\n", "~0\r\n", "*1\r\n", "~1\r\n", "*2\r\n", "~2\r\n").Replace(ping)+"_\r\n" {
 		t.Errorf("RESP3: %q", got)
 	}
 	count := do(t, db, "COMMAND", "COUNT")
@@ -190,25 +190,62 @@ func TestCommandInfo(t *testing.T) {
 
 func TestKeySpecs(t *testing.T) {
 	db := enginetest.Open(t)
-	for _, tt := range []struct {
-		name string
-		want string
-	}{
-		{"mget",
-			"*1\r\n*6\r\n$5\r\nflags\r\n*2\r\n+RO\r\n+access\r\n$12\r\nbegin_search\r\n*4\r\n$4\r\ntype\r\n$5\r\nindex\r\n$4\r\nspec\r\n*2\r\n$5\r\nindex\r\n:1\r\n" +
-				"$9\r\nfind_keys\r\n*4\r\n$4\r\ntype\r\n$5\r\nrange\r\n$4\r\nspec\r\n*6\r\n$7\r\nlastkey\r\n:-1\r\n$7\r\nkeystep\r\n:1\r\n$5\r\nlimit\r\n:0\r\n"},
-		{"lmpop",
-			"*1\r\n*6\r\n$5\r\nflags\r\n*3\r\n+RW\r\n+access\r\n+delete\r\n$12\r\nbegin_search\r\n*4\r\n$4\r\ntype\r\n$5\r\nindex\r\n$4\r\nspec\r\n*2\r\n$5\r\nindex\r\n:1\r\n" +
-				"$9\r\nfind_keys\r\n*4\r\n$4\r\ntype\r\n$6\r\nkeynum\r\n$4\r\nspec\r\n*6\r\n$9\r\nkeynumidx\r\n:0\r\n$8\r\nfirstkey\r\n:1\r\n$7\r\nkeystep\r\n:1\r\n"},
-		{"xread",
-			"*1\r\n*6\r\n$5\r\nflags\r\n*2\r\n+RO\r\n+access\r\n$12\r\nbegin_search\r\n*4\r\n$4\r\ntype\r\n$7\r\nunknown\r\n$4\r\nspec\r\n*0\r\n" +
-				"$9\r\nfind_keys\r\n*4\r\n$4\r\ntype\r\n$7\r\nunknown\r\n$4\r\nspec\r\n*0\r\n"},
-		{"set",
-			"*1\r\n*6\r\n$5\r\nflags\r\n*4\r\n+RW\r\n+access\r\n+update\r\n+variable_flags\r\n$12\r\nbegin_search\r\n*4\r\n$4\r\ntype\r\n$5\r\nindex\r\n$4\r\nspec\r\n*2\r\n$5\r\nindex\r\n:1\r\n" +
-				"$9\r\nfind_keys\r\n*4\r\n$4\r\ntype\r\n$5\r\nrange\r\n$4\r\nspec\r\n*6\r\n$7\r\nlastkey\r\n:0\r\n$7\r\nkeystep\r\n:1\r\n$5\r\nlimit\r\n:0\r\n"},
+	words := func(list ...string) string {
+		text := fmt.Sprintf("*%d\r\n", len(list))
+		for _, w := range list {
+			text += "+" + w + "\r\n"
+		}
+		return text
+	}
+	// A map of names to numbers or strings.
+	fields := func(pairs ...any) string {
+		text := fmt.Sprintf("*%d\r\n", len(pairs))
+		for _, v := range pairs {
+			if s, ok := v.(string); ok {
+				text += fmt.Sprintf("$%d\r\n%s\r\n", len(s), s)
+			} else {
+				text += fmt.Sprintf(":%d\r\n", v)
+			}
+		}
+		return text
+	}
+	spec := func(flags, begin, beginFields, find, findFields string) string {
+		search := func(name, kind, fields string) string {
+			return fmt.Sprintf("$%d\r\n%s\r\n*4\r\n$4\r\ntype\r\n$%d\r\n%s\r\n$4\r\nspec\r\n%s", len(name), name, len(kind), kind, fields)
+		}
+		return "*6\r\n$5\r\nflags\r\n" + flags + search("begin_search", begin, beginFields) + search("find_keys", find, findFields)
+	}
+	one := fields("lastkey", 0, "keystep", 1, "limit", 0)
+	for name, want := range map[string]string{
+		"ping":   "*0\r\n",
+		"get":    "*1\r\n" + spec(words("RO", "access"), "index", fields("index", 1), "range", one),
+		"mset":   "*1\r\n" + spec(words("OW", "update"), "index", fields("index", 1), "range", fields("lastkey", -1, "keystep", 2, "limit", 0)),
+		"lmpop":  "*1\r\n" + spec(words("RW", "access", "delete"), "index", fields("index", 1), "keynum", fields("keynumidx", 0, "firstkey", 1, "keystep", 1)),
+		"rename": "*2\r\n" + spec(words("RW", "access", "delete"), "index", fields("index", 1), "range", one) + spec(words("OW", "update"), "index", fields("index", 2), "range", one),
+		"xread":  "*1\r\n" + spec(words("RO", "access"), "keyword", fields("keyword", "STREAMS", "startfrom", 1), "range", fields("lastkey", -1, "keystep", 1, "limit", 2)),
+		"sort_ro": "*2\r\n" + spec(words("RO", "access"), "index", fields("index", 1), "range", one) +
+			spec(words("RO", "access"), "unknown", "*0\r\n", "unknown", "*0\r\n"),
 	} {
-		if got := writeWith(t, db, Lookup([]byte(tt.name)).writeKeySpecs); got != tt.want {
-			t.Errorf("%s:\n%q\nwant\n%q", tt.name, got, tt.want)
+		if got := writeWith(t, db, byFullName(name).writeKeySpecs); got != want {
+			t.Errorf("%s:\n%q\nwant\n%q", name, got, want)
+		}
+	}
+}
+
+// A description that no command has, or two for one command, would be a slip of the pen.
+func TestKeySpecsAndTipsName(t *testing.T) {
+	for _, table := range []map[string]string{keySpecs, tips} {
+		seen := map[string]bool{}
+		for _, names := range table {
+			for _, name := range strings.Fields(names) {
+				if byFullName(name) == nil {
+					t.Errorf("there is no command %s", name)
+				}
+				if seen[name] {
+					t.Errorf("%s is described twice", name)
+				}
+				seen[name] = true
+			}
 		}
 	}
 }
@@ -217,7 +254,8 @@ func TestCommandDocsListGetKeys(t *testing.T) {
 	db := enginetest.Open(t)
 	for _, tt := range []struct{ args, want string }{
 		{"COMMAND DOCS nosuch", "*0\r\n"},
-		{"COMMAND DOCS quit nosuch", "*2\r\n$4\r\nquit\r\n*8\r\n$7\r\nsummary\r\n$22\r\nCloses the connection.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$10\r\ncomplexity\r\n$4\r\nO(1)\r\n"},
+		{"COMMAND DOCS quit nosuch", "*2\r\n$4\r\nquit\r\n*12\r\n$7\r\nsummary\r\n$22\r\nCloses the connection.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$10\r\ncomplexity\r\n$4\r\nO(1)\r\n" +
+			"$16\r\ndeprecated_since\r\n$5\r\n7.2.0\r\n$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n"},
 		{"COMMAND LIST FILTERBY PATTERN CONFIG|re*", "*2\r\n$14\r\nconfig|rewrite\r\n$16\r\nconfig|resetstat\r\n"},
 		{"COMMAND LIST FILTERBY MODULE x", "*0\r\n"},
 		{"COMMAND LIST FILTERBY ACLCAT nosuch", "*0\r\n"},
@@ -236,7 +274,7 @@ func TestCommandDocsListGetKeys(t *testing.T) {
 	if !strings.Contains(admins, "config|set\r\n") || !strings.Contains(admins, "lastsave\r\n") || strings.Contains(admins, "ping\r\n") {
 		t.Errorf("ACLCAT admin: %q", admins)
 	}
-	if got := do3(t, db, "COMMAND", "DOCS", "client"); !strings.HasPrefix(got, "%1\r\n$6\r\nclient\r\n%5\r\n") || !strings.Contains(got, "$11\r\nclient|list\r\n%4\r\n") {
+	if got := do3(t, db, "COMMAND", "DOCS", "client"); !strings.HasPrefix(got, "%1\r\n$6\r\nclient\r\n%5\r\n") || !strings.Contains(got, "$11\r\nclient|list\r\n%5\r\n") {
 		t.Errorf("COMMAND DOCS client in RESP3: %.200q", got)
 	}
 	for _, name := range []string{"CLIENT", "COMMAND", "CONFIG", "DEBUG"} {

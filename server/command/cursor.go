@@ -28,12 +28,10 @@ import (
 // With the setting redis-cursor-compatible off, a cursor is the last element itself with a _ in front, and
 // nothing is kept.
 //
-// How a scan of a collection uses them, in the order in which Redis makes its checks:
+// How a scan of a collection uses them:
 //
-//	cur, err := parseCursor(c.Args[2])       // ERR invalid cursor
-//	rec, err := c.Tx.Load(c.Args[1], cf.TypeHash)
-//	if !rec.Exists { emptyScan(c); return nil } // whatever the options are
-//	o, err := parseScanOptions(c.Args[3:])
+//	rec, cur, o, found, err := beginScan(c, cf.TypeHash)
+//	if err != nil || !found { return err }
 //	return scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
 //		w.Bulk(field)
 //		if o.NoValues { return 1, nil }
@@ -258,6 +256,26 @@ func scanOptionsOf(args [][]byte, keys bool) (scanOptions, error) {
 // limit is how many entries an iterator of the scan expects to read: one more than are returned, to see whether
 // the scan has ended.
 func (o *scanOptions) limit() int { return int(min(o.Count, 1<<20)) + 1 }
+
+// beginScan reads the arguments of HSCAN, SSCAN or ZSCAN in Redis's order: key cursor [options]. Without the key there
+// is nothing to scan, and the options are not read.
+func beginScan(c *Ctx, t cf.Type) (rec engine.Record, cur scanCursor, o scanOptions, found bool, err error) {
+	if cur, err = parseCursor(c.Args[2]); err != nil {
+		return rec, cur, o, false, err
+	}
+	if rec, err = c.Tx.Load(c.Args[1], t); err != nil {
+		return rec, cur, o, false, err
+	}
+	if !rec.Exists {
+		emptyScan(c)
+		return rec, cur, o, false, nil
+	}
+	o, err = parseScanOptions(c.Args[3:])
+	if err == nil && o.NoValues && t != cf.TypeHash {
+		err = ErrSyntax
+	}
+	return rec, cur, o, err == nil, err
+}
 
 // emptyScan writes the reply of a scan of a key that does not exist.
 func emptyScan(c *Ctx) {

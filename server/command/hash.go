@@ -270,20 +270,8 @@ func randomCount(c *Ctx, with string) (n int64, more bool, err error) {
 }
 
 func hscan(c *Ctx) error {
-	cur, err := parseCursor(c.Args[2])
-	if err != nil {
-		return err
-	}
-	rec, err := c.Tx.Load(c.Args[1], cf.TypeHash)
-	if err != nil {
-		return err
-	}
-	if !rec.Exists {
-		emptyScan(c)
-		return nil
-	}
-	o, err := parseScanOptions(c.Args[3:])
-	if err != nil {
+	rec, cur, o, found, err := beginScan(c, cf.TypeHash)
+	if err != nil || !found {
 		return err
 	}
 	noValues := o.NoValues

@@ -21,9 +21,9 @@ var introspectCommands = []Spec{{
 			Categories: "@connection", Summary: "Returns the documentation of some commands, or of all."},
 		{Name: "list", Handler: commandList, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N commands",
 			Categories: "@connection", Summary: "Returns the names of all commands, or of those that a filter selects."},
-		{Name: "getkeys", Handler: commandGetKeys, Arity: -4, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N arguments",
+		{Name: "getkeys", Handler: commandGetKeys, Arity: -3, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N arguments",
 			Categories: "@connection", Summary: "Returns the keys in a command."},
-		{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -4, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N arguments",
+		{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -3, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N arguments",
 			Categories: "@connection", Summary: "Returns the keys in a command, and what it does with each."},
 		{Name: "help", Handler: commandHelp, Arity: 2, Flags: commandFlags, Group: "server", Since: "5.0.0", Complexity: "O(1)",
 			Categories: "@connection", Summary: "Explains the subcommands."},
@@ -127,9 +127,13 @@ func (s *Spec) writeInfo(c *Ctx) {
 	w.Int(int64(s.Last))
 	w.Int(int64(s.Step))
 	writeWords(c, s.ACLCategories())
-	w.Array(0)
+	tips := described()[s.ID].tips
+	w.Set(len(tips))
+	for _, tip := range tips {
+		w.BulkString(tip)
+	}
 	s.writeKeySpecs(c)
-	w.Array(len(s.Sub))
+	w.Set(len(s.Sub))
 	for i := range s.Sub {
 		s.Sub[i].writeInfo(c)
 	}
@@ -140,69 +144,6 @@ func writeWords(c *Ctx, words []string) {
 	for _, x := range words {
 		c.Out.SimpleString(x)
 	}
-}
-
-// counted tells of commands that say themselves how many keys follow: the position of that number.
-var counted = map[string]int{
-	"blmpop": 2, "bzmpop": 2, "lmpop": 1, "zmpop": 1, "sintercard": 1, "zintercard": 1, "zdiff": 1, "zinter": 1, "zunion": 1,
-	"zdiffstore": 2, "zinterstore": 2, "zunionstore": 2,
-	"eval": 2, "eval_ro": 2, "evalsha": 2, "evalsha_ro": 2, "fcall": 2, "fcall_ro": 2,
-}
-
-// writeKeySpecs describes where the keys are: from a fixed position to another, or counted, or "unknown".
-func (s *Spec) writeKeySpecs(c *Ctx) {
-	w := c.Out
-	at, isCounted := counted[s.Name]
-	mark, n := w.Mark(), 0
-	begin := func() {
-		n++
-		w.Map(3)
-		w.BulkString("flags")
-		writeWords(c, s.specFlags().names())
-		w.BulkString("begin_search")
-		w.Map(2)
-		w.BulkString("type")
-	}
-	fields := func(pairs ...any) {
-		w.BulkString("spec")
-		w.Map(len(pairs) / 2)
-		for i := 0; i < len(pairs); i += 2 {
-			w.BulkString(pairs[i].(string))
-			w.Int(int64(pairs[i+1].(int)))
-		}
-	}
-	find := func(kind string) {
-		w.BulkString("find_keys")
-		w.Map(2)
-		w.BulkString("type")
-		w.BulkString(kind)
-	}
-	if s.First > 0 {
-		begin()
-		last := s.Last
-		if last >= 0 {
-			last -= s.First
-		}
-		w.BulkString("index")
-		fields("index", s.First)
-		find("range")
-		fields("lastkey", last, "keystep", s.Step, "limit", 0)
-	}
-	switch {
-	case isCounted:
-		begin()
-		w.BulkString("index")
-		fields("index", at)
-		find("keynum")
-		fields("keynumidx", 0, "firstkey", 1, "keystep", 1)
-	case s.Keys != nil && s.First == 0:
-		begin()
-		w.BulkString("unknown")
-		fields()
-		find("unknown")
-		fields()
-	}
-	w.InsertArray(mark, n)
 }
 
 func commandDocs(c *Ctx) error {
@@ -223,6 +164,15 @@ func commandDocs(c *Ctx) error {
 	return nil
 }
 
+// deprecated are the commands that Redis would have clients use no more, and since when.
+var deprecated = map[string]string{
+	"brpoplpush": "6.2.0", "georadius": "6.2.0", "georadius_ro": "6.2.0", "georadiusbymember": "6.2.0",
+	"georadiusbymember_ro": "6.2.0", "getset": "6.2.0", "hmset": "4.0.0", "psetex": "2.6.12",
+	"quit": "7.2.0", "rpoplpush": "6.2.0", "setex": "2.6.12", "setnx": "2.6.12", "slaveof": "5.0.0",
+	"substr": "2.0.0", "zrangebylex": "6.2.0", "zrangebyscore": "6.2.0", "zrevrange": "6.2.0",
+	"zrevrangebylex": "6.2.0", "zrevrangebyscore": "6.2.0",
+}
+
 func (s *Spec) writeDocs(c *Ctx) {
 	w := c.Out
 	w.BulkString(c.Srv.Commands().NameOf(s))
@@ -238,6 +188,18 @@ func (s *Spec) writeDocs(c *Ctx) {
 	field("since", s.Since)
 	field("group", s.Group)
 	field("complexity", s.Complexity)
+	if since := deprecated[s.FullName()]; since != "" {
+		field("deprecated_since", since)
+		w.BulkString("doc_flags")
+		w.Set(1)
+		w.SimpleString("deprecated")
+		n++
+	}
+	if list := argumentsOf()[s.FullName()]; list != nil {
+		w.BulkString("arguments")
+		writeArguments(w, list)
+		n++
+	}
 	if len(s.Sub) > 0 {
 		n++
 		w.BulkString("subcommands")
@@ -302,10 +264,10 @@ func commandGetKeysAndFlags(c *Ctx) error {
 		return err
 	}
 	c.Out.Array(len(keys))
-	for n, k := range keys {
+	for i, k := range keys {
 		c.Out.Array(2)
 		c.Out.Bulk(c.Args[2+k.Arg])
-		writeWords(c, s.keyFlags(n, c.Args[2:]).names())
+		writeWords(c, s.useOfKey(i, c.Args[2:]).flags)
 	}
 	return nil
 }
@@ -320,7 +282,7 @@ func keysInCommand(c *Ctx) (*Spec, []KeyRef, error) {
 	switch {
 	case s == nil:
 		return nil, nil, engine.NewError("ERR", "Invalid command specified")
-	case s.First == 0 && s.Keys == nil, s.Flags&PubSub != 0: // shard channels are no keys
+	case !s.hasKeys():
 		return nil, nil, engine.NewError("ERR", "The command has no key arguments")
 	case s.Arity > 0 && len(args) != s.Arity || len(args) < -s.Arity:
 		return nil, nil, engine.NewError("ERR", "Invalid number of arguments specified for command")

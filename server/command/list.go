@@ -202,7 +202,6 @@ var (
 	errRankRange    = engine.NewError("ERR", "value is out of range, value must between -9223372036854775807 and 9223372036854775807")
 	errNegativeMax  = engine.NewError("ERR", "MAXLEN can't be negative")
 	errNegativeHits = engine.NewError("ERR", "COUNT can't be negative")
-	errCountZero    = engine.NewError("ERR", "count should be greater than 0")
 )
 
 func lpos(c *Ctx) error {
@@ -290,58 +289,11 @@ func move(c *Ctx, fromLeft, toLeft bool) error {
 	return nil
 }
 
-func lmpop(c *Ctx) error {
-	p, err := lmpopOf(c.Args[1:])
-	if err != nil {
-		return err
-	}
-	for _, key := range p.keys {
-		if found, err := p.pop(c, key); err != nil || found {
-			return err
-		}
-	}
-	c.Out.NullArray()
-	return nil
-}
+func lmpop(c *Ctx) error { return mpop(c, "LEFT", "RIGHT", popList) }
 
-// listPop is what LMPOP and BLMPOP are to pop.
-type listPop struct {
-	keys  [][]byte
-	left  bool
-	count uint64
-}
-
-// lmpopOf parses numkeys key ... LEFT|RIGHT [COUNT n].
-func lmpopOf(args [][]byte) (p listPop, err error) {
-	n, ok := ParseInt(args[0])
-	if !ok || n < 1 {
-		return p, errNumKeys
-	}
-	if n > int64(len(args)-2) {
-		return p, ErrSyntax
-	}
-	rest := args[1+n:]
-	p.keys, p.count = args[1:1+n], 1
-	if p.left, err = end(rest[0]); err != nil {
-		return p, err
-	}
-	counted := false
-	for rest = rest[1:]; len(rest) > 0; rest = rest[2:] {
-		if counted || len(rest) < 2 || !EqualFold(rest[0], "COUNT") {
-			return p, ErrSyntax
-		}
-		count, ok := ParseInt(rest[1])
-		if !ok || count < 1 {
-			return p, errCountZero
-		}
-		p.count, counted = uint64(count), true
-	}
-	return p, nil
-}
-
-// pop replies with elements of one list, if it has some.
-func (p *listPop) pop(c *Ctx, key []byte) (found bool, err error) {
-	err = list.Pop(c.Tx, key, p.count, p.left, func(n uint64) {
+// popList replies with elements of one list, if it has some.
+func popList(c *Ctx, key []byte, p *multiPop) (found bool, err error) {
+	err = list.Pop(c.Tx, key, p.count, p.first, func(n uint64) {
 		found = true
 		c.Out.Array(2)
 		c.Out.Bulk(key)

@@ -10,7 +10,7 @@ import (
 var replicaCommands = []Spec{
 	{Name: "role", Handler: role, Arity: 1, Flags: NoScript | Loading | Stale | Fast, Group: "server", Since: "2.8.12", Complexity: "O(1)",
 		Categories: "@admin @dangerous", Summary: "Returns the role in replication."},
-	{Name: "wait", Handler: waitReplicas, Arity: 3, Flags: NoScript | Solo | Waits, Group: "generic", Since: "3.0.0", Complexity: "O(1)",
+	{Name: "wait", Handler: waitReplicas, Arity: 3, Flags: Solo | Waits, Group: "generic", Since: "3.0.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Waits until replicas have what the connection has written; returns how many have."},
 	{Name: "waitaof", Handler: waitAOF, Arity: 4, Flags: NoScript | Solo | Waits, Group: "generic", Since: "7.2.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Waits until what the connection has written is on the disk here and at replicas; returns where it is."},
@@ -69,7 +69,7 @@ func waitForReplicas(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.
 }
 
 var (
-	errLocalRange    = engine.NewError("ERR", "value is out of range, must be between 0 and 1")
+	errLocalRange    = engine.NewError("ERR", "value is out of range, value must between 0 and 1")
 	errReplicasRange = engine.NewError("ERR", "value is out of range, must be positive")
 )
 

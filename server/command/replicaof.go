@@ -7,7 +7,7 @@ import (
 // This server does not replicate and is in no cluster. What clients and Sentinel send to every server is answered as
 // by a Redis that is a master and has no cluster.
 
-const replicaOfFlags = Admin | NoScript | Stale | Solo | AdminOnly
+const replicaOfFlags = Admin | NoScript | Stale | NoAsyncLoading | Solo | AdminOnly
 
 var replicaOfCommands = []Spec{
 	{Name: "replicaof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags, Group: "server", Since: "5.0.0", Complexity: "O(1)",

@@ -255,24 +255,9 @@ func sintercard(c *Ctx) error {
 }
 
 func sscan(c *Ctx) error {
-	cur, err := parseCursor(c.Args[2])
-	if err != nil {
+	rec, cur, o, found, err := beginScan(c, cf.TypeSet)
+	if err != nil || !found {
 		return err
-	}
-	rec, err := c.Tx.Load(c.Args[1], cf.TypeSet)
-	if err != nil {
-		return err
-	}
-	if !rec.Exists {
-		emptyScan(c)
-		return nil
-	}
-	o, err := parseScanOptions(c.Args[3:])
-	if err != nil {
-		return err
-	}
-	if o.NoValues { // HSCAN only
-		return ErrSyntax
 	}
 	return scanSubkeys(c, scanSet, &rec, cur, o, func(w *resp.Writer, member, _ []byte) (int, error) {
 		w.Bulk(member)

@@ -143,6 +143,9 @@ func readStreams(c *Ctx, grouped bool) error {
 	if err != nil {
 		return err
 	}
+	if r.blocks && c.InScript {
+		return engine.NewError("ERR", fmt.Sprintf("%s command is not allowed with BLOCK option from scripts", shorten(c.Args[0], echoed)))
+	}
 	if c.Retry {
 		if err := r.narrow(c); err != nil {
 			return err

@@ -252,24 +252,9 @@ func zrandmember(c *Ctx) error {
 }
 
 func zscan(c *Ctx) error {
-	cur, err := parseCursor(c.Args[2])
-	if err != nil {
+	rec, cur, o, found, err := beginScan(c, cf.TypeZSet)
+	if err != nil || !found {
 		return err
-	}
-	rec, err := c.Tx.Load(c.Args[1], cf.TypeZSet)
-	if err != nil {
-		return err
-	}
-	if !rec.Exists {
-		emptyScan(c)
-		return nil
-	}
-	o, err := parseScanOptions(c.Args[3:])
-	if err != nil {
-		return err
-	}
-	if o.NoValues { // HSCAN only
-		return ErrSyntax
 	}
 	return scanSubkeys(c, scanZSet, &rec, cur, o, func(w *resp.Writer, member, value []byte) (int, error) {
 		score, err := cf.ParseDouble(value)

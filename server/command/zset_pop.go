@@ -1,9 +1,6 @@
 package command
 
-import (
-	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/engine/zset"
-)
+import "github.com/basaltdb/basalt/engine/zset"
 
 var zsetPopCommands = []Spec{
 	{Name: "zpopmin", Handler: zpopmin, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "5.0.0",
@@ -18,11 +15,6 @@ var zsetPopCommands = []Spec{
 }
 
 func init() { register(zsetPopCommands...) }
-
-var (
-	errNumKeys  = engine.NewError("ERR", "numkeys should be greater than 0")
-	errPopCount = engine.NewError("ERR", "count should be greater than 0")
-)
 
 func zpopmin(c *Ctx) error { return zpop(c, false) }
 
@@ -52,74 +44,10 @@ func zmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	return numKeys(args, 1, true, add)
 }
 
-// numKeys adds the keys that follow their number, which is the argument at. A number that does not fit adds none
-// and is an error, for COMMAND GETKEYS; a handler says itself what is wrong.
-func numKeys(args [][]byte, at int, write bool, add func(argIndex int, write bool)) error {
-	if at >= len(args) {
-		return errNumKeys
-	}
-	n, ok := ParseInt(args[at])
-	if !ok || n < 1 || n > int64(len(args)-at-1) {
-		return errNumKeys
-	}
-	for i := range int(n) {
-		add(at+1+i, write)
-	}
-	return nil
-}
+func zmpop(c *Ctx) error { return mpop(c, "MIN", "MAX", popZSet) }
 
-func zmpop(c *Ctx) error {
-	p, err := zmpopOf(c.Args[1:])
-	if err != nil {
-		return err
-	}
-	for _, key := range p.keys {
-		if found, err := p.pop(c, key); err != nil || found {
-			return err
-		}
-	}
-	c.Out.NullArray()
-	return nil
-}
-
-// zsetPop is what ZMPOP and BZMPOP are to pop.
-type zsetPop struct {
-	keys    [][]byte
-	highest bool
-	count   uint64
-}
-
-// zmpopOf parses numkeys key ... MIN|MAX [COUNT n].
-func zmpopOf(args [][]byte) (p zsetPop, err error) {
-	n, ok := ParseInt(args[0])
-	if !ok || n < 1 {
-		return p, errNumKeys
-	}
-	if n > int64(len(args)-2) {
-		return p, ErrSyntax
-	}
-	rest := args[1+n:]
-	p.keys, p.count = args[1:1+n], 1
-	p.highest = EqualFold(rest[0], "MAX")
-	if !p.highest && !EqualFold(rest[0], "MIN") {
-		return p, ErrSyntax
-	}
-	counted := false
-	for i := 1; i < len(rest); i += 2 {
-		if counted || i+1 >= len(rest) || !EqualFold(rest[i], "COUNT") {
-			return p, ErrSyntax
-		}
-		count, ok := ParseInt(rest[i+1])
-		if !ok || count < 1 {
-			return p, errPopCount
-		}
-		p.count, counted = uint64(count), true
-	}
-	return p, nil
-}
-
-// pop replies with members of one sorted set, if it has some.
-func (p *zsetPop) pop(c *Ctx, key []byte) (found bool, err error) {
+// popZSet replies with members of one sorted set, if it has some.
+func popZSet(c *Ctx, key []byte, p *multiPop) (found bool, err error) {
 	size, err := zset.Card(c.Tx, key)
 	if err != nil || size == 0 {
 		return false, err
@@ -128,7 +56,7 @@ func (p *zsetPop) pop(c *Ctx, key []byte) (found bool, err error) {
 	c.Out.Bulk(key)
 	out := newPairs(c.Out, true)
 	out.nested = true
-	err = zset.Pop(c.Tx, key, p.count, p.highest, out.add)
+	err = zset.Pop(c.Tx, key, p.count, !p.first, out.add)
 	out.end()
 	return true, err
 }

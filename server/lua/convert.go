@@ -274,17 +274,21 @@ func errorText(s string) string {
 
 func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
 
-// appendArg appends an argument of redis.call: a number with as many digits as it needs to be read back.
+// appendArg appends an argument of redis.call. A number has as many digits as it needs to be read back, as in Redis
+// 7.2 (7.0 gives it 17: 0.10000000000000001).
 func appendArg(b []byte, v vm.LValue) ([]byte, bool) {
 	switch v := v.(type) {
 	case vm.LString:
 		return append(b, v...), true
 	case vm.LNumber:
-		f := float64(v)
-		if i := int64(f); float64(i) == f && math.Abs(f) < 1e17 && (i != 0 || !math.Signbit(f)) {
-			return strconv.AppendInt(b, i, 10), true
+		switch f := float64(v); {
+		case f == 0: // -0 too
+			return append(b, '0'), true
+		case math.IsNaN(f) && math.Signbit(f):
+			return append(b, "-nan"...), true
+		default:
+			return resp.AppendDouble(b, f), true
 		}
-		return appendGeneral(b, f, 17), true
 	}
 	return b, false
 }

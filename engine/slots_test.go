@@ -1,0 +1,83 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/str"
+)
+
+// TestSlotsFitTheDatabase: nothing in the files says whether keys carry the cluster slot, so the keys must.
+func TestSlotsFitTheDatabase(t *testing.T) {
+	open := func(dir string, slots bool) (*engine.DB, error) {
+		return engine.Open(engine.Options{Dir: dir, Slots: slots})
+	}
+	for _, tt := range []struct {
+		name     string
+		slots    bool // of who writes
+		keys     []string
+		accepted bool // in the other form
+		says     string
+	}{
+		{"no keys", false, nil, true, ""},
+		{"no keys of a cluster", true, nil, true, ""},
+		{"one key", false, []string{"a"}, false, "do not carry the cluster slot"},
+		{"one key of a cluster, which may be a plain one by chance", true, []string{"a"}, true, ""},
+		{"keys", false, []string{"a", "b", "c"}, false, "do not carry the cluster slot"},
+		{"keys of a cluster", true, []string{"a", "{tag}b", "c"}, false, "they carry the cluster slot"},
+		{"short keys", false, []string{"", "x"}, false, "do not carry the cluster slot"},
+		// 0x3c87 is the slot of "a".
+		{"a key that looks like one of a cluster, and others", false, []string{"\x3c\x87a", "\x3e"}, false, "do not carry the cluster slot"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir() + "/db"
+			db, err := open(dir, tt.slots)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range tt.keys {
+				err := db.Update(ns, keys(k), func(tx *engine.Tx) error {
+					_, err := str.Set(tx, []byte(k), []byte("v"), str.SetOptions{})
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			live := engine.LiveObjects()
+			db, err = open(dir, !tt.slots)
+			if err == nil {
+				db.Close()
+			}
+			if (err == nil) != tt.accepted || err != nil && (!errors.Is(err, engine.ErrSlots) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), dir)) {
+				t.Errorf("in the other form: %v", err)
+			}
+			if n := engine.LiveObjects(); n != live {
+				t.Errorf("%d native objects were left open", n-live)
+			}
+			if db, err = open(dir, tt.slots); err != nil {
+				t.Fatalf("in its own form: %v", err)
+			}
+			for _, k := range tt.keys {
+				err := db.View(ns, keys(k), func(tx *engine.Tx) error {
+					v, ok, err := str.Get(tx, []byte(k))
+					if string(v) != "v" || !ok {
+						t.Errorf("%q is %q, %v", k, v, ok)
+					}
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/resp"
+)
+
+// The tests run the program itself: the test binary, which is it when this variable is set.
+const beBasalt = "BASALT_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beBasalt) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+func basalt(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), beBasalt+"=1")
+	return cmd
+}
+
+// write makes a file and returns its path.
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// process is a running server.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines chan string // of stdout, closed at its end
+	log   []string    // those that were read
+	addr  string
+}
+
+// start runs a server, whose port the system chooses unless args say otherwise, and waits until it is ready. Its log
+// must go to stdout.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: basalt(t, append([]string{"--port", "0"}, args...)...), lines: make(chan string, 1000)}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stderr = p.cmd.Stdout
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.cmd.Process.Kill() })
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			p.lines <- s.Text()
+		}
+		close(p.lines)
+	}()
+	p.addr = regexp.MustCompile(`"addresses": \["([^"]+)"`).FindStringSubmatch(p.await(" ready "))[1]
+	return p
+}
+
+// await reads the log up to a line with a text and returns that.
+func (p *process) await(text string) string {
+	p.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if !ok {
+				p.t.Fatalf("the process ended before it has logged %q; log:\n%s", text, strings.Join(p.log, "\n"))
+			}
+			p.log = append(p.log, line)
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-timeout:
+			p.t.Fatalf("not logged: %q; log:\n%s", text, strings.Join(p.log, "\n"))
+		}
+	}
+}
+
+// logged returns the lines so far, or of the whole log after the end of the process, that have a text.
+func (p *process) logged(text string) (n int) {
+	for _, line := range p.log {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// stop sends a signal and checks that the process ends in order.
+func (p *process) stop(sig os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+	p.ended()
+}
+
+func (p *process) ended() {
+	p.t.Helper()
+	p.await(" stopped")
+	for line := range p.lines {
+		p.log = append(p.log, line)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("the process ended with %v", err)
+	}
+	if p.logged(" error ") > 0 {
+		p.t.Errorf("errors in the log:\n%s", strings.Join(p.log, "\n"))
+	}
+}
+
+// do sends a command and returns the reply as text; an array's elements are separated by blanks.
+func (p *process) do(args ...string) string {
+	p.t.Helper()
+	nc, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(patience))
+	w, r := resp.NewWriter(nc), resp.NewReader(nc)
+	var reply resp.Value
+	for _, command := range [][]string{{"AUTH", "secret # 1"}, args} {
+		var words []resp.Value
+		for _, a := range command {
+			words = append(words, resp.StringValue(a))
+		}
+		if err := w.WriteArray(words); err != nil {
+			p.t.Fatal(err)
+		}
+		if reply, _, err = r.ReadValue(); err != nil {
+			p.t.Fatalf("%q: %v", command, err)
+		}
+	}
+	if reply.Type() == resp.Array {
+		var words []string
+		for _, v := range reply.Array() {
+			words = append(words, v.String())
+		}
+		return strings.Join(words, " ")
+	}
+	return reply.String()
+}
+
+func (p *process) want(reply string, args ...string) {
+	p.t.Helper()
+	if got := p.do(args...); got != reply {
+		p.t.Errorf("%q: %q, want %q", args, got, reply)
+	}
+}

@@ -1,0 +1,130 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+// TestArgumentsOfCommands: every command that takes arguments has them described, and nothing else has.
+func TestArgumentsOfCommands(t *testing.T) {
+	// What Redis does not describe, and the containers of subcommands of our own.
+	without := " debug quit function|listfunc function|listlib object|dump disk disk|usage kprofile movex namespace perflog|get json.debug json.info "
+	table := argumentsOf()
+	for id := range NumSpecs() {
+		s := ByID(id)
+		own := 1
+		if s.Parent != nil {
+			own = 2
+		}
+		takes := len(s.Sub) == 0 && s.Arity != own
+		if has := table[s.FullName()] != nil; has != takes && !strings.Contains(without, " "+s.FullName()+" ") {
+			t.Errorf("%s, arity %d: arguments described: %v", s.FullName(), s.Arity, has)
+		}
+	}
+	for name := range table {
+		if byFullName(name) == nil {
+			t.Errorf("there is no command %s", name)
+		}
+	}
+}
+
+// TestArgumentKeys: the number of a key specification is that of one that the command has.
+func TestArgumentKeys(t *testing.T) {
+	var check func(s *Spec, list []argument)
+	check = func(s *Spec, list []argument) {
+		for _, a := range list {
+			if n := len(described()[s.ID].keys); a.keySpec >= n {
+				t.Errorf("%s has %d key specifications, and %s is found by number %d", s.FullName(), n, a.name, a.keySpec)
+			}
+			check(s, a.parts)
+		}
+	}
+	for name, list := range argumentsOf() {
+		if s := byFullName(name); s != nil {
+			check(s, list)
+		}
+	}
+}
+
+func TestArgumentNotation(t *testing.T) {
+	for text, wrong := range map[string]string{
+		"":            "a name and a type are missing",
+		"key":         "a name and a type are missing",
+		"key:":        "a name and a type are missing",
+		"key:x":       "has no type that fits",
+		"a:o":         "has no type that fits",
+		"a:s(b:s)":    "has no type that fits",
+		"a:b(b:s":     "a ) is missing",
+		"a:s  b:s":    "a name and a type are missing",
+		"a:b(b:s c)":  "a name and a type are missing",
+		"key:k0 a:i?": "",
+	} {
+		p := argumentParser{rest: text}
+		_, err := p.list()
+		if wrong == "" && (err != nil || p.rest != "") || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
+			t.Errorf("%q: %v, want %q", text, err, wrong)
+		}
+	}
+}
+
+// TestCommandDocsArguments looks at one of each kind.
+func TestCommandDocsArguments(t *testing.T) {
+	db := enginetest.Open(t)
+	for name, want := range map[string][]string{
+		"get":    {"arguments [{name key type key display_text key key_spec_index 0}]"},
+		"unlink": {"[{name key type key display_text key key_spec_index 0 flags [multiple]}]"},
+		"set": {"{name value type string display_text value}", "{name get type pure-token display_text get token GET since 6.2.0 flags [optional]}",
+			"{name condition type oneof since 2.6.12 flags [optional] arguments [{name nx type pure-token display_text nx token NX}",
+			"{name unix-time-seconds type unix-time display_text unix-time-seconds token EXAT since 6.2.0}"},
+		"xadd": {"{name approximately type pure-token display_text approximately token ~}", "{name data type block flags [multiple] arguments [{name field type string display_text field} {name value type string display_text value}]}"},
+		"sort": {"{name get-pattern type pattern display_text pattern key_spec_index 1 token GET flags [optional multiple multiple_token]}"},
+	} {
+		got := readable(t, do3(t, db, "COMMAND", "DOCS", name))
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: %s is not in\n%s", name, w, got)
+			}
+		}
+	}
+}
+
+// readable is a reply of RESP3: the words, maps in braces, arrays and sets in brackets.
+func readable(t *testing.T, reply string) string {
+	lines := strings.Split(reply, "\r\n")
+	var one func() string
+	count := func(text string) (n int) {
+		for _, c := range text {
+			n = n*10 + int(c-'0')
+		}
+		return n
+	}
+	next := func() string {
+		if len(lines) == 0 {
+			t.Fatal("the reply ends too early")
+		}
+		line := lines[0]
+		lines = lines[1:]
+		return line
+	}
+	one = func() string {
+		line := next()
+		switch line[0] {
+		case '$':
+			return next()
+		case '*', '~', '%':
+			n, open, shut := count(line[1:]), "[", "]"
+			if line[0] == '%' {
+				n, open, shut = 2*n, "{", "}"
+			}
+			var parts []string
+			for range n {
+				parts = append(parts, one())
+			}
+			return open + strings.Join(parts, " ") + shut
+		}
+		return line[1:]
+	}
+	return one()
+}

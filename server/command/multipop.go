@@ -1,0 +1,102 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// What LMPOP, ZMPOP, BLMPOP and BZMPOP have in common: they pop elements of the first of several keys that has some.
+
+var (
+	errNumKeys  = engine.NewError("ERR", "numkeys should be greater than 0")
+	errPopCount = engine.NewError("ERR", "count should be greater than 0")
+)
+
+// multiPop is what is to be popped.
+type multiPop struct {
+	keys  [][]byte
+	first bool // from the end that the first of two words names: LEFT, MIN
+	count uint64
+}
+
+// popKey replies with elements of one key, if it has some.
+type popKey func(c *Ctx, key []byte, p *multiPop) (found bool, err error)
+
+// parseMultiPop parses numkeys key ... WORD [COUNT n], where the word is one of two.
+func parseMultiPop(args [][]byte, first, second string) (p multiPop, err error) {
+	n, ok := ParseInt(args[0])
+	if !ok || n < 1 {
+		return p, errNumKeys
+	}
+	if n > int64(len(args)-2) {
+		return p, ErrSyntax
+	}
+	rest := args[1+n:]
+	p.keys, p.count = args[1:1+n], 1
+	p.first = EqualFold(rest[0], first)
+	if !p.first && !EqualFold(rest[0], second) {
+		return p, ErrSyntax
+	}
+	counted := false
+	for rest = rest[1:]; len(rest) > 0; rest = rest[2:] {
+		if counted || len(rest) < 2 || !EqualFold(rest[0], "COUNT") {
+			return p, ErrSyntax
+		}
+		count, ok := ParseInt(rest[1])
+		if !ok || count < 1 {
+			return p, errPopCount
+		}
+		p.count, counted = uint64(count), true
+	}
+	return p, nil
+}
+
+// mpop is LMPOP or ZMPOP.
+func mpop(c *Ctx, first, second string, pop popKey) error {
+	p, err := parseMultiPop(c.Args[1:], first, second)
+	if err != nil {
+		return err
+	}
+	for _, key := range p.keys {
+		if found, err := pop(c, key, &p); err != nil || found {
+			return err
+		}
+	}
+	c.Out.NullArray()
+	return nil
+}
+
+// bmpop is BLMPOP or BZMPOP, which have a timeout in front.
+func bmpop(c *Ctx, first, second string, t cf.Type, pop popKey) error {
+	timeout, err := parseTimeout(c.Args[1])
+	if err != nil {
+		return err
+	}
+	p, err := parseMultiPop(c.Args[2:], first, second)
+	if err != nil {
+		return err
+	}
+	w := Wait{Keys: p.keys, Timeout: timeout, Type: t, Null: nullArray}
+	return firstReady(c, w, nullArray, func(key []byte) (bool, error) { return pop(c, key, &p) })
+}
+
+// bmpopKeys finds the keys of BLMPOP and BZMPOP: timeout numkeys key ...
+func bmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	return numKeys(args, 2, true, add)
+}
+
+// numKeys adds the keys that follow their number, which is the argument at. A number that does not fit adds none
+// and is an error, for COMMAND GETKEYS; a handler says itself what is wrong.
+func numKeys(args [][]byte, at int, write bool, add func(argIndex int, write bool)) error {
+	if at >= len(args) {
+		return errNumKeys
+	}
+	n, ok := ParseInt(args[at])
+	if !ok || n < 1 || n > int64(len(args)-at-1) {
+		return errNumKeys
+	}
+	for i := range int(n) {
+		add(at+1+i, write)
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/lua"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// scriptHost is a connection as scripts see it: it runs the commands that they call, in the transaction of the script.
+type scriptHost conn
+
+// Errors of redis.call.
+var (
+	errScriptUnknown   = engine.NewError("ERR", "Unknown Redis command called from script")
+	errScriptArity     = engine.NewError("ERR", "Wrong number of args calling Redis command from script")
+	errScriptForbidden = engine.NewError("ERR", "This Redis command is not allowed from script")
+	errScriptReadOnly  = engine.NewError("ERR", "Write commands are not allowed from read-only scripts.")
+	errScriptKey       = engine.NewError("ERR", "Script attempted to access undeclared keys")
+)
+
+// Replies to those who need what a slow script has locked.
+var (
+	errBusyScript   = engine.NewError("BUSY", "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+	errBusyFunction = engine.NewError("BUSY", "Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
+)
+
+// sharedPatience is how long a script may run in a transaction for whose commit others wait. One that lasts longer is
+// undone and run again in a transaction of its own.
+const sharedPatience = 50 * time.Millisecond
+
+// Lasts is called now and then while a script runs.
+func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
+	c := (*conn)(h)
+	s := &c.script
+	if s.shared && (slow || took > sharedPatience) {
+		s.retry, s.alone = true, true
+		return errMoreLocks
+	}
+	if slow {
+		busy := errBusyScript
+		if s.run.Function != nil {
+			busy = errBusyFunction
+		}
+		c.tx.TurnAway(busy)
+	}
+	return nil
+}
+
+// replicated are commands that do not write and that a script that only reads must not call: Redis sends them to replicas.
+var replicated = map[string]bool{"publish": true, "spublish": true, "mpublish": true, "pfcount": true}
+
+// Call runs a command for the script.
+func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
+	c := (*conn)(h)
+	s := &c.script
+	r := &s.req
+	r.args = args
+	r.spec = nil
+	if err := c.resolveForScript(r); err != nil {
+		c.srv.stats.rejected(r.spec, err)
+		command.WriteError(out, err)
+		return nil
+	}
+	err := c.lockForScript(r)
+	if err == errMoreLocks {
+		return err
+	}
+	if err != nil {
+		c.srv.stats.rejected(r.spec, err)
+		command.WriteError(out, err)
+		return nil
+	}
+	c.watchChange(r)
+	ns := c.tx.Namespace()
+	mark := c.tx.SavepointIn(s.outer)
+	c.ctx.Out = out
+	if c.track != nil {
+		c.track.remember(c, r)
+	}
+	began := time.Now()
+	err = c.call(r)
+	took := time.Since(began)
+	s.calls.ran(r.spec, took)
+	if c.seen.histograms {
+		c.srv.stats.calls[r.spec.ID].histogram().add(took, 1)
+	}
+	if c.seen.monitored {
+		c.srv.monitors.feed(c, r, "lua")
+	}
+	if err != nil {
+		c.srv.stats.calls[r.spec.ID].failed.Add(1)
+		c.srv.stats.failed(err)
+		out.Reset()
+		if e := c.tx.Rollback(mark); e != nil {
+			return e
+		}
+		command.WriteError(out, err)
+		if c.closeAfterReply {
+			return err
+		}
+		return nil
+	}
+	if c.sess.Namespace != c.tx.Namespace() { // SELECT
+		c.tx.SwitchNamespace(c.sess.Namespace)
+	}
+	if c.tx.Wrote(mark) {
+		if c.change.on {
+			c.noteEvents()
+		}
+		if c.srv.waiters.n.Load() > 0 {
+			for _, k := range s.keys {
+				if k.Write {
+					s.written = append(s.written, scriptKeyRef{ns, slices.Clone(args[k.Arg])})
+				}
+			}
+			if r.spec.Foreign != nil {
+				if other, arg, ok := r.spec.Foreign(c.srv, c.sess, ns, args); ok {
+					s.written = append(s.written, scriptKeyRef{other, slices.Clone(args[arg])})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// resolveForScript finds the command and makes the checks that need no locks.
+func (c *conn) resolveForScript(r *request) error {
+	s := &c.script
+	spec, err := s.resolver.Resolve(r.args)
+	if spec == nil || err != nil && spec.Handler == nil {
+		return errScriptUnknown
+	}
+	r.spec = spec
+	switch {
+	case err != nil:
+		return errScriptArity
+	case spec.Flags&command.NoScript != 0:
+		return errScriptForbidden
+	case s.readOnly && (spec.Flags&command.Write != 0 || replicated[spec.Name]):
+		return errScriptReadOnly
+	}
+	return c.refuse(r)
+}
+
+// lockForScript makes sure that the locks of the command's keys are held.
+func (c *conn) lockForScript(r *request) error {
+	s := &c.script
+	s.keys = r.spec.AppendKeys(s.keys[:0], r.args)
+	if r.spec.Flags&command.Exclusive != 0 && !c.tx.HoldsAll() {
+		s.retry, s.all = true, true
+		return errMoreLocks
+	}
+	if c.tx.HoldsAll() && !c.srv.scripts.strict() {
+		return nil
+	}
+	for _, k := range s.keys {
+		key := r.args[k.Arg]
+		if !k.Write && c.tx.Holds(key) && !c.srv.scripts.strict() {
+			continue
+		}
+		if c.srv.scripts.strict() && !slices.ContainsFunc(s.declared, func(d []byte) bool { return string(d) == string(key) }) {
+			return errScriptKey
+		}
+		if k.Write && c.tx.TryLock(key) || !k.Write && c.tx.TryRLock(key) {
+			continue
+		}
+		return s.wantLock(c.tx.Namespace(), key, k.Write)
+	}
+	if r.spec.Foreign != nil {
+		ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args)
+		if ok && !c.tx.TryLockIn(ns, r.args[arg], true) {
+			return s.wantLock(ns, r.args[arg], true)
+		}
+	}
+	return nil
+}
+
+// wantLock makes the script be undone and run again with one more lock, after some such tries with all.
+func (s *scriptRun) wantLock(ns string, key []byte, write bool) error {
+	s.retry = true
+	if s.tries++; s.tries > lockTries {
+		s.all = true
+	}
+	s.more = append(s.more, lockWanted{scriptKeyRef{ns, slices.Clone(key)}, write})
+	return errMoreLocks
+}
+
+// strict reports whether scripts may touch only declared keys.
+func (s *scripts) strict() bool { return s.srv.limits.strictKeys.Load() }
+
+// Allowed reports whether the user may run a command.
+func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
+	c := (*conn)(h)
+	spec, err := c.script.resolver.Resolve(args)
+	if spec == nil || err != nil && spec.Handler == nil {
+		return false, false
+	}
+	if spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
+		return false, true
+	}
+	if a := c.sess.Account; a != nil {
+		if u := a.User(); !u.Unrestricted() {
+			reason, _ := (&request{args: args, spec: spec}).check(u)
+			return reason == acl.Allowed, true
+		}
+	}
+	return true, true
+}
+
+// Log writes to the server's log.
+func (h *scriptHost) Log(level int, message string) {
+	log := (*conn)(h).srv.log
+	switch level {
+	case lua.LogDebug, lua.LogVerbose:
+		log.Debug(message, zap.String("from", "script"))
+	case lua.LogNotice:
+		log.Info(message, zap.String("from", "script"))
+	default:
+		log.Warn(message, zap.String("from", "script"))
+	}
+}
