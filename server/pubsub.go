@@ -141,20 +141,21 @@ func (h *hub) remove(kind command.SubscriptionKind, name string, c *conn) {
 
 // message is one message in the forms that subscribers want.
 type message struct {
-	kind, pattern    string
+	kind             string
+	pattern          *string // nil = it was sent to those of the channel
 	channel, payload []byte
 	encoded          [2][]byte // RESP2, RESP3
 }
 
 func (m *message) writeTo(w *resp.Writer) {
 	n := 3
-	if m.pattern != "" {
+	if m.pattern != nil {
 		n = 4
 	}
 	w.Push(n)
 	w.BulkString(m.kind)
-	if m.pattern != "" {
-		w.BulkString(m.pattern)
+	if m.pattern != nil {
+		w.BulkString(*m.pattern)
 	}
 	w.Bulk(m.channel)
 	w.Bulk(m.payload)
@@ -175,7 +176,8 @@ func (m *message) in(proto int) []byte {
 func (t *topic) deliver(m *message, from *conn) {
 	for _, c := range t.conns {
 		if c == from {
-			m.writeTo(&c.out) // in order with its replies
+			c.own.Proto = c.sess.Proto
+			m.writeTo(&c.own)
 			continue
 		}
 		switch do := c.box.add(m.in(c.info.view.Load().proto)); {
@@ -269,11 +271,19 @@ func (h *hub) publish(channel, payload []byte, shard bool, from *conn) (n int) {
 	}
 	for _, t := range h.topics[command.Pattern] {
 		if t.pattern.Match(channel) {
-			t.deliver(&message{kind: "pmessage", pattern: t.name, channel: channel, payload: payload}, from)
+			t.deliver(&message{kind: "pmessage", pattern: &t.name, channel: channel, payload: payload}, from)
 			n += len(t.conns)
 		}
 	}
 	return n
+}
+
+// tellOwn puts the messages that the client has sent to itself behind the reply of the command that sent them, which CLIENT
+// REPLY may have dropped.
+func (c *conn) tellOwn() {
+	c.out.Raw(c.own.Bytes())
+	c.own.Reset()
+	c.own.Release(keepBuffer)
 }
 
 // kickAll sends what was put into the outboxes of others.

@@ -57,6 +57,9 @@ func (c *conn) execute() {
 		default:
 			i += c.dispatch(reqs[i:])
 		}
+		if c.own.Len() > 0 {
+			c.tellOwn()
+		}
 		if c.out.Len() > maxReplyBuffer {
 			c.flush()
 		}
@@ -101,7 +104,7 @@ func (c *conn) refuse(r *request) error {
 			}
 		}
 	}
-	if c.subs != nil && c.sess.Proto == 2 && !command.AllowedWhileSubscribed(r.spec) {
+	if c.subs != nil && c.sess.Proto == 2 && !c.inTx && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}
 	if r.spec.Flags&command.Write != 0 {
