@@ -179,7 +179,7 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		return st.writeArray(w, t, depth)
 	}
 	if s, ok := t.RawGetString("err").(vm.LString); ok {
-		text := errorText(string(s))
+		text := strings.TrimRight(string(s), "\r\n")
 		st.run.Host.Failed(text, isCounted(t))
 		w.Error("", text)
 		return nil
@@ -266,25 +266,23 @@ func (st *state) tooLong(w *resp.Writer) error {
 	return nil
 }
 
-// errorText is the reply of an error with a text: without a code it gets ERR.
-func errorText(s string) string {
-	s = strings.TrimPrefix(s, "-")
-	return strings.TrimRight(s, "\r\n")
-}
-
 func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
 
-// appendArg appends an argument of redis.call: a number with as many digits as it needs to be read back.
+// appendArg appends an argument of redis.call, a number as Redis 7.2 does: 0.1 and not 0.10000000000000001, as a whole
+// number if it is one up to 2^62.
 func appendArg(b []byte, v vm.LValue) ([]byte, bool) {
 	switch v := v.(type) {
 	case vm.LString:
 		return append(b, v...), true
 	case vm.LNumber:
 		f := float64(v)
-		if i := int64(f); float64(i) == f && math.Abs(f) < 1e17 && (i != 0 || !math.Signbit(f)) {
-			return strconv.AppendInt(b, i, 10), true
+		switch {
+		case f == 0:
+			return append(b, '0'), true // also for -0
+		case math.IsNaN(f) && math.Signbit(f):
+			b = append(b, '-') // 0/0 of a processor
 		}
-		return appendGeneral(b, f, 17), true
+		return resp.AppendDouble(b, f), true
 	}
 	return b, false
 }
