@@ -21,7 +21,7 @@ var introspectCommands = []Spec{{
 			Categories: "@connection", Summary: "Returns the documentation of some commands, or of all."},
 		{Name: "list", Handler: commandList, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N commands",
 			Categories: "@connection", Summary: "Returns the names of all commands, or of those that a filter selects."},
-		{Name: "getkeys", Handler: commandGetKeys, Arity: -4, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N arguments",
+		{Name: "getkeys", Handler: commandGetKeys, Arity: -3, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N arguments",
 			Categories: "@connection", Summary: "Returns the keys in a command."},
 		{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -4, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N arguments",
 			Categories: "@connection", Summary: "Returns the keys in a command, and what it does with each."},
