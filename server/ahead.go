@@ -40,16 +40,13 @@ func (c *conn) readsAhead(reqs []request) int {
 	c.tx.KeepLocks()
 	c.prefetch(keys, nil)
 	c.prefetchAhead(reqs)
-	misses := c.wantsMisses()
 	for i := range reqs {
 		r := &reqs[i]
 		c.run(r)
 		c.replied(r, r.reply)
-		if misses {
-			c.noteMisses(r)
-		}
 	}
 	c.tx.Release()
+	c.publishDeferred(nil)
 	return n
 }
 

@@ -230,9 +230,7 @@ func (c *conn) serveOne(w *waiter) bool {
 		mark := c.tx.Savepoint()
 		err := w.try(c.srv, c.tx)
 		if err == nil {
-			if c.change.on {
-				c.noteEvents()
-			}
+			c.noteRun(nil, true)
 			w.state = served
 			c.served = append(c.served, w)
 			return true
@@ -410,9 +408,7 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 		err = w.try(c.srv, c.tx)
 	}
 	if err == nil {
-		if c.change.on {
-			c.noteEvents()
-		}
+		c.noteRun(nil, true)
 		c.serveWaiters(&r)
 		if err = c.tx.Commit(); err != nil {
 			c.srv.writeFailed(err)

@@ -114,7 +114,7 @@ func (c *conn) publish() {
 	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, c.monitoring}
 	if c.subs != nil {
 		for i := range v.subs {
-			v.subs[i] = len(c.subs[i])
+			v.subs[i] = len(c.subs[i].names)
 		}
 	}
 	if c.multi != nil {

@@ -2,6 +2,8 @@ package server
 
 import (
 	"container/heap"
+	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -10,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -19,24 +22,64 @@ import (
 // change collects what a command's events depend on, before and after it runs.
 type change struct {
 	command.Change
-	on bool
+	on     bool
+	misses [][]byte // keys that it looks up and that are not there
+	refs   []command.KeyRef
 }
 
 // watchChange notes which of the command's keys exist before it runs.
 func (c *conn) watchChange(r *request) {
 	ch := &c.change
-	ch.on = c.srv.notify.classes.Load() != 0 && r.spec.Flags&command.Write != 0
+	ch.on, ch.misses, c.ctx.Told = false, ch.misses[:0], nil
+	classes := command.EventClass(c.srv.notify.classes.Load())
+	if classes == 0 || c.srv.hub.subscriptions.Load() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 {
+		return
+	}
+	ch.on = r.spec.Flags&command.Write != 0
+	if !ch.on && classes&command.EventMiss == 0 {
+		return
+	}
+	ch.refs = r.spec.AppendKeys(ch.refs[:0], r.args)
+	if classes&command.EventMiss != 0 {
+		ch.misses = command.AppendLookups(ch.misses, r.spec, r.args, ch.refs)
+		ch.misses = slices.DeleteFunc(ch.misses, func(key []byte) bool {
+			rec, err := c.tx.LoadAny(key)
+			return err != nil || rec.Exists
+		})
+	}
 	if !ch.on {
 		return
 	}
 	ch.Spec, ch.Args = r.spec, r.args
-	ch.Keys = ch.Keys[:0]
-	for _, k := range r.spec.AppendKeys(nil, r.args) {
+	ch.Keys, ch.Told = ch.Keys[:0], ch.Told[:0]
+	for _, k := range ch.refs {
 		if k.Write {
 			ch.Keys = append(ch.Keys, r.args[k.Arg])
 		}
 	}
 	ch.Was = command.Exists(c.tx, ch.Keys, ch.Was[:0])
+	c.ctx.Told = &ch.Told
+}
+
+// noteRun keeps the events of the command that has run until the commit: those of the keys that it has missed and, if
+// it has written, what it has done.
+func (c *conn) noteRun(err error, wrote bool) {
+	ch := &c.change
+	if len(ch.misses) > 0 && lookedUp(err) {
+		for _, key := range ch.misses {
+			c.noteEvent(c.tx.Namespace(), command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: key})
+		}
+	}
+	if ch.on && err == nil && (wrote || ch.ToldAnyway()) {
+		c.noteEvents()
+	}
+	ch.on, ch.misses = false, ch.misses[:0] // EXEC and scripts go on after the commands that they have run
+}
+
+// lookedUp reports whether a command with this error has got as far as looking up its keys.
+func lookedUp(err error) bool {
+	var e *engine.Error
+	return err == nil || err == command.ErrNoSuchKey || errors.As(err, &e) && e.Code != "ERR"
 }
 
 // noteEvents keeps the events of the command, which has written, until the commit.
@@ -95,21 +138,6 @@ func (s *Server) databaseName(ns string) string {
 		}
 	}
 	return ns
-}
-
-// noteMisses publishes that keys of a command that reads are not there.
-func (c *conn) noteMisses(r *request) {
-	for _, k := range r.spec.AppendKeys(nil, r.args) {
-		if rec, err := c.tx.LoadAny(r.args[k.Arg]); err == nil && !rec.Exists {
-			c.noteEvent(c.tx.Namespace(), command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: r.args[k.Arg]})
-		}
-	}
-	c.publishDeferred(nil)
-}
-
-// wantsMisses reports whether somebody wants to hear of keys that are not there.
-func (c *conn) wantsMisses() bool {
-	return command.EventClass(c.srv.notify.classes.Load())&command.EventMiss != 0 && c.srv.hub.subscriptions.Load() > 0
 }
 
 // notifier knows which events are wanted, and the keys that expire soon if those of expiry are among them.

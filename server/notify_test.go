@@ -26,7 +26,8 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"APPEND s x", "append:s"},
 		{"SETRANGE s 1 x", "setrange:s"},
 		{"GETDEL s", "del:s"},
-		{"MSET a 1 b 2", "new:a new:b set:a set:b"},
+		{"SET past v;SET past v EXAT 1", "new:past set:past set:past expire:past expired:past"},
+		{"MSET a 1 b 2", "new:a set:a new:b set:b"},
 		{"INCR a", "incrby:a"},
 		{"DECRBY a 2", "incrby:a"},
 		{"INCRBYFLOAT a 1.5", "incrbyfloat:a"},
@@ -36,19 +37,27 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"EXPIRE a -1", "del:a"},
 		{"RENAME b c", "new:c rename_from:b rename_to:c"},
 		{"COPY c d", "new:d copy_to:d"},
-		{"DEL c d missing", "del:c del:d"},
+		{"DEL c d c missing", "del:c del:d"},
 		{"HSET h f v", "new:h hset:h"},
+		{"HSET h f v", "hset:h"},
 		{"HINCRBY h n 1", "hincrby:h"},
 		{"HDEL h f n", "hdel:h del:h"},
 		{"RPUSH l a b c", "new:l rpush:l"},
 		{"LPOP l", "lpop:l"},
-		{"LMOVE l m LEFT RIGHT", "new:m lpop:l rpush:m"},
-		{"RPOPLPUSH l m", "rpop:l lpush:m del:l"},
+		{"LSET l 0 b", "lset:l"},
+		{"LTRIM l 0 -1", "ltrim:l"},
+		{"LTRIM missing 0 -1", ""},
+		{"LMOVE l m LEFT RIGHT", "new:m rpush:m lpop:l"},
+		{"LMOVE missing m LEFT RIGHT", ""},
+		{"RPOPLPUSH l m", "lpush:m rpop:l del:l"},
+		{"RPUSH one a", "new:one rpush:one"},
+		{"LMOVE one one LEFT RIGHT", "rpush:one lpop:one"},
 		{"LMPOP 2 l m LEFT COUNT 9", "lpop:m del:m"},
 		{"SADD s a b", "new:s sadd:s"},
 		{"SADD s a", ""},
-		{"SMOVE s t a", "new:t srem:s sadd:t"},
-		{"SPOP s 5", "spop:s del:s"},
+		{"SMOVE s t a", "srem:s new:t sadd:t"},
+		{"SMOVE s t b", "srem:s del:s sadd:t"},
+		{"SPOP t 1", "spop:t"},
 		{"SUNIONSTORE u t", "new:u sunionstore:u"},
 		{"SINTERSTORE u t missing", "del:u"},
 		{"ZADD z 1 a 2 b", "new:z zadd:z"},
@@ -58,6 +67,14 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"GEOADD g 1 1 a", "new:g zadd:g"},
 		{"XADD x * f v", "new:x xadd:x"},
 		{"XGROUP CREATE x g 0", "xgroup-create:x"},
+		{"XADD x MAXLEN 5 * f v", "xadd:x"},
+		{"XADD x MAXLEN 1 9-9 f v", ""},
+		{"XADD x MAXLEN 1 * f v", "xadd:x xtrim:x"},
+		{"XREADGROUP GROUP g c STREAMS x >", "xgroup-createconsumer:x"},
+		{"XREADGROUP GROUP g c STREAMS x >", ""},
+		{"XCLAIM x g d 0 1-1", "xgroup-createconsumer:x"},
+		{"XAUTOCLAIM x g e 0 0", "xgroup-createconsumer:x"},
+		{"XGROUP CREATECONSUMER x g f", "xgroup-createconsumer:x"},
 		{"XTRIM x MAXLEN 0", "xtrim:x"},
 		{"SETBIT bits 1 1", "new:bits setbit:bits"},
 		{"PFADD hll a", "new:hll pfadd:hll"},
@@ -116,6 +133,38 @@ func TestEventsOfOthers(t *testing.T) {
 	c.do("HGET", "nohash", "f")
 	next("keymiss:nohash")
 	c.do("SET", "k", "v")
+	next("set:k")
+	for _, tt := range []struct{ commands, want string }{
+		{"GETDEL m", "m"},
+		{"GETEX m", "m"},
+		{"XACK m g 1-1", "m"},
+		{"BITOP NOT d m", "m"},
+		{"SUNIONSTORE d m n", "m n"},
+		{"COPY m d", "m"},
+		{"OBJECT ENCODING m", ""},
+		{"INCR m;DEL m", ""},
+		{"EVAL return{redis.call('get','m')} 1 m", "m"},
+		{"MULTI;GET m;EXEC", "m"},
+		{"EVAL_RO return(redis.call('get','m')) 1 m", "m"},
+	} {
+		for _, cmd := range strings.Split(tt.commands, ";") {
+			c.do(strings.Fields(cmd)...)
+		}
+		if strings.HasPrefix(tt.commands, "INCR") {
+			next("incrby:m")
+			next("del:m")
+		}
+		for _, key := range strings.Fields(tt.want) {
+			next("keymiss:" + key)
+		}
+	}
+	// In a pipeline, between writes.
+	c.send(encode("SET", "k", "v") + encode("GET", "m") + encode("SET", "k", "w"))
+	c.reply()
+	c.reply()
+	c.reply()
+	next("set:k")
+	next("keymiss:m")
 	next("set:k")
 	s2 := h.dial(t)
 	s2.do("SUBSCRIBE", "__keyspace@0__:k")

@@ -29,19 +29,71 @@ type topic struct {
 	conns   []*conn
 }
 
-// subscriptions are what one connection has subscribed to, by kind, in the order in which it did.
-type subscriptions [3][]string
+// subscriptions are what one connection has subscribed to, by kind.
+type subscriptions [3]nameSet
 
-func (s *subscriptions) has(kind command.SubscriptionKind, name string) bool {
-	return slices.Contains(s[kind], name)
+// nameSet is a set of names, in the order in which they came until one is removed.
+type nameSet struct {
+	names []string
+	at    map[string]int // where each is in names; nil while they are few
+}
+
+// fewNames is how many names are looked through faster than they are looked up.
+const fewNames = 8
+
+func (s *nameSet) index(name string) int {
+	if s.at == nil {
+		return slices.Index(s.names, name)
+	}
+	if i, ok := s.at[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// add adds a name and reports whether it is new.
+func (s *nameSet) add(name string) bool {
+	if s.index(name) >= 0 {
+		return false
+	}
+	s.names = append(s.names, name)
+	switch n := len(s.names); {
+	case s.at != nil:
+		s.at[name] = n - 1
+	case n > fewNames:
+		s.at = make(map[string]int, 2*n)
+		for i, name := range s.names {
+			s.at[name] = i
+		}
+	}
+	return true
+}
+
+// remove removes a name and reports whether it was there. The last one takes its place.
+func (s *nameSet) remove(name string) bool {
+	i := s.index(name)
+	if i < 0 {
+		return false
+	}
+	last := len(s.names) - 1
+	s.names[i] = s.names[last]
+	s.names[last] = ""
+	s.names = s.names[:last]
+	if s.at != nil {
+		if i < last {
+			s.at[s.names[i]] = i
+		}
+		delete(s.at, name)
+	}
+	return true
 }
 
 // count returns what the confirmation of a subscription says: channels and patterns count together.
 func (s *subscriptions) count(kind command.SubscriptionKind) int {
 	if kind == command.ShardChannel {
-		return len(s[kind])
+		return len(s[kind].names)
 	}
-	return len(s[command.Channel]) + len(s[command.Pattern])
+	return len(s[command.Channel].names) + len(s[command.Pattern].names)
 }
 
 // Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with how many subscriptions of this
@@ -51,12 +103,9 @@ func (c *conn) Subscribe(kind command.SubscriptionKind, name []byte, confirm fun
 		c.subs = &subscriptions{}
 	}
 	n := string(name)
-	known := c.subs.has(kind, n)
-	if !known {
-		c.subs[kind] = append(c.subs[kind], n)
-	}
+	added := c.subs[kind].add(n)
 	confirm(c.subs.count(kind))
-	if known {
+	if !added {
 		return
 	}
 	if !c.inTx && c.sess.ReplyMode == command.ReplyOn {
@@ -73,12 +122,11 @@ func (c *conn) Unsubscribe(kind command.SubscriptionKind, name []byte) int {
 	if c.subs == nil {
 		return 0
 	}
-	if i := slices.Index(c.subs[kind], string(name)); i >= 0 {
-		c.subs[kind] = slices.Delete(c.subs[kind], i, i+1)
+	if c.subs[kind].remove(string(name)) {
 		c.srv.hub.remove(kind, string(name), c)
 	}
 	n := c.subs.count(kind)
-	if c.subs.count(command.Channel)+len(c.subs[command.ShardChannel]) == 0 {
+	if c.subs.count(command.Channel)+len(c.subs[command.ShardChannel].names) == 0 {
 		c.subs = nil
 	}
 	return n
@@ -89,7 +137,7 @@ func (c *conn) Subscriptions(kind command.SubscriptionKind) []string {
 	if c.subs == nil {
 		return nil
 	}
-	return slices.Clone(c.subs[kind])
+	return slices.Clone(c.subs[kind].names)
 }
 
 // UnsubscribeAll ends all subscriptions without a word.
@@ -97,8 +145,8 @@ func (c *conn) UnsubscribeAll() {
 	if c.subs == nil {
 		return
 	}
-	for kind, names := range c.subs {
-		for _, n := range names {
+	for kind := range c.subs {
+		for _, n := range c.subs[kind].names {
 			c.srv.hub.remove(command.SubscriptionKind(kind), n, c)
 		}
 	}
@@ -141,20 +189,21 @@ func (h *hub) remove(kind command.SubscriptionKind, name string, c *conn) {
 
 // message is one message in the forms that subscribers want.
 type message struct {
-	kind, pattern    string
+	kind             string
+	pattern          *string // nil = it was sent to those of the channel
 	channel, payload []byte
 	encoded          [2][]byte // RESP2, RESP3
 }
 
 func (m *message) writeTo(w *resp.Writer) {
 	n := 3
-	if m.pattern != "" {
+	if m.pattern != nil {
 		n = 4
 	}
 	w.Push(n)
 	w.BulkString(m.kind)
-	if m.pattern != "" {
-		w.BulkString(m.pattern)
+	if m.pattern != nil {
+		w.BulkString(*m.pattern)
 	}
 	w.Bulk(m.channel)
 	w.Bulk(m.payload)
@@ -175,7 +224,8 @@ func (m *message) in(proto int) []byte {
 func (t *topic) deliver(m *message, from *conn) {
 	for _, c := range t.conns {
 		if c == from {
-			m.writeTo(&c.out) // in order with its replies
+			c.own.Proto = c.sess.Proto
+			m.writeTo(&c.own)
 			continue
 		}
 		switch do := c.box.add(m.in(c.info.view.Load().proto)); {
@@ -269,11 +319,19 @@ func (h *hub) publish(channel, payload []byte, shard bool, from *conn) (n int) {
 	}
 	for _, t := range h.topics[command.Pattern] {
 		if t.pattern.Match(channel) {
-			t.deliver(&message{kind: "pmessage", pattern: t.name, channel: channel, payload: payload}, from)
+			t.deliver(&message{kind: "pmessage", pattern: &t.name, channel: channel, payload: payload}, from)
 			n += len(t.conns)
 		}
 	}
 	return n
+}
+
+// tellOwn puts the messages that the client has sent to itself behind the reply of the command that sent them, which CLIENT
+// REPLY may have dropped.
+func (c *conn) tellOwn() {
+	c.out.Raw(c.own.Bytes())
+	c.own.Reset()
+	c.own.Release(keepBuffer)
 }
 
 // kickAll sends what was put into the outboxes of others.

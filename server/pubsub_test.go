@@ -3,7 +3,10 @@ package server
 import (
 	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -66,18 +69,91 @@ func TestSubscriptions(t *testing.T) {
 			expect(confirmed(mark, "unsubscribe", "b", 1))
 			p.want("PUBLISH b x", ":0\r\n")
 			if proto == "2" {
-				s.want("GET k", "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n")
+				for cmd, name := range map[string]string{"GET k": "get", "CLIENT ID": "client|id"} {
+					s.want(cmd, "-ERR Can't execute '"+name+"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n")
+				}
 			} else {
 				s.want("SET k v", "+OK\r\n")
-				// Who publishes to itself has the message before the reply.
-				s.send(encode("PUBLISH", "ab", "own"))
-				expect(push("pmessage", "a*", "ab", "own"))
+				// Who publishes to itself has the message behind the reply, as in Redis 7.2, with CLIENT REPLY OFF too.
+				s.send(encode("PUBLISH", "ab", "own") + encode("PING"))
 				expect(":1\r\n")
+				expect(push("pmessage", "a*", "ab", "own"))
+				expect("+PONG\r\n")
+				s.send(encode("CLIENT", "REPLY", "OFF") + encode("PUBLISH", "ab", "own") + encode("CLIENT", "REPLY", "ON"))
+				expect(push("pmessage", "a*", "ab", "own"))
+				expect("+OK\r\n")
 			}
 			s.Close()
 			eventually(t, "the subscriptions end", func() bool { return h.hub.subscriptions.Load() == 0 })
 			p.want("PUBSUB CHANNELS", "*0\r\n")
 		})
+	}
+}
+
+// A nameSet is a set, few names or many, and keeps their order until one is removed.
+func TestNameSet(t *testing.T) {
+	var s nameSet
+	want := map[string]bool{}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		name := strconv.Itoa(r.IntN(1 + r.IntN(40)))
+		if r.IntN(2) == 0 {
+			if got := s.add(name); got == want[name] {
+				t.Fatalf("add %s: %t", name, got)
+			}
+			want[name] = true
+		} else {
+			if got := s.remove(name); got != want[name] {
+				t.Fatalf("remove %s: %t", name, got)
+			}
+			delete(want, name)
+		}
+		if got := slices.Sorted(slices.Values(s.names)); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+		for i, name := range s.names {
+			if s.index(name) != i {
+				t.Fatalf("%s is at %d and not at %d", name, i, s.index(name))
+			}
+		}
+	}
+	var ordered nameSet
+	for i := range 100 {
+		ordered.add(strconv.Itoa(i))
+	}
+	for i, name := range ordered.names {
+		if name != strconv.Itoa(i) {
+			t.Fatalf("%s is at %d", name, i)
+		}
+	}
+}
+
+// An empty pattern matches an empty channel, and the message says so.
+func TestEmptyPattern(t *testing.T) {
+	h := start(t)
+	s, p := h.dial(t), h.dial(t)
+	s.do("PSUBSCRIBE", "")
+	p.send(encode("PUBLISH", "", "m"))
+	if got := p.reply(); got != ":1\r\n" {
+		t.Errorf("%q", got)
+	}
+	if got, want := s.reply(), bulk("pmessage", "", "", "m"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A transaction that begins before a subscription of its own goes on behind it, also in RESP2.
+func TestSubscribeInTransaction(t *testing.T) {
+	h := start(t)
+	s := h.dial(t)
+	for _, cmd := range [][]string{{"MULTI"}, {"SUBSCRIBE", "a"}, {"PUBLISH", "a", "m"}} {
+		s.do(cmd...)
+	}
+	if got, want := s.do("EXEC"), "*2\r\n"+confirmed("*", "subscribe", "a", 1)+":1\r\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := s.reply(), bulk("message", "a", "m"); got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

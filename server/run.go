@@ -57,6 +57,9 @@ func (c *conn) execute() {
 		default:
 			i += c.dispatch(reqs[i:])
 		}
+		if c.own.Len() > 0 {
+			c.tellOwn()
+		}
 		if c.out.Len() > maxReplyBuffer {
 			c.flush()
 		}
@@ -101,7 +104,7 @@ func (c *conn) refuse(r *request) error {
 			}
 		}
 	}
-	if c.subs != nil && c.sess.Proto == 2 && !command.AllowedWhileSubscribed(r.spec) {
+	if c.subs != nil && c.sess.Proto == 2 && !c.inTx && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}
 	if r.spec.Flags&command.Write != 0 {
@@ -145,7 +148,8 @@ func (c *conn) call(r *request) (err error) {
 func (c *conn) run(r *request) (wrote bool) {
 	c.meter(r)
 	r.reply = c.out.Mark()
-	if c.change.on || c.srv.notify.classes.Load() != 0 {
+	events := c.change.on || c.srv.notify.classes.Load() != 0
+	if events {
 		c.watchChange(r)
 	}
 	mark := c.tx.Savepoint()
@@ -172,10 +176,14 @@ func (c *conn) run(r *request) (wrote bool) {
 		c.srv.stats.calls[r.spec.ID].failed.Add(1)
 		c.srv.stats.failed(err)
 		c.failures++
+		if events {
+			c.noteRun(err, false)
+		}
 		return false
 	}
-	if wrote = c.tx.Wrote(mark); wrote && c.change.on {
-		c.noteEvents()
+	wrote = c.tx.Wrote(mark)
+	if events {
+		c.noteRun(nil, wrote)
 	}
 	return wrote
 }
@@ -242,15 +250,12 @@ func (c *conn) singles(reqs []request) int {
 	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	c.prefetch(keys, nil)
-	misses := c.wantsMisses()
 	for i := range reqs[:n] {
 		c.run(&reqs[i])
 		c.replied(&reqs[i], reqs[i].reply)
-		if misses {
-			c.noteMisses(&reqs[i])
-		}
 	}
 	c.tx.Release()
+	c.publishDeferred(nil)
 	return n
 }
 
@@ -295,11 +300,9 @@ func (c *conn) read(r *request) {
 	if keep != nil && c.failures == failures {
 		keep(c.out.Bytes()[r.reply:])
 	}
-	if c.wantsMisses() {
-		c.noteMisses(r)
-	}
 	c.tx.Release()
 	c.replied(r, r.reply)
+	c.publishDeferred(nil)
 }
 
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.

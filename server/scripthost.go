@@ -105,15 +105,15 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		if c.closeAfterReply {
 			return err
 		}
+		c.noteRun(err, false)
 		return nil
 	}
 	if c.sess.Namespace != c.tx.Namespace() { // SELECT
 		c.tx.SwitchNamespace(c.sess.Namespace)
 	}
-	if c.tx.Wrote(mark) {
-		if c.change.on {
-			c.noteEvents()
-		}
+	wrote := c.tx.Wrote(mark)
+	c.noteRun(nil, wrote)
+	if wrote {
 		if c.srv.waiters.n.Load() > 0 {
 			for _, k := range s.keys {
 				if k.Write {

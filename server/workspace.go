@@ -14,6 +14,7 @@ type workspace struct {
 	tx  *engine.Tx
 	ctx command.Ctx
 	out resp.Writer
+	own resp.Writer // messages of the client to itself, see tellOwn
 
 	argv      [][]byte
 	reqs      []request

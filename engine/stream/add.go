@@ -28,6 +28,7 @@ type AddOptions struct {
 	NewID
 	NoCreate bool // do nothing when there is no stream
 	Trim     Trim // what to remove once the entry is added
+	Trimmed  bool // whether there was something to remove, told by Add
 }
 
 // The errors of Add, with Redis's texts but for ErrIDTooLarge and ErrFields.
@@ -70,9 +71,11 @@ func Add(tx *engine.Tx, key []byte, fields [][]byte, o *AddOptions) (id ID, adde
 	keep := true
 	oldLast := s.meta.Last
 	if o.Trim.By != TrimNone {
+		before := s.rec.Size
 		if keep, err = s.trimToAdd(&o.Trim, id); err != nil {
 			return ID{}, false, err
 		}
+		o.Trimmed = !keep || s.rec.Size != before
 	}
 	s.meta.LastGenerated = id
 	s.meta.EntriesAdded++

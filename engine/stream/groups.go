@@ -25,6 +25,9 @@ type Group struct {
 	name   []byte
 	value  cf.StreamGroupValue
 	prefix []byte // of what is pending
+
+	// OnNewConsumer is called when something is asked for in the name of a consumer that there was not. nil = nobody.
+	OnNewConsumer func()
 }
 
 // OpenGroup looks a group up; nil when there is no such stream or no such group.
@@ -134,6 +137,9 @@ func (g *Group) use(name []byte) (consumer, error) {
 	}
 	if !found {
 		c = g.create(name)
+		if g.OnNewConsumer != nil {
+			g.OnNewConsumer()
+		}
 	}
 	c.value.LastAttempted = now(g.s.tx)
 	return c, nil

@@ -202,7 +202,7 @@ func clientUnblock(c *Ctx) error {
 	if len(c.Args) > 3 {
 		switch {
 		case len(c.Args) > 4:
-			return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.")
+			return unknownSubcommandOrArgs(c)
 		case EqualFold(c.Args[3], "TIMEOUT"):
 		case EqualFold(c.Args[3], "ERROR"):
 			withError = true

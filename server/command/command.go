@@ -27,6 +27,16 @@ type Ctx struct {
 	// Retry says that the command is tried again for a client that waits. Only some of its keys may be locked, see
 	// Tx.Holds, and nothing may be waited for: when there is still nothing to reply it is ErrNotReady.
 	Retry bool
+	// Told takes the events of the key space that do not follow from the command and from which keys there were before
+	// and after it, see [Change]. nil = nobody wants to hear.
+	Told *[]KeyEvent
+}
+
+// Tell adds an event of the command that runs. The key must be one of its arguments.
+func (c *Ctx) Tell(class EventClass, name string, key []byte) {
+	if c.Told != nil {
+		*c.Told = append(*c.Told, KeyEvent{Class: class, Name: name, Key: key})
+	}
 }
 
 // Handler runs a command. It writes one reply and returns nil, or returns an error: then what it wrote, to the

@@ -81,7 +81,7 @@ func auth(c *Ctx) error {
 	default:
 		return ErrSyntax
 	}
-	if err := login(c, user, password, "AUTH"); err != nil {
+	if err := login(c, user, password, string(c.Args[0])); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -131,7 +131,7 @@ func hello(c *Ctx) error {
 		}
 	}
 	if withAuth {
-		if err := login(c, user, password, "HELLO"); err != nil {
+		if err := login(c, user, password, string(c.Args[0])); err != nil {
 			return err
 		}
 	}

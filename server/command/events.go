@@ -80,12 +80,32 @@ type Change struct {
 	Was   []bool   // which of them existed before
 	Is    []bool   // and which exist now
 	Other []byte   // the key that it has written in another namespace, nil = none
+	Told  []KeyEvent
 	emits []KeyEvent
+
+	fresh, gone map[string]struct{} // keys that have come into being or gone, of which that is still to be said
 }
 
 // emit adds an event for a key.
 func (c *Change) emit(class EventClass, name string, key []byte) {
+	c.emitNew(key)
 	c.emits = append(c.emits, KeyEvent{Class: class, Name: name, Key: key})
+}
+
+// emitNew says that a key has come into being, if it has and that has not been said.
+func (c *Change) emitNew(key []byte) {
+	if _, ok := c.fresh[string(key)]; ok {
+		delete(c.fresh, string(key))
+		c.emits = append(c.emits, KeyEvent{Class: EventNew, Name: "new", Key: key})
+	}
+}
+
+// emitGone says that a key was deleted, if it was and that has not been said.
+func (c *Change) emitGone(key []byte) {
+	if _, ok := c.gone[string(key)]; ok {
+		delete(c.gone, string(key))
+		c.emit(EventGeneric, "del", key)
+	}
 }
 
 // emitOther adds an event for the key in the other namespace.
@@ -93,28 +113,80 @@ func (c *Change) emitOther(class EventClass, name string) {
 	c.emits = append(c.emits, KeyEvent{Class: class, Name: name, Key: c.Other, Other: true})
 }
 
-// Events returns what has happened, in Redis's order: what the command has done, then the keys that it has emptied
-// or that have come into being.
+// toldAnyway are the commands that Redis tells of even if they have replaced something by the same: they have written
+// nothing then.
+var toldAnyway = map[string]bool{
+	"hset": true, "hmset": true, "lset": true, "ltrim": true, "lmove": true, "rpoplpush": true, "blmove": true, "brpoplpush": true,
+}
+
+// ToldAnyway reports whether there are events of the command although it has written nothing.
+func (c *Change) ToldAnyway() bool { return toldAnyway[c.Spec.Name] }
+
+// Events returns what has happened, in Redis's order: that a key has come into being, what the command has done to it,
+// that it was emptied.
 func (c *Change) Events() []KeyEvent {
 	c.emits = c.emits[:0]
+	c.fresh, c.gone = nil, nil
 	for i, k := range c.Keys {
-		if !c.Was[i] && c.Is[i] {
-			c.emit(EventNew, "new", k)
+		switch {
+		case c.Was[i] == c.Is[i]:
+		case c.Is[i]:
+			if c.fresh == nil {
+				c.fresh = map[string]struct{}{}
+			}
+			c.fresh[string(k)] = struct{}{}
+		case !renames[c.Spec.Name]:
+			if c.gone == nil {
+				c.gone = map[string]struct{}{}
+			}
+			c.gone[string(k)] = struct{}{}
 		}
 	}
 	if c.Other != nil { // never in place of something, see MOVE and COPY
 		c.emitOther(EventNew, "new")
 	}
-	rule, ok := eventRules[c.Spec.FullName()]
-	if ok {
+	if rule, ok := eventRules[c.Spec.FullName()]; ok {
 		rule(c)
 	}
-	for i, k := range c.Keys {
-		if c.Was[i] && !c.Is[i] && !renames[c.Spec.Name] {
-			c.emit(EventGeneric, "del", k)
-		}
+	for _, e := range c.Told {
+		c.emit(e.Class, e.Name, e.Key)
+	}
+	for _, k := range c.Keys {
+		c.emitNew(k) // it has no event of its own
+		c.emitGone(k)
 	}
 	return c.emits
+}
+
+// looksUp are the commands that look up a key which they also write as one that reads does.
+var looksUp = map[string]bool{"getdel": true, "getex": true, "getset": true, "xack": true, "xclaim": true, "xautoclaim": true, "pfmerge": true}
+
+// silent are the commands that read without asking whether a key is missed.
+var silent = map[string]bool{"object": true, "memory": true, "debug": true}
+
+// AppendLookups appends the keys of which Redis would say that they were missed if they are not there.
+func AppendLookups(dst [][]byte, s *Spec, args [][]byte, keys []KeyRef) [][]byte {
+	if s.Parent != nil && silent[s.Parent.Name] {
+		return dst
+	}
+	both := looksUp[s.Name]
+	switch s.Name {
+	case "set":
+		for _, a := range args[min(3, len(args)):] {
+			both = both || EqualFold(a, "GET")
+		}
+	case "bitfield":
+		both = true
+		for _, a := range args {
+			both = both && !EqualFold(a, "SET") && !EqualFold(a, "INCRBY")
+		}
+	}
+	for _, k := range keys {
+		if both || !k.Write {
+			dst = append(dst, args[k.Arg])
+		}
+	}
+	return dst
 }
 
 // renames are the commands that take a key away without deleting it.
@@ -211,6 +283,7 @@ var eventRules = map[string]eventRule{
 	"sadd": first(EventSet, "sadd"), "srem": first(EventSet, "srem"), "spop": first(EventSet, "spop"),
 	"smove": func(c *Change) {
 		c.emit(EventSet, "srem", c.Args[1])
+		c.emitGone(c.Args[1])
 		c.emit(EventSet, "sadd", c.Args[2])
 	},
 	"sinterstore": stored(EventSet, "sinterstore"), "sunionstore": stored(EventSet, "sunionstore"), "sdiffstore": stored(EventSet, "sdiffstore"),
@@ -224,12 +297,7 @@ var eventRules = map[string]eventRule{
 	"geoadd": first(EventZSet, "zadd"), "geosearchstore": stored(EventZSet, "geosearchstore"),
 	"georadius": storedLast(EventZSet, "georadiusstore"), "georadiusbymember": storedLast(EventZSet, "georadiusstore"),
 
-	"xadd": func(c *Change) {
-		first(EventStream, "xadd")(c)
-		if c.word(2, "MAXLEN") || c.word(2, "MINID") {
-			first(EventStream, "xtrim")(c)
-		}
-	},
+	"xadd": first(EventStream, "xadd"),
 	"xdel": first(EventStream, "xdel"), "xtrim": first(EventStream, "xtrim"), "xsetid": first(EventStream, "xsetid"),
 	"xgroup|create": first(EventStream, "xgroup-create"), "xgroup|setid": first(EventStream, "xgroup-setid"), "xgroup|destroy": first(EventStream, "xgroup-destroy"),
 	"xgroup|createconsumer": first(EventStream, "xgroup-createconsumer"), "xgroup|delconsumer": first(EventStream, "xgroup-delconsumer"),
@@ -253,12 +321,13 @@ func storedLast(class EventClass, name string) eventRule {
 }
 
 func setEvents(c *Change) {
-	if !c.Is[0] {
-		return
-	}
 	c.emit(EventString, "set", c.Keys[0])
 	if n := c.Spec.Name; n == "setex" || n == "psetex" || n == "set" && (c.word(3, "EX") || c.word(3, "PX") || c.word(3, "EXAT") || c.word(3, "PXAT")) {
 		c.emit(EventGeneric, "expire", c.Keys[0])
+	}
+	if !c.Is[0] { // it is to expire at a time that is past
+		delete(c.gone, string(c.Keys[0]))
+		c.emit(EventExpired, "expired", c.Keys[0])
 	}
 }
 
@@ -275,6 +344,7 @@ func expireEvents(c *Change) {
 }
 
 func renameEvents(c *Change) {
+	c.emitNew(c.Args[2])
 	c.emit(EventGeneric, "rename_from", c.Args[1])
 	c.emit(EventGeneric, "rename_to", c.Args[2])
 }
@@ -293,6 +363,9 @@ func moveDBEvents(c *Change) {
 }
 
 func moveEvents(c *Change) {
+	if !c.Was[0] {
+		return
+	}
 	from, to := "rpop", "lpush"
 	if strings.HasSuffix(c.Spec.Name, "lmove") {
 		if EqualFold(c.Args[3], "LEFT") {
@@ -302,8 +375,8 @@ func moveEvents(c *Change) {
 			to = "rpush"
 		}
 	}
-	c.emit(EventList, from, c.Args[1])
 	c.emit(EventList, to, c.Args[2])
+	c.emit(EventList, from, c.Args[1])
 }
 
 // Exists reports for each key whether there is something.

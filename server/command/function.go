@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 
@@ -171,14 +172,14 @@ func functionList(c *Ctx) error {
 			if len(args) == 1 {
 				return errListArgument
 			}
-			pattern, args = args[1], args[1:]
+			pattern, args = bytes.ToLower(args[1]), args[1:] // either case matches
 		default:
 			return engine.NewError("ERR", "Unknown argument "+string(shorten(args[0], echoed)))
 		}
 	}
 	mark, n := c.Out.Mark(), 0
 	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
-		if pattern != nil && !CompileGlob(pattern).Match([]byte(l.Name)) {
+		if pattern != nil && !CompileGlob(pattern).Match(bytes.ToLower([]byte(l.Name))) {
 			continue
 		}
 		n++

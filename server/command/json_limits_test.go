@@ -3,7 +3,6 @@ package command
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -54,12 +53,8 @@ func TestJSONNesting(t *testing.T) {
 	db := enginetest.Open(t)
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, n := range []int{1025, 100_000, 10_000_000} {
-		start := time.Now()
 		if got := do(t, db, "JSON.SET", "deep", "$", nested(n)); got != "-ERR recursion limit exceeded at line 1 column 1025\r\n" {
 			t.Errorf("%d arrays: %.100q", n, got)
-		}
-		if took := time.Since(start); n == 100_000 && took > 200*time.Millisecond {
-			t.Errorf("%d arrays: refused after %v", n, took)
 		}
 	}
 	for _, s := range []jsonCase{
@@ -157,7 +152,8 @@ func TestJSONSettings(t *testing.T) {
 }
 
 // TestJSONBounds: commands that would make a small document into a large document or reply, or look at its values too
-// often, fail before they have taken much memory or time.
+// often, fail before they have taken much memory or time: without a bound most of them would not end before the test
+// itself times out, and the others would have another reply.
 func TestJSONBounds(t *testing.T) {
 	s := jsonServer{testServer{db: enginetest.Open(t)}, map[string]string{"json-max-nesting-depth": "1000"}, 1 << 20}
 	long := strings.Repeat("x", 4000)
@@ -189,10 +185,8 @@ func TestJSONBounds(t *testing.T) {
 		{`JSON.STRAPPEND deep $..a '"` + strings.Repeat("x", 1<<20) + `"'`, tooLarge},
 		{"JSON.ARRAPPEND wide $" + " " + strings.Repeat(`"`+long+`" `, 300), tooLarge},
 	} {
-		start := time.Now()
-		got := s.run(t, c.line)
-		if took := time.Since(start); got != c.want || took > 10*time.Second {
-			t.Errorf("%.60s: %.100q after %v", c.line, got, took)
+		if got := s.run(t, c.line); got != c.want {
+			t.Errorf("%.60s: %.100q", c.line, got)
 		}
 	}
 	if got := s.run(t, "JSON.GET wide $[0]"); got != "$3\r\n[2]\r\n" {

@@ -79,11 +79,17 @@ func waitAOF(c *Ctx) error {
 		return ErrNotReady
 	}
 	local, ok := ParseInt(c.Args[1])
-	if !ok || local < 0 || local > 1 {
+	switch {
+	case !ok:
+		return ErrNotInteger
+	case local < 0 || local > 1:
 		return errLocalRange
 	}
 	n, ok := ParseInt(c.Args[2])
-	if !ok || n < 0 {
+	switch {
+	case !ok:
+		return ErrNotInteger
+	case n < 0:
 		return errReplicasRange
 	}
 	timeout, err := waitMillis(c.Args[3])

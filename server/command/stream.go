@@ -123,6 +123,9 @@ func xadd(c *Ctx) error {
 		return err
 	}
 	if added {
+		if o.Trimmed {
+			c.Tell(EventStream, "xtrim", c.Args[1])
+		}
 		writeID(c.Out, id)
 	} else {
 		c.Out.Null()

@@ -232,7 +232,16 @@ func keyGroup(c *Ctx) (*stream.Group, error) {
 	if err == nil && g == nil {
 		err = noGroup("No such key '%s' or consumer group '%s'", c.Args[1], c.Args[2])
 	}
+	tellOfConsumers(c, g, c.Args[1])
 	return g, err
+}
+
+// tellOfConsumers tells of the consumers that the group, which may be nil, gets because somebody asks for something in
+// their names.
+func tellOfConsumers(c *Ctx, g *stream.Group, key []byte) {
+	if g != nil && c.Told != nil {
+		g.OnNewConsumer = func() { c.Tell(EventStream, "xgroup-createconsumer", key) }
+	}
 }
 
 func xclaim(c *Ctx) error {

@@ -244,6 +244,7 @@ func (r *streamRead) open(c *Ctx, key []byte) (*stream.Group, error) {
 	if err == nil && g == nil {
 		err = noGroup("No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", key, r.group)
 	}
+	tellOfConsumers(c, g, key)
 	return g, err
 }
 

@@ -177,4 +177,7 @@ func TestCommandShowsRenames(t *testing.T) {
 	if got := run("command", "getkeys", "get", "k"); got != "-ERR Invalid command specified\r\n" {
 		t.Errorf("COMMAND GETKEYS of a former name: %q", got)
 	}
+	if got := run("command", "getkeys", "ping"); got != "-ERR The command has no key arguments\r\n" {
+		t.Errorf("COMMAND GETKEYS of a command without keys: %q", got)
+	}
 }

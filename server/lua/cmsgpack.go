@@ -264,7 +264,7 @@ func (u *unpacker) value(depth int) vm.LValue {
 		case 0xce:
 			return vm.LNumber(u.uint(4))
 		case 0xcf:
-			return vm.LNumber(u.uint(8))
+			return vm.LNumber(int64(u.uint(8))) // wraps in Redis
 		case 0xd0:
 			return vm.LNumber(int8(u.uint(1)))
 		case 0xd1:

@@ -179,7 +179,7 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		return st.writeArray(w, t, depth)
 	}
 	if s, ok := t.RawGetString("err").(vm.LString); ok {
-		text := errorText(string(s))
+		text := strings.TrimRight(string(s), "\r\n")
 		st.run.Host.Failed(text, isCounted(t))
 		w.Error("", text)
 		return nil
@@ -266,29 +266,23 @@ func (st *state) tooLong(w *resp.Writer) error {
 	return nil
 }
 
-// errorText is the reply of an error with a text: without a code it gets ERR.
-func errorText(s string) string {
-	s = strings.TrimPrefix(s, "-")
-	return strings.TrimRight(s, "\r\n")
-}
-
 func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
 
-// appendArg appends an argument of redis.call. A number has as many digits as it needs to be read back, as in Redis
-// 7.2 (7.0 gives it 17: 0.10000000000000001).
+// appendArg appends an argument of redis.call, a number as Redis 7.2 does: 0.1 and not 0.10000000000000001, as a whole
+// number if it is one up to 2^62.
 func appendArg(b []byte, v vm.LValue) ([]byte, bool) {
 	switch v := v.(type) {
 	case vm.LString:
 		return append(b, v...), true
 	case vm.LNumber:
-		switch f := float64(v); {
-		case f == 0: // -0 too
-			return append(b, '0'), true
+		f := float64(v)
+		switch {
+		case f == 0:
+			return append(b, '0'), true // also for -0
 		case math.IsNaN(f) && math.Signbit(f):
-			return append(b, "-nan"...), true
-		default:
-			return resp.AppendDouble(b, f), true
+			b = append(b, '-') // 0/0 of a processor
 		}
+		return resp.AppendDouble(b, f), true
 	}
 	return b, false
 }

@@ -89,7 +89,7 @@ func (e *Engine) Library(source []byte) (*Library, error) {
 		}
 		return nil, refuse("Engine '%s' not found", engine)
 	}
-	if l.Name == "" {
+	if l.Name == "" && len(words) == 1 {
 		return nil, refuse("Library name was not given")
 	}
 	if !validName(l.Name) {

@@ -154,11 +154,12 @@ func redisSHA(L *vm.LState) int {
 }
 
 func redisError(L *vm.LState) int {
-	s, ok := toString(L.Get(1))
+	v, ok := L.Get(1).(vm.LString)
 	if L.GetTop() != 1 || !ok {
 		L.Push(errorTable("ERR wrong number or type of arguments"))
 		return 1
 	}
+	s := string(v)
 	if !strings.HasPrefix(s, "-") {
 		s = "-" + s
 	}
@@ -171,12 +172,12 @@ func redisError(L *vm.LState) int {
 }
 
 func redisStatus(L *vm.LState) int {
-	s, ok := toString(L.Get(1))
+	s, ok := L.Get(1).(vm.LString)
 	if L.GetTop() != 1 || !ok {
 		L.Push(errorTable("ERR wrong number or type of arguments"))
 		return 1
 	}
-	L.Push(tagged("ok", vm.LString(s)))
+	L.Push(tagged("ok", s))
 	return 1
 }
 
@@ -194,7 +195,7 @@ func redisSetResp(L *vm.LState) int {
 
 func redisSetRepl(L *vm.LState) int {
 	if L.GetTop() != 1 {
-		raisePlain(L, "ERR redis.set_repl() requires two arguments.")
+		raisePlain(L, "ERR redis.set_repl() requires one argument.")
 	}
 	n, _ := toNumber(L.Get(1))
 	if n != 0 && (cInt(n)&^(replAOF|replReplica)) != 0 {
