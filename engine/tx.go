@@ -258,6 +258,9 @@ func (tx *Tx) Empty() bool { return tx.batch.Count() == 0 }
 // Size returns the length of the write batch in bytes.
 func (tx *Tx) Size() int { return tx.batch.Len() }
 
+// commonValue is the room in bytes that a read finds: a longer value costs a second look-up when the arena is full.
+const commonValue = 2 << 10
+
 // Get returns the value of a key as the transaction sees it.
 func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 	if len(tx.over.ents) > 0 {
@@ -272,7 +275,7 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
 		return nil, false, nil
 	}
-	tx.arena.reserve(512)
+	tx.arena.reserve(commonValue)
 	free := tx.arena.buf
 	var h uint64
 	ticket := noTicket
@@ -381,7 +384,7 @@ func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
 		m := &miss.keys[miss.n]
 		*m = missKey{at: i, from: off - int(l), ticket: noTicket}
 		if cache != nil {
-			tx.arena.reserve(slotSize)
+			tx.arena.reserve(largeSlot)
 			free := tx.arena.buf
 			m.hash = cache.hash(id, key)
 			v, found, ticket := cache.get(m.hash, id, key, free)

@@ -13,13 +13,16 @@ const mib = 1 << 20
 // unlimitedIO is RocksDB's write rate when max-io-mb is 0, as Kvrocks sets it: so high that it never limits.
 const unlimitedIO = 1024000
 
-// maxRecordCache bounds the cache of small records, in bytes.
-const maxRecordCache = 64 << 20
+// Bounds of the caches of records of up to 256 bytes and up to about 1 KiB, in bytes.
+const (
+	maxRecordCache      = 64 << 20
+	maxLargeRecordCache = 160 << 20
+)
 
-// EngineOptions translates the settings into the options of the storage engine. The cache of small records takes
-// a share of the block cache's memory.
+// EngineOptions translates the settings into the options of the storage engine. The caches of records take a share of
+// the block cache's memory.
 func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) engine.Options {
-	records := min(maxRecordCache, int(mem.BlockCache)/8)
+	records, large := min(maxRecordCache, int(mem.BlockCache)/8), min(maxLargeRecordCache, int(mem.BlockCache)/8)
 	num := func(name string) int { return int(cfg.Int(name)) }
 	return engine.Options{
 		Dir:            cfg.DBDir(),
@@ -33,9 +36,9 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		MaxBatchBytes:  int64(num("rocksdb.write_options.write_batch_max_bytes")),
 		AsyncIO:        cfg.Bool("rocksdb.read_options.async_io"),
 		BytewiseScores: cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
-		RecordCache:    records,
+		RecordCache:    records, LargeRecordCache: large,
 		Rocks: &engine.RocksOptions{
-			BlockCacheSize:                 int(mem.BlockCache) - records,
+			BlockCacheSize:                 int(mem.BlockCache) - records - large,
 			HyperClockCache:                cfg.Text("rocksdb.block_cache_type") == "hcc",
 			BlockSize:                      num("rocksdb.block_size"),
 			CacheIndexAndFilterBlocks:      cfg.Bool("rocksdb.cache_index_and_filter_blocks"),
