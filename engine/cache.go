@@ -191,9 +191,17 @@ func (c *recordCache) mark(h uint64) {
 	lock.Unlock()
 }
 
-// holds reports whether one of the slots of a set seems to hold a key.
+// holds reports whether one of the slots of a set seems to hold a key; another one may have the same hash.
 func (c *recordCache) holds(i int, h uint64) bool {
 	return c.meta[i].hash == h || c.meta[i+1].hash == h
+}
+
+// seemsToHold is holds for those who do not have the lock.
+func (c *recordCache) seemsToHold(h uint64) bool {
+	i, lock := c.set(h)
+	lock.Lock()
+	defer lock.Unlock()
+	return c.meta[i].busy == 0 && c.holds(i, h)
 }
 
 // done is called after the commit. With ok the new value is kept, or the key forgotten when it was deleted or

@@ -343,6 +343,21 @@ func (l *KeyList) Add(key []byte) {
 // Len returns how many keys there are.
 func (l *KeyList) Len() int { return len(l.lens) }
 
+// remove takes out the keys of which drop is true.
+func (l *KeyList) remove(drop func(key []byte) bool) {
+	from, bytes, n := 0, 0, 0
+	for _, size := range l.lens {
+		key := l.buf[from : from+int(size)]
+		from += int(size)
+		if !drop(key) {
+			bytes += copy(l.buf[bytes:], key)
+			l.lens[n] = size
+			n++
+		}
+	}
+	l.buf, l.lens = l.buf[:bytes], l.lens[:n]
+}
+
 // Keys returns the transaction's own key list, emptied; it is valid until the next call.
 func (tx *Tx) Keys() *KeyList {
 	if cap(tx.list.buf) > 1<<20 {
@@ -512,10 +527,17 @@ func (tx *Tx) prefetch(userKeys [][]byte, blind bool) error {
 	return nil
 }
 
-// PrefetchKeys reads keys of a family in batches and caches them, so that the Get of each is served from memory. It
-// does nothing unless the locks of the collections are held.
+// PrefetchKeys reads keys of a family in batches and caches them, so that the Get of each is served from memory; those
+// that the record cache has are left to it. It does nothing unless the locks of the collections are held. The list is
+// changed.
 func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
-	if keys.Len() < 2 || !tx.cacheOK {
+	if !tx.cacheOK {
+		return nil
+	}
+	if c := tx.db.cache; c != nil && cacheable(id) {
+		keys.remove(func(key []byte) bool { return c.seemsToHold(c.hash(id, key)) })
+	}
+	if keys.Len() < 2 {
 		return nil
 	}
 	vals, err := tx.MultiGet(id, keys)
