@@ -22,8 +22,7 @@ const pieces = 1 << 19
 // BenchmarkBits compares SETBIT and GETBIT at random offsets of one bitmap of 512 MiB with SET and GET of random
 // ones of as many strings of 1 KiB. The two take turns, so that what else the machine does hits both; the figures are
 // processor time of the whole process, flushes and compactions included, and ratio is that of a bit command to that of the
-// one on strings. About half of
-// the SETBITs change nothing; the others cost a read more than a SET.
+// one on strings. About half of the SETBITs change nothing; the others cost a read more than a SET.
 func BenchmarkBits(b *testing.B) {
 	o := engine.DefaultRocksOptions()
 	o.BlockCacheSize, o.WriteBufferSize = 2<<30, 64<<20 // both fit into the memory that a server of such data has
