@@ -64,7 +64,7 @@ func newRecordCache(size, large int) *recordCache {
 		return nil
 	}
 	c := &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays), meta: make([]slotMeta, n*cacheWays), mask: n - 1}
-	c.large.init(large, n)
+	c.initLarge(large, n)
 	hugePages(c.slab)
 	hugePages(c.meta)
 	return c

@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"runtime"
+	"slices"
+	"syscall"
+)
 
 // largeSlots are the slots of the records that do not fit into one of slotSize bytes: fragments of bitmaps, segments of
 // HyperLogLogs, documents and strings of up to about 1 KiB. There are fewer of them than slots of the record cache, one
@@ -9,6 +13,8 @@ import "slices"
 // Slots form groups, and a set of the cache takes only slots of its group. All sets that share a group have the same
 // lock, which so guards the group: the number of groups is a multiple of that of locks, and both follow from the number
 // of the set by its remainder.
+//
+// The slab is not in Go's heap: there it would let as much garbage gather before each collection as it is long.
 type largeSlots struct {
 	slab   []byte
 	groups uint64
@@ -21,15 +27,23 @@ const (
 	largeWays = 4
 )
 
-// init makes slots in about size bytes for a cache of so many sets, none when they are too few to be of use.
-func (l *largeSlots) init(size int, sets uint64) {
+// initLarge makes the large slots of a cache of so many sets in about size bytes, none when they are too few to be of use or
+// there is no memory. The slab is given back when nobody refers to the cache any more; those who use it hold a lock of the
+// cache, and so refer to it.
+func (c *recordCache) initLarge(size int, sets uint64) {
+	l := &c.large
 	groups := min(uint64(max(size, 0))/(largeSlot*largeWays), sets) / cacheShards * cacheShards
 	if groups == 0 {
 		return
 	}
 	n := groups * largeWays
-	l.groups, l.slab, l.owner, l.used = groups, make([]byte, n*largeSlot), make([]uint32, n), make([]bool, n)
-	hugePages(l.slab)
+	slab, err := syscall.Mmap(-1, 0, int(n*largeSlot), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return
+	}
+	runtime.AddCleanup(c, func(slab []byte) { _ = syscall.Munmap(slab) }, slab)
+	l.groups, l.slab, l.owner, l.used = groups, slab, make([]uint32, n), make([]bool, n)
+	hugePages(slab)
 }
 
 func (l *largeSlots) place(at uint32) []byte {
