@@ -27,12 +27,15 @@ const (
 	largeWays = 4
 )
 
+// LargeRecordCacheStep is the unit in bytes of Options.LargeRecordCache, what goes beyond a multiple of it is not used.
+const LargeRecordCacheStep = cacheShards * largeWays * largeSlot
+
 // initLarge makes the large slots of a cache of so many sets in about size bytes, none when they are too few to be of use or
 // there is no memory. The slab is given back when nobody refers to the cache any more; those who use it hold a lock of the
 // cache, and so refer to it.
 func (c *recordCache) initLarge(size int, sets uint64) {
 	l := &c.large
-	groups := min(uint64(max(size, 0))/(largeSlot*largeWays), sets) / cacheShards * cacheShards
+	groups := min(uint64(max(size, 0)/LargeRecordCacheStep*cacheShards), sets) // sets is a multiple of cacheShards
 	if groups == 0 {
 		return
 	}

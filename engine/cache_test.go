@@ -21,7 +21,7 @@ import (
 // each other in it all the time. smallLarge is the smallest part for large records: 1024 groups of four slots.
 const (
 	smallCache = 512 << 10
-	smallLarge = 5 << 20
+	smallLarge = engine.LargeRecordCacheStep
 )
 
 // numbered is a key to which writers give the numbers 1, 2, 3 ... in turn. Number n is a string that begins with
