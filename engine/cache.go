@@ -16,12 +16,14 @@ import (
 // before its commit (readers pass by a marked slot and ask RocksDB) and fills them when the commit has
 // succeeded. A reader that missed fills a slot only if no one has marked it since it began to read.
 //
-// The memory is one slab without pointers: sets of two slots of slotSize bytes.
+// The memory is one slab without pointers: sets of two slots of slotSize bytes. Records that do not fit into a slot lie
+// in another slab, see largeSlots.
 type recordCache struct {
 	seed   maphash.Seed
 	slab   []byte
 	meta   []slotMeta
 	mask   uint64
+	large  largeSlots
 	shards [cacheShards]cacheShard
 }
 
@@ -47,11 +49,13 @@ type slotMeta struct {
 	id   uint8
 	// touch is never written, so that it can be read without the lock.
 	touch uint8
-	_     [4 + 8]byte
+	large uint32 // where the record lies in the slab of large ones, + 1; 0 = in this slot
+	_     [8]byte
 }
 
-// newRecordCache makes a cache of about the given size in bytes, nil when it is too small to be of use.
-func newRecordCache(size int) *recordCache {
+// newRecordCache makes a cache of about the given size in bytes, nil when it is too small to be of use. large is the
+// size of the part for large records.
+func newRecordCache(size, large int) *recordCache {
 	n := uint64(1)
 	for n*2*slotSize*cacheWays <= uint64(size) {
 		n *= 2
@@ -60,6 +64,7 @@ func newRecordCache(size int) *recordCache {
 		return nil
 	}
 	c := &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays), meta: make([]slotMeta, n*cacheWays), mask: n - 1}
+	c.initLarge(large, n)
 	hugePages(c.slab)
 	hugePages(c.meta)
 	return c
@@ -79,7 +84,23 @@ func (c *recordCache) set(h uint64) (int, *cacheShard) {
 
 func (c *recordCache) match(i int, h uint64, id cf.ID, key []byte) bool {
 	m := &c.meta[i]
-	return m.hash == h && m.id == uint8(id) && int(m.keyN) == len(key) && bytes.Equal(c.slab[i*slotSize:i*slotSize+len(key)], key)
+	return m.hash == h && m.id == uint8(id) && int(m.keyN) == len(key) && bytes.Equal(c.place(m, i)[:len(key)], key)
+}
+
+// place returns the memory of slot i: the key and behind it the value.
+func (c *recordCache) place(m *slotMeta, i int) []byte {
+	if m.large > 0 {
+		return c.large.place(m.large - 1)
+	}
+	return c.slab[i*slotSize : (i+1)*slotSize]
+}
+
+// empty forgets what slot i holds.
+func (c *recordCache) empty(i int) {
+	m := &c.meta[i]
+	if m.hash = 0; m.large > 0 {
+		c.large.owner[m.large-1], m.large = 0, 0
+	}
 }
 
 // get appends the value of a key to dst. When it misses, the ticket lets fill tell whether what the caller then
@@ -93,9 +114,12 @@ func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (value []byte, fo
 	}
 	for w := range cacheWays {
 		if c.match(i+w, h, id, key) {
-			c.meta[i+w].age, c.meta[i+1-w].age = 1, 0
-			at := (i+w)*slotSize + len(key)
-			return append(dst, c.slab[at:at+int(c.meta[i+w].valN)]...), true, 0
+			m := &c.meta[i+w]
+			m.age, c.meta[i+1-w].age = 1, 0
+			if m.large > 0 {
+				c.large.used[m.large-1] = true
+			}
+			return append(dst, c.place(m, i+w)[len(key):len(key)+int(m.valN)]...), true, 0
 		}
 	}
 	return dst, false, c.meta[i].seq
@@ -106,7 +130,7 @@ const noTicket = ^uint32(0)
 
 // fill keeps what a reader got from RocksDB after a miss.
 func (c *recordCache) fill(h uint64, id cf.ID, key, value []byte, ticket uint32) {
-	if ticket == noTicket || len(key)+len(value) > slotSize || len(key) > 255 {
+	if ticket == noTicket || len(key)+len(value) > c.most() || len(key) > 255 {
 		return
 	}
 	i, lock := c.set(h)
@@ -115,6 +139,14 @@ func (c *recordCache) fill(h uint64, id cf.ID, key, value []byte, ticket uint32)
 		c.store(i, h, id, key, value)
 	}
 	lock.Unlock()
+}
+
+// most is how many bytes key and value may have together.
+func (c *recordCache) most() int {
+	if c.large.groups > 0 {
+		return largeSlot
+	}
+	return slotSize
 }
 
 func (c *recordCache) store(i int, h uint64, id cf.ID, key, value []byte) {
@@ -127,9 +159,16 @@ func (c *recordCache) store(i int, h uint64, id cf.ID, key, value []byte) {
 		w = 1
 	}
 	m := &c.meta[i+w]
+	switch large := len(key)+len(value) > slotSize; {
+	case large && m.large == 0:
+		m.large = c.large.take(c, i+w, h) + 1
+	case !large && m.large > 0:
+		c.empty(i + w)
+	}
 	m.hash, m.id, m.keyN, m.valN, m.age = h, uint8(id), uint8(len(key)), uint16(len(value)), 1
 	c.meta[i+1-w].age = 0
-	copy(c.slab[copy(c.slab[(i+w)*slotSize:], key)+(i+w)*slotSize:], value)
+	place := c.place(m, i+w)
+	copy(place[copy(place, key):], value)
 }
 
 // touch reads something of the set of each hash. The loads do not wait for each other, so that the misses of the
@@ -152,21 +191,36 @@ func (c *recordCache) mark(h uint64) {
 	lock.Unlock()
 }
 
+// holds reports whether one of the slots of a set seems to hold a key; another one may have the same hash.
+func (c *recordCache) holds(i int, h uint64) bool {
+	return c.meta[i].hash == h || c.meta[i+1].hash == h
+}
+
+// seemsToHold is holds for those who do not have the lock.
+func (c *recordCache) seemsToHold(h uint64) bool {
+	i, lock := c.set(h)
+	lock.Lock()
+	defer lock.Unlock()
+	return c.meta[i].busy == 0 && c.holds(i, h)
+}
+
 // done is called after the commit. With ok the new value is kept, or the key forgotten when it was deleted or
-// does not fit; without ok nothing was written and what the cache has is still true.
+// does not fit; without ok nothing was written and what the cache has is still true. A large record is kept only in the
+// place of one that was read: copying all that are written would cost more than it gains.
 func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
 	i, lock := c.set(h)
 	lock.Lock()
 	c.meta[i].busy--
 	if ok {
-		if !deleted && len(key)+len(value) <= slotSize && len(key) <= 255 {
-			c.store(i, h, id, key, value)
-		} else {
+		n := len(key) + len(value)
+		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || !c.holds(i, h)) {
 			for w := range cacheWays {
 				if c.match(i+w, h, id, key) {
-					c.meta[i+w].hash = 0
+					c.empty(i + w)
 				}
 			}
+		} else {
+			c.store(i, h, id, key, value)
 		}
 	}
 	lock.Unlock()
@@ -179,7 +233,7 @@ func (c *recordCache) clear() {
 		lock.Lock()
 		c.meta[i].seq++
 		for w := range cacheWays {
-			c.meta[i+w].hash = 0
+			c.empty(i + w)
 		}
 		lock.Unlock()
 	}

@@ -18,8 +18,11 @@ import (
 )
 
 // smallCache is the smallest record cache that there is: 1024 sets of two slots. A few thousand keys displace
-// each other in it all the time.
-const smallCache = 512 << 10
+// each other in it all the time. smallLarge is the smallest part for large records: 1024 groups of four slots.
+const (
+	smallCache = 512 << 10
+	smallLarge = engine.LargeRecordCacheStep
+)
 
 // numbered is a key to which writers give the numbers 1, 2, 3 ... in turn. Number n is a string that begins with
 // n and whose length follows from n, so that some fit into the cache and some do not; every seventh is a delete.
@@ -32,7 +35,7 @@ type numbered struct {
 func numberDeletes(n uint64) bool { return n%7 == 0 }
 
 func (k *numbered) value(n uint64) []byte {
-	size := []int{8, 9, 100, 200, 255, 256, 300, 5000}[n*0x9e3779b97f4a7c15>>61]
+	size := []int{8, 9, 100, 200, 255, 256, 257, 300, 400, 768, 1000, 1024, 1200, 1280, 1300, 5000}[n*0x9e3779b97f4a7c15>>60]
 	v := bytes.Repeat([]byte{byte(n)}, size)
 	binary.BigEndian.PutUint64(v, n)
 	return v
@@ -186,17 +189,19 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		keys, cold       int
-		cache            int
+		cache, large     int
 		writes           int // a writer
 		writers, readers int
 	}{
-		{"few keys", 4, 0, 0, 3000, 4, 4},
-		{"one key", 1, 0, 0, 3000, 3, 4},
-		{"more keys than slots", 4, 5000, smallCache, 8000, 2, 4},
-		{"without a cache", 4, 0, -1, 500, 4, 3},
+		{"few keys", 4, 0, 0, 0, 3000, 4, 4},
+		{"one key", 1, 0, 0, 0, 3000, 3, 4},
+		{"more keys than slots", 4, 5000, smallCache, smallLarge, 8000, 2, 4},
+		{"more keys than large slots", 4, 20000, 16 << 20, smallLarge, 4000, 2, 4},
+		{"without large slots", 4, 5000, smallCache, -1, 2000, 2, 4},
+		{"without a cache", 4, 0, -1, 0, 500, 4, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", RecordCache: tt.cache})
+			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", RecordCache: tt.cache, LargeRecordCache: tt.large})
 			all := make([]*numbered, tt.keys+tt.cold)
 			for i := range all {
 				all[i] = &numbered{key: fmt.Append(nil, "key", i)}
@@ -408,9 +413,15 @@ func TestRecordCacheHoldsSubkeys(t *testing.T) {
 			tx.Put(cf.Default, tx.Subkey(&rec, []byte("f")), []byte("v1"))
 			tx.Save(&rec, nil)
 		}, "v1", true},
-		{"overwritten by what does not fit", func(tx *engine.Tx, rec *engine.Record) {
+		{"overwritten by what does not fit into a small slot", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Default, tx.Subkey(rec, []byte("f")), bytes.Repeat([]byte("x"), 300))
 		}, string(bytes.Repeat([]byte("x"), 300)), true},
+		{"overwritten by a fragment", func(tx *engine.Tx, rec *engine.Record) {
+			tx.Put(cf.Default, tx.Subkey(rec, []byte("f")), bytes.Repeat([]byte("y"), 1024))
+		}, string(bytes.Repeat([]byte("y"), 1024)), true},
+		{"overwritten by what does not fit anywhere", func(tx *engine.Tx, rec *engine.Record) {
+			tx.Put(cf.Default, tx.Subkey(rec, []byte("f")), bytes.Repeat([]byte("z"), 3000))
+		}, string(bytes.Repeat([]byte("z"), 3000)), true},
 		{"overwritten by an empty value", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Default, tx.Subkey(rec, []byte("f")), nil)
 		}, "", true},

@@ -95,7 +95,7 @@ func Open(o Options) (*DB, error) {
 	}
 	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(), closing: make(chan struct{})}
 	if o.RecordCache > 0 {
-		db.cache = newRecordCache(o.RecordCache)
+		db.cache = newRecordCache(o.RecordCache, o.LargeRecordCache)
 	}
 	db.counts.byNS = make(map[string]*counter)
 	db.counts.ready = make(chan struct{})

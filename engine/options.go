@@ -24,6 +24,9 @@ type Options struct {
 
 	// RecordCache is the size in bytes of the cache of small records; 0 = 16 MiB, negative = none.
 	RecordCache int
+	// LargeRecordCache is the size in bytes of the part of it for records of 256 bytes to about 1 KiB; 0 = 16 MiB,
+	// negative = none.
+	LargeRecordCache int
 
 	MaxBatchBytes int64 // a bigger write batch fails; 0 = no limit
 	AsyncIO       bool  // iterators prefetch asynchronously
@@ -57,6 +60,9 @@ func (o *Options) fill() {
 	}
 	if o.RecordCache == 0 {
 		o.RecordCache = 16 << 20
+	}
+	if o.LargeRecordCache == 0 {
+		o.LargeRecordCache = 16 << 20
 	}
 	if o.Rocks == nil {
 		o.Rocks = DefaultRocksOptions()

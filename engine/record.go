@@ -90,6 +90,13 @@ func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {
 	return r, r.Exists
 }
 
+// AheadSubkey adds the internal key of a subkey to a list of what is read ahead, if the key is live and of that type.
+func (tx *Tx) AheadSubkey(userKey []byte, t cf.Type, sub []byte, keys *KeyList) {
+	if r, ok := tx.Glance(userKey, t); ok {
+		keys.Add(tx.Subkey(&r, sub))
+	}
+}
+
 // Fresh makes a record for a key that is written without regard to what was there: a new version, no expiry,
 // size 0.
 func (tx *Tx) Fresh(userKey []byte, t cf.Type) Record {

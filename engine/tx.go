@@ -261,6 +261,9 @@ func (tx *Tx) Empty() bool { return tx.batch.Count() == 0 }
 // Size returns the length of the write batch in bytes.
 func (tx *Tx) Size() int { return tx.batch.Len() }
 
+// commonValue is the room in bytes that a read finds: a longer value costs a second look-up when the arena is full.
+const commonValue = 2 << 10
+
 // Get returns the value of a key as the transaction sees it.
 func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 	if len(tx.over.ents) > 0 {
@@ -275,7 +278,7 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
 		return nil, false, nil
 	}
-	tx.arena.reserve(512)
+	tx.arena.reserve(commonValue)
 	free := tx.arena.buf
 	var h uint64
 	ticket := noTicket
@@ -343,6 +346,21 @@ func (l *KeyList) Add(key []byte) {
 // Len returns how many keys there are.
 func (l *KeyList) Len() int { return len(l.lens) }
 
+// remove takes out the keys of which drop is true.
+func (l *KeyList) remove(drop func(key []byte) bool) {
+	from, bytes, n := 0, 0, 0
+	for _, size := range l.lens {
+		key := l.buf[from : from+int(size)]
+		from += int(size)
+		if !drop(key) {
+			bytes += copy(l.buf[bytes:], key)
+			l.lens[n] = size
+			n++
+		}
+	}
+	l.buf, l.lens = l.buf[:bytes], l.lens[:n]
+}
+
 // Keys returns the transaction's own key list, emptied; it is valid until the next call.
 func (tx *Tx) Keys() *KeyList {
 	if cap(tx.list.buf) > 1<<20 {
@@ -384,7 +402,7 @@ func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
 		m := &miss.keys[miss.n]
 		*m = missKey{at: i, from: off - int(l), ticket: noTicket}
 		if cache != nil {
-			tx.arena.reserve(slotSize)
+			tx.arena.reserve(largeSlot)
 			free := tx.arena.buf
 			m.hash = cache.hash(id, key)
 			v, found, ticket := cache.get(m.hash, id, key, free)
@@ -512,10 +530,17 @@ func (tx *Tx) prefetch(userKeys [][]byte, blind bool) error {
 	return nil
 }
 
-// PrefetchKeys reads keys of a family in batches and caches them, so that the Get of each is served from memory. It
-// does nothing unless the locks of the collections are held.
+// PrefetchKeys reads keys of a family in batches and caches them, so that the Get of each is served from memory; those
+// that the record cache has are left to it. It does nothing unless the locks of the collections are held. The list is
+// changed.
 func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
-	if keys.Len() < 2 || !tx.cacheOK {
+	if !tx.cacheOK {
+		return nil
+	}
+	if c := tx.db.cache; c != nil && cacheable(id) {
+		keys.remove(func(key []byte) bool { return c.seemsToHold(c.hash(id, key)) })
+	}
+	if keys.Len() < 2 {
 		return nil
 	}
 	vals, err := tx.MultiGet(id, keys)

@@ -274,7 +274,7 @@ func (c *conn) runAll() bool {
 					break
 				}
 				c.reqs = append(c.reqs, r)
-				if r.err == nil && r.spec.Flags&(command.Blocking|command.Waits) != 0 {
+				if r.err == nil && (r.spec.Flags&command.Waits != 0 || r.spec.MayBlock(r.args)) {
 					break // what comes after it may have to wait
 				}
 			}

@@ -323,3 +323,92 @@ func TestForeignError(t *testing.T) {
 	defer h.db.InjectWriteError(nil)
 	h.dial(t).want("SET k v", "-ERR some  failure\r\n")
 }
+
+// TestGroupReadsShareACommit: XREADGROUP that does not wait is a write like others; one that may is not.
+func TestGroupReadsShareACommit(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("XGROUP CREATE s g 0 MKSTREAM", "+OK\r\n")
+	c.want("XGROUP CREATE block block 0 MKSTREAM", "+OK\r\n")
+	for i := range 10 {
+		c.want(fmt.Sprintf("XADD s %d-1 f v", i+1), fmt.Sprintf("$%d\r\n%d-1\r\n", len(fmt.Sprint(i+1))+2, i+1))
+	}
+	entry := func(n int) string { return entryReply("s", fmt.Sprintf("%d-1", n), "f", "v") }
+	const read = "XREADGROUP GROUP g c COUNT 1 STREAMS s >"
+	c.want(strings.Replace(read, " c ", " other ", 1), entry(1)) // who asks for the first time is written at once
+	commits := h.db.Stats.Commits.Load()
+	c.send(pipeline(read, read, "XACK s g 2-1", "XREAD COUNT 1 STREAMS s 1-1", read, "XLEN s"))
+	for i, want := range []string{entry(2), entry(3), ":1\r\n", entry(2), entry(4), ":10\r\n"} {
+		if got := c.reply(); got != want {
+			t.Errorf("reply %d is %q, want %q", i, got, want)
+		}
+	}
+	// The client's one write may reach the server in two parts.
+	if n := h.db.Stats.Commits.Load() - commits; n > 2 {
+		t.Errorf("4 writes of one pipeline were %d commits", n)
+	}
+	// What waits runs behind what comes before it, and ahead of what comes after it.
+	other := h.dial(t)
+	c.send(pipeline("XREADGROUP GROUP block streams COUNT 1 BLOCK 0 STREAMS block >", "XLEN block"))
+	h.blockedClients(t, 1)
+	other.want("XADD block 1-1 f v", "$3\r\n1-1\r\n")
+	for i, want := range []string{entryReply("block", "1-1", "f", "v"), ":1\r\n"} {
+		if got := c.reply(); got != want {
+			t.Errorf("reply %d behind the one that waits is %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestGroupReadersInPipelines: of consumers that read the same group in pipelines at once, each entry goes to one.
+func TestGroupReadersInPipelines(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.want("XGROUP CREATE s g 0 MKSTREAM", "+OK\r\n")
+	const entries, readers, depth = 1000, 6, 16
+	var adds []string
+	for i := range entries {
+		adds = append(adds, fmt.Sprintf("XADD s %d-1 f v", i+1))
+	}
+	c.send(pipeline(adds...))
+	for range adds {
+		c.reply()
+	}
+	var wg sync.WaitGroup
+	got := make([][]string, readers)
+	for i := range readers {
+		r := h.dial(t)
+		wg.Go(func() {
+			text := strings.Repeat(pipeline(fmt.Sprintf("XREADGROUP GROUP g c%d COUNT 1 STREAMS s >", i)), depth)
+			for more := true; more; {
+				r.send(text)
+				for range depth {
+					reply := r.reply()
+					if more = reply != "*-1\r\n"; more {
+						got[i] = append(got[i], reply)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	pending := fmt.Sprintf("*4\r\n:%d\r\n$3\r\n1-1\r\n$6\r\n%d-1\r\n", entries, entries)
+	var of []string
+	for i, replies := range got {
+		for _, reply := range replies {
+			if seen[reply] {
+				t.Errorf("%q came twice", reply)
+			}
+			seen[reply] = true
+		}
+		if len(replies) > 0 {
+			of = append(of, bulk(fmt.Sprint("c", i), fmt.Sprint(len(replies))))
+		}
+	}
+	for i := range entries {
+		if !seen[entryReply("s", fmt.Sprintf("%d-1", i+1), "f", "v")] {
+			t.Errorf("nobody has got entry %d", i+1)
+		}
+	}
+	c.want("XPENDING s g", pending+fmt.Sprintf("*%d\r\n", len(of))+strings.Join(of, ""))
+}

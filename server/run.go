@@ -332,7 +332,7 @@ func (c *conn) writeSegment(reqs []request) int {
 			break
 		}
 		if i > 0 && r.err == nil {
-			if r.spec.Flags&(command.Solo|command.Blocking|command.PubSub) != 0 {
+			if r.spec.Flags&(command.Solo|command.PubSub) != 0 || r.spec.MayBlock(r.args) {
 				// Neither a client that waits nor a message must depend on a commit to come.
 				break
 			}
@@ -376,7 +376,7 @@ func (c *conn) writeSegment(reqs []request) int {
 	alone := c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
 	if retry && c.script.all {
 		err = c.tx.AcquireAll()
-	} else if alone || retry && c.script.alone || reqs[0].spec.Flags&command.Blocking != 0 {
+	} else if alone || retry && c.script.alone || reqs[0].spec.MayBlock(reqs[0].args) {
 		err = c.tx.Acquire() // whether it waits must not depend on the commit of another
 	} else {
 		guest, err = c.tx.AcquireOr(c)

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"cmp"
+
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
@@ -13,29 +15,35 @@ const mib = 1 << 20
 // unlimitedIO is RocksDB's write rate when max-io-mb is 0, as Kvrocks sets it: so high that it never limits.
 const unlimitedIO = 1024000
 
-// maxRecordCache bounds the cache of small records, in bytes.
-const maxRecordCache = 64 << 20
+// Bounds of the caches of records of up to 256 bytes and up to about 1 KiB, in bytes.
+const (
+	maxRecordCache      = 64 << 20
+	maxLargeRecordCache = 160 << 20
+)
 
-// EngineOptions translates the settings into the options of the storage engine. The cache of small records takes
-// a share of the block cache's memory.
+// EngineOptions translates the settings into the options of the storage engine. The caches of records take a share of
+// the block cache's memory.
 func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) engine.Options {
 	records := min(maxRecordCache, int(mem.BlockCache)/8)
+	large := min(maxLargeRecordCache, int(mem.BlockCache)/8)
+	large -= large % engine.LargeRecordCacheStep
 	num := func(name string) int { return int(cfg.Int(name)) }
 	return engine.Options{
-		Dir:            cfg.DBDir(),
-		Slots:          cfg.Bool("cluster-enabled"),
-		Logger:         log,
-		Sync:           cfg.Bool("rocksdb.write_options.sync"),
-		DisableWAL:     cfg.Bool("rocksdb.write_options.disable_wal"),
-		NoSlowdown:     cfg.Bool("rocksdb.write_options.no_slowdown"),
-		LowPri:         cfg.Bool("rocksdb.write_options.low_pri"),
-		InsertHint:     cfg.Bool("rocksdb.write_options.memtable_insert_hint_per_batch"),
-		MaxBatchBytes:  int64(num("rocksdb.write_options.write_batch_max_bytes")),
-		AsyncIO:        cfg.Bool("rocksdb.read_options.async_io"),
-		BytewiseScores: cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
-		RecordCache:    records,
+		Dir:              cfg.DBDir(),
+		Slots:            cfg.Bool("cluster-enabled"),
+		Logger:           log,
+		Sync:             cfg.Bool("rocksdb.write_options.sync"),
+		DisableWAL:       cfg.Bool("rocksdb.write_options.disable_wal"),
+		NoSlowdown:       cfg.Bool("rocksdb.write_options.no_slowdown"),
+		LowPri:           cfg.Bool("rocksdb.write_options.low_pri"),
+		InsertHint:       cfg.Bool("rocksdb.write_options.memtable_insert_hint_per_batch"),
+		MaxBatchBytes:    int64(num("rocksdb.write_options.write_batch_max_bytes")),
+		AsyncIO:          cfg.Bool("rocksdb.read_options.async_io"),
+		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
+		RecordCache:      records,
+		LargeRecordCache: cmp.Or(large, -1), // 0 would be the default
 		Rocks: &engine.RocksOptions{
-			BlockCacheSize:                 int(mem.BlockCache) - records,
+			BlockCacheSize:                 int(mem.BlockCache) - records - large,
 			HyperClockCache:                cfg.Text("rocksdb.block_cache_type") == "hcc",
 			BlockSize:                      num("rocksdb.block_size"),
 			CacheIndexAndFilterBlocks:      cfg.Bool("rocksdb.cache_index_and_filter_blocks"),

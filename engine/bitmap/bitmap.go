@@ -107,7 +107,8 @@ func Ahead(tx *engine.Tx, key []byte, offset uint64, keys *engine.KeyList) {
 	}
 }
 
-// SetBit sets a bit to a value and returns the one it had. A string grows to at most maxLen bytes.
+// SetBit sets a bit to a value and returns the one it had. A string grows to at most maxLen bytes. As in Redis, a bit
+// that has the value already and is not beyond the end is no change: nothing is written.
 func SetBit(tx *engine.Tx, key []byte, offset uint64, bit bool, maxLen int64) (old bool, err error) {
 	if offset > MaxOffset {
 		return false, ErrOffset
@@ -129,11 +130,15 @@ func SetBit(tx *engine.Tx, key []byte, offset uint64, bit bool, maxLen int64) (o
 		had = clip(had)
 	}
 	at := offset / 8 % fragment
+	mask := byte(1) << (offset % 8)
+	old = at < uint64(len(had)) && had[at]&mask != 0
+	end := offset/8 + 1
+	if old == bit && rec.Exists && end <= rec.Size {
+		return old, nil
+	}
 	var buf [fragment]byte
 	value := buf[:grown(len(had), int(at)+1)]
 	copy(value, had)
-	mask := byte(1) << (offset % 8)
-	old = value[at]&mask != 0
 	if bit {
 		value[at] |= mask
 	} else {
@@ -142,7 +147,7 @@ func SetBit(tx *engine.Tx, key []byte, offset uint64, bit bool, maxLen int64) (o
 	var text [24]byte
 	tx.LogData(cf.AppendLogSetBit(text[:0], offset))
 	tx.Put(cf.Default, fkey, value)
-	if end := offset/8 + 1; end > rec.Size {
+	if end > rec.Size {
 		rec.Size = end
 		tx.Save(&rec, nil)
 	}
@@ -163,9 +168,13 @@ func setStringBit(tx *engine.Tx, rec *engine.Record, offset uint64, bit bool, ma
 	if at >= uint64(max(maxLen, 0)) {
 		return false, ErrOffset
 	}
-	value := resized(rec.Tail, max(uint64(len(rec.Tail)), at+1))
 	mask := byte(0x80) >> (offset % 8)
-	old = value[at]&mask != 0
+	if at < uint64(len(rec.Tail)) {
+		if old = rec.Tail[at]&mask != 0; old == bit {
+			return old, nil
+		}
+	}
+	value := resized(rec.Tail, max(uint64(len(rec.Tail)), at+1))
 	if bit {
 		value[at] |= mask
 	} else {

@@ -81,7 +81,8 @@ type FieldOptions struct {
 }
 
 // Fields does the operations in their order and appends their results. When one of them can write, the bitmap or
-// string grows to the end of the last field written, whether or not the value fits.
+// string grows to the end of the last field written, whether or not the value fits. As in Redis, a field that keeps its
+// value is no change.
 func Fields(tx *engine.Tx, key []byte, ops []FieldOp, o FieldOptions, results []FieldResult) ([]FieldResult, error) {
 	rec, err := load(tx, key)
 	if err != nil {
@@ -128,7 +129,7 @@ type fields struct {
 	isString bool
 	flip     bool
 	text     []byte // of a string
-	changed  bool   // a field was written
+	changed  bool   // a field has got another value
 
 	frags []fieldFragment
 	index map[uint64]int // of frags by their numbers, when there are many
@@ -258,9 +259,11 @@ func (f *fields) do(op *FieldOp) (FieldResult, error) {
 	if !fits && op.Overflow == Fail {
 		return FieldResult{None: true}, nil
 	}
-	w.put(at, width, uint64(value))
-	if err := f.write(first, end, w); err != nil {
-		return FieldResult{}, err
+	if value != old {
+		w.put(at, width, uint64(value))
+		if err := f.write(first, end, w); err != nil {
+			return FieldResult{}, err
+		}
 	}
 	if op.Kind == FieldSet {
 		value = old

@@ -63,9 +63,9 @@ func (l *loader) oneEach(name string, n int, args func(i int) []string, first ..
 	return err
 }
 
-func bitsAt(prefix string) func(*loader, int) error {
+func bitsAt(prefix, bit string) func(*loader, int) error {
 	return func(l *loader, _ int) error {
-		return l.oneEach(prefix, keyspace, func(i int) []string { return []string{"SETBIT", prefix + digits(i), "7777", "1"} })
+		return l.oneEach(prefix, keyspace, func(i int) []string { return []string{"SETBIT", prefix + digits(i), "7777", bit} })
 	}
 }
 

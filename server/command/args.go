@@ -4,6 +4,9 @@ import (
 	"errors"
 	"math"
 	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 )
 
 // ParseInt reads a signed decimal integer the way Redis reads one: digits with
@@ -123,4 +126,14 @@ func lower(c byte) byte {
 		c += 'a' - 'A'
 	}
 	return c
+}
+
+// memberAhead makes a Spec.Ahead for commands on one member or field of a collection, their second argument. Those that
+// take several look them all up at once by themselves.
+func memberAhead(t cf.Type) func(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
+	return func(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
+		if len(args) == 3 {
+			tx.AheadSubkey(args[1], t, args[2], keys)
+		}
+	}
 }

@@ -133,6 +133,9 @@ type Spec struct {
 	// namespace and the index of the argument. ok is false when there is none, also because the command will fail.
 	// nil = there never is one.
 	Foreign func(srv Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
+	// Blocks reports whether a command with the flag Blocking may wait, which for some depends on an option. It may say
+	// so of one that does not, never the opposite. nil = it may.
+	Blocks func(args [][]byte) bool
 	// Ahead adds to a list the keys of the default family that the command will read if its collection is as it is
 	// now. What those of several commands in a row need is read in batches. It is called with the locks of the command's
 	// keys held and its number of arguments checked; what is malformed it passes over. nil = nothing is read ahead.
@@ -152,6 +155,11 @@ type Spec struct {
 
 // FullName returns the name with the container's before it: "client|kill".
 func (s *Spec) FullName() string { return s.full }
+
+// MayBlock reports whether the command may wait for data with these arguments.
+func (s *Spec) MayBlock(args [][]byte) bool {
+	return s.Flags&Blocking != 0 && (s.Blocks == nil || s.Blocks(args))
+}
 
 // KeyRef says which argument is a key.
 type KeyRef struct {

@@ -13,9 +13,9 @@ import (
 )
 
 var streamReadCommands = []Spec{
-	{Name: "xread", Handler: xread, Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Keys: xreadKeys, Group: "stream", Since: "5.0.0",
+	{Name: "xread", Handler: xread, Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Keys: xreadKeys, Blocks: saysBlock, Group: "stream", Since: "5.0.0",
 		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries of streams behind given ids."},
-	{Name: "xreadgroup", Handler: xreadgroup, Arity: -7, Flags: Write | Blocking | MovableKeys, Keys: xreadgroupKeys, Group: "stream", Since: "5.0.0",
+	{Name: "xreadgroup", Handler: xreadgroup, Arity: -7, Flags: Write | Blocking | MovableKeys, Keys: xreadgroupKeys, Blocks: saysBlock, Group: "stream", Since: "5.0.0",
 		Complexity: "O(N) with N entries returned", Categories: catStream,
 		Summary: "Hands entries of streams out to a consumer of a group, new ones or those that it has not acknowledged yet."},
 }
@@ -101,6 +101,11 @@ func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, er
 		return r, errMissingGroup
 	}
 	return r, nil
+}
+
+// saysBlock reports whether XREAD or XREADGROUP may have the option BLOCK: the word may also be a name.
+func saysBlock(args [][]byte) bool {
+	return slices.ContainsFunc(args[1:], func(arg []byte) bool { return EqualFold(arg, "BLOCK") })
 }
 
 // blockTimeout reads the timeout of a BLOCK option, in milliseconds; 0 = for ever.
