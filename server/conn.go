@@ -322,7 +322,8 @@ func (c *conn) flush() bool {
 	if n == 0 {
 		return true
 	}
-	err := c.box.send(c.out.Bytes())
+	c.box.room(n)
+	err := c.box.sendOwned(c.out.Bytes(), c.out.Cap() > keepBuffer) // below, a large buffer is given away
 	c.info.netOut.Add(int64(n))
 	c.srv.stats.netOut.Add(int64(n))
 	c.out.Reset()

@@ -12,7 +12,7 @@ import (
 // An outbox sends replies without ever blocking the one that produces them. What the socket does not take at
 // once is queued, and a goroutine, which lives only as long as there is a queue, writes it. So a client that
 // sends a long pipeline before it reads does not deadlock with us, and one that never reads is cut off when its
-// queue exceeds the limit.
+// queue exceeds the limit. One reply may be longer than the limit, when nothing is queued before it; see also room.
 //
 // Several goroutines may send; each call's bytes stay together.
 type outbox struct {
@@ -28,10 +28,12 @@ type outbox struct {
 	mu      sync.Mutex
 	queue   [][]byte
 	queued  int
+	taken   int     // bytes of the queue that the socket has taken, ever
+	grace   int     // bytes that may be queued beyond the limit: a reply that is longer than it
 	added   *[]byte // of addedBuffers: by add, to go out with the next kick or send; nil = nothing
 	writing bool
 	err     error
-	idle    sync.Cond   // signalled when the queue has become empty or failed
+	idle    sync.Cond   // signalled when something of the queue was taken or it has failed
 	over    *time.Timer // runs while the soft limit is exceeded
 
 	// The arguments and results of tryWrite: a closure made for each write would be an allocation.
@@ -45,6 +47,12 @@ type outbox struct {
 const (
 	keepAdded   = 256 << 10 // a bigger buffer is not used again
 	urgentAdded = 64 << 10  // so many bytes must not wait for somebody else to send them
+)
+
+const (
+	drainPiece = 64 << 10 // bytes of the queue that are written at once
+	// A client that takes nothing of its queue for so long does not read.
+	stalled = 3 * time.Second
 )
 
 var addedBuffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -67,7 +75,10 @@ func newOutbox(nc net.Conn, limit func() int) *outbox {
 }
 
 // send sends b, or queues a copy of what the socket does not take. The error is permanent.
-func (o *outbox) send(b []byte) error {
+func (o *outbox) send(b []byte) error { return o.sendOwned(b, false) }
+
+// sendOwned is send; with owned, b belongs to the outbox from now on, so that nothing is copied.
+func (o *outbox) sendOwned(b []byte, owned bool) error {
 	if len(b) == 0 {
 		return nil
 	}
@@ -79,18 +90,60 @@ func (o *outbox) send(b []byte) error {
 	if o.err != nil {
 		return o.err
 	}
+	o.allow(len(b))
 	if o.added == nil {
-		return o.push(b)
+		return o.push(b, owned)
 	}
 	*o.added = append(*o.added, b...)
 	return o.pushAdded()
+}
+
+// allow makes room for a reply of n bytes that is longer than the limit if nothing is queued before it; mu is held.
+func (o *outbox) allow(n int) {
+	if o.queued > 0 {
+		return
+	}
+	o.grace = 0
+	if limit := o.limit(); limit > 0 && n > limit {
+		o.grace = n + n/64 + keepAdded // and what encryption adds, and messages before it
+	}
+}
+
+// full reports whether n more bytes are too many for the queue; mu is held.
+func (o *outbox) full(n int) bool {
+	limit := o.limit()
+	return limit > 0 && n > limit+o.grace-o.queued
+}
+
+// room waits until n more bytes fit into the queue, or it is empty, as long as the client takes something of what is
+// there: one that reads more slowly than we reply is not to be cut off. It is for the connection's own goroutine
+// between commands; nobody else may wait.
+func (o *outbox) room(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.err == nil && o.queued > 0 && o.full(n) {
+		taken, late := o.taken, false
+		timer := time.AfterFunc(stalled, func() {
+			o.mu.Lock()
+			late = true
+			o.mu.Unlock()
+			o.idle.Broadcast()
+		})
+		for o.err == nil && o.taken == taken && !late {
+			o.idle.Wait()
+		}
+		timer.Stop()
+		if o.taken == taken {
+			return
+		}
+	}
 }
 
 // pushAdded sends what was added; mu is held.
 func (o *outbox) pushAdded() error {
 	b := o.added
 	o.added = nil
-	err := o.push(*b)
+	err := o.push(*b, false)
 	recycleAdded(b)
 	return err
 }
@@ -103,8 +156,8 @@ func recycleAdded(b *[]byte) {
 	}
 }
 
-// push is send with the lock held.
-func (o *outbox) push(b []byte) error {
+// push is sendOwned with the lock held.
+func (o *outbox) push(b []byte, owned bool) error {
 	if !o.writing {
 		n, err := o.tryWrite(b)
 		if err != nil {
@@ -115,11 +168,14 @@ func (o *outbox) push(b []byte) error {
 			return nil
 		}
 	}
-	if limit := o.limit(); limit > 0 && o.queued+len(b) > limit {
+	if o.full(len(b)) {
 		o.fail(errOutputLimit)
 		return errOutputLimit
 	}
-	o.queue = append(o.queue, append([]byte(nil), b...))
+	if !owned {
+		b = append([]byte(nil), b...)
+	}
+	o.queue = append(o.queue, b)
 	o.queued += len(b)
 	o.checkSoft()
 	if !o.writing {
@@ -152,7 +208,7 @@ func (o *outbox) add(b []byte) urge {
 		do = kickLater
 	}
 	before := len(*o.added)
-	if limit := o.limit(); limit > 0 && o.queued+before+len(b) > limit {
+	if o.full(before + len(b)) {
 		o.fail(errOutputLimit)
 		return noKick
 	}
@@ -202,15 +258,21 @@ func (o *outbox) drain() {
 		b := o.queue[0]
 		o.queue[0] = nil
 		o.queue = o.queue[1:]
-		o.mu.Unlock()
-		_, err := o.nc.Write(b)
-		o.mu.Lock()
-		if o.err == nil {
-			o.queued -= len(b)
-			o.checkSoft()
-			if err != nil {
-				o.fail(err)
+		for len(b) > 0 && o.err == nil {
+			piece := b[:min(len(b), drainPiece)]
+			b = b[len(piece):]
+			o.mu.Unlock()
+			_, err := o.nc.Write(piece)
+			o.mu.Lock()
+			if o.err == nil {
+				o.queued -= len(piece)
+				o.taken += len(piece)
+				o.checkSoft()
+				if err != nil {
+					o.fail(err)
+				}
 			}
+			o.idle.Broadcast()
 		}
 	}
 	o.queue = nil
@@ -224,11 +286,12 @@ func (o *outbox) fail(err error) {
 	o.err = err
 	o.queue, o.queued, o.added = nil, 0, nil
 	o.checkSoft()
+	o.idle.Broadcast()
 	o.nc.Close() // wakes drain and the reader
 }
 
 // checkSoft starts the time of the soft limit when what is queued has come to exceed it, and ends it when it no longer
-// does; mu is held.
+// does. It begins anew whenever something was taken of a reply that is longer than the limits. mu is held.
 func (o *outbox) checkSoft() {
 	if o.soft == nil || o.over == nil && o.queued == 0 {
 		return
@@ -249,6 +312,8 @@ func (o *outbox) checkSoft() {
 	case !exceeded && o.over != nil:
 		o.over.Stop()
 		o.over = nil
+	case exceeded && o.queued <= most+o.grace:
+		o.over.Reset(during)
 	}
 }
 

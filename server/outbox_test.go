@@ -3,9 +3,13 @@ package server
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -175,4 +179,93 @@ func heapInUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapInuse
+}
+
+var queuedBytes = regexp.MustCompile(` omem=(\d+)`)
+
+// A reply that is longer than the limit reaches a client that reads, as do the replies of a pipeline that together are.
+func TestLongReplies(t *testing.T) {
+	const limit, size = 1 << 20, 5 << 20
+	for _, layer := range []string{"plain", "TLS"} {
+		t.Run(layer, func(t *testing.T) {
+			var h *harness
+			var dial func() *client
+			if layer == "TLS" {
+				secure, ca := startTLS(t)
+				h, dial = secure, func() *client { return secure.dialTLS(t, ca.Client("")) }
+			} else {
+				h = start(t)
+				dial = func() *client { return h.dial(t) }
+			}
+			c, watcher := dial(), dial()
+			h.limits.out.Store(limit)
+			values := map[string]string{"long": strings.Repeat("v", size), "short": strings.Repeat("w", limit/2)}
+			for key, value := range values {
+				c.want("SET "+key+" "+value, "+OK\r\n")
+			}
+			gets := append(slices.Repeat([]string{"short", "long"}, 4), slices.Repeat([]string{"short"}, 64)...)
+			commands := ""
+			for _, key := range gets {
+				commands += encode("GET", key)
+			}
+			c.send(commands)
+			// It begins to read when there is already more than the limit, or nearly so.
+			eventually(t, "replies are queued", func() bool {
+				for _, m := range queuedBytes.FindAllStringSubmatch(watcher.do("CLIENT", "LIST"), -1) {
+					if n, _ := strconv.Atoi(m[1]); n >= limit/2 {
+						return true
+					}
+				}
+				return false
+			})
+			for i, key := range gets {
+				if got, want := c.reply(), fmt.Sprintf("$%d\r\n%s\r\n", len(values[key]), values[key]); got != want {
+					t.Fatalf("reply %d: %d bytes that begin with %.40q, want %d of %.40q", i, len(got), got, len(want), want)
+				}
+			}
+			c.want("PING", "+PONG\r\n")
+		})
+	}
+}
+
+// A client that takes nothing of a long reply is cut off by the next one.
+func TestLongReplyNotRead(t *testing.T) {
+	here, there := socketPair(t)
+	const limit = 1 << 20
+	o := newOutbox(here, func() int { return limit })
+	long := make([]byte, 4*limit)
+	if err := o.send(long); err != nil {
+		t.Fatalf("the first reply: %v", err)
+	}
+	if n := o.pending(); n <= limit {
+		t.Fatalf("%d bytes are queued", n)
+	}
+	o.room(len(long)) // gives up
+	if err := o.send(long); !errors.Is(err, errOutputLimit) {
+		t.Errorf("the second reply: %v", err)
+	}
+	there.Close()
+	o.wait()
+}
+
+// The time of the soft limit begins anew whenever the client takes something of a reply that is longer than the limit.
+func TestSoftLimitOfLongReply(t *testing.T) {
+	here, there := socketPair(t)
+	const limit = 1 << 20
+	o := newOutbox(here, func() int { return limit })
+	during := time.Hour
+	o.soft = func() (int, time.Duration) { return limit / 2, during }
+	long := make([]byte, 4*limit)
+	if err := o.send(long); err != nil {
+		t.Fatal(err)
+	}
+	o.mu.Lock()
+	if o.over == nil {
+		t.Error("the soft limit is exceeded, and no time runs")
+	}
+	during = time.Millisecond // from the next piece on
+	o.mu.Unlock()
+	there.SetReadDeadline(time.Now().Add(patience))
+	io.ReadFull(there, make([]byte, 8*drainPiece))
+	eventually(t, "the client, which takes no more, is cut off", func() bool { return errors.Is(o.failure(), errOutputLimit) })
 }

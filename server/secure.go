@@ -123,6 +123,7 @@ func (o *outbox) sendSecure(b []byte) error {
 		o.mu.Unlock()
 		return err
 	}
+	o.allow(len(b))
 	added := o.added
 	o.added = nil
 	o.sealed = sealBuffers.Get().(*[]byte)
@@ -142,7 +143,7 @@ func (o *outbox) sendSecure(b []byte) error {
 	sealed := o.sealed
 	o.sealed = nil
 	if o.err == nil && len(*sealed) > 0 {
-		o.push(*sealed)
+		o.push(*sealed, false)
 	}
 	*sealed = (*sealed)[:0]
 	if cap(*sealed) <= 2*maxSealed {
@@ -162,13 +163,13 @@ func (o *outbox) encrypted(b []byte) error {
 		return o.err
 	}
 	if o.sealed == nil {
-		return o.push(b)
+		return o.push(b, false)
 	}
 	*o.sealed = append(*o.sealed, b...)
 	if len(*o.sealed) < maxSealed {
 		return nil
 	}
-	err := o.push(*o.sealed)
+	err := o.push(*o.sealed, false)
 	*o.sealed = (*o.sealed)[:0]
 	return err
 }

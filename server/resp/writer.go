@@ -195,6 +195,9 @@ func (w *Writer) Truncate(mark int) { w.buf = w.buf[:mark] }
 // Len returns the number of bytes in the buffer.
 func (w *Writer) Len() int { return len(w.buf) }
 
+// Cap returns how many bytes the buffer can hold.
+func (w *Writer) Cap() int { return cap(w.buf) }
+
 // Bytes returns the buffer. It is valid until the next call of any method that
 // writes, truncates or resets.
 func (w *Writer) Bytes() []byte { return w.buf }
