@@ -205,15 +205,16 @@ func (c *recordCache) seemsToHold(h uint64) bool {
 }
 
 // done is called after the commit. With ok the new value is kept, or the key forgotten when it was deleted or
-// does not fit; without ok nothing was written and what the cache has is still true. A large record is kept only in the
-// place of one that was read: copying all that are written would cost more than it gains.
+// does not fit; without ok nothing was written and what the cache has is still true. A large record of the metadata family,
+// a string, is kept only in the place of one that was read: copying all that are written would cost more than it gains.
+// Subkeys, of which each write reads what was there before, are kept at once.
 func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
 	i, lock := c.set(h)
 	lock.Lock()
 	c.meta[i].busy--
 	if ok {
 		n := len(key) + len(value)
-		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || !c.holds(i, h)) {
+		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || id != cf.Default && !c.holds(i, h)) {
 			for w := range cacheWays {
 				if c.match(i+w, h, id, key) {
 					c.empty(i + w)
