@@ -70,6 +70,14 @@ func JudgeMetadata(value []byte, now int64) (Verdict, error) {
 	return Keep, nil
 }
 
+// Settled reports whether [MetadataVerdict] keeps a record for certain, whatever the time is: it has no expiry and is
+// not empty. So most records need no verdict, and a running compaction need not ask for one: engine/rocks has the native
+// twin of this function. It may well be false for a record that is kept.
+func Settled(value []byte) bool {
+	m, tail, err := cf.DecodeMeta(value)
+	return err == nil && m.Expire == 0 && (m.Type.SingleRecord() || m.Size > 0) && (m.Type != cf.TypeHash || len(tail) == 0)
+}
+
 // MetadataLookup reads metadata records for the judgement of subkeys, in their latest state and not that of a
 // snapshot.
 type MetadataLookup interface {

@@ -55,6 +55,38 @@ func TestMetadataVerdict(t *testing.T) {
 			if got := MetadataVerdict(tt.value, tt.now); got != tt.want {
 				t.Errorf("MetadataVerdict = %v, want %v", got, tt.want)
 			}
+			if Settled(tt.value) && tt.want != Keep {
+				t.Error("Settled, but it is dropped")
+			}
+		})
+	}
+}
+
+func TestSettled(t *testing.T) {
+	tests := []struct {
+		name  string
+		value []byte
+		want  bool
+	}{
+		{"string", record(cf.Meta{Type: cf.TypeString}, 'v'), true},
+		{"narrow string", record(cf.Meta{Type: cf.TypeString, Narrow: true}), true},
+		{"JSON", record(cf.Meta{Type: cf.TypeJSON}, 0, '1'), true},
+		{"set", record(cf.Meta{Type: cf.TypeSet, Size: 1}), true},
+		{"narrow list", record(cf.Meta{Type: cf.TypeList, Narrow: true, Size: 1}, make([]byte, 16)...), true},
+		{"hash", record(cf.Meta{Type: cf.TypeHash, Size: 1}), true},
+		{"hash with more behind: its fields may expire", record(cf.Meta{Type: cf.TypeHash, Size: 1}, make([]byte, 25)...), false},
+		{"string with an expiry", record(cf.Meta{Type: cf.TypeString, Expire: 1 << 60}), false},
+		{"narrow set with an expiry", record(cf.Meta{Type: cf.TypeSet, Narrow: true, Size: 1, Expire: 5000}), false},
+		{"empty set", record(cf.Meta{Type: cf.TypeSet}), false},
+		{"empty stream, which is kept", record(cf.Meta{Type: cf.TypeStream}, make([]byte, 8)...), false},
+		{"corrupt", record(cf.Meta{Type: cf.TypeSet, Size: 1})[:20], false},
+		{"nothing", nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Settled(tt.value); got != tt.want {
+				t.Errorf("Settled = %v, want %v", got, tt.want)
+			}
 		})
 	}
 }

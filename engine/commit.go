@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/rocks"
 )
 
 // group is the one write path: a leader/follower group commit. A transaction that comes while another one
@@ -35,10 +36,13 @@ func (db *DB) commit(tx *Tx) error {
 		return err
 	}
 	if limit := db.maxBatchBytes.Load(); limit > 0 && int64(tx.batch.Len()) > limit {
-		return NewError("ERR", "the write batch is larger than rocksdb.write_options.write_batch_max_bytes")
+		return ErrBatchSize
 	}
 	if db.replicationID != nil {
 		tx.batch.LogData(db.replicationID)
+	}
+	if tx.yielding && !tx.locks.all {
+		return db.writeAlone(&tx.batch)
 	}
 	g := &db.group
 	r := &tx.req
@@ -95,6 +99,17 @@ func (db *DB) lead(own *commitRequest) error {
 	}
 }
 
+// YieldToOthers lets the commit wait while RocksDB has trouble to keep up with the writes (its option low_pri). It
+// does nothing for a transaction that has all locks: everybody would wait with it.
+func (tx *Tx) YieldToOthers() { tx.yielding = true }
+
+// writeAlone writes a batch that may have to wait. It is not part of a group, which would wait too.
+func (db *DB) writeAlone(b *batch.Builder) error {
+	db.Stats.Commits.Add(1)
+	db.Stats.GroupedTx.Add(1)
+	return db.write(b.Bytes(), db.flags|rocks.LowPri)
+}
+
 func (db *DB) writeGroup(reqs []*commitRequest) error {
 	rep := reqs[0].batch.Bytes()
 	if len(reqs) > 1 {
@@ -107,7 +122,7 @@ func (db *DB) writeGroup(reqs []*commitRequest) error {
 	}
 	db.Stats.Commits.Add(1)
 	db.Stats.GroupedTx.Add(uint64(len(reqs)))
-	err := db.write(rep)
+	err := db.write(rep, db.flags)
 	if len(rep) > 1<<20 && len(reqs) > 1 {
 		db.group.merged = batch.Builder{}
 	}

@@ -38,7 +38,7 @@ func scanCount(t testing.TB, db *engine.DB, ns string) (keys, expires int) {
 		}
 		if m.Live(time.Now().UnixMilli()) {
 			keys++
-			if m.Expire != 0 {
+			if m.End() != 0 {
 				expires++
 			}
 		}

@@ -261,11 +261,11 @@ func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
 }
 
 // write is where everything reaches RocksDB.
-func (db *DB) write(rep []byte) error {
+func (db *DB) write(rep []byte, flags rocks.WriteFlags) error {
 	if e := db.injected.Load(); e != nil {
 		return *e
 	}
-	if err := db.rocks.Write(rep, db.flags); err != nil {
+	if err := db.rocks.Write(rep, flags); err != nil {
 		return NewError("ERR", "write failed: "+err.Error())
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // verdict decides for a running compaction what becomes of a record, by the rules of package compaction. It
-// runs on RocksDB's threads.
+// runs on RocksDB's threads. The native side does not ask about metadata records that compaction.Settled keeps.
 //
 // Subkeys are judged by the metadata record as it is now, and that must not change its mind while a writer is
 // at work: a writer that has read the record before its expiry and makes it persistent after the compaction has

@@ -95,11 +95,14 @@ func (tx *Tx) flushRange(begin, end []byte) {
 	tx.OnCommit(tx.db.hints.clear) // the record cache is cleared with every range
 }
 
-// reset forgets all keys. Transactions keep a pointer to the counter, so it stays the same object.
-func (c *counter) reset(now int64) {
+// reset forgets all keys.
+func (c *counter) reset(now int64) { c.become(newCounter(now)) }
+
+// become takes over what another counter, which is not used any more, has counted. Transactions keep a pointer to the
+// counter, so it stays the same object.
+func (c *counter) become(fresh *counter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fresh := newCounter(now)
-	c.exact, c.secs, c.mins, c.ttl, c.upTo, c.near = fresh.exact, fresh.secs, fresh.mins, 0, fresh.upTo, fresh.near
-	c.plain.Store(0)
+	c.exact, c.secs, c.mins, c.ttl, c.upTo, c.near = fresh.exact, fresh.secs, fresh.mins, fresh.ttl, fresh.upTo, fresh.near
+	c.plain.Store(fresh.plain.Load())
 }

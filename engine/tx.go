@@ -53,6 +53,8 @@ type Tx struct {
 	mark       Mark
 	// committed: what the batch holds is written.
 	committed bool
+	foreign   bool // Apply was called
+	yielding  bool // see YieldToOthers
 	req       commitRequest
 	own       waiter // this transaction in the queue of a lock
 	guests    guests // transactions whose jobs were run in this one
@@ -135,6 +137,7 @@ func (tx *Tx) reset() {
 	tx.hooks = tx.hooks[:0]
 	tx.mark = Mark{}
 	tx.committed = false
+	tx.foreign, tx.yielding = false, false
 	tx.cacheOK = false
 	if cap(tx.multi) > 1<<20 {
 		tx.multi = nil

@@ -153,6 +153,22 @@ func (tx *Tx) touchWatches() {
 	var buf, last, all []byte
 	var ends []int
 	observer := t.observer.Load()
+	touch := func(key []byte) {
+		if bytes.Equal(key, last) {
+			return // a collection of many elements
+		}
+		last = append(last[:0], key...)
+		if observer != nil {
+			all = append(all, key...)
+			ends = append(ends, len(all))
+		}
+		s := t.shard(tx.db, key)
+		s.mu.Lock()
+		for _, w := range s.byKey[string(key)] {
+			w.dirty.Store(true)
+		}
+		s.mu.Unlock()
+	}
 	for i := range tx.over.ents {
 		e := &tx.over.ents[i]
 		if e.kind < written {
@@ -170,26 +186,19 @@ func (tx *Tx) touchWatches() {
 		default:
 			continue
 		}
-		if bytes.Equal(key, last) {
-			continue // a collection of many elements
-		}
-		last = append(last[:0], key...)
-		if observer != nil {
-			all = append(all, key...)
-			ends = append(ends, len(all))
-		}
-		s := t.shard(tx.db, key)
-		s.mu.Lock()
-		for _, w := range s.byKey[string(key)] {
-			w.dirty.Store(true)
-		}
-		s.mu.Unlock()
+		touch(key)
 	}
-	for _, r := range tx.over.ranges {
-		if r.id == cf.Metadata {
+	for i := range tx.over.ranges {
+		r := &tx.over.ranges[i]
+		switch r.id {
+		case cf.Metadata:
 			t.flushed(r.begin, r.end)
 			if observer != nil {
 				(*observer).Flushed(tx.Origin, r.begin, r.end)
+			}
+		case cf.Default, cf.ZSetScore, cf.Stream:
+			if tx.foreign {
+				tx.touchForeign(r, touch)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -89,6 +90,13 @@ func (t *waitTable) of(nsKey []byte) []*waiter {
 	defer t.mu.Unlock()
 	list := t.byKey[string(nsKey)]
 	return list[:len(list):len(list)]
+}
+
+// keys returns the keys that somebody waits for.
+func (t *waitTable) keys() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.byKey))
 }
 
 // Block lets the client wait. The locks of the keys are held, so nothing is missed.

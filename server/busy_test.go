@@ -57,6 +57,7 @@ func TestBusy(t *testing.T) {
 				{"EVAL", "return 1", "1", "held"}, {"EVAL", "return redis.call('INCR','held')", "0"},
 				{"EVAL_RO", "return redis.call('GET','held')", "0"}, {"BLPOP", "held", "0"}, {"WATCH", "held"},
 				{"FLUSHALL"}, {"FUNCTION", "FLUSH"}, {"DEL", "held"}, {"CLIENT", "PAUSE", "60000", "WRITE"},
+				{"APPLYBATCH", setBatch("held", "2")},
 			}
 			var waiting []*client
 			for _, cmd := range commands {

@@ -33,6 +33,9 @@ import (
 //	silence                                       timeout                            closed; who waits or listens is exempt
 //	a name of a command: POST or Host:            none                               closed without a reply, logged
 //	a key                                         an argument's                      -
+//	a write batch of APPLYBATCH                   4194304 records, rocksdb.write_    error, nothing is written
+//	                                              options.write_batch_max_bytes
+//	a reply of POLLUPDATES                        8 MiB of batches, or one           the rest with the next one
 //
 // A protocol error is told and ends the connection; what came before it is answered. The checks of a command come in
 // this order: its name and subcommand, the number of its arguments, authentication, administrator's rights, a replica

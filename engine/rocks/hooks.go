@@ -57,6 +57,9 @@ func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val
 	return C.int(o.Verdict(FamilyKind(kind), unsafe.Slice((*byte)(unsafe.Pointer(key)), int(klen)), unsafe.Slice((*byte)(unsafe.Pointer(val)), int(vlen))))
 }
 
+// settled is the native twin of compaction.Settled.
+func settled(value []byte) bool { return C.bk_settled(bytesPtr(value), C.size_t(len(value))) != 0 }
+
 //export bkGoEvent
 func bkGoEvent(handle C.uintptr_t, kind C.int, family, text *C.char, code C.int) {
 	v, ok := hooks.Load(uintptr(handle))

@@ -61,6 +61,20 @@ var memtableKeys = []struct {
 		}
 		return k
 	}},
+	{"of one length, longer than a head", func(r *rand.Rand, _ int) []byte {
+		k := make([]byte, 12)
+		for i := range k {
+			k[i] = byte(r.IntN(2))
+		}
+		return k
+	}},
+	{"of two lengths, mostly one", func(r *rand.Rand, _ int) []byte {
+		k := fmt.Appendf(nil, "key:%06d", r.IntN(2000))
+		if r.IntN(100) == 0 {
+			k = append(k, 0)
+		}
+		return k
+	}},
 	{"long", func(r *rand.Rand, _ int) []byte {
 		return append(bytes.Repeat([]byte("x"), 300), byte(r.IntN(256)), byte(r.IntN(256)))
 	}},

@@ -76,13 +76,16 @@ class Tree {
  public:
   static constexpr int kSlots = 64;   // entries of a leaf, separators of an inner node
   static constexpr int kDepth = 16;   // more than any memory can fill
+  static constexpr uint32_t kMixed = 0xffffffff;
 
   struct Node {
     std::atomic<int32_t> n;           // slots in use
     std::atomic<uint32_t> skip;       // leading bytes that all keys of the node share, which heads leave out
     bool leaf;                        // never changes
-    const char* low;                  // first key that belongs here, and first that does not; null = no bound.
-    const char* high;                 // Only the writer looks at them.
+    // Only the writer looks at these three.
+    uint32_t len;                     // of the user key of all entries, kMixed when they differ
+    const char* low;                  // first key that belongs here, and first that does not; null = no bound
+    const char* high;
     std::atomic<Node*> prev, next;    // of a leaf: the neighbours
     std::atomic<uint64_t> head[kSlots];
     std::atomic<const char*> key[kSlots];  // entries of a leaf; the first entry below child[i + 1] of an inner node
@@ -108,19 +111,23 @@ class Tree {
   // insert adds an entry. Writer only.
   void insert(const char* e) {
     const TreeKey k = TreeKey::entry(e);
+    // RocksDB numbers what it writes in ascending order, so an entry is the newest of its user key. Nobody has
+    // promised it to us.
+    const bool newest = k.tag > newest_;
+    if (newest) newest_ = k.tag;
     Inner* path[kDepth];
     int at[kDepth], depth = 0;
     Node* x = root_.load(std::memory_order_relaxed);
     while (!x->leaf) {
-      int i = search(x, k, true);
+      int i = newest && alike(x, k) ? below(x, k) : search(x, k, true);
       path[depth] = static_cast<Inner*>(x);
       at[depth++] = i;
       x = path[depth - 1]->child[i].load(std::memory_order_relaxed);
     }
-    int pos = search(x, k, false);
+    int pos = newest && alike(x, k) ? below(x, k) : search(x, k, false);
     if (x->n.load(std::memory_order_relaxed) < kSlots) {
       Change change(this);
-      place(x, pos, e, k.head(x->skip.load(std::memory_order_relaxed)));
+      place(x, pos, e, k);
       return;
     }
     split_leaf(x, pos, e, k, path, at, depth);
@@ -256,6 +263,27 @@ class Tree {
     return lo;
   }
 
+  // alike reports whether the user keys of the node and k's are equal wherever their heads are: all are of one length,
+  // and the heads reach to their end.
+  static bool alike(const Node* x, const TreeKey& k) {
+    return x->len == k.len && k.len <= x->skip.load(std::memory_order_relaxed) + 8;
+  }
+
+  // below is search for the newest entry of its user key, in a node whose keys are alike: it comes before all with an
+  // equal head, so their memory, which is most likely not in a cache, need not be looked at.
+  static int below(const Node* x, const TreeKey& k) {
+    int lo = 0, hi = x->n.load(std::memory_order_relaxed);
+    const uint64_t h = k.head(x->skip.load(std::memory_order_relaxed));
+    while (lo < hi) {
+      int mid = (lo + hi) / 2;
+      if (x->head[mid].load(std::memory_order_relaxed) < h)
+        lo = mid + 1;
+      else
+        hi = mid;
+    }
+    return lo;
+  }
+
   // find returns the leaf where k belongs, null when the reader has to start again.
   Node* find(const TreeKey& k) const {
     Node* x = root_.load(std::memory_order_relaxed);
@@ -294,15 +322,16 @@ class Tree {
     return x;
   }
 
-  // place makes room at i and puts a key there.
-  static void place(Node* x, int i, const char* e, uint64_t head) {
+  // place makes room at i and puts an entry there, whose key is k.
+  static void place(Node* x, int i, const char* e, const TreeKey& k) {
     int n = x->n.load(std::memory_order_relaxed);
+    x->len = n == 0 || x->len == k.len ? k.len : kMixed;
     for (int j = n; j > i; j--) {
       x->key[j].store(x->key[j - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
       x->head[j].store(x->head[j - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
     x->key[i].store(e, std::memory_order_relaxed);
-    x->head[i].store(head, std::memory_order_relaxed);
+    x->head[i].store(k.head(x->skip.load(std::memory_order_relaxed)), std::memory_order_relaxed);
     x->n.store(n + 1, std::memory_order_relaxed);
   }
 
@@ -332,6 +361,7 @@ class Tree {
       to->head[j - i].store(x->head[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
     to->n.store(n - i, std::memory_order_relaxed);
+    to->len = x->len;
     to->skip.store(x->skip.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
 
@@ -341,7 +371,7 @@ class Tree {
     int cut = pos == kSlots ? kSlots : pos == 0 ? 0 : kSlots / 2;
     move(x, cut, r);
     bool right = pos > cut || cut == kSlots;
-    if (right) place(r, pos - cut, e, k.head(r->skip.load(std::memory_order_relaxed)));
+    if (right) place(r, pos - cut, e, k);
     const char* sep = r->key[0].load(std::memory_order_relaxed);
     bound(r, sep, x->high);
     r->next.store(x->next.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -350,7 +380,7 @@ class Tree {
     Change change(this);
     x->n.store(cut, std::memory_order_relaxed);
     bound(x, x->low, sep);
-    if (!right) place(x, pos, e, k.head(x->skip.load(std::memory_order_relaxed)));
+    if (!right) place(x, pos, e, k);
     if (Node* after = r->next.load(std::memory_order_relaxed)) after->prev.store(r, std::memory_order_relaxed);
     x->next.store(r, std::memory_order_relaxed);
     add_child(x, sep, r, path, at, depth);
@@ -393,13 +423,14 @@ class Tree {
     for (int j = p->n.load(std::memory_order_relaxed); j > i; j--)
       p->child[j + 1].store(p->child[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
     p->child[i + 1].store(r, std::memory_order_relaxed);
-    place(p, i, sep, TreeKey::entry(sep).head(p->skip.load(std::memory_order_relaxed)));
+    place(p, i, sep, TreeKey::entry(sep));
   }
 
   std::atomic<uint64_t> seq_{0};
   Blocks* const blocks_;  // node() is used by the constructor, so it comes before root_
   std::atomic<Node*> root_;
   Node* first_;  // the leftmost leaf: splits never replace it
+  uint64_t newest_ = 0;  // the highest tag; writer only
 };
 
 }  // namespace bk

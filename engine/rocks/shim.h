@@ -104,6 +104,8 @@ int bk_compare_zset_score(const char* a, size_t al, const char* b, size_t bl);
 // carry the cluster slot.
 enum { BK_FILTER_METADATA = 1, BK_FILTER_SUBKEY = 2, BK_FILTER_PUBSUB = 3, BK_FILTER_PROPAGATE = 4, BK_FILTER_SEARCH = 5 };
 void bk_options_set_filter(void* opts, uintptr_t handle, int kind, int slots);
+// bk_settled tells whether the filter keeps a metadata record without asking Go: compaction.Settled.
+int bk_settled(const char* value, size_t n);
 
 // bk_options_add_collector adds the table-properties collector (total_keys, deleted_keys, start_key, stop_key).
 void bk_options_add_collector(void* opts, int is_metadata, double trigger);

@@ -27,13 +27,15 @@ func TestGovernor(t *testing.T) {
 	}{
 		{"alone it has all cores", 4, [][]step{steady(4, 0, 4, 4, 4)}},
 		{"a client that needs a core gets it", 2, [][]step{steady(1, 1, 2, 1, 1)}},
-		{"one that needs little does not", 2, [][]step{steady(1.4, 0.5, 2, 2, 2, 2)}},
-		{"between the limits nothing changes", 2, [][]step{steady(1, 1, 2, 1), steady(1, 0.5, 1, 1, 1, 1)}},
+		{"one that needs little does not", 2, [][]step{steady(1.4, 0.6, 2, 2, 2, 2)}},
+		{"nor does one that seems to need much once", 2, [][]step{steady(1.4, 0.4, 2, 2, 2, 2), steady(1.4, 1, 2), steady(1.4, 0.4, 2, 2)}},
+		{"between the limits nothing changes", 2, [][]step{steady(1, 1, 2, 1), steady(1, 0.65, 1, 1, 1, 1, 1, 1)}},
 		{"what others no longer need is taken back", 2, [][]step{steady(1, 1, 2, 1), steady(1, 0.1, 1, 2, 2)}},
+		{"soon even if they need something", 2, [][]step{steady(1, 1, 2, 1, 1, 1), steady(1, 0.4, 1, 1, 1, 2)}},
 		{"a pause changes nothing", 2, [][]step{steady(1, 1, 2, 1), steady(0.1, 1.9, 1, 1), steady(1, 1, 1)}},
 		{"a long one does", 2, [][]step{steady(1, 1, 2, 1), pause(forget-1, 1), steady(0.1, 0, 2), steady(1, 1, 2, 1)}},
-		{"half of the cores are its own", 8, [][]step{steady(1, 7, 5, 4, 4, 4)}},
-		{"of many cores each counts", 32, [][]step{steady(20, 3, 31, 30, 29, 29), steady(20, 0, 30, 31, 32, 32)}},
+		{"half of the cores are its own", 8, [][]step{steady(1, 7, 8, 4, 4, 4)}},
+		{"of many cores each counts", 32, [][]step{steady(20, 3, 32, 29, 29, 29), steady(20, 0, 30, 30, 31, 31, 31, 32)}},
 		{"others may be counted below nothing", 2, [][]step{steady(2, -0.3, 2, 2)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

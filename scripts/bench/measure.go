@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os/exec"
 	"slices"
@@ -155,17 +156,20 @@ func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 	res.Requests = p.requests
 	if res.Requests == 0 {
 		least := connections * pipeline * p.rounds
-		slower := 0.0
-		for _, s := range r.sides(basalt, redis) {
-			rate, err := s.measure(r, pipeline, least)
-			if err != nil {
-				return fail(s, err)
+		// A few requests are mostly the making of connections, and to a server that has done nothing yet: a trial
+		// says how many to send when it has sent at least half of them.
+		for n, tried := least, 0; tried*2 < n; {
+			slower := math.Inf(1)
+			for _, s := range r.sides(basalt, redis) {
+				rate, err := s.measure(r, pipeline, n)
+				if err != nil {
+					return fail(s, err)
+				}
+				slower = min(slower, rate)
 			}
-			if slower == 0 || rate < slower {
-				slower = rate
-			}
+			tried, n = n, max(least, int(slower*p.duration.Seconds()))
+			res.Requests = n
 		}
-		res.Requests = max(least, int(slower*p.duration.Seconds()))
 	}
 	for rep := range p.reps {
 		order := r.sides(basalt, redis)

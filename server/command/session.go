@@ -55,6 +55,10 @@ type Control interface {
 	// Unwatch forgets the watched keys.
 	Unwatch()
 
+	// ApplyBatch checks a write batch of RocksDB's that another server has made, and commits it. With yield it lets
+	// others write first when RocksDB cannot keep up.
+	ApplyBatch(batch []byte, yield bool) error
+
 	// Subscribe subscribes to a channel or pattern. It calls confirm, which writes the confirmation, with how many
 	// subscriptions there are then: to channels and patterns, or to shard channels. Unsubscribe ends a subscription and
 	// returns how many are left.

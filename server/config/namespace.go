@@ -137,6 +137,39 @@ func (c *Config) UseNamespaceStore(s NamespaceStore) error {
 	return c.moveNamespaces()
 }
 
+// ReloadNamespaces takes over the namespaces of the database: somebody else has written them there. It does nothing
+// when they do not live there.
+func (c *Config) ReloadNamespaces() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st := c.state.Load()
+	if c.store == nil || st.values[clusterEnabled].num != 0 || st.values[replNamespaceEnabled].num == 0 || st.values[redisDatabases].num != 0 {
+		return nil
+	}
+	stored, err := c.store.LoadNamespaces()
+	if err != nil {
+		return err
+	}
+	tokens := map[string]string{}
+	maps.Copy(tokens, stored)
+	c.state.Store(&state{st.values, st.limits, tokens})
+	return nil
+}
+
+// MayStoreNamespaces returns the error with which the server would refuse to start if there were namespaces in the
+// database; nil when it would start.
+func (c *Config) MayStoreNamespaces() error {
+	switch st := c.state.Load(); {
+	case st.values[clusterEnabled].num != 0:
+		return nil // it would not look
+	case st.values[replNamespaceEnabled].num == 0:
+		return ErrNamespacesStored
+	case st.values[redisDatabases].num != 0:
+		return ErrStoredDatabases
+	}
+	return nil
+}
+
 // moveNamespaces brings the namespaces of the file and those of the database together where the current settings want
 // them. What the file says about a namespace or a token wins.
 func (c *Config) moveNamespaces() error {

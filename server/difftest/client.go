@@ -16,8 +16,8 @@ type client struct {
 	in   *bufio.Reader
 }
 
-// patience bounds every exchange, so that a server that does not answer fails
-// the test.
+// patience bounds every exchange, or thousand replies of a pipeline, so that a
+// server that does not answer fails the test.
 const patience = 60 * time.Second
 
 // dial connects and switches to the protocol, 2 or 3.
@@ -97,6 +97,9 @@ func (c *client) pipelined(commands []command, rng *rand.Rand) ([]reply, error) 
 	for i, cmd := range commands {
 		if cmd.mode == none {
 			continue
+		}
+		if i%1000 == 0 {
+			c.conn.SetDeadline(time.Now().Add(patience))
 		}
 		r, err := readReply(c.in)
 		if err != nil {

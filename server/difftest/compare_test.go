@@ -2,9 +2,11 @@ package difftest
 
 import (
 	"bufio"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 func parse(t *testing.T, raw string) reply {
@@ -59,9 +61,21 @@ func TestCompareReplies(t *testing.T) {
 		if cmd.mode != c.mode {
 			t.Errorf("%s is compared by %q, want %q", c.command, cmd.mode, c.mode)
 		}
-		text := compareReplies(cmd, parse(t, c.want), parse(t, c.got))
+		text := compareReplies(cmd, parse(t, c.want), parse(t, c.got), 0)
 		if (text == "") != c.isSame {
 			t.Errorf("%s, %s: %q against %q: %q", c.command, c.whatIsSeen, c.want, c.got, text)
+		}
+	}
+}
+
+// TestSlowRun: on a machine that is busy the two servers are asked for the time that is left at different times.
+func TestSlowRun(t *testing.T) {
+	for took, same := range map[time.Duration]bool{0: false, 7 * time.Second: false, 8 * time.Second: true} {
+		for text, c := range map[string]command{":%d\r\n": newCommand("here", "TTL", "k"), ":%d000\r\n": newCommand("here", "PTTL", "k")} {
+			differs := compareReplies(c, parse(t, fmt.Sprintf(text, 100)), parse(t, fmt.Sprintf(text, 90)), took)
+			if (differs == "") != same {
+				t.Errorf("%s ten seconds apart after %v: %q", c, took, differs)
+			}
 		}
 	}
 }

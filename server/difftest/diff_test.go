@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // maxReported bounds the differences that one test reports.
@@ -85,6 +86,7 @@ func diff(t *testing.T, redis, basalt target, proto int, pipelined bool, command
 // diffTo runs the commands on both and reports every reply that differs.
 func diffTo(t *testing.T, prefix string, redis, basalt target, proto int, pipelined bool, commands []command) {
 	t.Helper()
+	began := time.Now()
 	want, err := replies(redis, proto, pipelined, commands)
 	if err != nil {
 		t.Fatalf("redis: %v", err)
@@ -93,9 +95,9 @@ func diffTo(t *testing.T, prefix string, redis, basalt target, proto int, pipeli
 	if err != nil {
 		t.Errorf("basalt: %v", err)
 	}
-	reported := 0
+	reported, took := 0, time.Since(began)
 	for i := range got {
-		if text := compareReplies(commands[i], want[i], got[i]); text != "" {
+		if text := compareReplies(commands[i], want[i], got[i], took); text != "" {
 			if reported++; reported > maxReported {
 				t.Errorf("%s and more", prefix)
 				return

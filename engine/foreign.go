@@ -1,0 +1,412 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// ForeignBatch is a write batch of another server, from its log, that was found sound: see [DB.CheckBatch]. Its bytes
+// must not be changed while it is in use.
+//
+// What basalt keeps in memory of a key is right only as long as whoever writes the key says so. A batch from outside
+// names no command, so everything follows from its records: the keys to be locked, how the counts of keys change, what
+// is forgotten. See [Tx.AcquireFor] and [Tx.Apply].
+type ForeignBatch struct {
+	rep         []byte
+	records     int // without log data
+	stripes     [numStripes / 64]uint64
+	allLocks    bool
+	collections bool // it touches what hints may be about
+
+	// What it changes of the propagate family, which belongs to no namespace and of which the server has a copy.
+	Namespaces bool // the tokens of namespaces
+	Libraries  bool // function libraries
+	Scripts    bool // scripts are deleted or replaced
+	// Tokens: there are namespaces among what it puts.
+	Tokens bool
+}
+
+// Bounds of a batch from outside, besides the length that the setting of batches allows: a record takes some 100
+// bytes of memory while it is applied, and a range delete is compared with every record.
+const (
+	maxForeignRecords = 1 << 22
+	maxForeignRanges  = 1 << 28 // records times ranges
+)
+
+// metaRangeCost is how many ranges of another family a range delete of metadata counts for: its keys are counted.
+const metaRangeCost = 16
+
+// ErrBatchSize is the error of a batch that is longer than rocksdb.write_options.write_batch_max_bytes.
+var ErrBatchSize = NewError("ERR", "the write batch is larger than rocksdb.write_options.write_batch_max_bytes")
+
+// CheckBatch checks a write batch that was made elsewhere. RocksDB itself would notice most of what may be wrong only
+// after it has written the batch to its log, and accept no more writes then.
+//
+// The batch must be well-formed, hold as many records as it says, put, delete or delete ranges in the known families,
+// and its keys and metadata records must be of the format of package cf; with slots, the slot of each key must be its
+// own. The sequence number does not matter: the batch gets one of this database.
+func (db *DB) CheckBatch(rep []byte) (*ForeignBatch, error) {
+	if limit := db.maxBatchBytes.Load(); limit > 0 && int64(len(rep)) > limit {
+		return nil, ErrBatchSize
+	}
+	r, err := batch.NewReader(rep)
+	if err != nil {
+		return nil, foreignError(err)
+	}
+	b := &ForeignBatch{rep: rep}
+	check := batchCheck{db: db, b: b}
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			break
+		}
+		if rec.Kind == batch.LogData || rec.Kind == batch.Noop {
+			continue
+		}
+		if err := check.record(&rec); err != nil {
+			return nil, foreignError(fmt.Errorf("%s at byte %d: %w", rec.Kind, rec.Offset, err))
+		}
+		if b.records++; b.records > maxForeignRecords {
+			return nil, foreignError(fmt.Errorf("more than %d records", maxForeignRecords))
+		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, foreignError(err)
+	}
+	if b.records*check.ranges > maxForeignRanges {
+		return nil, foreignError(fmt.Errorf("too many range deletes for %d records", b.records))
+	}
+	return b, nil
+}
+
+func foreignError(err error) error { return NewError("ERR", "invalid write batch: "+err.Error()) }
+
+// batchCheck goes over the records of a batch.
+type batchCheck struct {
+	db     *DB
+	b      *ForeignBatch
+	ranges int
+	nsKey  []byte
+	nsEnd  []byte
+}
+
+func (c *batchCheck) record(rec *batch.Record) error {
+	switch rec.Kind {
+	case batch.Put, batch.Delete, batch.SingleDelete:
+	case batch.DeleteRange:
+		return c.deleteRange(rec)
+	default:
+		return fmt.Errorf("a record of this kind is not accepted")
+	}
+	switch rec.Family {
+	case cf.Metadata:
+		if err := c.key(rec.Key); err != nil {
+			return err
+		}
+		if rec.Kind == batch.Put {
+			m, _, err := cf.DecodeMeta(rec.Value)
+			if err != nil {
+				return err
+			}
+			c.b.collections = c.b.collections || !m.Type.SingleRecord()
+		}
+		return nil
+	case cf.Default, cf.ZSetScore, cf.Stream:
+		c.b.collections = true
+		sub, err := cf.ParseSubkey(rec.Key, c.db.slots)
+		if err != nil {
+			return err
+		}
+		if rec.Family == cf.ZSetScore && len(sub.Sub) < cf.ScoreLen {
+			return fmt.Errorf("%w: a key of zset_score without a score", cf.ErrCorrupt)
+		}
+		if c.nsKey, err = cf.AppendNSKeyOf(c.nsKey[:0], rec.Key, c.db.slots); err != nil {
+			return err
+		}
+		return c.key(c.nsKey)
+	case cf.Propagate:
+		return c.propagate(rec)
+	case cf.PubSub, cf.Search:
+		return nil
+	}
+	return fmt.Errorf("there is no column family %d", rec.Family)
+}
+
+// key checks a metadata key and asks for its lock.
+func (c *batchCheck) key(nsKey []byte) error {
+	ns, userKey, err := cf.SplitNSKey(nsKey, c.db.slots)
+	if err != nil {
+		return err
+	}
+	if c.db.slots {
+		if slot := binary.BigEndian.Uint16(nsKey[1+len(ns):]); slot != cf.Slot(userKey) {
+			return fmt.Errorf("%w: a key of slot %d is said to be of slot %d", cf.ErrCorrupt, cf.Slot(userKey), slot)
+		}
+	}
+	i := c.db.locks.index(nsKey)
+	c.b.stripes[i/64] |= 1 << (i % 64)
+	return nil
+}
+
+// deleteRange checks that the bounds are in order: RocksDB looks at that when the batch is in its log already.
+func (c *batchCheck) deleteRange(rec *batch.Record) error {
+	if rec.Family >= cf.NumFamilies {
+		return fmt.Errorf("there is no column family %d", rec.Family)
+	}
+	if bytes.Compare(rec.Key, rec.Value) > 0 {
+		return fmt.Errorf("the end of the range comes before its beginning")
+	}
+	c.ranges++
+	switch rec.Family {
+	case cf.Metadata:
+		c.ranges += metaRangeCost - 1
+		c.b.collections, c.b.allLocks = true, true
+	case cf.Default, cf.ZSetScore, cf.Stream:
+		c.b.collections = true
+		if nsKey, ok := c.oneKey(rec.Key, rec.Value); ok {
+			return c.key(nsKey)
+		}
+		c.b.allLocks = true
+	case cf.Propagate:
+		c.b.allLocks, c.b.Namespaces, c.b.Libraries, c.b.Scripts = true, true, true, true
+	}
+	return nil
+}
+
+// oneKey returns the metadata key that a range of subkeys belongs to; false when it may reach over several.
+func (c *batchCheck) oneKey(begin, end []byte) (nsKey []byte, ok bool) {
+	var err error
+	if c.nsKey, err = cf.AppendNSKeyOf(c.nsKey[:0], begin, c.db.slots); err != nil {
+		return nil, false
+	}
+	if c.nsEnd, err = cf.AppendNSKeyOf(c.nsEnd[:0], end, c.db.slots); err != nil || !bytes.Equal(c.nsKey, c.nsEnd) {
+		return nil, false
+	}
+	return c.nsKey, true
+}
+
+// propagate notes what of the server's copies changes. Whatever else other versions keep in the family is taken over.
+func (c *batchCheck) propagate(rec *batch.Record) error {
+	c.b.allLocks = true // as all who change libraries have them
+	is := func(prefix string) bool { return bytes.HasPrefix(rec.Key, []byte(prefix)) }
+	switch {
+	case string(rec.Key) == cf.PropagateNamespaces:
+		c.b.Namespaces = true
+		if rec.Kind == batch.Put { // without it the next start would fail
+			tokens, err := cf.DecodeNamespaces(rec.Value)
+			if err != nil {
+				return err
+			}
+			c.b.Tokens = c.b.Tokens || len(tokens) > 0
+		}
+	case is(cf.PropagateLibrary), is(cf.PropagateFunction):
+		c.b.Libraries = true
+	case is(cf.PropagateScript), string(rec.Key) == cf.PropagateScriptFlush:
+		c.b.Scripts = true
+	}
+	return nil
+}
+
+// Len returns the length of the batch in bytes.
+func (b *ForeignBatch) Len() int { return len(b.rep) }
+
+// AcquireFor takes the locks that [Tx.Apply] needs, in place of those that were asked for. With an error, see Acquire,
+// none is held.
+func (tx *Tx) AcquireFor(b *ForeignBatch) error {
+	if b.allLocks {
+		return tx.AcquireAll()
+	}
+	tx.locks.want = tx.locks.want[:0]
+	for i, word := range b.stripes {
+		for ; word != 0; word &= word - 1 {
+			tx.locks.add(uint32(i*64+bits.TrailingZeros64(word)), true)
+		}
+	}
+	return tx.Acquire()
+}
+
+// Apply writes the records of a batch of another server, in their order and with its log data, into the transaction,
+// which has the locks of AcquireFor. What basalt keeps in memory of the keys follows with the commit.
+//
+// A single delete becomes a delete: on a key that was written more than once, RocksDB would bring an older value back.
+func (tx *Tx) Apply(b *ForeignBatch) error {
+	began := tx.ns
+	defer tx.SwitchNamespace(began)
+	if b.collections {
+		// The locks are held, so nobody learns anything of these keys again until they hold what the batch says.
+		tx.db.hints.clear()
+	}
+	tx.foreign = true
+	r, err := batch.NewReader(b.rep)
+	if err != nil {
+		return err
+	}
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			return r.Err()
+		}
+		switch rec.Kind {
+		case batch.LogData:
+			tx.LogData(rec.Value)
+		case batch.Put:
+			if rec.Family == cf.Metadata {
+				m, _, err := cf.DecodeMeta(rec.Value)
+				if err == nil {
+					err = tx.noteForeign(rec.Key, &m)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			tx.Put(rec.Family, rec.Key, rec.Value)
+		case batch.Delete, batch.SingleDelete:
+			if rec.Family == cf.Metadata {
+				if err := tx.noteForeign(rec.Key, nil); err != nil {
+					return err
+				}
+			}
+			tx.Delete(rec.Family, rec.Key)
+		case batch.DeleteRange:
+			if rec.Family == cf.Metadata {
+				if err := tx.countOff(rec.Key, rec.Value); err != nil {
+					return err
+				}
+			}
+			tx.DeleteRange(rec.Family, rec.Key, rec.Value)
+		}
+	}
+}
+
+// noteForeign notes how a metadata record of a foreign batch changes the count of keys.
+func (tx *Tx) noteForeign(nsKey []byte, next *cf.Meta) error {
+	ns, _, err := cf.SplitNSKey(nsKey, tx.db.slots)
+	if err != nil {
+		return err
+	}
+	if string(ns) != tx.ns {
+		tx.SwitchNamespace(string(ns))
+	}
+	old, oldOK, err := tx.head(nsKey)
+	if err != nil {
+		return err
+	}
+	tx.note(nsKey, old, oldOK, next)
+	return nil
+}
+
+// head is known without the value: that of a string may be long, and a batch may replace very many.
+func (tx *Tx) head(nsKey []byte) (m cf.Meta, ok bool, err error) {
+	e := tx.over.find(tx.over.hash(cf.Metadata, nsKey), cf.Metadata, nsKey)
+	if e == nil && !tx.over.deletedByRange(cf.Metadata, nsKey) {
+		if tx.db.known.has(nsKey) {
+			return cf.Meta{Type: cf.TypeString}, true, nil
+		}
+		var head [cf.MaxHead]byte
+		size, found, err := tx.db.rocks.GetParts(tx.db.family(cf.Metadata), nsKey, []uint32{0}, head[:])
+		if err != nil || !found {
+			return m, false, err
+		}
+		value := head[:]
+		if size < len(head) { // it was not copied
+			if value, found, err = tx.db.rocks.Get(tx.db.family(cf.Metadata), nsKey, head[:0]); err != nil || !found {
+				return m, false, err
+			}
+		}
+		m, _, err = cf.DecodeMeta(value)
+		return m, err == nil, nil // an unreadable record counts as none
+	}
+	if e == nil || e.kind == deleted || e.kind == cachedMissing {
+		return m, false, nil
+	}
+	m, _, err = cf.DecodeMeta(tx.over.valueOf(e))
+	return m, err == nil, nil
+}
+
+// countOffMost is how many keys of a range are counted one by one.
+const countOffMost = 10000
+
+// countOff takes the keys of a range that is going to be deleted off the counts. All locks are held. If there are many,
+// what is left of their namespaces is counted after the commit: that is little in the log of a FLUSHALL.
+func (tx *Tx) countOff(begin, end []byte) error {
+	if bytes.Equal(begin, end) {
+		return nil
+	}
+	it := tx.Iter(cf.Metadata, IterOptions{Lower: begin, Upper: end, ValueMax: cf.MaxHead, NoFill: true, Limit: countOffMost})
+	defer it.Close()
+	deltas, touched := len(tx.deltas), len(tx.touched)
+	for n := 0; it.Next(); n++ {
+		if n == countOffMost {
+			tx.deltas, tx.touched = tx.deltas[:deltas], append(tx.touched[:touched], touch{all: true})
+			tx.OnCommit(func() { tx.db.recount(begin, end) })
+			return nil
+		}
+		ns, _, err := cf.SplitNSKey(it.Key(), tx.db.slots)
+		if err != nil {
+			continue
+		}
+		m, _, err := cf.DecodeMeta(it.Value())
+		if err != nil {
+			continue
+		}
+		if string(ns) != tx.ns {
+			tx.SwitchNamespace(string(ns))
+		}
+		tx.note(it.Key(), m, true, nil)
+	}
+	return it.Err()
+}
+
+// recount counts the keys of the namespaces anew that have or may have metadata keys in [begin, end). All locks are
+// held, by one who has committed.
+func (db *DB) recount(begin, end []byte) {
+	for _, ns := range db.Namespaces() {
+		lower := cf.AppendNSPrefix(nil, ns)
+		upper, ok := cf.AppendSuccessor(nil, lower)
+		if bytes.Compare(lower, end) >= 0 || ok && bytes.Compare(upper, begin) <= 0 {
+			continue
+		}
+		if err := db.recountNamespace(ns, lower, upper); err != nil {
+			db.log.Error("counting the keys failed; DBSIZE is wrong until the next start: " + err.Error())
+		}
+	}
+}
+
+func (db *DB) recountNamespace(ns string, lower, upper []byte) error {
+	tx := db.NewTx()
+	tx.Begin(ns)
+	defer tx.Release()
+	fresh := newCounter(tx.Now()) // others may ask for the count meanwhile
+	it := tx.Iter(cf.Metadata, IterOptions{Lower: lower, Upper: upper, ValueMax: cf.MaxHead, NoFill: true})
+	defer it.Close()
+	for it.Next() {
+		if m, _, err := cf.DecodeMeta(it.Value()); err == nil && countable(&m) {
+			fresh.add(m.End(), 1, tx.Now())
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	db.counts.of(ns).become(fresh)
+	return nil
+}
+
+// touchForeign tells of the range deletes of subkeys in a batch from outside. (Those that the data types make come with
+// a write of the key's metadata record.)
+func (tx *Tx) touchForeign(r *rangeDelete, key func(nsKey []byte)) {
+	c := batchCheck{db: tx.db}
+	if nsKey, ok := c.oneKey(r.begin, r.end); ok {
+		key(nsKey)
+		return
+	}
+	t, end := &tx.db.watches, bytes.Repeat([]byte{0xff}, 256)
+	t.flushed(nil, end)
+	if o := t.observer.Load(); o != nil {
+		(*o).Flushed(tx.Origin, nil, end)
+	}
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine sees to
+// what it keeps of the keys itself; here it is for those who wait for keys, and for what the server has in memory of the
+// propagate family. There are no keyspace events: the batch does not say what has happened.
+func (c *conn) ApplyBatch(rep []byte, yield bool) error {
+	b, err := c.srv.db.CheckBatch(rep)
+	if err != nil {
+		return err
+	}
+	if b.Tokens {
+		if err := c.srv.cfg.MayStoreNamespaces(); err != nil {
+			return engine.NewError("ERR", "the batch holds namespaces: "+err.Error())
+		}
+	}
+	for {
+		if err := c.tx.AcquireFor(b); err != nil {
+			return err
+		}
+		if !c.pausedNow(true) {
+			break
+		}
+		c.tx.Unlock() // as in EXEC
+		if !c.waitFor(c.seen.pause) {
+			c.closeAfterReply = true
+			return errPausedEnd
+		}
+	}
+	c.tx.Tick(time.Now().UnixMilli())
+	if yield {
+		c.tx.YieldToOthers()
+	}
+	if err := c.tx.Apply(b); err != nil {
+		return err
+	}
+	if c.srv.waiters.n.Load() > 0 {
+		c.serveLocked()
+	}
+	if b.Scripts {
+		c.tx.OnCommit(c.srv.scripts.engine.Flush)
+	}
+	if b.Libraries {
+		c.tx.OnCommit(c.srv.scripts.readLibraries)
+	}
+	err = c.tx.Commit()
+	c.settle(err)
+	c.publishDeferred(err)
+	if err != nil {
+		c.srv.writeFailed(err)
+		return err
+	}
+	c.tx.Unlock() // who changes settings may hold those while he waits for locks
+	if b.Namespaces {
+		if err := c.srv.cfg.ReloadNamespaces(); err != nil {
+			c.srv.log.Error("the namespaces cannot be read", zap.Error(err))
+		}
+		c.srv.refreshAccess()
+	}
+	return nil
+}
+
+// serveLocked serves those who wait for keys of which the transaction holds the locks: what it was made of does not name
+// its keys.
+func (c *conn) serveLocked() {
+	for _, nsKey := range c.srv.waiters.keys() {
+		ns, key, err := cf.SplitNSKey([]byte(nsKey), c.srv.db.Slots())
+		if err != nil {
+			continue
+		}
+		c.tx.InNamespace(string(ns), func() error {
+			if c.tx.Holds(key) {
+				c.serveKeys([][]byte{key})
+			}
+			return nil
+		})
+	}
+}

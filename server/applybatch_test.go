@@ -1,0 +1,506 @@
+package server
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/internal/fixture"
+)
+
+// updates is a reply of POLLUPDATES in RESP2.
+type updates struct {
+	latest, next int
+	batches      []string // bytes
+}
+
+// poll asks for everything after a sequence number that fits into one reply.
+func (c *client) poll(after int, options ...string) updates {
+	c.t.Helper()
+	reply := c.do(append([]string{"POLLUPDATES", strconv.Itoa(after)}, options...)...)
+	lines := strings.Split(strings.TrimSuffix(reply, "\r\n"), "\r\n")
+	num := func(s string) int {
+		n, err := strconv.Atoi(s[1:])
+		if err != nil {
+			c.t.Fatalf("%q", reply)
+		}
+		return n
+	}
+	if len(lines) < 9 || lines[0] != "*6" || lines[2] != "latest_sequence" || lines[5] != "updates" || lines[len(lines)-2] != "next_sequence" {
+		c.t.Fatalf("%q", reply)
+	}
+	u := updates{latest: num(lines[3]), next: num(lines[len(lines)-1])}
+	for i := range num(lines[6]) {
+		rep, err := hex.DecodeString(lines[8+2*i])
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		u.batches = append(u.batches, string(rep))
+	}
+	return u
+}
+
+// ship applies at one server what another one has written after a sequence number, and returns the last one.
+func ship(from, to *client, after int, options ...string) int {
+	from.t.Helper()
+	for {
+		u := from.poll(after, "MAX", "1000", "STRICT")
+		if len(u.batches) == 0 {
+			return u.latest
+		}
+		for _, rep := range u.batches {
+			if got := to.do(append([]string{"APPLYBATCH", rep}, options...)...); got != fmt.Sprintf(":%d\r\n", len(rep)) {
+				from.t.Fatalf("APPLYBATCH of %q: %q", rep, got)
+			}
+		}
+		after = u.next
+	}
+}
+
+// setBatch is a batch that writes a string of the default namespace.
+func setBatch(key, value string) string {
+	var b batch.Builder
+	m := cf.Meta{Type: cf.TypeString}
+	b.LogData(cf.LogString)
+	b.Put(cf.Metadata, cf.AppendNSKey(nil, cf.DefaultNamespace, []byte(key), false), append(m.Append(nil), value...))
+	return string(b.Bytes())
+}
+
+func TestApplyBatchReplies(t *testing.T) {
+	h := start(t, "requirepass", "p", "namespace.ns1", "t")
+	c := h.dial(t)
+	good := setBatch("k", "v")
+	size := fmt.Sprintf(":%d\r\n", len(good))
+	do := func(want string, args ...string) {
+		t.Helper()
+		if got := c.do(args...); got != want {
+			t.Errorf("%q: %q, want %q", args, got, want)
+		}
+	}
+	do("-NOAUTH Authentication required.\r\n", "APPLYBATCH", good)
+	do("+OK\r\n", "AUTH", "t")
+	do("-ERR admin permission required to perform the command\r\n", "APPLYBATCH", good)
+	do("-ERR admin permission required to perform the command\r\n", "POLLUPDATES", "0")
+	do("+OK\r\n", "AUTH", "p")
+	do(size, "APPLYBATCH", good)
+	do("$1\r\nv\r\n", "GET", "k")
+	do(size, "applybatch", good, "lowpri")
+	do(":12\r\n", "APPLYBATCH", good[:8]+"\x00\x00\x00\x00")
+	do("-ERR wrong number of arguments for 'applybatch' command\r\n", "APPLYBATCH")
+	do("-ERR wrong number of arguments for 'applybatch' command\r\n", "APPLYBATCH", good, "LOWPRI", "LOWPRI")
+	do("-ERR only support LOWPRI option\r\n", "APPLYBATCH", good, "HIGHPRI")
+	do("-ERR invalid write batch: write batch is shorter than its header: 0 bytes\r\n", "APPLYBATCH", "")
+	do("-ERR invalid write batch: write batch record runs over the end: 10 bytes at byte 32 of 41\r\n", "APPLYBATCH", good[:len(good)-1])
+	do(":1\r\n", "DBSIZE")
+
+	do("+OK\r\n", "MULTI")
+	do("-ERR Command not allowed inside a transaction\r\n", "APPLYBATCH", good)
+	do("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
+	if got := c.do("EVAL", "return redis.call('APPLYBATCH', ARGV[1])", "0", good); !strings.HasPrefix(got, "-ERR This Redis command is not allowed from script") {
+		t.Errorf("in a script: %q", got)
+	}
+	do("+OK\r\n", "DEBUG", "DBSIZE-LIMIT", "1")
+	do("-ERR write command not allowed when reached max-db-size.\r\n", "APPLYBATCH", good)
+	do("+OK\r\n", "DEBUG", "DBSIZE-LIMIT", "0")
+	do("+OK\r\n", "CONFIG", "SET", "rocksdb.write_options.write_batch_max_bytes", "40")
+	do("-ERR the write batch is larger than rocksdb.write_options.write_batch_max_bytes\r\n", "APPLYBATCH", good)
+}
+
+func TestPollUpdatesReplies(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	for _, cmd := range []string{"HSET h f v", "SET k v", "SET k w"} {
+		c.do(strings.Fields(cmd)...)
+	}
+	for _, tt := range []struct {
+		command    string
+		want       string // an error, else
+		n, to, all int    // how many batches, up to where
+	}{
+		{"POLLUPDATES 0", "", 3, 4, 4},
+		{"POLLUPDATES 0 MAX 2", "", 2, 3, 4},
+		{"pollupdates 2 max 1 strict format raw", "", 1, 3, 4},
+		{"POLLUPDATES 1", "", 3, 4, 4},
+		{"POLLUPDATES 1 STRICT", "-ERR mismatched sequence number, expected 2 but got 1", 0, 0, 0},
+		{"POLLUPDATES 4", "", 0, 4, 4},
+		{"POLLUPDATES 5", "-ERR next sequence is out of range", 0, 0, 0},
+		{"POLLUPDATES 18446744073709551615", "-ERR next sequence is out of range", 0, 0, 0},
+		{"POLLUPDATES 18446744073709551616", "-ERR value is not an integer or out of range", 0, 0, 0},
+		{"POLLUPDATES -1", "-ERR value is not an integer or out of range", 0, 0, 0},
+		{"POLLUPDATES x", "-ERR value is not an integer or out of range", 0, 0, 0},
+		{"POLLUPDATES 0 MAX 0", "-ERR out of numeric range", 0, 0, 0},
+		{"POLLUPDATES 0 MAX -1", "-ERR out of numeric range", 0, 0, 0},
+		{"POLLUPDATES 0 MAX 1001", "-ERR out of numeric range", 0, 0, 0},
+		{"POLLUPDATES 0 MAX 1000", "", 3, 4, 4},
+		{"POLLUPDATES 0 MAX x", "-ERR value is not an integer or out of range", 0, 0, 0},
+		{"POLLUPDATES 0 MAX", "-ERR syntax error", 0, 0, 0},
+		{"POLLUPDATES 0 FORMAT", "-ERR syntax error", 0, 0, 0},
+		{"POLLUPDATES 0 FORMAT COMMAND", "-ERR invalid FORMAT option, only support RAW", 0, 0, 0},
+		{"POLLUPDATES 0 LOUD", "-ERR syntax error", 0, 0, 0},
+		{"POLLUPDATES", "-ERR wrong number of arguments for 'pollupdates' command", 0, 0, 0},
+	} {
+		args := strings.Fields(tt.command)
+		if tt.want != "" {
+			c.want(tt.command, tt.want+"\r\n")
+			continue
+		}
+		if got := c.do(args...); strings.HasPrefix(got, "-") {
+			t.Errorf("%s: %q", tt.command, got)
+			continue
+		}
+		from, err := strconv.Atoi(args[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := c.poll(from, args[2:]...); len(u.batches) != tt.n || u.next != tt.to || u.latest != tt.all {
+			t.Errorf("%s: %d batches up to %d of %d", tt.command, len(u.batches), u.next, u.latest)
+		}
+	}
+	// The bytes are those of the log, in capital letters; in RESP3 the reply is a map.
+	rep := h.logged(t, 4)
+	c.do("HELLO", "3")
+	want := fmt.Sprintf("%%3\r\n$15\r\nlatest_sequence\r\n:4\r\n$7\r\nupdates\r\n*1\r\n$%d\r\n%s\r\n$13\r\nnext_sequence\r\n:4\r\n", 2*len(rep), strings.ToUpper(hex.EncodeToString(rep)))
+	c.want("POLLUPDATES 3", want)
+	// A pipeline's earlier writes are there, a transaction's are not.
+	c.send(pipeline("SET k x", "POLLUPDATES 4", "MULTI", "SET k y", "POLLUPDATES 5", "EXEC"))
+	var replies []string
+	for range 6 {
+		replies = append(replies, c.reply())
+	}
+	if !strings.Contains(replies[1], "latest_sequence\r\n:5\r\n") {
+		t.Errorf("%q", replies[1])
+	}
+	if !strings.Contains(replies[5], "latest_sequence\r\n:5\r\n$7\r\nupdates\r\n*0\r\n$13\r\nnext_sequence\r\n:5\r\n") {
+		t.Errorf("%q", replies[5])
+	}
+}
+
+// logged returns the batch that begins with a sequence number.
+func (h *harness) logged(t *testing.T, seq uint64) []byte {
+	t.Helper()
+	all := batchesSince(t, h.db, seq)
+	if len(all) == 0 {
+		t.Fatal("the log holds nothing")
+	}
+	return all[0]
+}
+
+// TestPollUpdatesBytes: a reply ends after some megabytes, but holds at least one batch.
+func TestPollUpdatesBytes(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	for i, n := range []int{3 << 20, 3 << 20, 3 << 20, 12 << 20} {
+		c.do("SET", fmt.Sprint("k", i), strings.Repeat("x", n))
+	}
+	for _, tt := range []struct{ after, n int }{{0, 2}, {2, 1}, {3, 1}} {
+		if u := c.poll(tt.after); len(u.batches) != tt.n || u.next != tt.after+tt.n || u.latest != 4 {
+			t.Errorf("after %d: %d batches up to %d", tt.after, len(u.batches), u.next)
+		}
+	}
+}
+
+// TestApplyBatchOfKvrocks applies the log of a Kvrocks to an empty server, which then answers the recorded reads as that
+// Kvrocks did.
+func TestApplyBatchOfKvrocks(t *testing.T) {
+	h := start(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken)
+	c := h.dial(t)
+	c.want("AUTH "+fixture.Password, "+OK\r\n")
+	batches := fixture.WAL(t)
+	for i, b := range batches {
+		if got := c.do("APPLYBATCH", string(b.Rep)); got != fmt.Sprintf(":%d\r\n", len(b.Rep)) {
+			t.Fatalf("batch %d: %q", i, got)
+		}
+	}
+	checked := 0
+	for _, r := range fixture.Reads(t) {
+		if !known(r.Args) || r.Args[0] == "NAMESPACE" || r.Args[0] == "KEYS" || onStream(r.Args) || permitted[strings.Join(r.Args, " ")] != "" {
+			continue
+		}
+		want := string(r.Reply.AppendRESP2(nil))
+		if got := c.do(r.Args...); got != want && !sameNumbers(got, want) {
+			t.Errorf("%q: %q, Kvrocks replied %q", r.Args, got, want)
+		}
+		checked++
+	}
+	if len(batches) < 50 || checked < 50 {
+		t.Errorf("only %d batches and %d reads", len(batches), checked)
+	}
+	for _, token := range []string{fixture.Password, fixture.NamespaceToken} {
+		c.want("AUTH "+token, "+OK\r\n")
+		keys := strings.Count(c.do("KEYS", "*"), "$")
+		if got, want := c.do("DBSIZE"), fmt.Sprintf(":%d\r\n", keys); got != want || keys == 0 {
+			t.Errorf("%s: DBSIZE is %q, there are %d keys", token, got, keys)
+		}
+	}
+}
+
+// pingPong is a random command, which replies the same on every server with the same data.
+func pingPong(rng *rand.Rand, i int) []string {
+	n := func(most int) string { return strconv.Itoa(rng.IntN(most)) }
+	all := []string{
+		"ZADD z " + n(2000) + " m" + n(3000), "ZREM z m" + n(3000), "ZPOPMIN z " + n(3), "ZPOPMAX z", "ZPOPMIN z", "ZRANK z m" + n(3000),
+		"ZREVRANK z m" + n(3000), "ZCOUNT z " + n(1000) + " " + n(3000), "ZRANGE z 0 20 WITHSCORES", "ZRANGE z 700 710", "ZCARD z", "ZRANGE z 0 20 WITHSCORES",
+		"PFADD p a" + n(2000), "PFADD p a" + n(2000), "PFADD p a" + n(20), "PFCOUNT p",
+		"XADD x MAXLEN 50 " + strconv.Itoa(i+1) + "-1 f v" + n(9), "XADD x MAXLEN 50 " + strconv.Itoa(i+1) + "-1 f v" + n(9), "XREADGROUP GROUP g c COUNT 2 NOACK STREAMS x >",
+		"XLEN x", "XRANGE x - + COUNT 3", "XDEL x " + n(i+1) + "-1", "XTRIM x MAXLEN 20",
+		"LPUSH l a" + n(9), "RPUSH l b" + n(9), "LPOP l", "RPOP l 2", "LRANGE l 0 5", "LINDEX l 3", "LLEN l",
+		"HSET h f" + n(20) + " v" + n(9), "HDEL h f" + n(20), "HGET h f" + n(20), "HLEN h", "HGETALL h", "HGETALL h",
+		"SADD s e" + n(30), "SREM s e" + n(30), "SISMEMBER s e" + n(30), "SCARD s",
+		"SETBIT b " + n(20000) + " 1", "BITCOUNT b", "GETBIT b " + n(20000),
+		"SET str" + n(5) + " v" + n(9), "APPEND str" + n(5) + " x", "GET str" + n(5), "INCR n", "GET n", "MGET str0 str1 str2", "STRLEN str" + n(5),
+		"DEL str" + n(5), "EXPIRE str" + n(5) + " 5000", "PERSIST str" + n(5), "DEL l", "DBSIZE", "DBSIZE",
+		"JSON.SET j $ {\"a\":" + n(9) + "}", "JSON.NUMINCRBY j $.a 1", "JSON.GET j $.a", "BF.ADD bf e" + n(99), "BF.EXISTS bf e" + n(99),
+		"SIADD si " + n(99), "SIRANGE si 0 5", "RENAME str0 str1", "COPY h h2 REPLACE", "HGETALL h2",
+	}
+	return strings.Fields(all[rng.IntN(len(all))])
+}
+
+// TestApplyBatchPingPong lets commands go to one of two servers by chance, each of which applies what the other one
+// writes, and to a third one that applies nothing. What a server remembers of a key (the counts of ranks, members to be
+// popped next, read-ahead of streams, HyperLogLogs, replies, records, which keys there are) must not survive a batch that
+// changes the key, else the replies differ.
+func TestApplyBatchPingPong(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 7))
+	var h [3]*harness
+	var c [3]*client
+	for i := range c {
+		h[i] = start(t, "reply-cache-size", "1")
+		c[i] = h[i].dial(t)
+	}
+	step := func(args ...string) {
+		t.Helper()
+		w := rng.IntN(2)
+		at := h[w].db.LatestSequence()
+		if got, want := c[w].do(args...), c[2].do(args...); got != want {
+			t.Fatalf("%q: %q, want %q", args, got, want)
+		}
+		if h[w].db.LatestSequence() != at {
+			ship(c[w], c[1-w], int(at))
+		}
+	}
+	zadd := []string{"ZADD", "z"}
+	for i := range 2500 {
+		zadd = append(zadd, strconv.Itoa(rng.IntN(2000)), fmt.Sprint("m", i))
+	}
+	step(zadd...)
+	step("XGROUP", "CREATE", "x", "g", "0", "MKSTREAM")
+	for i := range 2000 {
+		step(pingPong(rng, i)...)
+		if i == 1500 {
+			step("FLUSHDB")
+		}
+	}
+	for i := range 2 {
+		if got, want := c[i].do("DEBUG", "DIGEST"), c[2].do("DEBUG", "DIGEST"); got != want {
+			t.Errorf("the digests are %q and %q", got, want)
+		}
+	}
+}
+
+// TestApplyBatchWakes: who waits for keys gets what a batch brings, in any namespace.
+func TestApplyBatchWakes(t *testing.T) {
+	source, h := start(t, "redis-databases", "4"), start(t, "redis-databases", "4")
+	from := source.dial(t)
+	for _, tt := range []struct{ name, blocked, write, want, left string }{
+		{"list", "BLPOP l 0", "RPUSH l a b", bulk("l", "a"), "LRANGE l 0 -1"},
+		{"sorted set", "BZPOPMAX z 0", "ZADD z 1 a 2 b", bulk("z", "b", "2"), "ZRANGE z 0 -1"},
+		{"stream", "XREAD BLOCK 0 STREAMS s $", "XADD s 1-1 f v", "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-1\r\n" + bulk("f", "v"), "XLEN s"},
+		{"to a key of which the lock is not held", "BLMOVE o d LEFT LEFT 0", "RPUSH o a b", "$1\r\na\r\n", "LRANGE o 0 -1"},
+		{"a key that goes", "XREADGROUP GROUP g c BLOCK 0 STREAMS gone >", "FLUSHDB", "-NOGROUP No such key 'gone' or consumer group 'g' in XREADGROUP with GROUP option\r\n", "DBSIZE"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			waiting, other, c := h.dial(t), h.dial(t), h.dial(t)
+			for _, c := range []*client{from, waiting} {
+				c.want("SELECT 3", "+OK\r\n")
+			}
+			if tt.name == "a key that goes" {
+				at := int(source.db.LatestSequence())
+				from.want("XGROUP CREATE gone g 0 MKSTREAM", "+OK\r\n")
+				ship(from, c, at)
+			}
+			other.send(encode(strings.Fields(tt.blocked)...)) // the same key of another database
+			if tt.name == "a key that goes" {
+				other.reply()
+				other.send(encode("BLPOP", "gone", "0"))
+			}
+			waiting.send(encode(strings.Fields(tt.blocked)...))
+			h.blockedClients(t, 2)
+			at := int(source.db.LatestSequence())
+			from.do(strings.Fields(tt.write)...)
+			ship(from, c, at)
+			if got := waiting.reply(); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+			h.blockedClients(t, 1)
+			other.Close()
+			h.blockedClients(t, 0)
+		})
+	}
+}
+
+// TestApplyBatchAbortsExec: a batch counts as a write for WATCH and for tracking.
+func TestApplyBatchAbortsExec(t *testing.T) {
+	h := start(t)
+	c, tracking, w := h.dial(t), h.dial3(t), h.dial(t)
+	c.want("WATCH k", "+OK\r\n")
+	tracking.want("CLIENT TRACKING ON", "+OK\r\n")
+	tracking.want("GET k", "_\r\n")
+	w.do("APPLYBATCH", setBatch("other", "v"))
+	tracking.quiet()
+	w.do("APPLYBATCH", setBatch("k", "v"))
+	tracking.expect(invalidated("k"))
+	c.want("MULTI", "+OK\r\n")
+	c.want("GET k", "+QUEUED\r\n")
+	c.want("EXEC", "*-1\r\n")
+}
+
+// TestApplyBatchPaused: CLIENT PAUSE holds it like any write.
+func TestApplyBatchPaused(t *testing.T) {
+	h := start(t)
+	admin, c := h.dial(t), h.dial(t)
+	admin.want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	c.send(encode("APPLYBATCH", setBatch("k", "v")))
+	h.pausedClients(t, 1)
+	admin.want("GET k", "$-1\r\n")
+	admin.want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := c.reply(); !strings.HasPrefix(got, ":") {
+		t.Errorf("%q", got)
+	}
+	admin.want("GET k", "$1\r\nv\r\n")
+}
+
+// TestApplyBatchPausedMeanwhile: a pause that begins while APPLYBATCH waits for a key holds it too.
+func TestApplyBatchPausedMeanwhile(t *testing.T) {
+	h := start(t)
+	admin, c := h.dial(t), h.dial(t)
+	tx := h.db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.End()
+	tx.AddLock([]byte("k"), true)
+	if err := tx.Acquire(); err != nil {
+		t.Fatal(err)
+	}
+	c.send(encode("APPLYBATCH", setBatch("k", "v")))
+	eventually(t, "it runs", func() bool { return strings.Contains(admin.do("CLIENT", "LIST"), " cmd=applybatch ") })
+	admin.send(encode("CLIENT", "PAUSE", "60000", "WRITE"))
+	eventually(t, "the pause has begun", func() bool { return h.observed.Load().pause != nil })
+	tx.Unlock()
+	admin.expect("+OK\r\n")
+	h.pausedClients(t, 1)
+	admin.want("GET k", "$-1\r\n")
+	admin.want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := c.reply(); !strings.HasPrefix(got, ":") {
+		t.Errorf("%q", got)
+	}
+	admin.want("GET k", "$1\r\nv\r\n")
+}
+
+// TestApplyBatchScripts: scripts and libraries come and go with the batches of another server.
+func TestApplyBatchScripts(t *testing.T) {
+	from, to := start(t).dial(t), start(t).dial(t)
+	at := 0
+	const script, library = "return 'mine'", "#!lua name=l\nredis.register_function('f', function() return 1 end)"
+	noScript := "-NOSCRIPT No matching script. Please use EVAL.\r\n"
+	sha := strings.Split(from.do("SCRIPT", "LOAD", script), "\r\n")[1]
+	noFunction := to.do("FCALL", "f", "0")
+	to.want("EVALSHA "+sha+" 0", noScript)
+	for _, step := range []struct {
+		change          []string
+		script, library string
+	}{
+		{[]string{"PING"}, "$4\r\nmine\r\n", noFunction},
+		{[]string{"FUNCTION", "LOAD", library}, "$4\r\nmine\r\n", ":1\r\n"},
+		{[]string{"FUNCTION", "LOAD", "REPLACE", strings.Replace(library, "1", "2", 1)}, "$4\r\nmine\r\n", ":2\r\n"},
+		{[]string{"SCRIPT", "FLUSH"}, noScript, ":2\r\n"},
+		{[]string{"FUNCTION", "DELETE", "l"}, noScript, noFunction},
+		{[]string{"SCRIPT", "LOAD", script}, "$4\r\nmine\r\n", noFunction},
+	} {
+		from.do(step.change...)
+		at = ship(from, to, at)
+		to.want("EVALSHA "+sha+" 0", step.script)
+		if got := to.do("FCALL", "f", "0"); got != step.library {
+			t.Errorf("after %q, FCALL: %q, want %q", step.change, got, step.library)
+		}
+	}
+}
+
+// TestApplyBatchNamespaces: where namespaces live in the database, a batch brings their tokens; elsewhere it would keep
+// the server from starting again, and is refused.
+func TestApplyBatchNamespaces(t *testing.T) {
+	from := newSite(t, "kvrocks.conf", conf+"repl-namespace-enabled yes\n").admin()
+	site := newSite(t, "kvrocks.conf", conf+"repl-namespace-enabled yes\n")
+	to := site.admin()
+	try := func(token string) string {
+		t.Helper()
+		nc := (&harness{Server: site.last, db: site.db}).dial(t)
+		return nc.do("AUTH", token)
+	}
+	at := 0
+	for _, step := range []struct{ change, token, want string }{
+		{"NAMESPACE ADD a ta", "ta", "+OK\r\n"},
+		{"NAMESPACE SET a tb", "tb", "+OK\r\n"},
+		{"SET k v", "ta", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
+		{"NAMESPACE DEL a", "tb", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
+		{"NAMESPACE ADD c tc", "tc", "+OK\r\n"},
+	} {
+		from.want(step.change, "+OK\r\n")
+		at = ship(from, to, at)
+		if got := try(step.token); got != step.want {
+			t.Errorf("after %s, AUTH %s: %q, want %q", step.change, step.token, got, step.want)
+		}
+	}
+	to.want("NAMESPACE GET c", "$2\r\ntc\r\n")
+	site.admin() // it starts again
+
+	for _, settings := range [][]string{{}, {"redis-databases", "4"}} {
+		other := start(t, settings...).dial(t)
+		refused := 0
+		for _, rep := range from.poll(0).batches {
+			got := other.do("APPLYBATCH", rep)
+			if strings.HasPrefix(got, "-ERR the batch holds namespaces: ") {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Errorf("%q: namespaces were not refused", settings)
+		}
+	}
+}
+
+// TestApplyBatchLowPriority ships with LOWPRI while others write.
+func TestApplyBatchLowPriority(t *testing.T) {
+	a, b := start(t), start(t)
+	from, to, busy := a.dial(t), b.dial(t), b.dial(t)
+	for i := range 50 {
+		from.do("RPUSH", "l", strconv.Itoa(i))
+	}
+	busy.send(strings.Repeat(encode("INCR", "n"), 200))
+	ship(from, to, 0, "LOWPRI")
+	for range 199 {
+		busy.reply()
+	}
+	busy.expect(":200\r\n")
+	to.want("LLEN l", ":50\r\n")
+	to.want("DBSIZE", ":2\r\n")
+}
+
+// TestApplyBatchFailedWrite: when RocksDB does not write, nothing has happened.
+func TestApplyBatchFailedWrite(t *testing.T) {
+	h := start(t)
+	c, w := h.dial(t), h.dial(t)
+	w.want("WATCH k", "+OK\r\n")
+	h.db.InjectWriteError(errUnblocked)
+	if got := c.do("APPLYBATCH", setBatch("k", "v")); !strings.HasPrefix(got, "-UNBLOCKED ") {
+		t.Errorf("%q", got)
+	}
+	h.db.InjectWriteError(nil)
+	c.want("GET k", "$-1\r\n")
+	c.want("DBSIZE", ":0\r\n")
+	w.want("MULTI", "+OK\r\n")
+	w.want("EXEC", "*0\r\n")
+}

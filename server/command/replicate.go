@@ -1,0 +1,109 @@
+package command
+
+import (
+	"strconv"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// The commands of Kvrocks by which programs outside carry writes from the log of one server to another. The batches know
+// no namespaces, so both commands are the administrator's. (In Kvrocks 2.10 they are everybody's; in its newest sources
+// APPLYBATCH still is.)
+var replicateCommands = []Spec{
+	{Name: "applybatch", Handler: applyBatch, Arity: -2, Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
+		Complexity: "O(N) with N records in the batch", Summary: "Writes a batch of RocksDB's that is from the log of another server."},
+	{Name: "pollupdates", Handler: pollUpdates, Arity: -2, Flags: ReadOnly | Admin | NoScript | Solo | AdminOnly, Group: "server", Since: "7.2.0",
+		Complexity: "O(N) with N bytes of updates", Summary: "Returns batches of the log after a sequence number."},
+}
+
+func init() { register(replicateCommands...) }
+
+// applyBatch is APPLYBATCH batch [LOWPRI].
+func applyBatch(c *Ctx) error {
+	switch {
+	case len(c.Args) > 3:
+		return wrongArgs("applybatch")
+	case len(c.Args) == 3 && !EqualFold(c.Args[2], "LOWPRI"):
+		return engine.NewError("ERR", "only support LOWPRI option")
+	}
+	batch := c.Args[1]
+	if err := c.Sess.Control.ApplyBatch(batch, len(c.Args) == 3); err != nil {
+		return err
+	}
+	c.Out.Int(int64(len(batch)))
+	return nil
+}
+
+// Bounds of a reply of POLLUPDATES. Kvrocks bounds the number of batches only, but one may hold what a long pipeline has
+// written.
+const (
+	defaultUpdates = 16
+	mostUpdates    = 1000
+	updatesBytes   = 8 << 20 // before they are written in hexadecimal
+)
+
+var (
+	errUpdatesMost   = engine.NewError("ERR", "out of numeric range")
+	errUpdatesFormat = engine.NewError("ERR", "invalid FORMAT option, only support RAW")
+)
+
+// pollUpdates is POLLUPDATES sequence [MAX n] [STRICT] [FORMAT RAW].
+func pollUpdates(c *Ctx) error {
+	seq, err := strconv.ParseUint(string(c.Args[1]), 10, 64)
+	if err != nil {
+		return ErrNotInteger
+	}
+	limit := engine.UpdatesLimit{Batches: defaultUpdates, Bytes: updatesBytes}
+	for args := c.Args[2:]; len(args) > 0; {
+		switch {
+		case EqualFold(args[0], "STRICT"):
+			limit.Strict = true
+			args = args[1:]
+			continue
+		case len(args) < 2:
+			return ErrSyntax
+		case EqualFold(args[0], "MAX"):
+			n, ok := ParseInt(args[1])
+			if !ok {
+				return ErrNotInteger
+			}
+			if n < 1 || n > mostUpdates {
+				return errUpdatesMost
+			}
+			limit.Batches = int(n)
+		case EqualFold(args[0], "FORMAT"):
+			if !EqualFold(args[1], "RAW") {
+				return errUpdatesFormat
+			}
+		default:
+			return ErrSyntax
+		}
+		args = args[2:]
+	}
+	u, err := c.Srv.DB().UpdatesAfter(seq, limit)
+	if err != nil {
+		return err
+	}
+	c.Out.Map(3)
+	c.Out.BulkString("latest_sequence")
+	c.Out.Int(int64(u.Latest))
+	c.Out.BulkString("updates")
+	c.Out.Array(len(u.Batches))
+	for i, rep := range u.Batches {
+		c.Out.Bulk(upperHex(rep))
+		u.Batches[i] = nil
+	}
+	c.Out.BulkString("next_sequence")
+	c.Out.Int(int64(u.Last))
+	return nil
+}
+
+// upperHex returns bytes in hexadecimal, with capital letters as Kvrocks prints them.
+func upperHex(b []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	text := make([]byte, 0, 2*len(b))
+	for _, x := range b {
+		text = append(text, digits[x>>4], digits[x&15])
+	}
+	return text
+}
