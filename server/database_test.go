@@ -325,6 +325,24 @@ func TestTransfersBetweenDatabases(t *testing.T) {
 	}
 }
 
+// TestAuthKeepsDatabase: who logs in again goes on in the database that was selected, until RESET.
+func TestAuthKeepsDatabase(t *testing.T) {
+	h := start(t, "redis-databases", "4", "requirepass", "secret")
+	c := h.dial(t)
+	for _, login := range []string{"AUTH secret", "AUTH default secret", "HELLO 2 AUTH default secret"} {
+		c.do("AUTH", "secret")
+		c.want("SELECT 3", "+OK\r\n")
+		c.do("SET", "k", "three")
+		c.do(strings.Fields(login)...)
+		c.want("GET k", "$5\r\nthree\r\n")
+		c.want("AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+		c.want("GET k", "$5\r\nthree\r\n")
+		c.do("RESET")
+		c.do("AUTH", "secret")
+		c.want("GET k", "$-1\r\n")
+	}
+}
+
 // TestAuthInTransaction: what follows AUTH in a transaction works in the namespace of the password.
 func TestAuthInTransaction(t *testing.T) {
 	h := start(t, "requirepass", "p", "namespace.n", "t")

@@ -96,6 +96,12 @@ func login(c *Ctx, user, password []byte, by string) error {
 		c.Srv.AuthFailed(c.Sess, by, user)
 		return errWrongPass
 	}
+	if id.Namespace == cf.DefaultNamespace && c.Srv.Databases() > 0 {
+		// As in Redis, the database stays selected: a client may log in again on a connection that it goes on using.
+		if _, ok := cf.NamespaceDatabase(c.Sess.Namespace); ok {
+			id.Namespace = c.Sess.Namespace
+		}
+	}
 	c.Sess.SetIdentity(id)
 	return nil
 }

@@ -270,8 +270,7 @@ var eventRules = map[string]eventRule{
 
 	"hset": first(EventHash, "hset"), "hmset": first(EventHash, "hset"), "hsetnx": first(EventHash, "hset"), "hdel": first(EventHash, "hdel"),
 	"hincrby": first(EventHash, "hincrby"), "hincrbyfloat": first(EventHash, "hincrbyfloat"),
-	"hexpire": first(EventHash, "hexpire"), "hpexpire": first(EventHash, "hexpire"), "hexpireat": first(EventHash, "hexpire"), "hpexpireat": first(EventHash, "hexpire"),
-	"hpersist": first(EventHash, "hpersist"), "hsetex": first(EventHash, "hset"), "hgetdel": first(EventHash, "hdel"), "hgetex": first(EventHash, "hexpire"),
+	"hpersist": first(EventHash, "hpersist"), "hsetex": first(EventHash, "hset"), "hgetdel": first(EventHash, "hdel"), // expiries: tellOfExpiry
 
 	"lpush": first(EventList, "lpush"), "rpush": first(EventList, "rpush"), "lpushx": first(EventList, "lpush"), "rpushx": first(EventList, "rpush"),
 	"lpop": first(EventList, "lpop"), "rpop": first(EventList, "rpop"), "lset": first(EventList, "lset"), "linsert": first(EventList, "linsert"),

@@ -126,8 +126,18 @@ func hexpire(unit int64, relative bool) Handler {
 			return afterType(c, err)
 		}
 		results, err := hash.Expire(c.Tx, c.Args[1], fields, at, when)
+		tellOfExpiry(c, at)
 		return writeInts(c, results, err)
 	}
+}
+
+// tellOfExpiry tells that fields shall expire at a time; at one that is past they are gone at once.
+func tellOfExpiry(c *Ctx, at int64) {
+	name := "hexpire"
+	if at <= c.Tx.Now() {
+		name = "hdel"
+	}
+	c.Tell(EventHash, name, c.Args[1])
 }
 
 func writeInts(c *Ctx, all []int64, err error) error {
@@ -197,8 +207,10 @@ func hgetex(c *Ctx) error {
 			return afterType(c, err)
 		}
 		ttl, args = hash.TTL{Do: hash.SetTTL, At: at}, args[2:]
+		tellOfExpiry(c, at)
 	} else if EqualFold(args[0], "PERSIST") {
 		ttl, args = hash.TTL{Do: hash.DropTTL}, args[1:]
+		c.Tell(EventHash, "hpersist", c.Args[1])
 	}
 	fields, err := fieldArgs(c, args, errFieldCount)
 	if err != nil {
@@ -278,6 +290,9 @@ func hsetex(c *Ctx) error {
 	}
 	done, err := hash.SetEx(c.Tx, c.Args[1], a.pairs, a.ttl, a.when)
 	if err == nil {
+		if a.ttl.Do == hash.SetTTL {
+			tellOfExpiry(c, a.ttl.At)
+		}
 		c.Out.Int(boolInt(done))
 	}
 	return err

@@ -48,6 +48,14 @@ var permitted = []struct {
 		`LPOS .* RANK -9223372036854775808.*`, `^(:|\$-1|_|\*)`, `^-ERR value is out of range, value must between`,
 		"Redis 7.2 refuses the rank that cannot be negated",
 	},
+	{
+		`EVAL .*redis\.call\('echo',-0\.0\).*`, `^\$2\r\n-0\r\n`, `^\$1\r\n0\r\n`,
+		"Redis 7.2 hands whole numbers to redis.call as such, -0 too",
+	},
+	{
+		`EVAL .*redis\.set_repl\(\).*`, `requires two arguments`, `requires one argument`,
+		"the text of Redis 7.2",
+	},
 }
 
 type permittedRule struct{ command, redis, basalt *regexp.Regexp }

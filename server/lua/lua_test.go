@@ -85,7 +85,7 @@ func TestResults(t *testing.T) {
 		{"return redis.call('a','b')", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"},
 		{"return redis.call('a',0.1,-0.0,2^60)", "*4\r\n$1\r\na\r\n$3\r\n0.1\r\n$1\r\n0\r\n$19\r\n1152921504606846976\r\n"},
 		{"return redis.call('a',1/3,1e-7,-1e23,1/0)", "*5\r\n$1\r\na\r\n$18\r\n0.3333333333333333\r\n$4\r\n1e-7\r\n$6\r\n-1e+23\r\n$3\r\ninf\r\n"},
-		{"return redis.call(1/3,1e20,1e-9,-1.5e300)", "*4\r\n$18\r\n0.3333333333333333\r\n$5\r\n1e+20\r\n$4\r\n1e-9\r\n$8\r\n-1.5e+300\r\n"},
+		{"return redis.call(1/3,1e20,1e-9,-1.5e300)", "*4\r\n$18\r\n0.3333333333333333\r\n$5\r\n1e+20\r\n$4\r\n1e-9\r\n$9\r\n-1.5e+300\r\n"},
 		{"return redis.error_reply(1)", "-ERR wrong number or type of arguments\r\n"},
 		{"return redis.status_reply(1)", "-ERR wrong number or type of arguments\r\n"},
 		{"return {err='-E x'}", "--E x\r\n"},
