@@ -70,7 +70,7 @@ var tips = map[string]string{
 	"nondeterministic_output request_policy:all_nodes response_policy:special":  "latency|doctor latency|graph latency|histogram latency|history latency|latest",
 	"nondeterministic_output request_policy:all_shards response_policy:special": "function|stats info memory|doctor memory|malloc-stats memory|stats",
 	"nondeterministic_output request_policy:special response_policy:special":    "scan",
-	"nondeterministic_output_order": "command command|docs command|info command|list function|list hgetall hkeys hvals sdiff sinter " +
+	"nondeterministic_output_order": "module|list command command|docs command|info command|list function|list hgetall hkeys hvals sdiff sinter " +
 		"smembers sunion",
 	"request_policy:all_nodes nondeterministic_output":                         "slowlog|get",
 	"request_policy:all_nodes response_policy:agg_sum":                         "latency|reset",
