@@ -75,7 +75,7 @@ func (s *stripe) dequeue(ok func(*waiter) bool) *waiter {
 	return nil
 }
 
-// wake lets the first one in the queue take the lock by itself. Everybody who unlocks a stripe calls it: one
+// wake lets the first one in the queue take the lock by itself. Everybody who unlocks a stripe calls it, by release: one
 // that has found the stripe locked is in the queue before the one that holds it looks there.
 func (s *stripe) wake() {
 	if s.queued.Load() == 0 {
@@ -102,8 +102,7 @@ func (tx *Tx) AcquireOr(job Job) (ran bool, err error) {
 		// The lock may have become free before we were in the queue: then nobody will look there.
 		got := s.TryLock()
 		if got && s.dequeue(func(q *waiter) bool { return q == w }) == nil {
-			s.Unlock()
-			s.wake()
+			s.release(true)
 			got = false
 		}
 		if !got {

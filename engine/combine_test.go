@@ -4,9 +4,12 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/rocks"
 )
 
 // countJob counts a number up and says what it has seen.
@@ -213,6 +216,50 @@ func TestNoJobIsForgotten(t *testing.T) {
 		if n := db.locks.stripes[i].queued.Load(); n != 0 {
 			t.Errorf("%d still wait for stripe %d", n, i)
 		}
+	}
+}
+
+// A compaction that judges subkeys has their lock for a moment. Whoever wants to write in that moment is woken, although
+// nobody else ever comes.
+func TestVerdictWakesWriter(t *testing.T) {
+	db := openForJobs(t)
+	subkey := cf.AppendSubkeyPrefix(nil, cf.AppendNSKey(nil, "a", counterKey, db.slots), db.slots, 1)
+	stop := make(chan struct{})
+	var compaction sync.WaitGroup
+	compaction.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				db.verdict(rocks.Subkeys, subkey, nil)
+			}
+		}
+	})
+	defer compaction.Wait()
+	defer close(stop)
+	written := make(chan struct{})
+	var given atomic.Bool
+	go func() {
+		job := &countJob{tx: db.NewTx()}
+		for i := 0; i < 20_000 && !given.Load(); i++ {
+			job.start("a")
+			if _, err := job.tx.AcquireOr(job); err != nil {
+				t.Error(err)
+			}
+			job.tx.Release()
+		}
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(time.Minute):
+		t.Error("a writer waits for a lock that nobody has")
+		given.Store(true)
+		for i := range db.locks.stripes {
+			db.locks.stripes[i].wake()
+		}
+		<-written
 	}
 }
 

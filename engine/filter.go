@@ -45,7 +45,7 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) int {
 		if !l.TryRLock() {
 			return rocks.Keep
 		}
-		defer l.RUnlock()
+		defer l.release(false)
 		if db.locks.refuses(db.locks.index(nsKey)<<1 | 1) {
 			return rocks.Keep
 		}

@@ -32,6 +32,18 @@ func (s *stripe) lock() {
 	s.waiting.Add(-1)
 }
 
+// release gives the lock back, for writing or for reading, and wakes one who waits in the queue. Nothing else may unlock
+// a stripe: whoever had to queue because of this holder would never be told.
+func (s *stripe) release(write bool) {
+	if write {
+		s.generation++
+		s.Unlock()
+	} else {
+		s.RUnlock()
+	}
+	s.wake()
+}
+
 // lockTable is the pool of striped key locks. A key's stripe follows from the hash of its metadata key.
 //
 // Locks are always taken in the order of their indexes and a transaction takes all of its locks at once, so
@@ -121,13 +133,9 @@ func (s *lockSet) release(t *lockTable) {
 		if v&1 == 0 {
 			l := &t.stripes[v>>1]
 			contended = contended || l.waiting.Load() > 0
-			l.generation++
-			l.Unlock()
-			l.wake()
+			l.release(true)
 		} else {
-			l := &t.stripes[v>>1]
-			l.RUnlock()
-			l.wake()
+			t.stripes[v>>1].release(false)
 		}
 	}
 	s.held = s.held[:0]
@@ -158,9 +166,7 @@ func (t *lockTable) lockAll() {
 
 func (t *lockTable) unlockAll() {
 	for i := range t.stripes {
-		t.stripes[i].generation++
-		t.stripes[i].Unlock()
-		t.stripes[i].wake()
+		t.stripes[i].release(true)
 	}
 }
 

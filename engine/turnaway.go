@@ -119,16 +119,7 @@ func (t *lockTable) withdraw(e *refusal) {
 }
 
 // unlock gives one stripe back, as in lockSet.held.
-func (t *lockTable) unlock(v uint32) {
-	l := &t.stripes[v>>1]
-	if v&1 == 0 {
-		l.generation++
-		l.Unlock()
-	} else {
-		l.RUnlock()
-	}
-	l.wake()
-}
+func (t *lockTable) unlock(v uint32) { t.stripes[v>>1].release(v&1 == 0) }
 
 // tryLock takes one more stripe if that is possible without waiting.
 func (s *lockSet) tryLock(t *lockTable, v uint32) bool {
