@@ -30,14 +30,16 @@ func TestLargeSlotsAreGivenBack(t *testing.T) {
 	if c.large.groups == 0 {
 		t.Skip("the system has no memory for it")
 	}
-	if with := virtual(t); with-before < slab*9/10 {
+	with := virtual(t)
+	if with-before < slab*9/10 {
 		t.Fatalf("the address space grew from %d to %d bytes, a slab has %d", before, with, slab)
 	}
 	runtime.KeepAlive(c)
-	for end := time.Now().Add(20 * time.Second); virtual(t)-before > slab/2; runtime.Gosched() {
+	// The rest of the cache stays in Go's heap, and under the race detector there is more that belongs to it.
+	for end := time.Now().Add(20 * time.Second); with-virtual(t) < slab*9/10; runtime.Gosched() {
 		runtime.GC()
 		if time.Now().After(end) {
-			t.Fatalf("the address space grew from %d to %d bytes and stays so", before, virtual(t))
+			t.Fatalf("the address space shrank from %d to %d bytes only, a slab has %d", with, virtual(t), slab)
 		}
 	}
 }
