@@ -13,7 +13,7 @@ func virtual(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	var pages int
 	if _, err := fmt.Sscan(string(b), &pages); err != nil {
@@ -24,11 +24,11 @@ func virtual(t *testing.T) int {
 
 // TestLargeSlotsAreGivenBack: the slab of the large slots is not in Go's heap, and goes with the cache all the same.
 func TestLargeSlotsAreGivenBack(t *testing.T) {
-	const slab = 1 << 30 // address space only: nothing is written
+	const slab = 256 << 20 // address space only: nothing is written
 	before := virtual(t)
 	c := newRecordCache(128<<20, slab)
 	if c.large.groups == 0 {
-		t.Skip("the system has no memory for it")
+		t.Fatal("there are no large slots")
 	}
 	with := virtual(t)
 	if with-before < slab*9/10 {

@@ -22,18 +22,8 @@ func (c *conn) ApplyBatch(rep []byte, yield bool) error {
 			return engine.NewError("ERR", "the batch holds namespaces: "+err.Error())
 		}
 	}
-	for {
-		if err := c.tx.AcquireFor(b); err != nil {
-			return err
-		}
-		if !c.pausedNow(true) {
-			break
-		}
-		c.tx.Unlock() // as in EXEC
-		if !c.waitFor(c.seen.pause) {
-			c.closeAfterReply = true
-			return errPausedEnd
-		}
+	if err := c.lockUnpaused(true, func() error { return c.tx.AcquireFor(b) }); err != nil {
+		return err
 	}
 	c.tx.Tick(time.Now().UnixMilli())
 	if yield {

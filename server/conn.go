@@ -322,8 +322,8 @@ func (c *conn) flush() bool {
 	if n == 0 {
 		return true
 	}
-	c.box.room(n)
-	err := c.box.sendOwned(c.out.Bytes(), c.out.Cap() > keepBuffer) // below, a large buffer is given away
+	// A large buffer is given away below. The outbox may keep it, unless it would keep much more than there is in it.
+	err := c.box.reply(c.out.Bytes(), c.out.Cap() > keepBuffer && n > c.out.Cap()/2)
 	c.info.netOut.Add(int64(n))
 	c.srv.stats.netOut.Add(int64(n))
 	c.out.Reset()

@@ -49,22 +49,29 @@ func onStream(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "stream:") })
 }
 
-// TestKvrocksDataDirectory answers the recorded reads on Kvrocks's own data directory as Kvrocks did, writes to
-// it, and lets RocksDB's ldb read it afterwards.
-func TestKvrocksDataDirectory(t *testing.T) {
-	h, dir := serveFixture(t)
-	c := h.dial(t)
-	checked := 0
-	for _, r := range fixture.Reads(t) {
+// wantFixture checks that the recorded reads get the replies that Kvrocks gave, and returns how many. Left out are those
+// that have a test of their own.
+func (c *client) wantFixture() (checked int) {
+	c.t.Helper()
+	for _, r := range fixture.Reads(c.t) {
 		if !known(r.Args) || r.Args[0] == "NAMESPACE" || r.Args[0] == "KEYS" || onStream(r.Args) || permitted[strings.Join(r.Args, " ")] != "" {
 			continue
 		}
 		want := string(r.Reply.AppendRESP2(nil))
 		if got := c.do(r.Args...); got != want && !sameNumbers(got, want) {
-			t.Errorf("%q: %q, Kvrocks replied %q", r.Args, got, want)
+			c.t.Errorf("%q: %q, Kvrocks replied %q", r.Args, got, want)
 		}
 		checked++
 	}
+	return checked
+}
+
+// TestKvrocksDataDirectory answers the recorded reads on Kvrocks's own data directory as Kvrocks did, writes to
+// it, and lets RocksDB's ldb read it afterwards.
+func TestKvrocksDataDirectory(t *testing.T) {
+	h, dir := serveFixture(t)
+	c := h.dial(t)
+	checked := c.wantFixture()
 	if checked < 50 {
 		t.Errorf("only %d of the recorded reads were checked", checked)
 	}

@@ -137,19 +137,14 @@ func (c *conn) Exec() error {
 func (c *conn) execQueued(m *multi) error {
 	c.script.retry = false
 	write := c.mayWriteQueued(m)
-	for {
+	err := c.lockUnpaused(write, func() error {
 		if err := c.lockQueued(m); err != nil {
 			return command.ErrExecBecause(err)
 		}
-		if !c.pausedNow(write) {
-			break
-		}
-		// It began after this command did; what is in the reply buffer waits too.
-		c.tx.Unlock()
-		if !c.waitFor(c.seen.pause) {
-			c.closeAfterReply = true
-			return errPausedEnd
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	start := c.out.Mark()
 	c.tx.Tick(time.Now().UnixMilli())
@@ -198,7 +193,7 @@ func (c *conn) execQueued(m *multi) error {
 			}
 		}
 	}
-	err := c.tx.Commit()
+	err = c.tx.Commit()
 	c.settle(err)
 	c.publishDeferred(err)
 	if err != nil {

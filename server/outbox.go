@@ -75,10 +75,7 @@ func newOutbox(nc net.Conn, limit func() int) *outbox {
 }
 
 // send sends b, or queues a copy of what the socket does not take. The error is permanent.
-func (o *outbox) send(b []byte) error { return o.sendOwned(b, false) }
-
-// sendOwned is send; with owned, b belongs to the outbox from now on, so that nothing is copied.
-func (o *outbox) sendOwned(b []byte, owned bool) error {
+func (o *outbox) send(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
@@ -87,6 +84,26 @@ func (o *outbox) sendOwned(b []byte, owned bool) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.sendPlain(b, false)
+}
+
+// reply is send for the connection's own goroutine between commands, which waits while the queue is full, see room. With
+// owned, b belongs to the outbox from now on, so that nothing is copied.
+func (o *outbox) reply(b []byte, owned bool) error {
+	if o.secure != nil {
+		o.mu.Lock()
+		o.room(len(b))
+		o.mu.Unlock()
+		return o.sendSecure(b)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.room(len(b))
+	return o.sendPlain(b, owned)
+}
+
+// sendPlain sends b on a connection without TLS; mu is held.
+func (o *outbox) sendPlain(b []byte, owned bool) error {
 	if o.err != nil {
 		return o.err
 	}
@@ -116,11 +133,8 @@ func (o *outbox) full(n int) bool {
 }
 
 // room waits until n more bytes fit into the queue, or it is empty, as long as the client takes something of what is
-// there: one that reads more slowly than we reply is not to be cut off. It is for the connection's own goroutine
-// between commands; nobody else may wait.
+// there: one that reads more slowly than we reply is not to be cut off. mu is held, and given back meanwhile.
 func (o *outbox) room(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	for o.err == nil && o.queued > 0 && o.full(n) {
 		taken, late := o.taken, false
 		timer := time.AfterFunc(stalled, func() {
@@ -156,7 +170,7 @@ func recycleAdded(b *[]byte) {
 	}
 }
 
-// push is sendOwned with the lock held.
+// push writes b, or queues what the socket does not take, itself if it is owned and else a copy; mu is held.
 func (o *outbox) push(b []byte, owned bool) error {
 	if !o.writing {
 		n, err := o.tryWrite(b)

@@ -105,6 +105,24 @@ func (c *conn) pausedNow(write bool) bool {
 	return true
 }
 
+// lockUnpaused takes locks by acquire when no pause holds a command that writes, or not. One that has begun since the
+// run did is waited out without them; what is in the reply buffer waits too.
+func (c *conn) lockUnpaused(write bool, acquire func() error) error {
+	for {
+		if err := acquire(); err != nil {
+			return err
+		}
+		if !c.pausedNow(write) {
+			return nil
+		}
+		c.tx.Unlock()
+		if !c.waitFor(c.seen.pause) {
+			c.closeAfterReply = true
+			return errPausedEnd
+		}
+	}
+}
+
 // waitPaused waits until the pause no longer holds the command. It returns false when the connection is to end.
 func (c *conn) waitPaused(r *request) bool {
 	write := c.mayWrite(r)

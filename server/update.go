@@ -35,7 +35,7 @@ func (c *conn) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) erro
 
 // lockPiece begins a transaction and takes its locks, when there is no pause.
 func (c *conn) lockPiece(keys [][]byte, all bool) error {
-	for {
+	return c.lockUnpaused(true, func() error {
 		if c.srv.closing.Load() {
 			return errClosing
 		}
@@ -46,25 +46,12 @@ func (c *conn) lockPiece(keys [][]byte, all bool) error {
 		}
 		c.tx.Release()
 		c.tx.Begin(c.sess.Namespace)
-		var err error
 		if all {
-			err = c.tx.AcquireAll()
-		} else {
-			for _, k := range keys {
-				c.tx.AddLock(k, true)
-			}
-			err = c.tx.Acquire()
+			return c.tx.AcquireAll()
 		}
-		if err != nil {
-			return err
+		for _, k := range keys {
+			c.tx.AddLock(k, true)
 		}
-		if !c.pausedNow(true) {
-			return nil
-		}
-		c.tx.Unlock()
-		if !c.waitFor(c.seen.pause) {
-			c.closeAfterReply = true
-			return errPausedEnd
-		}
-	}
+		return c.tx.Acquire()
+	})
 }

@@ -97,19 +97,26 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestEveryRowFindsItsData runs each row once on redis-server and checks that the
-// command did what the row is there to measure: pops that find their collection
-// empty, or reads of keys that are not there, would be fast for the wrong reason.
-func TestEveryRowFindsItsData(t *testing.T) {
+// redisSide is a redis-server that ends with the test.
+func redisSide(t *testing.T) *side {
+	t.Helper()
 	server, err := launch.Start(launch.Redis, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Kill()
+	t.Cleanup(server.Kill)
 	s, err := newSide("redis", server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// TestEveryRowFindsItsData runs each row once on redis-server and checks that the
+// command did what the row is there to measure: pops that find their collection
+// empty, or reads of keys that are not there, would be fast for the wrong reason.
+func TestEveryRowFindsItsData(t *testing.T) {
+	s := redisSide(t)
 	s.load.c.SetDeadline(time.Now().Add(time.Minute))
 	number := func(section, field string) float64 {
 		v, err := s.load.c.Do("INFO", section)
@@ -146,15 +153,7 @@ func TestEveryRowFindsItsData(t *testing.T) {
 
 // TestFillsHaveTheirOwnTime: the deadline of an earlier fill does not end a later one.
 func TestFillsHaveTheirOwnTime(t *testing.T) {
-	server, err := launch.Start(launch.Redis, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Kill()
-	s, err := newSide("redis", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := redisSide(t)
 	picked, err := pick("LPOP,XREADGROUP,XACK") // those that make as much as there are requests
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,19 @@ type dumped struct {
 	reads []string
 }
 
+// must runs a command that is not to fail.
+func (c *client) must(t *testing.T, args ...string) reply {
+	t.Helper()
+	got, err := c.do(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.kind == '-' {
+		t.Fatalf("%.200q: %s", args, got.raw)
+	}
+	return got
+}
+
 // words are a command line.
 func words(line string) []string { return strings.Fields(line) }
 
@@ -133,30 +146,19 @@ func TestDump(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer onto.close()
-		must := func(c *client, args ...string) reply {
-			t.Helper()
-			got, err := c.do(args...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.kind == '-' {
-				t.Fatalf("%.200q: %s", args, got.raw)
-			}
-			return got
-		}
 		if to.setup != "" {
-			must(from, words(to.setup)...)
+			from.must(t, words(to.setup)...)
 		}
 		for _, k := range dumpedKeys() {
 			t.Run(to.name+"/"+k.name, func(t *testing.T) {
-				must(from, "FLUSHALL")
+				from.must(t, "FLUSHALL")
 				if to.from != to.to {
-					must(onto, "FLUSHALL")
+					onto.must(t, "FLUSHALL")
 				}
 				for _, args := range k.make {
-					must(from, args...)
+					from.must(t, args...)
 				}
-				payload := string(must(from, "DUMP", "k").text)
+				payload := string(from.must(t, "DUMP", "k").text)
 				var commands []command
 				for _, line := range k.reads {
 					commands = append(commands, newCommand(k.name, words(line)...))
@@ -166,7 +168,7 @@ func TestDump(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					must(onto, "RESTORE", "k", "0", payload, "REPLACE")
+					onto.must(t, "RESTORE", "k", "0", payload, "REPLACE")
 					after, err := replies(to.from, 2, false, commands)
 					if err != nil {
 						t.Fatal(err)
@@ -178,13 +180,13 @@ func TestDump(t *testing.T) {
 					}
 					return
 				}
-				must(onto, "RESTORE", "k", "0", payload)
+				onto.must(t, "RESTORE", "k", "0", payload)
 				if strings.HasPrefix(k.reads[0], "X") {
 					diffStreams(t, to.name, redis, basalt, 2, false, commands)
 				} else {
 					diffTo(t, to.name, redis, basalt, 2, false, commands)
 				}
-				if again := must(onto, "DUMP", "k"); len(again.text) == 0 {
+				if again := onto.must(t, "DUMP", "k"); len(again.text) == 0 {
 					t.Error("the copy cannot be dumped")
 				}
 			})

@@ -43,43 +43,32 @@ func TestRDBLoad(t *testing.T) {
 			}
 			redis, basalt := startRedis(t, options...), startBasalt(t)
 			from, onto := mustDial(t, redis), mustDial(t, basalt)
-			must := func(c *client, args ...string) reply {
-				t.Helper()
-				got, err := c.do(args...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got.kind == '-' {
-					t.Fatalf("%.200q: %s", args, got.raw)
-				}
-				return got
-			}
 			for _, line := range variant.setup {
-				must(from, words(line)...)
+				from.must(t, words(line)...)
 			}
-			must(from, "FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 'result' end)")
+			from.must(t, "FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 'result' end)")
 			var keys []savedKey
 			for n, d := range dumpedKeys() {
 				name := fmt.Sprintf("key:%d:%s", n, d.name)
 				for _, args := range d.make {
-					must(from, renamed(args, name)...)
+					from.must(t, renamed(args, name)...)
 				}
 				k := savedKey{name: name, reads: append(slices.Clone(d.reads), "PEXPIRETIME k")}
 				if n%3 == 0 {
-					must(from, "PEXPIREAT", name, fmt.Sprint(4102444800000+n))
+					from.must(t, "PEXPIREAT", name, fmt.Sprint(4102444800000+n))
 				}
 				keys = append(keys, k)
 			}
-			must(from, "SELECT", "5")
-			must(from, "SET", "five", "of database 5")
-			must(from, "SAVE")
-			must(from, "SELECT", "0")
-			path := filepath.Join(string(must(from, "CONFIG", "GET", "dir").elems[1].text), "dump.rdb")
+			from.must(t, "SELECT", "5")
+			from.must(t, "SET", "five", "of database 5")
+			from.must(t, "SAVE")
+			from.must(t, "SELECT", "0")
+			path := filepath.Join(string(from.must(t, "CONFIG", "GET", "dir").elems[1].text), "dump.rdb")
 
-			must(onto, "SET", keys[0].name, "replaced")
-			must(onto, "RDB", "LOAD", path)
+			onto.must(t, "SET", keys[0].name, "replaced")
+			onto.must(t, "RDB", "LOAD", path)
 			for _, c := range []*client{from, onto} {
-				if got, want := must(c, "DBSIZE"), fmt.Sprintf(":%d\r\n", len(keys)); string(got.raw) != want {
+				if got, want := c.must(t, "DBSIZE"), fmt.Sprintf(":%d\r\n", len(keys)); string(got.raw) != want {
 					t.Errorf("DBSIZE: %q, want %q", got.raw, want)
 				}
 			}
@@ -94,15 +83,15 @@ func TestRDBLoad(t *testing.T) {
 					diffTo(t, k.name, redis, basalt, 2, false, commands)
 				}
 			}
-			if got := must(onto, "FCALL", "f", "0"); string(got.text) != "result" {
+			if got := onto.must(t, "FCALL", "f", "0"); string(got.text) != "result" {
 				t.Errorf("the function: %q", got.raw)
 			}
-			must(onto, "SELECT", "9")
-			must(onto, "RDB", "LOAD", path, "NX", "DB", "5")
-			if got := must(onto, "GET", "five"); string(got.text) != "of database 5" {
+			onto.must(t, "SELECT", "9")
+			onto.must(t, "RDB", "LOAD", path, "NX", "DB", "5")
+			if got := onto.must(t, "GET", "five"); string(got.text) != "of database 5" {
 				t.Errorf("database 5: %q", got.raw)
 			}
-			if got := must(onto, "DBSIZE"); string(got.raw) != ":1\r\n" {
+			if got := onto.must(t, "DBSIZE"); string(got.raw) != ":1\r\n" {
 				t.Errorf("database 5: %q keys", got.raw)
 			}
 		})
