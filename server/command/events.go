@@ -172,14 +172,9 @@ func AppendLookups(dst [][]byte, s *Spec, args [][]byte, keys []KeyRef) [][]byte
 	both := looksUp[s.Name]
 	switch s.Name {
 	case "set":
-		for _, a := range args[min(3, len(args)):] {
-			both = both || EqualFold(a, "GET")
-		}
+		both = setReturnsOld(args)
 	case "bitfield":
-		both = true
-		for _, a := range args {
-			both = both && !EqualFold(a, "SET") && !EqualFold(a, "INCRBY")
-		}
+		both = onlyGets(args)
 	}
 	for _, k := range keys {
 		if both || !k.Write {
