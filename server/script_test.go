@@ -60,6 +60,21 @@ func TestScriptsDoNotBlock(t *testing.T) {
 	}
 }
 
+// SORT BY a constant leaves a set in any order for a client, but a script gets the same one each time, which DESC turns
+// around.
+func TestScriptsGetSetsSorted(t *testing.T) {
+	c := start(t).dial(t)
+	c.want("SADD s b c a", ":3\r\n")
+	for _, tt := range []struct{ order, want string }{
+		{"ASC", "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"},
+		{"DESC", "*3\r\n$1\r\nc\r\n$1\r\nb\r\n$1\r\na\r\n"},
+	} {
+		if got := c.do("EVAL", "return redis.call('SORT',KEYS[1],'BY','nosort',ARGV[1])", "1", "s", tt.order); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.order, got, tt.want)
+		}
+	}
+}
+
 // Scripts that touch the same undeclared keys in opposite order neither wait for each other for ever nor lose anything;
 // MULTI, plain commands and readers take part.
 func TestScriptsWithUndeclaredKeys(t *testing.T) {

@@ -120,7 +120,7 @@ func (s *Spec) ACLCategories() []string {
 func (s *Spec) writeInfo(c *Ctx) {
 	w := c.Out
 	w.Array(10)
-	w.BulkString(c.Srv.Commands().NameOf(s))
+	w.BulkString(s.FullName())
 	w.Int(int64(s.Arity))
 	writeWords(c, s.Flags.Names())
 	w.Int(int64(s.First))
@@ -175,7 +175,7 @@ var deprecated = map[string]string{
 
 func (s *Spec) writeDocs(c *Ctx) {
 	w := c.Out
-	w.BulkString(c.Srv.Commands().NameOf(s))
+	w.BulkString(s.FullName())
 	mark, n := w.Mark(), 0
 	field := func(name, value string) {
 		if value != "" {
@@ -225,7 +225,7 @@ func commandList(c *Ctx) error {
 		keep = func(s *Spec) bool { return slices.Contains(s.ACLCategories(), want) }
 	case EqualFold(c.Args[3], "PATTERN"):
 		glob := CompileGlob([]byte(strings.ToLower(string(c.Args[4]))))
-		keep = func(s *Spec) bool { return glob.Match([]byte(table.NameOf(s))) }
+		keep = func(s *Spec) bool { return glob.Match([]byte(s.FullName())) }
 	default:
 		return ErrSyntax
 	}
@@ -237,7 +237,7 @@ func commandList(c *Ctx) error {
 		}
 		for _, s := range list {
 			if keep(s) {
-				c.Out.BulkString(table.NameOf(s))
+				c.Out.BulkString(s.FullName())
 				n++
 			}
 		}

@@ -117,7 +117,7 @@ func latencyHistogram(c *Ctx) error {
 			continue
 		}
 		n++
-		c.Out.BulkString(c.Srv.Commands().NameOf(s))
+		c.Out.BulkString(s.FullName())
 		c.Out.Map(2)
 		c.Out.BulkString("calls")
 		c.Out.Int(calls)

@@ -234,16 +234,17 @@ func sortSource(c *Ctx, o *sortOptions) (v sortVector, err error) {
 		return v, nil
 	}
 	v.items = make([]sortItem, 0, count)
+	turned := o.noSort && o.desc && (rec.Type != cf.TypeSet || o.stores || c.InScript)
 	switch rec.Type {
 	case cf.TypeList:
-		if o.noSort && o.desc {
+		if turned {
 			start = n - start - count
 		}
 		err = list.Range(tx, key, start, start+count-1, func(uint64) {}, v.add)
 	case cf.TypeSet:
-		// Without BY the order of a set would be any; here it is that of its bytes, which Redis too makes it for
-		// STORE and in scripts.
-		if o.noSort && o.desc {
+		// The order of a set would be any; here it is that of its bytes, which Redis too makes it for STORE and in
+		// scripts. Only there has DESC a meaning.
+		if turned {
 			start = n - start - count
 		}
 		i := int64(0)
@@ -254,10 +255,10 @@ func sortSource(c *Ctx, o *sortOptions) (v sortVector, err error) {
 			i++
 		})
 	case cf.TypeZSet:
-		q := zset.Query{Start: start, Stop: start + count - 1, Reverse: o.noSort && o.desc}
+		q := zset.Query{Start: start, Stop: start + count - 1, Reverse: turned}
 		err = zset.Range(tx, key, &q, func(member []byte, _ float64) { v.add(member) })
 	}
-	if o.noSort && o.desc && rec.Type != cf.TypeZSet {
+	if turned && rec.Type != cf.TypeZSet {
 		slices.Reverse(v.items)
 	}
 	if err == nil && v.full() {

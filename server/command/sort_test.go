@@ -36,10 +36,13 @@ func TestSort(t *testing.T) {
 		{"SORT l BY h_*->f", noNumber, ""},
 		{"SORT big", noNumber, ""}, // Redis 7.0 goes on with this error for numbers that are not too large
 		{"SORT wide", "*3\r\n$1\r\n3\r\n$19\r\n9223372036854775807\r\n$20\r\n99999999999999999999\r\n", ""},
-		// A set is in the order of its bytes when nothing is said.
+		// A set is in the order of its bytes when nothing is said. Only STORE and scripts turn it around.
 		{"SORT s BY nosort", "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", ""},
-		{"SORT s BY nosort DESC LIMIT 0 2", "*2\r\n$1\r\nc\r\n$1\r\nb\r\n", ""},
+		{"SORT s BY nosort DESC LIMIT 0 2", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", ""},
+		{"SORT_RO s BY nosort DESC", "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", ""},
 		{"SORT s BY nosort LIMIT 1 1", "*1\r\n$1\r\nb\r\n", ""},
+		{"SORT s BY nosort DESC LIMIT 0 2 STORE d", ":2\r\n", ""},
+		{"LRANGE d 0 -1", "*2\r\n$1\r\nc\r\n$1\r\nb\r\n", ""},
 		// A bitmap is a string for a pattern.
 		{"SORT l GET bits_* LIMIT 0 1", "*1\r\n$1\r\n \r\n", ""},
 	} {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Table is the commands of one server under the names that its clients call them by. It must not be changed while
 // it is in use; then any number of goroutines may read it.
 type Table struct {
 	byName  map[string]*Spec // in lower case
-	renamed map[*Spec]string // the name of those that are not called by their own
 	longest int              // bytes of the longest name
 }
 
@@ -23,12 +23,13 @@ func DefaultTable() *Table { return original }
 // Clone returns a copy that can be changed.
 func (t *Table) Clone() *Table {
 	c := *t
-	c.byName, c.renamed = maps.Clone(t.byName), maps.Clone(t.renamed)
+	c.byName = maps.Clone(t.byName)
 	return &c
 }
 
 // Rename gives the command that is now called from the name to; an empty one disables the command. Case does not
-// matter. The errors name it.
+// matter. The errors name it. Replies and statistics go on calling the command by its own name, so that nobody learns
+// the other one from them.
 func (t *Table) Rename(from, to string) error {
 	from, to = lowerName(from), lowerName(to)
 	s := t.byName[from]
@@ -39,45 +40,20 @@ func (t *Table) Rename(from, to string) error {
 		return fmt.Errorf("target command name already exists: '%s'", to)
 	}
 	delete(t.byName, from)
-	delete(t.renamed, s)
 	if to == "" {
 		return nil
 	}
 	t.byName[to] = s
-	if to != s.Name {
-		if t.renamed == nil {
-			t.renamed = map[*Spec]string{}
-		}
-		t.renamed[s] = to
-	}
 	t.longest = max(t.longest, len(to))
 	return nil
-}
-
-// NameOf returns the name that a command, or a subcommand with its container's before it, has in this table.
-func (t *Table) NameOf(s *Spec) string {
-	if len(t.renamed) == 0 {
-		return s.full
-	}
-	if s.Parent != nil {
-		return t.NameOf(s.Parent) + "|" + s.Name
-	}
-	if name, ok := t.renamed[s]; ok {
-		return name
-	}
-	return s.full
 }
 
 // Len returns how many commands there are, without their subcommands.
 func (t *Table) Len() int { return len(t.byName) }
 
-// All returns the commands without their subcommands, sorted by name.
+// All returns the commands without their subcommands, sorted by their own names.
 func (t *Table) All() []*Spec {
-	var all []*Spec
-	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
-		all = append(all, t.byName[name])
-	}
-	return all
+	return slices.SortedFunc(maps.Values(t.byName), func(a, b *Spec) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Lookup finds a command by its name in any case, nil when there is none.
