@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"runtime/debug"
 	"testing"
 )
 
@@ -27,8 +28,9 @@ func TestLargeValuesLeaveNoMemory(t *testing.T) {
 	if grown-before < worthReturning {
 		t.Fatalf("the heap has grown by %d bytes only: the test shows nothing", grown-before)
 	}
-	heap.look() // not quiet since the last one
-	heap.look()
+	for range 8 { // it is not quiet at the first
+		heap.look()
+	}
 	if held, _ := heap.read(); held-min(held, before) > worthReturning {
 		t.Errorf("%d MiB are held, %d before the values, %d after them", held>>20, before>>20, grown>>20)
 	}
@@ -37,13 +39,14 @@ func TestLargeValuesLeaveNoMemory(t *testing.T) {
 // TestHeapReturn: when the heap is cleaned up.
 func TestHeapReturn(t *testing.T) {
 	cleaned := 0
-	h := heapReturn{clean: func() { cleaned++ }}
+	h := heapReturn{clean: func() { cleaned++; debug.FreeOSMemory() }}
+	debug.FreeOSMemory()
 	h.look()
 	h.look()
 	if cleaned > 0 {
 		t.Fatal("a heap that has not grown is cleaned up")
 	}
-	use := make([]byte, worthReturning+1<<20)
+	use := make([]byte, 2*worthReturning)
 	h.look()
 	if cleaned > 0 {
 		t.Fatal("it is cleaned up while much is being allocated")
@@ -52,10 +55,32 @@ func TestHeapReturn(t *testing.T) {
 	if cleaned != 1 {
 		t.Fatalf("cleaned up %d times after it has grown", cleaned)
 	}
-	h.look()
-	h.look()
-	if cleaned != 1 {
-		t.Fatalf("cleaned up %d times: what is in use is taken for garbage", cleaned)
+	before, _ := h.read()
+	use[0] = 1 // in use until here
+	for range 2 * firstWait {
+		h.look()
+	}
+	if after, _ := h.read(); before-min(before, after) < worthReturning {
+		t.Errorf("what was in use when it was cleaned up stays: %d MiB, then %d", before>>20, after>>20)
+	}
+	settled := cleaned
+	for range 4 * lastWait {
+		h.look()
+	}
+	if cleaned != settled {
+		t.Errorf("cleaned up %d times for nothing", cleaned-settled)
+	}
+
+	use = make([]byte, 2*worthReturning)
+	for range 4 * lastWait {
+		h.look()
+	}
+	often := cleaned
+	for range 4 * lastWait {
+		h.look()
+	}
+	if cleaned != often || often-settled > 12 {
+		t.Errorf("a heap that has grown for good is cleaned up %d and %d times", often-settled, cleaned-often)
 	}
 	use[0] = 1
 }
