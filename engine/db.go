@@ -30,23 +30,27 @@ type rocksError = rocks.Error
 type DB struct {
 	Stats Stats
 
-	dir      string
-	release  func() // gives the directory back
-	slots    bool
-	log      *zap.Logger
-	rocks    *rocks.DB
-	fam      [cf.NumFamilies]*rocks.Family
-	extra    []string
-	locks    *lockTable
-	group    group
-	hints    hints
-	known    *knownKeys
-	watches  watchTable
-	expiry   atomic.Pointer[expiryHook]
-	cache    *recordCache
-	counts   counts
-	versions versions
-	txPool   sync.Pool
+	dir     string
+	release func() // gives the directory back
+	slots   bool
+	log     *zap.Logger
+	rocks   *rocks.DB
+	fam     [cf.NumFamilies]*rocks.Family
+	extra   []string
+	locks   *lockTable
+	group   group
+	hints   hints
+	known   *knownKeys
+	watches watchTable
+	expiry  atomic.Pointer[expiryHook]
+	cache   *recordCache
+	// fieldsExpired is told of fields of hashes that were deleted because they have expired.
+	fieldsExpired atomic.Pointer[func(ns string, userKey []byte)]
+	counts        counts
+	versions      versions
+	// flushedAt is the sequence number of the newest FlushAll; there is no key if nothing was written since.
+	flushedAt atomic.Uint64
+	txPool    sync.Pool
 
 	flags         rocks.WriteFlags
 	replicationID []byte

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"slices"
+	"bytes"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -61,22 +61,25 @@ func (tx *Tx) FlushNamespace() error {
 }
 
 // FlushAll deletes all keys of all namespaces. AcquireAll must have been called.
+//
+// It does not look for the first and the last key: a record of hundreds of megabytes may lie there, and RocksDB reads
+// the whole of it to find its key. When nothing was written since the last time it does nothing.
 func (tx *Tx) FlushAll() error {
-	var begin, end []byte
-	for _, reverse := range []bool{false, true} {
-		it := tx.Iter(cf.Metadata, IterOptions{KeysOnly: true, Limit: 1, Reverse: reverse})
-		ok, err := it.Next(), it.Err()
-		if ok && reverse {
-			end = append(slices.Clone(it.Key()), 0)
-		} else if ok {
-			begin = slices.Clone(it.Key())
+	if err := tx.usable(); err != nil {
+		return err
+	}
+	if tx.Empty() && tx.db.LatestSequence() == tx.db.flushedAt.Load() {
+		return nil
+	}
+	end := metadataEnd
+	if tx.db.counts.find(lastNamespace) != nil {
+		it := tx.Iter(cf.Metadata, IterOptions{KeysOnly: true, Limit: 1, Reverse: true})
+		if it.Next() && bytes.Compare(it.Key(), end) >= 0 {
+			end = append(bytes.Clone(it.Key()), 0)
 		}
 		it.Close()
-		if err != nil {
+		if err := it.Err(); err != nil {
 			return err
-		}
-		if !ok {
-			return nil
 		}
 	}
 	now := time.Now().UnixMilli()
@@ -85,9 +88,22 @@ func (tx *Tx) FlushAll() error {
 		tx.deltas = append(tx.deltas, countDelta{c: c, reset: true, now: now})
 	}
 	tx.db.counts.mu.RUnlock()
-	tx.flushRange(begin, end)
+	tx.flushRange(nil, end)
+	records := tx.batch.Count()
+	tx.OnCommit(func() {
+		// The locks are still held, so nobody else has written a key. What the transaction itself has written since is not gone.
+		if tx.batch.Count() == records {
+			tx.db.flushedAt.Store(tx.db.LatestSequence())
+		}
+	})
 	return nil
 }
+
+// Only the keys of one namespace are not before metadataEnd: the one whose name is as long as may be, of 0xff only.
+var (
+	metadataEnd   = bytes.Repeat([]byte{0xff}, 256)
+	lastNamespace = string(metadataEnd[:255])
+)
 
 func (tx *Tx) flushRange(begin, end []byte) {
 	tx.DeleteRange(cf.Metadata, begin, end)

@@ -305,17 +305,11 @@ func (tx *Tx) head(nsKey []byte) (m cf.Meta, ok bool, err error) {
 			return cf.Meta{Type: cf.TypeString}, true, nil
 		}
 		var head [cf.MaxHead]byte
-		size, found, err := tx.db.rocks.GetParts(tx.db.family(cf.Metadata), nsKey, []uint32{0}, head[:])
+		size, found, err := tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, head[:])
 		if err != nil || !found {
 			return m, false, err
 		}
-		value := head[:]
-		if size < len(head) { // it was not copied
-			if value, found, err = tx.db.rocks.Get(tx.db.family(cf.Metadata), nsKey, head[:0]); err != nil || !found {
-				return m, false, err
-			}
-		}
-		m, _, err = cf.DecodeMeta(value)
+		m, _, err = cf.DecodeMeta(head[:min(size, len(head))])
 		return m, err == nil, nil // an unreadable record counts as none
 	}
 	if e == nil || e.kind == deleted || e.kind == cachedMissing {
@@ -401,7 +395,7 @@ func (tx *Tx) touchForeign(r *rangeDelete, key func(nsKey []byte)) {
 		key(nsKey)
 		return
 	}
-	t, end := &tx.db.watches, bytes.Repeat([]byte{0xff}, 256)
+	t, end := &tx.db.watches, metadataEnd
 	t.flushed(nil, end)
 	if o := t.observer.Load(); o != nil {
 		(*o).Flushed(tx.Origin, nil, end)

@@ -186,11 +186,17 @@ func (c *conn) permitted(u *acl.User, r *request) error {
 	if reason == acl.Allowed {
 		return nil
 	}
+	inScript := c.workspace != nil && c.script.running
+	switch { // the last command, as Redis has it: it need not run
+	case inScript:
+		c.info.lastCmd.Store(c.script.caller)
+	case !c.inTx:
+		c.info.lastCmd.Store(r.spec)
+	}
 	e := acl.Event{Reason: reason, Object: r.spec.FullName(), Username: u.Name(), Client: c.srv.describe(c.sess.ID)}
 	if reason == acl.DeniedKey || reason == acl.DeniedChannel {
 		e.Object = string(r.args[at])
 	}
-	inScript := c.workspace != nil && c.script.running
 	switch {
 	case inScript:
 		e.Context = acl.Script

@@ -210,3 +210,36 @@ func TestBadUserOfTheConfiguration(t *testing.T) {
 		}
 	}
 }
+
+// ACL LOG shows the client with the command that was denied, or that has run the script that was.
+func TestCommandOfDenial(t *testing.T) {
+	h := start(t)
+	admin := h.dial(t)
+	admin.want("ACL SETUSER u on nopass +@all -set ~a*", "+OK\r\n")
+	for _, tt := range []struct{ name, commands, cmd string }{
+		{"a fresh client", "get b", "get"},
+		{"another command before", "get a;get b", "get"},
+		{"a command", "get a;set a 1", "set"},
+		{"queued", "multi;set a 1", "set"},
+		{"in a pipeline", "get a;config get port;set a 1;ping", "set"},
+		{"a password", "get a;auth nobody x", "auth"},
+		{"HELLO", "get a;hello 3 auth nobody x", "hello"},
+		{"a script", "get a;eval return(redis.call('set',KEYS[1],1)) 1 ab", "eval"},
+		{"a script after others", "get a;ping;echo x;eval return(redis.call('set',KEYS[1],1)) 1 ab", "eval"},
+		{"a script in a transaction", "multi;eval return(redis.call('set',KEYS[1],1)) 1 ab;exec", "exec"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			admin.want("ACL LOG RESET", "+OK\r\n")
+			c := h.dial(t)
+			c.want("AUTH u x", "+OK\r\n")
+			commands := strings.Split(tt.commands, ";")
+			c.send(pipeline(commands...))
+			for range commands {
+				c.reply()
+			}
+			if log := admin.do("ACL", "LOG"); !strings.Contains(log, " cmd="+tt.cmd+" ") {
+				t.Errorf("no cmd=%s in %q", tt.cmd, log)
+			}
+		})
+	}
+}

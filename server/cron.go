@@ -21,7 +21,7 @@ const (
 	sizeEvery  = 5 * time.Second
 )
 
-// cron does what is due at fixed times: samples for the rates in INFO every tick, the size of the database, old
+// cron does what is due at fixed times: samples for the rates in INFO and a look at the heap every tick, the size of the database, old
 // backups, and the schedules of bgsave-cron and compact-cron.
 func (s *Server) cron() {
 	t := time.NewTicker(tick)
@@ -30,6 +30,7 @@ func (s *Server) cron() {
 	begin := time.Now()
 	nextPurge, nextCrons, nextSize := begin.Add(purgeEvery), begin.Add(cronsEvery), begin.Add(sizeEvery)
 	s.sample(begin)
+	var heap heapReturn
 	for {
 		select {
 		case <-s.stop:
@@ -40,6 +41,7 @@ func (s *Server) cron() {
 		s.sample(now)
 		s.forgetPause()
 		s.expireTracked(now)
+		heap.look()
 		if now.After(nextSize) {
 			nextSize = now.Add(sizeEvery)
 			s.checkSize()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -43,7 +44,7 @@ func (c *conn) watchChange(r *request) {
 	if classes&command.EventMiss != 0 {
 		ch.misses = command.AppendLookups(ch.misses, r.spec, r.args, ch.refs)
 		ch.misses = slices.DeleteFunc(ch.misses, func(key []byte) bool {
-			rec, err := c.tx.LoadAny(key)
+			rec, err := c.tx.Look(key)
 			return err != nil || rec.Exists
 		})
 	}
@@ -147,15 +148,23 @@ type notifier struct {
 	soon    expiries
 	wake    chan struct{} // there is an earlier expiry than before
 	running bool
+	rest    map[expiry]time.Time // of hashes, whose at is 0: until when the sweep passes them by; its own
 }
 
-// The sweep for expired keys: a pass over all records finds those that expire until some time after the next pass;
+// The sweep for expired keys and fields of hashes: a pass over all records finds those that expire until some time after the next pass;
 // commits add theirs. So only keys that expire soon take memory.
 const (
 	sweepEvery   = 5 * time.Minute
 	sweepAhead   = 2 * sweepEvery
 	sweepAtMost  = 1 << 20 // keys in memory; those beyond are found by a later pass
 	sweepRetries = time.Second
+	sweepRest    = 10 // times as long as a pass over the fields of a hash took, it is left alone
+)
+
+// The events that the sweep brings about: of keys, and of fields of hashes, of which the last one takes the key with it.
+const (
+	sweptEvents = command.EventExpired | fieldEvents
+	fieldEvents = command.EventHash | command.EventGeneric
 )
 
 // expiry is a key that expires soon.
@@ -188,13 +197,14 @@ func (s *Server) followEvents(text string) {
 	n.classes.Store(uint32(classes))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	want := classes&command.EventExpired != 0
-	if !want {
+	if classes&sweptEvents == 0 {
 		s.db.OnExpiry(nil)
+		s.db.OnFieldsExpired(nil)
 		n.soon = nil
 		return
 	}
 	s.db.OnExpiry(func(ns string, key []byte, at int64) { n.add(ns, key, at) })
+	s.db.OnFieldsExpired(func(ns string, key []byte) { s.publishEvent(ns, command.EventHash, "hexpired", key) })
 	if !n.running {
 		n.running = true
 		n.wake = make(chan struct{}, 1)
@@ -243,7 +253,7 @@ func (s *Server) sweepExpired() {
 		case <-timer.C:
 		}
 		classes := command.EventClass(n.classes.Load())
-		if classes&command.EventExpired == 0 {
+		if classes&sweptEvents == 0 {
 			nextPass = time.Time{}
 			timer.Reset(sweepEvery)
 			continue
@@ -252,7 +262,7 @@ func (s *Server) sweepExpired() {
 			nextPass = now.Add(sweepEvery)
 			s.findExpiring(now.Add(sweepAhead))
 		}
-		timer.Reset(min(time.Until(nextPass), s.expireDue(classes)))
+		timer.Reset(min(time.Until(nextPass), s.expireDue()))
 	}
 }
 
@@ -261,6 +271,7 @@ func (s *Server) findExpiring(until time.Time) {
 	s.notify.mu.Lock()
 	s.notify.soon = nil
 	s.notify.mu.Unlock()
+	s.notify.rest = make(map[expiry]time.Time)
 	err := s.db.EachExpiring(until.UnixMilli(), func(ns, key []byte, at int64) bool {
 		s.notify.add(string(ns), key, at)
 		return !s.closing.Load()
@@ -270,8 +281,8 @@ func (s *Server) findExpiring(until time.Time) {
 	}
 }
 
-// expireDue handles the keys that have expired and returns after which time the next one does.
-func (s *Server) expireDue(classes command.EventClass) time.Duration {
+// expireDue handles the keys that have expired, or have fields that have, and returns after which time the next one does.
+func (s *Server) expireDue() time.Duration {
 	n := &s.notify
 	for !s.closing.Load() {
 		n.mu.Lock()
@@ -286,19 +297,72 @@ func (s *Server) expireDue(classes command.EventClass) time.Duration {
 		}
 		e := heap.Pop(&n.soon).(expiry)
 		n.mu.Unlock()
-		deleted, err := s.db.DeleteExpired(e.ns, []byte(e.key))
+		again, err := s.expireOne(e.ns, []byte(e.key))
 		if err != nil {
 			if s.failures.allow(time.Second) {
 				s.log.Error("deleting an expired key failed", zap.Error(err))
 			}
-			n.add(e.ns, []byte(e.key), time.Now().Add(sweepRetries).UnixMilli())
-			continue
+			again = time.Now().Add(sweepRetries)
 		}
-		if deleted {
-			for _, p := range s.appendEvent(nil, classes, e.ns, command.KeyEvent{Class: command.EventExpired, Name: "expired", Key: []byte(e.key)}) {
-				s.hub.publish(p.channel, p.payload, false, nil)
-			}
+		if !again.IsZero() {
+			n.add(e.ns, []byte(e.key), again.UnixMilli())
 		}
 	}
 	return sweepEvery
+}
+
+// expireOne deletes a key if it has expired, or the fields of a hash that have, and publishes that. It returns when to
+// look at the key again; the zero time = not before somebody writes it.
+func (s *Server) expireOne(ns string, key []byte) (again time.Time, err error) {
+	deleted, byFields, err := s.db.DeleteExpired(ns, key)
+	switch {
+	case err != nil:
+		return again, err
+	case deleted && byFields:
+		s.publishEvent(ns, command.EventHash, "hexpired", key)
+		s.publishEvent(ns, command.EventGeneric, "del", key)
+		return again, nil
+	case deleted:
+		s.publishEvent(ns, command.EventExpired, "expired", key)
+		return again, nil
+	case command.EventClass(s.notify.classes.Load())&fieldEvents == 0:
+		return again, nil
+	}
+	k := expiry{ns: ns, key: string(key)}
+	if time.Now().Before(s.notify.rest[k]) {
+		return again, nil // it is in the list for the end of its rest
+	}
+	delete(s.notify.rest, k)
+	var next int64
+	var took time.Duration
+	left := true
+	err = s.db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+		begin := time.Now()
+		next, left, err = hash.DeleteExpired(tx, key)
+		took = time.Since(begin)
+		return err
+	})
+	if err != nil {
+		return again, err
+	}
+	if !left {
+		s.publishEvent(ns, command.EventGeneric, "del", key)
+	}
+	// The commit has put the hash into the list for the next field. But a pass goes over all fields: a hash of a million,
+	// which expire one by one, is not to cost all the time.
+	if end := time.Now().Add(sweepRest * took); next > 0 && time.UnixMilli(next).Before(end) {
+		s.notify.rest[k], again = end, end
+	}
+	return again, nil
+}
+
+// publishEvent publishes an event that no command has brought about.
+func (s *Server) publishEvent(ns string, class command.EventClass, name string, key []byte) {
+	classes := command.EventClass(s.notify.classes.Load())
+	if classes&class == 0 || s.hub.subscriptions.Load() == 0 {
+		return
+	}
+	for _, p := range s.appendEvent(nil, classes, ns, command.KeyEvent{Class: class, Name: name, Key: key}) {
+		s.hub.publish(p.channel, p.payload, false, nil)
+	}
 }

@@ -212,6 +212,97 @@ func TestExpiredEvents(t *testing.T) {
 	c.want("CONFIG GET notify-keyspace-events", bulk("notify-keyspace-events", "Ex"))
 }
 
+// events reads messages of events, event:key each, until the last of those that are wanted has come.
+func (c *client) events(until string) (got []string) {
+	c.t.Helper()
+	for len(got) == 0 || got[len(got)-1] != until {
+		f := strings.Split(c.reply(), "\r\n")
+		got = append(got, strings.TrimPrefix(f[6], "__keyevent@0__:")+":"+f[8])
+	}
+	return got
+}
+
+// Fields of hashes that expire are published without anybody looking at them; with the last one the key goes.
+func TestFieldExpiredEvents(t *testing.T) {
+	h := start(t)
+	s, c := h.dial(t), h.dial(t)
+	s.do("PSUBSCRIBE", "__keyevent*")
+	c.do("HSET", "before", "a", "1", "b", "2")
+	c.do("HPEXPIRE", "before", "40", "FIELDS", "1", "a")
+	c.want("CONFIG SET notify-keyspace-events Eghx", "+OK\r\n")
+	check := func(want ...string) {
+		t.Helper()
+		if got := s.events(want[len(want)-1]); !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+	}
+	check("hexpired:before")
+	c.want("HLEN before", ":1\r\n")
+
+	// Fields one after the other, and with the last one the key.
+	c.do("MULTI")
+	c.do("HSET", "h", "a", "1", "b", "2")
+	c.do("HPEXPIRE", "h", "30", "FIELDS", "1", "a")
+	c.do("HPEXPIRE", "h", "90", "FIELDS", "1", "b")
+	c.do("EXEC")
+	check("hset:h", "hexpire:h", "hexpire:h", "hexpired:h", "hexpired:h", "del:h")
+	c.want("EXISTS h", ":0\r\n")
+
+	// All fields at once.
+	c.do("HSET", "all", "a", "1", "b", "2")
+	c.do("HPEXPIRE", "all", "20", "FIELDS", "2", "a", "b")
+	check("hset:all", "hexpire:all", "hexpired:all", "del:all")
+
+	// The bound of the record, that of a field which is gone, is later than the last expiry.
+	c.do("HSET", "bound", "keep", "1", "a", "1", "b", "2")
+	c.do("HPEXPIRE", "bound", "100000", "FIELDS", "1", "a")
+	c.do("HPEXPIRE", "bound", "20", "FIELDS", "1", "b")
+	check("hset:bound", "hexpire:bound", "hexpire:bound", "hexpired:bound")
+	c.want("HGET bound a", "$1\r\n1\r\n")
+
+	// The expiry of the key comes first, or is taken back.
+	c.do("HSET", "key", "a", "1")
+	c.do("HPEXPIRE", "key", "100000", "FIELDS", "1", "a")
+	c.do("PEXPIRE", "key", "20")
+	check("hset:key", "hexpire:key", "expire:key", "expired:key")
+	c.do("HSET", "back", "a", "1", "b", "1")
+	c.do("HPEXPIRE", "back", "20", "FIELDS", "1", "a")
+	c.do("HPERSIST", "back", "FIELDS", "1", "a")
+	c.do("HPEXPIRE", "back", "40", "FIELDS", "1", "b")
+	check("hset:back", "hexpire:back", "hpersist:back", "hexpire:back", "hexpired:back")
+	c.want("HLEN back", ":1\r\n")
+
+	// Only the classes that are asked for.
+	c.want("CONFIG SET notify-keyspace-events Ex", "+OK\r\n")
+	c.do("HSET", "silent", "a", "1")
+	c.do("HPEXPIRE", "silent", "10", "FIELDS", "1", "a")
+	c.do("SET", "end", "v", "PX", "60")
+	check("expired:end")
+}
+
+// A hash with many fields that expire one by one is swept, and each field is gone when its event comes.
+func TestManyFieldsExpire(t *testing.T) {
+	h := start(t, "notify-keyspace-events", "Eg")
+	s, c := h.dial(t), h.dial(t)
+	s.do("PSUBSCRIBE", "__keyevent*:del")
+	c.do("HSET", "h", "first", "v")
+	for i := range 300 {
+		c.do("HSETEX", "h", "PX", fmt.Sprint(20+i), "FIELDS", "1", fmt.Sprint("f", i), "v")
+	}
+	c.do("HPEXPIRE", "h", "400", "FIELDS", "1", "first")
+	if got := s.events("del:h"); len(got) != 1 {
+		t.Errorf("events %q", got)
+	}
+	c.want("EXISTS h", ":0\r\n")
+	c.want("DBSIZE", ":0\r\n")
+	h.notify.mu.Lock()
+	n := len(h.notify.soon)
+	h.notify.mu.Unlock()
+	if n > 302 {
+		t.Errorf("%d entries are kept of one hash", n)
+	}
+}
+
 func TestEventClasses(t *testing.T) {
 	for _, tt := range [][2]string{{"", ""}, {"KEA", "AKE"}, {"AKE", "AKE"}, {"Elg", "Egl"}, {"KEg$lshzxetd", "AKE"}, {"Km", "Km"}, {"AKEmn", "AKEmn"}} {
 		e, ok := command.ParseEvents(tt[0])

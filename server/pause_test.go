@@ -74,11 +74,13 @@ func TestPauseAll(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for cmd, want := range map[string]string{
-		"CLIENT PAUSE -1":      "-ERR timeout is negative\r\n",
-		"CLIENT PAUSE x":       "-ERR timeout is not an integer or out of range\r\n",
-		"CLIENT PAUSE 1 READ":  "-ERR CLIENT PAUSE mode must be WRITE or ALL\r\n",
-		"CLIENT PAUSE 0":       "+OK\r\n",
-		"CLIENT PAUSE 0 WRITE": "+OK\r\n",
+		"CLIENT PAUSE -1":                  "-ERR timeout is negative\r\n",
+		"CLIENT PAUSE x":                   "-ERR timeout is not an integer or out of range\r\n",
+		"CLIENT PAUSE 9223372036854775807": "-ERR timeout is out of range\r\n",
+		"CLIENT PAUSE 9223372036854775808": "-ERR timeout is not an integer or out of range\r\n",
+		"CLIENT PAUSE 1 READ":              "-ERR CLIENT PAUSE mode must be WRITE or ALL\r\n",
+		"CLIENT PAUSE 0":                   "+OK\r\n",
+		"CLIENT PAUSE 0 WRITE":             "+OK\r\n",
 	} {
 		admin.want(cmd, want)
 	}

@@ -181,6 +181,7 @@ type scriptRun struct {
 	outer    engine.Mark
 	readOnly bool
 	running  bool
+	caller   *command.Spec // the command that runs it, or EXEC does; only while it runs
 	declared [][]byte
 	keys     []command.KeyRef
 	written  []scriptKeyRef // keys that its commands have written, if somebody waits for keys
@@ -270,6 +271,9 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	c.tx.KeepLocks()
 	s.resolver.Use(c.srv.commands)
 	own, inTx, deferred, began := c.ctx, c.inTx, len(c.deferred), c.sess.Namespace
+	if s.caller = c.ctx.Spec; inTx {
+		s.caller = command.Lookup([]byte("exec"))
+	}
 	c.ctx.NoBlock, c.ctx.InScript, c.inTx = true, true, true
 	s.failed = false
 	err = c.srv.scripts.engine.Run(r)
@@ -283,7 +287,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	c.change.on = false
 	s.running = false
 	*r = lua.Run{}
-	s.declared, s.req = nil, request{}
+	s.caller, s.declared, s.req = nil, nil, request{}
 	var failed *lua.Error
 	if errors.As(err, &failed) {
 		// What it has written stays, so this is a reply and not an error of the command.

@@ -30,6 +30,7 @@ type edit struct {
 	stored     cf.HashTTL // what the metadata record says
 	storedSize uint64
 	logged     bool
+	told       bool // that fields have expired
 	loose      bool // ttl.Upper may lie beyond the expiry of the last field
 	buf        []byte
 }
@@ -127,6 +128,7 @@ func (h *edit) each(names [][]byte, f func(i int, name []byte, old field) error)
 
 // put writes a field whose record was old before. Only a hash whose fields may expire takes an expiry.
 func (h *edit) put(name []byte, old field, value []byte, expire uint64) error {
+	h.noteExpired(old)
 	if err := h.count(old, true, expire); err != nil {
 		return err
 	}
@@ -141,12 +143,21 @@ func (h *edit) put(name []byte, old field, value []byte, expire uint64) error {
 
 // remove deletes the record of a field, which was old.
 func (h *edit) remove(name []byte, old field) error {
+	h.noteExpired(old)
 	if err := h.count(old, false, 0); err != nil {
 		return err
 	}
 	h.log()
 	h.tx.Delete(cf.Default, h.tx.Subkey(h.rec, name))
 	return nil
+}
+
+// noteExpired tells of a field that is replaced or deleted after it has expired.
+func (h *edit) noteExpired(old field) {
+	if old.there && !h.told && cf.FieldExpired(old.expire, h.tx.Now()) {
+		h.told = true
+		h.tx.FieldsExpired(h.key)
+	}
 }
 
 func (h *edit) log() {
@@ -249,6 +260,7 @@ func (h *edit) repair() error {
 		switch {
 		case cf.FieldExpired(expire, h.tx.Now()):
 			gone = append(gone, append([]byte(nil), name...))
+			h.noteExpired(field{there: true, expire: expire})
 			return
 		case expire == 0:
 			h.ttl.Persist++

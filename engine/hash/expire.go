@@ -1,6 +1,7 @@
 package hash
 
 import (
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -167,4 +168,30 @@ func ExpireTimes(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
 		}
 	}
 	return results, nil
+}
+
+// DeleteExpired deletes the fields of a hash that have expired. It returns when the next one may expire, in milliseconds
+// since the epoch, 0 when none does, and whether there is a field left: without, the key is deleted.
+//
+// It goes over the whole hash if one may have expired: who calls it again and again lets time pass in between.
+func DeleteExpired(tx *engine.Tx, key []byte) (next int64, left bool, err error) {
+	rec, err := tx.Look(key) // no more than the record of a hash: another key may be there by now, of any length
+	if err != nil || !rec.Exists || rec.Type != cf.TypeHash {
+		return 0, true, err
+	}
+	h, err := open(tx, key, &rec)
+	if err != nil || !h.on || rec.Size == h.ttl.Persist {
+		return 0, true, err
+	}
+	if !cf.FieldExpired(h.ttl.Lower, tx.Now()) {
+		return int64(h.ttl.Lower), true, nil
+	}
+	h.log() // also when only the bound is set right
+	if err := h.repair(); err != nil {
+		return 0, true, err
+	}
+	if rec.Size == 0 {
+		return 0, false, h.save(true, true)
+	}
+	return int64(h.ttl.Lower), true, h.save(true, false)
 }

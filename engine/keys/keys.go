@@ -18,7 +18,7 @@ import (
 func Del(tx *engine.Tx, keys ...[]byte) (int, error) {
 	n := 0
 	for _, k := range keys {
-		rec, err := tx.LoadAny(k)
+		rec, err := tx.Look(k)
 		if err != nil {
 			return n, err
 		}
@@ -38,7 +38,7 @@ func Del(tx *engine.Tx, keys ...[]byte) (int, error) {
 func Exists(tx *engine.Tx, keys ...[]byte) (int, error) {
 	n := 0
 	for _, k := range keys {
-		rec, err := tx.LoadAny(k)
+		rec, err := tx.Look(k)
 		if err != nil {
 			return n, err
 		}
@@ -51,13 +51,13 @@ func Exists(tx *engine.Tx, keys ...[]byte) (int, error) {
 
 // TypeOf returns the type of a key, TypeNone when there is none.
 func TypeOf(tx *engine.Tx, key []byte) (cf.Type, error) {
-	rec, err := tx.LoadAny(key)
+	rec, err := tx.Look(key)
 	return rec.Type, err
 }
 
 // ExpireTime returns when a key expires, in milliseconds since the epoch, 0 = never.
 func ExpireTime(tx *engine.Tx, key []byte) (at uint64, exists bool, err error) {
-	rec, err := tx.LoadAny(key)
+	rec, err := tx.Look(key)
 	return rec.Expire, rec.Exists, err
 }
 

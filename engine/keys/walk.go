@@ -109,7 +109,7 @@ func Random(tx *engine.Tx) (key []byte, found bool, err error) {
 			}
 			user = pos[2:]
 		}
-		rec, err := tx.LoadAny(user)
+		rec, err := tx.Look(user)
 		if err != nil {
 			return nil, false, err
 		}

@@ -10,8 +10,12 @@ package rocks
 #cgo LDFLAGS: -L${SRCDIR}/lib -lrocksdb -lstdc++ -lm
 #cgo noescape bk_get
 #cgo nocallback bk_get
+#cgo noescape bk_get_rest
+#cgo nocallback bk_get_rest
 #cgo noescape bk_multiget
 #cgo nocallback bk_multiget
+#cgo noescape bk_multiget_rest
+#cgo nocallback bk_multiget_rest
 #cgo noescape bk_iter_open
 #cgo nocallback bk_iter_open
 #cgo noescape bk_iter_fill
@@ -185,22 +189,43 @@ func (d *DB) Close(sync bool) error {
 //
 // The value is copied once, straight into the spare capacity of dst when it fits there.
 func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err error) {
-	for {
-		spare := dst[len(dst):cap(dst)]
-		var cerr *C.char
-		n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)), &cerr))
-		switch {
-		case n == -1:
-			return dst, false, nil
-		case n < 0:
-			return dst, false, takeErr(cerr)
-		case n <= len(spare):
-			return dst[:len(dst)+n], true, nil
-		}
-		grown := make([]byte, len(dst), len(dst)+n+n/4+64)
-		copy(grown, dst)
-		dst = grown
+	spare := dst[len(dst):cap(dst)]
+	var rest unsafe.Pointer
+	var cerr *C.char
+	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)), &rest, &cerr))
+	switch {
+	case n == -1:
+		return dst, false, nil
+	case n < 0:
+		return dst, false, takeErr(cerr)
+	case n <= len(spare):
+		return dst[:len(dst)+n], true, nil
 	}
+	size := len(dst) + n
+	if n <= longValue { // the next ones are likely to be about as long
+		size += n/4 + 64
+	}
+	grown := make([]byte, len(dst)+n, size)
+	copy(grown, dst)
+	C.bk_get_rest(rest, bytesPtr(grown[len(dst):]))
+	return grown, true, nil
+}
+
+// longValue is the length from which on a buffer is made for one value only.
+const longValue = 1 << 20
+
+// GetHead copies the first bytes of the value of a key into head, as many as fit, and returns the length of the whole
+// value. found is false when there is none.
+func (d *DB) GetHead(f *Family, key, head []byte) (size int, found bool, err error) {
+	var cerr *C.char
+	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(head), C.size_t(len(head)), nil, &cerr))
+	switch {
+	case n == -1:
+		return 0, false, nil
+	case n < 0:
+		return 0, false, takeErr(cerr)
+	}
+	return n, true, nil
 }
 
 // keptByThread returns how many bytes the calling thread keeps for its next reads.
@@ -213,19 +238,23 @@ const Missing = 1<<32 - 1
 // buf is filled with, a key: u32 length (little-endian; Missing = there is none), value; it is grown when it is
 // too small, and returned.
 func (d *DB) MultiGet(f *Family, keys []byte, lens []uint32, buf []byte) ([]byte, error) {
-	for {
-		buf = buf[:cap(buf)]
-		var cerr *C.char
-		n := int(C.bk_multiget(d.ptr, d.roPtr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
-			bytesPtr(buf), C.size_t(len(buf)), &cerr))
-		if n < 0 {
-			return nil, takeErr(cerr)
-		}
-		if n <= len(buf) {
-			return buf[:n], nil
-		}
-		buf = make([]byte, n+n/4)
+	buf = buf[:cap(buf)]
+	var rest unsafe.Pointer
+	var cerr *C.char
+	n := int(C.bk_multiget(d.ptr, d.roPtr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
+		bytesPtr(buf), C.size_t(len(buf)), &rest, &cerr))
+	switch {
+	case n < 0:
+		return nil, takeErr(cerr)
+	case n <= len(buf):
+		return buf[:n], nil
+	case n <= longValue:
+		buf = make([]byte, n, n+n/4)
+	default:
+		buf = make([]byte, n)
 	}
+	C.bk_multiget_rest(rest, bytesPtr(buf))
+	return buf, nil
 }
 
 // WriteFlags are the write options of one commit.

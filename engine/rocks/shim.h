@@ -17,14 +17,20 @@ typedef struct bk_cache bk_cache;
 
 // Point reads ------------------------------------------------------------------------------------------------
 
-// bk_get copies the value of a key into buf. Returns its length (when that is more than cap, nothing was
-// copied), -1 when there is none, -2 on an error.
-int64_t bk_get(void* db, void* ro, void* cf, const char* key, size_t klen, char* buf, size_t cap, char** err);
+// bk_get copies the value of a key into buf and returns its length, -1 when there is none, -2 on an error. Of a value
+// longer than cap it copies the first cap bytes when rest is NULL; else nothing, and the caller owns *rest, which holds
+// the value until it is given to bk_get_rest: finding a long value again would cost as much as the first time.
+int64_t bk_get(void* db, void* ro, void* cf, const char* key, size_t klen, char* buf, size_t cap, void** rest, char** err);
+// bk_get_rest copies the value, of which bk_get has returned the length, into buf and frees rest.
+void bk_get_rest(void* rest, char* buf);
 
 // bk_multiget reads n keys, concatenated in keys with their lengths in lens, in one batched MultiGet. The
 // result in buf is, a key: u32 length (little-endian), value; length 0xffffffff = there is none. Returns the
-// bytes needed; when that is more than cap the content of buf is not to be used. -2 on an error.
-int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, char** err);
+// bytes needed; when that is more than cap nothing was copied, and the caller owns *rest, which holds the result until
+// it is given to bk_multiget_rest. -2 on an error.
+int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, void** rest, char** err);
+// bk_multiget_rest writes the result, of which bk_multiget has returned the length, into buf and frees rest.
+void bk_multiget_rest(void* rest, char* buf);
 
 // bk_kept returns how many bytes of buffers for values the calling thread keeps for its next reads.
 size_t bk_kept(void);

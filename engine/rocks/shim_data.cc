@@ -2,6 +2,7 @@
 #include <rocksdb/iterator.h>
 #include <rocksdb/write_batch.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Kept {
   std::vector<PinnableSlice> values;
   std::vector<Slice> slices;
   std::vector<Status> statuses;
+  std::vector<uint32_t> found;  // lengths of values, or kMissing
 
   // done gives the block back in which the value is, and the buffer if it is larger than most.
   static void done(PinnableSlice* v, size_t most) {
@@ -30,6 +32,14 @@ struct Kept {
   }
 };
 thread_local Kept kept;
+
+constexpr uint32_t kMissing = 0xffffffffu;
+
+// What bk_multiget has read and could not copy.
+struct Rest {
+  std::vector<PinnableSlice> values;
+  std::vector<uint32_t> lens;
+};
 
 }  // namespace
 
@@ -41,7 +51,7 @@ size_t bk_kept(void) {
   return n;
 }
 
-int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, char* buf, size_t cap, char** err) {
+int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, char* buf, size_t cap, void** rest, char** err) {
   PinnableSlice& value = kept.value;
   Status s = bk::db(dbp)->Get(static_cast<rocksdb_readoptions_t*>(ro)->rep, bk::cf(cfp), Slice(key, klen), &value);
   if (!s.ok()) {
@@ -51,19 +61,47 @@ int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, cha
     return -2;
   }
   int64_t n = static_cast<int64_t>(value.size());
-  if (value.size() <= cap) memcpy(buf, value.data(), value.size());
+  if (value.size() > cap && rest != nullptr) {
+    *rest = new PinnableSlice(std::move(value));
+    return n;
+  }
+  if (n > 0) memcpy(buf, value.data(), value.size() < cap ? value.size() : cap);
   Kept::done(&value, Kept::kMost);
   return n;
 }
 
-int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, char** err) {
+void bk_get_rest(void* rest, char* buf) {
+  std::unique_ptr<PinnableSlice> value(static_cast<PinnableSlice*>(rest));
+  memcpy(buf, value->data(), value->size());
+  bool pinned = value->IsPinned();
+  value->Reset();
+  std::string& buffer = *value->GetSelf();  // it was taken from a thread, which may be this one
+  if (!pinned && buffer.capacity() <= Kept::kMost && buffer.capacity() > kept.value.GetSelf()->capacity()) {
+    kept.value.GetSelf()->swap(buffer);
+  }
+}
+
+// copy_values writes what bk_multiget returns.
+static void copy_values(const PinnableSlice* values, const uint32_t* lens, int n, char* buf) {
+  for (int i = 0; i < n; i++) {
+    memcpy(buf, &lens[i], 4);
+    buf += 4;
+    if (lens[i] == kMissing || lens[i] == 0) continue;
+    memcpy(buf, values[i].data(), lens[i]);
+    buf += lens[i];
+  }
+}
+
+int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, void** rest, char** err) {
   auto& values = kept.values;
   auto& slices = kept.slices;
   auto& statuses = kept.statuses;
+  auto& found = kept.found;
   if (values.size() < static_cast<size_t>(n)) {
     values.resize(n);
     slices.resize(n);
     statuses.resize(n);
+    found.resize(n);
   }
   const char* p = keys;
   for (int i = 0; i < n; i++) {
@@ -71,26 +109,35 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
     p += lens[i];
   }
   bk::db(dbp)->MultiGet(static_cast<rocksdb_readoptions_t*>(ro)->rep, bk::cf(cfp), n, slices.data(), values.data(), statuses.data(), false);
-  size_t off = 0;
+  size_t need = 0;
   bool failed = false;
   for (int i = 0; i < n; i++) {
-    uint32_t len = 0xffffffffu;
-    size_t need = 4;
+    need += 4;
+    found[i] = kMissing;
     if (statuses[i].ok()) {
-      len = static_cast<uint32_t>(values[i].size());
-      need += len;
+      found[i] = static_cast<uint32_t>(values[i].size());
+      need += found[i];
     } else if (!statuses[i].IsNotFound() && !failed) {
       failed = true;
       bk::set_err(err, statuses[i]);
     }
-    if (off + need <= cap) {
-      memcpy(buf + off, &len, 4);
-      if (need > 4) memcpy(buf + off + 4, values[i].data(), len);
-    }
-    off += need;
-    Kept::done(&values[i], Kept::kMostOfMany);
   }
-  return failed ? -2 : static_cast<int64_t>(off);
+  if (!failed && need > cap) {
+    std::unique_ptr<Rest> r(new Rest);
+    r->lens.assign(found.begin(), found.begin() + n);
+    r->values.reserve(n);
+    for (int i = 0; i < n; i++) r->values.push_back(std::move(values[i]));
+    *rest = r.release();
+  } else if (!failed) {
+    copy_values(values.data(), found.data(), n, buf);
+  }
+  for (int i = 0; i < n; i++) Kept::done(&values[i], Kept::kMostOfMany);
+  return failed ? -2 : static_cast<int64_t>(need);
+}
+
+void bk_multiget_rest(void* rest, char* buf) {
+  std::unique_ptr<Rest> r(static_cast<Rest*>(rest));
+  copy_values(r->values.data(), r->lens.data(), static_cast<int>(r->lens.size()), buf);
 }
 
 int bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** err) {

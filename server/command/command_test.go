@@ -254,8 +254,8 @@ func TestCommandDocsListGetKeys(t *testing.T) {
 	db := enginetest.Open(t)
 	for _, tt := range []struct{ args, want string }{
 		{"COMMAND DOCS nosuch", "*0\r\n"},
-		{"COMMAND DOCS quit nosuch", "*2\r\n$4\r\nquit\r\n*12\r\n$7\r\nsummary\r\n$22\r\nCloses the connection.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$10\r\ncomplexity\r\n$4\r\nO(1)\r\n" +
-			"$16\r\ndeprecated_since\r\n$5\r\n7.2.0\r\n$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n"},
+		{"COMMAND DOCS quit nosuch", "*2\r\n$4\r\nquit\r\n*14\r\n$7\r\nsummary\r\n$22\r\nCloses the connection.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$10\r\ncomplexity\r\n$4\r\nO(1)\r\n" +
+			"$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n$16\r\ndeprecated_since\r\n$5\r\n7.2.0\r\n$11\r\nreplaced_by\r\n$22\r\nclosing the connection\r\n"},
 		{"COMMAND LIST FILTERBY PATTERN CONFIG|re*", "*2\r\n$14\r\nconfig|rewrite\r\n$16\r\nconfig|resetstat\r\n"},
 		{"COMMAND LIST FILTERBY MODULE x", "*0\r\n"},
 		{"COMMAND LIST FILTERBY ACLCAT nosuch", "*0\r\n"},
@@ -274,7 +274,7 @@ func TestCommandDocsListGetKeys(t *testing.T) {
 	if !strings.Contains(admins, "config|set\r\n") || !strings.Contains(admins, "lastsave\r\n") || strings.Contains(admins, "ping\r\n") {
 		t.Errorf("ACLCAT admin: %q", admins)
 	}
-	if got := do3(t, db, "COMMAND", "DOCS", "client"); !strings.HasPrefix(got, "%1\r\n$6\r\nclient\r\n%5\r\n") || !strings.Contains(got, "$11\r\nclient|list\r\n%5\r\n") {
+	if got := do3(t, db, "COMMAND", "DOCS", "client"); !strings.HasPrefix(got, "%1\r\n$6\r\nclient\r\n%5\r\n") || !strings.Contains(got, "$11\r\nclient|list\r\n%6\r\n") {
 		t.Errorf("COMMAND DOCS client in RESP3: %.200q", got)
 	}
 	for _, name := range []string{"CLIENT", "COMMAND", "CONFIG", "DEBUG"} {

@@ -212,7 +212,7 @@ func restore(c *Ctx) error {
 		return err
 	}
 	key := c.Args[1]
-	old, err := c.Tx.LoadAny(key)
+	old, err := c.Tx.Look(key)
 	switch {
 	case err != nil:
 		return err

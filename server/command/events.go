@@ -376,7 +376,7 @@ func moveEvents(c *Change) {
 // Exists reports for each key whether there is something.
 func Exists(tx *engine.Tx, keys [][]byte, dst []bool) []bool {
 	for _, k := range keys {
-		rec, err := tx.LoadAny(k)
+		rec, err := tx.Look(k)
 		dst = append(dst, err == nil && rec.Exists)
 	}
 	return dst

@@ -188,11 +188,29 @@ func (s *Spec) writeDocs(c *Ctx) {
 	field("since", s.Since)
 	field("group", s.Group)
 	field("complexity", s.Complexity)
-	if since := deprecated[s.FullName()]; since != "" {
-		field("deprecated_since", since)
+	name := s.FullName()
+	flag := func(name string) {
 		w.BulkString("doc_flags")
 		w.Set(1)
-		w.SimpleString("deprecated")
+		w.SimpleString(name)
+		n++
+	}
+	if systemCommands[name] {
+		flag("syscmd")
+	}
+	if since := deprecated[name]; since != "" {
+		flag("deprecated")
+		field("deprecated_since", since)
+		field("replaced_by", replacements[name])
+	}
+	if list := histories[name]; list != nil {
+		w.BulkString("history")
+		w.Set(len(list))
+		for _, h := range list {
+			w.Array(2)
+			w.BulkString(h.version)
+			w.BulkString(h.change)
+		}
 		n++
 	}
 	if list := argumentsOf()[s.FullName()]; list != nil {

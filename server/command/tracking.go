@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ var (
 	errCachingYes  = engine.NewError("ERR", "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
 	errCachingNo   = engine.NewError("ERR", "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
 	errPauseTime   = engine.NewError("ERR", "timeout is not an integer or out of range")
+	errPauseRange  = engine.NewError("ERR", "timeout is out of range")
 	errPauseNeg    = engine.NewError("ERR", "timeout is negative")
 	errPauseMode   = engine.NewError("ERR", "CLIENT PAUSE mode must be WRITE or ALL")
 )
@@ -229,8 +231,10 @@ func clientPause(c *Ctx) error {
 		return errPauseTime
 	case ms < 0:
 		return errPauseNeg
+	case ms > math.MaxInt64-time.Now().UnixMilli():
+		return errPauseRange
 	}
-	if err := c.Srv.Pause(min(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, longestWait), all); err != nil {
+	if err := c.Srv.Pause(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, all); err != nil {
 		return err
 	}
 	c.Out.OK()

@@ -1,0 +1,164 @@
+package engine_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+// blocksWanted returns how many data blocks of files were looked for, whether they were in the block cache or not.
+func blocksWanted(db *engine.DB) uint64 {
+	const dataMiss, dataHit = 14, 15 // tickers of RocksDB
+	return db.Ticker(dataMiss) + db.Ticker(dataHit)
+}
+
+// TestFlushReadsNothing: FLUSHALL and FLUSHDB do not read what they delete.
+func TestFlushReadsNothing(t *testing.T) {
+	for _, f := range []struct {
+		name  string
+		flush func(db *engine.DB) error
+	}{
+		{"all", func(db *engine.DB) error { return db.FlushAll() }},
+		{"namespace", func(db *engine.DB) error { return db.FlushNamespace(cf.DefaultNamespace) }},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			db := enginetest.Open(t)
+			for _, key := range []string{"first", "last"} {
+				storeString(t, db, cf.DefaultNamespace, key, bytes.Repeat([]byte("v"), 1<<20))
+			}
+			if err := db.FlushMemtable(cf.Metadata); err != nil {
+				t.Fatal(err)
+			}
+			db.DropCaches()
+			before := blocksWanted(db)
+			if !exists(t, db, cf.DefaultNamespace, "first") || blocksWanted(db) == before {
+				t.Fatal("looking for a key reads nothing: the test shows nothing")
+			}
+			before = blocksWanted(db)
+			if err := f.flush(db); err != nil {
+				t.Fatal(err)
+			}
+			if n := blocksWanted(db) - before; n > 0 {
+				t.Errorf("%d blocks were looked for", n)
+			}
+			if exists(t, db, cf.DefaultNamespace, "first") || exists(t, db, cf.DefaultNamespace, "last") {
+				t.Error("a key is left")
+			}
+		})
+	}
+}
+
+// TestFlushAll: whatever the namespace, nothing is left; and it is written only when there is something to delete.
+func TestFlushAll(t *testing.T) {
+	db := enginetest.Open(t)
+	flush := func(writes bool) {
+		t.Helper()
+		before := db.LatestSequence()
+		if err := db.FlushAll(); err != nil {
+			t.Fatal(err)
+		}
+		if wrote := db.LatestSequence() != before; wrote != writes {
+			t.Errorf("written: %v", wrote)
+		}
+	}
+	flush(false)
+	spaces := []string{cf.DefaultNamespace, "a", strings.Repeat("a", 255), strings.Repeat("\xff", 254), strings.Repeat("\xff", 255)}
+	keys := []string{"", "k", strings.Repeat("\xff", 300)}
+	for _, ns := range spaces {
+		for _, key := range keys {
+			storeString(t, db, ns, key, []byte("v"))
+		}
+	}
+	flush(true)
+	for _, ns := range spaces {
+		for _, key := range keys {
+			if exists(t, db, ns, key) {
+				t.Errorf("%.10q in %.10q is left", key, ns)
+			}
+		}
+		if n, _ := db.Count(ns); n != 0 {
+			t.Errorf("%d keys are counted in %.10q", n, ns)
+		}
+	}
+	flush(false)
+
+	// What a transaction writes after it has flushed stays, and the next FLUSHALL deletes it.
+	tx := db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	if err := tx.AcquireAll(); err != nil {
+		t.Fatal(err)
+	}
+	rec := tx.Fresh([]byte("before"), cf.TypeString)
+	tx.SaveAppend(&rec, nil)
+	if err := tx.FlushAll(); err != nil {
+		t.Fatal(err)
+	}
+	rec = tx.Fresh([]byte("after"), cf.TypeString)
+	tx.SaveAppend(&rec, nil)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	tx.Release()
+	if exists(t, db, cf.DefaultNamespace, "before") || !exists(t, db, cf.DefaultNamespace, "after") {
+		t.Error("a transaction that flushes keeps what it has written before, or loses what it writes after")
+	}
+	flush(true)
+	if exists(t, db, cf.DefaultNamespace, "after") {
+		t.Error("the key is left")
+	}
+}
+
+// TestLook: it tells of a key what LoadAny tells, without the value of a long string.
+func TestLook(t *testing.T) {
+	db := enginetest.Open(t)
+	long := bytes.Repeat([]byte("v"), 3<<20)
+	storeString(t, db, cf.DefaultNamespace, "long", long)
+	storeString(t, db, cf.DefaultNamespace, "short", []byte("v"))
+	for _, flushed := range []bool{false, true} {
+		enginetest.View(t, db, enginetest.Bytes("long", "short", "none"), func(tx *engine.Tx) error {
+			for key, there := range map[string]bool{"long": true, "short": true, "none": false} {
+				look, err := tx.Look([]byte(key))
+				if err != nil || look.Exists != there || there && look.Type != cf.TypeString || len(look.Tail) > 4<<10 {
+					t.Errorf("%s, flushed %v: %v with %d bytes, %v", key, flushed, look.Exists, len(look.Tail), err)
+				}
+			}
+			if rec, err := tx.LoadAny([]byte("long")); err != nil || !bytes.Equal(rec.Tail, long) { // nothing of the part is remembered
+				t.Errorf("flushed %v: %d bytes, %v", flushed, len(rec.Tail), err)
+			}
+			return nil
+		})
+		if err := db.FlushMemtable(cf.Metadata); err != nil {
+			t.Fatal(err)
+		}
+		db.DropCaches()
+	}
+}
+
+func storeString(t *testing.T, db *engine.DB, ns, key string, value []byte) {
+	t.Helper()
+	err := db.Update(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
+		rec := tx.Fresh([]byte(key), cf.TypeString)
+		tx.SaveAppend(&rec, value)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func exists(t *testing.T, db *engine.DB, ns, key string) (there bool) {
+	t.Helper()
+	err := db.View(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
+		rec, err := tx.Look([]byte(key))
+		there = rec.Exists
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return there
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"runtime/debug"
+	"testing"
+)
+
+// TestLargeValuesLeaveNoMemory: what the heap has taken for large values that were written and read, it gives back as
+// soon as it is looked at in a quiet moment.
+func TestLargeValuesLeaveNoMemory(t *testing.T) {
+	s := start(t)
+	c := s.dial(t)
+	c.do("PING")
+	var heap heapReturn
+	heap.look()
+	before := heap.base
+	value := bytes.Repeat([]byte("v"), 64<<20)
+	for i := range 4 {
+		key := fmt.Sprintf("large%d", i)
+		c.do("SET", key, string(value))
+		c.do("STRLEN", key)
+		c.do("GETRANGE", key, "0", "10000000")
+	}
+	value = nil
+	grown, allocated := heap.read() // the server may have cleaned up already
+	if allocated -= heap.allocated; allocated < 2*worthReturning {
+		t.Fatalf("%d bytes were allocated: the test shows nothing", allocated)
+	}
+	for range 8 { // it is not quiet at the first
+		heap.look()
+	}
+	if held, _ := heap.read(); held-min(held, before) > worthReturning {
+		t.Errorf("%d MiB are held, %d before the values, %d after them", held>>20, before>>20, grown>>20)
+	}
+}
+
+// TestHeapReturn: when the heap is cleaned up.
+func TestHeapReturn(t *testing.T) {
+	cleaned := 0
+	h := heapReturn{clean: func() { cleaned++; debug.FreeOSMemory() }}
+	debug.FreeOSMemory()
+	h.look()
+	h.look()
+	if cleaned > 0 {
+		t.Fatal("a heap that has not grown is cleaned up")
+	}
+	use := make([]byte, 2*worthReturning)
+	h.look()
+	if cleaned > 0 {
+		t.Fatal("it is cleaned up while much is being allocated")
+	}
+	h.look()
+	if cleaned != 1 {
+		t.Fatalf("cleaned up %d times after it has grown", cleaned)
+	}
+	before, _ := h.read()
+	use[0] = 1 // in use until here
+	for range 2 * firstWait {
+		h.look()
+	}
+	if after, _ := h.read(); before-min(before, after) < worthReturning {
+		t.Errorf("what was in use when it was cleaned up stays: %d MiB, then %d", before>>20, after>>20)
+	}
+	settled := cleaned
+	for range 4 * lastWait {
+		h.look()
+	}
+	if cleaned != settled {
+		t.Errorf("cleaned up %d times for nothing", cleaned-settled)
+	}
+
+	use = make([]byte, 2*worthReturning)
+	for range 4 * lastWait {
+		h.look()
+	}
+	often := cleaned
+	for range 4 * lastWait {
+		h.look()
+	}
+	if cleaned != often || often-settled > 12 {
+		t.Errorf("a heap that has grown for good is cleaned up %d and %d times", often-settled, cleaned-often)
+	}
+	use[0] = 1
+}
