@@ -17,7 +17,7 @@ func openBase(g *vm.LTable, L *vm.LState) {
 		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext, "pcall": basePCall,
 		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
 		"setmetatable": baseSetMetatable, "tonumber": baseToNumber, "tostring": baseToString, "type": baseType,
-		"unpack": baseUnpack, "xpcall": baseXPCall, concatName: concat, joinName: joinTables, popName: pop,
+		"unpack": baseUnpack, "xpcall": baseXPCall, concatName: concat, joinName: joinTables, popName: pop, setName: setField, keyName: newKey,
 	} {
 		g.RawSetString(name, L.NewFunction(f))
 	}
@@ -309,7 +309,8 @@ func baseRawSet(L *vm.LState) int {
 	if isReadOnly(t) {
 		raiseReadOnly(L)
 	}
-	t.RawSet(L.Get(2), checkAny(L, 3))
+	checkAny(L, 3)
+	setRaw(L, t, L.Get(2), L.Get(3))
 	L.Push(t)
 	return 1
 }

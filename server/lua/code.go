@@ -142,7 +142,7 @@ func (r *rewriter) block(stmts []ast.Stmt) {
 			r.stmt(s)
 		}
 		if a, ok := s.(*ast.AssignStmt); ok {
-			stmts[i] = popStmt(a)
+			stmts[i] = r.popStmt(a)
 		}
 		r.depth--
 		if r.failed() {
@@ -219,7 +219,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.TableExpr:
 		for _, f := range e.Fields {
 			if f.Key != nil {
-				f.Key = r.expr(f.Key)
+				f.Key = fieldKey(r.expr(f.Key))
 			}
 			f.Value = r.expr(f.Value)
 		}

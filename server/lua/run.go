@@ -199,30 +199,29 @@ func (st *state) look() <-chan struct{} {
 	return nil
 }
 
-// tooLarge reports whether the heap has grown by more than the limit since the first look. What others allocate counts
-// too: the limit is there to keep the process alive.
+// tooLarge reports whether the heap has grown by more than the limit since the first look, with what a function is about to
+// allocate. What others allocate counts too: the limit is there to keep the process alive.
 func (st *state) tooLarge() bool {
 	limit := st.engine.options.MemoryLimit()
 	if limit <= 0 {
 		return false
 	}
+	wanted := uint64(st.wanted)
 	live, all := heap()
-	all += uint64(st.wanted)
 	j := &st.job
-	if !j.measured {
-		j.baseLive, j.baseAll, j.measured = live, all-uint64(st.wanted), true
-		return false
+	if !j.measured { // what is wanted is the first large thing; it counts already
+		j.baseLive, j.baseAll, j.measured = live, all, true
 	}
 	// What an earlier script has left may have been counted; once it is gone, the base is lower.
 	j.baseLive, j.baseAll = min(j.baseLive, live), min(j.baseAll, all)
-	if int64(all-j.baseAll) < limit || int64(live-j.baseLive) < limit && int64(all-j.baseAll) < 2*limit {
+	grown := int64(all + wanted - j.baseAll)
+	if grown < limit || int64(live+wanted-j.baseLive) < limit && grown < 2*limit {
 		return false
 	}
 	runtime.GC()
 	live, all = heap()
-	live, all = live+uint64(st.wanted), all+uint64(st.wanted)
 	j.baseLive = min(j.baseLive, live)
-	if int64(live-j.baseLive) > limit {
+	if int64(live+wanted-j.baseLive) > limit {
 		return true
 	}
 	j.baseAll = all

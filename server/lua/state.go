@@ -282,19 +282,25 @@ func work(L *vm.LState, n int) {
 	}
 }
 
-// charge counts n bytes that a library function allocates.
+// charge counts n bytes that a library function is about to allocate.
 func charge(L *vm.LState, n int) {
-	st := stateOf(L)
 	if n > maxString {
 		outOfMemory(L)
 	}
-	if st.bytes += n; st.bytes > 1<<20 {
-		st.wanted = n
-		stop := st.look() != nil
-		if st.wanted = 0; stop {
-			st.raiseStop(L)
-		}
+	if st := stateOf(L); !st.account(n) {
+		st.raiseStop(L)
 	}
+}
+
+// account is charge where nothing can be raised: it reports whether the script may go on.
+func (st *state) account(n int) bool {
+	if st.bytes += n; st.bytes <= 1<<20 {
+		return true
+	}
+	st.wanted = n
+	stop := st.look() != nil
+	st.wanted = 0
+	return !stop
 }
 
 func (st *state) raiseStop(L *vm.LState) { L.Error(vm.LString(st.stop.Error()), 0) }
