@@ -17,7 +17,8 @@ func openBase(g *vm.LTable, L *vm.LState) {
 		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext, "pcall": basePCall,
 		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
 		"setmetatable": baseSetMetatable, "tonumber": baseToNumber, "tostring": baseToString, "type": baseType,
-		"unpack": baseUnpack, "xpcall": baseXPCall, concatName: concat, joinName: joinTables, popName: pop, setName: setField, keyName: newKey,
+		"unpack": baseUnpack, "xpcall": baseXPCall,
+		"getfenv": baseGetFEnv, "setfenv": baseSetFEnv, "newproxy": baseNewProxy,
 	} {
 		g.RawSetString(name, L.NewFunction(f))
 	}
@@ -197,9 +198,6 @@ func baseNext(L *vm.LState) int {
 	t := real(checkTable(L, 1))
 	key := L.Get(2)
 	k, v := t.Next(key)
-	for isHidden(k) {
-		k, v = t.Next(k)
-	}
 	if k == vm.LNil {
 		L.Push(vm.LNil)
 		return 1

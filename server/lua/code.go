@@ -59,6 +59,7 @@ func compile(source []byte, name string) (c *code, err error) {
 		}
 		return nil, fmt.Errorf("%s:1: %w", name, err)
 	}
+	bindOperators(proto)
 	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil
 }
 
@@ -83,8 +84,8 @@ var builtin = map[string]bool{}
 
 func init() {
 	for _, name := range strings.Fields(`ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error gcinfo
-		getmetatable ipairs load loadstring math next pairs pcall rawequal rawget rawset redis select setmetatable string struct
-		table tonumber tostring type unpack xpcall`) {
+		getfenv getmetatable ipairs load loadstring math newproxy next pairs pcall rawequal rawget rawset redis select setfenv
+		setmetatable string struct table tonumber tostring type unpack xpcall`) {
 		builtin[name] = true
 	}
 }
@@ -107,7 +108,7 @@ func setsGlobals(p *vm.FunctionProto) bool {
 	return false
 }
 
-// concatName is the global function that takes the place of the operator "..": the virtual machine's own would make strings
+// concatName is the operator that takes the place of the operator "..": the virtual machine's own would make strings
 // of any length, and would print numbers with more digits than Lua 5.1. Scripts cannot write the name.
 const concatName = "\x00concat"
 

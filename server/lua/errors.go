@@ -49,7 +49,7 @@ func functionName(L *vm.LState) string {
 	if !ok {
 		return "?"
 	}
-	if _, err := L.GetInfo("n", d, vm.LNil); err != nil || d.Name == "" {
+	if _, err := L.GetInfo("n", d, vm.LNil); err != nil || d.Name == "" || d.Name == "main chunk" {
 		return "?"
 	}
 	return strings.TrimPrefix(d.Name, "global ")

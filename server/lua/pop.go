@@ -13,7 +13,7 @@ import (
 //
 // where pop takes the last element of a table away and returns false, or does nothing and returns true.
 
-// popName is the global function pop. Scripts cannot write the name.
+// popName is the operator pop. Scripts cannot write the name.
 const popName = "\x00pop"
 
 // popStmt returns the statement in place of an assignment; one that takes nothing away goes through store.

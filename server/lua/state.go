@@ -142,12 +142,6 @@ func real(t *vm.LTable) *vm.LTable {
 	return t
 }
 
-// isHidden reports whether a key of the global table is not to be seen.
-func isHidden(k vm.LValue) bool {
-	s, ok := k.(vm.LString)
-	return ok && len(s) > 0 && s[0] == 0
-}
-
 func stateOf(L *vm.LState) *state { return L.Context().(*state) }
 
 // function makes a function of compiled code.

@@ -19,7 +19,7 @@ import (
 //
 // set and key charge the places that would be filled before they are.
 
-// Names of the global functions set and key. Scripts cannot write them.
+// Names of the operators set and key. Scripts cannot write them.
 const (
 	setName = "\x00set"
 	keyName = "\x00key"

@@ -1,0 +1,49 @@
+package lua
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The files of testdata hold scripts, one a line, each followed by the reply of redis-server 7.2.6, which begins with a tab
+// and is quoted; lines that begin with # are comments.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no golden files", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := newEngine(t, 0)
+			script := ""
+			for line := range strings.Lines(string(text)) {
+				line = strings.TrimSuffix(line, "\n")
+				quoted, isReply := strings.CutPrefix(line, "\t")
+				if !isReply {
+					if !strings.HasPrefix(line, "#") {
+						script = line
+					}
+					continue
+				}
+				want, err := strconv.Unquote(quoted)
+				if err != nil {
+					t.Fatalf("%s: %v", line, err)
+				}
+				got := eval(t, e, script)
+				if strings.HasPrefix(want, "-") {
+					want = strings.TrimSuffix(want, "\r\n")
+				}
+				if got != want {
+					t.Errorf("%s\n got %q\nwant %q", script, got, want)
+				}
+			}
+		})
+	}
+}
