@@ -280,6 +280,9 @@ func baseXPCall(L *vm.LState) int {
 	if err == nil {
 		return pushResults(L, vm.LTrue, results)
 	}
+	if L.Get(2).Type() != vm.LTFunction {
+		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString("error in error handling")})
+	}
 	results, err = st.protected(L, L.Get(2), err.Object)
 	if err != nil {
 		return pushResults(L, vm.LFalse, []vm.LValue{err.Object})
@@ -308,6 +311,11 @@ func baseRawSet(L *vm.LState) int {
 		raiseReadOnly(L)
 	}
 	checkAny(L, 3)
+	if key, ok := L.Get(2).(vm.LNumber); ok && math.IsNaN(float64(key)) {
+		L.Error(vm.LString("table index is NaN"), 0) // without a position
+	} else if L.Get(2) == vm.LNil {
+		L.Error(vm.LString("table index is nil"), 0)
+	}
 	setRaw(L, t, L.Get(2), L.Get(3))
 	L.Push(t)
 	return 1

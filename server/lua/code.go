@@ -331,11 +331,10 @@ func concat(L *vm.LState) int {
 			f = metaField(L, right, "__concat")
 		}
 		if f == vm.LNil {
-			bad := left
-			if isString(left) {
-				bad = right
+			if bad := i; i < n-1 || !isString(left) || isString(right) {
+				raise(L, "attempt to concatenate %s", callOperand(L, bad))
 			}
-			raise(L, "attempt to concatenate a %s value", bad.Type())
+			raise(L, "attempt to concatenate %s", callOperand(L, n))
 		}
 		L.Push(f)
 		L.Push(left)

@@ -57,6 +57,7 @@ func (e *Engine) Run(r *Run) error {
 func (st *state) exec(r *Run) error {
 	st.running, st.run, st.resp, st.inCall = true, r, 2, false
 	st.ticks, st.bytes, st.depth, st.stop = 0, 0, 0, nil
+	st.errFile, st.errLine = "", 0
 	st.job.started, st.job.measured, st.job.slow = time.Now(), false, false
 	st.job.lastLook = st.job.started
 	st.job.kill.Store(nil)
@@ -273,7 +274,7 @@ func (e *Engine) Running() (r *Run, since time.Time, ok bool) {
 	return nil, time.Time{}, false
 }
 
-// errorHandler is called where an uncaught error was raised: it notes the line, and makes a table of an error that is none.
+// errorHandler is called where an error was raised that the script has not caught: it notes the line.
 func errorHandler(L *vm.LState) int {
 	st := stateOf(L)
 	st.errFile, st.errLine = "", 0
@@ -285,7 +286,14 @@ func errorHandler(L *vm.LState) int {
 			}
 		}
 	}
-	return 1
+	return explainHandler(L)
+}
+
+// explainHandler is called where an error was raised: it words the error as Lua does. It raises the error again instead of
+// returning it: only so does the library close the variables of the functions that the error leaves.
+func explainHandler(L *vm.LState) int {
+	L.Error(explain(L, L.Get(1), 1), 0)
+	return 0
 }
 
 func (st *state) suffix(r *Run) string {

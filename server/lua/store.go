@@ -139,6 +139,9 @@ func setField(L *vm.LState) int {
 		to := metaField(L, object, "__newindex")
 		if to == vm.LNil {
 			if !isTable {
+				if object == L.Get(1) {
+					raise(L, "attempt to index %s", callOperand(L, 1))
+				}
 				raise(L, "attempt to index a %s value", object.Type())
 			}
 			setRaw(L, t, key, value)
