@@ -64,3 +64,25 @@ func (h emptyHost) Call(args [][]byte, out *resp.Writer) error {
 	}
 	return nil
 }
+
+// A function of a library that ends with an error closes its variables: those that have outlived it keep their values.
+func TestFailedFunctionClosesVariables(t *testing.T) {
+	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: noLimit, Version: "7.2.5", States: 1})
+	l, err := e.Library([]byte(`#!lua name=l
+local saved
+redis.register_function('fail', function() local x = 7 saved = function() x = x + 1 return x end error('e') end)
+redis.register_function('call', function() local a, b, c, d, f = 1, 2, 3, 4, saved return {saved(), f()} end)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"-ERR user_function:3: e script: fail, on @user_function:3.", "*2\r\n:8\r\n:9\r\n"} {
+		r := &Run{Function: l.Functions[i], Host: &echo{}, Out: &resp.Writer{}}
+		got := ""
+		if err := e.Run(r); err != nil {
+			got = "-" + err.Error()
+		}
+		if got += string(r.Out.Bytes()); got != want {
+			t.Errorf("%s: %q, want %q", l.Functions[i].Name(), got, want)
+		}
+	}
+}
