@@ -2,8 +2,11 @@ package engine
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
+	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -16,12 +19,14 @@ import (
 // before its commit (readers pass by a marked slot and ask RocksDB) and fills them when the commit has
 // succeeded. A reader that missed fills a slot only if no one has marked it since it began to read.
 //
-// The memory is one slab without pointers: sets of two slots of slotSize bytes. Records that do not fit into a slot lie
-// in another slab, see largeSlots.
+// The memory is one slab without pointers: sets of four slots of slotSize bytes. Records that do not fit into a slot lie
+// in another slab, see largeSlots. A slot holds
+//
+//	1 byte never written, see touch | 1 byte family | 1 byte length of the key | 2 bytes length of the value | key | value
 type recordCache struct {
 	seed   maphash.Seed
 	slab   []byte
-	meta   []slotMeta
+	sets   []cacheSet
 	mask   uint64
 	large  largeSlots
 	shards [cacheShards]cacheShard
@@ -30,7 +35,8 @@ type recordCache struct {
 const (
 	cacheShards = 1024
 	slotSize    = 256
-	cacheWays   = 2
+	slotHeader  = 5
+	cacheWays   = 4
 )
 
 type cacheShard struct {
@@ -38,19 +44,14 @@ type cacheShard struct {
 	_ [64 - 8]byte
 }
 
-// slotMeta describes a slot; the two of a set share a cache line.
-type slotMeta struct {
-	hash uint64 // 0 = empty
-	seq  uint32 // grows with every mark
-	busy uint16 // commits under way that write a key of this slot's set; kept in the first slot of a set
-	keyN uint8
-	age  uint8 // 1 for the slot of a set that was used last
-	valN uint16
-	id   uint8
-	// touch is never written, so that it can be read without the lock.
-	touch uint8
-	large uint32 // where the record lies in the slab of large ones, + 1; 0 = in this slot
-	_     [8]byte
+// cacheSet describes the four slots of a set. It is one line of the processor's caches.
+type cacheSet struct {
+	hash  [cacheWays]atomic.Uint64 // 0 = empty; atomic only for touch, which has no lock
+	large [cacheWays]uint32        // where the record lies in the slab of large ones, + 1; 0 = in its slot
+	seq   uint32                   // grows with every mark
+	busy  uint16                   // commits under way that write a key of this set
+	used  uint8                    // a bit for each slot: since all of them were last used
+	_     [9]byte
 }
 
 // newRecordCache makes a cache of about the given size in bytes, nil when it is too small to be of use. large is the
@@ -63,10 +64,10 @@ func newRecordCache(size, large int) *recordCache {
 	if n < cacheShards {
 		return nil
 	}
-	c := &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays), meta: make([]slotMeta, n*cacheWays), mask: n - 1}
+	c := &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays), sets: make([]cacheSet, n), mask: n - 1}
 	c.initLarge(large, n)
 	hugePages(c.slab)
-	hugePages(c.meta)
+	hugePages(c.sets)
 	return c
 }
 
@@ -76,53 +77,66 @@ func (c *recordCache) hash(id cf.ID, key []byte) uint64 {
 	return (maphash.Bytes(c.seed, key)^uint64(id)*0x9e3779b97f4a7c15)<<1 | 1
 }
 
-// set returns the index of the first slot of a key's set and the lock that guards it.
-func (c *recordCache) set(h uint64) (int, *cacheShard) {
-	s := h >> 1 & c.mask
-	return int(s * cacheWays), &c.shards[s&(cacheShards-1)]
+// set returns a key's set, the index of its first slot and the lock that guards it.
+func (c *recordCache) set(h uint64) (s *cacheSet, first int, lock *cacheShard) {
+	i := h >> 1 & c.mask
+	return &c.sets[i], int(i * cacheWays), &c.shards[i&(cacheShards-1)]
 }
 
-func (c *recordCache) match(i int, h uint64, id cf.ID, key []byte) bool {
-	m := &c.meta[i]
-	return m.hash == h && m.id == uint8(id) && int(m.keyN) == len(key) && bytes.Equal(c.place(m, i)[:len(key)], key)
-}
-
-// place returns the memory of slot i: the key and behind it the value.
-func (c *recordCache) place(m *slotMeta, i int) []byte {
-	if m.large > 0 {
-		return c.large.place(m.large - 1)
+// find returns which slot of a set seems to hold a key, -1 for none: another key may have the same hash.
+func (s *cacheSet) find(h uint64) int {
+	for w := range s.hash {
+		if s.hash[w].Load() == h {
+			return w
+		}
 	}
-	return c.slab[i*slotSize : (i+1)*slotSize]
+	return -1
 }
 
-// empty forgets what slot i holds.
-func (c *recordCache) empty(i int) {
-	m := &c.meta[i]
-	if m.hash = 0; m.large > 0 {
-		c.large.owner[m.large-1], m.large = 0, 0
+// place returns the memory of slot w of a set.
+func (c *recordCache) place(s *cacheSet, first, w int) []byte {
+	if s.large[w] > 0 {
+		return c.large.place(s.large[w] - 1)
+	}
+	return c.slab[(first+w)*slotSize : (first+w+1)*slotSize]
+}
+
+// value returns what a slot holds, when it is of that key.
+func value(place []byte, id cf.ID, key []byte) ([]byte, bool) {
+	keyN, valN := int(place[2]), int(binary.LittleEndian.Uint16(place[3:]))
+	if place[1] != uint8(id) || keyN != len(key) || !bytes.Equal(place[slotHeader:slotHeader+keyN], key) {
+		return nil, false
+	}
+	return place[slotHeader+keyN : slotHeader+keyN+valN], true
+}
+
+// empty forgets what slot w of a set holds.
+func (c *recordCache) empty(s *cacheSet, w int) {
+	s.hash[w].Store(0)
+	if s.large[w] > 0 {
+		c.large.owner[s.large[w]-1], s.large[w] = 0, 0
 	}
 }
 
 // get appends the value of a key to dst. When it misses, the ticket lets fill tell whether what the caller then
 // reads from RocksDB may be kept.
-func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bool, ticket uint32) {
-	i, lock := c.set(h)
+func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (val []byte, found bool, ticket uint32) {
+	s, first, lock := c.set(h)
 	lock.Lock()
 	defer lock.Unlock()
-	if c.meta[i].busy > 0 {
+	if s.busy > 0 {
 		return dst, false, noTicket
 	}
-	for w := range cacheWays {
-		if c.match(i+w, h, id, key) {
-			m := &c.meta[i+w]
-			m.age, c.meta[i+1-w].age = 1, 0
-			if m.large > 0 {
-				c.large.used[m.large-1] = true
+	if w := s.find(h); w >= 0 {
+		if v, ok := value(c.place(s, first, w), id, key); ok {
+			s.used |= 1 << w
+			if s.large[w] > 0 {
+				c.large.used[s.large[w]-1] = true
 			}
-			return append(dst, c.place(m, i+w)[len(key):len(key)+int(m.valN)]...), true, 0
+			return append(dst, v...), true, 0
 		}
 	}
-	return dst, false, c.meta[i].seq
+	return dst, false, s.seq
 }
 
 // noTicket says that what is read must not be kept.
@@ -130,18 +144,18 @@ const noTicket = ^uint32(0)
 
 // fill keeps what a reader got from RocksDB after a miss.
 func (c *recordCache) fill(h uint64, id cf.ID, key, value []byte, ticket uint32) {
-	if ticket == noTicket || len(key)+len(value) > c.most() || len(key) > 255 {
+	if ticket == noTicket || slotHeader+len(key)+len(value) > c.most() || len(key) > 255 {
 		return
 	}
-	i, lock := c.set(h)
+	s, first, lock := c.set(h)
 	lock.Lock()
-	if c.meta[i].busy == 0 && c.meta[i].seq == ticket {
-		c.store(i, h, id, key, value)
+	if s.busy == 0 && s.seq == ticket {
+		c.store(s, first, h, id, key, value)
 	}
 	lock.Unlock()
 }
 
-// most is how many bytes key and value may have together.
+// most is how many bytes a slot may have.
 func (c *recordCache) most() int {
 	if c.large.groups > 0 {
 		return largeSlot
@@ -149,79 +163,96 @@ func (c *recordCache) most() int {
 	return slotSize
 }
 
-func (c *recordCache) store(i int, h uint64, id cf.ID, key, value []byte) {
+func (c *recordCache) store(s *cacheSet, first int, h uint64, id cf.ID, key, value []byte) {
 	// The same hash is enough to take a slot: it is this key's, or that of one to be displaced. Looking at the key
 	// would be one more miss of the processor's caches.
-	w := 0
-	switch {
-	case c.meta[i].hash == h:
-	case c.meta[i+1].hash == h, c.meta[i].hash != 0 && (c.meta[i+1].hash == 0 || c.meta[i].age == 1):
-		w = 1
+	w := s.find(h)
+	if w < 0 {
+		w = s.victim(h)
 	}
-	m := &c.meta[i+w]
-	switch large := len(key)+len(value) > slotSize; {
-	case large && m.large == 0:
-		m.large = c.large.take(c, i+w, h) + 1
-	case !large && m.large > 0:
-		c.empty(i + w)
+	switch large := slotHeader+len(key)+len(value) > slotSize; {
+	case large && s.large[w] == 0:
+		s.large[w] = c.large.take(c, first+w, h) + 1
+	case !large && s.large[w] > 0:
+		c.empty(s, w)
 	}
-	m.hash, m.id, m.keyN, m.valN, m.age = h, uint8(id), uint8(len(key)), uint16(len(value)), 1
-	c.meta[i+1-w].age = 0
-	place := c.place(m, i+w)
-	copy(place[copy(place, key):], value)
+	s.hash[w].Store(h)
+	s.used |= 1 << w
+	p := c.place(s, first, w)
+	p[1], p[2] = uint8(id), uint8(len(key))
+	binary.LittleEndian.PutUint16(p[3:], uint16(len(value)))
+	copy(p[slotHeader+copy(p[slotHeader:], key):], value)
 }
 
-// touch reads something of the set of each hash. The loads do not wait for each other, so that the misses of the
-// processor's caches overlap; in mark, each would hold up the next at its lock.
+// victim returns a slot to be taken: a free one, else one that was not used lately.
+func (s *cacheSet) victim(h uint64) int {
+	if w := s.find(0); w >= 0 {
+		return w
+	}
+	if s.used == 1<<cacheWays-1 {
+		s.used = 0
+		return int(h >> 62)
+	}
+	return bits.TrailingZeros8(^s.used)
+}
+
+// touch reads something of the set of each hash, and of the slot that holds it. The loads do not wait for each other, so
+// that the misses of the processor's caches overlap; later each would hold up the next at its lock.
 func (c *recordCache) touch(hashes []uint64) (sum uint8) {
+	c.touchSets(hashes)
 	for _, h := range hashes {
-		sum += c.meta[(h>>1&c.mask)*cacheWays].touch
+		i := h >> 1 & c.mask
+		if w := c.sets[i].find(h); w >= 0 {
+			sum += c.slab[(i*cacheWays+uint64(w))*slotSize]
+		}
 	}
 	return sum
 }
 
+// touchSets is touch for those who do not need the slots.
+func (c *recordCache) touchSets(hashes []uint64) {
+	for _, h := range hashes {
+		c.sets[h>>1&c.mask].hash[0].Load()
+	}
+}
+
 // mark is called before a commit for every key that it writes.
 func (c *recordCache) mark(h uint64) {
-	i, lock := c.set(h)
+	s, _, lock := c.set(h)
 	lock.Lock()
-	c.meta[i].busy++
-	if c.meta[i].seq++; c.meta[i].seq == noTicket {
-		c.meta[i].seq = 0
+	s.busy++
+	if s.seq++; s.seq == noTicket {
+		s.seq = 0
 	}
 	lock.Unlock()
 }
 
-// holds reports whether one of the slots of a set seems to hold a key; another one may have the same hash.
-func (c *recordCache) holds(i int, h uint64) bool {
-	return c.meta[i].hash == h || c.meta[i+1].hash == h
-}
-
-// seemsToHold is holds for those who do not have the lock.
+// seemsToHold reports whether a key is probably there; another one may have the same hash.
 func (c *recordCache) seemsToHold(h uint64) bool {
-	i, lock := c.set(h)
+	s, _, lock := c.set(h)
 	lock.Lock()
 	defer lock.Unlock()
-	return c.meta[i].busy == 0 && c.holds(i, h)
+	return s.busy == 0 && s.find(h) >= 0
 }
 
 // done is called after the commit. With ok the new value is kept, or the key forgotten when it was deleted or
 // does not fit; without ok nothing was written and what the cache has is still true. A large record of the metadata family,
 // a string, is kept only in the place of one that was read: copying all that are written would cost more than it gains.
 // Subkeys, of which each write reads what was there before, are kept at once.
-func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
-	i, lock := c.set(h)
+func (c *recordCache) done(h uint64, id cf.ID, key, val []byte, deleted, ok bool) {
+	s, first, lock := c.set(h)
 	lock.Lock()
-	c.meta[i].busy--
+	s.busy--
 	if ok {
-		n := len(key) + len(value)
-		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || id != cf.Default && !c.holds(i, h)) {
-			for w := range cacheWays {
-				if c.match(i+w, h, id, key) {
-					c.empty(i + w)
+		n := slotHeader + len(key) + len(val)
+		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || id != cf.Default && s.find(h) < 0) {
+			if w := s.find(h); w >= 0 {
+				if _, same := value(c.place(s, first, w), id, key); same {
+					c.empty(s, w)
 				}
 			}
 		} else {
-			c.store(i, h, id, key, value)
+			c.store(s, first, h, id, key, val)
 		}
 	}
 	lock.Unlock()
@@ -229,12 +260,12 @@ func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bo
 
 // clear forgets everything, for changes that do not name their keys.
 func (c *recordCache) clear() {
-	for i := 0; i < len(c.meta); i += cacheWays {
-		lock := &c.shards[i/cacheWays&(cacheShards-1)]
+	for i := range c.sets {
+		s, lock := &c.sets[i], &c.shards[i&(cacheShards-1)]
 		lock.Lock()
-		c.meta[i].seq++
+		s.seq++
 		for w := range cacheWays {
-			c.empty(i + w)
+			c.empty(s, w)
 		}
 		lock.Unlock()
 	}
@@ -261,7 +292,7 @@ func (tx *Tx) markWrites() {
 			tx.hashes = append(tx.hashes, c.hash(e.id, tx.over.keyOf(e)))
 		}
 	}
-	tx.touchedSum += c.touch(tx.hashes)
+	c.touchSets(tx.hashes)
 	for _, h := range tx.hashes {
 		c.mark(h)
 	}

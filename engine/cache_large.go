@@ -18,7 +18,7 @@ import (
 type largeSlots struct {
 	slab   []byte
 	groups uint64
-	owner  []uint32 // index in recordCache.meta + 1; 0 = free
+	owner  []uint32 // number of the slot of the cache + 1; 0 = free
 	used   []bool   // since its group was last full of used ones
 }
 
@@ -63,7 +63,8 @@ func (l *largeSlots) take(c *recordCache, i int, h uint64) uint32 {
 			clear(used)
 			w = int(h >> 61 % largeWays)
 		}
-		c.empty(int(owner[w]) - 1)
+		of := int(owner[w]) - 1
+		c.empty(&c.sets[of/cacheWays], of%cacheWays)
 	}
 	owner[w], used[w] = uint32(i)+1, true
 	return from + uint32(w)

@@ -17,10 +17,10 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// smallCache is the smallest record cache that there is: 1024 sets of two slots. A few thousand keys displace
+// smallCache is the smallest record cache that there is: 1024 sets of four slots. Some thousand keys displace
 // each other in it all the time. smallLarge is the smallest part for large records: 1024 groups of four slots.
 const (
-	smallCache = 512 << 10
+	smallCache = 1 << 20
 	smallLarge = engine.LargeRecordCacheStep
 )
 
@@ -195,9 +195,9 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 	}{
 		{"few keys", 4, 0, 0, 0, 3000, 4, 4},
 		{"one key", 1, 0, 0, 0, 3000, 3, 4},
-		{"more keys than slots", 4, 5000, smallCache, smallLarge, 8000, 2, 4},
+		{"more keys than slots", 4, 10000, smallCache, smallLarge, 8000, 2, 4},
 		{"more keys than large slots", 4, 20000, 16 << 20, smallLarge, 4000, 2, 4},
-		{"without large slots", 4, 5000, smallCache, -1, 2000, 2, 4},
+		{"without large slots", 4, 10000, smallCache, -1, 2000, 2, 4},
 		{"without a cache", 4, 0, -1, 0, 500, 4, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,44 +11,62 @@ import (
 // not read what it overwrites; only the key count wants to know whether the key is new. For a key found here
 // that read is saved (measured: it costs as much as the write).
 //
-// It is a direct-mapped table: a slot holds the hash of one key or 0. A key's entry changes only with the key's
-// lock held for writing; keys that share a slot merely displace each other.
+// It is a table of sets, each one line of the processor's caches: a slot holds the hash of one key or 0. A key's entry
+// changes only with the key's lock held for writing; keys that share a set merely displace each other.
 type knownKeys struct {
-	seed  maphash.Seed
-	slots []atomic.Uint64 // 4 MiB
+	seed maphash.Seed
+	sets []knownSet // 4 MiB
 }
 
-const knownBits = 19
+type knownSet [8]atomic.Uint64
+
+const knownBits = 16
 
 func newKnownKeys() *knownKeys {
-	k := &knownKeys{seed: maphash.MakeSeed(), slots: make([]atomic.Uint64, 1<<knownBits)}
-	hugePages(k.slots)
+	k := &knownKeys{seed: maphash.MakeSeed(), sets: make([]knownSet, 1<<knownBits)}
+	hugePages(k.sets)
 	return k
 }
 
 func (k *knownKeys) hash(nsKey []byte) uint64 { return maphash.Bytes(k.seed, nsKey) | 1 }
 
-func (k *knownKeys) slot(h uint64) *atomic.Uint64 { return &k.slots[h>>(64-knownBits)] }
+func (k *knownKeys) set(h uint64) *knownSet { return &k.sets[h>>(64-knownBits)] }
 
 // has reports whether the key is known to exist without an expiry.
 func (k *knownKeys) has(nsKey []byte) bool { return k.holds(k.hash(nsKey)) }
 
 // holds is has for a key's hash.
-func (k *knownKeys) holds(h uint64) bool { return k.slot(h).Load() == h }
+func (k *knownKeys) holds(h uint64) bool { return k.set(h).find(h) != nil }
 
-// set notes what was committed: next is the key's new record, nil when it was deleted.
-func (k *knownKeys) set(h uint64, plain bool) {
-	s := k.slot(h)
-	if plain {
-		s.Store(h)
-	} else if s.Load() == h {
-		s.CompareAndSwap(h, 0)
+func (s *knownSet) find(h uint64) *atomic.Uint64 {
+	for i := range s {
+		if s[i].Load() == h {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// note takes down what was committed: plain tells whether the key exists without an expiry now.
+func (k *knownKeys) note(h uint64, plain bool) {
+	s := k.set(h)
+	have := s.find(h)
+	switch {
+	case !plain && have != nil:
+		have.CompareAndSwap(h, 0) // if it was not displaced meanwhile
+	case plain && have == nil:
+		free := s.find(0)
+		if free == nil || !free.CompareAndSwap(0, h) {
+			s[h>>1%uint64(len(s))].Store(h)
+		}
 	}
 }
 
 func (k *knownKeys) clear() {
-	for i := range k.slots {
-		k.slots[i].Store(0)
+	for i := range k.sets {
+		for j := range k.sets[i] {
+			k.sets[i][j].Store(0)
+		}
 	}
 }
 

@@ -85,6 +85,9 @@ func (s *lockSet) add(index uint32, write bool) {
 func (s *lockSet) acquire(t *lockTable) error {
 	if len(s.want) > 1 {
 		slices.Sort(s.want)
+		for _, v := range s.want { // so that the misses of the processor's caches overlap
+			t.stripes[v>>1].queued.Load()
+		}
 	}
 	for i, v := range s.want {
 		if i > 0 && s.want[i-1]>>1 == v>>1 {

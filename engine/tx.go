@@ -383,6 +383,9 @@ func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
 	if !cacheable(id) {
 		cache = nil
 	}
+	if cache != nil {
+		tx.touchCached(id, keys)
+	}
 	var miss missList
 	off := 0
 	for i, l := range keys.lens {
@@ -404,7 +407,7 @@ func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
 		if cache != nil {
 			tx.arena.reserve(largeSlot)
 			free := tx.arena.buf
-			m.hash = cache.hash(id, key)
+			m.hash = tx.hashes[i]
 			v, found, ticket := cache.get(m.hash, id, key, free)
 			if found {
 				tx.vals[i] = tx.arena.adopt(v, len(free))
@@ -419,6 +422,17 @@ func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
 		}
 	}
 	return tx.vals, tx.readMissing(id, keys, &miss)
+}
+
+// touchCached computes the hashes of keys for the record cache, and reads ahead what it knows of them.
+func (tx *Tx) touchCached(id cf.ID, keys *KeyList) {
+	tx.hashes = tx.hashes[:0]
+	off := 0
+	for _, l := range keys.lens {
+		tx.hashes = append(tx.hashes, tx.db.cache.hash(id, keys.buf[off:off+int(l)]))
+		off += int(l)
+	}
+	tx.touchedSum += tx.db.cache.touch(tx.hashes)
 }
 
 // missList holds the keys of a batched read that only RocksDB can tell about.
@@ -643,7 +657,7 @@ func (tx *Tx) commit() error {
 		if t.all {
 			tx.db.known.clear()
 		} else {
-			tx.db.known.set(t.hash, t.plain)
+			tx.db.known.note(t.hash, t.plain)
 		}
 	}
 	tx.touched = tx.touched[:0]
