@@ -13,7 +13,7 @@ import (
 // Whatever a script makes, it is stopped before it has made much more than the limit. Each of these would make gigabytes; what
 // they have made when they are stopped is counted by the allocator, so that neither the machine nor the collector matters.
 func TestMemoryLimit(t *testing.T) {
-	const limit = 32 << 20
+	const limit = 8 << 20
 	e := New(Options{MemoryLimit: func() int64 { return limit }, Version: "7.2.5", States: 1, TimeLimit: noLimit})
 	const tables = 50
 	// unrolled repeats a statement without a loop: the fewer instructions, the fewer looks at the memory.
