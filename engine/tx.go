@@ -346,13 +346,13 @@ func (l *KeyList) Add(key []byte) {
 // Len returns how many keys there are.
 func (l *KeyList) Len() int { return len(l.lens) }
 
-// remove takes out the keys of which drop is true.
-func (l *KeyList) remove(drop func(key []byte) bool) {
+// remove takes out the keys of which drop, given their places in the list, is true.
+func (l *KeyList) remove(drop func(i int) bool) {
 	from, bytes, n := 0, 0, 0
-	for _, size := range l.lens {
+	for i, size := range l.lens {
 		key := l.buf[from : from+int(size)]
 		from += int(size)
-		if !drop(key) {
+		if !drop(i) {
 			bytes += copy(l.buf[bytes:], key)
 			l.lens[n] = size
 			n++
@@ -552,7 +552,8 @@ func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
 		return nil
 	}
 	if c := tx.db.cache; c != nil && cacheable(id) {
-		keys.remove(func(key []byte) bool { return c.seemsToHold(c.hash(id, key)) })
+		tx.touchCached(id, keys)
+		keys.remove(func(i int) bool { return c.seemsToHold(tx.hashes[i]) })
 	}
 	if keys.Len() < 2 {
 		return nil

@@ -173,6 +173,9 @@ func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f
 		from, to = l.tail-n, l.tail
 	}
 	if n == 1 { // the common case: a point read, which no tombstone of earlier pops slows down
+		if err := l.readAhead(tx, from, left); err != nil {
+			return err
+		}
 		elem, err := l.get(tx, from)
 		if err != nil {
 			return err
@@ -198,6 +201,24 @@ func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f
 	}
 	l.save(tx)
 	return nil
+}
+
+// popAhead is how many elements are read at once when one pop follows another.
+const popAhead = 32
+
+// readAhead reads the elements that the next pops of the transaction will ask for, if this one is not the first.
+func (l *state) readAhead(tx *engine.Tx, index uint64, left bool) error {
+	if !tx.Saved(&l.Record) || tx.Near(cf.Default, tx.SubkeyU64(&l.Record, index)) {
+		return nil
+	}
+	from, to := index, min(index+popAhead, l.tail)
+	if !left {
+		from, to = max(l.head, index+1-popAhead), index+1
+	}
+	prefix := tx.SubkeyPrefix(&l.Record)
+	lower := binary.BigEndian.AppendUint64(append(make([]byte, 0, len(prefix)+8), prefix...), from)
+	upper := binary.BigEndian.AppendUint64(append(make([]byte, 0, len(prefix)+8), prefix...), to)
+	return tx.ReadAhead(cf.Default, lower, upper, int(to-from))
 }
 
 // each calls f with the elements [from, to) and makes sure that all are there.
@@ -313,6 +334,9 @@ func Move(tx *engine.Tx, from, to []byte, fromLeft, toLeft bool) (elem []byte, f
 	at := src.head
 	if !fromLeft {
 		at = src.tail - 1
+	}
+	if err = src.readAhead(tx, at, fromLeft); err != nil {
+		return nil, false, err
 	}
 	if elem, err = src.get(tx, at); err != nil {
 		return nil, false, err

@@ -128,12 +128,12 @@ func lower(c byte) byte {
 	return c
 }
 
-// memberAhead makes a Spec.Ahead for commands on one member or field of a collection, their second argument. Those that
-// take several look them all up at once by themselves.
-func memberAhead(t cf.Type) func(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
+// memberAhead makes a Spec.Ahead for commands on one member or field of a collection: argument at of n, the name of the
+// command counted. With more arguments there are several, which are looked up at once anyway, or options.
+func memberAhead(t cf.Type, at, n int) func(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
 	return func(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
-		if len(args) == 3 {
-			tx.AheadSubkey(args[1], t, args[2], keys)
+		if len(args) == n {
+			tx.AheadSubkey(args[1], t, args[at], keys)
 		}
 	}
 }

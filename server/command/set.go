@@ -10,15 +10,15 @@ import (
 const catSet = "@set"
 
 var setCommands = []Spec{
-	{Name: "sadd", Handler: sadd, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
+	{Name: "sadd", Handler: sadd, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeSet, 2, 3), Group: "set", Since: "1.0.0",
 		Complexity: "O(N) with N members", Categories: catSet, Summary: "Adds members to a set."},
-	{Name: "srem", Handler: srem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeSet), Group: "set", Since: "1.0.0",
+	{Name: "srem", Handler: srem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeSet, 2, 3), Group: "set", Since: "1.0.0",
 		Complexity: "O(N) with N members", Categories: catSet, Summary: "Removes members from a set."},
 	{Name: "scard", Handler: scard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
 		Complexity: "O(1)", Categories: catSet, Summary: "Returns the number of members."},
 	{Name: "smembers", Handler: smembers, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "set", Since: "1.0.0",
 		Complexity: "O(N) with N members", Categories: catSet, Summary: "Returns all members."},
-	{Name: "sismember", Handler: sismember, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeSet), Group: "set", Since: "1.0.0",
+	{Name: "sismember", Handler: sismember, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeSet, 2, 3), Group: "set", Since: "1.0.0",
 		Complexity: "O(1)", Categories: catSet, Summary: "Tells whether a set has a member."},
 	{Name: "smismember", Handler: smismember, Arity: -3, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1, Group: "set", Since: "6.2.0",
 		Complexity: "O(N) with N members asked for", Categories: catSet, Summary: "Tells for several members whether a set has them."},

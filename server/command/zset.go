@@ -8,19 +8,19 @@ import (
 )
 
 var zsetCommands = []Spec{
-	{Name: "zadd", Handler: zadd, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+	{Name: "zadd", Handler: zadd, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet, 3, 4), Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(log(N)) for each member, with N members in the sorted set.", Categories: "@sortedset",
 		Summary: "Adds members to a sorted set or changes their scores."},
-	{Name: "zincrby", Handler: zincrby, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+	{Name: "zincrby", Handler: zincrby, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet, 3, 4), Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(log(N)) with N members in the sorted set.", Categories: "@sortedset",
 		Summary: "Adds to the score of a member."},
-	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet), Group: "sorted-set", Since: "1.2.0",
+	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet, 2, 3), Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(M*log(N)) with M members to remove from N.", Categories: "@sortedset",
 		Summary: "Removes members from a sorted set."},
 	{Name: "zcard", Handler: zcard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(1)", Categories: "@sortedset",
 		Summary: "Returns the number of members."},
-	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet), Group: "sorted-set", Since: "1.2.0",
+	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet, 2, 3), Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(1)", Categories: "@sortedset",
 		Summary: "Returns the score of a member."},
 	{Name: "zmscore", Handler: zmscore, Arity: -3, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "6.2.0",

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+// maxReadAhead is how many bytes of values ReadAhead keeps.
+const maxReadAhead = 64 << 10
+
+// Saved reports whether the transaction has written the metadata record itself: it works on the collection for the second
+// time at least, and may well do so again.
+func (tx *Tx) Saved(r *Record) bool {
+	e := tx.over.find(tx.over.hash(cf.Metadata, r.key), cf.Metadata, r.key)
+	return e != nil && e.kind == written
+}
+
+// Near reports whether Get will most likely find a key in memory.
+func (tx *Tx) Near(id cf.ID, key []byte) bool {
+	if tx.over.find(tx.over.hash(id, key), id, key) != nil {
+		return true
+	}
+	c := tx.db.cache
+	return c != nil && cacheable(id) && c.seemsToHold(c.hash(id, key))
+}
+
+// ReadAhead reads up to n keys of [lower, upper) at once, so that the Get of each is served from memory: one scan costs as
+// much as a few point reads. It does nothing unless the lock of their collection is held.
+func (tx *Tx) ReadAhead(id cf.ID, lower, upper []byte, n int) error {
+	if !tx.cacheOK || len(tx.over.ranges) > 0 {
+		return nil
+	}
+	if err := tx.usable(); err != nil {
+		return err
+	}
+	buf := tx.iterBuf
+	if buf == nil {
+		buf = make([]byte, 16<<10)
+	}
+	tx.iterBuf = nil
+	r := rocks.Range{Lower: lower, Upper: upper, Limit: n, Lane: tx.lane}
+	it := tx.db.rocks.NewIter(tx.db.family(id), &r, buf)
+	bytes := 0
+	for ; n > 0 && bytes < maxReadAhead && it.Next(); n-- {
+		tx.cache(id, it.Key(), tx.arena.copy(it.Value()), true)
+		bytes += len(it.Value())
+	}
+	err := it.Err()
+	it.Close()
+	tx.iterBuf = it.Buffer()
+	return err
+}
