@@ -109,11 +109,3 @@ func pushNumber(L *vm.LState, f float64) int {
 }
 
 func pushInt(L *vm.LState, n int) int { return pushNumber(L, float64(n)) }
-
-// setInt sets t[i] without metamethods. Where a place far behind the end would be filled with nils, what they take counts.
-func setInt(L *vm.LState, t *vm.LTable, i int, v vm.LValue) {
-	if isReadOnly(t) {
-		raiseReadOnly(L)
-	}
-	t.RawSetInt(i, v)
-}

@@ -17,7 +17,8 @@ func openBase(g *vm.LTable, L *vm.LState) {
 		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext, "pcall": basePCall,
 		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
 		"setmetatable": baseSetMetatable, "tonumber": baseToNumber, "tostring": baseToString, "type": baseType,
-		"unpack": baseUnpack, "xpcall": baseXPCall, concatName: concat, joinName: joinTables, popName: pop,
+		"unpack": baseUnpack, "xpcall": baseXPCall,
+		"getfenv": baseGetFEnv, "setfenv": baseSetFEnv, "newproxy": baseNewProxy,
 	} {
 		g.RawSetString(name, L.NewFunction(f))
 	}
@@ -197,9 +198,6 @@ func baseNext(L *vm.LState) int {
 	t := real(checkTable(L, 1))
 	key := L.Get(2)
 	k, v := t.Next(key)
-	for isHidden(k) {
-		k, v = t.Next(k)
-	}
 	if k == vm.LNil {
 		L.Push(vm.LNil)
 		return 1
@@ -282,6 +280,9 @@ func baseXPCall(L *vm.LState) int {
 	if err == nil {
 		return pushResults(L, vm.LTrue, results)
 	}
+	if L.Get(2).Type() != vm.LTFunction {
+		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString("error in error handling")})
+	}
 	results, err = st.protected(L, L.Get(2), err.Object)
 	if err != nil {
 		return pushResults(L, vm.LFalse, []vm.LValue{err.Object})
@@ -309,7 +310,13 @@ func baseRawSet(L *vm.LState) int {
 	if isReadOnly(t) {
 		raiseReadOnly(L)
 	}
-	t.RawSet(L.Get(2), checkAny(L, 3))
+	checkAny(L, 3)
+	if key, ok := L.Get(2).(vm.LNumber); ok && math.IsNaN(float64(key)) {
+		L.Error(vm.LString("table index is NaN"), 0) // without a position
+	} else if L.Get(2) == vm.LNil {
+		L.Error(vm.LString("table index is nil"), 0)
+	}
+	setRaw(L, t, L.Get(2), L.Get(3))
 	L.Push(t)
 	return 1
 }

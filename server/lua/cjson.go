@@ -276,9 +276,6 @@ func (e *jsonEncoder) table(t *vm.LTable, depth int) {
 	e.b = append(e.b, '{')
 	first := true
 	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
-		if isHidden(k) && t == stateOf(e.L).global {
-			continue
-		}
 		if !first {
 			e.b = append(e.b, ',')
 		}

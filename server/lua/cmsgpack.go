@@ -304,7 +304,7 @@ func (u *unpacker) array(n, depth int) vm.LValue {
 	t := newTable(0, 0)
 	for i := 1; i <= n; i++ {
 		if v := u.value(depth + 1); v != vm.LNil {
-			t.RawSetInt(i, v)
+			setInt(u.L, t, i, v)
 		}
 	}
 	return t
@@ -320,7 +320,7 @@ func (u *unpacker) pairs(n, depth int) vm.LValue {
 			raise(u.L, "table index is nil")
 		}
 		if v != vm.LNil {
-			t.RawSet(k, v)
+			setRaw(u.L, t, k, v)
 		}
 	}
 	return t

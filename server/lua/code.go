@@ -59,6 +59,7 @@ func compile(source []byte, name string) (c *code, err error) {
 		}
 		return nil, fmt.Errorf("%s:1: %w", name, err)
 	}
+	bindOperators(proto)
 	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil
 }
 
@@ -83,8 +84,8 @@ var builtin = map[string]bool{}
 
 func init() {
 	for _, name := range strings.Fields(`ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error gcinfo
-		getmetatable ipairs load loadstring math next pairs pcall rawequal rawget rawset redis select setmetatable string struct
-		table tonumber tostring type unpack xpcall`) {
+		getfenv getmetatable ipairs load loadstring math newproxy next pairs pcall rawequal rawget rawset redis select setfenv
+		setmetatable string struct table tonumber tostring type unpack xpcall`) {
 		builtin[name] = true
 	}
 }
@@ -107,7 +108,7 @@ func setsGlobals(p *vm.FunctionProto) bool {
 	return false
 }
 
-// concatName is the global function that takes the place of the operator "..": the virtual machine's own would make strings
+// concatName is the operator that takes the place of the operator "..": the virtual machine's own would make strings
 // of any length, and would print numbers with more digits than Lua 5.1. Scripts cannot write the name.
 const concatName = "\x00concat"
 
@@ -142,7 +143,7 @@ func (r *rewriter) block(stmts []ast.Stmt) {
 			r.stmt(s)
 		}
 		if a, ok := s.(*ast.AssignStmt); ok {
-			stmts[i] = popStmt(a)
+			stmts[i] = r.popStmt(a)
 		}
 		r.depth--
 		if r.failed() {
@@ -219,7 +220,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.TableExpr:
 		for _, f := range e.Fields {
 			if f.Key != nil {
-				f.Key = r.expr(f.Key)
+				f.Key = fieldKey(r.expr(f.Key))
 			}
 			f.Value = r.expr(f.Value)
 		}
@@ -330,11 +331,10 @@ func concat(L *vm.LState) int {
 			f = metaField(L, right, "__concat")
 		}
 		if f == vm.LNil {
-			bad := left
-			if isString(left) {
-				bad = right
+			if bad := i; i < n-1 || !isString(left) || isString(right) {
+				raise(L, "attempt to concatenate %s", callOperand(L, bad))
 			}
-			raise(L, "attempt to concatenate a %s value", bad.Type())
+			raise(L, "attempt to concatenate %s", callOperand(L, n))
 		}
 		L.Push(f)
 		L.Push(left)

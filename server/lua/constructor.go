@@ -27,7 +27,7 @@ const (
 
 func init() { vm.FieldsPerFlush = perFlush }
 
-// joinName is the global function that makes one table of several. Scripts cannot write the name.
+// joinName is the operator that makes one table of several. Scripts cannot write the name.
 const joinName = "\x00join"
 
 // constructor returns the expression in place of a table constructor.

@@ -24,7 +24,17 @@ func (b *replyBuffer) release() {
 // where the stack of Lua ends.
 const maxReplyDepth = 7900
 
-var errReply = errors.New("malformed reply")
+var (
+	errReply   = errors.New("malformed reply")
+	errStopped = errors.New("the script is stopped") // the state knows why
+)
+
+// About what the values of a reply take, in bytes.
+const (
+	tableBytes = 128
+	valueBytes = 32  // of an array, with its text's header
+	fieldBytes = 128 // of a table with names
+)
 
 // countedField is the field of an error that a command has given, as Redis calls it: the statistics have it already.
 const countedField = "ignore_error_stats_update"
@@ -97,7 +107,9 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 		}
 		s := r.b[:n]
 		r.b = r.b[n+2:]
-		r.st.bytes += n
+		if !r.st.account(n + valueBytes) {
+			return nil, false, errStopped
+		}
 		if kind == '=' && n >= 4 {
 			t := newTable(0, 2)
 			t.RawSetString("format", vm.LString(s[:3]))
@@ -109,6 +121,9 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 		if n < 0 {
 			return vm.LFalse, false, nil
 		}
+		if !r.st.account(tableBytes + n*valueBytes) {
+			return nil, false, errStopped
+		}
 		t := newTable(n, 0)
 		for i := 1; i <= n; i++ {
 			e, _, err := r.value()
@@ -119,6 +134,9 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 		}
 		return t, false, nil
 	case '~':
+		if !r.st.account(tableBytes + n*fieldBytes) {
+			return nil, false, errStopped
+		}
 		t := newTable(0, n)
 		for range n {
 			e, _, err := r.value()
@@ -129,6 +147,9 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 		}
 		return tagged("set", t), false, nil
 	case '%':
+		if !r.st.account(tableBytes + n*fieldBytes) {
+			return nil, false, errStopped
+		}
 		t := newTable(0, n)
 		for range n {
 			k, _, err := r.value()

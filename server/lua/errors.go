@@ -49,13 +49,23 @@ func functionName(L *vm.LState) string {
 	if !ok {
 		return "?"
 	}
-	if _, err := L.GetInfo("n", d, vm.LNil); err != nil || d.Name == "" {
+	if _, err := L.GetInfo("n", d, vm.LNil); err != nil || d.Name == "" || d.Name == "main chunk" {
 		return "?"
 	}
 	return strings.TrimPrefix(d.Name, "global ")
 }
 
+func isCall(inst uint32) bool { return opcode(inst) == vm.OP_CALL || opcode(inst) == vm.OP_TAILCALL }
+
+// argError raises the error of an argument. As in Lua the first one of a method is the object, which does not count.
 func argError(L *vm.LState, n int, text string) {
+	if s, ok := siteOf(L, 1); ok && isCall(s.proto.Code[s.pc]) {
+		if kind, name := s.name(argA(s.proto.Code[s.pc]), s.pc); kind == "method" {
+			if n--; n == 0 {
+				raise(L, "calling '%s' on bad self (%s)", name, text)
+			}
+		}
+	}
 	raise(L, "bad argument #%d to '%s' (%s)", n, functionName(L), text)
 }
 
@@ -85,6 +95,9 @@ func translate(v vm.LValue) vm.LValue {
 	if !ok {
 		return v
 	}
+	if s == "lua callstack overflow" { // there was no room to call the handler of errors either
+		return vm.LString("stack overflow")
+	}
 	at, text := "", string(s)
 	if i := strings.Index(text, ": "); i >= 0 {
 		at, text = text[:i+2], text[i+2:]
@@ -97,6 +110,15 @@ func translate(v vm.LValue) vm.LValue {
 			}
 			return vm.LString(at + t.text)
 		}
+	}
+	if rest, ok := strings.CutPrefix(text, "attempt to compare "); ok {
+		if l, r, ok := strings.Cut(rest, " with "); ok && l == r {
+			return vm.LString(at + "attempt to compare two " + l + " values")
+		}
+		return v
+	}
+	if text == "can not yield from outside of a coroutine" {
+		return vm.LString("attempt to yield across metamethod/C-call boundary")
 	}
 	if rest, ok := strings.CutPrefix(text, "cannot perform "); ok {
 		if _, types, ok := strings.Cut(rest, " operation between "); ok {

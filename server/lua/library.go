@@ -145,7 +145,7 @@ func (st *state) load(l *Library) (map[string]*vm.LFunction, error) {
 func (st *state) protectedStop(f *vm.LFunction) (results []vm.LValue, err error) {
 	st.main.SetTop(0)
 	st.main.Push(f)
-	if err := st.main.PCall(0, 0, nil); err != nil {
+	if err := st.main.PCall(0, 0, st.explain); err != nil {
 		if stop := st.stop; stop != nil {
 			st.stop = nil
 			return nil, errors.New("ERR " + stop.Error())

@@ -13,37 +13,37 @@ import (
 //
 // where pop takes the last element of a table away and returns false, or does nothing and returns true.
 
-// popName is the global function pop. Scripts cannot write the name.
+// popName is the operator pop. Scripts cannot write the name.
 const popName = "\x00pop"
 
-// popStmt returns the statement in place of an assignment.
-func popStmt(s *ast.AssignStmt) ast.Stmt {
+// popStmt returns the statement in place of an assignment; one that takes nothing away goes through store.
+func (r *rewriter) popStmt(s *ast.AssignStmt) ast.Stmt {
 	if len(s.Lhs) != 1 || len(s.Rhs) != 1 {
-		return s
+		return r.store(s)
 	}
 	if _, ok := s.Rhs[0].(*ast.NilExpr); !ok {
-		return s
+		return r.store(s)
 	}
 	place, ok := s.Lhs[0].(*ast.AttrGetExpr)
 	if !ok {
-		return s
+		return r.store(s)
 	}
 	table, ok := place.Object.(*ast.IdentExpr)
 	if !ok {
-		return s
+		return r.store(s)
 	}
 	length, ok := place.Key.(*ast.UnaryLenOpExpr)
 	if !ok {
-		return s
+		return r.store(s)
 	}
 	if of, ok := length.Expr.(*ast.IdentExpr); !ok || of.Value != table.Value {
-		return s
+		return r.store(s)
 	}
 	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: popName}, Args: []ast.Expr{&ast.IdentExpr{Value: table.Value}}, AdjustRet: true}
 	for _, e := range []ast.Expr{call, call.Func, call.Args[0]} {
 		setLines(e, table)
 	}
-	or := &ast.IfStmt{Condition: call, Then: []ast.Stmt{s}}
+	or := &ast.IfStmt{Condition: call, Then: []ast.Stmt{r.store(s)}}
 	or.SetLine(s.Line())
 	or.SetLastLine(s.LastLine())
 	return or

@@ -24,7 +24,7 @@ func TestPop(t *testing.T) {
 		{"local t={1,2,3} t[3]=nil return {table.remove(t), #t}", "*2\r\n:2\r\n:1\r\n"},
 		{"local t={1,2,3,nil,5} t[5]=nil return {table.remove(t), #t, table.remove(t), #t}", "*4\r\n:3\r\n:2\r\n:2\r\n:1\r\n"},
 		{"math[#math]=nil", "-ERR user_script:1: Attempt to modify a readonly table script: "},
-		{"local x=5 x[#x]=nil", "-ERR user_script:1: attempt to get length of a "},
+		{"local x=5 x[#x]=nil", "-ERR user_script:1: attempt to get length of local 'x' (a number value)"},
 		{"\nx[#x]=nil", "-ERR user_script:2: Script attempted to access nonexistent global variable 'x' script: "},
 	} {
 		if got := eval(t, e, tt.source); !strings.HasPrefix(got, tt.want) {

@@ -105,12 +105,14 @@ func redisCall(L *vm.LState, raising bool) int {
 	}
 	r := reader{st: st, b: w.Bytes()}
 	v, isError, err := r.value()
+	if w.Len() > 64<<10 {
+		w.Release(64 << 10)
+	}
+	if err == errStopped {
+		st.raiseStop(L)
+	}
 	if err != nil {
 		return fail("ERR " + err.Error())
-	}
-	if w.Len() > 64<<10 {
-		charge(L, 0)
-		w.Release(64 << 10)
 	}
 	if isError && raising {
 		L.Error(v, 0)

@@ -57,6 +57,7 @@ func (e *Engine) Run(r *Run) error {
 func (st *state) exec(r *Run) error {
 	st.running, st.run, st.resp, st.inCall = true, r, 2, false
 	st.ticks, st.bytes, st.depth, st.stop = 0, 0, 0, nil
+	st.errFile, st.errLine = "", 0
 	st.job.started, st.job.measured, st.job.slow = time.Now(), false, false
 	st.job.lastLook = st.job.started
 	st.job.kill.Store(nil)
@@ -199,30 +200,29 @@ func (st *state) look() <-chan struct{} {
 	return nil
 }
 
-// tooLarge reports whether the heap has grown by more than the limit since the first look. What others allocate counts
-// too: the limit is there to keep the process alive.
+// tooLarge reports whether the heap has grown by more than the limit since the first look, with what a function is about to
+// allocate. What others allocate counts too: the limit is there to keep the process alive.
 func (st *state) tooLarge() bool {
 	limit := st.engine.options.MemoryLimit()
 	if limit <= 0 {
 		return false
 	}
+	wanted := uint64(st.wanted)
 	live, all := heap()
-	all += uint64(st.wanted)
 	j := &st.job
-	if !j.measured {
-		j.baseLive, j.baseAll, j.measured = live, all-uint64(st.wanted), true
-		return false
+	if !j.measured { // what is wanted is the first large thing; it counts already
+		j.baseLive, j.baseAll, j.measured = live, all, true
 	}
 	// What an earlier script has left may have been counted; once it is gone, the base is lower.
 	j.baseLive, j.baseAll = min(j.baseLive, live), min(j.baseAll, all)
-	if int64(all-j.baseAll) < limit || int64(live-j.baseLive) < limit && int64(all-j.baseAll) < 2*limit {
+	grown := int64(all + wanted - j.baseAll)
+	if grown < limit || int64(live+wanted-j.baseLive) < limit && grown < 2*limit {
 		return false
 	}
 	runtime.GC()
 	live, all = heap()
-	live, all = live+uint64(st.wanted), all+uint64(st.wanted)
 	j.baseLive = min(j.baseLive, live)
-	if int64(live-j.baseLive) > limit {
+	if int64(live+wanted-j.baseLive) > limit {
 		return true
 	}
 	j.baseAll = all
@@ -274,7 +274,7 @@ func (e *Engine) Running() (r *Run, since time.Time, ok bool) {
 	return nil, time.Time{}, false
 }
 
-// errorHandler is called where an uncaught error was raised: it notes the line, and makes a table of an error that is none.
+// errorHandler is called where an error was raised that the script has not caught: it notes the line.
 func errorHandler(L *vm.LState) int {
 	st := stateOf(L)
 	st.errFile, st.errLine = "", 0
@@ -286,7 +286,14 @@ func errorHandler(L *vm.LState) int {
 			}
 		}
 	}
-	return 1
+	return explainHandler(L)
+}
+
+// explainHandler is called where an error was raised: it words the error as Lua does. It raises the error again instead of
+// returning it: only so does the library close the variables of the functions that the error leaves.
+func explainHandler(L *vm.LState) int {
+	L.Error(explain(L, L.Get(1), 1), 0)
+	return 0
 }
 
 func (st *state) suffix(r *Run) string {

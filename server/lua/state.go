@@ -31,7 +31,8 @@ type state struct {
 	globalMeta *vm.LTable
 	stringMeta *vm.LTable
 	handler    *vm.LFunction
-	missing    *vm.LTable // a metatable that refuses unknown names
+	explain    *vm.LFunction // the handler of errors that are caught
+	missing    *vm.LTable    // a metatable that refuses unknown names
 	loadRedis  *vm.LTable
 	loading    *loading
 	loaded     map[*Library]map[string]*vm.LFunction
@@ -85,7 +86,7 @@ func newState(e *Engine) *state {
 	shown := newTable(0, 1)
 	shown.RawSetString("__index", mt.RawGetString("__index"))
 	st.globalMeta = st.readOnly(shown)
-	st.handler = L.NewFunction(errorHandler)
+	st.handler, st.explain = L.NewFunction(errorHandler), L.NewFunction(explainHandler)
 	L.SetContext(st)
 	return st
 }
@@ -142,12 +143,6 @@ func real(t *vm.LTable) *vm.LTable {
 	return t
 }
 
-// isHidden reports whether a key of the global table is not to be seen.
-func isHidden(k vm.LValue) bool {
-	s, ok := k.(vm.LString)
-	return ok && len(s) > 0 && s[0] == 0
-}
-
 func stateOf(L *vm.LState) *state { return L.Context().(*state) }
 
 // function makes a function of compiled code.
@@ -167,6 +162,9 @@ func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.L
 	if st.depth >= maxNested {
 		return nil, &vm.ApiError{Object: vm.LString("C stack overflow")}
 	}
+	if f.Type() != vm.LTFunction && metaField(L, f, "__call").Type() != vm.LTFunction {
+		return nil, &vm.ApiError{Object: vm.LString("attempt to call a " + f.Type().String() + " value")}
+	}
 	for len(st.nested) <= st.depth {
 		co, cancel := st.main.NewThread()
 		if cancel != nil {
@@ -184,7 +182,7 @@ func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.L
 		co.Push(a)
 	}
 	thread := st.main.G.CurrentThread
-	err := co.PCall(len(args), vm.MultRet, nil)
+	err := co.PCall(len(args), vm.MultRet, st.explain)
 	st.main.G.CurrentThread = thread
 	st.depth = depth - 1
 	if st.stop != nil {
@@ -213,11 +211,24 @@ func openCoroutine(st *state, L *vm.LState) {
 	vm.OpenCoroutine(L)
 	L.SetTop(0)
 	t := st.global.RawGetString("coroutine").(*vm.LTable)
-	create, resume := t.RawGetString("create"), t.RawGetString("resume")
+	create, plainResume := t.RawGetString("create"), t.RawGetString("resume").(*vm.LFunction).GFunction
+	resume := L.NewFunction(func(L *vm.LState) int {
+		n := plainResume(L)
+		if n == 2 && L.Get(-2) == vm.LFalse { // no handler of errors can be given to the library, so names are not known
+			text := translate(L.Get(-1))
+			L.Pop(1)
+			L.Push(text)
+		}
+		return n
+	})
+	t.RawSetString("resume", resume)
 	newCoroutine := func(L *vm.LState) vm.LValue {
+		if f, ok := L.Get(1).(*vm.LFunction); !ok || f.IsG {
+			argError(L, 1, "Lua function expected")
+		}
 		charge(L, 64<<10) // the stacks
 		L.Push(create)
-		L.Push(checkFunction(L, 1))
+		L.Push(L.Get(1))
 		L.Call(1, 1)
 		v := L.Get(-1)
 		L.Pop(1)
@@ -235,6 +246,9 @@ func openCoroutine(st *state, L *vm.LState) {
 			L.Insert(co, 2)
 			L.Call(L.GetTop()-1, vm.MultRet)
 			if L.Get(1) == vm.LFalse {
+				if s, ok := L.Get(2).(vm.LString); ok {
+					L.Error(vm.LString(where(L, 1))+s, 0)
+				}
 				L.Error(L.Get(2), 0)
 			}
 			return L.GetTop() - 1
@@ -282,19 +296,25 @@ func work(L *vm.LState, n int) {
 	}
 }
 
-// charge counts n bytes that a library function allocates.
+// charge counts n bytes that a library function is about to allocate.
 func charge(L *vm.LState, n int) {
-	st := stateOf(L)
 	if n > maxString {
 		outOfMemory(L)
 	}
-	if st.bytes += n; st.bytes > 1<<20 {
-		st.wanted = n
-		stop := st.look() != nil
-		if st.wanted = 0; stop {
-			st.raiseStop(L)
-		}
+	if st := stateOf(L); !st.account(n) {
+		st.raiseStop(L)
 	}
+}
+
+// account is charge where nothing can be raised: it reports whether the script may go on.
+func (st *state) account(n int) bool {
+	if st.bytes += n; st.bytes <= 1<<20 {
+		return true
+	}
+	st.wanted = n
+	stop := st.look() != nil
+	st.wanted = 0
+	return !stop
 }
 
 func (st *state) raiseStop(L *vm.LState) { L.Error(vm.LString(st.stop.Error()), 0) }

@@ -11,7 +11,7 @@ const maxString = 512 << 20
 
 func openString(st *state, L *vm.LState) {
 	t := st.library(L, "string", map[string]vm.LGFunction{
-		"byte": strByte, "char": strChar, "find": strFind, "format": strFormat, "gfind": strGMatch, "gmatch": strGMatch,
+		"byte": strByte, "char": strChar, "dump": strDump, "find": strFind, "format": strFormat, "gfind": strGMatch, "gmatch": strGMatch,
 		"gsub": strGSub, "len": strLen, "lower": strLower, "match": strMatch, "rep": strRep, "reverse": strReverse,
 		"sub": strSub, "upper": strUpper,
 	})
@@ -136,4 +136,12 @@ func strChar(L *vm.LState) int {
 		b[i] = byte(c)
 	}
 	return pushString(L, string(b))
+}
+
+// strDump is string.dump. There is no binary form of a function here, and none would be accepted: it refuses all functions, as
+// Lua refuses those of its libraries.
+func strDump(L *vm.LState) int {
+	checkFunction(L, 1)
+	raise(L, "unable to dump given function")
+	return 0
 }

@@ -160,6 +160,9 @@ type sorter struct {
 func (s *sorter) before(a, b vm.LValue) bool {
 	work(s.L, 2)
 	if s.less == nil {
+		if l, r := a.Type(), b.Type(); l != r || l != vm.LTNumber && l != vm.LTString && metaField(s.L, a, "__lt") == vm.LNil {
+			s.L.Error(translate(vm.LString("attempt to compare "+l.String()+" with "+r.String())), 0) // without a position
+		}
 		return s.L.LessThan(a, b)
 	}
 	s.L.Push(s.less)

@@ -1,0 +1,229 @@
+package lua
+
+import (
+	"math"
+	"reflect"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// The virtual machine keeps t[n] in an array for every integer n up to maxArrayIndex, and fills the array up to n. So one
+// instruction can take 64 MiB, and a script that stores at large indexes takes gigabytes between two looks at the memory.
+// Stores whose key is not known to be harmless become calls:
+//
+//	t[k] = v            set(t, k, v)
+//	a.x, t[k] = v, w    do local o1, o2, k2 = a, t, k  local v1, v2 = v, w  set(o2, k2, v2)  o1.x = v1 end
+//	{[k] = v}           {[key(k)] = v}
+//
+// set and key charge the places that would be filled before they are.
+
+// Names of the operators set and key. Scripts cannot write them.
+const (
+	setName = "\x00set"
+	keyName = "\x00key"
+)
+
+const (
+	// smallIndex: up to it an array is filled without asking, 4 KiB.
+	smallIndex = 256
+	// placeBytes is what a place of an array takes, with the space that is kept for more.
+	placeBytes = 20
+)
+
+// harmless reports whether a store under a key, as it is written, cannot fill an array.
+func harmless(key ast.Expr) bool {
+	switch k := key.(type) {
+	case *ast.StringExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.FunctionExpr, *ast.TableExpr:
+		return true
+	case *ast.NumberExpr:
+		f, ok := parseNumber(k.Value)
+		return ok && f <= smallIndex
+	}
+	return false
+}
+
+// store returns the statement in place of an assignment.
+func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
+	safe := true
+	for _, l := range s.Lhs {
+		if place, ok := l.(*ast.AttrGetExpr); ok && !harmless(place.Key) {
+			safe = false
+		}
+	}
+	if safe {
+		return s
+	}
+	at := s.Lhs[0]
+	if len(s.Lhs) == 1 && len(s.Rhs) == 1 {
+		place := at.(*ast.AttrGetExpr)
+		return setStmt(place.Object, place.Key, single(s.Rhs[0]), at)
+	}
+	block := &ast.DoBlockStmt{}
+	places, values := &ast.LocalAssignStmt{}, &ast.LocalAssignStmt{Exprs: s.Rhs}
+	var stores []ast.Stmt
+	local := func(e ast.Expr, list *ast.LocalAssignStmt) ast.Expr {
+		name := "\x00" + string(rune('A'+len(places.Names)+len(values.Names)))
+		list.Names = append(list.Names, name)
+		if e != nil {
+			list.Exprs = append(list.Exprs, single(e))
+		}
+		id := &ast.IdentExpr{Value: name}
+		setLines(id, at)
+		return id
+	}
+	for _, l := range s.Lhs {
+		var one ast.Stmt
+		switch l := l.(type) {
+		case *ast.AttrGetExpr:
+			object := local(l.Object, places)
+			if harmless(l.Key) {
+				to := &ast.AttrGetExpr{Object: object, Key: l.Key}
+				setLines(to, l)
+				one = &ast.AssignStmt{Lhs: []ast.Expr{to}, Rhs: []ast.Expr{local(nil, values)}}
+			} else {
+				key := local(l.Key, places)
+				one = setStmt(object, key, local(nil, values), l)
+			}
+		default:
+			one = &ast.AssignStmt{Lhs: []ast.Expr{l}, Rhs: []ast.Expr{local(nil, values)}}
+		}
+		stores = append(stores, one)
+	}
+	block.Stmts = []ast.Stmt{places, values}
+	for i := len(stores) - 1; i >= 0; i-- {
+		block.Stmts = append(block.Stmts, stores[i])
+	}
+	for _, st := range append(block.Stmts, block) {
+		st.SetLine(s.Line())
+		st.SetLastLine(s.LastLine())
+	}
+	return block
+}
+
+func setStmt(object, key, value, at ast.Expr) ast.Stmt {
+	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: setName}, Args: []ast.Expr{object, single(key), value}}
+	setLines(call, at)
+	setLines(call.Func, at)
+	s := &ast.FuncCallStmt{Expr: call}
+	s.SetLine(at.Line())
+	s.SetLastLine(at.LastLine())
+	return s
+}
+
+// fieldKey returns the key of a field of a constructor in place of another.
+func fieldKey(key ast.Expr) ast.Expr {
+	if harmless(key) {
+		return key
+	}
+	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: keyName}, Args: []ast.Expr{single(key)}, AdjustRet: true}
+	setLines(call, key)
+	setLines(call.Func, key)
+	return call
+}
+
+// setField is set(t, k, v), the assignment.
+func setField(L *vm.LState) int {
+	object, key, value := L.Get(1), L.Get(2), L.Get(3)
+	if t, ok := object.(*vm.LTable); ok && t.Metatable == vm.LNil {
+		setRaw(L, t, key, value)
+		return 0
+	}
+	for range vm.MaxTableGetLoop {
+		t, isTable := object.(*vm.LTable)
+		if isTable && t.RawGet(key) != vm.LNil {
+			setRaw(L, t, key, value)
+			return 0
+		}
+		to := metaField(L, object, "__newindex")
+		if to == vm.LNil {
+			if !isTable {
+				if object == L.Get(1) {
+					raise(L, "attempt to index %s", callOperand(L, 1))
+				}
+				raise(L, "attempt to index a %s value", object.Type())
+			}
+			setRaw(L, t, key, value)
+			return 0
+		}
+		if isTable && isReadOnly(t) {
+			raise(L, textReadOnly)
+		}
+		if to.Type() == vm.LTFunction {
+			L.Push(to)
+			L.Push(object)
+			L.Push(key)
+			L.Push(value)
+			L.Call(3, 0)
+			return 0
+		}
+		object = to
+	}
+	raise(L, "loop in settable")
+	return 0
+}
+
+// newKey is key(k): it charges what a new table with one value there takes.
+func newKey(L *vm.LState) int {
+	if n, ok := arrayIndex(L.Get(1)); ok && n > smallIndex {
+		charge(L, n*placeBytes)
+	}
+	L.SetTop(1)
+	return 1
+}
+
+// setRaw sets t[key] without metamethods.
+func setRaw(L *vm.LState, t *vm.LTable, key, value vm.LValue) {
+	switch k := key.(type) {
+	case vm.LNumber:
+		if n, ok := arrayIndex(k); ok {
+			setInt(L, t, n, value)
+			return
+		}
+		if math.IsNaN(float64(k)) {
+			raise(L, "table index is NaN")
+		}
+	case *vm.LNilType:
+		raise(L, "table index is nil")
+	}
+	t.RawSet(key, value)
+}
+
+// setInt sets t[n] without metamethods. What places between the end of the array and n take is charged.
+func setInt(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
+	if isReadOnly(t) {
+		raiseReadOnly(L)
+	}
+	if n > smallIndex && n < maxArrayIndex {
+		if hole := n - arrayLen(t); hole > smallIndex {
+			if value == vm.LNil {
+				return // there is nothing
+			}
+			charge(L, hole*placeBytes)
+		}
+	}
+	t.RawSetInt(n, value)
+}
+
+// arrayIndex returns the index that a key has in the array of a table.
+func arrayIndex(key vm.LValue) (int, bool) {
+	k, ok := key.(vm.LNumber)
+	if !ok || !(k >= 1 && k < maxArrayIndex) {
+		return 0, false
+	}
+	n := int(k)
+	return n, vm.LNumber(n) == k
+}
+
+// arrayField is the array of a table among its fields.
+var arrayField = func() []int {
+	f, ok := reflect.TypeFor[vm.LTable]().FieldByName("array")
+	if !ok || f.Type.Kind() != reflect.Slice {
+		panic("lua: a table of the virtual machine has no array")
+	}
+	return f.Index
+}()
+
+// arrayLen returns how long the array of a table is, with empty places at its end: the library does not say it.
+func arrayLen(t *vm.LTable) int { return reflect.ValueOf(t).Elem().FieldByIndex(arrayField).Len() }
