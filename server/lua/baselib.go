@@ -18,7 +18,6 @@ func openBase(g *vm.LTable, L *vm.LState) {
 		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
 		"setmetatable": baseSetMetatable, "tonumber": baseToNumber, "tostring": baseToString, "type": baseType,
 		"unpack": baseUnpack, "xpcall": baseXPCall,
-		"getfenv": baseGetFEnv, "setfenv": baseSetFEnv, "newproxy": baseNewProxy,
 	} {
 		g.RawSetString(name, L.NewFunction(f))
 	}

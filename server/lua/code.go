@@ -84,7 +84,7 @@ var builtin = map[string]bool{}
 
 func init() {
 	for _, name := range strings.Fields(`ARGV KEYS _G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error gcinfo
-		getfenv getmetatable ipairs load loadstring math newproxy next pairs pcall rawequal rawget rawset redis select setfenv
+		getmetatable ipairs load loadstring math next pairs pcall rawequal rawget rawset redis select
 		setmetatable string struct table tonumber tostring type unpack xpcall`) {
 		builtin[name] = true
 	}
