@@ -9,6 +9,17 @@ const commonValue = 2 << 10
 
 // Get returns the value of a key as the transaction sees it.
 func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
+	return tx.get(id, key, 0)
+}
+
+// getHead is Get for a caller who needs no more than the first bytes of a value, at most so many. It may be longer than
+// that all the same. Of a value that is a part only, nothing is remembered.
+func (tx *Tx) getHead(id cf.ID, key []byte, most int) (value []byte, found bool, err error) {
+	return tx.get(id, key, most)
+}
+
+// get is Get, and getHead with most above 0.
+func (tx *Tx) get(id cf.ID, key []byte, most int) (value []byte, found bool, err error) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
 			switch e.kind {
@@ -34,52 +45,27 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 	if err := tx.usable(); err != nil {
 		return nil, false, err
 	}
-	value, found, err = tx.db.rocks.Get(tx.db.family(id), key, free)
+	whole := true
+	if most > 0 {
+		var size int
+		size, found, err = tx.db.rocks.GetHead(tx.db.family(id), key, free[len(free):cap(free)])
+		if whole = size <= cap(free)-len(free); !whole {
+			size = min(most, cap(free)-len(free))
+		}
+		value = free[:len(free)+size]
+	} else {
+		value, found, err = tx.db.rocks.Get(tx.db.family(id), key, free)
+	}
 	if err != nil || !found {
 		if err == nil && id == cf.Metadata && tx.cacheOK {
 			tx.cache(id, key, nil, false)
 		}
 		return nil, false, err
+	}
+	if !whole {
+		return tx.arena.adopt(value, len(free)), true, nil
 	}
 	value = tx.adopted(id, key, value, len(free))
-	if ticket != noTicket {
-		tx.db.cache.fill(h, id, key, value, ticket)
-	}
-	return value, true, nil
-}
-
-// getHead is Get for a caller who needs no more than the first bytes of a value. It may be longer than that all the same.
-// Of a value that is a part only, nothing is remembered.
-func (tx *Tx) getHead(id cf.ID, key []byte, most int) (value []byte, found bool, err error) {
-	if len(tx.over.ents) > 0 || len(tx.over.ranges) > 0 {
-		if tx.over.find(tx.over.hash(id, key), id, key) != nil || tx.over.deletedByRange(id, key) {
-			return tx.Get(id, key)
-		}
-	}
-	tx.arena.reserve(commonValue)
-	free := tx.arena.buf
-	var h uint64
-	ticket := noTicket
-	if c := tx.db.cache; c != nil && cacheable(id) {
-		h = c.hash(id, key)
-		if value, found, ticket = c.get(h, id, key, free); found {
-			return tx.adopted(id, key, value, len(free)), true, nil
-		}
-	}
-	if err := tx.usable(); err != nil {
-		return nil, false, err
-	}
-	size, found, err := tx.db.rocks.GetHead(tx.db.family(id), key, free[len(free):cap(free)])
-	if err != nil || !found {
-		if err == nil && id == cf.Metadata && tx.cacheOK {
-			tx.cache(id, key, nil, false)
-		}
-		return nil, false, err
-	}
-	if room := cap(free) - len(free); size > room {
-		return tx.arena.adopt(free[:len(free)+min(most, room)], len(free)), true, nil
-	}
-	value = tx.adopted(id, key, free[:len(free)+size], len(free))
 	if ticket != noTicket {
 		tx.db.cache.fill(h, id, key, value, ticket)
 	}
