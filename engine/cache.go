@@ -50,7 +50,7 @@ type cacheSet struct {
 	large [cacheWays]uint32        // where the record lies in the slab of large ones, + 1; 0 = in its slot
 	seq   uint32                   // grows with every mark
 	busy  uint16                   // commits under way that write a key of this set
-	used  uint8                    // a bit for each slot: since all of them were last used
+	used  uint8                    // a bit for each slot: it was used since all of them had been
 	_     [9]byte
 }
 
@@ -101,8 +101,8 @@ func (c *recordCache) place(s *cacheSet, first, w int) []byte {
 	return c.slab[(first+w)*slotSize : (first+w+1)*slotSize]
 }
 
-// value returns what a slot holds, when it is of that key.
-func value(place []byte, id cf.ID, key []byte) ([]byte, bool) {
+// slotValue returns what a slot holds, when it is of that key.
+func slotValue(place []byte, id cf.ID, key []byte) ([]byte, bool) {
 	keyN, valN := int(place[2]), int(binary.LittleEndian.Uint16(place[3:]))
 	if place[1] != uint8(id) || keyN != len(key) || !bytes.Equal(place[slotHeader:slotHeader+keyN], key) {
 		return nil, false
@@ -120,7 +120,7 @@ func (c *recordCache) empty(s *cacheSet, w int) {
 
 // get appends the value of a key to dst. When it misses, the ticket lets fill tell whether what the caller then
 // reads from RocksDB may be kept.
-func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (val []byte, found bool, ticket uint32) {
+func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bool, ticket uint32) {
 	s, first, lock := c.set(h)
 	lock.Lock()
 	defer lock.Unlock()
@@ -128,7 +128,7 @@ func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (val []byte, foun
 		return dst, false, noTicket
 	}
 	if w := s.find(h); w >= 0 {
-		if v, ok := value(c.place(s, first, w), id, key); ok {
+		if v, ok := slotValue(c.place(s, first, w), id, key); ok {
 			s.used |= 1 << w
 			if s.large[w] > 0 {
 				c.large.used[s.large[w]-1] = true
@@ -239,20 +239,20 @@ func (c *recordCache) seemsToHold(h uint64) bool {
 // does not fit; without ok nothing was written and what the cache has is still true. A large record of the metadata family,
 // a string, is kept only in the place of one that was read: copying all that are written would cost more than it gains.
 // Subkeys, of which each write reads what was there before, are kept at once.
-func (c *recordCache) done(h uint64, id cf.ID, key, val []byte, deleted, ok bool) {
+func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
 	s, first, lock := c.set(h)
 	lock.Lock()
 	s.busy--
 	if ok {
-		n := slotHeader + len(key) + len(val)
+		n := slotHeader + len(key) + len(value)
 		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || id != cf.Default && s.find(h) < 0) {
 			if w := s.find(h); w >= 0 {
-				if _, same := value(c.place(s, first, w), id, key); same {
+				if _, same := slotValue(c.place(s, first, w), id, key); same {
 					c.empty(s, w)
 				}
 			}
 		} else {
-			c.store(s, first, h, id, key, val)
+			c.store(s, first, h, id, key, value)
 		}
 	}
 	lock.Unlock()

@@ -108,7 +108,7 @@ func (db *DB) DeleteExpired(ns string, userKey []byte) (deleted, byFields bool, 
 		if err != nil || rec.Exists {
 			return err
 		}
-		value, found, err := tx.getHead(cf.Metadata, rec.NSKey(), cf.MaxHead)
+		value, found, err := tx.get(cf.Metadata, rec.NSKey(), cf.MaxHead)
 		if err != nil || !found {
 			return err
 		}

@@ -86,7 +86,8 @@ func TestFlushAll(t *testing.T) {
 	}
 	flush(false)
 
-	// What a transaction writes after it has flushed stays, and the next FLUSHALL deletes it.
+	// What a transaction writes after it has flushed stays, and counts as new; the next FLUSHALL deletes it.
+	storeString(t, db, cf.DefaultNamespace, "again", nil)
 	tx := db.NewTx()
 	tx.Begin(cf.DefaultNamespace)
 	if err := tx.AcquireAll(); err != nil {
@@ -97,8 +98,10 @@ func TestFlushAll(t *testing.T) {
 	if err := tx.FlushAll(); err != nil {
 		t.Fatal(err)
 	}
-	rec = tx.Fresh([]byte("after"), cf.TypeString)
-	tx.SaveAppend(&rec, nil)
+	for _, key := range []string{"after", "again"} {
+		rec = tx.Fresh([]byte(key), cf.TypeString)
+		tx.SaveAppend(&rec, nil)
+	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +109,7 @@ func TestFlushAll(t *testing.T) {
 	if exists(t, db, cf.DefaultNamespace, "before") || !exists(t, db, cf.DefaultNamespace, "after") {
 		t.Error("a transaction that flushes keeps what it has written before, or loses what it writes after")
 	}
+	wantCount(t, db, cf.DefaultNamespace, 2, 0)
 	flush(true)
 	if exists(t, db, cf.DefaultNamespace, "after") {
 		t.Error("the key is left")

@@ -297,26 +297,26 @@ func (tx *Tx) noteForeign(nsKey []byte, next *cf.Meta) error {
 	return nil
 }
 
-// head is known without the value: that of a string may be long, and a batch may replace very many.
+// head is known for a batch that may replace very many keys: what it reads is not remembered.
 func (tx *Tx) head(nsKey []byte) (m cf.Meta, ok bool, err error) {
-	e := tx.over.find(tx.over.hash(cf.Metadata, nsKey), cf.Metadata, nsKey)
-	if e == nil && !tx.over.deletedByRange(cf.Metadata, nsKey) {
-		if tx.db.known.has(nsKey) {
-			return cf.Meta{Type: cf.TypeString}, true, nil
-		}
-		var head [cf.MaxHead]byte
-		size, found, err := tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, head[:])
-		if err != nil || !found {
-			return m, false, err
-		}
-		m, _, err = cf.DecodeMeta(head[:min(size, len(head))])
-		return m, err == nil, nil // an unreadable record counts as none
+	var buf [cf.MaxHead]byte
+	var value []byte
+	var found bool
+	switch {
+	case tx.overlaid(cf.Metadata, nsKey):
+		value, found, err = tx.Get(cf.Metadata, nsKey)
+	case tx.db.known.has(nsKey):
+		return cf.Meta{Type: cf.TypeString}, true, nil
+	default:
+		var size int
+		size, found, err = tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, buf[:])
+		value = buf[:min(size, len(buf))]
 	}
-	if e == nil || e.kind == deleted || e.kind == cachedMissing {
-		return m, false, nil
+	if err != nil || !found {
+		return m, false, err
 	}
-	m, _, err = cf.DecodeMeta(tx.over.valueOf(e))
-	return m, err == nil, nil
+	m, _, err = cf.DecodeMeta(value)
+	return m, err == nil, nil // an unreadable record counts as none
 }
 
 // countOffMost is how many keys of a range are counted one by one.

@@ -12,13 +12,8 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 	return tx.get(id, key, 0)
 }
 
-// getHead is Get for a caller who needs no more than the first bytes of a value, at most so many. It may be longer than
-// that all the same. Of a value that is a part only, nothing is remembered.
-func (tx *Tx) getHead(id cf.ID, key []byte, most int) (value []byte, found bool, err error) {
-	return tx.get(id, key, most)
-}
-
-// get is Get, and getHead with most above 0.
+// get is Get; with most above 0 for a caller who needs no more than so many bytes of the value, from its beginning. It may
+// be longer than that all the same. Of a value that is a part only, nothing is remembered.
 func (tx *Tx) get(id cf.ID, key []byte, most int) (value []byte, found bool, err error) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {

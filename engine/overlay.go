@@ -136,6 +136,11 @@ func (o *overlay) deletedByRange(id cf.ID, key []byte) bool {
 	return false
 }
 
+// overlaid reports whether the transaction has written, deleted or remembered a key, so that it need not be looked up.
+func (tx *Tx) overlaid(id cf.ID, key []byte) bool {
+	return tx.over.find(tx.over.hash(id, key), id, key) != nil || tx.over.deletedByRange(id, key)
+}
+
 // dirty reports whether reads of a family must look at the overlay beyond point look-ups.
 func (o *overlay) dirty(id cf.ID) bool {
 	if o.writes[id] > 0 {

@@ -54,21 +54,16 @@ func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 }
 
 // LoadAny reads the record of a key of any type. When the key does not exist the record is empty, of TypeNone.
-func (tx *Tx) LoadAny(userKey []byte) (Record, error) { return tx.load(userKey, true) }
+func (tx *Tx) LoadAny(userKey []byte) (Record, error) { return tx.load(userKey, 0) }
 
 // Look is LoadAny for a caller who needs no Tail, which may have been cut off: a string of hundreds of megabytes is not
 // copied to learn that it exists.
-func (tx *Tx) Look(userKey []byte) (Record, error) { return tx.load(userKey, false) }
+func (tx *Tx) Look(userKey []byte) (Record, error) { return tx.load(userKey, cf.MaxHead) }
 
-func (tx *Tx) load(userKey []byte, whole bool) (r Record, err error) {
-	r.key = tx.NSKey(userKey)
-	var value []byte
-	var found bool
-	if whole {
-		value, found, err = tx.Get(cf.Metadata, r.key)
-	} else {
-		value, found, err = tx.getHead(cf.Metadata, r.key, cf.MaxHead)
-	}
+// load reads a record, or with most above 0 what get does of it.
+func (tx *Tx) load(userKey []byte, most int) (Record, error) {
+	r := Record{key: tx.NSKey(userKey)}
+	value, found, err := tx.get(cf.Metadata, r.key, most)
 	if err != nil {
 		return r, err
 	}
@@ -159,10 +154,10 @@ func (tx *Tx) Drop(r *Record) {
 // known returns what the transaction knows of a metadata record, reading it if need be; of a key that is known
 // to exist without an expiry only that. An unreadable record counts as none: it only matters to the key count.
 func (tx *Tx) known(nsKey []byte) (cf.Meta, bool) {
-	if e := tx.over.find(tx.over.hash(cf.Metadata, nsKey), cf.Metadata, nsKey); e == nil && tx.db.known.has(nsKey) {
+	if !tx.overlaid(cf.Metadata, nsKey) && tx.db.known.has(nsKey) {
 		return cf.Meta{Type: cf.TypeString}, true
 	}
-	value, found, err := tx.getHead(cf.Metadata, nsKey, cf.MaxHead)
+	value, found, err := tx.get(cf.Metadata, nsKey, cf.MaxHead)
 	if err != nil || !found {
 		return cf.Meta{}, false
 	}

@@ -21,8 +21,8 @@ const (
 	sizeEvery  = 5 * time.Second
 )
 
-// cron does what is due at fixed times: samples for the rates in INFO and a look at the heap every tick, the size of the database, old
-// backups, and the schedules of bgsave-cron and compact-cron.
+// cron does what is due at fixed times: samples for the rates in INFO and a look at the heap every tick, the size of the
+// database, old backups, and the schedules of bgsave-cron and compact-cron.
 func (s *Server) cron() {
 	t := time.NewTicker(tick)
 	defer t.Stop()

@@ -151,8 +151,8 @@ type notifier struct {
 	rest    map[expiry]time.Time // of hashes, whose at is 0: until when the sweep passes them by; its own
 }
 
-// The sweep for expired keys and fields of hashes: a pass over all records finds those that expire until some time after the next pass;
-// commits add theirs. So only keys that expire soon take memory.
+// The sweep for expired keys and fields of hashes: a pass over all records finds those that expire until some time after the
+// next pass; commits add theirs. So only keys that expire soon take memory.
 const (
 	sweepEvery   = 5 * time.Minute
 	sweepAhead   = 2 * sweepEvery

@@ -106,13 +106,14 @@ func (l *state) clamp(start, stop int64) (from, to uint64) {
 	return l.head + uint64(start), l.head + uint64(stop) + 1
 }
 
+// bound returns the key of the element at an index, to begin or end a scan with.
+func (l *state) bound(tx *engine.Tx, index uint64) []byte {
+	return bytes.Clone(tx.SubkeyU64(&l.Record, index))
+}
+
 // iter reads the elements [from, to), from the last one with reverse.
 func (l *state) iter(tx *engine.Tx, from, to uint64, reverse bool) *engine.Iter {
-	prefix := tx.SubkeyPrefix(&l.Record)
-	bound := func(i uint64) []byte {
-		return binary.BigEndian.AppendUint64(append(make([]byte, 0, len(prefix)+8), prefix...), i)
-	}
-	return tx.Iter(cf.Default, engine.IterOptions{Prefix: prefix, Lower: bound(from), Upper: bound(to), Reverse: reverse, Limit: int(min(to-from, 1<<30))})
+	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&l.Record), Lower: l.bound(tx, from), Upper: l.bound(tx, to), Reverse: reverse, Limit: int(min(to-from, 1<<30))})
 }
 
 // index returns where the current element of an iterator lies.
@@ -215,10 +216,7 @@ func (l *state) readAhead(tx *engine.Tx, index uint64, left bool) error {
 	if !left {
 		from, to = max(l.head, index+1-popAhead), index+1
 	}
-	prefix := tx.SubkeyPrefix(&l.Record)
-	lower := binary.BigEndian.AppendUint64(append(make([]byte, 0, len(prefix)+8), prefix...), from)
-	upper := binary.BigEndian.AppendUint64(append(make([]byte, 0, len(prefix)+8), prefix...), to)
-	return tx.ReadAhead(cf.Default, lower, upper, int(to-from))
+	return tx.ReadAhead(cf.Default, l.bound(tx, from), l.bound(tx, to), int(to-from))
 }
 
 // each calls f with the elements [from, to) and makes sure that all are there.

@@ -20,11 +20,5 @@ func (d *DB) GetParts(f *Family, key []byte, offsets []uint32, out []byte) (size
 	var cerr *C.char
 	n := int(C.bk_get_parts(d.ptr, f.ptr, bytesPtr(key), C.size_t(len(key)), (*C.uint32_t)(unsafe.SliceData(offsets)), C.int(len(offsets)),
 		C.size_t(part), bytesPtr(out), &cerr))
-	switch {
-	case n == -1:
-		return 0, false, nil
-	case n < 0:
-		return 0, false, takeErr(cerr)
-	}
-	return n, true, nil
+	return lengthOf(n, cerr)
 }

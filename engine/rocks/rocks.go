@@ -219,6 +219,11 @@ const longValue = 1 << 20
 func (d *DB) GetHead(f *Family, key, head []byte) (size int, found bool, err error) {
 	var cerr *C.char
 	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(head), C.size_t(len(head)), nil, &cerr))
+	return lengthOf(n, cerr)
+}
+
+// lengthOf tells what a point read has returned: the length of a value, -1 when there is none, less with an error.
+func lengthOf(n int, cerr *C.char) (size int, found bool, err error) {
 	switch {
 	case n == -1:
 		return 0, false, nil

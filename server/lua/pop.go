@@ -16,34 +16,43 @@ import (
 // popName is the operator pop. Scripts cannot write the name.
 const popName = "\x00pop"
 
-// popStmt returns the statement in place of an assignment; one that takes nothing away goes through store.
-func (r *rewriter) popStmt(s *ast.AssignStmt) ast.Stmt {
+// popped returns the table of a statement t[#t] = nil, nil of another.
+func popped(s *ast.AssignStmt) *ast.IdentExpr {
 	if len(s.Lhs) != 1 || len(s.Rhs) != 1 {
-		return r.store(s)
+		return nil
 	}
 	if _, ok := s.Rhs[0].(*ast.NilExpr); !ok {
-		return r.store(s)
+		return nil
 	}
 	place, ok := s.Lhs[0].(*ast.AttrGetExpr)
 	if !ok {
-		return r.store(s)
+		return nil
 	}
 	table, ok := place.Object.(*ast.IdentExpr)
 	if !ok {
-		return r.store(s)
+		return nil
 	}
 	length, ok := place.Key.(*ast.UnaryLenOpExpr)
 	if !ok {
-		return r.store(s)
+		return nil
 	}
 	if of, ok := length.Expr.(*ast.IdentExpr); !ok || of.Value != table.Value {
-		return r.store(s)
+		return nil
+	}
+	return table
+}
+
+// popStmt returns the statement in place of an assignment.
+func (r *rewriter) popStmt(s *ast.AssignStmt) ast.Stmt {
+	table, stored := popped(s), r.store(s)
+	if table == nil {
+		return stored
 	}
 	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: popName}, Args: []ast.Expr{&ast.IdentExpr{Value: table.Value}}, AdjustRet: true}
 	for _, e := range []ast.Expr{call, call.Func, call.Args[0]} {
 		setLines(e, table)
 	}
-	or := &ast.IfStmt{Condition: call, Then: []ast.Stmt{r.store(s)}}
+	or := &ast.IfStmt{Condition: call, Then: []ast.Stmt{stored}}
 	or.SetLine(s.Line())
 	or.SetLastLine(s.LastLine())
 	return or
