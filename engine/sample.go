@@ -13,14 +13,16 @@ import (
 
 // Random members of a collection, without reading the whole of it.
 //
-// A small collection (up to sampleAll entries) is read and drawn from uniformly. In a bigger one the process
+// A small collection (up to sampleAll entries) is read and drawn from uniformly. One of up to poolWhole entries
+// makes a pool, which later calls draw from as evenly. In a bigger one the process
 // walks down at random: it looks at the first and the last subkey of a range, picks a value for the first byte
 // in which they differ, narrows the range to it, and so on, until one subkey is left. Each end of such a walk
-// yields a short run of neighbours; several runs, shuffled, make a pool that later calls draw from, so that
-// the cost of the walk is shared. Subkeys that spread evenly over their bytes (numbers, hashes, UUIDs) are
-// drawn nearly evenly; crowded prefixes are drawn less often than their share.
+// yields a short run of neighbours, which goes on at the front when it meets the end; several runs, shuffled,
+// make a pool, so that the cost of the walk is shared. Subkeys that spread evenly over their bytes (numbers,
+// hashes, UUIDs) are drawn nearly evenly; crowded prefixes are drawn less often than their share.
 const (
-	sampleAll  = 128     // collections up to this size are read whole
+	sampleAll  = 128     // collections up to this size are read at each call
+	poolWhole  = 2048    // collections up to this size are pooled whole: that costs no more than the walks
 	poolRuns   = 8       // walks for one pool
 	poolRun    = 32      // neighbours a walk, at the least ...
 	poolRunMax = 512     // ... and at the most, for draws with replacement
@@ -213,7 +215,12 @@ func (tx *Tx) allSubkeys(id cf.ID, prefix []byte) ([][]byte, error) {
 
 // drawPool returns how many subkeys are pooled for draws with replacement. More in bigger collections: the walks
 // are what costs.
-func drawPool(size uint64) int { return poolRuns * int(min(max(size/256, poolRun), poolRunMax)) }
+func drawPool(size uint64) int {
+	if size <= poolWhole {
+		return poolAll
+	}
+	return poolRuns * int(min(max(size/256, poolRun), poolRunMax))
+}
 
 // nextPopPool returns how many subkeys are pooled for a pop of n, all when that is nearly the whole collection.
 func (tx *Tx) nextPopPool(id cf.ID, prefix []byte, size uint64, n int) int {
@@ -235,60 +242,37 @@ const poolAll = math.MaxInt
 // fillPool collects about want random subkeys for later draws. With scan it reads from a random point on without
 // giving up over tombstones. It reports whether it found any.
 func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (bool, error) {
-	var p pool
-	take := func(lower []byte, n int, maxSkip uint64) error {
-		it := tx.Iter(id, IterOptions{Prefix: prefix, Lower: lower, KeysOnly: true, Limit: n, MaxSkip: maxSkip})
-		defer it.Close()
-		for n > 0 && len(p.buf) < maxPool && it.Next() {
-			if len(it.Key()) <= poolMaxKey {
-				p.add(it.Key())
-			}
-			n--
-		}
-		if err := it.Err(); err != nil && !incomplete(err) {
-			return err
-		}
-		return nil
-	}
+	f := poolFiller{tx: tx, id: id, prefix: prefix}
 	switch {
 	case want == poolAll:
-		if err := take(nil, want, 0); err != nil {
+		if _, err := f.take(nil, nil, want, maxPool, 0); err != nil {
 			return false, err
+		}
+		if f.full(maxPool) { // what did not fit would never be drawn
+			f.pool = pool{}
+			if err := f.runs(poolRuns * poolRunMax); err != nil {
+				return false, err
+			}
 		}
 	case scan:
 		at, err := tx.walk(id, prefix)
 		if err != nil {
 			return false, err
 		}
-		if err := take(at, want, 0); err != nil {
+		if _, err := f.take(at, nil, want, maxPool, 0); err != nil {
 			return false, err
 		}
-		if p.len() < want/poolRuns {
-			if err := take(nil, want, 0); err != nil {
+		if f.pool.len() < want/poolRuns {
+			if _, err := f.take(nil, at, want, maxPool, 0); err != nil {
 				return false, err
 			}
 		}
 	default:
-		starts := make([][]byte, poolRuns)
-		for i := range starts {
-			var err error
-			if starts[i], err = tx.walk(id, prefix); err != nil {
-				return false, err
-			}
-		}
-		slices.SortFunc(starts, bytes.Compare)
-		for _, at := range starts {
-			if p.len() > 0 { // a run that comes into the one before goes on where that one ended
-				after := append(append(append([]byte(nil), prefix...), p.at(p.len()-1)...), 0)
-				if bytes.Compare(at, after) < 0 {
-					at = after
-				}
-			}
-			if err := take(at, want/poolRuns, readSkip); err != nil {
-				return false, err
-			}
+		if err := f.runs(want); err != nil {
+			return false, err
 		}
 	}
+	p := f.pool
 	if p.len() == 0 {
 		if want != poolAll && !scan {
 			return tx.fillPool(id, prefix, want, true)
@@ -298,6 +282,75 @@ func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (bool, erro
 	rand.Shuffle(p.len(), func(i, j int) { p.refs[i], p.refs[j] = p.refs[j], p.refs[i] })
 	tx.setPool(id, prefix, p)
 	return true, nil
+}
+
+// poolFiller reads the subkeys of one collection into a pool.
+type poolFiller struct {
+	tx     *Tx
+	id     cf.ID
+	prefix []byte
+	pool   pool
+}
+
+func (f *poolFiller) full(most int) bool { return len(f.pool.buf) >= most }
+
+// take pools up to n subkeys from lower (inclusive, nil for the first) to upper (exclusive, nil for none), until
+// the pool has about most bytes. It returns how many of the n were missing at the upper end: none when it ended
+// for its memory or because it met more than maxSkip tombstones (0: no limit).
+func (f *poolFiller) take(lower, upper []byte, n, most int, maxSkip uint64) (missing int, err error) {
+	it := f.tx.Iter(f.id, IterOptions{Prefix: f.prefix, Lower: lower, Upper: upper, KeysOnly: true, Limit: n, MaxSkip: maxSkip})
+	defer it.Close()
+	for n > 0 {
+		if f.full(most) {
+			return 0, nil
+		}
+		if !it.Next() {
+			if err := it.Err(); err != nil {
+				if incomplete(err) {
+					err = nil
+				}
+				return 0, err
+			}
+			return n, nil
+		}
+		if len(it.Key()) <= poolMaxKey {
+			f.pool.add(it.Key())
+		}
+		n--
+	}
+	return 0, nil
+}
+
+// runs pools the neighbours of several random points, about want in all. The subkeys lie in a circle for it: a
+// run that comes to the last one goes on with the first, or else the first ones would hardly ever be drawn.
+func (f *poolFiller) runs(want int) error {
+	starts := make([][]byte, poolRuns)
+	for i := range starts {
+		var err error
+		if starts[i], err = f.tx.walk(f.id, f.prefix); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(starts, bytes.Compare)
+	missing := 0
+	for i, at := range starts {
+		if f.pool.len() > 0 { // a run that comes into the one before goes on where that one ended
+			after := append(append(append([]byte(nil), f.prefix...), f.pool.at(f.pool.len()-1)...), 0)
+			if bytes.Compare(at, after) < 0 {
+				at = after
+			}
+		}
+		m, err := f.take(at, nil, want/poolRuns, maxPool/poolRuns*(i+1), readSkip)
+		if err != nil {
+			return err
+		}
+		missing += m
+	}
+	if missing == 0 {
+		return nil
+	}
+	_, err := f.take(nil, starts[0], missing, maxPool, readSkip)
+	return err
 }
 
 // pool holds subkeys in one piece of memory, in any order.

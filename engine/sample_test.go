@@ -94,6 +94,39 @@ func TestSampleSpreads(t *testing.T) {
 	}
 }
 
+// TestSampleReachesTheEnds draws until every subkey is due, and expects the first and the last ones as often as the
+// others: no run of neighbours begins before the first one. Both a collection that is pooled whole and one that is not.
+func TestSampleReachesTheEnds(t *testing.T) {
+	db := enginetest.Open(t)
+	for _, n := range []int{300, 3000} {
+		const mean, edge = 100, 16
+		prefix := fmt.Sprintf("e%d:", n)
+		fill(t, db, prefix, n, number)
+		tx := db.NewTx()
+		tx.Begin(ns)
+		defer tx.Release()
+		got, err := tx.Sample(cf.Default, []byte(prefix), uint64(n), mean*n)
+		if err != nil || len(got) != mean*n {
+			t.Fatalf("%d draws, %v", len(got), err)
+		}
+		count := make([]int, n)
+		for _, k := range got {
+			var i int
+			fmt.Sscanf(string(k), "element:%d", &i)
+			count[i]++
+		}
+		first, last := 0, 0
+		for i := range edge {
+			first += count[i]
+			last += count[n-1-i]
+		}
+		// About 1200 pools of 256 are drawn from 3000: the spread of these sums is a tenth of them.
+		if want := mean * edge; first < want/2 || first > want*2 || last < want/2 || last > want*2 {
+			t.Errorf("of %d, the first %d were drawn %d times and the last %d times, not about %d", n, edge, first, last, want)
+		}
+	}
+}
+
 // TestPopSampleEmptiesACollection pops everything; the last pops must not be slowed down by the tombstones of
 // the first.
 func TestPopSampleEmptiesACollection(t *testing.T) {
