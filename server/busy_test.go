@@ -51,7 +51,7 @@ func TestBusy(t *testing.T) {
 				t.Fatalf("%q", r)
 			}
 			c.send(encode(test.run...))
-			eventually(t, "the script runs", func() bool { _, _, ok := h.scripts.engine.Running(); return ok })
+			eventually(t, "the script runs", func() bool { _, ok := h.scripts.engine.Running(); return ok })
 			commands := [][]string{
 				{"SET", "held", "2"}, {"HGETALL", "held"}, {"MSET", "free", "1", "held", "2"}, {"MGET", "free", "held"},
 				{"EVAL", "return 1", "1", "held"}, {"EVAL", "return redis.call('INCR','held')", "0"},
@@ -142,7 +142,7 @@ func TestSlowGuest(t *testing.T) {
 	first, second, third, admin := h.dial(t), h.dial(t), h.dial(t), h.dial(t)
 	hold := "redis.call('INCR',KEYS[1]) " + endless
 	first.send(encode("EVAL", hold, "1", "k"))
-	eventually(t, "the script runs", func() bool { _, _, ok := h.scripts.engine.Running(); return ok })
+	eventually(t, "the script runs", func() bool { _, ok := h.scripts.engine.Running(); return ok })
 	second.send(encode("INCR", "k"))
 	h.arrived(t, second, len(encode("INCR", "k")))
 	third.send(pipeline("INCR k", "INCR k") + encode("EVAL", hold, "1", "k"))

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -48,7 +47,8 @@ func (s *scripts) change(tx *engine.Tx, r *registry) {
 	tx.OnCommit(func() { s.registry.Store(r) })
 }
 
-// readLibraries loads the libraries of the database. One that cannot be loaded is left where it is.
+// readLibraries loads the libraries of the database. One that cannot be loaded is left where it is; one that is loaded
+// already goes on with what its functions keep.
 func (s *scripts) readLibraries() {
 	var sources [][]byte
 	err := s.srv.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
@@ -62,9 +62,12 @@ func (s *scripts) readLibraries() {
 	if err != nil {
 		s.srv.log.Error("the function libraries cannot be read", zap.Error(err))
 	}
-	r := newRegistry()
+	old, r := s.registry.Load(), newRegistry()
 	for _, source := range sources {
-		l, err := s.engine.Library(source)
+		l, err := old.same(source), error(nil)
+		if l == nil {
+			l, err = s.engine.StoredLibrary(source)
+		}
 		if err == nil {
 			err = r.admit(l, false)
 		}
@@ -73,6 +76,19 @@ func (s *scripts) readLibraries() {
 		}
 	}
 	s.registry.Store(r)
+}
+
+// same returns the library of a source, nil when there is none.
+func (r *registry) same(source []byte) *lua.Library {
+	if r == nil {
+		return nil
+	}
+	for _, l := range r.libraries {
+		if l.Source == string(source) {
+			return l
+		}
+	}
+	return nil
 }
 
 // admit adds a library. With an error nothing has changed.
@@ -207,10 +223,7 @@ func (s *scripts) Libraries(tx *engine.Tx) []*lua.Library {
 }
 
 // Running returns the function that runs for some time.
-func (s *scripts) Running() (string, time.Duration, bool) {
-	r, since, ok := s.engine.Running()
-	if !ok || r.Function == nil {
-		return "", 0, false
-	}
-	return r.Function.Name(), time.Since(since), true
+func (s *scripts) Running() (f lua.Running, ok bool) {
+	f, ok = s.engine.Running()
+	return f, ok && f.Function
 }

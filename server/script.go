@@ -2,7 +2,9 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -212,7 +214,7 @@ type lockWanted struct {
 // lockTries is how often a script is tried with the locks that it is known to need, before it gets all.
 const lockTries = 8
 
-var errMoreLocks = errors.New("the script needs more locks")
+var errMoreLocks = fmt.Errorf("the script needs more locks: %w", lua.ErrAgain)
 
 // addLocks asks for the locks that were missing.
 func (s *scriptRun) addLocks(tx *engine.Tx) {
@@ -240,6 +242,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	var err error
 	switch {
 	case call.Function != nil:
+		r.Command = strings.ToUpper(c.ctx.Spec.Name)
 		if r.Function = c.srv.scripts.function(c.tx, call.Function); r.Function == nil {
 			err = errNoFunction
 		}
@@ -276,7 +279,17 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	}
 	c.ctx.NoBlock, c.ctx.InScript, c.inTx = true, true, true
 	s.failed = false
-	err = c.srv.scripts.engine.Run(r)
+	if r.Final = c.tx.HoldsAll() && !s.shared; inTx && !r.Final && r.Function != nil && r.Function.Library.Resident() {
+		// What it does to the variables of its library could not be undone when a later command of the transaction needs
+		// a lock.
+		err = lua.ErrExclusive
+	} else {
+		err = c.srv.scripts.engine.Run(r)
+	}
+	if err == lua.ErrExclusive {
+		s.retry, s.all = true, true
+		err = errMoreLocks
+	}
 	if s.retry && err != errMoreLocks {
 		s.forget() // it was killed meanwhile
 	}

@@ -269,7 +269,7 @@ func TestScriptStopsWithTheServer(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	c.send(encode("EVAL", endless, "0"))
-	eventually(t, "the script runs", func() bool { _, _, ok := h.scripts.engine.Running(); return ok })
+	eventually(t, "the script runs", func() bool { _, ok := h.scripts.engine.Running(); return ok })
 	done := make(chan struct{})
 	go func() { h.Close(); close(done) }()
 	select {

@@ -58,7 +58,8 @@ func (h *scriptHost) Failed(text string, counted bool) {
 
 // scriptMemory is about how many bytes scripts take.
 type scriptMemory struct {
-	machines           int64 // virtual machines; scripts and functions share them
+	machines           int64 // virtual machines that scripts and functions share
+	residents          int64 // those of one library each
 	scripts, functions int64 // compiled code and sources
 
 	cached, libraries, named int // scripts in the cache; libraries and their functions
@@ -78,6 +79,9 @@ func (s *scripts) memory() (m scriptMemory) {
 	m.machines = int64(s.engine.States()) * lua.StateBytes
 	for _, l := range s.Libraries(nil) {
 		m.libraries++
+		if l.Resident() {
+			m.residents += lua.StateBytes
+		}
 		m.named += len(l.Functions)
 		m.functions += scriptOverhead + int64(len(l.Functions))*functionOverhead + int64(len(l.Source))*codePerSource
 	}
@@ -94,8 +98,8 @@ func (s *Server) infoScripts(w *infoWriter) {
 	w.field("number_of_cached_scripts", m.cached)
 	w.field("number_of_functions", m.named)
 	w.field("number_of_libraries", m.libraries)
-	w.field("used_memory_vm_functions", 0) // functions run in the machines of scripts
-	w.bytes("used_memory_vm_total", m.machines)
+	w.field("used_memory_vm_functions", m.residents) // the other functions run in the machines of scripts
+	w.bytes("used_memory_vm_total", m.machines+m.residents)
 	w.field("used_memory_functions", m.functions)
 	w.bytes("used_memory_scripts", m.scripts+m.functions)
 }

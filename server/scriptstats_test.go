@@ -65,7 +65,7 @@ func TestScriptStatisticsOfASecondTry(t *testing.T) {
 	h := start(t)
 	a, b, c := h.dial(t), h.dial(t), h.dial(t)
 	a.send(encode("EVAL", "redis.call('SET','held','1') "+endless, "1", "held"))
-	eventually(t, "the script holds its lock", func() bool { _, _, ok := h.scripts.engine.Running(); return ok })
+	eventually(t, "the script holds its lock", func() bool { _, ok := h.scripts.engine.Running(); return ok })
 	b.send(encode("EVAL", "redis.call('INCR','free') return redis.call('INCR','held')", "0"))
 	began := func() bool {
 		fields, _ := parseInfo(t, c.do("INFO", "latencystats"))

@@ -223,16 +223,17 @@ func functionList(c *Ctx) error {
 func functionStats(c *Ctx) error {
 	c.Out.Map(2)
 	c.Out.BulkString("running_script")
-	if name, took, ok := c.Srv.Scripts().Running(); ok {
+	if f, ok := c.Srv.Scripts().Running(); ok {
 		c.Out.Map(3)
 		c.Out.BulkString("name")
-		c.Out.BulkString(name)
+		c.Out.BulkString(f.Name)
 		c.Out.BulkString("command")
-		c.Out.Array(2)
-		c.Out.BulkString("FCALL")
-		c.Out.BulkString(name)
+		c.Out.Array(len(f.Command))
+		for _, a := range f.Command {
+			c.Out.BulkString(a)
+		}
 		c.Out.BulkString("duration_ms")
-		c.Out.Int(took.Milliseconds())
+		c.Out.Int(f.Took.Milliseconds())
 	} else {
 		c.Out.Null()
 	}

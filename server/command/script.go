@@ -2,7 +2,6 @@ package command
 
 import (
 	"strings"
-	"time"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/lua"
@@ -38,7 +37,7 @@ type Scripts interface {
 	// Libraries returns the libraries as the transaction sees them, sorted by name.
 	Libraries(tx *engine.Tx) []*lua.Library
 	// Running returns the function that runs for some time; ok is false when there is none.
-	Running() (name string, took time.Duration, ok bool)
+	Running() (f lua.Running, ok bool)
 
 	// Kill stops the scripts that run for some time, or the functions.
 	Kill(functions bool) error

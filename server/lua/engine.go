@@ -47,8 +47,11 @@ type Engine struct {
 	maxCache int
 
 	slots chan struct{} // one for each script that runs
-	full  chan struct{} // closed when all of them are slow; guarded by runs
-	free  struct {
+	// full is closed when all of them are slow, of which slowest are; guarded by runs.
+	full    chan struct{}
+	slowest int
+
+	free struct {
 		sync.Mutex
 		states []*state
 	}
@@ -201,8 +204,12 @@ func (e *Engine) States() int {
 // Slow reports whether a script runs that has exceeded the time limit.
 func (e *Engine) Slow() bool { return e.slow.Load() > 0 }
 
-// errBusy: as many slow scripts run as there can be at once.
-var errBusy = &Stopped{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
+var (
+	// errBusy: as many slow scripts run as there can be at once.
+	errBusy = &Stopped{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
+	// errBusyFunction: a slow function of a library that keeps something between calls runs.
+	errBusyFunction = &Stopped{"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."}
+)
 
 // wait takes one of the slots, as soon as there is one; errBusy when it may take for ever.
 func (e *Engine) wait() error {
@@ -222,12 +229,28 @@ func (e *Engine) wait() error {
 	}
 }
 
-// noteSlow counts n more slow scripts; runs is locked.
-func (e *Engine) noteSlow(n int32) {
-	switch before, all := e.slow.Add(n)-n, int32(cap(e.slots)); {
-	case before < all && before+n >= all:
+// noteSlow counts that a state runs something slow, or no longer; runs is locked.
+func (e *Engine) noteSlow(st *state, slow bool) {
+	n := int32(1)
+	if !slow {
+		n = -1
+	}
+	e.slow.Add(n)
+	if r := st.resident; r != nil {
+		if slow {
+			close(r.busy)
+		} else {
+			r.busy = make(chan struct{})
+		}
+		return
+	}
+	all := cap(e.slots)
+	before := e.slowest
+	e.slowest += int(n)
+	switch {
+	case before < all && e.slowest >= all:
 		close(e.full)
-	case before >= all && before+n < all:
+	case before >= all && e.slowest < all:
 		e.full = make(chan struct{})
 	}
 }
@@ -268,11 +291,14 @@ type Run struct {
 	Keys     [][]byte
 	Args     [][]byte
 	Host     Host
+	// Command is what has called the function, "FCALL" or "FCALL_RO", for Running.
+	Command string
+	// Final: the host will not undo the run by ErrAgain.
+	Final bool
 	// Out gets the reply. Its Proto is that of the client.
 	Out *resp.Writer
 
 	started time.Time
-	state   *state
 }
 
 // name returns what errors call the script.
@@ -286,7 +312,7 @@ func (r *Run) name() string {
 // Host runs the commands that scripts call.
 type Host interface {
 	// Call runs a command and writes its reply, an error too, to out. An error that it returns ends the script at once,
-	// with no reply: Engine.Run returns it.
+	// with no reply: Engine.Run returns it. With ErrAgain the variables of a library are what they were before the run.
 	Call(args [][]byte, out *resp.Writer) error
 	// Allowed reports whether the user may run a command; known is false when there is no such command.
 	Allowed(args [][]byte) (allowed, known bool)

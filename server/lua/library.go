@@ -20,14 +20,19 @@ var (
 // libraryName is how Redis calls the source of a library in errors.
 const libraryName = "user_function"
 
-// Library is a library of functions. It is not changed once it is made. Each virtual machine that calls one of the functions
-// loads the library first; so what its functions keep in local variables between calls is kept for each machine.
+// Library is a library of functions. What its functions keep in local variables between calls is there as long as it.
 type Library struct {
 	Name      string
 	Source    string
 	Functions []*Function // in the order of their registration
 	code      *code
+	// resident is the library's own virtual machine. Without one its functions keep nothing, and each machine that calls
+	// one loads the library first.
+	resident *resident
 }
+
+// Resident reports whether the library has a virtual machine of its own, as its functions may keep something between calls.
+func (l *Library) Resident() bool { return l.resident != nil }
 
 // Function is a function of a library.
 type Function struct {
@@ -66,7 +71,20 @@ func refuse(format string, args ...any) error {
 const textName = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
 
 // Library compiles and loads the source of a library, which begins with "#!lua name=NAME".
-func (e *Engine) Library(source []byte) (*Library, error) {
+func (e *Engine) Library(source []byte) (*Library, error) { return e.library(source, false) }
+
+// StoredLibrary is Library for one that was accepted before, perhaps by Kvrocks, where libraries can use all globals while
+// they are loaded.
+func (e *Engine) StoredLibrary(source []byte) (*Library, error) {
+	l, err := e.library(source, false)
+	if err != nil {
+		l, err = e.library(source, true)
+	}
+	return l, err
+}
+
+// library is Library, or with lenient one that can use all globals while it is loaded.
+func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
 	line, _, ok := bytes.Cut(source, []byte("\n"))
 	if !ok || !bytes.HasPrefix(line, []byte("#!")) {
 		return nil, refuse("Missing library metadata")
@@ -105,7 +123,7 @@ func (e *Engine) Library(source []byte) (*Library, error) {
 		return nil, err
 	}
 	defer func() { e.put(st) }()
-	loaded, err := st.load(l)
+	loaded, err := st.load(l, lenient)
 	if err != nil {
 		st = nil // whatever it was: it is not used again
 		return nil, refuse("Error registering functions: %s", err)
@@ -113,19 +131,37 @@ func (e *Engine) Library(source []byte) (*Library, error) {
 	if len(l.Functions) == 0 {
 		return nil, refuse("No functions registered")
 	}
+	if l.resident = settle(st, loaded); l.resident != nil || lenient {
+		// Loaded once more by a machine, a lenient library might do something else: it could see the time.
+		if l.resident == nil {
+			l.resident = newResident(st)
+		}
+		st.resident, st.loaded = l.resident, nil
+		st.keep(l, loaded)
+		st = nil
+		return l, nil
+	}
 	st.keep(l, loaded)
 	return l, nil
 }
 
-// load runs a library. The first one to load it makes the list of its functions.
-func (st *state) load(l *Library) (map[string]*vm.LFunction, error) {
+// load runs a library, which sees only what redis is for libraries; lenient: also the other globals. The first one to load
+// it makes the list of its functions.
+func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error) {
 	running, ticks := st.running, st.ticks
 	st.running, st.ticks, st.stop = false, 0, nil
-	redis := st.global.RawGetString("redis")
+	globals := entries(st.global)
+	if !lenient {
+		for i := 0; i < len(globals); i += 2 {
+			st.global.RawSet(globals[i], vm.LNil)
+		}
+	}
 	st.global.RawSetString("redis", st.loadRedis)
 	st.loading = &loading{library: &Library{}, functions: map[string]*vm.LFunction{}}
 	defer func() {
-		st.global.RawSetString("redis", redis)
+		for i := 0; i < len(globals); i += 2 {
+			st.global.RawSet(globals[i], globals[i+1])
+		}
 		st.running, st.ticks, st.loading = running, ticks, nil
 	}()
 	_, err := st.protectedStop(st.function(l.code))
@@ -162,6 +198,14 @@ func (st *state) protectedStop(f *vm.LFunction) (results []vm.LValue, err error)
 	return nil, nil
 }
 
+// entries returns the keys and values of a table, in turn.
+func entries(t *vm.LTable) (list []vm.LValue) {
+	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+		list = append(list, k, v)
+	}
+	return list
+}
+
 // maxLoaded is how many libraries a state keeps loaded.
 const maxLoaded = 64
 
@@ -177,7 +221,7 @@ func (f *Function) on(st *state) (*vm.LFunction, error) {
 	functions := st.loaded[f.Library]
 	if functions == nil {
 		var err error
-		if functions, err = st.load(f.Library); err != nil {
+		if functions, err = st.load(f.Library, false); err != nil {
 			return nil, err
 		}
 		st.keep(f.Library, functions)

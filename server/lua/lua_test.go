@@ -299,3 +299,28 @@ func TestStateBytes(t *testing.T) {
 	}
 	runtime.KeepAlive(states)
 }
+
+func BenchmarkFCall(b *testing.B) {
+	e := newEngine(b, 1<<28)
+	for name, source := range map[string]string{
+		"one":     "redis.register_function('f', function(keys) return redis.call('one', keys[1]) end)",
+		"counter": "local n = 0 redis.register_function('f', function(keys) n = n + 1 return redis.call('one', keys[1]) end)",
+		"table":   "local t = {n = 0} redis.register_function('f', function(keys) t.n = t.n + 1 return redis.call('one', keys[1]) end)",
+	} {
+		l, err := e.Library([]byte("#!lua name=l\n" + source))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var w resp.Writer
+			r := &Run{Function: l.Functions[0], Host: &echo{}, Out: &w, Keys: [][]byte{[]byte("key")}}
+			for b.Loop() {
+				w.Reset()
+				if err := e.Run(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -38,20 +39,32 @@ var (
 	ErrNotBusy = &Error{Text: "NOTBUSY No scripts in execution right now."}
 )
 
-// Run runs a script or a function, and writes the reply to r.Out. The error is an *[Error], a *[Stopped], or what the host
-// has returned.
+// Run runs a script or a function, and writes the reply to r.Out. The error is an *[Error], a *[Stopped], [ErrExclusive], or
+// what the host has returned.
 func (e *Engine) Run(r *Run) error {
+	if f := r.Function; f != nil && f.Library.resident != nil {
+		return f.Library.resident.run(e, r)
+	}
 	st, err := e.take()
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if st.ticks > worn || len(st.nested) > keepNested {
+		if st.tired() {
 			st = nil
 		}
 		e.put(st)
 	}()
 	return st.exec(r)
+}
+
+// tired reports whether the stacks of a state may have become large.
+func (st *state) tired() bool { return st.ticks > worn || len(st.nested) > keepNested }
+
+// rest gives a state new stacks.
+func (st *state) rest() {
+	st.main, st.nested = st.thread(), nil
+	st.main.G.MainThread, st.main.G.CurrentThread = st.main, st.main
 }
 
 func (st *state) exec(r *Run) error {
@@ -64,7 +77,7 @@ func (st *state) exec(r *Run) error {
 	if st.cjson.changed {
 		st.cjson = defaultJSON
 	}
-	r.state, r.started = st, st.job.started
+	r.started = st.job.started
 	defer st.done()
 	L := st.main
 	L.SetTop(0)
@@ -114,7 +127,7 @@ func (st *state) unlist() {
 	e.runs.Lock()
 	delete(e.runs.list, st)
 	if st.job.slow {
-		e.noteSlow(-1)
+		e.noteSlow(st, false)
 	}
 	e.runs.Unlock()
 	st.job.listed = false
@@ -183,7 +196,7 @@ func (st *state) look() <-chan struct{} {
 		st.job.slow = true
 		e := st.engine
 		e.runs.Lock()
-		e.noteSlow(1)
+		e.noteSlow(st, true)
 		e.runs.Unlock()
 		if f := st.engine.options.Slow; f != nil {
 			f(st.run.name(), took)
@@ -264,14 +277,40 @@ func (e *Engine) Stop() {
 	e.Kill(true)
 }
 
-// Running returns the name of a script or function that has run for some time, since when, and ok=false when there is none.
-func (e *Engine) Running() (r *Run, since time.Time, ok bool) {
+// Running describes a script or a function that has run for some time.
+type Running struct {
+	Name     string
+	Function bool // it is one
+	// Command is the command that has called the function, with its arguments.
+	Command []string
+	Took    time.Duration
+}
+
+// Running returns what has run the longest, a function before all scripts; ok=false when nothing has run for some time.
+func (e *Engine) Running() (f Running, ok bool) {
 	e.runs.Lock()
 	defer e.runs.Unlock()
-	for _, r := range e.runs.list {
-		return r, r.started, true
+	var r *Run
+	for _, o := range e.runs.list {
+		function := o.Function != nil
+		if r == nil || function && r.Function == nil || function == (r.Function != nil) && o.started.Before(r.started) {
+			r = o
+		}
 	}
-	return nil, time.Time{}, false
+	if r == nil {
+		return f, false
+	}
+	f = Running{Name: r.name(), Took: time.Since(r.started)}
+	if f.Function = r.Function != nil; !f.Function {
+		return f, true
+	}
+	f.Command = []string{r.Command, f.Name, strconv.Itoa(len(r.Keys))}
+	for _, list := range [][][]byte{r.Keys, r.Args} {
+		for _, a := range list {
+			f.Command = append(f.Command, string(a))
+		}
+	}
+	return f, true
 }
 
 // errorHandler is called where an error was raised that the script has not caught: it notes the line.

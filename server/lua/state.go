@@ -36,6 +36,7 @@ type state struct {
 	loadRedis  *vm.LTable
 	loading    *loading
 	loaded     map[*Library]map[string]*vm.LFunction
+	resident   *resident // the library that has the state for itself
 	cjson      jsonConfig
 
 	nested []*vm.LState // for pcall, by depth
@@ -155,6 +156,16 @@ func (st *state) function(c *code) *vm.LFunction {
 	return f
 }
 
+// thread makes a thread with stacks of its own.
+func (st *state) thread() *vm.LState {
+	co, cancel := st.main.NewThread()
+	if cancel != nil {
+		cancel()
+	}
+	co.SetContext(st)
+	return co
+}
+
 // protected calls a function and returns its results, or the error that it has raised. Each call has a virtual machine of
 // its own: where one catches an error, the library closes the upvalues of all functions that it runs, also of those that
 // go on afterwards and would no longer share their variables.
@@ -166,12 +177,7 @@ func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.L
 		return nil, &vm.ApiError{Object: vm.LString("attempt to call a " + f.Type().String() + " value")}
 	}
 	for len(st.nested) <= st.depth {
-		co, cancel := st.main.NewThread()
-		if cancel != nil {
-			cancel()
-		}
-		co.SetContext(st)
-		st.nested = append(st.nested, co)
+		st.nested = append(st.nested, st.thread())
 	}
 	co := st.nested[st.depth]
 	co.SetTop(0)

@@ -1,0 +1,412 @@
+package lua
+
+import (
+	"errors"
+	"reflect"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// In Redis one virtual machine serves all functions: what they keep in local variables of their library between calls, a
+// counter or a cache, is there until the library goes. Most libraries keep nothing, and any machine may run them, several
+// at once. One that may keep something gets a machine of its own, in which its functions run one at a time.
+//
+// Its turn is the last lock in the order: who waits for it may hold locks of keys, but who has it waits for nothing. A
+// command that a function calls takes a lock only if that is possible at once; if not, the run is undone (ErrAgain), and
+// the turn given back, before anything waits for the lock of that key. So there can be no deadlock, and a wait is as long
+// as the runs of those before. When the function whose turn it is has exceeded the time limit, those who wait get BUSY.
+//
+// A run that is undone must leave no trace in the variables either, as it comes again: they are saved before. If that is too
+// much, or impossible as there are coroutines, the run is asked for with all locks held (ErrExclusive), so that nothing can
+// make it come again.
+
+// ErrAgain is what a [Host] returns, as it is or wrapped, to undo a run that comes again.
+var ErrAgain = errors.New("the script is undone and comes again")
+
+// ErrExclusive is the error of a run that has to be Final. Nothing has happened.
+var ErrExclusive = errors.New("the function can run only where nothing has to be undone")
+
+const (
+	// maxSaved bounds how many values are saved before a run: about as long as taking all locks takes.
+	maxSaved = 1024
+	// surveyEvery is how many runs at least go by before it is counted again how much there is.
+	surveyEvery = 64
+	// spareKeys: a table that has so many more keys of values that are gone than twice those that are there is made anew.
+	spareKeys = 64
+)
+
+// resident is a library in its own virtual machine.
+type resident struct {
+	turn chan struct{} // holds one while a function runs
+	busy chan struct{} // closed when it is slow; guarded by Engine.runs
+	st   *state
+
+	// What there was after loading. No run can change the set: it is all code, and the cells of variables.
+	known  map[any]bool  // what need not be looked into: the global tables, functions, and these:
+	cells  []*vm.Upvalue // variables that functions assign to
+	tables []*vm.LTable  // in other variables
+
+	// What was saved before the run.
+	values  []vm.LValue // of cells and moreCells
+	entries []vm.LValue // keys and values of the tables
+	copies  []tableCopy
+	more    []*vm.Upvalue // variables of closures that calls have made
+	seen    map[any]bool
+	todo    []vm.LValue
+
+	large        bool // too much is kept to be saved
+	runs, survey int  // how many there were; with which of them it is counted again
+}
+
+// tableCopy is what was in a table: a piece of entries.
+type tableCopy struct {
+	t        *vm.LTable
+	meta     vm.LValue
+	from, to int
+}
+
+func newResident(st *state) *resident {
+	return &resident{turn: make(chan struct{}, 1), busy: make(chan struct{}), known: map[any]bool{}, seen: map[any]bool{}, st: st}
+}
+
+// settle returns how a library lives that a state has just loaded: nil when its functions keep nothing between calls.
+func settle(st *state, functions map[string]*vm.LFunction) *resident {
+	r := newResident(st)
+	w := walk{r: r}
+	for _, v := range []vm.LValue{st.global, st.globals, st.globalMeta, st.stringMeta, st.missing, st.loadRedis, null} {
+		w.push(v)
+	}
+	w.run()
+	r.known, r.seen, r.more = r.seen, r.known, nil
+
+	assigned := map[*vm.Upvalue]bool{}
+	w = walk{r: r}
+	for _, f := range functions {
+		w.push(f)
+	}
+	w.run()
+	for x := range r.seen {
+		if f, ok := x.(*vm.LFunction); ok && !f.IsG {
+			for i, yes := range assigns(f.Proto) {
+				if yes {
+					assigned[f.Upvalues[i]] = true
+				}
+			}
+		}
+	}
+	r.forget()
+
+	// Functions that there are now, and variables to which nothing is assigned, remain what they are. What is in a table,
+	// or in another variable, may be something else later.
+	var fixed, loose []vm.LValue
+	opaque := w.opaque
+	for _, f := range functions {
+		fixed = append(fixed, f)
+	}
+	for len(fixed)+len(loose) > 0 {
+		var v vm.LValue
+		isFixed := len(fixed) > 0
+		if isFixed {
+			v, fixed = fixed[len(fixed)-1], fixed[:len(fixed)-1]
+		} else {
+			v, loose = loose[len(loose)-1], loose[:len(loose)-1]
+		}
+		if !refers(v) || r.known[v] {
+			continue
+		}
+		switch v := v.(type) {
+		case *vm.LTable:
+			if isFixed {
+				r.known[v] = true
+				r.tables = append(r.tables, v)
+			} else if r.seen[v] {
+				continue
+			}
+			r.seen[v] = true
+			for k, e := v.Next(vm.LNil); k != vm.LNil; k, e = v.Next(k) {
+				loose = append(loose, k, e)
+			}
+			loose = append(loose, v.Metatable)
+		case *vm.LFunction:
+			r.known[v] = true
+			for _, c := range v.Upvalues {
+				if c == nil || r.known[c] {
+					continue
+				}
+				r.known[c] = true
+				if assigned[c] {
+					r.cells = append(r.cells, c)
+					loose = append(loose, c.Value())
+				} else {
+					fixed = append(fixed, c.Value())
+				}
+			}
+		}
+	}
+	r.forget()
+	if len(r.cells) == 0 && len(r.tables) == 0 && !opaque {
+		return nil
+	}
+	r.large = opaque
+	return r
+}
+
+// refers reports whether a value is one that others may be reached from.
+func refers(v vm.LValue) bool {
+	switch v.(type) {
+	case *vm.LTable, *vm.LFunction, *vm.LState, *vm.LUserData:
+		return true
+	}
+	return false
+}
+
+// walk goes through values and what is reached from them.
+type walk struct {
+	r      *resident
+	save   bool // what is there is kept
+	opaque bool // there is something whose state cannot be seen
+	n      int  // values
+	most   int  // it ends with more, 0 = never
+}
+
+func (w *walk) push(v vm.LValue) {
+	if refers(v) {
+		w.r.todo = append(w.r.todo, v)
+	}
+}
+
+// first reports whether something is met for the first time.
+func (w *walk) first(x any) bool {
+	if w.r.known[x] || w.r.seen[x] {
+		return false
+	}
+	w.r.seen[x] = true
+	return true
+}
+
+// run ends the walk; it returns false when there was too much.
+func (w *walk) run() bool {
+	r := w.r
+	for len(r.todo) > 0 && (w.most == 0 || w.n <= w.most) {
+		v := r.todo[len(r.todo)-1]
+		r.todo = r.todo[:len(r.todo)-1]
+		if !w.first(v) {
+			continue
+		}
+		switch v := v.(type) {
+		case *vm.LTable:
+			w.table(v)
+		case *vm.LFunction:
+			w.opaque = w.opaque || v.IsG // made by a library: what it keeps is not seen
+			w.function(v)
+		default:
+			w.opaque = true // a coroutine
+		}
+	}
+	clear(r.todo[:cap(r.todo)])
+	done := len(r.todo) == 0
+	r.todo = r.todo[:0]
+	return done && (w.most == 0 || w.n <= w.most)
+}
+
+// function adds the variables of a function: one that was made by a call, or by another of these.
+func (w *walk) function(f *vm.LFunction) {
+	for _, c := range f.Upvalues {
+		if c == nil || !w.first(c) {
+			continue
+		}
+		w.n++
+		w.r.more = append(w.r.more, c)
+		if w.save {
+			w.r.values = append(w.r.values, c.Value())
+		}
+		w.push(c.Value())
+	}
+}
+
+func (w *walk) table(t *vm.LTable) {
+	if spare(t) {
+		refill(t, entries(t))
+	}
+	r := w.r
+	from := len(r.entries)
+	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+		if w.n++; w.most > 0 && w.n > w.most {
+			return
+		}
+		if w.save {
+			r.entries = append(r.entries, k, v)
+		}
+		w.push(k)
+		w.push(v)
+	}
+	w.push(t.Metatable)
+	if w.save {
+		r.copies = append(r.copies, tableCopy{t, t.Metatable, from, len(r.entries)})
+	}
+}
+
+// assigns returns which of its upvalues a function, or one within it, assigns to.
+func assigns(p *vm.FunctionProto) []bool {
+	list := make([]bool, p.NumUpvalues)
+	for pc := 0; pc < len(p.Code); pc++ {
+		inst := p.Code[pc]
+		switch opcode(inst) {
+		case vm.OP_SETUPVAL:
+			list[argB(inst)] = true
+		case vm.OP_CLOSURE: // what it captures follows
+			inner := p.FunctionPrototypes[argBx(inst)]
+			for _, assigned := range assigns(inner) {
+				pc++
+				if capture := p.Code[pc]; assigned && opcode(capture) == vm.OP_GETUPVAL {
+					list[argB(capture)] = true
+				}
+			}
+		}
+	}
+	return list
+}
+
+// enter waits for the turn; errBusyFunction when it may take for ever.
+func (r *resident) enter(e *Engine) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	e.runs.Lock()
+	busy := r.busy
+	e.runs.Unlock()
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-busy:
+		return errBusyFunction
+	}
+}
+
+// run runs a function.
+func (r *resident) run(e *Engine, run *Run) error {
+	if err := r.enter(e); err != nil {
+		return err
+	}
+	defer func() { <-r.turn }()
+	if !r.prepare(run.Final) {
+		return ErrExclusive
+	}
+	err := r.st.exec(run)
+	if err != nil && !run.Final && errors.Is(err, ErrAgain) {
+		r.restore()
+	}
+	r.forget()
+	if r.st.tired() {
+		r.st.rest()
+	}
+	return err
+}
+
+// prepare saves what a run may change, or returns false when it has to be final.
+func (r *resident) prepare(final bool) bool {
+	r.runs++
+	if r.large && r.runs >= r.survey {
+		r.count()
+	}
+	switch {
+	case final:
+		return true
+	case r.large:
+		return false
+	case r.saved():
+		return true
+	}
+	r.forget()
+	r.count()
+	return false
+}
+
+// saved saves the variables, or returns false when they are too much.
+func (r *resident) saved() bool {
+	w := walk{r: r, save: true, most: maxSaved}
+	for _, c := range r.cells {
+		v := c.Value()
+		r.values = append(r.values, v)
+		w.push(v)
+	}
+	w.n = len(r.cells)
+	for _, t := range r.tables {
+		w.table(t)
+	}
+	return w.run() && !w.opaque
+}
+
+// count finds out whether there is too much to be saved.
+func (r *resident) count() {
+	w := walk{r: r}
+	for _, c := range r.cells {
+		w.push(c.Value())
+	}
+	for _, t := range r.tables {
+		w.table(t)
+	}
+	w.run()
+	r.large = w.opaque || w.n+len(r.cells) > maxSaved
+	r.survey = r.runs + max(surveyEvery, w.n/16)
+	r.forget()
+}
+
+// restore gives the variables the values that were saved.
+func (r *resident) restore() {
+	for i, c := range r.cells {
+		c.SetValue(r.values[i])
+	}
+	for i, c := range r.more {
+		c.SetValue(r.values[len(r.cells)+i])
+	}
+	for _, c := range r.copies {
+		refill(c.t, r.entries[c.from:c.to])
+		c.t.Metatable = c.meta
+	}
+}
+
+// forget drops what was saved.
+func (r *resident) forget() {
+	r.values, r.entries, r.copies, r.more = dropped(r.values), dropped(r.entries), dropped(r.copies), dropped(r.more)
+	if len(r.seen) > maxSaved {
+		r.seen = map[any]bool{}
+	}
+	clear(r.seen)
+}
+
+func dropped[T any](s []T) []T {
+	clear(s)
+	return s[:0]
+}
+
+// refill makes the contents of a table those of a list of keys and values.
+func refill(t *vm.LTable, entries []vm.LValue) {
+	fresh := newTable(0, 0)
+	fresh.Metatable = t.Metatable
+	for i := 0; i < len(entries); i += 2 {
+		fresh.RawSet(entries[i], entries[i+1])
+	}
+	*t = *fresh
+}
+
+// spare reports whether a table holds many keys whose values are gone: the library does not forget a key.
+func spare(t *vm.LTable) bool {
+	v := reflect.ValueOf(t).Elem()
+	n := v.FieldByIndex(keysField).Len()
+	return n > spareKeys && n > spareKeys+2*(v.FieldByIndex(stringsField).Len()+v.FieldByIndex(othersField).Len())
+}
+
+// The parts of a table: all keys but those of the array, in the order of their insertion; the values under texts, and under
+// other keys.
+var keysField, stringsField, othersField = tableField("keys", reflect.Slice), tableField("strdict", reflect.Map), tableField("dict", reflect.Map)
+
+func tableField(name string, kind reflect.Kind) []int {
+	f, ok := reflect.TypeFor[vm.LTable]().FieldByName(name)
+	if !ok || f.Type.Kind() != kind {
+		panic("lua: a table of the virtual machine has no " + name)
+	}
+	return f.Index
+}
