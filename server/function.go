@@ -129,6 +129,9 @@ func (s *scripts) function(tx *engine.Tx, name []byte) *lua.Function {
 	return s.registryOf(tx).functions[folded(string(name))]
 }
 
+// HasFunction reports whether the transaction sees a function.
+func (s *scripts) HasFunction(tx *engine.Tx, name []byte) bool { return s.function(tx, name) != nil }
+
 // LoadLibrary keeps a library.
 func (s *scripts) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (string, error) {
 	l, err := s.engine.Library(source)

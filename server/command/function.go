@@ -43,6 +43,7 @@ var functionCommands = []Spec{
 func init() { register(functionCommands...) }
 
 var (
+	errNoFunction    = engine.NewError("ERR", "Function not found")
 	errBadKeys       = engine.NewError("ERR", "Bad number of keys provided")
 	errNoLibrary     = engine.NewError("ERR", "Library not found")
 	errFunctionFlush = engine.NewError("ERR", "FUNCTION FLUSH only supports SYNC|ASYNC option")
@@ -61,6 +62,9 @@ func errFunctionArgs(c *Ctx) error {
 }
 
 func fcall(c *Ctx) error {
+	if !c.Srv.Scripts().HasFunction(c.Tx, c.Args[1]) {
+		return errNoFunction
+	}
 	keys, rest, err := scriptKeys(c.Args)
 	if err == ErrNotInteger {
 		return errBadKeys

@@ -36,6 +36,8 @@ type Scripts interface {
 	RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace bool) error
 	// Libraries returns the libraries as the transaction sees them, sorted by name.
 	Libraries(tx *engine.Tx) []*lua.Library
+	// HasFunction reports whether the transaction sees a function of this name.
+	HasFunction(tx *engine.Tx, name []byte) bool
 	// Running returns the function that runs for some time; ok is false when there is none.
 	Running() (f lua.Running, ok bool)
 

@@ -3,6 +3,7 @@ package lua
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
@@ -76,7 +77,7 @@ const collected = 64
 func baseGetMetatable(L *vm.LState) int {
 	v := checkAny(L, 1)
 	if t, ok := v.(*vm.LTable); ok && isReadOnly(t) {
-		if t != stateOf(L).globals {
+		if st := stateOf(L); t != st.globals && t != st.libEnv.shown {
 			L.Push(vm.LNil)
 		} else {
 			L.Push(stateOf(L).globalMeta)
@@ -148,7 +149,12 @@ func loadChunk(L *vm.LState, source, name string) int {
 		L.Push(vm.LString(err.Error()))
 		return 2
 	}
-	L.Push(stateOf(L).function(c))
+	st := stateOf(L)
+	env := environment{st.global, st.globals}
+	if st.loading != nil || st.running && st.run.Function != nil {
+		env = st.libraries()
+	}
+	L.Push(st.functionIn(env, c))
 	return 1
 }
 
@@ -196,6 +202,9 @@ func baseLoad(L *vm.LState) int {
 func baseNext(L *vm.LState) int {
 	t := real(checkTable(L, 1))
 	key := L.Get(2)
+	if key != vm.LNil && !isKey(t, key) {
+		L.Error(vm.LString("invalid key to 'next'"), 0)
+	}
 	k, v := t.Next(key)
 	if k == vm.LNil {
 		L.Push(vm.LNil)
@@ -204,6 +213,18 @@ func baseNext(L *vm.LState) int {
 	L.Push(k)
 	L.Push(v)
 	return 2
+}
+
+// isKey reports whether a table has a key, or has had it: a loop may take away what it comes by.
+func isKey(t *vm.LTable, key vm.LValue) bool {
+	if t.RawGet(key) != vm.LNil {
+		return true
+	}
+	v := reflect.ValueOf(t).Elem()
+	if n, ok := arrayIndex(key); ok && n <= v.FieldByIndex(arrayField).Cap() {
+		return true
+	}
+	return v.FieldByIndex(placesField).MapIndex(reflect.ValueOf(key)).IsValid()
 }
 
 func basePairs(L *vm.LState) int {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
+
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // loadTicks bounds the instructions that loading a library takes: it has no time limit, as nobody could stop it.
@@ -85,33 +87,34 @@ func (e *Engine) StoredLibrary(source []byte) (*Library, error) {
 
 // library is Library, or with lenient one that can use all globals while it is loaded.
 func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
-	line, _, ok := bytes.Cut(source, []byte("\n"))
-	if !ok || !bytes.HasPrefix(line, []byte("#!")) {
+	if !bytes.HasPrefix(source, []byte("#!")) {
 		return nil, refuse("Missing library metadata")
 	}
-	words := strings.Fields(string(line))
+	line, _, found := bytes.Cut(source, []byte("\n"))
+	words, ok := resp.SplitArgs(bytes.Clone(line), nil)
+	if !found || !ok || len(words) == 0 {
+		return nil, refuse("Invalid library metadata")
+	}
 	l := &Library{Source: string(source)}
+	named := false
 	for _, w := range words[1:] {
-		name, ok := strings.CutPrefix(w, "name=")
+		const option = "name="
 		switch {
-		case !ok:
+		case len(w) < len(option) || !strings.EqualFold(string(w[:len(option)]), option):
 			return nil, refuse("Invalid metadata value given: %s", w)
-		case l.Name != "":
+		case named:
 			return nil, refuse("Invalid metadata value, name argument was given multiple times")
 		}
-		l.Name = strings.Trim(name, `"'`)
+		named, l.Name = true, string(w[len(option):])
 	}
-	if engine := words[0][2:]; !strings.EqualFold(engine, "lua") {
-		if l.Name == "" {
-			return nil, refuse("Library name was not given")
-		}
-		return nil, refuse("Engine '%s' not found", engine)
-	}
-	if l.Name == "" && len(words) == 1 {
+	if !named {
 		return nil, refuse("Library name was not given")
 	}
 	if !validName(l.Name) {
 		return nil, refuse(textName)
+	}
+	if engine := words[0][2:]; !strings.EqualFold(string(engine), "lua") {
+		return nil, refuse("Engine '%s' not found", engine)
 	}
 	c, err := compile(source[len(line):], libraryName)
 	if err != nil {
@@ -150,21 +153,22 @@ func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
 func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error) {
 	running, ticks := st.running, st.ticks
 	st.running, st.ticks, st.stop = false, 0, nil
-	globals := entries(st.global)
+	env := st.libraries()
+	globals := entries(env.raw)
 	if !lenient {
 		for i := 0; i < len(globals); i += 2 {
-			st.global.RawSet(globals[i], vm.LNil)
+			env.raw.RawSet(globals[i], vm.LNil)
 		}
 	}
-	st.global.RawSetString("redis", st.loadRedis)
+	env.raw.RawSetString("redis", st.loadRedis)
 	st.loading = &loading{library: &Library{}, functions: map[string]*vm.LFunction{}}
 	defer func() {
 		for i := 0; i < len(globals); i += 2 {
-			st.global.RawSet(globals[i], globals[i+1])
+			env.raw.RawSet(globals[i], globals[i+1])
 		}
 		st.running, st.ticks, st.loading = running, ticks, nil
 	}()
-	_, err := st.protectedStop(st.function(l.code))
+	_, err := st.protectedStop(st.functionIn(env, l.code))
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +281,7 @@ func registerNamed(L *vm.LState, f *Function, t *vm.LTable) (callback *vm.LFunct
 		if !ok {
 			raisePlain(L, "ERR named argument key given to redis.register_function is not a string")
 		}
-		switch name {
+		switch strings.ToLower(name) {
 		case "function_name":
 			if f.name, ok = toString(v); !ok {
 				raisePlain(L, "ERR function_name argument given to redis.register_function must be a string")
@@ -298,7 +302,7 @@ func registerNamed(L *vm.LState, f *Function, t *vm.LTable) (callback *vm.LFunct
 			}
 			for i := 1; rawGetInt(flags, i) != vm.LNil; i++ {
 				s, _ := toString(rawGetInt(flags, i))
-				flag := parseFlag(s)
+				flag := parseFlag(strings.ToLower(s))
 				if flag == 0 {
 					raisePlain(L, "ERR unknown flag given")
 				}
@@ -315,6 +319,38 @@ func registerNamed(L *vm.LState, f *Function, t *vm.LTable) (callback *vm.LFunct
 		raisePlain(L, "ERR redis.register_function must get a callback argument")
 	}
 	return callback
+}
+
+// environment is a table of globals.
+type environment struct {
+	raw   *vm.LTable // functions have it as their environment; they never get hold of it, but of shown
+	shown *vm.LTable // _G
+}
+
+// forScripts are the fields of redis that functions do not have.
+var forScripts = []string{"breakpoint", "debug", "replicate_commands"}
+
+// libraries returns the globals of libraries.
+func (st *state) libraries() environment {
+	if st.libEnv.raw != nil {
+		return st.libEnv
+	}
+	raw := newTable(0, 64)
+	for list := entries(st.global); len(list) > 0; list = list[2:] {
+		raw.RawSet(list[0], list[1])
+	}
+	raw.Metatable = st.global.Metatable
+	redis := newTable(0, 32)
+	for list := entries(real(raw.RawGetString("redis").(*vm.LTable))); len(list) > 0; list = list[2:] {
+		redis.RawSet(list[0], list[1])
+	}
+	for _, name := range forScripts {
+		redis.RawSetString(name, vm.LNil)
+	}
+	raw.RawSetString("redis", st.readOnly(redis))
+	st.libEnv = environment{raw, st.readOnly(raw)}
+	raw.RawSetString("_G", st.libEnv.shown)
+	return st.libEnv
 }
 
 // loadRedisTable makes what libraries see as redis while they are loaded: they cannot call commands then.

@@ -73,7 +73,7 @@ func newResident(st *state) *resident {
 func settle(st *state, functions map[string]*vm.LFunction) *resident {
 	r := newResident(st)
 	w := walk{r: r}
-	for _, v := range []vm.LValue{st.global, st.globals, st.globalMeta, st.stringMeta, st.missing, st.loadRedis, null} {
+	for _, v := range []vm.LValue{st.global, st.globals, st.libEnv.raw, st.libEnv.shown, st.globalMeta, st.stringMeta, st.missing, st.loadRedis, null} {
 		w.push(v)
 	}
 	w.run()
@@ -397,16 +397,4 @@ func spare(t *vm.LTable) bool {
 	v := reflect.ValueOf(t).Elem()
 	n := v.FieldByIndex(keysField).Len()
 	return n > spareKeys && n > spareKeys+2*(v.FieldByIndex(stringsField).Len()+v.FieldByIndex(othersField).Len())
-}
-
-// The parts of a table: all keys but those of the array, in the order of their insertion; the values under texts, and under
-// other keys.
-var keysField, stringsField, othersField = tableField("keys", reflect.Slice), tableField("strdict", reflect.Map), tableField("dict", reflect.Map)
-
-func tableField(name string, kind reflect.Kind) []int {
-	f, ok := reflect.TypeFor[vm.LTable]().FieldByName(name)
-	if !ok || f.Type.Kind() != kind {
-		panic("lua: a table of the virtual machine has no " + name)
-	}
-	return f.Index
 }

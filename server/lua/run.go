@@ -70,6 +70,7 @@ func (st *state) rest() {
 func (st *state) exec(r *Run) error {
 	st.running, st.run, st.resp, st.inCall = true, r, 2, false
 	st.ticks, st.bytes, st.depth, st.stop = 0, 0, 0, nil
+	st.threads, st.waiting, st.begins = 0, 0, nil
 	st.errFile, st.errLine = "", 0
 	st.job.started, st.job.measured, st.job.slow = time.Now(), false, false
 	st.job.lastLook = st.job.started

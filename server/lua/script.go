@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync/atomic"
+
+	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Flags are what the first line of a script or a function's registration says of it.
@@ -81,14 +83,17 @@ func newScript(source []byte) (*Script, error) {
 		if !ok {
 			return nil, &Error{Text: "ERR Invalid script shebang"}
 		}
-		words := strings.Fields(string(line))
-		if words[0] != "#!lua" {
-			return nil, &Error{Text: "ERR Unexpected engine in script shebang: " + words[0]}
+		words, ok := resp.SplitArgs(bytes.Clone(line), nil)
+		if !ok || len(words) == 0 {
+			return nil, &Error{Text: "ERR Invalid engine in script shebang"}
+		}
+		if string(words[0]) != "#!lua" {
+			return nil, &Error{Text: "ERR Unexpected engine in script shebang: " + string(words[0])}
 		}
 		for _, w := range words[1:] {
-			list, ok := strings.CutPrefix(w, "flags=")
+			list, ok := strings.CutPrefix(string(w), "flags=")
 			if !ok {
-				return nil, &Error{Text: "ERR Unknown lua shebang option: " + w}
+				return nil, &Error{Text: "ERR Unknown lua shebang option: " + string(w)}
 			}
 			if list == "" {
 				continue

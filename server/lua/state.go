@@ -10,7 +10,8 @@ import (
 const (
 	maxFrames    = 20000   // calls within calls, as in Lua 5.1
 	maxRegisters = 1 << 20 // values on the stack
-	maxNested    = 200     // pcalls within pcalls; Lua 5.1 has this bound for calls through C
+	maxNested    = 200     // pcalls and coroutines within others; Lua 5.1 has this bound for calls through C
+	maxWaiting   = 100000  // calls in threads that wait for others: a quarter of the stack that Go allows
 	keepNested   = 8       // states for them that are kept
 	// maxArrayIndex is the largest index of the array part of a table. Setting t[n] fills what is before n.
 	maxArrayIndex = 1 << 22
@@ -34,13 +35,17 @@ type state struct {
 	explain    *vm.LFunction // the handler of errors that are caught
 	missing    *vm.LTable    // a metatable that refuses unknown names
 	loadRedis  *vm.LTable
+	libEnv     environment // of libraries, when one was loaded
 	loading    *loading
 	loaded     map[*Library]map[string]*vm.LFunction
 	resident   *resident // the library that has the state for itself
 	cjson      jsonConfig
 
+	begins *vm.LState   // a coroutine that was resumed and has not run an instruction yet
 	nested []*vm.LState // for pcall, by depth
 	depth  int
+	// threads wait for another one that they have called, with as many calls that wait; see descend.
+	threads, waiting int
 
 	// The run.
 	running bool
@@ -146,12 +151,16 @@ func real(t *vm.LTable) *vm.LTable {
 
 func stateOf(L *vm.LState) *state { return L.Context().(*state) }
 
-// function makes a function of compiled code.
+// function makes a function of compiled code, with the globals of scripts.
 func (st *state) function(c *code) *vm.LFunction {
+	return st.functionIn(environment{st.global, st.globals}, c)
+}
+
+func (st *state) functionIn(env environment, c *code) *vm.LFunction {
 	f := st.main.NewFunctionFromProto(c.proto)
-	f.Env = st.global
+	f.Env = env.raw
 	if c.setsGlobals {
-		f.Env = st.globals
+		f.Env = env.shown
 	}
 	return f
 }
@@ -170,9 +179,11 @@ func (st *state) thread() *vm.LState {
 // its own: where one catches an error, the library closes the upvalues of all functions that it runs, also of those that
 // go on afterwards and would no longer share their variables.
 func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.LValue, *vm.ApiError) {
-	if st.depth >= maxNested {
+	calls, ok := st.descend(L)
+	if !ok {
 		return nil, &vm.ApiError{Object: vm.LString("C stack overflow")}
 	}
+	defer st.ascend(calls)
 	if f.Type() != vm.LTFunction && metaField(L, f, "__call").Type() != vm.LTFunction {
 		return nil, &vm.ApiError{Object: vm.LString("attempt to call a " + f.Type().String() + " value")}
 	}
@@ -212,66 +223,6 @@ func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.L
 	return results, nil
 }
 
-// openCoroutine adds the coroutine library. A coroutine is stopped with the script, so it gets the same context.
-func openCoroutine(st *state, L *vm.LState) {
-	vm.OpenCoroutine(L)
-	L.SetTop(0)
-	t := st.global.RawGetString("coroutine").(*vm.LTable)
-	create, plainResume := t.RawGetString("create"), t.RawGetString("resume").(*vm.LFunction).GFunction
-	resume := L.NewFunction(func(L *vm.LState) int {
-		n := plainResume(L)
-		if n == 2 && L.Get(-2) == vm.LFalse { // no handler of errors can be given to the library, so names are not known
-			text := translate(L.Get(-1))
-			L.Pop(1)
-			L.Push(text)
-		}
-		return n
-	})
-	t.RawSetString("resume", resume)
-	newCoroutine := func(L *vm.LState) vm.LValue {
-		if f, ok := L.Get(1).(*vm.LFunction); !ok || f.IsG {
-			argError(L, 1, "Lua function expected")
-		}
-		charge(L, 64<<10) // the stacks
-		L.Push(create)
-		L.Push(L.Get(1))
-		L.Call(1, 1)
-		v := L.Get(-1)
-		L.Pop(1)
-		v.(*vm.LState).SetContext(stateOf(L))
-		return v
-	}
-	t.RawSetString("create", L.NewFunction(func(L *vm.LState) int {
-		L.Push(newCoroutine(L))
-		return 1
-	}))
-	t.RawSetString("wrap", L.NewFunction(func(L *vm.LState) int {
-		co := newCoroutine(L)
-		L.Push(L.NewFunction(func(L *vm.LState) int {
-			L.Insert(resume, 1)
-			L.Insert(co, 2)
-			L.Call(L.GetTop()-1, vm.MultRet)
-			if L.Get(1) == vm.LFalse {
-				if s, ok := L.Get(2).(vm.LString); ok {
-					L.Error(vm.LString(where(L, 1))+s, 0)
-				}
-				L.Error(L.Get(2), 0)
-			}
-			return L.GetTop() - 1
-		}))
-		return 1
-	}))
-	t.RawSetString("running", L.NewFunction(func(L *vm.LState) int {
-		if co := L.G.CurrentThread; co != nil && co != st.main {
-			L.Push(co)
-		} else {
-			L.Push(vm.LNil)
-		}
-		return 1
-	}))
-	st.global.RawSetString("coroutine", st.readOnly(t))
-}
-
 // The methods of context.Context.
 
 // Deadline is there for the interface.
@@ -287,6 +238,9 @@ func (st *state) Err() error { return st.stop }
 func (st *state) Done() <-chan struct{} {
 	st.ticks++
 	if st.ticks&63 == 0 || st.stop != nil {
+		if st.begins != nil {
+			st.begin()
+		}
 		return st.look()
 	}
 	return nil

@@ -216,14 +216,5 @@ func arrayIndex(key vm.LValue) (int, bool) {
 	return n, vm.LNumber(n) == k
 }
 
-// arrayField is the array of a table among its fields.
-var arrayField = func() []int {
-	f, ok := reflect.TypeFor[vm.LTable]().FieldByName("array")
-	if !ok || f.Type.Kind() != reflect.Slice {
-		panic("lua: a table of the virtual machine has no array")
-	}
-	return f.Index
-}()
-
 // arrayLen returns how long the array of a table is, with empty places at its end: the library does not say it.
 func arrayLen(t *vm.LTable) int { return reflect.ValueOf(t).Elem().FieldByIndex(arrayField).Len() }
