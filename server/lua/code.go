@@ -39,12 +39,31 @@ func compile(source []byte, name string) (c *code, err error) {
 	if len(source) > 0 && source[0] == 0x1b {
 		return nil, fmt.Errorf("%s:1: precompiled code is not accepted", name)
 	}
+	proto, err := rewriteAndCompile(source, name, false)
+	var ce *vm.CompileError
+	if errors.As(err, &ce) && (strings.Contains(ce.Message, "too many local variables") || strings.Contains(ce.Message, "register overflow")) {
+		if frugal, e := rewriteAndCompile(source, name, true); e == nil {
+			proto, err = frugal, nil
+		}
+	}
+	if errors.As(err, &ce) {
+		return nil, fmt.Errorf("%s:%d: %s", name, ce.Line, ce.Message)
+	}
+	if err != nil {
+		return nil, err
+	}
+	bindOperators(proto)
+	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil
+}
+
+// rewriteAndCompile makes the code of a source. The error is a vm.CompileError or has the text that compile's has.
+func rewriteAndCompile(source []byte, name string, frugal bool) (*vm.FunctionProto, error) {
 	chunk, err := parse.Parse(strings.NewReader(string(source)), name)
 	if err != nil {
 		return nil, syntaxError(err, name, source)
 	}
-	r := rewriter{cost: compileCost{counting: len(source) > plainSource}}
-	r.block(chunk)
+	r := rewriter{frugal: frugal, cost: compileCost{counting: len(source) > plainSource}}
+	chunk = r.block(chunk)
 	if r.tooDeep {
 		return nil, fmt.Errorf("%s:%d: chunk has too many syntax levels", name, max(r.line, 1))
 	}
@@ -52,15 +71,11 @@ func compile(source []byte, name string) (c *code, err error) {
 		return nil, fmt.Errorf("%s:%d: %s", name, max(r.cost.line, 1), r.cost.problem)
 	}
 	proto, err := vm.Compile(chunk, name)
-	if err != nil {
-		var ce *vm.CompileError
-		if errors.As(err, &ce) {
-			return nil, fmt.Errorf("%s:%d: %s", name, ce.Line, ce.Message)
-		}
-		return nil, fmt.Errorf("%s:1: %w", name, err)
+	var ce *vm.CompileError
+	if err != nil && !errors.As(err, &ce) {
+		err = fmt.Errorf("%s:1: %w", name, err)
 	}
-	bindOperators(proto)
-	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil
+	return proto, err
 }
 
 func syntaxError(err error, name string, source []byte) error {
@@ -115,9 +130,10 @@ const concatName = "\x00concat"
 // concatAtOnce is how many operands one call of it gets.
 const concatAtOnce = 64
 
-// rewriter goes through a syntax tree: it measures its depth and what it costs to compile, and replaces concatenations and
-// those table constructors that the compiler would make wrong code of.
+// rewriter goes through a syntax tree: it measures its depth and what it costs to compile, and replaces what the
+// compiler would make wrong code of.
 type rewriter struct {
+	frugal      bool // with few local variables
 	cost        compileCost
 	depth, line int
 	tooDeep     bool
@@ -137,7 +153,8 @@ func (r *rewriter) enter(n ast.PositionHolder) bool {
 // failed reports whether the source is refused.
 func (r *rewriter) failed() bool { return r.tooDeep || r.cost.problem != "" }
 
-func (r *rewriter) block(stmts []ast.Stmt) {
+// block returns the statements in place of those of a block.
+func (r *rewriter) block(stmts []ast.Stmt) []ast.Stmt {
 	for i, s := range stmts {
 		if r.enter(s) {
 			r.stmt(s)
@@ -147,9 +164,15 @@ func (r *rewriter) block(stmts []ast.Stmt) {
 		}
 		r.depth--
 		if r.failed() {
-			return
+			return stmts
 		}
 	}
+	for i := len(stmts) - 2; i >= 0; i-- { // a label at the end of a block is not one to jump back to
+		if label, ok := stmts[i].(*ast.LabelStmt); ok {
+			stmts = append(stmts[:i+1:i+1], r.loop(stmts[i+1:], label)...)
+		}
+	}
+	return stmts
 }
 
 func (r *rewriter) stmt(s ast.Stmt) {
@@ -162,26 +185,26 @@ func (r *rewriter) stmt(s ast.Stmt) {
 	case *ast.FuncCallStmt:
 		s.Expr = r.expr(s.Expr)
 	case *ast.DoBlockStmt:
-		r.block(s.Stmts)
+		s.Stmts = r.block(s.Stmts)
 	case *ast.WhileStmt:
 		s.Condition = r.expr(s.Condition)
-		r.block(s.Stmts)
+		s.Stmts = r.block(s.Stmts)
+		r.while(s)
 	case *ast.RepeatStmt:
 		s.Condition = r.expr(s.Condition)
-		r.block(s.Stmts)
+		s.Stmts = r.loop(r.block(s.Stmts), s)
 	case *ast.IfStmt:
 		s.Condition = r.expr(s.Condition)
-		r.block(s.Then)
-		r.block(s.Else)
+		s.Then, s.Else = r.block(s.Then), r.block(s.Else)
 	case *ast.NumberForStmt:
 		s.Init, s.Limit = r.expr(s.Init), r.expr(s.Limit)
 		if s.Step != nil {
 			s.Step = r.expr(s.Step)
 		}
-		r.block(s.Stmts)
+		s.Stmts = r.block(s.Stmts)
 	case *ast.GenericForStmt:
 		r.exprs(s.Exprs)
-		r.block(s.Stmts)
+		s.Stmts = r.loop(r.block(s.Stmts), s)
 	case *ast.FuncDefStmt:
 		if s.Name.Func != nil {
 			s.Name.Func = r.expr(s.Name.Func)
@@ -240,6 +263,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
 	case *ast.ArithmeticOpExpr:
 		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
+		return modulo(e)
 	case *ast.UnaryMinusOpExpr:
 		e.Expr = r.expr(e.Expr)
 	case *ast.UnaryNotOpExpr:
@@ -249,7 +273,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.FunctionExpr:
 		outer := r.cost.constants
 		r.cost.constants = nil
-		r.block(e.Stmts)
+		e.Stmts = r.block(e.Stmts)
 		r.cost.constants = outer
 	case *ast.NumberExpr:
 		r.cost.constant(e, 'n', e.Value)

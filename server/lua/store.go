@@ -3,6 +3,8 @@ package lua
 import (
 	"math"
 	"reflect"
+	"slices"
+	"strconv"
 
 	"github.com/yuin/gopher-lua/ast"
 
@@ -16,6 +18,11 @@ import (
 //	t[k] = v            set(t, k, v)
 //	a.x, t[k] = v, w    do local o1, o2, k2 = a, t, k  local v1, v2 = v, w  set(o2, k2, v2)  o1.x = v1 end
 //	{[k] = v}           {[key(k)] = v}
+//
+// In the same way assignments are rewritten of which the compiler makes wrong code, as it assigns to a local variable at
+// once what it should when all values are known: a, b = b, a and x = not a and b.
+//
+// Where there are many places, or not enough local variables, see storeByTable.
 //
 // set and key charge the places that would be filled before they are.
 
@@ -44,21 +51,31 @@ func harmless(key ast.Expr) bool {
 	return false
 }
 
+// isLogicalToName reports whether a statement assigns the value of "and" or "or" to a variable.
+func isLogicalToName(s *ast.AssignStmt) bool {
+	_, isName := s.Lhs[0].(*ast.IdentExpr)
+	_, isLogical := s.Rhs[0].(*ast.LogicalOpExpr)
+	return isName && isLogical
+}
+
 // store returns the statement in place of an assignment.
 func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 	safe := true
 	for _, l := range s.Lhs {
-		if place, ok := l.(*ast.AttrGetExpr); ok && !harmless(place.Key) {
+		place, ok := l.(*ast.AttrGetExpr)
+		if ok && !harmless(place.Key) || !ok && len(s.Lhs) > 1 {
 			safe = false
 		}
 	}
-	if safe {
+	if safe && !isLogicalToName(s) && !(r.frugal && len(s.Lhs) > maxByName) {
 		return s
 	}
 	at := s.Lhs[0]
-	if len(s.Lhs) == 1 && len(s.Rhs) == 1 {
-		place := at.(*ast.AttrGetExpr)
+	if place, ok := at.(*ast.AttrGetExpr); ok && len(s.Lhs) == 1 && len(s.Rhs) == 1 {
 		return setStmt(place.Object, place.Key, single(s.Rhs[0]), at)
+	}
+	if len(s.Lhs) > maxByName || r.frugal {
+		return storeByTable(s)
 	}
 	block := &ast.DoBlockStmt{}
 	places, values := &ast.LocalAssignStmt{}, &ast.LocalAssignStmt{Exprs: s.Rhs}
@@ -92,6 +109,9 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 		stores = append(stores, one)
 	}
 	block.Stmts = []ast.Stmt{places, values}
+	if len(places.Names) == 0 {
+		block.Stmts = block.Stmts[1:]
+	}
 	for i := len(stores) - 1; i >= 0; i-- {
 		block.Stmts = append(block.Stmts, stores[i])
 	}
@@ -100,6 +120,75 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 		st.SetLastLine(s.LastLine())
 	}
 	return block
+}
+
+const (
+	// maxByName is how many places an assignment may have for which local variables are made: a function has 200.
+	maxByName = 20
+	// partSize is how many elements of a table constructor are made at once; fewer than perFlush.
+	partSize = 40
+)
+
+// storeByTable returns the statement in place of an assignment to many places. It needs one local variable:
+//
+//	do local all = {{{o1, k1, ..., o20, k20}, {o21, ...}, ...}, {{v1, ..., v40}, {v41, ...}, ...}}
+//	set(all[1][n][39], all[1][n][40], all[2][m][40]) ... set(all[1][1][1], all[1][1][2], all[2][1][1]) end
+func storeByTable(s *ast.AssignStmt) ast.Stmt {
+	at := s.Lhs[0]
+	number := func(n int) ast.Expr { return like(&ast.NumberExpr{Value: strconv.Itoa(n)}, at) }
+	parts := func(list []ast.Expr) ast.Expr {
+		t := &ast.TableExpr{}
+		for part := range slices.Chunk(list, partSize) {
+			p := &ast.TableExpr{}
+			for i, e := range part {
+				if i < len(part)-1 {
+					single(e)
+				}
+				p.Fields = append(p.Fields, &ast.Field{Value: e})
+			}
+			t.Fields = append(t.Fields, &ast.Field{Value: like(p, at)})
+		}
+		return like(t, at)
+	}
+	const places, values = 1, 2
+	const name = "\x00all"
+	read := func(which, i int) ast.Expr {
+		part := i / partSize
+		if which == values { // what the last expression has more is in its part
+			part = min(part, (len(s.Rhs)-1)/partSize)
+		}
+		var e ast.Expr = like(&ast.IdentExpr{Value: name}, at)
+		for _, n := range []int{which, part + 1, i - part*partSize + 1} {
+			e = like(&ast.AttrGetExpr{Object: e, Key: number(n)}, at)
+		}
+		return e
+	}
+	var operands []ast.Expr
+	var stores []ast.Stmt
+	for i, l := range s.Lhs {
+		value := read(values, i)
+		if l, ok := l.(*ast.AttrGetExpr); ok {
+			n := len(operands)
+			operands = append(operands, single(l.Object), single(l.Key))
+			stores = append(stores, setStmt(read(places, n), read(places, n+1), value, l))
+			continue
+		}
+		stores = append(stores, &ast.AssignStmt{Lhs: []ast.Expr{l}, Rhs: []ast.Expr{value}})
+	}
+	all := &ast.TableExpr{Fields: []*ast.Field{{Value: parts(operands)}, {Value: parts(slices.Clone(s.Rhs))}}}
+	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{name}, Exprs: []ast.Expr{like(all, at)}}}}
+	slices.Reverse(stores)
+	block.Stmts = append(block.Stmts, stores...)
+	for _, st := range append(block.Stmts, block) {
+		st.SetLine(s.Line())
+		st.SetLastLine(s.LastLine())
+	}
+	return block
+}
+
+func like[E ast.Expr](e E, at ast.Expr) E {
+	setLines(e, at)
+	return e
 }
 
 func setStmt(object, key, value, at ast.Expr) ast.Stmt {

@@ -1,0 +1,125 @@
+package lua
+
+import "github.com/yuin/gopher-lua/ast"
+
+// Where a jump back leads to another jump, the compiler goes on to where it believes that one to lead, and is wrong: it has
+// written that jump already, and takes the distance in it for the number of a label. So loops whose body begins with a jump,
+// as "if false then" is one, would end, or never end, or pass over their body. An instruction is put before the jump.
+
+// loop changes the body of a loop, or what follows a label, so that it does not begin with a jump.
+func (r *rewriter) loop(body []ast.Stmt, at ast.Stmt) []ast.Stmt {
+	if !beginsWithJump(body) {
+		return body
+	}
+	zero := &ast.NumberExpr{Value: "0"}
+	zero.SetLine(at.Line())
+	zero.SetLastLine(at.Line())
+	r.cost.constant(zero, 'n', zero.Value)
+	nothing := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{"\x00"}, Exprs: []ast.Expr{zero}}}}
+	for _, s := range append(nothing.Stmts, nothing) {
+		s.SetLine(at.Line())
+		s.SetLastLine(at.Line())
+	}
+	return append([]ast.Stmt{nothing}, body...)
+}
+
+// while changes a loop whose condition may begin with a jump: while c do ... end is while true do if c then ... else break end
+// end.
+func (r *rewriter) while(s *ast.WhileStmt) {
+	if !isConstant(first(s.Condition)) {
+		return
+	}
+	switch s.Condition.(type) {
+	case *ast.TrueExpr, *ast.NumberExpr, *ast.StringExpr: // nothing is to be decided
+	default:
+		end := &ast.BreakStmt{}
+		is := &ast.IfStmt{Condition: s.Condition, Then: s.Stmts, Else: []ast.Stmt{end}}
+		for _, n := range []ast.Stmt{end, is} {
+			n.SetLine(s.Line())
+			n.SetLastLine(s.LastLine())
+		}
+		s.Condition = like(&ast.TrueExpr{}, s.Condition)
+		s.Stmts = []ast.Stmt{is}
+	}
+	s.Stmts = r.loop(s.Stmts, s)
+}
+
+// beginsWithJump reports whether the code of some statements may begin with a jump, or there may be none.
+func beginsWithJump(list []ast.Stmt) bool {
+	if len(list) == 0 {
+		return true
+	}
+	switch s := list[0].(type) {
+	case *ast.LocalAssignStmt:
+		return len(s.Exprs) > 0 && leads(s.Exprs[0])
+	case *ast.AssignStmt:
+		if place, ok := s.Lhs[0].(*ast.AttrGetExpr); ok && leads(place.Object) {
+			return true
+		}
+		return leads(s.Rhs[0])
+	case *ast.FuncCallStmt:
+		return leads(s.Expr)
+	case *ast.FuncDefStmt:
+		return s.Name.Func != nil && leads(s.Name.Func) || s.Name.Receiver != nil && leads(s.Name.Receiver)
+	case *ast.IfStmt:
+		return isConstant(first(s.Condition)) || leads(first(s.Condition))
+	case *ast.WhileStmt:
+		return isConstant(first(s.Condition)) || leads(first(s.Condition))
+	case *ast.RepeatStmt:
+		return beginsWithJump(s.Stmts)
+	case *ast.DoBlockStmt:
+		return beginsWithJump(s.Stmts)
+	case *ast.NumberForStmt:
+		return leads(s.Init)
+	case *ast.GenericForStmt:
+		return leads(s.Exprs[0])
+	case *ast.ReturnStmt:
+		return len(s.Exprs) > 0 && leads(s.Exprs[0])
+	}
+	return true // break, goto, a label
+}
+
+// leads reports whether the code of an expression may begin with a jump: it is an "and" or "or" of a constant.
+func leads(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.LogicalOpExpr:
+		return isConstant(first(e)) || leads(first(e))
+	case *ast.AttrGetExpr:
+		return leads(e.Object)
+	case *ast.FuncCallExpr:
+		return e.Func != nil && leads(e.Func) || e.Receiver != nil && leads(e.Receiver)
+	case *ast.RelationalOpExpr:
+		return leads(e.Lhs) || isConstant(e.Lhs) && leads(e.Rhs)
+	case *ast.ArithmeticOpExpr:
+		return leads(e.Lhs) || isConstant(e.Lhs) && leads(e.Rhs)
+	case *ast.UnaryMinusOpExpr:
+		return leads(e.Expr)
+	case *ast.UnaryNotOpExpr:
+		return leads(e.Expr)
+	case *ast.UnaryLenOpExpr:
+		return leads(e.Expr)
+	}
+	return false
+}
+
+// first returns the operand of a condition that is looked at first.
+func first(e ast.Expr) ast.Expr {
+	for {
+		switch o := e.(type) {
+		case *ast.LogicalOpExpr:
+			e = o.Lhs
+		case *ast.UnaryNotOpExpr:
+			e = o.Expr
+		default:
+			return e
+		}
+	}
+}
+
+func isConstant(e ast.Expr) bool {
+	switch e.(type) {
+	case *ast.NilExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.NumberExpr, *ast.StringExpr:
+		return true
+	}
+	return false
+}
