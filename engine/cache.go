@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -356,7 +357,8 @@ func (tx *Tx) writesDone(ok bool) {
 			n++
 		}
 	}
-	if ok && len(tx.over.ranges) > 0 {
+	// What a range delete hits is not known here. Those of streams, for one, hit nothing that is kept.
+	if ok && slices.ContainsFunc(tx.over.ranges, func(r rangeDelete) bool { return cacheable(r.id) }) {
 		c.clear()
 	}
 }

@@ -193,9 +193,9 @@ func TestKnownKeys(t *testing.T) {
 // TestKnownKeysGrow: of more keys than the first table holds, nearly all are known once they were noted often enough, and one
 // that was taken back never is, whichever table it was in. The table stays within its bound.
 func TestKnownKeysGrow(t *testing.T) {
-	const most = 4 * knownBytes
+	const most = 4 * firstKnownSets * 64
 	k := newKnownKeys(most)
-	const n = knownBytes / 8 * 2
+	const n = firstKnownSets * 8 * 2
 	hash := func(i int) uint64 { return k.hash(binary.BigEndian.AppendUint64(nil, uint64(i))) }
 	for round := 1; ; round++ {
 		var wg sync.WaitGroup

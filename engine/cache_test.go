@@ -238,7 +238,7 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 				for !done.Load() && !t.Failed() {
 					// Nothing is in the range, but range deletes do not name their keys.
 					if err := db.Update(ns, nil, func(tx *engine.Tx) error {
-						tx.DeleteRange(cf.PubSub, []byte("a"), []byte("b"))
+						tx.DeleteRange(cf.Default, []byte("a"), []byte("b"))
 						return nil
 					}); err != nil {
 						t.Error(err)

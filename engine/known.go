@@ -32,13 +32,13 @@ type knownTable struct {
 
 type knownSet [8]atomic.Uint64
 
-// knownBytes is the size of the first table: half a million keys.
-const knownBytes = 4 << 20
+// firstKnownSets is the size of the first table: half a million keys.
+const firstKnownSets = 1 << 16
 
 // newKnownKeys makes a table that grows up to most bytes, about.
 func newKnownKeys(most int) *knownKeys {
 	k := &knownKeys{seed: maphash.MakeSeed(), most: most}
-	k.table.Store(newKnownTable(knownBytes / int(unsafe.Sizeof(knownSet{}))))
+	k.table.Store(newKnownTable(firstKnownSets))
 	return k
 }
 
@@ -95,14 +95,8 @@ func (k *knownKeys) displaced(t *knownTable, h uint64) {
 	}
 }
 
-func (k *knownKeys) clear() {
-	t := k.table.Load()
-	for i := range t.sets {
-		for j := range t.sets[i] {
-			t.sets[i][j].Store(0)
-		}
-	}
-}
+// clear forgets all keys. What others note at this moment of keys that are not concerned may get lost with the old table.
+func (k *knownKeys) clear() { k.table.Store(newKnownTable(firstKnownSets)) }
 
 // plainKey reports whether a record belongs into the table.
 func plainKey(m *cf.Meta) bool { return m != nil && m.End() == 0 && countable(m) }
