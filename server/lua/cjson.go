@@ -499,7 +499,7 @@ func jsonNumber(s string, invalid bool) int {
 				return i + len(word)
 			}
 		}
-		if s[i] != '.' || i+1 == len(s) || !isDigit(s[i+1]) {
+		if i == 0 || s[i] != '.' || i+1 == len(s) || !isDigit(s[i+1]) { // a point is taken after a sign only
 			return 0
 		}
 	}

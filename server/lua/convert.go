@@ -219,8 +219,8 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 	if m, ok := t.RawGetString("set").(*vm.LTable); ok {
 		return st.writePairs(w, m, depth, false)
 	}
-	if s, ok := toString(t.RawGetString("big_number")); ok {
-		w.BigNumber(oneLine(s))
+	if s, ok := t.RawGetString("big_number").(vm.LString); ok {
+		w.BigNumber(oneLine(string(s)))
 		return nil
 	}
 	if m, ok := t.RawGetString("verbatim_string").(*vm.LTable); ok {

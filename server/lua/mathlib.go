@@ -33,7 +33,7 @@ func (r *random) seed(n int32) { r.x.Store(uint64(uint32(n))<<16 | 0x330e) }
 func openMath(st *state, L *vm.LState) {
 	functions := map[string]vm.LGFunction{
 		"atan2": func(L *vm.LState) int { return pushNumber(L, math.Atan2(checkNumber(L, 1), checkNumber(L, 2))) },
-		"fmod":  func(L *vm.LState) int { return pushNumber(L, math.Mod(checkNumber(L, 1), checkNumber(L, 2))) },
+		"fmod":  func(L *vm.LState) int { return pushNumber(L, fmod(checkNumber(L, 1), checkNumber(L, 2))) },
 		"pow":   func(L *vm.LState) int { return pushNumber(L, math.Pow(checkNumber(L, 1), checkNumber(L, 2))) },
 		"deg":   func(L *vm.LState) int { return pushNumber(L, checkNumber(L, 1)/(math.Pi/180)) },
 		"rad":   func(L *vm.LState) int { return pushNumber(L, checkNumber(L, 1)*(math.Pi/180)) },
@@ -173,4 +173,18 @@ func bitToHex(L *vm.LState) int {
 		b >>= 4
 	}
 	return pushString(L, string(text[:n]))
+}
+
+// fmod is math.Mod with the sign of what is no number that a processor gives.
+func fmod(x, y float64) float64 {
+	switch r := math.Mod(x, y); {
+	case math.IsNaN(x):
+		return x
+	case math.IsNaN(y):
+		return y
+	case math.IsNaN(r):
+		return math.Copysign(r, -1)
+	default:
+		return r
+	}
 }

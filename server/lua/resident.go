@@ -187,6 +187,9 @@ func (w *walk) first(x any) bool {
 // run ends the walk; it returns false when there was too much.
 func (w *walk) run() bool {
 	r := w.r
+	if len(r.todo) == 0 {
+		return w.most == 0 || w.n <= w.most
+	}
 	for len(r.todo) > 0 && (w.most == 0 || w.n <= w.most) {
 		v := r.todo[len(r.todo)-1]
 		r.todo = r.todo[:len(r.todo)-1]
@@ -371,10 +374,12 @@ func (r *resident) restore() {
 // forget drops what was saved.
 func (r *resident) forget() {
 	r.values, r.entries, r.copies, r.more = dropped(r.values), dropped(r.entries), dropped(r.copies), dropped(r.more)
-	if len(r.seen) > maxSaved {
+	switch n := len(r.seen); {
+	case n > maxSaved:
 		r.seen = map[any]bool{}
+	case n > 0:
+		clear(r.seen)
 	}
-	clear(r.seen)
 }
 
 func dropped[T any](s []T) []T {

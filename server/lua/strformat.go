@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -42,7 +43,11 @@ func strFormat(L *vm.LState) int {
 		n := len(b)
 		switch letter {
 		case 'c':
+			from := len(b)
 			b = v.pad(b, string([]byte{byte(checkInt32(L, arg))}))
+			if i := bytes.IndexByte(b[from:], 0); i >= 0 { // a text of C ends there
+				b = b[:from+i]
+			}
 		case 'd', 'i':
 			b = v.integer(b, int64(cInt(checkNumber(L, arg))))
 		case 'o', 'u', 'x', 'X':

@@ -151,6 +151,8 @@ func (m *matcher) match(s, p int) int {
 			return s
 		}
 		switch m.pat[p] {
+		case 0: // a pattern ends there, as a text of C
+			return s
 		case '(':
 			if p+1 < len(m.pat) && m.pat[p+1] == ')' {
 				return m.startCapture(s, p+2, capturePosition)
