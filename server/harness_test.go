@@ -179,6 +179,36 @@ func (c *client) closed() string {
 	return string(b)
 }
 
+// inTime calls a step with which keys are to live so long, and which has to be over before they expire. On a machine that
+// is busy it may not be: then what it has seen says nothing, and it is called again with a longer life.
+func inTime(t testing.TB, life time.Duration, step func(life time.Duration) error) {
+	t.Helper()
+	for ; ; life *= 4 {
+		began := time.Now()
+		err := step(life)
+		if time.Since(began) < life-time.Millisecond { // expiries are in whole milliseconds
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if life > time.Minute {
+			t.Fatalf("the step takes longer than %v", life)
+		}
+	}
+}
+
+// replies sends commands one after the other and compares the replies, which are given in turn with them.
+func (c *client) replies(exchanges ...string) error {
+	c.t.Helper()
+	for i := 0; i < len(exchanges); i += 2 {
+		if got := c.do(strings.Fields(exchanges[i])...); got != exchanges[i+1] {
+			return fmt.Errorf("%s: %q, want %q", exchanges[i], got, exchanges[i+1])
+		}
+	}
+	return nil
+}
+
 // eventually waits for a condition that another goroutine brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
