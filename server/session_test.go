@@ -158,6 +158,11 @@ func TestClientKill(t *testing.T) {
 	victim := connect("secret")
 	addr := victim.LocalAddr().String()
 	me.want("CLIENT KILL "+addr, "+OK\r\n")
+	// It is gone with the reply, although its goroutine may be late.
+	me.want("CLIENT KILL "+addr, "-ERR No such client\r\n")
+	if n := strings.Count(me.do("CLIENT", "LIST"), "id="); n != 1 {
+		t.Errorf("%d clients are shown after the other one was killed", n)
+	}
 	victim.closed()
 	victim = connect("secret")
 	me.want("CLIENT KILL ADDR "+victim.LocalAddr().String()+" LADDR 9.9.9.9:9", ":0\r\n") // all filters must fit
