@@ -45,7 +45,7 @@ func TestBlockedClientIsServed(t *testing.T) {
 		{"transaction", "", "BLPOP k 0", "MULTI;RPUSH k a b;LPOP k;EXEC", bulk("k", "b"), "EXISTS k", ":0\r\n"},
 		{"order of the keys", "", "BLPOP k j 0", "MULTI;RPUSH j y;RPUSH k x;EXEC", bulk("k", "x"), "LRANGE j 0 -1", bulk("y")},
 		{"transaction that takes it back", "", "BLPOP k 0", "MULTI;RPUSH k a;DEL k;EXEC;RPUSH k b", bulk("k", "b"), "EXISTS k", ":0\r\n"},
-		{"an element with a fraction of a second to spare", "", "BLPOP k 19.5", "RPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
+		{"an element with a fraction of a second to spare", "", "BLPOP k 3599.5", "RPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := h.dial(t), h.dial(t)
