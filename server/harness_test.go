@@ -49,14 +49,39 @@ func testConfig(t testing.TB, settings ...string) *config.Config {
 // start runs a server with some settings; the test's end stops it.
 func start(t testing.TB, settings ...string) *harness {
 	t.Helper()
+	h, err := tryStart(t, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// startOnPorts is start with settings that name free ports, which another process may take between their choice and their use:
+// then others are tried.
+func startOnPorts(t testing.TB, settings func() []string) *harness {
+	t.Helper()
+	for {
+		h, err := tryStart(t, settings()...)
+		if err == nil {
+			return h
+		}
+		if !strings.Contains(err.Error(), " is in use") {
+			t.Fatal(err)
+		}
+		t.Log(err)
+	}
+}
+
+func tryStart(t testing.TB, settings ...string) (*harness, error) {
+	t.Helper()
 	db := enginetest.Open(t)
 	core, logs := observer.New(zap.DebugLevel)
 	s := New(testConfig(t, settings...), db, zap.New(core))
 	if err := s.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(s.Close)
-	return &harness{s, db, logs}
+	return &harness{s, db, logs}, nil
 }
 
 // ticker returns a counter of RocksDB's statistics.
