@@ -367,7 +367,9 @@ func TestBlockedClientsUseNoCPU(t *testing.T) {
 	}
 	if most := (int(min(files.Cur, 1<<20)) - 1000) / 2; clients > most {
 		t.Logf("the process may have %d files: %d clients", files.Cur, most)
-		clients = most
+		if clients = most; clients < 1000 {
+			t.Skip("too few to be told from what the server does without clients")
+		}
 	}
 	if testing.Short() || raceEnabled {
 		clients = min(clients, 1000)
