@@ -72,7 +72,7 @@ func TestSampleDrawsLiveSubkeys(t *testing.T) {
 // TestSampleSpreads draws from a set of numbers and expects every tenth of it to be met about equally often.
 func TestSampleSpreads(t *testing.T) {
 	db := enginetest.Open(t)
-	const n, draws = 10000, 100_000
+	const n, draws = 10000, 400_000
 	fill(t, db, "s:", n, number)
 	tx := db.NewTx()
 	tx.Begin(ns)
@@ -87,7 +87,8 @@ func TestSampleSpreads(t *testing.T) {
 		fmt.Sscanf(string(k), "element:%d", &i)
 		tenth[i/(n/10)]++
 	}
-	// About 320 pools of 8 runs are drawn from: the spread of these counts is 6 % of them, so that half is 9 times that away.
+	// Some 1300 pools of 8 runs are drawn from: by chance these counts differ by 3 %. What RocksDB tells of the sizes differs
+	// more: a tenth in its memtable is drawn 0.6 to 1.3 times as often as it should.
 	for i, c := range tenth {
 		if c < draws/10/2 || c > draws/10*2 {
 			t.Errorf("tenth %d was drawn %d times of %d", i, c, draws)
