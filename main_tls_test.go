@@ -17,13 +17,7 @@ import (
 func TestReloadBySignal(t *testing.T) {
 	ca := testcert.New(t)
 	cert, key := ca.Issue("first")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	p := start(t, "--dir", t.TempDir(), "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File, "--tls-auth-clients", "yes")
+	p := startOnPort(t, "--tls-port", "--dir", t.TempDir(), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File, "--tls-auth-clients", "yes")
 	client := ca.Client("client")
 	served := func() string {
 		t.Helper()
@@ -75,6 +69,7 @@ func TestReloadBySignal(t *testing.T) {
 	}
 	if cli, err := exec.LookPath("redis-cli"); err == nil {
 		clientCert, clientKey := ca.Issue("cli")
+		_, port, _ := net.SplitHostPort(p.addr)
 		out, err := exec.Command(cli, "-p", port, "--tls", "--cacert", ca.File, "--cert", clientCert, "--key", clientKey, "ECHO", "hello").CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != "hello" {
 			t.Errorf("redis-cli: %q, %v", out, err)

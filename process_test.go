@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func basalt(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -64,6 +64,46 @@ type process struct {
 // must go to stdout.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	p := spawn(t, args...)
+	p.ready(p.await(" ready "))
+	return p
+}
+
+// startOnPort is start with an option that names a free port, which another process may take between its choice and its
+// use: then another one is tried.
+func startOnPort(t *testing.T, option string, args ...string) *process {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		l.Close()
+		p := spawn(t, append([]string{option, port}, args...)...)
+		line, ok := p.next()
+		for ok && !strings.Contains(line, " ready ") && !strings.Contains(line, " is in use") {
+			line, ok = p.next()
+		}
+		switch {
+		case !ok:
+			t.Fatalf("the process ended before it was ready; log:\n%s", strings.Join(p.log, "\n"))
+		case strings.Contains(line, " ready "):
+			p.ready(line)
+			return p
+		}
+		t.Log(line)
+	}
+}
+
+// ready takes the address from the line that tells it.
+func (p *process) ready(line string) {
+	p.addr = regexp.MustCompile(`"addresses": \["([^"]+)"`).FindStringSubmatch(line)[1]
+}
+
+// spawn runs a server and does not wait for it.
+func spawn(t *testing.T, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: basalt(t, append([]string{"--port", "0"}, args...)...), lines: make(chan string, 1000)}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -80,28 +120,35 @@ func start(t *testing.T, args ...string) *process {
 		}
 		close(p.lines)
 	}()
-	p.addr = regexp.MustCompile(`"addresses": \["([^"]+)"`).FindStringSubmatch(p.await(" ready "))[1]
 	return p
+}
+
+// next reads a line of the log; ok is false at its end.
+func (p *process) next() (line string, ok bool) {
+	p.t.Helper()
+	select {
+	case line, ok = <-p.lines:
+		if ok {
+			p.log = append(p.log, line)
+		}
+		return line, ok
+	case <-time.After(patience):
+		p.t.Fatalf("nothing more is logged; log:\n%s", strings.Join(p.log, "\n"))
+	}
+	return "", false
 }
 
 // await reads the log up to a line with a text and returns that.
 func (p *process) await(text string) string {
 	p.t.Helper()
-	timeout := time.After(patience)
-	for {
-		select {
-		case line, ok := <-p.lines:
-			if !ok {
-				p.t.Fatalf("the process ended before it has logged %q; log:\n%s", text, strings.Join(p.log, "\n"))
-			}
-			p.log = append(p.log, line)
-			if strings.Contains(line, text) {
-				return line
-			}
-		case <-timeout:
-			p.t.Fatalf("not logged: %q; log:\n%s", text, strings.Join(p.log, "\n"))
-		}
+	line, ok := p.next()
+	for ok && !strings.Contains(line, text) {
+		line, ok = p.next()
 	}
+	if !ok {
+		p.t.Fatalf("the process ended before it has logged %q; log:\n%s", text, strings.Join(p.log, "\n"))
+	}
+	return line
 }
 
 // logged returns the lines so far, or of the whole log after the end of the process, that have a text.

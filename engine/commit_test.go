@@ -15,15 +15,21 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-// walSyncs returns how often RocksDB has synced the log to the disk.
-func walSyncs(t *testing.T, db *engine.DB) int {
+// ticker returns a counter of RocksDB's statistics.
+func ticker(t *testing.T, db *engine.DB, name string) int {
 	t.Helper()
-	m := regexp.MustCompile(`rocksdb\.wal\.synced COUNT : (\d+)`).FindStringSubmatch(db.Statistics())
+	m := regexp.MustCompile(regexp.QuoteMeta(name) + ` COUNT : (\d+)`).FindStringSubmatch(db.Statistics())
 	if m == nil {
-		t.Fatal("the statistics do not tell how often the log was synced")
+		t.Fatalf("RocksDB has no ticker %s", name)
 	}
 	n, _ := strconv.Atoi(m[1])
 	return n
+}
+
+// walSyncs returns how often RocksDB has synced the log to the disk.
+func walSyncs(t *testing.T, db *engine.DB) int {
+	t.Helper()
+	return ticker(t, db, "rocksdb.wal.synced")
 }
 
 // TestConcurrentCommitsAreDurable has many writers commit at the same time, copies the files as a crash would

@@ -18,21 +18,20 @@ import (
 // Each end of such a walk yields a short run of neighbours, which goes on at the front when it meets the end;
 // several runs, shuffled, make a pool, so that the cost of the walk is shared.
 const (
-	sampleAll    = 128     // collections up to this size are read at each call
-	poolWhole    = 4096    // collections up to this size are pooled whole: that costs no more than the walks ...
-	wholeMost    = 16384   // ... unless so many entries are there, because most of them are dead
-	poolRuns     = 8       // walks for one pool
-	poolRun      = 64      // neighbours a walk, at the least ...
-	poolRunMax   = 512     // ... and at the most, for draws with replacement
-	popPool      = 1024    // subkeys in the first pool for pops, which use every neighbour up; each next one is ...
-	popGrowth    = 4       // ... so many times bigger, because a collection is popped from again and again, up to ...
-	popPoolMax   = 1 << 16 // ... this size. What is about that size is read whole: a walk over tombstones costs most.
-	walkDepth    = 8
-	walkMeasured = 4 << 14 // bytes, compressed: RocksDB knows the size of such a range well enough
-	walkScan     = 4096    // keys that a walk reads in its end
-	walkSkip     = 256     // tombstones that one step of a walk passes over before it gives up
-	readSkip     = 4096    // the same for the reading of neighbours
-	poolMaxKey   = 4096    // longer subkeys are not pooled: memory
+	sampleAll  = 128     // collections up to this size are read at each call
+	poolWhole  = 4096    // collections up to this size are pooled whole: that costs no more than the walks ...
+	wholeMost  = 16384   // ... unless so many entries are there, because most of them are dead
+	poolRuns   = 8       // walks for one pool
+	poolRun    = 64      // neighbours a walk, at the least ...
+	poolRunMax = 512     // ... and at the most, for draws with replacement
+	popPool    = 1024    // subkeys in the first pool for pops, which use every neighbour up; each next one is ...
+	popGrowth  = 4       // ... so many times bigger, because a collection is popped from again and again, up to ...
+	popPoolMax = 1 << 16 // ... this size. What is about that size is read whole: a walk over tombstones costs most.
+	walkDepth  = 8
+	walkSpan   = 4096 // subkeys that a walk passes over in its end, at the most
+	walkSkip   = 256  // tombstones that one step of a walk passes over before it gives up
+	readSkip   = 4096 // the same for the reading of neighbours
+	poolMaxKey = 4096 // longer subkeys are not pooled: memory
 )
 
 // Sample returns n random subkeys of the collection with this prefix in a family, of which size are live; the

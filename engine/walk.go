@@ -9,9 +9,12 @@ import (
 )
 
 // walk returns a random key of the collection to start reading at. It looks at the first and the last subkey of a
-// range, picks a value for the first byte in which they differ, narrows the range to it, and so on, until one subkey
-// is left. How often it picks a value depends on how much RocksDB says that the keys with it take. It knows that by the block
-// only, so a range of a few blocks is read and any of its keys picked, if those are not too many.
+// range, picks a value for the first byte in which they differ, narrows the range to it, and so on. How often it picks
+// a value depends on how much RocksDB says that the keys with it take.
+//
+// RocksDB knows that by the block only: at its end the walk stands where one block ends and the next one begins. So it goes on
+// from there by a random number of subkeys, more than some blocks have, and from the last subkey to the first. Then all
+// subkeys are met about equally often, as far as they are equally long.
 func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
 	lower := bytes.Clone(prefix)
 	upper, _ := cf.AppendSuccessor(nil, prefix)
@@ -26,60 +29,53 @@ func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
 		}
 		return nil, nil
 	}
-	best := lower
+	at := lower
 	for range walkDepth {
 		first, err := edge(false)
 		if err != nil {
 			return nil, err
 		}
 		if first == nil {
-			return best, nil // nothing here, or tombstones: reading on from the last place finds something
+			break // nothing here, or tombstones: reading on from the last place finds something
 		}
-		best = first
+		at = first
 		last, err := edge(true)
-		if err != nil || last == nil || bytes.Equal(first, last) {
-			return best, err
+		if err != nil {
+			return nil, err
+		}
+		if last == nil || bytes.Equal(first, last) {
+			break
 		}
 		n := len(prefix)
 		for n < len(first) && n < len(last) && first[n] == last[n] {
 			n++
 		}
-		a, b := -1, int(last[n])
+		a := 0 // the key that ends here may as well have a zero
 		if n < len(first) {
 			a = int(first[n])
 		}
 		head := first[:n:n]
-		pick, ok := tx.pickByte(id, head, upper, a, b, walkMeasured)
+		pick, ok := tx.pickByte(id, head, upper, a, int(last[n]))
 		if !ok {
-			key, all, err := tx.pickKey(id, first, upper)
-			if all || err != nil {
-				return key, err
-			}
-			pick, ok = tx.pickByte(id, head, upper, a, b, 1)
-		}
-		if !ok {
-			if pick = a + rand.IntN(b-a+1); pick < 0 {
-				return first, nil // the one subkey that ends here
-			}
+			break
 		}
 		lower = append(head, byte(pick))
 		if up, ok := cf.AppendSuccessor(nil, lower); ok {
 			upper = up
 		}
-		best = lower
+		at = lower
 	}
-	return best, nil
+	return tx.goOn(id, prefix, at)
 }
 
 // pickByte picks one of the bytes from a to b that may follow head, by the size of what begins so; upper comes after all of it.
-// -1 for a is the key that ends with head. It fails when all of it takes less than so many bytes.
-func (tx *Tx) pickByte(id cf.ID, head, upper []byte, a, b int, least uint64) (pick int, ok bool) {
+// It fails when all of it takes less than RocksDB measures.
+func (tx *Tx) pickByte(id cf.ID, head, upper []byte, a, b int) (pick int, ok bool) {
 	const parts = 4
-	lo, hi := a, b
-	for lo < hi {
-		at := append(make([]uint16, 0, parts+2), uint16(max(lo, 0)))
+	for ok = true; a < b && ok; {
+		at := append(make([]uint16, 0, parts+1), uint16(a))
 		for i := 1; i <= parts; i++ {
-			if v := uint16(lo + (hi-lo+1)*i/parts); v > at[len(at)-1] {
+			if v := uint16(a + (b-a+1)*i/parts); v > at[len(at)-1] {
 				at = append(at, v)
 			}
 		}
@@ -90,39 +86,41 @@ func (tx *Tx) pickByte(id cf.ID, head, upper []byte, a, b int, least uint64) (pi
 				total += n
 			}
 		}
-		if total < least {
-			if lo == a && hi == b || total == 0 {
-				return 0, false
-			}
+		if ok = total > 0; ok {
+			r := rand.Uint64N(total)
+			i := slices.IndexFunc(sizes, func(n uint64) bool {
+				if r < n {
+					return true
+				}
+				r -= n
+				return false
+			})
+			a, b = int(at[i]), int(at[i+1])-1
 		}
-		r := rand.Uint64N(total)
-		i := slices.IndexFunc(sizes, func(n uint64) bool {
-			if r < n {
-				return true
-			}
-			r -= n
-			return false
-		})
-		lo, hi = int(at[i]), int(at[i+1])-1
 	}
-	return lo, true
+	return a, ok
 }
 
-// pickKey picks one of the keys in [lower, upper), of which there is one. It reports whether it has seen all of them.
-func (tx *Tx) pickKey(id cf.ID, lower, upper []byte) (pick []byte, all bool, err error) {
-	it := tx.Iter(id, IterOptions{Lower: lower, Upper: upper, KeysOnly: true, Limit: walkScan, MaxSkip: walkSkip})
-	defer it.Close()
-	pick = lower // should it be deleted meanwhile
-	for n := 1; it.Next(); n++ {
-		if n > walkScan {
-			return nil, false, nil
+// goOn returns the subkey that comes some after a place, up to walkSpan. The first one comes after the last one.
+func (tx *Tx) goOn(id cf.ID, prefix, at []byte) ([]byte, error) {
+	n := rand.Uint64N(walkSpan)
+	for range 2 {
+		it := tx.Iter(id, IterOptions{Prefix: prefix, Lower: at, KeysOnly: true, Limit: walkSpan, MaxSkip: walkSkip})
+		n -= it.Skip(n)
+		if n == 0 && it.Next() {
+			at = append(bytes.Clone(prefix), it.Key()...)
+			it.Close()
+			return at, nil
 		}
-		if rand.IntN(n) == 0 {
-			pick = bytes.Clone(it.Key())
+		err := it.Err()
+		it.Close()
+		if err != nil {
+			if incomplete(err) { // too many tombstones: then from here
+				err = nil
+			}
+			return at, err
 		}
+		at = prefix
 	}
-	if err := it.Err(); err != nil && !incomplete(err) {
-		return nil, false, err
-	}
-	return pick, true, nil
+	return at, nil
 }

@@ -45,7 +45,7 @@ func TestBlockedClientIsServed(t *testing.T) {
 		{"transaction", "", "BLPOP k 0", "MULTI;RPUSH k a b;LPOP k;EXEC", bulk("k", "b"), "EXISTS k", ":0\r\n"},
 		{"order of the keys", "", "BLPOP k j 0", "MULTI;RPUSH j y;RPUSH k x;EXEC", bulk("k", "x"), "LRANGE j 0 -1", bulk("y")},
 		{"transaction that takes it back", "", "BLPOP k 0", "MULTI;RPUSH k a;DEL k;EXEC;RPUSH k b", bulk("k", "b"), "EXISTS k", ":0\r\n"},
-		{"an element with a fraction of a second to spare", "", "BLPOP k 19.5", "RPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
+		{"an element with a fraction of a second to spare", "", "BLPOP k 3599.5", "RPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := h.dial(t), h.dial(t)
@@ -357,7 +357,8 @@ func TestEveryWaiterIsWoken(t *testing.T) {
 	h.dial(t).want("EXISTS l0 l1 l2 l3 l4 l5 l6", ":0\r\n")
 }
 
-// Ten thousand clients that wait use no CPU: those that looked for their data ten times a second would take all of it.
+// Ten thousand clients that wait use no CPU. What a client costs until it waits is the measure: those that looked for
+// their data ten times a second would take more than that every second, on any machine.
 func TestBlockedClientsUseNoCPU(t *testing.T) {
 	clients := 10_000
 	var files syscall.Rlimit
@@ -366,23 +367,29 @@ func TestBlockedClientsUseNoCPU(t *testing.T) {
 	}
 	if most := (int(min(files.Cur, 1<<20)) - 1000) / 2; clients > most {
 		t.Logf("the process may have %d files: %d clients", files.Cur, most)
-		clients = most
+		if clients = most; clients < 1000 {
+			t.Skip("too few to be told from what the server does without clients")
+		}
 	}
 	if testing.Short() || raceEnabled {
 		clients = min(clients, 1000)
 	}
 	h := start(t, "maxclients", "20000")
 	block := encode("BLPOP", "k", "other", "3600")
+	before := cpuTime(t)
 	for range clients {
 		h.dial(t).send(block)
 	}
 	h.blockedClients(t, clients)
+	coming := cpuTime(t) - before
 	runtime.GC()
 	const during = time.Second
-	before := cpuTime(t)
+	before = cpuTime(t)
 	time.Sleep(during) // what is measured is that nothing happens meanwhile
-	if used := cpuTime(t) - before; used > during/4 {
-		t.Errorf("%v of CPU time in %v with %d clients that wait", used, during, clients)
+	waiting := cpuTime(t) - before
+	t.Logf("%d clients took %v of CPU time to come, and in %v of waiting %v", clients, coming, during, waiting)
+	if waiting > coming/5 {
+		t.Errorf("%d clients that wait use %v of CPU time a second; that they came took %v", clients, waiting, coming)
 	}
 	pusher := h.dial(t)
 	pusher.want("RPUSH k v", ":1\r\n")

@@ -118,13 +118,17 @@ func TestBusy(t *testing.T) {
 func TestSlowScriptCommits(t *testing.T) {
 	h := start(t, "lua-time-limit", "1")
 	c, other := h.dial(t), h.dial(t)
-	c.send(encode("EVAL", "redis.call('SET',KEYS[1],'done') repeat until redis.call('EXISTS','end')==1", "1", "held"))
+	c.send(encode("EVAL", "redis.call('SET',KEYS[1],'done') redis.call('EXISTS','end') redis.call('SET','looked','1') "+
+		"repeat until redis.call('EXISTS','end')==1", "1", "held"))
 	eventually(t, "the script turns others away", func() bool { return other.do("HGETALL", "held") == busyScript })
 	if r := other.do("GET", "held"); r != "$-1\r\n" {
 		t.Errorf("seen before its commit: %q", r)
 	}
-	// The script reads what it has not locked for writing, so others may read that but not write it.
-	eventually(t, "EXISTS has locked the key for reading", func() bool { return other.do("SET", "end", "1") == busyScript })
+	// The script reads what it has not locked for writing, so others may read that but not write it. A write that comes
+	// before the script has looked would end it.
+	eventually(t, "the script has looked", func() bool { return other.do("HGETALL", "looked") == busyScript })
+	other.want("EXISTS end", ":0\r\n")
+	other.want("SET end 1", busyScript)
 	other.want("SCRIPT KILL", "+OK\r\n")
 	c.reply()
 	other.want("SET end 1", "+OK\r\n")

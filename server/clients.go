@@ -8,12 +8,15 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Clients returns what CLIENT LIST shows of the connections, sorted by their ids.
+// Clients returns what CLIENT LIST shows of the connections, sorted by their ids. One that was killed is no client any
+// more, even while its goroutine has still to notice it.
 func (s *Server) Clients() []command.ClientInfo {
 	s.mu.Lock()
 	conns := make([]*conn, 0, len(s.conns))
 	for _, c := range s.conns {
-		conns = append(conns, c)
+		if !c.gone.Load() {
+			conns = append(conns, c)
+		}
 	}
 	s.mu.Unlock()
 	slices.SortFunc(conns, func(a, b *conn) int { return int(a.sess.ID - b.sess.ID) })
@@ -30,11 +33,7 @@ func (s *Server) CloseClient(id int64) bool {
 	s.mu.Lock()
 	c := s.conns[id]
 	s.mu.Unlock()
-	if c == nil {
-		return false
-	}
-	c.kill()
-	return true
+	return c != nil && c.kill()
 }
 
 // describe may be called by any goroutine.

@@ -52,7 +52,8 @@ type conn struct {
 	deadline        bool        // a read deadline is set
 	shaking         atomic.Bool // the handshake of TLS is going on
 	done            chan struct{}
-	killed          sync.Once
+	stopped         sync.Once   // done is closed
+	gone            atomic.Bool // the connection is ended, and counts no longer as a client
 	info            connInfo
 }
 
@@ -365,14 +366,17 @@ func (c *conn) close() {
 	c.srv.remove(c)
 }
 
-// kill ends the connection; any goroutine may call it. The command that runs is finished.
-func (c *conn) kill() {
+// kill ends the connection, and reports whether it was not ended already; any goroutine may call it. The command that runs
+// is finished.
+func (c *conn) kill() bool {
+	first := c.gone.CompareAndSwap(false, true)
 	c.stopWaiting()
 	c.nc.Close()
+	return first
 }
 
 // stopWaiting makes a handler that waits give up.
-func (c *conn) stopWaiting() { c.killed.Do(func() { close(c.done) }) }
+func (c *conn) stopWaiting() { c.stopped.Do(func() { close(c.done) }) }
 
 // Done is closed when the connection or the server is being closed.
 func (c *conn) Done() <-chan struct{} { return c.done }

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // harness is a running server with its database and log.
 type harness struct {
@@ -49,14 +49,39 @@ func testConfig(t testing.TB, settings ...string) *config.Config {
 // start runs a server with some settings; the test's end stops it.
 func start(t testing.TB, settings ...string) *harness {
 	t.Helper()
+	h, err := tryStart(t, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// startOnPorts is start with settings that name free ports, which another process may take between their choice and their use:
+// then others are tried.
+func startOnPorts(t testing.TB, settings func() []string) *harness {
+	t.Helper()
+	for {
+		h, err := tryStart(t, settings()...)
+		if err == nil {
+			return h
+		}
+		if !strings.Contains(err.Error(), " is in use") {
+			t.Fatal(err)
+		}
+		t.Log(err)
+	}
+}
+
+func tryStart(t testing.TB, settings ...string) (*harness, error) {
+	t.Helper()
 	db := enginetest.Open(t)
 	core, logs := observer.New(zap.DebugLevel)
 	s := New(testConfig(t, settings...), db, zap.New(core))
 	if err := s.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(s.Close)
-	return &harness{s, db, logs}
+	return &harness{s, db, logs}, nil
 }
 
 // ticker returns a counter of RocksDB's statistics.
@@ -179,12 +204,44 @@ func (c *client) closed() string {
 	return string(b)
 }
 
-// eventually waits for a condition that another goroutine brings about.
-func eventually(t testing.TB, what string, ok func() bool) {
+// inTime calls a step with which keys are to live so long, and which has to be over before they expire. On a machine that
+// is busy it may not be: then what it has seen says nothing, and it is called again with a longer life.
+func inTime(t testing.TB, life time.Duration, step func(life time.Duration) error) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not happen: " + what)
+	for ; ; life *= 4 {
+		began := time.Now()
+		err := step(life)
+		if time.Since(began) < life-time.Millisecond { // expiries are in whole milliseconds
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		if life > time.Minute {
+			t.Fatalf("the step takes longer than %v", life)
 		}
 	}
+}
+
+// replies sends commands one after the other and compares the replies, which are given in turn with them.
+func (c *client) replies(exchanges ...string) error {
+	c.t.Helper()
+	for i := 0; i < len(exchanges); i += 2 {
+		if got := c.do(strings.Fields(exchanges[i])...); got != exchanges[i+1] {
+			return fmt.Errorf("%s: %q, want %q", exchanges[i], got, exchanges[i+1])
+		}
+	}
+	return nil
+}
+
+// eventually waits for a condition that another goroutine brings about. Time in which the process is stopped does not count.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for range patience / time.Millisecond {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("it did not happen: " + what)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/engine"
 )
@@ -63,8 +64,9 @@ func TestWatchedKeys(t *testing.T) {
 func TestWatchedKeyExpires(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
-	c.want("SET k v PX 20", "+OK\r\n")
-	c.want("WATCH k", "+OK\r\n")
+	inTime(t, 20*time.Millisecond, func(life time.Duration) error {
+		return c.replies("UNWATCH", "+OK\r\n", fmt.Sprint("SET k v PX ", life.Milliseconds()), "+OK\r\n", "WATCH k", "+OK\r\n")
+	})
 	eventually(t, "the key expires", func() bool { return c.do("EXISTS", "k") == ":0\r\n" })
 	c.want("MULTI", "+OK\r\n")
 	c.want("PING", "+QUEUED\r\n")

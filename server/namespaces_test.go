@@ -363,7 +363,7 @@ func TestMoveX(t *testing.T) {
 	u := (&harness{Server: s.last}).dial(t)
 	u.want("AUTH t1", "+OK\r\n")
 	c.want("RPUSH l a b", ":2\r\n")
-	c.want("EXPIRE l 1000", ":1\r\n")
+	c.want("EXPIREAT l 4102444800", ":1\r\n")
 	for _, tt := range []struct {
 		c             *client
 		command, want string
@@ -375,7 +375,7 @@ func TestMoveX(t *testing.T) {
 		{c, "MOVEX l t1", ":1\r\n"},
 		{c, "EXISTS l", ":0\r\n"},
 		{u, "LRANGE l 0 -1", bulk("a", "b")},
-		{u, "TTL l", ":1000\r\n"},
+		{u, "EXPIRETIME l", ":4102444800\r\n"},
 		{u, "MOVEX l t1", ":0\r\n"},
 		{c, "SET l here", "+OK\r\n"},
 		{u, "MOVEX l p", ":0\r\n"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
@@ -186,15 +187,16 @@ func TestEventsOfOthers(t *testing.T) {
 // Keys that expire are published without anybody looking at them: those that were there when the setting was made,
 // and those that come later; and not those whose expiry was taken back.
 func TestExpiredEvents(t *testing.T) {
-	h := start(t)
-	s, c := h.dial(t), h.dial(t)
-	s.do("PSUBSCRIBE", "__keyevent*")
-	c.do("SET", "before", "v", "PX", "60")
-	c.want("CONFIG SET notify-keyspace-events Ex", "+OK\r\n")
-	c.do("SET", "kept", "v", "PX", "20")
-	c.do("PERSIST", "kept")
-	c.do("HSET", "after", "f", "v")
-	c.do("PEXPIRE", "after", "30")
+	const ok, one = "+OK\r\n", ":1\r\n"
+	var s, c *client
+	inTime(t, 60*time.Millisecond, func(life time.Duration) error {
+		h := start(t)
+		s, c = h.dial(t), h.dial(t)
+		s.do("PSUBSCRIBE", "__keyevent*")
+		px := fmt.Sprint(life.Milliseconds())
+		return c.replies("SET before v PX "+px, ok, "CONFIG SET notify-keyspace-events Ex", ok, "SET kept v PX "+px, ok, "PERSIST kept", one,
+			"HSET after f v", one, "PEXPIRE after "+px, one)
+	})
 	got := map[string]bool{}
 	for range 2 {
 		f := strings.Split(s.reply(), "\r\n")
@@ -212,41 +214,61 @@ func TestExpiredEvents(t *testing.T) {
 	c.want("CONFIG GET notify-keyspace-events", bulk("notify-keyspace-events", "Ex"))
 }
 
-// events reads messages of events, event:key each, until the last of those that are wanted has come.
-func (c *client) events(until string) (got []string) {
+// events reads messages of events, event:key each, until the last of those that are wanted has come. Those of keys that are
+// given up are passed over.
+func (c *client) events(until string, givenUp ...string) (got []string) {
 	c.t.Helper()
 	for len(got) == 0 || got[len(got)-1] != until {
 		f := strings.Split(c.reply(), "\r\n")
-		got = append(got, strings.TrimPrefix(f[6], "__keyevent@0__:")+":"+f[8])
+		if !slices.Contains(givenUp, f[8]) {
+			got = append(got, strings.TrimPrefix(f[6], "__keyevent@0__:")+":"+f[8])
+		}
 	}
 	return got
 }
 
 // Fields of hashes that expire are published without anybody looking at them; with the last one the key goes.
 func TestFieldExpiredEvents(t *testing.T) {
-	h := start(t)
-	s, c := h.dial(t), h.dial(t)
-	s.do("PSUBSCRIBE", "__keyevent*")
-	c.do("HSET", "before", "a", "1", "b", "2")
-	c.do("HPEXPIRE", "before", "40", "FIELDS", "1", "a")
-	c.want("CONFIG SET notify-keyspace-events Eghx", "+OK\r\n")
+	const ok, one = "+OK\r\n", ":1\r\n"
+	var h *harness
+	var s, c *client
+	inTime(t, 40*time.Millisecond, func(life time.Duration) error {
+		h = start(t)
+		s, c = h.dial(t), h.dial(t)
+		s.do("PSUBSCRIBE", "__keyevent*")
+		c.do("HSET", "before", "a", "1", "b", "2")
+		c.do("HPEXPIRE", "before", fmt.Sprint(life.Milliseconds()), "FIELDS", "1", "a")
+		return c.replies("CONFIG SET notify-keyspace-events Eghx", ok)
+	})
+	var givenUp []string // keys that have expired too soon
 	check := func(want ...string) {
 		t.Helper()
-		if got := s.events(want[len(want)-1]); !slices.Equal(got, want) {
+		if got := s.events(want[len(want)-1], givenUp...); !slices.Equal(got, want) {
 			t.Errorf("events %q, want %q", got, want)
 		}
 	}
 	check("hexpired:before")
 	c.want("HLEN before", ":1\r\n")
 
-	// Fields one after the other, and with the last one the key.
-	c.do("MULTI")
-	c.do("HSET", "h", "a", "1", "b", "2")
-	c.do("HPEXPIRE", "h", "30", "FIELDS", "1", "a")
-	c.do("HPEXPIRE", "h", "90", "FIELDS", "1", "b")
-	c.do("EXEC")
-	check("hset:h", "hexpire:h", "hexpire:h", "hexpired:h", "hexpired:h", "del:h")
-	c.want("EXISTS h", ":0\r\n")
+	// Fields one after the other, and with the last one the key. The event of the first has to come before the time of
+	// the second, or both may share one.
+	var key string
+	inTime(t, 90*time.Millisecond, func(life time.Duration) error {
+		givenUp = append(givenUp, key)
+		key = fmt.Sprint("h", len(givenUp))
+		c.do("MULTI")
+		c.do("HSET", key, "a", "1", "b", "2")
+		c.do("HPEXPIRE", key, fmt.Sprint(life.Milliseconds()/3), "FIELDS", "1", "a")
+		c.do("HPEXPIRE", key, fmt.Sprint(life.Milliseconds()), "FIELDS", "1", "b")
+		c.do("EXEC")
+		want := []string{"hset:" + key, "hexpire:" + key, "hexpire:" + key, "hexpired:" + key}
+		if got := s.events("hexpired:"+key, givenUp...); !slices.Equal(got, want) {
+			return fmt.Errorf("events %q, want %q", got, want)
+		}
+		return nil
+	})
+	check("hexpired:"+key, "del:"+key)
+	c.want("EXISTS "+key, ":0\r\n")
 
 	// All fields at once.
 	c.do("HSET", "all", "a", "1", "b", "2")
@@ -265,12 +287,15 @@ func TestFieldExpiredEvents(t *testing.T) {
 	c.do("HPEXPIRE", "key", "100000", "FIELDS", "1", "a")
 	c.do("PEXPIRE", "key", "20")
 	check("hset:key", "hexpire:key", "expire:key", "expired:key")
-	c.do("HSET", "back", "a", "1", "b", "1")
-	c.do("HPEXPIRE", "back", "20", "FIELDS", "1", "a")
-	c.do("HPERSIST", "back", "FIELDS", "1", "a")
-	c.do("HPEXPIRE", "back", "40", "FIELDS", "1", "b")
-	check("hset:back", "hexpire:back", "hpersist:back", "hexpire:back", "hexpired:back")
-	c.want("HLEN back", ":1\r\n")
+	key = ""
+	inTime(t, 20*time.Millisecond, func(life time.Duration) error {
+		givenUp = append(givenUp, key)
+		key = fmt.Sprint("back", len(givenUp))
+		return c.replies("HSET "+key+" a 1 b 1", ":2\r\n", fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(), " FIELDS 1 a"), "*1\r\n"+one,
+			"HPERSIST "+key+" FIELDS 1 a", "*1\r\n"+one, fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(), " FIELDS 1 b"), "*1\r\n"+one)
+	})
+	check("hset:"+key, "hexpire:"+key, "hpersist:"+key, "hexpire:"+key, "hexpired:"+key)
+	c.want("HLEN "+key, ":1\r\n")
 
 	// Only the classes that are asked for.
 	c.want("CONFIG SET notify-keyspace-events Ex", "+OK\r\n")

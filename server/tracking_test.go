@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // invalidated is the RESP3 message that keys have changed; without keys, that all have.
@@ -95,10 +96,11 @@ func TestTracking(t *testing.T) {
 
 func TestTrackingExpiry(t *testing.T) {
 	h := start(t)
-	c := h.dial3(t)
-	c.do("SET", "k", "v", "PX", "50")
-	c.want("CLIENT TRACKING ON", "+OK\r\n")
-	c.want("GET k", "$1\r\nv\r\n")
+	var c *client
+	inTime(t, 50*time.Millisecond, func(life time.Duration) error {
+		c = h.dial3(t)
+		return c.replies("CLIENT TRACKING ON", "+OK\r\n", fmt.Sprint("SET k v PX ", life.Milliseconds()), "+OK\r\n", "GET k", "$1\r\nv\r\n")
+	})
 	c.expect(invalidated("k"))
 	c.want("GET k", "_\r\n")
 }

@@ -68,14 +68,25 @@ func Bytes(words ...string) [][]byte {
 
 // Deadline ends the whole test process with the stacks of all goroutines when the test has not ended after d: for
 // tests that wait for native code, where a wait that does not end cannot be given up. It is called before Open, so
-// that the closing of the database counts too.
+// that the closing of the database counts too. Time in which the process is stopped, or the machine, does not count.
 func Deadline(t testing.TB, d time.Duration) {
 	t.Helper()
-	timer := time.AfterFunc(d, func() {
+	const ticks = 60
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	go func() {
+		tick := time.NewTicker(d / ticks)
+		defer tick.Stop()
+		for range ticks { // of those that fall into a stop one is left
+			select {
+			case <-tick.C:
+			case <-ended:
+				return
+			}
+		}
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("%s has not ended after %s", t.Name(), d))
-	})
-	t.Cleanup(func() { timer.Stop() })
+	}()
 }
 
 // Batches returns the write batches that f writes to the log. Nobody else may write meanwhile.

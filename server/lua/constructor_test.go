@@ -100,13 +100,12 @@ func TestCompileCost(t *testing.T) {
 	} {
 		done := make(chan string, 1)
 		go func() { done <- eval(t, e, tt.source) }()
-		select {
-		case got := <-done:
-			if !strings.Contains(got, tt.want) {
-				t.Errorf("%s: %.200q, want %q", tt.name, got, tt.want)
-			}
-		case <-time.After(time.Minute):
+		got, ok := within(time.Minute, done)
+		if !ok {
 			t.Fatalf("%s: it is still being compiled", tt.name)
+		}
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %.200q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

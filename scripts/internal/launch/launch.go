@@ -71,11 +71,17 @@ func Start(command Command, dir string) (*Server, error) {
 		if s, err = start(command, dir); err == nil {
 			return s, nil
 		}
-		if !strings.Contains(strings.ToLower(err.Error()), "in use") {
+		if !PortTaken(err.Error()) {
 			break
 		}
 	}
 	return nil, err
+}
+
+// PortTaken reports whether the output of a server that has ended says that its port was in use, as basalt and
+// redis-server do.
+func PortTaken(output string) bool {
+	return strings.Contains(output, " is in use") || strings.Contains(output, "Address already in use")
 }
 
 // Spawn is Start without the wait: the server may be recovering, or ending with

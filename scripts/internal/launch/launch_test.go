@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,26 @@ func TestStartTellsWhyNot(t *testing.T) {
 	}, t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "no such option") {
 		t.Errorf("got %v, want the exit status and the output", err)
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	s, err := Start(Redis, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Kill()
+	_, text, _ := net.SplitHostPort(s.Addr)
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := Redis(port, t.TempDir()).CombinedOutput()
+	if err == nil || !PortTaken(string(out)) {
+		t.Errorf("a second redis-server on the port: %v\n%s", err, out)
+	}
+	if PortTaken("Ready to accept connections") {
+		t.Error("a server that serves has no port")
 	}
 }
 
