@@ -29,6 +29,9 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 		}
 	}
 	load(keeping)
+	if fields, _ := parseInfo(t, c.do("INFO", "memory")); fields["used_memory_vm_functions"] == "0" {
+		t.Error("the library's virtual machine is not counted")
+	}
 	const clients, calls = 8, 200
 	var wg sync.WaitGroup
 	for range clients {
