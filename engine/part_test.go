@@ -57,7 +57,7 @@ func TestPartsOfRecords(t *testing.T) {
 			n := len(value)
 			for _, p := range [][2]int{{0, 0}, {0, 1}, {n - 3, n}, {n / 2, n/2 + 10}, {0, n}, {n, n + 5}, {-5, 3}, {7, 2}} {
 				size := -1
-				rec, err := tx.LoadPart([]byte(key), func(_ *engine.Record, n int) (int, int) { size = n; return p[0], p[1] })
+				rec, err := tx.LoadPart([]byte(key), func(_ cf.Type, n int) (int, int) { size = n; return p[0], p[1] })
 				from := min(max(p[0], 0), n)
 				want := value[from:min(max(p[1], from), n)]
 				if err != nil || size != n || rec.Rest != 0 || !bytes.Equal(rec.Tail, want) {
@@ -96,7 +96,7 @@ func TestPartsOfRecords(t *testing.T) {
 	}
 	t.Run("file", func(t *testing.T) { check(t, none) })
 	err := db.View("", [][]byte{[]byte("missing")}, func(tx *engine.Tx) error {
-		rec, err := tx.LoadPart([]byte("missing"), func(*engine.Record, int) (int, int) { t.Error("asked for a part of nothing"); return 0, 0 })
+		rec, err := tx.LoadPart([]byte("missing"), func(cf.Type, int) (int, int) { t.Error("asked for a part of nothing"); return 0, 0 })
 		if rec.Exists {
 			t.Error("it exists")
 		}

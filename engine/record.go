@@ -118,9 +118,9 @@ func (tx *Tx) SaveHead(r *Record) error {
 	return nil
 }
 
-// LoadPart is LoadAny for a caller who needs only a part of the Tail: part is told the record, if it exists, and the
+// LoadPart is LoadAny for a caller who needs only a part of the Tail: part is told its type, if it exists, and the
 // length of the tail, and returns from where to where (exclusive) Tail is to be.
-func (tx *Tx) LoadPart(userKey []byte, part func(r *Record, n int) (from, to int)) (Record, error) {
+func (tx *Tx) LoadPart(userKey []byte, part func(t cf.Type, n int) (from, to int)) (Record, error) {
 	r := Record{key: tx.NSKey(userKey)}
 	var held rocks.Held
 	value, size, found, err := tx.read(cf.Metadata, r.key, cf.MaxHead, &held)
@@ -129,7 +129,7 @@ func (tx *Tx) LoadPart(userKey []byte, part func(r *Record, n int) (from, to int
 	}
 	if err == nil && r.Exists {
 		n := len(r.Tail) + r.Rest
-		from, to := part(&r, n)
+		from, to := part(r.Type, n)
 		from = min(max(from, 0), n)
 		to = min(max(to, from), n)
 		if to > len(r.Tail) {

@@ -19,6 +19,7 @@ type request struct {
 	spec  *command.Spec
 	err   error // found before execution: unknown, wrong number of arguments
 	reply int   // where its reply begins in the output
+	shown bool  // by MONITOR, before it has run
 }
 
 // execute runs the decoded commands in their order.
@@ -158,8 +159,9 @@ func (c *conn) run(r *request) (wrote bool) {
 	if c.track != nil {
 		c.track.remember(c, r)
 	}
-	if c.seen.monitored && r.spec.Flags&command.Script != 0 && r.spec.Flags&command.SkipMonitor != 0 {
+	if c.seen.monitored && r.spec.Flags&command.Script != 0 && r.spec.Flags&command.SkipMonitor != 0 && !r.shown {
 		c.srv.monitors.show(c, r, c.sess.Addr) // before what it calls
+		r.shown = true                         // it may come again, for more locks
 	}
 	err := c.call(r)
 	if c.track != nil || c.seen.monitored {

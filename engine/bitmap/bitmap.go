@@ -59,8 +59,8 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 // loadPart is load for who reads only a part of a string: part is told how many bytes a string has and returns from
 // where to where (exclusive) they are needed. Tail then begins at the byte from.
 func loadPart(tx *engine.Tx, key []byte, part func(size uint64) (from, to uint64)) (rec engine.Record, size, from uint64, err error) {
-	rec, err = tx.LoadPart(key, func(rec *engine.Record, n int) (int, int) {
-		if rec.Type != cf.TypeString {
+	rec, err = tx.LoadPart(key, func(t cf.Type, n int) (int, int) {
+		if t != cf.TypeString {
 			return 0, n
 		}
 		size = uint64(n)

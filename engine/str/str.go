@@ -245,8 +245,8 @@ func Len(tx *engine.Tx, key []byte) (int, error) {
 // Range returns the bytes of a value from start to end, both included. Negative positions count from the end,
 // -1 is the last byte; positions outside are cut off. No more of the value is copied.
 func Range(tx *engine.Tx, key []byte, start, end int64) ([]byte, error) {
-	rec, err := tx.LoadPart(key, func(rec *engine.Record, n int) (from, to int) {
-		if rec.Type != cf.TypeString {
+	rec, err := tx.LoadPart(key, func(t cf.Type, n int) (from, to int) {
+		if t != cf.TypeString {
 			return 0, 0
 		}
 		return within(start, end, int64(n))

@@ -48,6 +48,7 @@ func init() {
 		{"log", 1, 1, debugLog, []string{"LOG <text>", "    Write a line to the server's log."}},
 		{"object", 1, 2, debugObject, []string{"OBJECT <key>", "    Facts about the record of a key."}},
 		{"pause-cron", 1, 1, ok, nil},
+		{"populate", 1, 3, debugPopulate, []string{"POPULATE <count> [<prefix>] [<size>]", "    Make that many string keys <prefix>:<number>, by default key:<number>. Those that are there stay as they are."}},
 		{"protocol", 1, 1, debugProtocol, []string{"PROTOCOL <type>", "    A reply of that type: string, integer, double, null, array, set, map, attrib,", "    push, verbatim, true, false or bignum."}},
 		{"quicklist", 1, 2, debugInside("quicklist"), nil},
 		{"quicklist-packed-threshold", 1, 1, ok, []string{"QUICKLIST-PACKED-THRESHOLD <size>", "    Accepted and without effect: no value is a quicklist."}},
