@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,15 +21,15 @@ import (
 // before its commit (readers pass by a marked slot and ask RocksDB) and fills them when the commit has
 // succeeded. A reader that missed fills a slot only if no one has marked it since it began to read.
 //
-// The memory is one slab without pointers: sets of four slots of slotSize bytes. Records that do not fit into a slot lie
-// in another slab, see largeSlots. A slot holds
+// The memory has no pointers: sets of four slots of slotSize bytes. Records that do not fit into a slot lie
+// in another slab, see largeSlots. It begins small and grows with what is read, see grow. A slot holds
 //
 //	1 byte never written, see touch | 1 byte family | 1 byte length of the key | 2 bytes length of the value | key | value
 type recordCache struct {
 	seed   maphash.Seed
-	slab   []byte
+	slab   []byte // the slots that there are from the start
+	more   []byte // the slots behind them, not in Go's heap
 	sets   []cacheSet
-	mask   uint64
 	large  largeSlots
 	shards [cacheShards]cacheShard
 }
@@ -39,9 +41,14 @@ const (
 	cacheWays   = 4
 )
 
+// cacheShard guards the sets whose number has the same remainder by cacheShards.
 type cacheShard struct {
 	sync.Mutex
-	_ [64 - 8]byte
+	mask           atomic.Uint32 // number of sets in use - 1, were all shards as big as this one; atomic only for touch
+	groups         uint32        // the same for groups of large slots, divided by cacheShards
+	displaced      uint32        // records that were read in vain since the shard last grew
+	displacedLarge uint32        // large slots, the same
+	_              [64 - 24]byte
 }
 
 // cacheSet describes the four slots of a set. It is one line of the processor's caches.
@@ -54,20 +61,37 @@ type cacheSet struct {
 	_     [9]byte
 }
 
-// newRecordCache makes a cache of about the given size in bytes, nil when it is too small to be of use. large is the
-// size of the part for large records.
-func newRecordCache(size, large int) *recordCache {
-	n := uint64(1)
-	for n*2*slotSize*cacheWays <= uint64(size) {
-		n *= 2
+// cacheSize is how many bytes of slots the record cache begins with, and up to how many it grows, about. Where the
+// latter is less than the former, it does not grow.
+type cacheSize struct{ small, smallMost, large, largeMost int }
+
+// newRecordCache makes a cache, nil when its size is too small to be of use.
+func newRecordCache(size cacheSize) *recordCache {
+	sets := func(bytes int) uint64 { // a power of two
+		if bytes < slotSize*cacheWays {
+			return 0
+		}
+		return 1 << (bits.Len(uint(bytes/(slotSize*cacheWays))) - 1)
 	}
+	n := sets(size.small)
 	if n < cacheShards {
 		return nil
 	}
-	c := &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays), sets: make([]cacheSet, n), mask: n - 1}
-	c.initLarge(large, n)
+	most := min(max(n, sets(size.smallMost)), 1<<31)
+	c := &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays)}
 	hugePages(c.slab)
+	if most > n {
+		var ok bool
+		if c.more, ok = mapFor(c, int((most-n)*slotSize*cacheWays)); !ok {
+			most = n
+		}
+	}
+	c.sets = make([]cacheSet, most)
 	hugePages(c.sets)
+	for i := range c.shards {
+		c.shards[i].mask.Store(uint32(n - 1))
+	}
+	c.initLarge(size.large, size.largeMost, n)
 	return c
 }
 
@@ -77,10 +101,18 @@ func (c *recordCache) hash(id cf.ID, key []byte) uint64 {
 	return (maphash.Bytes(c.seed, key)^uint64(id)*0x9e3779b97f4a7c15)<<1 | 1
 }
 
-// set returns a key's set, the index of its first slot and the lock that guards it.
-func (c *recordCache) set(h uint64) (s *cacheSet, first int, lock *cacheShard) {
-	i := h >> 1 & c.mask
-	return &c.sets[i], int(i * cacheWays), &c.shards[i&(cacheShards-1)]
+// shard returns what guards a key's set.
+func (c *recordCache) shard(h uint64) *cacheShard { return &c.shards[h>>1&(cacheShards-1)] }
+
+// index returns the number of a key's set. Without the shard's lock it may be another one at once.
+func (sh *cacheShard) index(h uint64) uint64 { return h >> 1 & uint64(sh.mask.Load()) }
+
+// lock takes the lock that guards a key, and returns it, the key's set and the number of the set's first slot.
+func (c *recordCache) lock(h uint64) (sh *cacheShard, s *cacheSet, first int) {
+	sh = c.shard(h)
+	sh.Lock()
+	i := sh.index(h)
+	return sh, &c.sets[i], int(i * cacheWays)
 }
 
 // find returns which slot of a set seems to hold a key, -1 for none: another key may have the same hash.
@@ -98,7 +130,16 @@ func (c *recordCache) place(s *cacheSet, first, w int) []byte {
 	if s.large[w] > 0 {
 		return c.large.place(s.large[w] - 1)
 	}
-	return c.slab[(first+w)*slotSize : (first+w+1)*slotSize]
+	return c.slot(first + w)
+}
+
+// slot returns the memory of a slot.
+func (c *recordCache) slot(n int) []byte {
+	at, slab := n*slotSize, c.slab
+	if at >= len(slab) {
+		at, slab = at-len(slab), c.more
+	}
+	return slab[at : at+slotSize]
 }
 
 // slotValue returns what a slot holds, when it is of that key.
@@ -121,9 +162,8 @@ func (c *recordCache) empty(s *cacheSet, w int) {
 // get appends the value of a key to dst. When it misses, the ticket lets fill tell whether what the caller then
 // reads from RocksDB may be kept.
 func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bool, ticket uint32) {
-	s, first, lock := c.set(h)
-	lock.Lock()
-	defer lock.Unlock()
+	sh, s, first := c.lock(h)
+	defer sh.Unlock()
 	if s.busy > 0 {
 		return dst, false, noTicket
 	}
@@ -147,12 +187,14 @@ func (c *recordCache) fill(h uint64, id cf.ID, key, value []byte, ticket uint32)
 	if ticket == noTicket || slotHeader+len(key)+len(value) > c.most() || len(key) > 255 {
 		return
 	}
-	s, first, lock := c.set(h)
-	lock.Lock()
+	sh, s, first := c.lock(h)
 	if s.busy == 0 && s.seq == ticket {
-		c.store(s, first, h, id, key, value)
+		d, dl := c.store(sh, s, first, h, id, key, value)
+		if d || dl {
+			c.displacedBy(sh, h, d, dl)
+		}
 	}
-	lock.Unlock()
+	sh.Unlock()
 }
 
 // most is how many bytes a slot may have.
@@ -163,16 +205,17 @@ func (c *recordCache) most() int {
 	return slotSize
 }
 
-func (c *recordCache) store(s *cacheSet, first int, h uint64, id cf.ID, key, value []byte) {
+// store puts a record into its set. It reports whether another one, or another large one, had to go for it.
+func (c *recordCache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id cf.ID, key, value []byte) (displaced, displacedLarge bool) {
 	// The same hash is enough to take a slot: it is this key's, or that of one to be displaced. Looking at the key
 	// would be one more miss of the processor's caches.
 	w := s.find(h)
 	if w < 0 {
-		w = s.victim(h)
+		w, displaced = s.victim(h)
 	}
 	switch large := slotHeader+len(key)+len(value) > slotSize; {
 	case large && s.large[w] == 0:
-		s.large[w] = c.large.take(c, first+w, h) + 1
+		s.large[w], displacedLarge = c.large.take(c, sh, first+w, h)
 	case !large && s.large[w] > 0:
 		c.empty(s, w)
 	}
@@ -182,18 +225,19 @@ func (c *recordCache) store(s *cacheSet, first int, h uint64, id cf.ID, key, val
 	p[1], p[2] = uint8(id), uint8(len(key))
 	binary.LittleEndian.PutUint16(p[3:], uint16(len(value)))
 	copy(p[slotHeader+copy(p[slotHeader:], key):], value)
+	return displaced, displacedLarge
 }
 
 // victim returns a slot to be taken: a free one, else one that was not used lately.
-func (s *cacheSet) victim(h uint64) int {
+func (s *cacheSet) victim(h uint64) (w int, taken bool) {
 	if w := s.find(0); w >= 0 {
-		return w
+		return w, false
 	}
 	if s.used == 1<<cacheWays-1 {
 		s.used = 0
-		return int(h >> 62)
+		return int(h >> 62), true
 	}
-	return bits.TrailingZeros8(^s.used)
+	return bits.TrailingZeros8(^s.used), true
 }
 
 // touch reads something of the set of each hash, and of the slot that holds it. The loads do not wait for each other, so
@@ -201,37 +245,36 @@ func (s *cacheSet) victim(h uint64) int {
 func (c *recordCache) touch(hashes []uint64) (sum uint8) {
 	c.touchSets(hashes)
 	for _, h := range hashes {
-		i := h >> 1 & c.mask
+		i := c.shard(h).index(h)
 		if w := c.sets[i].find(h); w >= 0 {
-			sum += c.slab[(i*cacheWays+uint64(w))*slotSize]
+			sum += c.slot(int(i*cacheWays) + w)[0]
 		}
 	}
+	runtime.KeepAlive(c) // the slots may not be in Go's heap
 	return sum
 }
 
 // touchSets is touch for those who do not need the slots.
 func (c *recordCache) touchSets(hashes []uint64) {
 	for _, h := range hashes {
-		c.sets[h>>1&c.mask].hash[0].Load()
+		c.sets[c.shard(h).index(h)].hash[0].Load()
 	}
 }
 
 // mark is called before a commit for every key that it writes.
 func (c *recordCache) mark(h uint64) {
-	s, _, lock := c.set(h)
-	lock.Lock()
+	sh, s, _ := c.lock(h)
 	s.busy++
 	if s.seq++; s.seq == noTicket {
 		s.seq = 0
 	}
-	lock.Unlock()
+	sh.Unlock()
 }
 
 // seemsToHold reports whether a key is probably there; another one may have the same hash.
 func (c *recordCache) seemsToHold(h uint64) bool {
-	s, _, lock := c.set(h)
-	lock.Lock()
-	defer lock.Unlock()
+	sh, s, _ := c.lock(h)
+	defer sh.Unlock()
 	return s.busy == 0 && s.find(h) >= 0
 }
 
@@ -240,8 +283,7 @@ func (c *recordCache) seemsToHold(h uint64) bool {
 // a string, is kept only in the place of one that was read: copying all that are written would cost more than it gains.
 // Subkeys, of which each write reads what was there before, are kept at once.
 func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
-	s, first, lock := c.set(h)
-	lock.Lock()
+	sh, s, first := c.lock(h)
 	s.busy--
 	if ok {
 		n := slotHeader + len(key) + len(value)
@@ -252,22 +294,25 @@ func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bo
 				}
 			}
 		} else {
-			c.store(s, first, h, id, key, value)
+			c.store(sh, s, first, h, id, key, value)
 		}
 	}
-	lock.Unlock()
+	sh.Unlock()
 }
 
 // clear forgets everything, for changes that do not name their keys.
 func (c *recordCache) clear() {
-	for i := range c.sets {
-		s, lock := &c.sets[i], &c.shards[i&(cacheShards-1)]
-		lock.Lock()
-		s.seq++
-		for w := range cacheWays {
-			c.empty(s, w)
+	for n := range c.shards {
+		sh := &c.shards[n]
+		sh.Lock()
+		for i := uint32(n); i <= sh.mask.Load(); i += cacheShards {
+			s := &c.sets[i]
+			s.seq++
+			for w := range cacheWays {
+				c.empty(s, w)
+			}
 		}
-		lock.Unlock()
+		sh.Unlock()
 	}
 }
 
@@ -312,7 +357,8 @@ func (tx *Tx) writesDone(ok bool) {
 			n++
 		}
 	}
-	if ok && len(tx.over.ranges) > 0 {
+	// What a range delete hits is not known here. Those of streams, for one, hit nothing that is kept.
+	if ok && slices.ContainsFunc(tx.over.ranges, func(r rangeDelete) bool { return cacheable(r.id) }) {
 		c.clear()
 	}
 }

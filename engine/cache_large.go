@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/bits"
 	"runtime"
 	"slices"
 	"syscall"
@@ -11,13 +12,13 @@ import (
 // of which stands for each record that they hold.
 //
 // Slots form groups, and a set of the cache takes only slots of its group. All sets that share a group have the same
-// lock, which so guards the group: the number of groups is a multiple of that of locks, and both follow from the number
-// of the set by its remainder.
+// lock, which so guards the group: the number of groups of a shard is its own, and the number of a group has the same
+// remainder by cacheShards as those of its sets.
 //
 // The slab is not in Go's heap: there it would let as much garbage gather before each collection as it is long.
 type largeSlots struct {
 	slab   []byte
-	groups uint64
+	groups uint32   // of a shard, at the most
 	owner  []uint32 // number of the slot of the cache + 1; 0 = free
 	used   []bool   // since its group was last full of used ones
 }
@@ -30,35 +31,61 @@ const (
 // LargeRecordCacheStep is the unit in bytes of Options.LargeRecordCache, what goes beyond a multiple of it is not used.
 const LargeRecordCacheStep = cacheShards * largeWays * largeSlot
 
-// initLarge makes the large slots of a cache of so many sets in about size bytes, none when they are too few to be of use or
-// there is no memory. The slab is given back when nobody refers to the cache any more; those who use it hold a lock of the
-// cache, and so refer to it.
-func (c *recordCache) initLarge(size int, sets uint64) {
+// initLarge makes the large slots, size bytes at first and up to most, for a cache that begins with so many sets. There are none
+// when they are too few to be of use or there is no memory.
+func (c *recordCache) initLarge(size, most int, sets uint64) {
 	l := &c.large
-	groups := min(uint64(max(size, 0)/LargeRecordCacheStep*cacheShards), sets) // sets is a multiple of cacheShards
+	groupsOf := func(bytes int, sets uint64) uint32 {
+		return uint32(min(uint64(max(bytes, 0)/LargeRecordCacheStep), sets/cacheShards))
+	}
+	groups := groupsOf(size, sets)
 	if groups == 0 {
 		return
 	}
-	n := groups * largeWays
-	slab, err := syscall.Mmap(-1, 0, int(n*largeSlot), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
+	mostGroups := max(groups, groupsOf(most, uint64(len(c.sets))))
+	if uint64(len(c.sets)) > sets || mostGroups > groups { // see grow and growLarge
+		groups = 1 << (bits.Len32(groups) - 1)
+		mostGroups = 1 << (bits.Len32(mostGroups) - 1)
+	}
+	n := int(mostGroups) * cacheShards * largeWays
+	slab, ok := mapFor(c, n*largeSlot)
+	if !ok {
 		return
 	}
+	l.groups, l.slab, l.owner, l.used = mostGroups, slab, make([]uint32, n), make([]bool, n)
+	for i := range c.shards {
+		c.shards[i].groups = groups
+	}
+}
+
+// mapFor returns memory, backed by huge pages, that the kernel gives only where it is used. It is given back when nobody refers to
+// the cache any more; those who use it hold a lock of the cache, and so refer to it.
+func mapFor(c *recordCache, size int) ([]byte, bool) {
+	slab, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
+	if err != nil {
+		return nil, false
+	}
 	runtime.AddCleanup(c, func(slab []byte) { _ = syscall.Munmap(slab) }, slab)
-	l.groups, l.slab, l.owner, l.used = groups, slab, make([]uint32, n), make([]bool, n)
 	hugePages(slab)
+	return slab, true
 }
 
 func (l *largeSlots) place(at uint32) []byte {
 	return l.slab[int(at)*largeSlot : (int(at)+1)*largeSlot]
 }
 
-// take finds a slot for slot i of the cache, which has none, and empties the one of the cache to which it belonged.
-func (l *largeSlots) take(c *recordCache, i int, h uint64) uint32 {
-	from := uint32(uint64(i/cacheWays) % l.groups * largeWays)
+// group returns the number of the first slot of a set's group.
+func (l *largeSlots) group(set uint32, groups uint32) uint32 {
+	return (set%cacheShards + set/cacheShards%groups*cacheShards) * largeWays
+}
+
+// take finds a slot for slot i of the cache, which has none, and returns its number + 1. It reports whether it had to
+// empty the slot of the cache to which it belonged.
+func (l *largeSlots) take(c *recordCache, sh *cacheShard, i int, h uint64) (at uint32, displaced bool) {
+	from := l.group(uint32(i/cacheWays), sh.groups)
 	owner, used := l.owner[from:from+largeWays], l.used[from:from+largeWays]
 	w := slices.Index(owner, 0)
-	if w < 0 {
+	if displaced = w < 0; displaced {
 		if w = slices.Index(used, false); w < 0 {
 			clear(used)
 			w = int(h >> 61 % largeWays)
@@ -67,5 +94,5 @@ func (l *largeSlots) take(c *recordCache, i int, h uint64) uint32 {
 		c.empty(&c.sets[of/cacheWays], of%cacheWays)
 	}
 	owner[w], used[w] = uint32(i)+1, true
-	return from + uint32(w)
+	return from + uint32(w) + 1, displaced
 }

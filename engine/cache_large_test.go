@@ -32,7 +32,7 @@ func mapped(t *testing.T, at uintptr) bool {
 // TestLargeSlotsAreGivenBack: the slab of the large slots is not in Go's heap, and goes with the cache all the same.
 func TestLargeSlotsAreGivenBack(t *testing.T) {
 	const slab = 256 << 20 // address space only: nothing is written
-	c := newRecordCache(128<<20, slab)
+	c := newRecordCache(cacheSize{small: 1 << 20, smallMost: 128 << 20, large: LargeRecordCacheStep, largeMost: slab})
 	if c.large.groups == 0 {
 		t.Fatal("there are no large slots")
 	}

@@ -190,18 +190,21 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 		name             string
 		keys, cold       int
 		cache, large     int
+		grow             int // how many times bigger the caches may become
 		writes           int // a writer
 		writers, readers int
 	}{
-		{"few keys", 4, 0, 0, 0, 3000, 4, 4},
-		{"one key", 1, 0, 0, 0, 3000, 3, 4},
-		{"more keys than slots", 4, 10000, smallCache, smallLarge, 8000, 2, 4},
-		{"more keys than large slots", 4, 20000, 16 << 20, smallLarge, 4000, 2, 4},
-		{"without large slots", 4, 10000, smallCache, -1, 2000, 2, 4},
-		{"without a cache", 4, 0, -1, 0, 500, 4, 3},
+		{"few keys", 4, 0, 0, 0, 0, 3000, 4, 4},
+		{"one key", 1, 0, 0, 0, 0, 3000, 3, 4},
+		{"more keys than slots", 4, 10000, smallCache, smallLarge, 0, 8000, 2, 4},
+		{"more keys than large slots", 4, 20000, 16 << 20, smallLarge, 0, 4000, 2, 4},
+		{"more keys than slots, which grow", 4, 20000, smallCache, smallLarge, 16, 4000, 2, 4},
+		{"without large slots", 4, 10000, smallCache, -1, 0, 2000, 2, 4},
+		{"without a cache", 4, 0, -1, 0, 0, 500, 4, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", RecordCache: tt.cache, LargeRecordCache: tt.large})
+			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", RecordCache: tt.cache, LargeRecordCache: tt.large,
+				RecordCacheMost: tt.grow * tt.cache, LargeRecordCacheMost: tt.grow * tt.large})
 			all := make([]*numbered, tt.keys+tt.cold)
 			for i := range all {
 				all[i] = &numbered{key: fmt.Append(nil, "key", i)}
@@ -235,7 +238,7 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 				for !done.Load() && !t.Failed() {
 					// Nothing is in the range, but range deletes do not name their keys.
 					if err := db.Update(ns, nil, func(tx *engine.Tx) error {
-						tx.DeleteRange(cf.PubSub, []byte("a"), []byte("b"))
+						tx.DeleteRange(cf.Default, []byte("a"), []byte("b"))
 						return nil
 					}); err != nil {
 						t.Error(err)

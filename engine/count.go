@@ -214,6 +214,17 @@ func (db *DB) Count(ns string) (keys, expires int64) {
 	return c.total(time.Now().UnixMilli())
 }
 
+// CountNow is the number of keys that Count returns, when the first count is over.
+func (db *DB) CountNow(ns string) (keys int64, ok bool) {
+	select {
+	case <-db.counts.ready:
+		keys, _ = db.Count(ns)
+		return keys, true
+	default:
+		return 0, false
+	}
+}
+
 // Namespaces returns the namespaces that have had keys since the start.
 func (db *DB) Namespaces() []string {
 	db.counts.mu.RLock()

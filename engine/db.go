@@ -97,9 +97,9 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, o.Dir)
 	}
-	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(), closing: make(chan struct{})}
+	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(o.KnownKeysMost), closing: make(chan struct{})}
 	if o.RecordCache > 0 {
-		db.cache = newRecordCache(o.RecordCache, o.LargeRecordCache)
+		db.cache = newRecordCache(cacheSize{o.RecordCache, o.RecordCacheMost, o.LargeRecordCache, o.LargeRecordCacheMost})
 	}
 	db.counts.byNS = make(map[string]*counter)
 	db.counts.ready = make(chan struct{})

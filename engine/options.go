@@ -22,11 +22,16 @@ type Options struct {
 	LowPri     bool
 	InsertHint bool
 
-	// RecordCache is the size in bytes of the cache of small records; 0 = 16 MiB, negative = none.
+	// RecordCache is the size in bytes with which the cache of small records begins; 0 = 16 MiB, negative = none.
 	RecordCache int
 	// LargeRecordCache is the size in bytes of the part of it for records of 256 bytes to about 1 KiB; 0 = 16 MiB,
 	// negative = none.
 	LargeRecordCache int
+	// RecordCacheMost and LargeRecordCacheMost are the sizes up to which the two grow, when more is read than they hold;
+	// 0 = they do not grow.
+	RecordCacheMost, LargeRecordCacheMost int
+	// KnownKeysMost is the size in bytes up to which the table of keys grows that a SET need not read, 8 bytes a key.
+	KnownKeysMost int
 
 	MaxBatchBytes int64 // a bigger write batch fails; 0 = no limit
 	AsyncIO       bool  // iterators prefetch asynchronously

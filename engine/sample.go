@@ -14,25 +14,25 @@ import (
 // Random members of a collection, without reading the whole of it.
 //
 // A small collection (up to sampleAll entries) is read and drawn from uniformly. One of up to poolWhole entries
-// makes a pool, which later calls draw from as evenly. In a bigger one the process
-// walks down at random: it looks at the first and the last subkey of a range, picks a value for the first byte
-// in which they differ, narrows the range to it, and so on, until one subkey is left. Each end of such a walk
-// yields a short run of neighbours, which goes on at the front when it meets the end; several runs, shuffled,
-// make a pool, so that the cost of the walk is shared. Subkeys that spread evenly over their bytes (numbers,
-// hashes, UUIDs) are drawn nearly evenly; crowded prefixes are drawn less often than their share.
+// makes a pool, which later calls draw from as evenly. In a bigger one the process walks down at random, see walk.
+// Each end of such a walk yields a short run of neighbours, which goes on at the front when it meets the end;
+// several runs, shuffled, make a pool, so that the cost of the walk is shared.
 const (
-	sampleAll  = 128     // collections up to this size are read at each call
-	poolWhole  = 2048    // collections up to this size are pooled whole: that costs no more than the walks
-	poolRuns   = 8       // walks for one pool
-	poolRun    = 32      // neighbours a walk, at the least ...
-	poolRunMax = 512     // ... and at the most, for draws with replacement
-	popPool    = 1024    // subkeys in the first pool for pops, which use every neighbour up; each next one is ...
-	popGrowth  = 4       // ... so many times bigger, because a collection is popped from again and again, up to ...
-	popPoolMax = 1 << 16 // ... this size. What is about that size is read whole: a walk over tombstones costs most.
-	walkDepth  = 8
-	walkSkip   = 256  // tombstones that one step of a walk passes over before it gives up
-	readSkip   = 4096 // the same for the reading of neighbours
-	poolMaxKey = 4096 // longer subkeys are not pooled: memory
+	sampleAll    = 128     // collections up to this size are read at each call
+	poolWhole    = 4096    // collections up to this size are pooled whole: that costs no more than the walks ...
+	wholeMost    = 16384   // ... unless so many entries are there, because most of them are dead
+	poolRuns     = 8       // walks for one pool
+	poolRun      = 64      // neighbours a walk, at the least ...
+	poolRunMax   = 512     // ... and at the most, for draws with replacement
+	popPool      = 1024    // subkeys in the first pool for pops, which use every neighbour up; each next one is ...
+	popGrowth    = 4       // ... so many times bigger, because a collection is popped from again and again, up to ...
+	popPoolMax   = 1 << 16 // ... this size. What is about that size is read whole: a walk over tombstones costs most.
+	walkDepth    = 8
+	walkMeasured = 4 << 14 // bytes, compressed: RocksDB knows the size of such a range well enough
+	walkScan     = 4096    // keys that a walk reads in its end
+	walkSkip     = 256     // tombstones that one step of a walk passes over before it gives up
+	readSkip     = 4096    // the same for the reading of neighbours
+	poolMaxKey   = 4096    // longer subkeys are not pooled: memory
 )
 
 // Sample returns n random subkeys of the collection with this prefix in a family, of which size are live; the
@@ -217,7 +217,7 @@ func (tx *Tx) allSubkeys(id cf.ID, prefix []byte) ([][]byte, error) {
 // are what costs.
 func drawPool(size uint64) int {
 	if size <= poolWhole {
-		return poolAll
+		return poolBounded
 	}
 	return poolRuns * int(min(max(size/256, poolRun), poolRunMax))
 }
@@ -236,19 +236,26 @@ func (tx *Tx) nextPopPool(id cf.ID, prefix []byte, size uint64, n int) int {
 	return want
 }
 
-// poolAll asks for a pool of the whole collection.
-const poolAll = math.MaxInt
+const (
+	poolAll     = math.MaxInt     // asks for a pool of the whole collection
+	poolBounded = math.MaxInt - 1 // the same, unless it turns out to be bigger than its size says
+)
 
 // fillPool collects about want random subkeys for later draws. With scan it reads from a random point on without
 // giving up over tombstones. It reports whether it found any.
 func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (bool, error) {
 	f := poolFiller{tx: tx, id: id, prefix: prefix}
 	switch {
-	case want == poolAll:
-		if _, err := f.take(nil, nil, want, maxPool, 0); err != nil {
+	case want == poolAll || want == poolBounded && !scan:
+		most, maxSkip := want, uint64(0)
+		if want == poolBounded {
+			most, maxSkip, want = wholeMost, readSkip, poolRuns*poolRun
+		}
+		missing, err := f.take(nil, nil, most, maxPool, maxSkip)
+		if err != nil {
 			return false, err
 		}
-		if f.full(maxPool) { // what did not fit would never be drawn
+		if missing == 0 { // there is more, which would never be drawn
 			f.pool = pool{}
 			if err := f.runs(poolRuns * poolRunMax); err != nil {
 				return false, err
@@ -390,55 +397,4 @@ func (p *pool) memory() int { return cap(p.buf) + 8*cap(p.refs) }
 // incomplete reports whether an iteration ended because it met too many tombstones.
 func incomplete(err error) bool {
 	return errors.As(err, new(*rocksError)) && strings.HasPrefix(err.Error(), "Result incomplete")
-}
-
-// walk returns a random key of the collection to start reading at.
-func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
-	lower := bytes.Clone(prefix)
-	upper, _ := cf.AppendSuccessor(nil, prefix)
-	edge := func(reverse bool) ([]byte, error) {
-		it := tx.Iter(id, IterOptions{Lower: lower, Upper: upper, Reverse: reverse, KeysOnly: true, Limit: 1, MaxSkip: walkSkip})
-		defer it.Close()
-		if it.Next() {
-			return bytes.Clone(it.Key()), nil
-		}
-		if err := it.Err(); err != nil && !incomplete(err) {
-			return nil, err
-		}
-		return nil, nil
-	}
-	best := lower
-	for range walkDepth {
-		first, err := edge(false)
-		if err != nil {
-			return nil, err
-		}
-		if first == nil {
-			return best, nil // nothing here, or tombstones: reading on from the last place finds something
-		}
-		best = first
-		last, err := edge(true)
-		if err != nil || last == nil || bytes.Equal(first, last) {
-			return best, err
-		}
-		n := len(prefix)
-		for n < len(first) && n < len(last) && first[n] == last[n] {
-			n++
-		}
-		a, b := -1, int(last[n])
-		if n < len(first) {
-			a = int(first[n])
-		}
-		pick := a + rand.IntN(b-a+1)
-		if pick < 0 {
-			return first, nil // the one subkey that ends here
-		}
-		head := bytes.Clone(first[:n])
-		lower = append(head, byte(pick))
-		if up, ok := cf.AppendSuccessor(nil, lower); ok {
-			upper = up
-		}
-		best = lower
-	}
-	return best, nil
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ func TestSampleSpreads(t *testing.T) {
 // others: no run of neighbours begins before the first one. Both a collection that is pooled whole and one that is not.
 func TestSampleReachesTheEnds(t *testing.T) {
 	db := enginetest.Open(t)
-	for _, n := range []int{300, 3000} {
+	for _, n := range []int{300, 6000} {
 		const mean, edge = 100, 16
 		prefix := fmt.Sprintf("e%d:", n)
 		fill(t, db, prefix, n, number)
@@ -120,9 +121,51 @@ func TestSampleReachesTheEnds(t *testing.T) {
 			first += count[i]
 			last += count[n-1-i]
 		}
-		// About 1200 pools of 256 are drawn from 3000: the spread of these sums is a tenth of them.
+		// About 1200 pools of 512 are drawn from 6000: the spread of these sums is a tenth of them.
 		if want := mean * edge; first < want/2 || first > want*2 || last < want/2 || last > want*2 {
 			t.Errorf("of %d, the first %d were drawn %d times and the last %d times, not about %d", n, edge, first, last, want)
+		}
+	}
+}
+
+// TestSampleOfCrowdedPrefixes has most subkeys begin alike, and a few not. Those few are drawn about as often as their share,
+// where sizes tell RocksDB how the subkeys are spread: in memtables, and in files of many blocks.
+func TestSampleOfCrowdedPrefixes(t *testing.T) {
+	const n, few, draws = 20000, 20, 20000
+	sub := func(i int) string {
+		if i < few {
+			return string(rune('a'+i)) + "-rare"
+		}
+		return fmt.Sprintf("user:profile:%d", i) // not padded: short numbers are beginnings of long ones
+	}
+	for _, flushed := range []bool{false, true} {
+		db := enginetest.Open(t)
+		fill(t, db, "c:", n, sub)
+		if flushed {
+			if err := db.FlushMemtable(cf.Default); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tx := db.NewTx()
+		tx.Begin(ns)
+		defer tx.Release()
+		got, err := tx.Sample(cf.Default, []byte("c:"), n, draws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rare, distinct := 0, map[string]bool{}
+		for _, k := range got {
+			if strings.HasSuffix(string(k), "-rare") {
+				rare++
+			}
+			distinct[string(k)] = true
+		}
+		t.Logf("flushed %v: the %d rare ones were drawn %d times of %d, %d different ones of %d", flushed, few, rare, draws, len(distinct), n)
+		if len(distinct) < n/4 { // of draws from 40 pools of 512, neighbours mostly, about 9400 are different
+			t.Errorf("flushed %v: %d different ones came in %d draws from %d", flushed, len(distinct), draws, n)
+		}
+		if rare > draws/20 {
+			t.Errorf("flushed %v: the %d rare ones of %d were drawn %d times of %d", flushed, few, n, rare, draws)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/str"
+	"github.com/basaltdb/basalt/server/config"
 )
 
 // pieces is how many fragments a bitmap of 512 MiB has, and how many strings of 1 KiB it is compared with.
@@ -24,12 +25,16 @@ const pieces = 1 << 19
 // processor time of the whole process, flushes and compactions included, and ratio is that of a bit command to that of the
 // one on strings. About half of the SETBITs change nothing; the others cost a read more than a SET.
 func BenchmarkBits(b *testing.B) {
-	o := engine.DefaultRocksOptions()
-	o.BlockCacheSize, o.WriteBufferSize = 2<<30, 64<<20 // both fit into the memory that a server of such data has
-	db := enginetest.OpenWith(b, engine.Options{Dir: b.TempDir(), Rocks: o})
+	// The caches of a server that has 24 GB of memory.
+	cfg := testConfig(b)
+	mem := config.AutoMemory(config.Memory{Bytes: 24 << 30}, 0, 0, 0, int(cfg.Int("rocksdb.max_write_buffer_number")))
+	o := EngineOptions(cfg, mem, nil)
+	o.Dir = b.TempDir()
+	db := enginetest.OpenWith(b, o)
 	fillPieces(b, db)
-	s := New(testConfig(b), db, nil)
+	s := New(cfg, db, nil)
 	text := strings.Repeat("v", cf.BitmapFragment)
+	warm(b, s)
 	name := func(n uint64) string { return fmt.Sprintf("key:%012d", n) }
 	offset := func(n uint64) string { return strconv.FormatUint(n*8192+rand.Uint64N(8192), 10) }
 	for _, p := range []struct {
@@ -81,6 +86,18 @@ func allAtOnce(conns []*conn, pipelines, depth int, command func(n uint64) strin
 	}
 	wg.Wait()
 	return enginetest.ProcessCPU() - begin
+}
+
+// warm sets so many bits that the cache of records has grown to what such a bitmap needs.
+func warm(b *testing.B, s *Server) {
+	c := sunk(b, s, 1<<20)
+	for range 6 * pieces / 64 {
+		var p strings.Builder
+		for range 64 {
+			p.WriteString(encode("GETBIT", "bm", strconv.FormatUint(rand.Uint64N(pieces*8192), 10)))
+		}
+		c.feed(p.String())
+	}
 }
 
 // sunk is a connection without a client, the replies of which nobody looks at.

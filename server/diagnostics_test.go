@@ -40,7 +40,7 @@ func TestMemoryAndDiskUsage(t *testing.T) {
 		}
 	}
 	c.want("DISK USAGE missing", "$-1\r\n")
-	c.want("DISK FREE s", "-ERR unknown subcommand 'FREE'. Try DISK HELP.\r\n")
+	c.want("DISK FREE s", "-ERR Unknown operation\r\n")
 	if got := c.do("MEMORY", "STATS"); !strings.Contains(got, "$10\r\nkeys.count\r\n:4\r\n") || !strings.Contains(got, "rocksdb.block-cache") {
 		t.Errorf("%q", got)
 	}

@@ -15,18 +15,22 @@ const mib = 1 << 20
 // unlimitedIO is RocksDB's write rate when max-io-mb is 0, as Kvrocks sets it: so high that it never limits.
 const unlimitedIO = 1024000
 
-// Bounds of the caches of records of up to 256 bytes and up to about 1 KiB, in bytes.
+// With how many bytes the caches of records of up to 256 bytes and up to about 1 KiB begin, at the most.
 const (
-	maxRecordCache      = 64 << 20
-	maxLargeRecordCache = 160 << 20
+	firstRecordCache      = 64 << 20
+	firstLargeRecordCache = 160 << 20
 )
 
 // EngineOptions translates the settings into the options of the storage engine. The caches of records take a share of
 // the block cache's memory.
 func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) engine.Options {
-	records := min(maxRecordCache, int(mem.BlockCache)/8)
-	large := min(maxLargeRecordCache, int(mem.BlockCache)/8)
-	large -= large % engine.LargeRecordCacheStep
+	cache := int(mem.BlockCache)
+	records := min(firstRecordCache, cache/8)
+	recordsMost := max(records, cache/16)
+	largeMost := cache / 8
+	largeMost -= largeMost % engine.LargeRecordCacheStep
+	large := min(firstLargeRecordCache, largeMost)
+	known := cache / 128
 	num := func(name string) int { return int(cfg.Int(name)) }
 	return engine.Options{
 		Dir:              cfg.DBDir(),
@@ -42,8 +46,12 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
 		RecordCache:      records,
 		LargeRecordCache: cmp.Or(large, -1), // 0 would be the default
+
+		RecordCacheMost:      recordsMost,
+		LargeRecordCacheMost: largeMost,
+		KnownKeysMost:        known,
 		Rocks: &engine.RocksOptions{
-			BlockCacheSize:                 int(mem.BlockCache) - records - large,
+			BlockCacheSize:                 cache - recordsMost - largeMost - known,
 			HyperClockCache:                cfg.Text("rocksdb.block_cache_type") == "hcc",
 			BlockSize:                      num("rocksdb.block_size"),
 			CacheIndexAndFilterBlocks:      cfg.Bool("rocksdb.cache_index_and_filter_blocks"),

@@ -84,9 +84,11 @@ func Walk(tx *engine.Tx, r Range, visit func(e *Entry) bool) error {
 }
 
 const (
-	// sampleSize is a size for Tx.Sample above the one up to which it reads everything: the records include
-	// those of expired keys, of which there may be any number.
-	sampleSize = 4096 // given as the number of keys, which is not known here: short runs of neighbours, drawn anew often
+	// leastSize and unknownSize are sizes for Tx.Sample, above the one up to which it reads everything without a bound: the
+	// records include those of expired keys, of which there may be any number. With the former it looks whether
+	// there are but few, with the latter it draws short runs of neighbours, anew often.
+	leastSize   = 256
+	unknownSize = 8192
 	// randomTries is how many samples Random takes that turn out to be no live key.
 	randomTries = 64
 )
@@ -95,9 +97,13 @@ const (
 // expired.
 func Random(tx *engine.Tx) (key []byte, found bool, err error) {
 	prefix := cf.AppendNSPrefix(nil, tx.Namespace())
+	size := uint64(unknownSize)
+	if n, ok := tx.DB().CountNow(tx.Namespace()); ok {
+		size = uint64(max(n, leastSize))
+	}
 	var pos []byte
 	for range randomTries {
-		got, err := tx.Sample(cf.Metadata, prefix, sampleSize, 1)
+		got, err := tx.Sample(cf.Metadata, prefix, size, 1)
 		if err != nil || len(got) == 0 {
 			return nil, false, err
 		}

@@ -191,6 +191,18 @@ func (d *DB) ApproximateSize(f *Family, lower, upper []byte) uint64 {
 	return uint64(C.bk_approximate_size(d.ptr, f.ptr, bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper), C.size_t(len(upper))))
 }
 
+// ApproximateParts stores in sizes about how many bytes of files and memtables each of len(sizes) neighbouring ranges takes.
+// They begin at head followed by each of the bytes at[:len(sizes)]; the last one ends at head followed by the last of at, of which
+// there is one more, or at end, which comes after all keys that begin with head, when that is 256. It reports whether it knows.
+func (d *DB) ApproximateParts(f *Family, head, end []byte, at []uint16, sizes []uint64) bool {
+	if len(sizes) == 0 || len(at) != len(sizes)+1 || !d.enter() {
+		return false
+	}
+	defer d.leave()
+	return C.bk_approximate_parts(d.ptr, f.ptr, bytesPtr(head), C.size_t(len(head)), bytesPtr(end), C.size_t(len(end)),
+		(*C.uint16_t)(unsafe.SliceData(at)), C.int(len(sizes)), (*C.uint64_t)(unsafe.SliceData(sizes))) != 0
+}
+
 // LiveFiles returns the table files of the database.
 func (d *DB) LiveFiles() []grocksdb.LiveFileMetadata {
 	if !d.enter() {

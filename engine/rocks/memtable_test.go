@@ -174,6 +174,40 @@ func checkMap(t *testing.T, d *DB, r *rand.Rand, model map[string]string, snap *
 	}
 }
 
+// TestMemtableSizes: what a memtable says of the size of a range is near the truth for small and for large ones, whether keys
+// came in order or not. Sizes are in proportion to the number of entries.
+func TestMemtableSizes(t *testing.T) {
+	const n = 50000
+	key := func(i int) []byte { return fmt.Appendf(nil, "key:%06d", i) }
+	for _, inOrder := range []bool{true, false} {
+		d := openMemtable(t, false)
+		for i := range n {
+			at := i
+			if !inOrder {
+				at = i * 7919 % n // 7919 is a prime that does not divide n: a permutation
+			}
+			put(t, d, 0, key(at), []byte("v"))
+		}
+		all := d.ApproximateSize(d.Family(0), key(0), []byte("z"))
+		for _, r := range [][2]int{{0, n}, {0, n / 2}, {n / 2, n}, {n / 10, n / 5}, {1000, 1500}, {49000, 49100}, {7, 8}, {30, 30}} {
+			part := float64(d.ApproximateSize(d.Family(0), key(r[0]), key(r[1]))) / float64(all)
+			want := float64(r[1]-r[0]) / n
+			if part < want*0.6 || part > want*1.6 {
+				t.Errorf("in order %v: entries %d to %d take %.5f of the size, not %.5f", inOrder, r[0], r[1], part, want)
+			}
+		}
+		sizes := make([]uint64, 3)
+		if !d.ApproximateParts(d.Family(0), []byte("key:0"), []byte("key:1"), []uint16{'0', '1', '3', 256}, sizes) {
+			t.Fatal("no sizes")
+		}
+		for i, want := range []float64{1. / 5, 2. / 5, 2. / 5} { // of 50,000 keys, none of which begins with more than key:04
+			if part := float64(sizes[i]) / float64(all); part < want*0.6 || part > want*1.6 {
+				t.Errorf("in order %v: part %d takes %.3f of the size, not %.3f", inOrder, i, part, want)
+			}
+		}
+	}
+}
+
 // TestMemtableReadersBesideAWriter scans in both directions while a writer splits nodes: every key that was
 // written before the scan began is there, once and in order.
 func TestMemtableReadersBesideAWriter(t *testing.T) {

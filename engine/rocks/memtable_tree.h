@@ -14,6 +14,7 @@
 // Entries are as MemTable::Add encodes them: varint32 length of the internal key, user key, 8 bytes of sequence
 // number and type (little-endian), then the value. Order: user key by its bytes, then the newest first.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -115,6 +116,7 @@ class Tree {
     // promised it to us.
     const bool newest = k.tag > newest_;
     if (newest) newest_ = k.tag;
+    entries_.store(entries_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     Inner* path[kDepth];
     int at[kDepth], depth = 0;
     Node* x = root_.load(std::memory_order_relaxed);
@@ -193,11 +195,14 @@ class Tree {
     }
   }
 
-  // count returns about how many entries are in [from, to): exactly when they fill few leaves.
+  // count returns about how many entries are in [from, to): exactly when they fill few leaves, else as many as there would be
+  // if all nodes were equally full.
   uint64_t count(const TreeKey& from, const TreeKey& to) const {
+    constexpr int kExact = 4;  // leaves
     Copy c;
     seek(&from, true, &c);
-    for (uint64_t total = 0;;) {
+    uint64_t total = 0;
+    for (int leaf = 0; leaf < kExact; leaf++) {
       if (c.n > 0 && TreeKey::entry(c.key[c.n - 1]).compare(to) >= 0) {
         int i = 0;
         while (TreeKey::entry(c.key[i]).compare(to) < 0) i++;
@@ -206,9 +211,30 @@ class Tree {
       total += c.n;
       if (!forward(&c)) return total;
     }
+    const double part = place_of(to) - place_of(from);
+    return std::max(total, static_cast<uint64_t>(std::max(part, 0.0) * static_cast<double>(entries_.load(std::memory_order_relaxed))));
   }
 
  private:
+  // place_of returns which part of the entries comes before k, from 0 to 1, if all nodes are equally full.
+  double place_of(const TreeKey& k) const {
+    for (;; pause()) {
+      uint64_t s = seq_.load(std::memory_order_acquire);
+      if (s & 1) continue;
+      double before = 0, width = 1;
+      Node* x = root_.load(std::memory_order_relaxed);
+      int i = -1;
+      while (x && (i = search(x, k, !x->leaf)) >= 0) {
+        int n = x->n.load(std::memory_order_relaxed) + !x->leaf;
+        if (n > 0) width /= n;
+        before += width * i;
+        if (x->leaf) break;
+        x = static_cast<Inner*>(x)->child[i].load(std::memory_order_relaxed);
+      }
+      if (x && i >= 0 && unchanged(s)) return before;
+    }
+  }
+
   // Change keeps readers out while it lives.
   class Change {
    public:
@@ -431,6 +457,7 @@ class Tree {
   std::atomic<Node*> root_;
   Node* first_;  // the leftmost leaf: splits never replace it
   uint64_t newest_ = 0;  // the highest tag; writer only
+  std::atomic<uint64_t> entries_{0};
 };
 
 }  // namespace bk

@@ -142,6 +142,12 @@ char* bk_table_properties(void* db, void* cf, size_t* n, char** err);
 // bk_approximate_size returns about how many bytes [start, stop) takes in files and memtables; 0 on an error.
 uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el);
 
+// bk_approximate_parts stores in sizes about how many bytes each of n neighbouring ranges takes. They begin at head
+// followed by the bytes at[0] to at[n-1], and the last one ends at head followed by at[n], or at end, which comes after all keys that
+// begin with head, when at[n] is 256. It returns 0 on an error. All memory is the caller's.
+int bk_approximate_parts(void* db, void* cf, const char* head, size_t hl, const char* end, size_t el, const uint16_t* at,
+                         int n, uint64_t* sizes);
+
 // bk_perf_start resets RocksDB's perf context and I/O statistics of the calling thread and switches them on, times
 // included but for those of mutexes. bk_perf_stop switches them off and returns both as text without the counters
 // that are zero, in buffers that the caller frees.

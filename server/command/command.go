@@ -249,6 +249,9 @@ func unknownCommand(args [][]byte) error {
 }
 
 func unknownSubcommand(s *Spec, sub []byte) error {
+	if s.Name == "disk" { // Kvrocks's own command, and its text
+		return engine.NewError("ERR", "Unknown operation")
+	}
 	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand '%s'. Try %s HELP.", shorten(sub, echoed), strings.ToUpper(s.Name)))
 }
 

@@ -1,0 +1,91 @@
+package engine
+
+// The record cache begins small, and what it has of sets and of groups of large slots doubles, shard by shard, up to
+// the size that it may have. So a small database takes little memory, and what is used of a big one is found
+// without a read of RocksDB as far as the memory goes.
+
+// displacedBy takes down that a record that was read in vain has displaced others in the shard of a hash. When
+// that has happened as often as the shard has slots, they are too few: it grows. Records that are only written
+// do not count, they need not be here.
+func (c *recordCache) displacedBy(sh *cacheShard, h uint64, small, large bool) {
+	first := uint32(h >> 1 & (cacheShards - 1))
+	sets := (sh.mask.Load() + 1) / cacheShards
+	if small {
+		if sh.displaced++; sh.displaced > sets*cacheWays && c.grow(sh, first) {
+			sh.displaced, sh.displacedLarge = 0, 0
+			return
+		}
+	}
+	if large {
+		// A slot of the cache stands for each large one: more groups than sets would be of no use.
+		if sh.displacedLarge++; sh.displacedLarge > sh.groups*largeWays && sh.groups*2 <= min(sets, c.large.groups) {
+			c.growLarge(sh, first)
+			sh.displacedLarge = 0
+		}
+	}
+}
+
+// grow doubles the sets of a shard, of which first is the number of the first. It does nothing when there is no memory for
+// it or while a commit is under way in it, the end of which must find the sets that its begin has marked.
+//
+// The half of a set's records that belongs into the new set moves there, with the set's seq: a ticket of before says the same
+// of either. Their large slots stay, for old and new set have the same group.
+func (c *recordCache) grow(sh *cacheShard, first uint32) bool {
+	n := sh.mask.Load() + 1
+	if uint64(n)*2 > uint64(len(c.sets)) {
+		return false
+	}
+	for i := first; i < n; i += cacheShards {
+		if c.sets[i].busy > 0 {
+			return false
+		}
+	}
+	sh.mask.Store(n*2 - 1)
+	for i := first; i < n; i += cacheShards {
+		from, to := &c.sets[i], &c.sets[i+n]
+		to.seq = from.seq
+		for w := range cacheWays {
+			h := from.hash[w].Load()
+			if h == 0 || uint32(sh.index(h)) == i {
+				continue
+			}
+			if at := from.large[w]; at > 0 {
+				to.large[w], from.large[w] = at, 0
+				c.large.owner[at-1] = (i+n)*cacheWays + uint32(w) + 1
+			} else {
+				copy(c.slot(int(i+n)*cacheWays + w)[1:], c.slot(int(i)*cacheWays + w)[1:])
+			}
+			to.hash[w].Store(h)
+			from.hash[w].Store(0)
+			bit := uint8(1) << w
+			to.used |= from.used & bit
+			from.used &^= bit
+		}
+	}
+	return true
+}
+
+// growLarge doubles the groups of a shard. Their number stays a divisor of that of its sets, so that it is all the same
+// to a set's group how many sets there are: both are powers of two.
+func (c *recordCache) growLarge(sh *cacheShard, first uint32) {
+	l, n := &c.large, sh.groups
+	sh.groups = n * 2
+	for g := range n {
+		old := (first + g*cacheShards) * largeWays
+		for at := old; at < old+largeWays; at++ {
+			if l.owner[at] == 0 {
+				continue
+			}
+			slot := l.owner[at] - 1
+			to := l.group(slot/cacheWays, sh.groups)
+			if to == old {
+				continue
+			}
+			to += at - old
+			copy(l.place(to), l.place(at))
+			l.owner[to], l.used[to] = l.owner[at], l.used[at]
+			l.owner[at], l.used[at] = 0, false
+			c.sets[slot/cacheWays].large[slot%cacheWays] = to + 1
+		}
+	}
+}
