@@ -100,27 +100,53 @@ func (db *DB) EachExpiring(until int64, f func(ns, userKey []byte, at int64) boo
 	return it.Err()
 }
 
-// DeleteExpired deletes the record of a key if it has expired, and reports whether it has done so; and whether it was a
-// hash whose fields have all expired, while the key itself had no expiry or a later one.
-func (db *DB) DeleteExpired(ns string, userKey []byte) (deleted, byFields bool, err error) {
+// Ended says why a key is gone whose record is still there.
+type Ended uint8
+
+// The ends of a key.
+const (
+	NotEnded      Ended = iota // it is live, or there is no record
+	KeyExpired                 // its expiry has passed
+	FieldsExpired              // all fields of the hash have expired, before the key itself
+)
+
+// Ended returns why a key has ended that nobody has deleted. A writer who puts something else in its place asks before,
+// and again after: its end is noticed then, and by nobody later.
+func (tx *Tx) Ended(userKey []byte) (Ended, error) {
+	value, _, found, err := tx.read(cf.Metadata, tx.NSKey(userKey), cf.MaxHead, nil)
+	if err != nil || !found {
+		return NotEnded, err
+	}
+	m, _, err := cf.DecodeMeta(value)
+	switch {
+	case err != nil || m.End() == 0 || int64(m.End()) >= tx.Now() || m.Size == 0 && !m.Type.MayBeEmpty(): // emptied before
+		return NotEnded, err
+	case m.Expired(tx.Now()):
+		return KeyExpired, nil
+	}
+	return FieldsExpired, nil
+}
+
+// DeleteExpired deletes the record of a key that has ended, and returns how; NotEnded when it has not. deleted is called
+// after the commit, while the key's lock is held: it must be quick.
+func (db *DB) DeleteExpired(ns string, userKey []byte, deleted func(Ended)) (how Ended, err error) {
 	err = db.Update(ns, [][]byte{userKey}, func(tx *Tx) error {
+		if how, err = tx.Ended(userKey); how == NotEnded || err != nil {
+			return err
+		}
 		rec, err := tx.Look(userKey)
-		if err != nil || rec.Exists {
+		if err != nil {
 			return err
 		}
-		value, found, err := tx.get(cf.Metadata, rec.NSKey(), cf.MaxHead)
-		if err != nil || !found {
-			return err
-		}
-		m, _, err := cf.DecodeMeta(value)
-		if err != nil || m.End() == 0 || int64(m.End()) > tx.Now() {
-			return err
-		}
-		byFields = !m.Expired(tx.Now())
 		tx.LogData(cf.LogDel)
 		tx.Drop(&rec)
-		deleted = true
+		if deleted != nil {
+			tx.OnCommit(func() { deleted(how) })
+		}
 		return nil
 	})
-	return deleted && err == nil, byFields, err
+	if err != nil {
+		how = NotEnded
+	}
+	return how, err
 }

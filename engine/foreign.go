@@ -304,7 +304,7 @@ func (tx *Tx) head(nsKey []byte) (m cf.Meta, ok bool, err error) {
 	var found bool
 	switch {
 	case tx.overlaid(cf.Metadata, nsKey):
-		value, found, err = tx.Get(cf.Metadata, nsKey)
+		value, _, found, err = tx.read(cf.Metadata, nsKey, cf.MaxHead, nil)
 	case tx.db.known.has(nsKey):
 		return cf.Meta{Type: cf.TypeString}, true, nil
 	default:

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/rocks"
 )
 
 // commonValue is the room in bytes that a read finds: a longer value costs a second crossing when the arena is full.
@@ -9,23 +10,31 @@ const commonValue = 2 << 10
 
 // Get returns the value of a key as the transaction sees it.
 func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
-	return tx.get(id, key, 0)
+	value, _, found, err = tx.read(id, key, 0, nil)
+	return value, found, err
 }
 
-// get is Get; with most above 0 for a caller who needs no more than so many bytes of the value, from its beginning. It may
-// be longer than that all the same. Of a value that is a part only, nothing is remembered.
-func (tx *Tx) get(id cf.ID, key []byte, most int) (value []byte, found bool, err error) {
+// read is Get; with most above 0 for a caller who needs no more than so many bytes of the value, from its beginning. It
+// may be longer than that all the same; size is the length of the whole value. A caller who may need other parts of it
+// too gives a held, which is set, and to be closed, when the value was cut off.
+//
+// Of a value that was cut off, the transaction remembers at most its head.
+func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []byte, size int, found bool, err error) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
-			switch e.kind {
-			case written, cachedValue:
-				return tx.over.valueOf(e), true, nil
+			switch {
+			case e.kind == written || e.kind == cachedValue:
+				value = tx.over.valueOf(e)
+				return value, len(value), true, nil
+			case e.kind != cachedHead:
+				return nil, 0, false, nil
+			case held == nil && most > 0 && most <= len(e.value):
+				return e.value, e.valN, true, nil
 			}
-			return nil, false, nil
 		}
 	}
 	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
-		return nil, false, nil
+		return nil, 0, false, nil
 	}
 	tx.arena.reserve(commonValue)
 	free := tx.arena.buf
@@ -34,37 +43,48 @@ func (tx *Tx) get(id cf.ID, key []byte, most int) (value []byte, found bool, err
 	if c := tx.db.cache; c != nil && cacheable(id) {
 		h = c.hash(id, key)
 		if value, found, ticket = c.get(h, id, key, free); found {
-			return tx.adopted(id, key, value, len(free)), true, nil
+			value = tx.adopted(id, key, value, len(free))
+			return value, len(value), true, nil
 		}
 	}
 	if err := tx.usable(); err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	whole := true
-	if most > 0 {
-		var size int
-		size, found, err = tx.db.rocks.GetHead(tx.db.family(id), key, free[len(free):cap(free)])
-		if whole = size <= cap(free)-len(free); !whole {
-			size = min(most, cap(free)-len(free))
+	switch {
+	case held != nil:
+		value, found, err = tx.db.rocks.GetHeld(tx.db.family(id), key, free, held)
+		if size = held.Size(); size > 0 {
+			whole = false
 		}
-		value = free[:len(free)+size]
-	} else {
+	case most > 0:
+		size, found, err = tx.db.rocks.GetHead(tx.db.family(id), key, free[len(free):cap(free)])
+		n := size
+		if whole = size <= cap(free)-len(free); !whole {
+			n = min(most, cap(free)-len(free))
+		}
+		value = free[:len(free)+n]
+	default:
 		value, found, err = tx.db.rocks.Get(tx.db.family(id), key, free)
 	}
 	if err != nil || !found {
 		if err == nil && id == cf.Metadata && tx.cacheOK {
 			tx.cache(id, key, nil, false)
 		}
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	if !whole {
-		return tx.arena.adopt(value, len(free)), true, nil
+		value = tx.arena.adopt(value, len(free))
+		if id == cf.Metadata && tx.cacheOK {
+			tx.cacheHead(id, key, value, size)
+		}
+		return value, size, true, nil
 	}
 	value = tx.adopted(id, key, value, len(free))
 	if ticket != noTicket {
 		tx.db.cache.fill(h, id, key, value, ticket)
 	}
-	return value, true, nil
+	return value, len(value), true, nil
 }
 
 // adopted takes over a value that was appended to the arena's buffer, and caches it if it is a record that the
@@ -80,7 +100,10 @@ func (tx *Tx) adopted(id cf.ID, key, value []byte, from int) []byte {
 // cache remembers the result of a read in the overlay.
 func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
 	h := tx.over.hash(id, key)
-	if tx.over.find(h, id, key) != nil {
+	if e := tx.over.find(h, id, key); e != nil {
+		if e.kind == cachedHead && found {
+			e.kind, e.value = cachedValue, value
+		}
 		return
 	}
 	e := entry{hash: h, id: id, key: tx.arena.copy(key), value: value, kind: cachedMissing}
@@ -88,4 +111,12 @@ func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
 		e.kind = cachedValue
 	}
 	tx.over.insert(e)
+}
+
+// cacheHead remembers the beginning of a value of size bytes in the overlay.
+func (tx *Tx) cacheHead(id cf.ID, key, head []byte, size int) {
+	h := tx.over.hash(id, key)
+	if tx.over.find(h, id, key) == nil {
+		tx.over.insert(entry{hash: h, id: id, key: tx.arena.copy(key), value: head, valN: size, kind: cachedHead})
+	}
 }

@@ -55,7 +55,10 @@ const multiGetBatch = 16
 
 // MultiGet returns the values of several keys of one family, nil where there is none (an empty value is not
 // nil). The result slice is valid until the next call.
-func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
+func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) { return tx.multiGet(id, keys, 0) }
+
+// multiGet is MultiGet; with most above 0 it leaves out values that are longer, and remembers their heads.
+func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 	tx.vals = slices.Grow(tx.vals[:0], len(keys.lens))[:len(keys.lens)]
 	clear(tx.vals)
 	own := tx.over.dirty(id) || len(tx.over.ents) > 0
@@ -76,7 +79,9 @@ func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
 				if e.kind == written || e.kind == cachedValue {
 					tx.vals[i] = tx.over.valueOf(e)
 				}
-				continue
+				if e.kind != cachedHead {
+					continue
+				}
 			}
 			if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
 				continue
@@ -96,12 +101,12 @@ func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) {
 			m.ticket = ticket
 		}
 		if miss.n++; miss.n == len(miss.keys) {
-			if err := tx.readMissing(id, keys, &miss); err != nil {
+			if err := tx.readMissing(id, keys, &miss, most); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return tx.vals, tx.readMissing(id, keys, &miss)
+	return tx.vals, tx.readMissing(id, keys, &miss, most)
 }
 
 // touchCached computes the hashes of keys for the record cache, and reads ahead what it knows of them.
@@ -128,7 +133,7 @@ type missKey struct {
 	ticket   uint32
 }
 
-func (tx *Tx) readMissing(id cf.ID, keys *KeyList, miss *missList) error {
+func (tx *Tx) readMissing(id cf.ID, keys *KeyList, miss *missList, most int) error {
 	if miss.n == 0 {
 		return nil
 	}
@@ -138,22 +143,22 @@ func (tx *Tx) readMissing(id cf.ID, keys *KeyList, miss *missList) error {
 		miss.lens[j] = keys.lens[m.at]
 		tx.missBuf = append(tx.missBuf, keys.buf[m.from:m.from+int(miss.lens[j])]...)
 	}
-	if err := tx.multiGet(id, tx.missBuf, miss.lens[:miss.n], miss.keys[:miss.n]); err != nil {
+	if err := tx.readBatch(id, tx.missBuf, miss.lens[:miss.n], miss.keys[:miss.n], most); err != nil {
 		return err
 	}
 	miss.n = 0
 	return nil
 }
 
-// multiGet reads up to multiGetBatch keys in one crossing.
-func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, miss []missKey) error {
+// readBatch reads up to multiGetBatch keys in one crossing.
+func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, most int) error {
 	if cap(tx.multi) == 0 {
 		tx.multi = make([]byte, 8<<10)
 	}
 	if err := tx.usable(); err != nil {
 		return err
 	}
-	res, err := tx.db.rocks.MultiGet(tx.db.family(id), keys, lens, tx.multi)
+	res, err := tx.db.rocks.MultiGet(tx.db.family(id), keys, lens, most, tx.multi)
 	if err != nil {
 		return err
 	}
@@ -164,7 +169,12 @@ func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, miss []missKey) err
 	for i, l := range lens {
 		n := binary.LittleEndian.Uint32(res)
 		res = res[4:]
-		if n != rocks.Missing {
+		switch {
+		case n == rocks.Missing:
+		case most > 0 && int(n) > most:
+			tx.cacheHead(id, keys[off:off+int(l)], tx.arena.copy(res[:min(most, commonValue)]), int(n))
+			res = res[most:]
+		default:
 			v := tx.arena.copy(res[:n])
 			res = res[n:]
 			tx.vals[miss[i].at] = v
@@ -180,6 +190,10 @@ func (tx *Tx) multiGet(id cf.ID, keys []byte, lens []uint32, miss []missKey) err
 // PrefetchBlind is Prefetch for keys that are about to be overwritten without a look at them: those that are
 // known to exist are left out.
 func (tx *Tx) PrefetchBlind(userKeys [][]byte) error { return tx.prefetch(userKeys, true) }
+
+// prefetchMost is the length of the longest value that Prefetch reads. Of a longer one it keeps the head: who needs all
+// of it reads it for itself, and the others need not hold it in memory, twice and together with the rest.
+const prefetchMost = 1 << 20
 
 // Prefetch reads the metadata records of several user keys in batches and caches them, so that the Load of
 // each is served from memory.
@@ -216,11 +230,22 @@ func (tx *Tx) prefetch(userKeys [][]byte, blind bool) error {
 	if l.Len() == 0 {
 		return nil
 	}
-	vals, err := tx.MultiGet(cf.Metadata, l)
+	vals, err := tx.multiGet(cf.Metadata, l, prefetchMost)
 	if err != nil {
 		return err
 	}
-	tx.cacheAll(cf.Metadata, l, vals)
+	off := 0
+	for i, n := range l.lens { // those that were left out are remembered by their heads
+		if vals[i] == nil {
+			key := l.buf[off : off+int(n)]
+			if e := tx.over.find(tx.over.hash(cf.Metadata, key), cf.Metadata, key); e == nil {
+				tx.cache(cf.Metadata, key, nil, false)
+			}
+		} else {
+			tx.cache(cf.Metadata, l.buf[off:off+int(n)], vals[i], true)
+		}
+		off += int(n)
+	}
 	return nil
 }
 

@@ -25,6 +25,7 @@ type entryKind uint8
 const (
 	cachedMissing entryKind = iota // a read found nothing
 	cachedValue                    // a read found the value
+	cachedHead                     // a read found a value of valN bytes, of which only the beginning is kept
 	written                        // put by this transaction
 	deleted                        // deleted by this transaction
 )

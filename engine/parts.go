@@ -8,12 +8,14 @@ import "github.com/basaltdb/basalt/cf"
 func (tx *Tx) GetParts(id cf.ID, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
-			if e.kind != written && e.kind != cachedValue {
+			switch e.kind {
+			case written, cachedValue:
+				value := tx.over.valueOf(e)
+				copyParts(value, offsets, out)
+				return len(value), true, nil
+			case cachedMissing, deleted:
 				return 0, false, nil
 			}
-			value := tx.over.valueOf(e)
-			copyParts(value, offsets, out)
-			return len(value), true, nil
 		}
 	}
 	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/rocks"
 )
 
 // Record is the metadata record of one key as a transaction sees it.
@@ -13,6 +14,8 @@ type Record struct {
 	// Tail is what follows the common head: the value of a string, the type-specific fields of other types. It
 	// must not be changed, and after a Save of the same key it is no longer valid.
 	Tail []byte
+	// Rest is how many bytes of the tail are missing behind Tail, see [Tx.Look].
+	Rest int
 	// Exists tells whether the key is there: neither missing nor expired nor an emptied collection. When it is
 	// not, the record has the type that was asked for and a fresh version, ready to be filled and saved.
 	Exists bool
@@ -33,9 +36,14 @@ func (tx *Tx) UserKey(r *Record) []byte {
 	return r.key[n:]
 }
 
-// Load reads the record of a key that shall be of type want. A live key of another type is [ErrWrongType].
+// Load reads the record of a key that shall be of type want. A live key of another type is [ErrWrongType]; its Tail may be
+// cut off as that of [Tx.Look].
 func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
-	r, err := tx.LoadAny(userKey)
+	most := 0
+	if !want.SingleRecord() { // only strings and JSON documents are long
+		most = cf.MaxHead
+	}
+	r, err := tx.load(userKey, most)
 	if err != nil {
 		return r, err
 	}
@@ -43,7 +51,7 @@ func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 		if r.Type != want {
 			return r, ErrWrongType
 		}
-		return r, nil
+		return r, tx.LoadRest(&r)
 	}
 	r.Meta = cf.Meta{Type: want}
 	if !want.SingleRecord() {
@@ -57,29 +65,115 @@ func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 func (tx *Tx) LoadAny(userKey []byte) (Record, error) { return tx.load(userKey, 0) }
 
 // Look is LoadAny for a caller who needs no Tail, which may have been cut off: a string of hundreds of megabytes is not
-// copied to learn that it exists.
+// copied to learn that it exists, or how long it is.
 func (tx *Tx) Look(userKey []byte) (Record, error) { return tx.load(userKey, cf.MaxHead) }
 
-// load reads a record, or with most above 0 what get does of it.
+// LoadRest completes the Tail of a record of which the rest is missing. The key's lock is held since it was read.
+func (tx *Tx) LoadRest(r *Record) error {
+	if r.Rest == 0 {
+		return nil
+	}
+	value, found, err := tx.Get(cf.Metadata, r.key)
+	if err != nil {
+		return err
+	}
+	if !found {
+		value = nil
+	}
+	_, r.Tail, err = cf.DecodeMeta(value)
+	r.Rest = 0
+	return err
+}
+
+// SaveHead writes a record anew whose tail stays the same, as SaveAppend does. Rest may be missing: then it goes into the
+// batch straight from the database. The key's lock is held since the record was read.
+func (tx *Tx) SaveHead(r *Record) error {
+	if r.Rest == 0 {
+		tx.SaveAppend(r, r.Tail)
+		return nil
+	}
+	var held rocks.Held
+	defer held.Close()
+	value, size, found, err := tx.read(cf.Metadata, r.key, cf.MaxHead, &held)
+	if err != nil {
+		return err
+	}
+	if !found {
+		value = nil
+	}
+	old, tail, err := cf.DecodeMeta(value)
+	if err != nil {
+		return err
+	}
+	if held.Size() == 0 {
+		tx.SaveAppend(r, tail)
+		return nil
+	}
+	from := len(value) - len(tail)
+	tx.note(r.key, old, true, &r.Meta)
+	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
+	at, room := tx.batch.PutRoom(cf.Metadata, r.key, tx.valBuf, size-from)
+	held.Copy(from, room)
+	tx.over.write(cf.Metadata, r.key, at, len(tx.valBuf)+len(room), written)
+	return nil
+}
+
+// LoadPart is LoadAny for a caller who needs only a part of the Tail: part is told its type, if it exists, and the
+// length of the tail, and returns from where to where (exclusive) Tail is to be.
+func (tx *Tx) LoadPart(userKey []byte, part func(t cf.Type, n int) (from, to int)) (Record, error) {
+	r := Record{key: tx.NSKey(userKey)}
+	var held rocks.Held
+	value, size, found, err := tx.read(cf.Metadata, r.key, cf.MaxHead, &held)
+	if err == nil {
+		err = tx.decode(&r, userKey, value, size, found)
+	}
+	if err == nil && r.Exists {
+		n := len(r.Tail) + r.Rest
+		from, to := part(r.Type, n)
+		from = min(max(from, 0), n)
+		to = min(max(to, from), n)
+		if to > len(r.Tail) {
+			tail := make([]byte, to-from)
+			held.Copy(size-n+from, tail)
+			r.Tail = tail
+		} else {
+			r.Tail = r.Tail[from:to:to]
+		}
+		r.Rest = 0
+	}
+	held.Close()
+	return r, err
+}
+
+// load reads a record, or with most above 0 what read does of it.
 func (tx *Tx) load(userKey []byte, most int) (Record, error) {
 	r := Record{key: tx.NSKey(userKey)}
-	value, found, err := tx.get(cf.Metadata, r.key, most)
+	value, size, found, err := tx.read(cf.Metadata, r.key, most, nil)
 	if err != nil {
 		return r, err
 	}
+	err = tx.decode(&r, userKey, value, size, found)
+	return r, err
+}
+
+// decode fills a record from its value, of which size bytes are stored.
+func (tx *Tx) decode(r *Record, userKey, value []byte, size int, found bool) error {
 	if found {
+		var err error
 		if r.Meta, r.Tail, err = cf.DecodeMeta(value); err != nil {
-			return Record{key: r.key}, fmt.Errorf("key %q: %w", userKey, err)
+			*r = Record{key: r.key}
+			return fmt.Errorf("key %q: %w", userKey, err)
 		}
+		r.Rest = size - len(value)
 		r.Exists = r.Live(tx.now)
 	}
 	if r.Exists {
 		tx.db.Stats.Hits.Add(1)
 	} else {
 		tx.db.Stats.Misses.Add(1)
-		r.Meta, r.Tail = cf.Meta{}, nil
+		r.Meta, r.Tail, r.Rest = cf.Meta{}, nil, 0
 	}
-	return r, nil
+	return nil
 }
 
 // Glance returns the record of a live key of a type for reading ahead: it does not count as a look-up, and an error is
@@ -131,14 +225,19 @@ func (tx *Tx) Save(r *Record, tail []byte) { tx.save(r, tail, true) }
 func (tx *Tx) SaveAppend(r *Record, tail []byte) { tx.save(r, tail, false) }
 
 func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
-	tx.valBuf = append(r.Meta.Append(tx.valBuf[:0]), tail...)
+	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
 	old, oldOK := tx.known(r.key)
 	tx.note(r.key, old, oldOK, &r.Meta)
-	if inPlaceOK && tx.overwrite(cf.Metadata, r.key, tx.valBuf) {
+	if !inPlaceOK {
+		at := tx.batch.PutParts(cf.Metadata, r.key, tx.valBuf, tail)
+		tx.over.write(cf.Metadata, r.key, at, len(tx.valBuf)+len(tail), written)
 		return
 	}
-	e := tx.put(cf.Metadata, r.key, tx.valBuf)
-	e.saved = inPlaceOK
+	tx.valBuf = append(tx.valBuf, tail...)
+	if tx.overwrite(cf.Metadata, r.key, tx.valBuf) {
+		return
+	}
+	tx.put(cf.Metadata, r.key, tx.valBuf).saved = true
 	if cap(tx.valBuf) > 64<<10 {
 		tx.valBuf = nil
 	}
@@ -157,7 +256,7 @@ func (tx *Tx) known(nsKey []byte) (cf.Meta, bool) {
 	if !tx.overlaid(cf.Metadata, nsKey) && tx.db.known.has(nsKey) {
 		return cf.Meta{Type: cf.TypeString}, true
 	}
-	value, found, err := tx.get(cf.Metadata, nsKey, cf.MaxHead)
+	value, _, found, err := tx.read(cf.Metadata, nsKey, cf.MaxHead, nil)
 	if err != nil || !found {
 		return cf.Meta{}, false
 	}

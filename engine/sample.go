@@ -179,7 +179,7 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 func (tx *Tx) verified(id cf.ID, prefix []byte, subs, out [][]byte) ([][]byte, error) {
 	if len(subs) == 1 {
 		tx.keyBuf = append(append(tx.keyBuf[:0], prefix...), subs[0]...)
-		_, found, err := tx.Get(id, tx.keyBuf)
+		_, _, found, err := tx.read(id, tx.keyBuf, cf.MaxHead, nil) // a record of the metadata may be of any length
 		if err == nil && found {
 			out = append(out, subs[0])
 		}

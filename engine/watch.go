@@ -77,7 +77,7 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 			return nil
 		}
 	}
-	rec, err := tx.LoadAny(userKey)
+	rec, err := tx.Look(userKey)
 	if err != nil {
 		return err
 	}
@@ -103,6 +103,9 @@ func (tx *Tx) LockWatched(w *Watch) {
 		tx.locks.add(tx.db.locks.index([]byte(w.keys[i].nsKey)), false)
 	}
 }
+
+// Dirty reports whether a key has been written, without regard to those that have expired. Any goroutine may call it.
+func (w *Watch) Dirty() bool { return w.dirty.Load() }
 
 // Changed reports whether a key has changed.
 func (w *Watch) Changed(now int64) bool {

@@ -200,7 +200,7 @@ func (c *conn) serveKeys(ready [][]byte) {
 // mayServe reports whether there may be something for the waiter: the record is in memory, and the handler need not
 // be tried by a thousand waiters for one element.
 func (w *waiter) mayServe(tx *engine.Tx, key []byte) bool {
-	rec, err := tx.LoadAny(key)
+	rec, err := tx.Look(key)
 	if err != nil {
 		return false
 	}

@@ -44,7 +44,7 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		ID: c.sess.ID, Addr: c.sess.Addr, LAddr: c.sess.LAddr, FD: c.info.fd,
 		Name: v.name, Namespace: v.namespace, User: v.user, Proto: v.proto, LibName: v.libName, LibVer: v.libVer,
 		Age: now.Sub(c.info.created), Idle: max(0, now.Sub(time.UnixMilli(c.info.lastActive.Load()))),
-		Type: "normal", Multi: v.multi, Watch: v.watch, Events: "r",
+		Type: "normal", Multi: v.multi, MultiBytes: int64(v.queued), Watch: v.watch, Events: "r",
 		QueryBuf: c.info.qbuf.Load(), OutputList: int64(buffers), OutputBytes: int64(bytes),
 		NetIn: c.info.netIn.Load(), NetOut: c.info.netOut.Load(), Commands: c.info.cmds.Load(),
 	}
@@ -73,8 +73,14 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 	if v.multi >= 0 {
 		i.Flags += "x"
 	}
+	if v.watched != nil && v.watched.Dirty() {
+		i.Flags += "d"
+	}
 	if v.closing {
 		i.Flags += "c"
+	}
+	if c.info.unix {
+		i.Flags += "U"
 	}
 	if v.noEvict {
 		i.Flags += "e"

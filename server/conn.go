@@ -72,6 +72,7 @@ type connInfo struct {
 	netIn      atomic.Int64
 	netOut     atomic.Int64
 	fd         int
+	unix       bool // a client of the unix socket
 }
 
 // sessionView is the part of the session that others see. It is replaced, never changed.
@@ -82,6 +83,8 @@ type sessionView struct {
 	multi, watch                           int
 	subs                                   [3]int // by command.SubscriptionKind
 	monitor                                bool
+	queued                                 int // bytes of the commands in MULTI
+	watched                                *engine.Watch
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
@@ -89,6 +92,7 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}
 	c.sess.Addr, c.sess.LAddr = nc.RemoteAddr().String(), nc.LocalAddr().String()
 	if nc.LocalAddr().Network() == "unix" { // the client's end has no name
+		c.info.unix = true
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
 	}
 	if id, ok := s.Anonymous(); ok {
@@ -112,14 +116,14 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 // publish shows others what the session is now.
 func (c *conn) publish() {
 	s := c.sess
-	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, c.monitoring}
+	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, c.monitoring, 0, c.watch}
 	if c.subs != nil {
 		for i := range v.subs {
 			v.subs[i] = len(c.subs[i].names)
 		}
 	}
 	if c.multi != nil {
-		v.multi = len(c.multi.queue)
+		v.multi, v.queued = len(c.multi.queue), c.multi.bytes
 	}
 	if c.watch != nil {
 		v.watch = c.watch.Len()

@@ -146,6 +146,12 @@ func TestDebug(t *testing.T) {
 	for _, part := range []string{"|1\r\n", "$14\r\nkey-popularity\r\n", "*2\r\n$7\r\nkey:123\r\n:90\r\n", "$39\r\nSome real reply following the attribute\r\n"} {
 		c.expect(part)
 	}
+	c.send(pipeline("DEBUG PROTOCOL push"))
+	for _, part := range []string{">2\r\n$16\r\nserver-cpu-usage\r\n:42\r\n", "$40\r\nSome real reply following the push reply\r\n"} {
+		c.expect(part)
+	}
+	c.do("HELLO", "2")
+	c.want("DEBUG PROTOCOL push", "-ERR RESP2 is not supported by this command\r\n")
 }
 
 // WAITAOF 1 syncs the log.

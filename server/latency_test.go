@@ -112,7 +112,7 @@ func TestLatencyHistogram(t *testing.T) {
 	c.want("CONFIG RESETSTAT", "+OK\r\n")
 	c.do("GET", "a")
 	c.want("LATENCY HISTOGRAM", "%0\r\n")
-	c.want("CONFIG SET latency-tracking-info-percentiles 101", "-ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency-tracking-info-percentiles should be between 0.0 and 100.0\r\n")
+	c.want("CONFIG SET latency-tracking-info-percentiles 101", "-ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency-tracking-info-percentiles parameters should sit between [0.0,100.0]\r\n")
 }
 
 func TestLatencyMonitor(t *testing.T) {

@@ -66,8 +66,12 @@ func TestSeveralAddresses(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := newClient(t, nc)
-			if got := c.do("CLIENT", "INFO"); network == "unix" && !strings.Contains(got, " addr="+socket+":0 laddr="+socket+":0 ") {
+			got := c.do("CLIENT", "INFO")
+			if network == "unix" && !strings.Contains(got, " addr="+socket+":0 laddr="+socket+":0 ") {
 				t.Errorf("CLIENT INFO on %s: %s", network, got)
+			}
+			if strings.Contains(got, " flags=U ") != (network == "unix") {
+				t.Errorf("flags on %s: %s", network, got)
 			}
 			nc.Close()
 		}

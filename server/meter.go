@@ -105,14 +105,19 @@ func (c *conn) measured(g *callGroup, took time.Duration) {
 }
 
 // noteSlow enters a group whose time is noteworthy into the slow log and the latency monitor.
-func (c *conn) noteSlow(g *callGroup, took time.Duration) {
-	if took >= c.seen.slow && g.spec.Flags&command.SkipSlowlog == 0 {
-		r := c.longest(g)
-		c.srv.slowlog.add(c.sess, r.spec, r.args, took)
+func (c *conn) noteSlow(g *callGroup, took time.Duration) { c.noteCall(c.sess, c.longest(g), took) }
+
+// inScript stands for the client of a command that a script calls: it has neither address nor name.
+var inScript command.Session
+
+// noteCall enters a call of a client into the slow log and the latency monitor.
+func (c *conn) noteCall(client *command.Session, r *request, took time.Duration) {
+	if took >= c.seen.slow && r.spec.Flags&command.SkipSlowlog == 0 {
+		c.srv.slowlog.add(client, r.spec, r.args, took)
 	}
 	if took >= c.seen.latency {
 		event := "command"
-		if g.spec.Flags&command.Fast != 0 {
+		if r.spec.Flags&command.Fast != 0 {
 			event = "fast-command"
 		}
 		c.srv.latency.add(event, time.Now(), took)

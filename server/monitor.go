@@ -18,17 +18,18 @@ type monitors struct {
 }
 
 // Monitor makes the connection see the commands of all clients of its namespace; of an administrator, and in the default
-// namespace, of all clients.
-func (c *conn) Monitor() {
+// namespace, of all clients. It reports whether it did not before.
+func (c *conn) Monitor() bool {
 	m := &c.srv.monitors
 	if c.monitoring {
-		return
+		return false
 	}
 	c.monitoring, c.monitorAll = true, c.sess.Admin
 	m.mu.Lock()
 	m.conns = append(m.conns, c)
 	m.mu.Unlock()
 	c.srv.observe(func(o *observed) { o.monitored = true })
+	return true
 }
 
 // StopMonitor is the end of it.

@@ -99,6 +99,21 @@ func TestMonitorScript(t *testing.T) {
 	}
 }
 
+// Commands on scripts that run nothing are shown once.
+func TestMonitorScriptLoad(t *testing.T) {
+	h := start(t)
+	m, c := h.dial(t), h.dial(t)
+	m.want("MONITOR", "+OK\r\n")
+	c.do("SCRIPT", "LOAD", "return 1")
+	c.do("SCRIPT", "FLUSH")
+	c.do("PING")
+	for _, want := range []string{`"SCRIPT" "LOAD" "return 1"`, `"SCRIPT" "FLUSH"`, `"PING"`} {
+		if got := m.line(); !strings.HasSuffix(got, "] "+want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // Databases are shown by their numbers, and an administrator sees all of them from each.
 func TestMonitorDatabases(t *testing.T) {
 	h := start(t, "redis-databases", "16")

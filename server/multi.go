@@ -53,6 +53,7 @@ func (c *conn) enqueue(r *request) {
 		return
 	}
 	m.bytes += size
+	c.info.lastCmd.Store(r.spec)
 	args := make([][]byte, len(r.args)) // what was read is gone by then
 	text := make([]byte, 0, size)
 	for i, a := range r.args {

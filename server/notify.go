@@ -24,7 +24,8 @@ import (
 type change struct {
 	command.Change
 	on     bool
-	misses [][]byte // keys that it looks up and that are not there
+	misses [][]byte       // keys that it looks up and that are not there
+	ended  []engine.Ended // of Keys: those that have expired, and that nobody has noticed before
 	refs   []command.KeyRef
 }
 
@@ -59,13 +60,47 @@ func (c *conn) watchChange(r *request) {
 		}
 	}
 	ch.Was = command.Exists(c.tx, ch.Keys, ch.Was[:0])
+	ch.ended = ch.ended[:0]
+	for _, key := range ch.Keys {
+		how, _ := c.tx.Ended(key) // an error is the command's to meet
+		ch.ended = append(ch.ended, how)
+	}
 	c.ctx.Told = &ch.Told
+}
+
+// noteEnded keeps the events of those keys that had expired and that the command has replaced: the sweep will not find
+// them any more.
+func (c *conn) noteEnded() {
+	ch := &c.change
+	for i, how := range ch.ended {
+		if how == engine.NotEnded {
+			continue
+		}
+		if now, err := c.tx.Ended(ch.Keys[i]); err != nil || now != engine.NotEnded {
+			continue
+		}
+		for _, e := range endEvents(how, ch.Keys[i]) {
+			c.noteEvent(c.tx.Namespace(), e)
+		}
+		ch.ended[i] = engine.NotEnded
+	}
+}
+
+// endEvents are the events of a key that has ended by itself.
+func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
+	if how == engine.FieldsExpired {
+		return []command.KeyEvent{{Class: command.EventHash, Name: "hexpired", Key: key}, {Class: command.EventGeneric, Name: "del", Key: key}}
+	}
+	return []command.KeyEvent{{Class: command.EventExpired, Name: "expired", Key: key}}
 }
 
 // noteRun keeps the events of the command that has run until the commit: those of the keys that it has missed and, if
 // it has written, what it has done.
 func (c *conn) noteRun(err error, wrote bool) {
 	ch := &c.change
+	if ch.on && err == nil && wrote {
+		c.noteEnded()
+	}
 	if len(ch.misses) > 0 && lookedUp(err) {
 		for _, key := range ch.misses {
 			c.noteEvent(c.tx.Namespace(), command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: key})
@@ -314,19 +349,13 @@ func (s *Server) expireDue() time.Duration {
 // expireOne deletes a key if it has expired, or the fields of a hash that have, and publishes that. It returns when to
 // look at the key again; the zero time = not before somebody writes it.
 func (s *Server) expireOne(ns string, key []byte) (again time.Time, err error) {
-	deleted, byFields, err := s.db.DeleteExpired(ns, key)
-	switch {
-	case err != nil:
+	how, err := s.db.DeleteExpired(ns, key, func(how engine.Ended) {
+		for _, e := range endEvents(how, key) {
+			s.publishEvent(ns, e.Class, e.Name, key)
+		}
+	})
+	if err != nil || how != engine.NotEnded || command.EventClass(s.notify.classes.Load())&fieldEvents == 0 {
 		return again, err
-	case deleted && byFields:
-		s.publishEvent(ns, command.EventHash, "hexpired", key)
-		s.publishEvent(ns, command.EventGeneric, "del", key)
-		return again, nil
-	case deleted:
-		s.publishEvent(ns, command.EventExpired, "expired", key)
-		return again, nil
-	case command.EventClass(s.notify.classes.Load())&fieldEvents == 0:
-		return again, nil
 	}
 	k := expiry{ns: ns, key: string(key)}
 	if time.Now().Before(s.notify.rest[k]) {

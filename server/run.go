@@ -19,6 +19,7 @@ type request struct {
 	spec  *command.Spec
 	err   error // found before execution: unknown, wrong number of arguments
 	reply int   // where its reply begins in the output
+	shown bool  // by MONITOR, before it has run
 }
 
 // execute runs the decoded commands in their order.
@@ -100,7 +101,12 @@ func (c *conn) refuse(r *request) error {
 		return command.ErrSubscribed(r.spec)
 	}
 	if r.spec.Flags&command.Write != 0 {
-		return c.srv.limits.refuseWrite(r.spec.Flags)
+		if err := c.srv.limits.refuseWrite(r.spec.Flags); err != nil {
+			return err
+		}
+	}
+	if c.monitoring && r.spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
+		return command.ErrMonitoring
 	}
 	return nil
 }
@@ -111,6 +117,11 @@ func (c *conn) rejected(r *request) {
 	mark := c.out.Mark()
 	command.WriteError(&c.out, r.err)
 	c.srv.stats.rejected(r.spec, r.err)
+	if spec := r.spec; spec != nil && len(spec.Sub) > 0 && len(r.args) > 1 { // there is no such subcommand
+		c.info.lastCmd.Store(nil)
+	} else {
+		c.info.lastCmd.Store(spec)
+	}
 	c.replied(r, mark)
 }
 
@@ -148,8 +159,9 @@ func (c *conn) run(r *request) (wrote bool) {
 	if c.track != nil {
 		c.track.remember(c, r)
 	}
-	if c.seen.monitored && r.spec.Flags&command.Script != 0 {
+	if c.seen.monitored && r.spec.Flags&command.Script != 0 && r.spec.Flags&command.SkipMonitor != 0 && !r.shown {
 		c.srv.monitors.show(c, r, c.sess.Addr) // before what it calls
+		r.shown = true                         // it may come again, for more locks
 	}
 	err := c.call(r)
 	if c.track != nil || c.seen.monitored {

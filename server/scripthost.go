@@ -91,6 +91,9 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	if c.seen.histograms {
 		c.srv.stats.calls[r.spec.ID].histogram().add(took, 1)
 	}
+	if took >= c.seen.noteworthy {
+		c.noteCall(&inScript, r, took)
+	}
 	if c.seen.monitored {
 		c.srv.monitors.feed(c, r, "lua")
 	}

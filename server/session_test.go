@@ -99,7 +99,7 @@ func TestClientList(t *testing.T) {
 	line := func(id int, c *client, rest string) string {
 		return fmt.Sprintf(`id=%d addr=%s laddr=%s fd=\d+ %s\n`, id, regexp.QuoteMeta(c.LocalAddr().String()), regexp.QuoteMeta(c.RemoteAddr().String()), rest)
 	}
-	first := line(1, a, `name=first age=1\d\d idle=\d\d? flags=e namespace=__namespace db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=\d+ qbuf-free=\d+ obl=0 oll=0 omem=0 obuf=0 tot-mem=\d+ events=r cmd=client\|list user=default redir=-1 resp=2 lib-name=lib lib-ver=1.2 tot-net-in=\d+ tot-net-out=\d+ tot-cmds=\d+`)
+	first := line(1, a, `name=first age=1\d\d idle=\d\d? flags=e namespace=__namespace db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=\d+ qbuf-free=\d+ multi-mem=0 obl=0 oll=0 omem=0 obuf=0 tot-mem=\d+ events=r cmd=client\|list user=default redir=-1 resp=2 lib-name=lib lib-ver=1.2 tot-net-in=\d+ tot-net-out=\d+ tot-cmds=\d+`)
 	second := line(2, b, `name= age=1\d\d idle=\d\d? flags=T namespace=ns1 db=0 .* cmd=ping user=default redir=-1 resp=2 lib-name= lib-ver= .*`)
 	check := func(c *client, command, pattern string) {
 		t.Helper()
@@ -136,6 +136,34 @@ func TestClientList(t *testing.T) {
 	a.reply()
 	if got := a.do("CLIENT", "INFO"); !strings.HasPrefix(got, "=") || !strings.Contains(got, "\r\ntxt:id=1 ") || !strings.Contains(got, " resp=3 ") {
 		t.Errorf("in RESP3: %q", got)
+	}
+}
+
+// The state of a transaction, and the command that was sent last, whatever has come of it.
+func TestClientListState(t *testing.T) {
+	h := start(t)
+	admin, c := h.dial(t), h.dial(t)
+	id := strings.Trim(c.do("CLIENT", "ID"), ":\r\n")
+	for _, tt := range []struct{ other, command, flags, rest string }{
+		{"", "WATCH k", "N", "multi=-1 watch=1 .* multi-mem=0 .* cmd=watch"},
+		{"SET k v", "PING", "d", "multi=-1 watch=1 .* cmd=ping"},
+		{"", "MULTI", "xd", "multi=0 .* cmd=multi"},
+		{"", "GET k", "xd", `multi=1 .* multi-mem=[1-9]\d* .* cmd=get`},
+		{"", "DISCARD", "N", "multi=-1 watch=0 .* multi-mem=0 .* cmd=discard"},
+		{"", "INCR k", "N", "cmd=incr "}, // an error of the command
+		{"", "SET k", "N", "cmd=set "},   // refused
+		{"", "NOSUCH", "N", "cmd=NULL "},
+		{"", "CONFIG GET timeout", "N", `cmd=config\|get `},
+		{"", "CONFIG NOSUCH", "N", "cmd=NULL "},
+	} {
+		if tt.other != "" {
+			admin.do(strings.Fields(tt.other)...)
+		}
+		c.do(strings.Fields(tt.command)...)
+		got := admin.do("CLIENT", "LIST", "ID", id)
+		if !regexp.MustCompile(" flags=" + tt.flags + " .*" + tt.rest).MatchString(got) {
+			t.Errorf("after %s: %s, want %s %s", tt.command, got, tt.flags, tt.rest)
+		}
 	}
 }
 

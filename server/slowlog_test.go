@@ -64,6 +64,21 @@ func TestSlowLog(t *testing.T) {
 	}
 }
 
+// What a script calls is a call of nobody's.
+func TestSlowLogOfScript(t *testing.T) {
+	h := start(t, "slowlog-log-slower-than", "0")
+	c := h.dial(t)
+	c.want("CLIENT SETNAME me", "+OK\r\n")
+	c.do("EVAL", "redis.call('SET', KEYS[1], 'v') return 1", "1", "k")
+	list := h.SlowLog(2)
+	if inner := list[1]; strings.Join(inner.Args, " ") != "SET k v" || inner.Addr != "" || inner.Name != "" {
+		t.Errorf("called: %+v", inner)
+	}
+	if outer := list[0]; outer.Args[0] != "EVAL" || outer.Name != "me" || outer.Took < list[1].Took {
+		t.Errorf("the script: %+v", outer)
+	}
+}
+
 func TestSlowLogTrims(t *testing.T) {
 	h := start(t, "slowlog-log-slower-than", "0")
 	c := h.dial(t)

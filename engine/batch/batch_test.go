@@ -361,3 +361,30 @@ func BenchmarkPut(b *testing.B) {
 		w.Put(cf.Metadata, key, value)
 	}
 }
+
+// TestPutInParts: however a value is given, the batch is the same, and the value lies where it is said to.
+func TestPutInParts(t *testing.T) {
+	value := bytes.Repeat([]byte("0123456789"), 30_000)
+	for _, n := range []int{0, 1, 9, 100, 70_000, len(value)} {
+		for _, cut := range []int{0, min(9, n), n} {
+			var whole, parts, room Builder
+			for _, b := range []*Builder{&whole, &parts, &room} {
+				b.Delete(cf.Metadata, []byte("before"))
+			}
+			at := whole.Put(cf.Metadata, []byte("key"), value[:n])
+			if got := parts.PutParts(cf.Metadata, []byte("key"), value[:cut], value[cut:n]); got != at {
+				t.Errorf("%d bytes in parts lie at %d, not %d", n, got, at)
+			}
+			got, rest := room.PutRoom(cf.Metadata, []byte("key"), value[:cut], n-cut)
+			if copy(rest, value[cut:n]); got != at || len(rest) != n-cut {
+				t.Errorf("%d bytes with room for %d lie at %d, not %d", n, len(rest), got, at)
+			}
+			for _, b := range []*Builder{&whole, &parts, &room} {
+				b.Delete(cf.Metadata, []byte("after"))
+				if !bytes.Equal(b.Bytes(), whole.Bytes()) {
+					t.Errorf("%d bytes cut at %d: another batch", n, cut)
+				}
+			}
+		}
+	}
+}

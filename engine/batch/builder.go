@@ -2,6 +2,7 @@ package batch
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -64,6 +65,26 @@ func (b *Builder) Put(id cf.ID, key, value []byte) (valueOffset int) {
 	b.operand(key)
 	b.operand(value)
 	return len(b.buf) - len(value)
+}
+
+// PutParts is Put of a value that is given in two parts.
+func (b *Builder) PutParts(id cf.ID, key, head, tail []byte) (valueOffset int) {
+	at, room := b.PutRoom(id, key, head, len(tail))
+	copy(room, tail)
+	return at
+}
+
+// PutRoom is Put of a value that begins with head; the caller writes the n bytes that follow it into room, before anything
+// else is added.
+func (b *Builder) PutRoom(id cf.ID, key, head []byte, n int) (valueOffset int, room []byte) {
+	b.begin(id, tagPut, tagCFPut)
+	b.operand(key)
+	value := len(head) + n
+	b.buf = binary.AppendUvarint(b.buf, uint64(value))
+	b.buf = append(slices.Grow(b.buf, value), head...)
+	at := len(b.buf)
+	b.buf = b.buf[:at+n]
+	return at - len(head), b.buf[at:]
 }
 
 // Delete adds a point delete.

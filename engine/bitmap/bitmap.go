@@ -48,12 +48,34 @@ var (
 func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 	rec, err := tx.Load(key, cf.TypeBitmap)
 	if err == engine.ErrWrongType && rec.Type == cf.TypeString {
-		return rec, nil
+		return rec, tx.LoadRest(&rec)
 	}
 	if err == nil {
 		err = checkLength(key, &rec)
 	}
 	return rec, err
+}
+
+// loadPart is load for who reads only a part of a string: part is told how many bytes a string has and returns from
+// where to where (exclusive) they are needed. Tail then begins at the byte from.
+func loadPart(tx *engine.Tx, key []byte, part func(size uint64) (from, to uint64)) (rec engine.Record, size, from uint64, err error) {
+	rec, err = tx.LoadPart(key, func(t cf.Type, n int) (int, int) {
+		if t != cf.TypeString {
+			return 0, n
+		}
+		size = uint64(n)
+		begin, end := part(size)
+		from = min(begin, size)
+		return int(from), int(min(end, size))
+	})
+	switch {
+	case err != nil || !rec.Exists || rec.Type == cf.TypeString:
+	case rec.Type != cf.TypeBitmap:
+		err = engine.ErrWrongType
+	default:
+		size, err = rec.Size, checkLength(key, &rec)
+	}
+	return rec, size, from, err
 }
 
 func checkLength(key []byte, rec *engine.Record) error {
@@ -85,12 +107,12 @@ func clip(b []byte) []byte { return b[:min(len(b), fragment)] }
 
 // GetBit returns a bit; those beyond the end are zero.
 func GetBit(tx *engine.Tx, key []byte, offset uint64) (bool, error) {
-	rec, err := load(tx, key)
+	rec, _, _, err := loadPart(tx, key, func(uint64) (from, to uint64) { return offset / 8, offset/8 + 1 })
 	if err != nil || !rec.Exists {
 		return false, err
 	}
 	if rec.Type == cf.TypeString {
-		return offset/8 < uint64(len(rec.Tail)) && rec.Tail[offset/8]>>(7-offset%8)&1 != 0, nil
+		return len(rec.Tail) > 0 && rec.Tail[0]>>(7-offset%8)&1 != 0, nil
 	}
 	value, _, err := tx.Get(cf.Default, fragmentKey(tx, &rec, offset/fragmentBits))
 	if err != nil {

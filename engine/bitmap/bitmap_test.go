@@ -300,3 +300,55 @@ func TestExpiry(t *testing.T) {
 		return err
 	})
 }
+
+// TestBitsOfLongString: bits of a string of which only a part is read are those of the whole.
+func TestBitsOfLongString(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("k")
+	value := make([]byte, 200_000)
+	for i := 1000; i < len(value); i++ {
+		value[i] = byte(i * i >> 3)
+	}
+	err := db.Update("", [][]byte{key}, func(tx *engine.Tx) error {
+		_, err := str.Set(tx, key, value, str.SetOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bit := func(i int64) bool { return i/8 < int64(len(value)) && value[i/8]>>(7-i%8)&1 != 0 }
+	n := int64(len(value)) * 8
+	err = db.View("", [][]byte{key}, func(tx *engine.Tx) error {
+		for _, i := range []int64{0, 7, 8, 8 * 1000, 8*100_000 + 3, n - 1, n, n + 100, bitmap.MaxOffset} {
+			if got, err := bitmap.GetBit(tx, key, uint64(i)); err != nil || got != bit(i) {
+				t.Errorf("bit %d: %v, %v", i, got, err)
+			}
+		}
+		for _, r := range [][2]int64{{0, 100}, {8*1000 - 5, 8*1000 + 50}, {n - 77, n - 1}, {n / 2, n/2 + 13}, {0, n - 1}, {17, 17}, {n, n + 5}} {
+			count, first := uint64(0), [2]int64{-1, -1}
+			for i := r[0]; i <= min(r[1], n-1); i++ {
+				which := 0
+				if bit(i) {
+					which = 1
+					count++
+				}
+				if first[which] < 0 {
+					first[which] = i
+				}
+			}
+			bits := bitmap.Range{Start: r[0], End: r[1], Bits: true}
+			if got, err := bitmap.Count(tx, key, bits); err != nil || got != count {
+				t.Errorf("bits %d to %d: %d, want %d, %v", r[0], r[1], got, count, err)
+			}
+			for which, want := range first {
+				if got, err := bitmap.Pos(tx, key, which == 1, bits); err != nil || got != want {
+					t.Errorf("first %d in %d to %d: %d, want %d, %v", which, r[0], r[1], got, want, err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -44,21 +44,30 @@ func (r Range) in(size uint64) (lo, hi uint64, empty bool) {
 // so also when cutting the positions off would make them the same.
 func (r Range) backwards() bool { return !r.NoEnd && r.Start < 0 && r.End < 0 && r.Start > r.End }
 
+// bytes returns which bytes of a string of so many bytes the range touches, the last one exclusive.
+func (r Range) bytes(size uint64) (from, to uint64) {
+	lo, hi, empty := r.in(size)
+	if empty {
+		return 0, 0
+	}
+	return lo / 8, hi/8 + 1
+}
+
 // All is the range that is everything.
 var All = Range{NoEnd: true}
 
 // Count returns how many bits of a range are set.
 func Count(tx *engine.Tx, key []byte, r Range) (uint64, error) {
-	rec, err := load(tx, key)
+	rec, size, from, err := loadPart(tx, key, r.bytes)
 	if err != nil || !rec.Exists || r.backwards() {
 		return 0, err
 	}
-	lo, hi, empty := r.in(length(&rec))
+	lo, hi, empty := r.in(size)
 	switch {
 	case empty:
 		return 0, nil
 	case rec.Type == cf.TypeString:
-		return countBits(rec.Tail, lo, hi, false), nil
+		return countBits(rec.Tail, lo-from*8, hi-from*8, false), nil
 	}
 	sum := uint64(0)
 	count := func(n uint64, value []byte) bool {

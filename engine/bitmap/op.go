@@ -44,7 +44,7 @@ func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error
 	}
 	switch {
 	case c.size == 0:
-		rec, err := tx.LoadAny(dest)
+		rec, err := tx.Look(dest)
 		if err == nil && rec.Exists {
 			tx.Drop(&rec)
 		}

@@ -9,7 +9,7 @@ import (
 // none. Of a range without an end, a bit that is not set may be the one behind the end of the bitmap. A key that
 // does not exist is zeros without end.
 func Pos(tx *engine.Tx, key []byte, set bool, r Range) (int64, error) {
-	rec, err := load(tx, key)
+	rec, size, from, err := loadPart(tx, key, r.bytes)
 	if err != nil {
 		return 0, err
 	}
@@ -19,7 +19,6 @@ func Pos(tx *engine.Tx, key []byte, set bool, r Range) (int64, error) {
 		}
 		return 0, nil
 	}
-	size := length(&rec)
 	lo, hi, empty := r.in(size)
 	if empty {
 		return -1, nil
@@ -27,7 +26,8 @@ func Pos(tx *engine.Tx, key []byte, set bool, r Range) (int64, error) {
 	var at uint64
 	var found bool
 	if rec.Type == cf.TypeString {
-		at, found = firstBit(rec.Tail, lo, hi, set, false)
+		at, found = firstBit(rec.Tail, lo-from*8, hi-from*8, set, false)
+		at += from * 8
 	} else {
 		at, found, err = firstIn(tx, key, &rec, lo, hi, set)
 	}

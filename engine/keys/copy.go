@@ -26,7 +26,7 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 		return !keep, nil
 	}
 	if keep {
-		dst, err := tx.LoadAny(to)
+		dst, err := tx.Look(to)
 		if err != nil || dst.Exists {
 			return false, err
 		}
@@ -73,7 +73,7 @@ func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (boo
 
 func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
 	err = tx.InNamespace(ns, func() error {
-		rec, err := tx.LoadAny(key)
+		rec, err := tx.Look(key)
 		there = rec.Exists
 		return err
 	})
@@ -88,7 +88,7 @@ func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
 		return false, err
 	}
 	if !replace {
-		dst, err := tx.LoadAny(to)
+		dst, err := tx.Look(to)
 		if err != nil || dst.Exists {
 			return false, err
 		}

@@ -90,7 +90,7 @@ func (c Condition) allows(old uint64, at int64) bool {
 //
 // Only the metadata record is written anew, whatever the type and the size of the key.
 func Expire(tx *engine.Tx, key []byte, at int64, when Condition) (bool, error) {
-	rec, err := tx.LoadAny(key)
+	rec, err := tx.Look(key)
 	if err != nil || !rec.Exists || !when.allows(rec.Expire, at) {
 		return false, err
 	}
@@ -99,22 +99,20 @@ func Expire(tx *engine.Tx, key []byte, at int64, when Condition) (bool, error) {
 		tx.Drop(&rec)
 		return true, nil
 	}
-	setExpire(tx, &rec, uint64(at))
-	return true, nil
+	return true, setExpire(tx, &rec, uint64(at))
 }
 
 // Persist takes the expiry off a key and reports whether it had one.
 func Persist(tx *engine.Tx, key []byte) (bool, error) {
-	rec, err := tx.LoadAny(key)
+	rec, err := tx.Look(key)
 	if err != nil || !rec.Exists || rec.Expire == 0 {
 		return false, err
 	}
-	setExpire(tx, &rec, 0)
-	return true, nil
+	return true, setExpire(tx, &rec, 0)
 }
 
-func setExpire(tx *engine.Tx, rec *engine.Record, at uint64) {
+func setExpire(tx *engine.Tx, rec *engine.Record, at uint64) error {
 	rec.Expire = at
 	tx.LogData(cf.LogExpire)
-	tx.SaveAppend(rec, rec.Tail)
+	return tx.SaveHead(rec)
 }

@@ -30,7 +30,7 @@ func TestBuffersOfReads(t *testing.T) {
 			t.Errorf("%d bytes are kept after a value of %d", n, size)
 		}
 		const many = 16
-		res, err := d.MultiGet(f, bytes.Repeat(key, many), slices.Repeat([]uint32{uint32(len(key))}, many), nil)
+		res, err := d.MultiGet(f, bytes.Repeat(key, many), slices.Repeat([]uint32{uint32(len(key))}, many), 0, nil)
 		if err != nil || len(res) != many*(4+size) || binary.LittleEndian.Uint32(res) != uint32(size) {
 			t.Fatalf("%d in a batch: %d bytes, %v", size, len(res), err)
 		}
@@ -71,10 +71,28 @@ func TestLongValues(t *testing.T) {
 				if err != nil || found != there || size != len(want) || !bytes.Equal(head[:min(room, size)], want[:min(room, size)]) {
 					t.Errorf("%s: head of %s in %d bytes: %d, %v, %v", where, name, room, size, found, err)
 				}
+				var held Held
+				open := LiveObjects()
+				got, found, err = d.GetHeld(f, []byte(name), append(make([]byte, 0, 1+room), '>'), &held)
+				if err != nil || found != there || found && !bytes.Equal(got[1:], want[:min(room, len(want))]) || (held.Size() > 0) != (len(want) > room) {
+					t.Errorf("%s: %s held with room for %d: %d bytes of %d, %v, %v", where, name, room, len(got), held.Size(), found, err)
+				}
+				if n := held.Size(); n > 0 {
+					part := make([]byte, n/2)
+					if held.Copy(n-len(part), part); n != len(want) || !bytes.Equal(part, want[n-len(part):]) {
+						t.Errorf("%s: the end of %s, of which %d bytes are held, is another", where, name, n)
+					}
+				}
+				held.Close()
+				held.Close()
+				if n := LiveObjects(); n != open || held.Size() != 0 {
+					t.Errorf("%s: %d values are held after Close", where, n-open)
+				}
 			}
 		}
-		for _, room := range []int{0, 100, 4 << 20} {
-			res, err := d.MultiGet(f, []byte("abcde"), []uint32{1, 1, 1, 1, 1}, make([]byte, room))
+		for _, tt := range [][2]int{{0, 0}, {100, 0}, {4 << 20, 0}, {0, 1000}, {100, 3}, {4 << 20, 5000}} {
+			room, most := tt[0], tt[1]
+			res, err := d.MultiGet(f, []byte("abcde"), []uint32{1, 1, 1, 1, 1}, most, make([]byte, room))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,10 +105,13 @@ func TestLongValues(t *testing.T) {
 					}
 					continue
 				}
-				if int(n) != len(want) || !bytes.Equal(res[:n], want) {
-					t.Fatalf("%s: %s of several with room for %d: %d bytes", where, name, room, n)
+				if most > 0 && len(want) > most {
+					want = want[:most]
 				}
-				res = res[n:]
+				if int(n) != len(values[name]) || !bytes.Equal(res[:len(want)], want) {
+					t.Fatalf("%s: %s of several with room for %d: %d bytes, at most %d of each", where, name, room, n, most)
+				}
+				res = res[len(want):]
 			}
 		}
 	}

@@ -12,6 +12,8 @@ package rocks
 #cgo nocallback bk_get
 #cgo noescape bk_get_rest
 #cgo nocallback bk_get_rest
+#cgo noescape bk_rest_copy
+#cgo nocallback bk_rest_copy
 #cgo noescape bk_multiget
 #cgo nocallback bk_multiget
 #cgo noescape bk_multiget_rest
@@ -222,6 +224,48 @@ func (d *DB) GetHead(f *Family, key, head []byte) (size int, found bool, err err
 	return lengthOf(n, cerr)
 }
 
+// Held is a value that RocksDB has found and that was not copied. The zero value holds none.
+type Held struct {
+	ptr  unsafe.Pointer
+	size int
+}
+
+// Size returns the length of the value, 0 when none is held.
+func (h *Held) Size() int { return h.size }
+
+// Copy copies the bytes of the value from an offset on into dst; they must lie within it.
+func (h *Held) Copy(from int, dst []byte) {
+	if len(dst) > 0 && from >= 0 && from+len(dst) <= h.size {
+		C.bk_rest_copy(h.ptr, C.size_t(from), bytesPtr(dst), C.size_t(len(dst)))
+	}
+}
+
+// Close gives the value back. It may be called twice, and when none is held.
+func (h *Held) Close() {
+	if h.ptr != nil {
+		C.bk_rest_free(h.ptr)
+		*h = Held{}
+		live.Add(-1)
+	}
+}
+
+// GetHeld is Get of a value that fits the spare capacity of dst. Of a longer one it appends what fits, and h holds the
+// value until the caller closes it.
+func (d *DB) GetHeld(f *Family, key, dst []byte, h *Held) (value []byte, found bool, err error) {
+	spare := dst[len(dst):cap(dst)]
+	var rest unsafe.Pointer
+	var cerr *C.char
+	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)), &rest, &cerr))
+	size, found, err := lengthOf(n, cerr)
+	if size <= len(spare) {
+		return dst[:len(dst)+size], found, err
+	}
+	live.Add(1)
+	*h = Held{ptr: rest, size: size}
+	h.Copy(0, spare)
+	return dst[:cap(dst)], true, nil
+}
+
 // lengthOf tells what a point read has returned: the length of a value, -1 when there is none, less with an error.
 func lengthOf(n int, cerr *C.char) (size int, found bool, err error) {
 	switch {
@@ -241,13 +285,13 @@ const Missing = 1<<32 - 1
 
 // MultiGet reads several keys of one family in one batch: keys concatenated in keys, their lengths in lens.
 // buf is filled with, a key: u32 length (little-endian; Missing = there is none), value; it is grown when it is
-// too small, and returned.
-func (d *DB) MultiGet(f *Family, keys []byte, lens []uint32, buf []byte) ([]byte, error) {
+// too small, and returned. Of a value longer than most, unless that is 0, only so many bytes follow its length.
+func (d *DB) MultiGet(f *Family, keys []byte, lens []uint32, most int, buf []byte) ([]byte, error) {
 	buf = buf[:cap(buf)]
 	var rest unsafe.Pointer
 	var cerr *C.char
 	n := int(C.bk_multiget(d.ptr, d.roPtr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
-		bytesPtr(buf), C.size_t(len(buf)), &rest, &cerr))
+		C.size_t(most), bytesPtr(buf), C.size_t(len(buf)), &rest, &cerr))
 	switch {
 	case n < 0:
 		return nil, takeErr(cerr)

@@ -23,12 +23,15 @@ typedef struct bk_cache bk_cache;
 int64_t bk_get(void* db, void* ro, void* cf, const char* key, size_t klen, char* buf, size_t cap, void** rest, char** err);
 // bk_get_rest copies the value, of which bk_get has returned the length, into buf and frees rest.
 void bk_get_rest(void* rest, char* buf);
+// bk_rest_copy copies n bytes of the value from an offset on into buf, and keeps rest; bk_rest_free frees it.
+void bk_rest_copy(void* rest, size_t from, char* buf, size_t n);
+void bk_rest_free(void* rest);
 
 // bk_multiget reads n keys, concatenated in keys with their lengths in lens, in one batched MultiGet. The
-// result in buf is, a key: u32 length (little-endian), value; length 0xffffffff = there is none. Returns the
-// bytes needed; when that is more than cap nothing was copied, and the caller owns *rest, which holds the result until
+// result in buf is, a key: u32 length (little-endian), value; length 0xffffffff = there is none. Of a value longer
+// than vmax (0 = no bound) only the first vmax bytes follow its length. Returns the bytes needed; when that is more than cap nothing was copied, and the caller owns *rest, which holds the result until
 // it is given to bk_multiget_rest. -2 on an error.
-int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, void** rest, char** err);
+int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const uint32_t* lens, size_t vmax, char* buf, size_t cap, void** rest, char** err);
 // bk_multiget_rest writes the result, of which bk_multiget has returned the length, into buf and frees rest.
 void bk_multiget_rest(void* rest, char* buf);
 

@@ -39,6 +39,7 @@ constexpr uint32_t kMissing = 0xffffffffu;
 struct Rest {
   std::vector<PinnableSlice> values;
   std::vector<uint32_t> lens;
+  size_t vmax;
 };
 
 }  // namespace
@@ -70,9 +71,8 @@ int64_t bk_get(void* dbp, void* ro, void* cfp, const char* key, size_t klen, cha
   return n;
 }
 
-void bk_get_rest(void* rest, char* buf) {
-  std::unique_ptr<PinnableSlice> value(static_cast<PinnableSlice*>(rest));
-  memcpy(buf, value->data(), value->size());
+// give_back leaves the buffer of a value to the thread's next reads, if it is worth keeping.
+static void give_back(PinnableSlice* value) {
   bool pinned = value->IsPinned();
   value->Reset();
   std::string& buffer = *value->GetSelf();  // it was taken from a thread, which may be this one
@@ -81,18 +81,35 @@ void bk_get_rest(void* rest, char* buf) {
   }
 }
 
+void bk_get_rest(void* rest, char* buf) {
+  std::unique_ptr<PinnableSlice> value(static_cast<PinnableSlice*>(rest));
+  memcpy(buf, value->data(), value->size());
+  give_back(value.get());
+}
+
+void bk_rest_copy(void* rest, size_t from, char* buf, size_t n) { memcpy(buf, static_cast<PinnableSlice*>(rest)->data() + from, n); }
+
+void bk_rest_free(void* rest) {
+  std::unique_ptr<PinnableSlice> value(static_cast<PinnableSlice*>(rest));
+  give_back(value.get());
+}
+
+// shown is how many bytes of a value of that length bk_multiget returns.
+static size_t shown(uint32_t len, size_t vmax) { return vmax > 0 && len > vmax ? vmax : len; }
+
 // copy_values writes what bk_multiget returns.
-static void copy_values(const PinnableSlice* values, const uint32_t* lens, int n, char* buf) {
+static void copy_values(const PinnableSlice* values, const uint32_t* lens, int n, size_t vmax, char* buf) {
   for (int i = 0; i < n; i++) {
     memcpy(buf, &lens[i], 4);
     buf += 4;
     if (lens[i] == kMissing || lens[i] == 0) continue;
-    memcpy(buf, values[i].data(), lens[i]);
-    buf += lens[i];
+    size_t part = shown(lens[i], vmax);
+    memcpy(buf, values[i].data(), part);
+    buf += part;
   }
 }
 
-int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, char* buf, size_t cap, void** rest, char** err) {
+int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, const uint32_t* lens, size_t vmax, char* buf, size_t cap, void** rest, char** err) {
   auto& values = kept.values;
   auto& slices = kept.slices;
   auto& statuses = kept.statuses;
@@ -116,7 +133,7 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
     found[i] = kMissing;
     if (statuses[i].ok()) {
       found[i] = static_cast<uint32_t>(values[i].size());
-      need += found[i];
+      need += shown(found[i], vmax);
     } else if (!statuses[i].IsNotFound() && !failed) {
       failed = true;
       bk::set_err(err, statuses[i]);
@@ -124,12 +141,13 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
   }
   if (!failed && need > cap) {
     std::unique_ptr<Rest> r(new Rest);
+    r->vmax = vmax;
     r->lens.assign(found.begin(), found.begin() + n);
     r->values.reserve(n);
     for (int i = 0; i < n; i++) r->values.push_back(std::move(values[i]));
     *rest = r.release();
   } else if (!failed) {
-    copy_values(values.data(), found.data(), n, buf);
+    copy_values(values.data(), found.data(), n, vmax, buf);
   }
   for (int i = 0; i < n; i++) Kept::done(&values[i], Kept::kMostOfMany);
   return failed ? -2 : static_cast<int64_t>(need);
@@ -137,7 +155,7 @@ int64_t bk_multiget(void* dbp, void* ro, void* cfp, int n, const char* keys, con
 
 void bk_multiget_rest(void* rest, char* buf) {
   std::unique_ptr<Rest> r(static_cast<Rest*>(rest));
-  copy_values(r->values.data(), r->lens.data(), static_cast<int>(r->lens.size()), buf);
+  copy_values(r->values.data(), r->lens.data(), static_cast<int>(r->lens.size()), r->vmax, buf);
 }
 
 int bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** err) {

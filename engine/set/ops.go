@@ -278,7 +278,7 @@ func Store(tx *engine.Tx, key []byte, produce func(add func(member []byte)) erro
 	if err := produce(p.add); err != nil {
 		return 0, err
 	}
-	old, err := tx.LoadAny(key)
+	old, err := tx.Look(key)
 	if err != nil {
 		return 0, err
 	}

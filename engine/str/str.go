@@ -65,7 +65,11 @@ func Set(tx *engine.Tx, key, value []byte, o SetOptions) (SetResult, error) {
 	expire := uint64(o.Expire)
 	passed := o.Expire != 0 && o.Expire <= tx.Now()
 	if o.IfMissing || o.IfExists || o.KeepTTL || o.Get || passed {
-		old, err := tx.LoadAny(key)
+		look := tx.Look
+		if o.Get {
+			look = tx.LoadAny
+		}
+		old, err := look(key)
 		if err != nil {
 			return res, err
 		}
@@ -129,7 +133,7 @@ func MSet(tx *engine.Tx, pairs [][]byte) {
 // MSetNX is MSet if none of the keys exists; it reports whether it has set them.
 func MSetNX(tx *engine.Tx, pairs [][]byte) (bool, error) {
 	for i := 0; i+1 < len(pairs); i += 2 {
-		rec, err := tx.LoadAny(pairs[i])
+		rec, err := tx.Look(pairs[i])
 		if err != nil || rec.Exists {
 			return false, err
 		}
@@ -229,16 +233,37 @@ func SetRange(tx *engine.Tx, key []byte, offset int64, part []byte, maxLen int64
 	return n, nil
 }
 
+// Len returns the length of a value, 0 when there is none.
+func Len(tx *engine.Tx, key []byte) (int, error) {
+	rec, err := tx.Look(key)
+	if err == nil && rec.Exists && rec.Type != cf.TypeString {
+		err = engine.ErrWrongType
+	}
+	return len(rec.Tail) + rec.Rest, err
+}
+
 // Range returns the bytes of a value from start to end, both included. Negative positions count from the end,
-// -1 is the last byte; positions outside are cut off.
+// -1 is the last byte; positions outside are cut off. No more of the value is copied.
 func Range(tx *engine.Tx, key []byte, start, end int64) ([]byte, error) {
-	value, _, err := Get(tx, key)
-	if err != nil {
+	rec, err := tx.LoadPart(key, func(t cf.Type, n int) (from, to int) {
+		if t != cf.TypeString {
+			return 0, 0
+		}
+		return within(start, end, int64(n))
+	})
+	if err == nil && rec.Exists && rec.Type != cf.TypeString {
+		err = engine.ErrWrongType
+	}
+	if err != nil || len(rec.Tail) == 0 {
 		return nil, err
 	}
-	n := int64(len(value))
+	return rec.Tail, nil
+}
+
+// within returns where the range of GETRANGE begins and ends (exclusive) in a value of n bytes.
+func within(start, end, n int64) (from, to int) {
 	if start < 0 && end < 0 && start > end {
-		return nil, nil
+		return 0, 0
 	}
 	if start < 0 {
 		start = max(start+n, 0)
@@ -248,9 +273,9 @@ func Range(tx *engine.Tx, key []byte, start, end int64) ([]byte, error) {
 	}
 	end = min(end, n-1)
 	if start > end {
-		return nil, nil
+		return 0, 0
 	}
-	return value[start : end+1], nil
+	return int(start), int(end + 1)
 }
 
 // IncrBy adds to the integer that a value is, a missing key counting as 0, and returns the sum.

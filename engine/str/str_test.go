@@ -373,3 +373,45 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsOfLongValue: the length and the ranges of a value of which only a part is read.
+func TestPartsOfLongValue(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("k")
+	value := bytes.Repeat([]byte("abcdefghijk"), 20_000)
+	n := int64(len(value))
+	update := func(f func(tx *engine.Tx) error) {
+		t.Helper()
+		if err := db.Update("", [][]byte{key}, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(func(tx *engine.Tx) error {
+		_, err := str.Set(tx, key, value, str.SetOptions{})
+		return err
+	})
+	for _, r := range [][2]int64{{0, 0}, {0, 10}, {n - 5, n - 1}, {-5, -1}, {n / 2, n/2 + 3}, {0, -1}, {-1 << 62, 1 << 62}, {5, 4}, {-1, -5}, {n, n + 5}, {-n, -n}} {
+		update(func(tx *engine.Tx) error {
+			if got, err := str.Len(tx, key); err != nil || got != len(value) {
+				t.Errorf("length %d, %v", got, err)
+			}
+			begin, end := r[0], r[1]
+			if begin < 0 {
+				begin = max(begin+n, 0)
+			}
+			if end < 0 {
+				end = max(end+n, 0)
+			}
+			end = min(end, n-1)
+			var want []byte
+			if begin <= end {
+				want = value[begin : end+1]
+			}
+			got, err := str.Range(tx, key, r[0], r[1])
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("from %d to %d: %d bytes, want %d, %v", r[0], r[1], len(got), len(want), err)
+			}
+			return nil
+		})
+	}
+}

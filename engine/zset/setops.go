@@ -59,7 +59,7 @@ func (o *operand) size() uint64 {
 func Open(tx *engine.Tx, keys [][]byte) (*Operands, error) {
 	o := &Operands{tx: tx, sets: make([]operand, len(keys))}
 	for i, k := range keys {
-		rec, err := tx.LoadAny(k)
+		rec, err := tx.Look(k) // neither sets nor sorted sets have a tail
 		if err != nil {
 			return nil, err
 		}

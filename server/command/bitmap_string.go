@@ -31,7 +31,7 @@ func bitmapLimit(c *Ctx) uint64 {
 // requireBitmap returns [engine.ErrWrongType] when a key is no bitmap. The commands ask it before they look at the
 // limit, which is text and has to be parsed.
 func requireBitmap(c *Ctx, key []byte) error {
-	rec, err := c.Tx.LoadAny(key)
+	rec, err := c.Tx.Look(key)
 	if err == nil && rec.Type != cf.TypeBitmap {
 		err = engine.ErrWrongType
 	}
@@ -66,12 +66,12 @@ func bitmapRange(c *Ctx, start, end int64) ([]byte, error) {
 
 // stringLen returns the length of a string or bitmap.
 func stringLen(c *Ctx, key []byte) (int64, error) {
-	value, _, err := str.Get(c.Tx, key)
+	n, err := str.Len(c.Tx, key)
 	if err == engine.ErrWrongType {
 		n, _, err := bitmap.Len(c.Tx, key)
 		return int64(n), err
 	}
-	return int64(len(value)), err
+	return int64(n), err
 }
 
 // onString runs a command that changes a string. If its key is a bitmap, it is made a string first.

@@ -330,10 +330,10 @@ func (i *ClientInfo) Line() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// line writes the line of CLIENT LIST. The fields are those of Redis 7.2 in its order, and if all is set
-// those that newer ones have, obuf of Kvrocks, and its namespace while there are no databases.
+// line writes the line of CLIENT LIST. The fields are those of Redis 7.2 in its order, but for argv-mem
+// (arguments lie in qbuf) and the size of the reply buffer, and if all is set those that newer ones have, obuf of Kvrocks, and its namespace while there are no databases.
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
-// t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its replies, N none of these.
+// t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its replies, U of the unix socket, N none of these.
 func (i *ClientInfo) line(b *strings.Builder, all bool) {
 	field := func(name, value string) {
 		b.WriteString(name)
@@ -365,13 +365,14 @@ func (i *ClientInfo) line(b *strings.Builder, all bool) {
 	number("watch", int64(i.Watch))
 	number("qbuf", i.QueryBuf)
 	number("qbuf-free", i.QueryFree)
+	number("multi-mem", i.MultiBytes)
 	number("obl", 0)
 	number("oll", i.OutputList)
 	number("omem", i.OutputBytes)
 	if all {
 		number("obuf", i.OutputBytes)
 	}
-	number("tot-mem", i.QueryBuf+i.QueryFree+i.OutputBytes)
+	number("tot-mem", i.QueryBuf+i.QueryFree+i.MultiBytes+i.OutputBytes)
 	field("events", i.Events)
 	field("cmd", command)
 	field("user", i.User)

@@ -26,18 +26,28 @@ var configCommands = []Spec{{
 
 func init() { register(configCommands...) }
 
-// configGet returns each setting once, however many patterns it matches.
+// configGet returns each setting once, however many patterns it matches. As in Redis, one that is asked for by its name
+// has the name as it was written first.
 func configGet(c *Ctx) error {
 	var patterns []*Glob
+	asked := map[string]string{}
 	for _, a := range c.Args[2:] {
-		patterns = append(patterns, CompileGlob([]byte(strings.ToLower(string(a)))))
+		name := strings.ToLower(string(a))
+		patterns = append(patterns, CompileGlob([]byte(name)))
+		if _, ok := asked[name]; !ok {
+			asked[name] = string(a)
+		}
 	}
 	found := c.Srv.MatchSettings(func(name string) bool {
 		return slices.ContainsFunc(patterns, func(p *Glob) bool { return p.Match([]byte(name)) })
 	})
 	c.Out.Map(len(found))
 	for _, s := range found {
-		c.Out.BulkString(s.Name)
+		name := s.Name
+		if as, ok := asked[name]; ok {
+			name = as
+		}
+		c.Out.BulkString(name)
 		c.Out.BulkString(s.Value)
 	}
 	return nil

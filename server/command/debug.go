@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/keys"
-	"github.com/basaltdb/basalt/engine/str"
 )
 
 var debugCommands = []Spec{
@@ -50,6 +48,7 @@ func init() {
 		{"log", 1, 1, debugLog, []string{"LOG <text>", "    Write a line to the server's log."}},
 		{"object", 1, 2, debugObject, []string{"OBJECT <key>", "    Facts about the record of a key."}},
 		{"pause-cron", 1, 1, ok, nil},
+		{"populate", 1, 3, debugPopulate, []string{"POPULATE <count> [<prefix>] [<size>]", "    Make that many string keys <prefix>:<number>, by default key:<number>. Those that are there stay as they are."}},
 		{"protocol", 1, 1, debugProtocol, []string{"PROTOCOL <type>", "    A reply of that type: string, integer, double, null, array, set, map, attrib,", "    push, verbatim, true, false or bignum."}},
 		{"quicklist", 1, 2, debugInside("quicklist"), nil},
 		{"quicklist-packed-threshold", 1, 1, ok, []string{"QUICKLIST-PACKED-THRESHOLD <size>", "    Accepted and without effect: no value is a quicklist."}},
@@ -186,7 +185,7 @@ func debugDigestValue(c *Ctx) error {
 func debugObject(c *Ctx) error {
 	key := c.Args[2]
 	return locked(c, key, func() error {
-		rec, err := c.Tx.LoadAny(key)
+		rec, err := c.Tx.Look(key)
 		if err != nil {
 			return err
 		}
@@ -195,7 +194,7 @@ func debugObject(c *Ctx) error {
 		}
 		encoding := ""
 		if rec.Type == cf.TypeString {
-			encoding = str.Encoding(rec.Tail)
+			encoding = stringEncoding(&rec)
 		} else if encoding, err = keys.Encoding(c.Tx, &rec); err != nil {
 			return err
 		}
@@ -214,7 +213,7 @@ func debugInside(encoding string) func(c *Ctx) error {
 	return func(c *Ctx) error {
 		key := c.Args[2]
 		return locked(c, key, func() error {
-			rec, err := c.Tx.LoadAny(key)
+			rec, err := c.Tx.Look(key)
 			switch {
 			case err != nil:
 				return err
@@ -229,7 +228,7 @@ func debugInside(encoding string) func(c *Ctx) error {
 func debugStringLength(c *Ctx) error {
 	key := c.Args[2]
 	return locked(c, key, func() error {
-		rec, err := c.Tx.LoadAny(key)
+		rec, err := c.Tx.Look(key)
 		switch {
 		case err != nil:
 			return err
@@ -239,7 +238,7 @@ func debugStringLength(c *Ctx) error {
 			return engine.NewError("ERR", "Not an sds encoded string.")
 		}
 		c.Out.SimpleString(fmt.Sprintf("key_sds_len:%d, key_sds_avail:0, key_zmalloc: %d, val_sds_len:%d, val_sds_avail:0, val_zmalloc: %d",
-			len(key), len(key), len(rec.Tail), len(rec.Tail)))
+			len(key), len(key), len(rec.Tail)+rec.Rest, len(rec.Tail)+rec.Rest))
 		return nil
 	})
 }
@@ -256,7 +255,7 @@ func debugMatch(c *Ctx) error {
 // debugProtocol writes an example of each type of reply, for tests of client libraries.
 func debugProtocol(c *Ctx) error {
 	w := c.Out
-	switch name := string(c.Args[2]); {
+	switch {
 	case EqualFold(c.Args[2], "STRING"):
 		w.BulkString("Hello World")
 	case EqualFold(c.Args[2], "INTEGER"):
@@ -291,9 +290,13 @@ func debugProtocol(c *Ctx) error {
 		}
 		w.BulkString("Some real reply following the attribute")
 	case EqualFold(c.Args[2], "PUSH"):
+		if w.Proto == 2 {
+			return engine.NewError("ERR", "RESP2 is not supported by this command")
+		}
 		w.Push(2)
 		w.BulkString("server-cpu-usage")
 		w.Int(42)
+		w.BulkString("Some real reply following the push reply")
 	case EqualFold(c.Args[2], "VERBATIM"):
 		w.Verbatim("txt", "This is a verbatim\nstring")
 	case EqualFold(c.Args[2], "TRUE"):
@@ -303,7 +306,7 @@ func debugProtocol(c *Ctx) error {
 	case EqualFold(c.Args[2], "BIGNUM"):
 		w.BigNumber("1234567999999999999999999999999999999")
 	default:
-		return engine.NewError("ERR", "Wrong protocol type name: "+strconv.Quote(name))
+		return engine.NewError("ERR", "Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false")
 	}
 	return nil
 }

@@ -49,21 +49,6 @@ func ParseEvents(text string) (EventClass, bool) {
 	return e, true
 }
 
-// String writes the classes as CONFIG GET shows them.
-func (e EventClass) String() string {
-	var b strings.Builder
-	if e&EventAll == EventAll {
-		b.WriteByte('A')
-	}
-	for i, r := range eventLetters {
-		bit := EventClass(1) << i
-		if e&bit != 0 && (e&EventAll != EventAll || EventAll&bit == 0) {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
 // KeyEvent is something that has happened to a key.
 type KeyEvent struct {
 	Class EventClass

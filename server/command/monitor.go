@@ -11,11 +11,16 @@ func init() { register(monitorCommands...) }
 
 var errMonitorInside = engine.NewError("ERR", "MONITOR isn't allowed for DENY BLOCKING client")
 
+// ErrMonitoring: a client that has sent MONITOR is a replica to Redis.
+var ErrMonitoring = engine.NewError("ERR", "Replica can't interact with the keyspace")
+
+// monitor leaves the second MONITOR of a client without a reply, as Redis does.
 func monitor(c *Ctx) error {
 	if c.NoBlock {
 		return errMonitorInside
 	}
-	c.Sess.Control.Monitor()
-	c.Out.OK()
+	if c.Sess.Control.Monitor() {
+		c.Out.OK()
+	}
 	return nil
 }

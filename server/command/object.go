@@ -43,7 +43,7 @@ func objectHelp(c *Ctx) error {
 
 // ofObject calls f with the record of the key, or replies that there is none.
 func ofObject(c *Ctx, f func(rec *engine.Record) error) error {
-	rec, err := c.Tx.LoadAny(c.Args[2])
+	rec, err := c.Tx.Look(c.Args[2])
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func ofObject(c *Ctx, f func(rec *engine.Record) error) error {
 func objectEncoding(c *Ctx) error {
 	return ofObject(c, func(rec *engine.Record) error {
 		if rec.Type == cf.TypeString {
-			c.Out.BulkString(str.Encoding(rec.Tail))
+			c.Out.BulkString(stringEncoding(rec))
 			return nil
 		}
 		name, err := keys.Encoding(c.Tx, rec)
@@ -67,6 +67,15 @@ func objectEncoding(c *Ctx) error {
 		c.Out.BulkString(name)
 		return nil
 	})
+}
+
+// stringEncoding is the encoding of a string of which no more than the head may have been read: one that was cut off is
+// longer than what Redis would keep in another form.
+func stringEncoding(rec *engine.Record) string {
+	if rec.Rest > 0 {
+		return "raw"
+	}
+	return str.Encoding(rec.Tail)
 }
 
 func objectRefCount(c *Ctx) error {

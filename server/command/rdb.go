@@ -196,7 +196,7 @@ func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
 		return nil
 	}
 	if l.keep {
-		old, err := tx.LoadAny(i.Key)
+		old, err := tx.Look(i.Key)
 		if err != nil {
 			return err
 		}

@@ -145,12 +145,13 @@ type ClientInfo struct {
 	Flags       string // one letter each, see the documentation of CLIENT LIST
 	Type        string // normal, pubsub, master or replica
 	Namespace   string
-	DB          int  // the number of the database
-	Databases   bool // there are databases and no namespaces
-	Sub         int  // channels
-	PSub        int  // patterns
-	SSub        int  // shard channels
-	Multi       int  // queued commands of MULTI, -1 = outside
+	DB          int   // the number of the database
+	Databases   bool  // there are databases and no namespaces
+	Sub         int   // channels
+	PSub        int   // patterns
+	SSub        int   // shard channels
+	Multi       int   // queued commands of MULTI, -1 = outside
+	MultiBytes  int64 // what they take
 	Watch       int
 	QueryBuf    int64 // bytes read and not run yet
 	QueryFree   int64 // free bytes of the read buffer

@@ -77,7 +77,7 @@ type Control interface {
 	Publish(channel, message []byte, shard bool) int
 
 	// Monitor makes the connection see the commands of all clients; StopMonitor ends it.
-	Monitor()
+	Monitor() bool
 	StopMonitor()
 
 	// Track switches tracking on, or changes how it is done; Untrack switches it off.

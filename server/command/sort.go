@@ -212,7 +212,10 @@ func (v *sortVector) add(elem []byte) {
 // others are read than those that LIMIT asks for.
 func sortSource(c *Ctx, o *sortOptions) (v sortVector, err error) {
 	tx, key := c.Tx, c.Args[1]
-	rec, err := tx.LoadAny(key)
+	rec, err := tx.Look(key)
+	if err == nil && rec.Type == cf.TypeList {
+		err = tx.LoadRest(&rec)
+	}
 	if err != nil || !rec.Exists {
 		return v, err
 	}

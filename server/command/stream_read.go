@@ -183,7 +183,7 @@ func (r *streamRead) narrow(c *Ctx) error {
 			continue
 		}
 		if !r.grouped {
-			rec, err := c.Tx.LoadAny(key)
+			rec, err := c.Tx.Look(key)
 			if err != nil {
 				return err
 			}

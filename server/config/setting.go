@@ -38,6 +38,8 @@ type Setting struct {
 	Comment  string // one line, for kvrocks.toml
 	// Check refuses texts that are right for the Kind but wrong for the setting; nil = none.
 	Check func(text string) error
+	// Canonical gives a text that Check has accepted the form in which it is shown; nil = as it is.
+	Canonical func(text string) string
 }
 
 // value is the value of a setting in two forms.
@@ -68,6 +70,9 @@ func (s *Setting) parse(old, text string) (value, error) {
 	v, err := s.parseKind(old, text)
 	if err == nil && s.Check != nil {
 		err = s.Check(v.text)
+	}
+	if err == nil && s.Canonical != nil {
+		v.text = s.Canonical(v.text)
 	}
 	return v, err
 }

@@ -89,6 +89,8 @@ func (s Setting) alias(name string) Setting { s.Alias = name; return s }
 // volatile is for the name of a file whose content counts.
 func (s Setting) volatile() Setting { s.Volatile = true; return s }
 
+func (s Setting) canonical(f func(string) string) Setting { s.Canonical = f; return s }
+
 func (s Setting) check(f func(string) error) Setting { s.Check = f; return s }
 
 // checkEvents checks the letters of notify-keyspace-events.
@@ -100,6 +102,25 @@ func checkEvents(text string) error {
 	return nil
 }
 
+// canonicalEvents writes the letters of notify-keyspace-events as Redis shows them: A for all classes that it stands for, or
+// the classes; then n, which A does not stand for, how they are published, and m.
+func canonicalEvents(text string) string {
+	const all, others = "g$lshzxetd", "nKEm"
+	pick := func(letters string) (out []byte) {
+		for i := range len(letters) {
+			if strings.IndexByte(text, letters[i]) >= 0 {
+				out = append(out, letters[i])
+			}
+		}
+		return out
+	}
+	classes := string(pick(all))
+	if classes == all || strings.Contains(text, "A") {
+		classes = "A"
+	}
+	return classes + string(pick(others))
+}
+
 func checkCron(text string) error {
 	_, err := compaction.ParseCron(text)
 	return err
@@ -109,7 +130,7 @@ func checkCron(text string) error {
 func checkPercentiles(text string) error {
 	for _, w := range strings.Fields(text) {
 		if p, err := strconv.ParseFloat(w, 64); err != nil || !(p >= 0 && p <= 100) {
-			return replyError("latency-tracking-info-percentiles should be between 0.0 and 100.0")
+			return replyError("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
 		}
 	}
 	return nil
