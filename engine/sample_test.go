@@ -69,25 +69,32 @@ func TestSampleDrawsLiveSubkeys(t *testing.T) {
 	}
 }
 
+// drawn returns draws random ones of n subkeys, which are in a memtable or in a file.
+func drawn(t *testing.T, n, draws int, flushed bool, sub func(i int) string) [][]byte {
+	t.Helper()
+	db := enginetest.Open(t)
+	fill(t, db, "c:", n, sub)
+	if flushed {
+		if err := db.FlushMemtable(cf.Default); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx := db.NewTx()
+	tx.Begin(ns)
+	defer tx.Release()
+	got, err := tx.Sample(cf.Default, []byte("c:"), uint64(n), draws)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
 // TestSampleSpreads draws from a set of numbers and expects every tenth of it to be met about equally often, in a memtable and in
 // a file.
 func TestSampleSpreads(t *testing.T) {
 	const n, draws = 10000, 200_000
 	for _, flushed := range []bool{false, true} {
-		db := enginetest.Open(t)
-		fill(t, db, "s:", n, number)
-		if flushed {
-			if err := db.FlushMemtable(cf.Default); err != nil {
-				t.Fatal(err)
-			}
-		}
-		tx := db.NewTx()
-		tx.Begin(ns)
-		defer tx.Release()
-		got, err := tx.Sample(cf.Default, []byte("s:"), n, draws)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := drawn(t, n, draws, flushed, number)
 		var tenth [10]int
 		for _, k := range got {
 			var i int
@@ -149,20 +156,7 @@ func TestSampleOfCrowdedPrefixes(t *testing.T) {
 		return fmt.Sprintf("user:profile:%d", i) // not padded: short numbers are beginnings of long ones
 	}
 	for _, flushed := range []bool{false, true} {
-		db := enginetest.Open(t)
-		fill(t, db, "c:", n, sub)
-		if flushed {
-			if err := db.FlushMemtable(cf.Default); err != nil {
-				t.Fatal(err)
-			}
-		}
-		tx := db.NewTx()
-		tx.Begin(ns)
-		defer tx.Release()
-		got, err := tx.Sample(cf.Default, []byte("c:"), n, draws)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := drawn(t, n, draws, flushed, sub)
 		rare, distinct := 0, map[string]bool{}
 		for _, k := range got {
 			if strings.HasSuffix(string(k), "-rare") {
