@@ -94,7 +94,7 @@ func (tx *Tx) setPool(id cf.ID, prefix []byte, p pool) {
 			}
 			h.pooled = p.memory()
 		}
-		x.pool, x.draws = p, p.len()
+		x.pool, x.draws = p, poolDraws*p.len()
 	})
 }
 

@@ -23,12 +23,13 @@ const (
 	wholeMost  = 16384   // ... unless so many entries are there, because most of them are dead
 	poolRuns   = 8       // walks for one pool
 	poolRun    = 64      // neighbours a walk, at the least ...
-	poolRunMax = 512     // ... and at the most, for draws with replacement
+	poolRunMax = 1024    // ... and at the most, for draws with replacement
+	poolDraws  = 2       // how often each is drawn from a pool, on average
 	popPool    = 1024    // subkeys in the first pool for pops, which use every neighbour up; each next one is ...
 	popGrowth  = 4       // ... so many times bigger, because a collection is popped from again and again, up to ...
 	popPoolMax = 1 << 16 // ... this size. What is about that size is read whole: a walk over tombstones costs most.
 	walkDepth  = 8
-	walkSpan   = 4096 // subkeys that a walk passes over in its end, at the most
+	walkSpan   = 2048 // subkeys that a walk passes over in its end, at the most
 	walkSkip   = 256  // tombstones that one step of a walk passes over before it gives up
 	readSkip   = 4096 // the same for the reading of neighbours
 	poolMaxKey = 4096 // longer subkeys are not pooled: memory
@@ -218,7 +219,7 @@ func drawPool(size uint64) int {
 	if size <= poolWhole {
 		return poolBounded
 	}
-	return poolRuns * int(min(max(size/256, poolRun), poolRunMax))
+	return poolRuns * int(min(max(size/128, poolRun), poolRunMax))
 }
 
 // nextPopPool returns how many subkeys are pooled for a pop of n, all when that is nearly the whole collection.

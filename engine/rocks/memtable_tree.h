@@ -216,7 +216,8 @@ class Tree {
   }
 
  private:
-  // place_of returns which part of the entries comes before k, from 0 to 1, if all nodes are equally full.
+  // place_of returns which part of the entries comes before k, from 0 to 1, if all leaves are equally full and all nodes
+  // above them have equally many: but for the nodes above those, which have few, it looks.
   double place_of(const TreeKey& k) const {
     for (;; pause()) {
       uint64_t s = seq_.load(std::memory_order_acquire);
@@ -225,11 +226,29 @@ class Tree {
       Node* x = root_.load(std::memory_order_relaxed);
       int i = -1;
       while (x && (i = search(x, k, !x->leaf)) >= 0) {
-        int n = x->n.load(std::memory_order_relaxed) + !x->leaf;
-        if (n > 0) width /= n;
-        before += width * i;
-        if (x->leaf) break;
-        x = static_cast<Inner*>(x)->child[i].load(std::memory_order_relaxed);
+        int n = x->n.load(std::memory_order_relaxed);
+        if (x->leaf) {
+          if (n > 0) before += width * i / n;
+          break;
+        }
+        const auto* inner = static_cast<Inner*>(x);
+        int left = 0, own = 0, all = 0;
+        x = nullptr;
+        for (int j = 0; j <= n && j <= kSlots; j++) {
+          Node* child = inner->child[j].load(std::memory_order_relaxed);
+          if (!child) break;
+          int weight = child->leaf ? 1 : child->n.load(std::memory_order_relaxed) + 1;
+          if (j < i) left += weight;
+          if (j == i) own = weight, x = child;
+          all += weight;
+          if (child->leaf) {
+            left = i, own = 1, all = n + 1, x = inner->child[i].load(std::memory_order_relaxed);
+            break;
+          }
+        }
+        if (all == 0) break;
+        before += width * left / all;
+        width *= static_cast<double>(own) / all;
       }
       if (x && i >= 0 && unchanged(s)) return before;
     }
