@@ -111,6 +111,19 @@ func TestDebugDigest(t *testing.T) {
 	}
 }
 
+// TestDebugInTransactions: what DEBUG locks for itself neither waits for the locks of the transaction nor gives them back.
+func TestDebugInTransactions(t *testing.T) {
+	c := start(t).dial(t)
+	c.want("MULTI", "+OK\r\n")
+	for _, queued := range []string{"SET key:1 v", "DEBUG SDSLEN key:1", "DEBUG POPULATE 3", "GET key:1"} {
+		c.want(queued, "+QUEUED\r\n")
+	}
+	c.want("EXEC", "*4\r\n+OK\r\n+key_sds_len:5, key_sds_avail:0, key_zmalloc: 5, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"+
+		"-ERR DEBUG POPULATE isn't allowed in transactions\r\n$1\r\nv\r\n")
+	c.want("DEBUG POPULATE 3", "+OK\r\n")
+	c.want("MGET key:0 key:1", "*2\r\n$7\r\nvalue:0\r\n$1\r\nv\r\n")
+}
+
 func TestDebug(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)

@@ -29,8 +29,9 @@ void bk_rest_free(void* rest);
 
 // bk_multiget reads n keys, concatenated in keys with their lengths in lens, in one batched MultiGet. The
 // result in buf is, a key: u32 length (little-endian), value; length 0xffffffff = there is none. Of a value longer
-// than vmax (0 = no bound) only the first vmax bytes follow its length. Returns the bytes needed; when that is more than cap nothing was copied, and the caller owns *rest, which holds the result until
-// it is given to bk_multiget_rest. -2 on an error.
+// than vmax (0 = no bound) only the first vmax bytes follow its length. Returns the bytes needed; when that is more
+// than cap nothing was copied, and the caller owns *rest, which holds the result until it is given to
+// bk_multiget_rest. -2 on an error.
 int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const uint32_t* lens, size_t vmax, char* buf, size_t cap, void** rest, char** err);
 // bk_multiget_rest writes the result, of which bk_multiget has returned the length, into buf and frees rest.
 void bk_multiget_rest(void* rest, char* buf);

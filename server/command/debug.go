@@ -148,6 +148,9 @@ func debugReload(c *Ctx) error {
 
 // locked takes the read side of a key's lock for as long as f runs: DEBUG has no keys that the pipeline knows of.
 func locked(c *Ctx, key []byte, f func() error) error {
+	if c.NoBlock { // EXEC keeps the locks that it has until its commit, and gets no more
+		return f()
+	}
 	c.Tx.AddLock(key, false)
 	if err := c.Tx.Acquire(); err != nil {
 		return err
