@@ -3,14 +3,13 @@ package lua
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
 )
 
-// maxResults is about how many values fit on the stack of the reference implementation at once.
-const maxResults = 7990
+// maxStack is how many values a function of a library can have on the stack in Lua 5.1, its arguments included.
+const maxStack = 8000
 
 func openBase(g *vm.LTable, L *vm.LState) {
 	for name, f := range map[string]vm.LGFunction{
@@ -122,8 +121,8 @@ func chunkName(name string) string {
 	case strings.HasPrefix(name, "="):
 		return name[1:min(len(name), 60)]
 	case strings.HasPrefix(name, "@"):
-		if name = name[1:]; len(name) > 51 {
-			return "..." + name[len(name)-51:]
+		if name = name[1:]; len(name) > 52 {
+			return "..." + name[len(name)-52:]
 		}
 		return name
 	}
@@ -143,13 +142,19 @@ func chunkName(name string) string {
 
 func loadChunk(L *vm.LState, source, name string) int {
 	charge(L, 8*len(source)) // about what the code of it takes
-	c, err := compile([]byte(source), chunkName(name))
+	c, err := compile([]byte(source), chunkName(name), stateOf(L).calls)
 	if err != nil {
 		L.Push(vm.LNil)
 		L.Push(vm.LString(err.Error()))
 		return 2
 	}
 	st := stateOf(L)
+	if shown := chunkName(name); st.sources[shown] != name {
+		if st.sources == nil {
+			st.sources = map[string]string{}
+		}
+		st.sources[shown] = name
+	}
 	env := environment{st.global, st.globals}
 	if st.loading != nil || st.running && st.run.Function != nil {
 		env = st.libraries()
@@ -201,30 +206,16 @@ func baseLoad(L *vm.LState) int {
 
 func baseNext(L *vm.LState) int {
 	t := real(checkTable(L, 1))
-	key := L.Get(2)
-	if key != vm.LNil && !isKey(t, key) {
+	k, v, ok := nextKey(t, L.Get(2))
+	if !ok {
 		L.Error(vm.LString("invalid key to 'next'"), 0)
 	}
-	k, v := t.Next(key)
+	L.Push(k)
 	if k == vm.LNil {
-		L.Push(vm.LNil)
 		return 1
 	}
-	L.Push(k)
 	L.Push(v)
 	return 2
-}
-
-// isKey reports whether a table has a key, or has had it: a loop may take away what it comes by.
-func isKey(t *vm.LTable, key vm.LValue) bool {
-	if t.RawGet(key) != vm.LNil {
-		return true
-	}
-	v := reflect.ValueOf(t).Elem()
-	if n, ok := arrayIndex(key); ok && n <= v.FieldByIndex(arrayField).Cap() {
-		return true
-	}
-	return v.FieldByIndex(placesField).MapIndex(reflect.ValueOf(key)).IsValid()
 }
 
 func basePairs(L *vm.LState) int {
@@ -254,7 +245,8 @@ func ipairsNext(L *vm.LState) int {
 	return 2
 }
 
-// basePCall is pcall as Redis has it: of an error that is a table with a text in err, it returns the text.
+// basePCall is pcall as Redis has it: of an error that is a table with a text in err it returns the text, of another table
+// also what is in err.
 func basePCall(L *vm.LState) int {
 	n := L.GetTop()
 	if n == 0 { // Redis calls what it has put there for the result
@@ -268,14 +260,16 @@ func basePCall(L *vm.LState) int {
 	if err == nil {
 		return pushResults(L, vm.LTrue, results)
 	}
-	value := err.Object
-	if t, ok := value.(*vm.LTable); ok {
-		if text := t.RawGetString("err"); isString(text) {
-			value = text
-		}
-	}
 	L.Push(vm.LFalse)
-	L.Push(value)
+	if t, ok := err.Object.(*vm.LTable); ok {
+		text := L.GetField(t, "err")
+		if !isString(text) { // it is returned too
+			L.Push(t)
+		}
+		L.Push(text)
+		return L.GetTop() - n
+	}
+	L.Push(err.Object)
 	return 2
 }
 
@@ -301,16 +295,29 @@ func baseXPCall(L *vm.LState) int {
 		return pushResults(L, vm.LTrue, results)
 	}
 	if L.Get(2).Type() != vm.LTFunction {
-		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString("error in error handling")})
+		return pushResults(L, vm.LFalse, []vm.LValue{vm.LString(textErrorInHandler)})
 	}
-	results, err = st.protected(L, L.Get(2), err.Object)
-	if err != nil {
-		return pushResults(L, vm.LFalse, []vm.LValue{err.Object})
+	// An error in the handler goes to the handler, within the one before.
+	for nested := st.calls + 2; nested < maxNested+spareNested; nested++ {
+		if nested == maxNested {
+			err.Object = vm.LString(textNested)
+			continue
+		}
+		calls := st.calls
+		st.calls = nested - 1
+		results, err = st.protected(L, L.Get(2), err.Object)
+		st.calls = calls
+		if err == nil {
+			if len(results) == 0 {
+				results = []vm.LValue{vm.LNil}
+			}
+			return pushResults(L, vm.LFalse, results[:1])
+		}
+		if text, ok := err.Object.(vm.LString); ok && strings.HasSuffix(string(text), textStackOverflow) {
+			break
+		}
 	}
-	if len(results) == 0 {
-		results = []vm.LValue{vm.LNil}
-	}
-	return pushResults(L, vm.LFalse, results[:1])
+	return pushResults(L, vm.LFalse, []vm.LValue{vm.LString(textErrorInHandler)})
 }
 
 func baseRawEqual(L *vm.LState) int {
@@ -459,7 +466,7 @@ func baseUnpack(L *vm.LState) int {
 	i := optInt(L, 2, 1)
 	e := 0
 	if isNoneOrNil(L, 3) {
-		e = t.Len()
+		e = border(t)
 	} else {
 		e = checkInt(L, 3)
 	}
@@ -467,7 +474,7 @@ func baseUnpack(L *vm.LState) int {
 	if i > e {
 		return 0
 	}
-	if e-i >= maxResults {
+	if n := e - i + 1; L.GetTop()+n > maxStack {
 		raise(L, "too many results to unpack")
 	}
 	for n := i; n <= e; n++ {

@@ -399,7 +399,7 @@ func (d *jsonDecoder) value() vm.LValue {
 			return t
 		}
 		for i := 1; ; i++ {
-			t.RawSetInt(i, d.value())
+			setInt(d.L, t, i, d.value())
 			d.blanks()
 			if d.at < len(d.s) && d.s[d.at] == ']' {
 				d.at++

@@ -185,7 +185,7 @@ func unpackSome(L *vm.LState, limit, offset int) int {
 	u := unpacker{L: L, s: s, at: offset}
 	var results []vm.LValue
 	for u.at < len(s) && len(results) < limit {
-		if len(results) >= maxResults {
+		if L.GetTop()+len(results)+1 > maxStack {
 			raise(L, "stack overflow (in function mp_decode_to_lua_type)")
 		}
 		results = append(results, u.value(0))

@@ -1,13 +1,12 @@
 package lua
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/basaltdb/basalt/server/lua/syntax"
 	"github.com/yuin/gopher-lua/ast"
-	"github.com/yuin/gopher-lua/parse"
 
 	vm "github.com/yuin/gopher-lua"
 )
@@ -26,8 +25,9 @@ type code struct {
 	setsGlobals bool
 }
 
-// compile compiles a source. The error's text is Lua's: "name:line: what near 'token'".
-func compile(source []byte, name string) (c *code, err error) {
+// compile compiles a source. The error's text is Lua's: "name:line: what near 'token'". calls is how many calls from C to Lua
+// Redis would be in, see syntax.Parse.
+func compile(source []byte, name string, calls int) (c *code, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c, err = nil, fmt.Errorf("%s:1: %v", name, p)
@@ -36,18 +36,15 @@ func compile(source []byte, name string) (c *code, err error) {
 	if len(source) > maxSource {
 		return nil, fmt.Errorf("%s:1: source is too long", name)
 	}
-	if len(source) > 0 && source[0] == 0x1b {
-		return nil, fmt.Errorf("%s:1: precompiled code is not accepted", name)
-	}
-	proto, err := rewriteAndCompile(source, name, false)
+	proto, err := rewriteAndCompile(source, name, calls, false)
 	var ce *vm.CompileError
 	if errors.As(err, &ce) && (strings.Contains(ce.Message, "too many local variables") || strings.Contains(ce.Message, "register overflow")) {
-		if frugal, e := rewriteAndCompile(source, name, true); e == nil {
+		if frugal, e := rewriteAndCompile(source, name, calls, true); e == nil {
 			proto, err = frugal, nil
 		}
 	}
 	if errors.As(err, &ce) {
-		return nil, fmt.Errorf("%s:%d: %s", name, ce.Line, ce.Message)
+		return nil, fmt.Errorf("%s:%d: %s", name, ce.Line&lineMask, ce.Message)
 	}
 	if err != nil {
 		return nil, err
@@ -57,41 +54,32 @@ func compile(source []byte, name string) (c *code, err error) {
 }
 
 // rewriteAndCompile makes the code of a source. The error is a vm.CompileError or has the text that compile's has.
-func rewriteAndCompile(source []byte, name string, frugal bool) (*vm.FunctionProto, error) {
-	chunk, err := parse.Parse(strings.NewReader(string(source)), name)
+func rewriteAndCompile(source []byte, name string, calls int, frugal bool) (*vm.FunctionProto, error) {
+	chunk, err := syntax.Parse(string(source), name, calls)
 	if err != nil {
-		return nil, syntaxError(err, name, source)
+		return nil, err
 	}
-	r := rewriter{frugal: frugal, cost: compileCost{counting: len(source) > plainSource}}
+	if frugal {
+		chunk = spill(chunk)
+	}
+	scopes := markScopes(chunk)
+	r := rewriter{frugal: frugal, scopes: scopes, cost: compileCost{counting: len(source) > plainSource}}
 	chunk = r.block(chunk)
 	if r.tooDeep {
-		return nil, fmt.Errorf("%s:%d: chunk has too many syntax levels", name, max(r.line, 1))
+		return nil, fmt.Errorf("%s:%d: chunk has too many syntax levels", name, max(r.line&lineMask, 1))
 	}
 	if r.cost.problem != "" {
-		return nil, fmt.Errorf("%s:%d: %s", name, max(r.cost.line, 1), r.cost.problem)
+		return nil, fmt.Errorf("%s:%d: %s", name, max(r.cost.line&lineMask, 1), r.cost.problem)
 	}
 	proto, err := vm.Compile(chunk, name)
 	var ce *vm.CompileError
 	if err != nil && !errors.As(err, &ce) {
 		err = fmt.Errorf("%s:1: %w", name, err)
 	}
+	if err == nil {
+		scopes.resolve(proto)
+	}
 	return proto, err
-}
-
-func syntaxError(err error, name string, source []byte) error {
-	var pe *parse.Error
-	if !errors.As(err, &pe) {
-		return fmt.Errorf("%s:1: %s", name, strings.TrimSpace(err.Error()))
-	}
-	what, token := pe.Message, pe.Token
-	if what == "syntax error" {
-		what = "unexpected symbol"
-	}
-	line := pe.Pos.Line
-	if line == parse.EOF {
-		line, token = 1+bytes.Count(source, []byte("\n")), "<eof>"
-	}
-	return fmt.Errorf("%s:%d: %s near '%s'", name, line, what, token)
 }
 
 // protected names: what a script finds in its environment.
@@ -123,17 +111,19 @@ func setsGlobals(p *vm.FunctionProto) bool {
 	return false
 }
 
-// concatName is the operator that takes the place of the operator "..": the virtual machine's own would make strings
-// of any length, and would print numbers with more digits than Lua 5.1. Scripts cannot write the name.
-const concatName = "\x00concat"
+// sameName is the operator that returns its operand, so that it has one value and is none that the compiler knows. Scripts
+// cannot write the name.
+const sameName = "\x00same"
 
-// concatAtOnce is how many operands one call of it gets.
+// concatAtOnce is how many operands are concatenated at once: each takes a register.
 const concatAtOnce = 64
 
 // rewriter goes through a syntax tree: it measures its depth and what it costs to compile, and replaces what the
 // compiler would make wrong code of.
 type rewriter struct {
 	frugal      bool // with few local variables
+	scopes      scopes
+	outer       []int // the scopes of the functions around
 	cost        compileCost
 	depth, line int
 	tooDeep     bool
@@ -160,16 +150,11 @@ func (r *rewriter) block(stmts []ast.Stmt) []ast.Stmt {
 			r.stmt(s)
 		}
 		if a, ok := s.(*ast.AssignStmt); ok {
-			stmts[i] = r.popStmt(a)
+			stmts[i] = r.store(a)
 		}
 		r.depth--
 		if r.failed() {
 			return stmts
-		}
-	}
-	for i := len(stmts) - 2; i >= 0; i-- { // a label at the end of a block is not one to jump back to
-		if label, ok := stmts[i].(*ast.LabelStmt); ok {
-			stmts = append(stmts[:i+1:i+1], r.loop(stmts[i+1:], label)...)
 		}
 	}
 	return stmts
@@ -204,6 +189,7 @@ func (r *rewriter) stmt(s ast.Stmt) {
 		s.Stmts = r.block(s.Stmts)
 	case *ast.GenericForStmt:
 		r.exprs(s.Exprs)
+		s.Exprs[0] = header(s.Exprs[0])
 		s.Stmts = r.loop(r.block(s.Stmts), s)
 	case *ast.FuncDefStmt:
 		if s.Name.Func != nil {
@@ -214,10 +200,6 @@ func (r *rewriter) stmt(s ast.Stmt) {
 			r.cost.constant(s, 's', s.Name.Method)
 		}
 		r.expr(s.Func)
-	case *ast.LabelStmt:
-		r.cost.label(s)
-	case *ast.GotoStmt:
-		r.cost.label(s)
 	case *ast.ReturnStmt:
 		r.exprs(s.Exprs)
 	}
@@ -243,9 +225,12 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.TableExpr:
 		for _, f := range e.Fields {
 			if f.Key != nil {
-				f.Key = fieldKey(r.expr(f.Key))
+				f.Key = r.expr(f.Key)
 			}
 			f.Value = r.expr(f.Value)
+			if f.Key != nil {
+				single(f.Value) // the compiler would append all values of the last one
+			}
 		}
 		return r.constructor(e)
 	case *ast.FuncCallExpr:
@@ -263,7 +248,9 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
 	case *ast.ArithmeticOpExpr:
 		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
-		return modulo(e)
+		if (e.Operator == "%" || e.Operator == "^") && isNumber(e.Lhs) && isNumber(e.Rhs) {
+			e.Lhs = callOf(sameName, e.Lhs) // the compiler would compute it in its own way
+		}
 	case *ast.UnaryMinusOpExpr:
 		e.Expr = r.expr(e.Expr)
 	case *ast.UnaryNotOpExpr:
@@ -273,7 +260,9 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.FunctionExpr:
 		outer := r.cost.constants
 		r.cost.constants = nil
+		r.outer = append(r.outer, e.Line()>>lineBits)
 		e.Stmts = r.block(e.Stmts)
+		r.outer = r.outer[:len(r.outer)-1]
 		r.cost.constants = outer
 	case *ast.NumberExpr:
 		r.cost.constant(e, 'n', e.Value)
@@ -287,24 +276,43 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	return e
 }
 
-// concat makes a call of a chain of concatenations, which is nested to the right.
+// concat rewrites the operands of a chain of concatenations, which is nested to the right. Of a long one it makes several.
 func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
-	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: concatName}, AdjustRet: true}
-	call.SetLine(e.Line())
-	call.SetLastLine(e.LastLine())
-	call.Func.SetLine(e.Line())
-	call.Func.SetLastLine(e.LastLine())
-	var rest ast.Expr = e
-	for {
-		c, ok := rest.(*ast.StringConcatOpExpr)
-		if !ok || len(call.Args) == concatAtOnce-1 {
+	last := e
+	e.Lhs = r.expr(e.Lhs)
+	for n := 2; ; n++ {
+		next, ok := last.Rhs.(*ast.StringConcatOpExpr)
+		if !ok {
 			break
 		}
-		call.Args = append(call.Args, single(r.expr(c.Lhs)))
-		rest = c.Rhs
+		if n == concatAtOnce {
+			last.Rhs = callOf(sameName, r.expr(next))
+			return e
+		}
+		next.Lhs = r.expr(next.Lhs)
+		last = next
 	}
-	call.Args = append(call.Args, single(r.expr(rest)))
-	return call
+	last.Rhs = r.expr(last.Rhs)
+	return e
+}
+
+// callOf returns a call of an operator with one operand.
+func callOf(name string, operand ast.Expr) *ast.FuncCallExpr {
+	call := &ast.FuncCallExpr{Func: like(&ast.IdentExpr{Value: name}, operand), Args: []ast.Expr{operand}, AdjustRet: true}
+	return like(call, operand)
+}
+
+// isNumber reports whether the compiler computes an expression.
+func isNumber(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.NumberExpr:
+		return true
+	case *ast.UnaryMinusOpExpr:
+		return isNumber(e.Expr)
+	case *ast.ArithmeticOpExpr:
+		return isNumber(e.Lhs) && isNumber(e.Rhs)
+	}
+	return false
 }
 
 // single makes an operand that may have several values have one.
@@ -318,12 +326,15 @@ func single(e ast.Expr) ast.Expr {
 	return e
 }
 
-// concat is the operator "..", from right to left.
-func concat(L *vm.LState) int {
-	n := L.GetTop()
+// same returns what it is called with.
+func same(L *vm.LState) int { return L.GetTop() }
+
+// join concatenates values, from right to left. It returns which one is wrong, -1 if none is.
+func join(L *vm.LState, values []vm.LValue) (v vm.LValue, bad int) {
+	n := len(values)
 	size, plain := 0, true
-	for i := 1; i <= n && plain; i++ {
-		switch v := L.Get(i).(type) {
+	for i := 0; i < n && plain; i++ {
+		switch v := values[i].(type) {
 		case vm.LString:
 			size += len(v)
 		case vm.LNumber:
@@ -334,16 +345,19 @@ func concat(L *vm.LState) int {
 	}
 	if plain {
 		charge(L, size)
-		b := make([]byte, 0, size)
-		for i := 1; i <= n; i++ {
-			b = appendText(b, L.Get(i))
+		var room [256]byte
+		b := room[:0]
+		if size > len(room) {
+			b = make([]byte, 0, size)
 		}
-		L.Push(vm.LString(b))
-		return 1
+		for _, v := range values {
+			b = appendText(b, v)
+		}
+		return vm.LString(b), -1
 	}
-	right := L.Get(n)
-	for i := n - 1; i > 0; i-- {
-		left := L.Get(i)
+	right := values[n-1]
+	for i := n - 2; i >= 0; i-- {
+		left := values[i]
 		if isString(left) && isString(right) {
 			b := appendText(appendText(nil, left), right)
 			charge(L, len(b))
@@ -355,20 +369,14 @@ func concat(L *vm.LState) int {
 			f = metaField(L, right, "__concat")
 		}
 		if f == vm.LNil {
-			if bad := i; i < n-1 || !isString(left) || isString(right) {
-				raise(L, "attempt to concatenate %s", callOperand(L, bad))
+			if !isString(left) {
+				return left, i
 			}
-			raise(L, "attempt to concatenate %s", callOperand(L, n))
+			return right, i + 1
 		}
-		L.Push(f)
-		L.Push(left)
-		L.Push(right)
-		L.Call(2, 1)
-		right = L.Get(-1)
-		L.Pop(1)
+		right = callMeta(L, f, left, right)
 	}
-	L.Push(right)
-	return 1
+	return right, -1
 }
 
 func appendText(b []byte, v vm.LValue) []byte {

@@ -146,11 +146,7 @@ func joinTables(L *vm.LState) int {
 	for i := 3; i <= L.GetTop(); i += 2 {
 		at += L.CheckInt(i - 1)
 		from := L.CheckTable(i)
-		n := from.MaxN()
-		charge(L, n*16)
-		for j := 1; j <= n; j++ {
-			t.RawSetInt(at+j, from.RawGetInt(j))
-		}
+		appendList(L, t, at, contentsOf(from).array)
 		from.ForEach(func(k, v vm.LValue) {
 			if k.Type() == vm.LTString {
 				t.RawSet(k, v)

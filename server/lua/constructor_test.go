@@ -91,8 +91,6 @@ func TestCompileCost(t *testing.T) {
 		{"methods", "local t=KEYS " + many(60000, "t:a%d() "), overflow},
 		{"functions", "local t={} " + many(60000, "function t:a%d() end "), overflow},
 		{"many functions", many(20, "x=function() "+strings.ReplaceAll(many(10000, "y='a%d' "), "%", "%%")+" end z=%d "), overflow},
-		{"labels", many(60000, "::a%d:: "), "too many labels and gotos"},
-		{"gotos", "do " + many(60000, "goto a%d ") + " end", "too many labels and gotos"},
 		{"a table of data", "return #{" + many(12000, "'a%d',") + "}", ":12000"},
 		{"one constant", "return #{" + many(100000, "'a',--%d\n") + "}", ":100000"},
 		{"a long string", "return #'" + many(100000, "abc%d") + "'", ":788890"},

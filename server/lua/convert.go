@@ -132,6 +132,7 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 			}
 			t.RawSetInt(i, e)
 		}
+		trim(contentsOf(t))
 		return t, false, nil
 	case '~':
 		if !r.st.account(tableBytes + n*fieldBytes) {

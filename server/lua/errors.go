@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
@@ -10,23 +11,56 @@ import (
 const (
 	textReadOnly = "Attempt to modify a readonly table"
 	textMemory   = "not enough memory"
+	textNested   = "C stack overflow"
+	// textErrorInHandler is what takes the place of an error where there is no room to handle it.
+	textErrorInHandler = "error in error handling"
 )
 
-// where returns the position of the function at a level of the stack, "file:line: ", "" when it is not one of the script's.
-func where(L *vm.LState, level int) string {
-	d, ok := L.GetStack(level)
-	if !ok {
-		return ""
+// frameAt returns the frame at a level of the stack, 0 for the function that is running; nil where there is none, or only a
+// call that has given its place to another one.
+func frameAt(L *vm.LState, level int) *frame {
+	f := machineOf(L).currentFrame
+	for {
+		for ; f != nil && level > 0; f = f.Parent {
+			level--
+			if !f.Fn.IsG {
+				level -= f.TailCall
+			}
+		}
+		if level < 0 {
+			return nil
+		}
+		if f != nil {
+			return f
+		}
+		if L = stateOf(L).caller(L); L == nil {
+			return nil
+		}
+		f = machineOf(L).currentFrame
 	}
-	if _, err := L.GetInfo("Sl", d, vm.LNil); err != nil || d.Source == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d: ", d.Source, d.CurrentLine)
 }
+
+// sourceLine returns where a function is, "file:line: ", "" when it is not one of the script's.
+func sourceLine(f *frame) string {
+	if f == nil || f.Fn.IsG {
+		return ""
+	}
+	line := 0
+	if p := f.Fn.Proto; f.Pc > 0 {
+		line = p.DbgSourcePositions[f.Pc-1]
+	}
+	return f.Fn.Proto.SourceName + ":" + strconv.Itoa(line) + ": "
+}
+
+// where returns the position of the function at a level of the stack.
+func where(L *vm.LState, level int) string { return sourceLine(frameAt(L, level)) }
+
+// raiseAt raises an error whose text says where the function at a level of the stack is.
+func raiseAt(L *vm.LState, level int, text string) { L.Error(vm.LString(where(L, level)+text), 0) }
 
 // raise raises an error whose text says where the caller is.
 func raise(L *vm.LState, format string, args ...any) {
-	L.Error(vm.LString(where(L, 1)+fmt.Sprintf(format, args...)), 0)
+	raiseAt(L, 1, fmt.Sprintf(format, args...))
 }
 
 // raisePlain raises an error as the functions of redis do: a table with the text in err.
@@ -44,29 +78,32 @@ func raiseReadOnly(L *vm.LState) { L.Error(vm.LString(textReadOnly), 0) }
 func outOfMemory(L *vm.LState) { L.Error(vm.LString(textMemory), 0) }
 
 // functionName returns the name by which the running function was called.
-func functionName(L *vm.LState) string {
-	d, ok := L.GetStack(0)
-	if !ok {
-		return "?"
+func functionName(L *vm.LState) (kind, name string) {
+	if s, ok := siteOf(L, 1); ok {
+		switch inst := s.proto.Code[s.pc]; {
+		case isCall(inst):
+			kind, name = s.name(argA(inst), s.pc)
+		case opcode(inst) == vm.OP_TFORLOOP:
+			return "local", "(for generator)"
+		}
 	}
-	if _, err := L.GetInfo("n", d, vm.LNil); err != nil || d.Name == "" || d.Name == "main chunk" {
-		return "?"
+	if kind == "" {
+		name = "?"
 	}
-	return strings.TrimPrefix(d.Name, "global ")
+	return kind, name
 }
 
 func isCall(inst uint32) bool { return opcode(inst) == vm.OP_CALL || opcode(inst) == vm.OP_TAILCALL }
 
 // argError raises the error of an argument. As in Lua the first one of a method is the object, which does not count.
 func argError(L *vm.LState, n int, text string) {
-	if s, ok := siteOf(L, 1); ok && isCall(s.proto.Code[s.pc]) {
-		if kind, name := s.name(argA(s.proto.Code[s.pc]), s.pc); kind == "method" {
-			if n--; n == 0 {
-				raise(L, "calling '%s' on bad self (%s)", name, text)
-			}
+	kind, name := functionName(L)
+	if kind == "method" {
+		if n--; n == 0 {
+			raise(L, "calling '%s' on bad self (%s)", name, text)
 		}
 	}
-	raise(L, "bad argument #%d to '%s' (%s)", n, functionName(L), text)
+	raise(L, "bad argument #%d to '%s' (%s)", n, name, text)
 }
 
 func argTypeError(L *vm.LState, n int, want string) {
@@ -80,10 +117,10 @@ func argTypeError(L *vm.LState, n int, want string) {
 // luaTexts are the messages of the virtual machine that the reference implementation words in another way.
 var luaTexts = []struct{ prefix, text string }{
 	{"attempt to index a non-table object(", "attempt to index a %s value"},
-	{"cannot perform concat operation between ", "attempt to concatenate a %s value"},
 	{"attempt to call a non-function object", "attempt to call a nil value"},
-	{"__len undefined", "attempt to get length of a nil value"},
-	{"__unm undefined", "attempt to perform arithmetic on a nil value"},
+	{"too many recursions in gettable", "loop in gettable"},
+	{"too many recursions in settable", "loop in settable"},
+	{"registry overflow", textStackOverflow},
 	{"for statement init must be a number", "'for' initial value must be a number"},
 	{"for statement limit must be a number", "'for' limit must be a number"},
 	{"for statement step must be a number", "'for' step must be a number"},
@@ -94,9 +131,6 @@ func translate(v vm.LValue) vm.LValue {
 	s, ok := v.(vm.LString)
 	if !ok {
 		return v
-	}
-	if s == "lua callstack overflow" { // there was no room to call the handler of errors either
-		return vm.LString("stack overflow")
 	}
 	at, text := "", string(s)
 	if i := strings.Index(text, ": "); i >= 0 {
@@ -112,22 +146,14 @@ func translate(v vm.LValue) vm.LValue {
 		}
 	}
 	if rest, ok := strings.CutPrefix(text, "attempt to compare "); ok {
-		if l, r, ok := strings.Cut(rest, " with "); ok && l == r {
+		// Lua takes two types for one if the third letters of their names are the same.
+		if l, r, ok := strings.Cut(rest, " with "); ok && len(l) > 2 && len(r) > 2 && l[2] == r[2] {
 			return vm.LString(at + "attempt to compare two " + l + " values")
 		}
 		return v
 	}
 	if text == "can not yield from outside of a coroutine" {
 		return vm.LString("attempt to yield across metamethod/C-call boundary")
-	}
-	if rest, ok := strings.CutPrefix(text, "cannot perform "); ok {
-		if _, types, ok := strings.Cut(rest, " operation between "); ok {
-			l, r, _ := strings.Cut(types, " and ")
-			if l == "number" || l == "string" && r != "number" && r != "string" {
-				l = r
-			}
-			return vm.LString(at + "attempt to perform arithmetic on a " + l + " value")
-		}
 	}
 	return v
 }

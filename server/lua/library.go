@@ -116,7 +116,7 @@ func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
 	if engine := words[0][2:]; !strings.EqualFold(string(engine), "lua") {
 		return nil, refuse("Engine '%s' not found", engine)
 	}
-	c, err := compile(source[len(line):], libraryName)
+	c, err := compile(source[len(line):], libraryName, 0)
 	if err != nil {
 		return nil, refuse("Error compiling function: %s", err)
 	}
@@ -151,7 +151,8 @@ func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
 // load runs a library, which sees only what redis is for libraries; lenient: also the other globals. The first one to load
 // it makes the list of its functions.
 func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error) {
-	running, ticks := st.running, st.ticks
+	running, ticks, calls, waiting := st.running, st.ticks, st.calls, st.waiting
+	st.calls, st.waiting = 0, 0
 	st.running, st.ticks, st.stop = false, 0, nil
 	env := st.libraries()
 	globals := entries(env.raw)
@@ -166,7 +167,7 @@ func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error
 		for i := 0; i < len(globals); i += 2 {
 			env.raw.RawSet(globals[i], globals[i+1])
 		}
-		st.running, st.ticks, st.loading = running, ticks, nil
+		st.running, st.ticks, st.calls, st.waiting, st.loading = running, ticks, calls, waiting, nil
 	}()
 	_, err := st.protectedStop(st.functionIn(env, l.code))
 	if err != nil {

@@ -2,9 +2,8 @@ package lua
 
 import "github.com/yuin/gopher-lua/ast"
 
-// The compiler looks for each constant among those that the function has already, one after the other, and for labels in
-// the same way: a source of a few megabytes could take it hours, in which nothing can stop it. So what it has to look at is
-// counted before, and bounded.
+// The compiler looks for each constant among those that the function has already, one after the other: a source of a few
+// megabytes could take it hours, in which nothing can stop it. So what it has to look at is counted before, and bounded.
 
 const (
 	// plainSource: a source that is not longer can do no harm.
@@ -12,8 +11,6 @@ const (
 	// maxLookups bounds how many constants are looked at in all. It allows 16384 different ones in each of some functions;
 	// Lua 5.1 allows 2^18.
 	maxLookups = 1 << 27
-	// maxLabels bounds the labels and gotos of a source.
-	maxLabels = 10000
 )
 
 // compileCost counts what the compiler will have to look at. The zero value counts nothing.
@@ -21,7 +18,6 @@ type compileCost struct {
 	counting  bool
 	constants map[string]int // of the function, with the index
 	lookups   int
-	labels    int
 	line      int    // where there is too much
 	problem   string // "" = nothing is too much
 }
@@ -48,11 +44,5 @@ func (c *compileCost) constant(at ast.PositionHolder, kind byte, text string) {
 	}
 	if c.lookups += i; c.lookups > maxLookups {
 		c.fail(at, "constant table overflow")
-	}
-}
-
-func (c *compileCost) label(at ast.PositionHolder) {
-	if c.labels++; c.labels > maxLabels {
-		c.fail(at, "too many labels and gotos")
 	}
 }

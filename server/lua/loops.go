@@ -6,21 +6,62 @@ import "github.com/yuin/gopher-lua/ast"
 // written that jump already, and takes the distance in it for the number of a label. So loops whose body begins with a jump,
 // as "if false then" is one, would end, or never end, or pass over their body. An instruction is put before the jump.
 
-// loop changes the body of a loop, or what follows a label, so that it does not begin with a jump.
+// loop changes the body of a loop so that it does not begin with a jump.
 func (r *rewriter) loop(body []ast.Stmt, at ast.Stmt) []ast.Stmt {
 	if !beginsWithJump(body) {
 		return body
 	}
-	zero := &ast.NumberExpr{Value: "0"}
-	zero.SetLine(at.Line())
-	zero.SetLastLine(at.Line())
-	r.cost.constant(zero, 'n', zero.Value)
-	nothing := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{"\x00"}, Exprs: []ast.Expr{zero}}}}
+	value := &ast.FalseExpr{} // no number: where 0 is a constant, -0 is the same one
+	value.SetLine(at.Line())
+	value.SetLastLine(at.Line())
+	nothing := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{"\x00"}, Exprs: []ast.Expr{value}}}}
 	for _, s := range append(nothing.Stmts, nothing) {
 		s.SetLine(at.Line())
 		s.SetLastLine(at.Line())
 	}
 	return append([]ast.Stmt{nothing}, body...)
+}
+
+// header returns the first expression of a loop in place of another one that begins with a call, as f()() or f().x do. The
+// compiler would put what follows where the result of that call is, as it takes the registers of the loop for used.
+func header(e ast.Expr) ast.Expr {
+	for inner := leading(e); inner != nil; inner = leading(inner) {
+		switch inner.(type) {
+		case *ast.FuncCallExpr, *ast.Comma3Expr:
+			call := callOf(sameName, e)
+			call.AdjustRet = !isMultiple(e)
+			return call
+		}
+	}
+	return e
+}
+
+// leading returns the part of an expression that is evaluated first, nil when it has no parts.
+func leading(e ast.Expr) ast.Expr {
+	switch e := e.(type) {
+	case *ast.FuncCallExpr:
+		if e.Func == nil {
+			return e.Receiver
+		}
+		return e.Func
+	case *ast.AttrGetExpr:
+		return e.Object
+	case *ast.LogicalOpExpr:
+		return e.Lhs
+	case *ast.RelationalOpExpr:
+		return e.Lhs
+	case *ast.ArithmeticOpExpr:
+		return e.Lhs
+	case *ast.StringConcatOpExpr:
+		return e.Lhs
+	case *ast.UnaryMinusOpExpr:
+		return e.Expr
+	case *ast.UnaryNotOpExpr:
+		return e.Expr
+	case *ast.UnaryLenOpExpr:
+		return e.Expr
+	}
+	return nil
 }
 
 // while changes a loop whose condition may begin with a jump: while c do ... end is while true do if c then ... else break end
@@ -76,7 +117,7 @@ func beginsWithJump(list []ast.Stmt) bool {
 	case *ast.ReturnStmt:
 		return len(s.Exprs) > 0 && leads(s.Exprs[0])
 	}
-	return true // break, goto, a label
+	return true // break
 }
 
 // leads reports whether the code of an expression may begin with a jump: it is an "and" or "or" of a constant.

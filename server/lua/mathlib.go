@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/basaltdb/basalt/internal/libm"
+
 	vm "github.com/yuin/gopher-lua"
 )
 
@@ -32,14 +34,17 @@ func (r *random) seed(n int32) { r.x.Store(uint64(uint32(n))<<16 | 0x330e) }
 
 func openMath(st *state, L *vm.LState) {
 	functions := map[string]vm.LGFunction{
-		"atan2": func(L *vm.LState) int { return pushNumber(L, math.Atan2(checkNumber(L, 1), checkNumber(L, 2))) },
-		"fmod":  func(L *vm.LState) int { return pushNumber(L, fmod(checkNumber(L, 1), checkNumber(L, 2))) },
-		"pow":   func(L *vm.LState) int { return pushNumber(L, math.Pow(checkNumber(L, 1), checkNumber(L, 2))) },
+		"atan2": ofTwo(libm.Atan2),
+		"fmod":  ofTwo(libm.Fmod),
+		"pow":   ofTwo(libm.Pow),
 		"deg":   func(L *vm.LState) int { return pushNumber(L, checkNumber(L, 1)/(math.Pi/180)) },
 		"rad":   func(L *vm.LState) int { return pushNumber(L, checkNumber(L, 1)*(math.Pi/180)) },
-		"ldexp": func(L *vm.LState) int { return pushNumber(L, math.Ldexp(checkNumber(L, 1), checkInt32(L, 2))) },
-		"max":   func(L *vm.LState) int { return extreme(L, func(a, b float64) bool { return a > b }) },
-		"min":   func(L *vm.LState) int { return extreme(L, func(a, b float64) bool { return a < b }) },
+		"ldexp": func(L *vm.LState) int {
+			exponent := checkInt32(L, 2)
+			return pushNumber(L, math.Ldexp(checkNumber(L, 1), exponent))
+		},
+		"max": func(L *vm.LState) int { return extreme(L, func(a, b float64) bool { return a > b }) },
+		"min": func(L *vm.LState) int { return extreme(L, func(a, b float64) bool { return a < b }) },
 		"frexp": func(L *vm.LState) int {
 			m, e := math.Frexp(checkNumber(L, 1))
 			pushNumber(L, m)
@@ -59,9 +64,9 @@ func openMath(st *state, L *vm.LState) {
 	}
 	functions["mod"] = functions["fmod"]
 	for name, f := range map[string]func(float64) float64{
-		"abs": math.Abs, "acos": math.Acos, "asin": math.Asin, "atan": math.Atan, "ceil": math.Ceil, "cos": math.Cos,
-		"cosh": math.Cosh, "exp": math.Exp, "floor": math.Floor, "log": math.Log, "log10": math.Log10, "sin": math.Sin,
-		"sinh": math.Sinh, "sqrt": math.Sqrt, "tan": math.Tan, "tanh": math.Tanh,
+		"abs": math.Abs, "acos": libm.Acos, "asin": libm.Asin, "atan": libm.Atan, "ceil": math.Ceil, "cos": libm.Cos,
+		"cosh": libm.Cosh, "exp": libm.Exp, "floor": math.Floor, "log": libm.Log, "log10": libm.Log10, "sin": libm.Sin,
+		"sinh": libm.Sinh, "sqrt": sqrt, "tan": libm.Tan, "tanh": libm.Tanh,
 	} {
 		functions[name] = func(L *vm.LState) int { return pushNumber(L, f(checkNumber(L, 1))) }
 	}
@@ -98,6 +103,14 @@ func openMath(st *state, L *vm.LState) {
 	t := st.library(L, "math", functions)
 	t.RawSetString("pi", vm.LNumber(math.Pi))
 	t.RawSetString("huge", vm.LNumber(math.Inf(1)))
+}
+
+// ofTwo makes a function of two arguments, of which it checks the second one first, as C does.
+func ofTwo(f func(x, y float64) float64) vm.LGFunction {
+	return func(L *vm.LState) int {
+		y := checkNumber(L, 2)
+		return pushNumber(L, f(checkNumber(L, 1), y))
+	}
 }
 
 func extreme(L *vm.LState, better func(a, b float64) bool) int {
@@ -175,16 +188,10 @@ func bitToHex(L *vm.LState) int {
 	return pushString(L, string(text[:n]))
 }
 
-// fmod is math.Mod with the sign of what is no number that a processor gives.
-func fmod(x, y float64) float64 {
-	switch r := math.Mod(x, y); {
-	case math.IsNaN(x):
-		return x
-	case math.IsNaN(y):
-		return y
-	case math.IsNaN(r):
-		return math.Copysign(r, -1)
-	default:
-		return r
+// sqrt is math.Sqrt with the sign that a processor gives to what is no number.
+func sqrt(x float64) float64 {
+	if x < 0 {
+		return math.Copysign(math.NaN(), -1)
 	}
+	return math.Sqrt(x)
 }

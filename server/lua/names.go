@@ -1,7 +1,6 @@
 package lua
 
 import (
-	"reflect"
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
@@ -14,36 +13,18 @@ import (
 // site is a function that was running when an error was raised, and where.
 type site struct {
 	L     *vm.LState
-	debug *vm.Debug
+	frame *frame
 	proto *vm.FunctionProto
 	pc    int // of the instruction
 }
 
 // siteOf returns the site of a level of the stack; ok=false when no code of a script is there.
 func siteOf(L *vm.LState, level int) (s site, ok bool) {
-	d, ok := L.GetStack(level)
-	if !ok {
+	f := frameAt(L, level)
+	if f == nil || f.Fn.IsG || f.Pc < 1 {
 		return s, false
 	}
-	v, err := L.GetInfo("f", d, vm.LNil)
-	if err != nil {
-		return s, false
-	}
-	f, ok := v.(*vm.LFunction)
-	if !ok || f.IsG {
-		return s, false
-	}
-	// The library tells the line, but not the instruction.
-	frame := reflect.ValueOf(d).Elem().FieldByName("frame")
-	if !frame.IsValid() || frame.Kind() != reflect.Pointer || frame.IsNil() {
-		return s, false
-	}
-	pc := frame.Elem().FieldByName("Pc")
-	if !pc.IsValid() || !pc.CanInt() {
-		return s, false
-	}
-	s = site{L: L, debug: d, proto: f.Proto, pc: int(pc.Int()) - 1}
-	return s, s.pc >= 0 && s.pc < len(f.Proto.Code)
+	return site{L: L, frame: f, proto: f.Fn.Proto, pc: f.Pc - 1}, true
 }
 
 // constantBit marks those operands B and C that are constants.
@@ -54,8 +35,8 @@ func (s site) value(rk int) vm.LValue {
 	if rk&constantBit != 0 {
 		return s.proto.Constants[rk&^constantBit]
 	}
-	if _, v := s.L.GetLocal(s.debug, rk+1); v != nil {
-		return v
+	if array, n := machineOf(s.L).reg.array, s.frame.LocalBase+rk; n < len(array) && array[n] != nil {
+		return array[n]
 	}
 	return vm.LNil
 }
@@ -73,10 +54,10 @@ func (s site) operand(rk int, typ string) string {
 
 // name returns how the program calls what is in a register before an instruction.
 func (s site) name(reg, pc int) (kind, name string) {
-	set := s.setter(reg, pc)
-	if name := s.local(reg, pc, set); name != "" {
+	if name := s.local(reg, pc); name != "" {
 		return "local", name
 	}
+	set := s.setter(reg, pc)
 	if set < 0 {
 		return "", ""
 	}
@@ -97,17 +78,33 @@ func (s site) name(reg, pc int) (kind, name string) {
 			return "upvalue", s.proto.DbgUpvalues[n]
 		}
 	case vm.OP_GETTABLE, vm.OP_GETTABLEKS:
-		return "field", s.key(argC(inst))
+		key := s.key(argC(inst), set)
+		if rest, ok := strings.CutPrefix(key, namedMark); ok && strings.Contains(rest, "\x00") {
+			rest, _, _ = strings.Cut(rest, "\x00")
+			kind, name, _ = strings.Cut(rest, " ")
+			if of, _ := s.name(argB(inst), set); of == "upvalue" {
+				kind = of
+			}
+			return kind, name
+		}
+		return "field", cString(key)
 	case vm.OP_SELF:
 		if reg == argA(inst) {
-			return "method", s.key(argC(inst))
+			return "method", cString(s.key(argC(inst), set))
 		}
 	}
 	return "", ""
 }
 
 // key returns a key that is a constant text, as Lua shows it.
-func (s site) key(rk int) string {
+func (s site) key(rk, pc int) string {
+	if rk&constantBit == 0 && s.local(rk, pc) == "" { // the compiler may load a constant
+		if set := s.setter(rk, pc); set >= 0 && opcode(s.proto.Code[set]) == vm.OP_LOADK {
+			if text, ok := s.proto.Constants[argBx(s.proto.Code[set])].(vm.LString); ok {
+				return string(text)
+			}
+		}
+	}
 	if rk&constantBit != 0 {
 		if text, ok := s.proto.Constants[rk&^constantBit].(vm.LString); ok {
 			return string(text)
@@ -156,83 +153,27 @@ func (s site) setter(reg, pc int) int {
 	return last
 }
 
-// local returns the name of the local variable in a register, "" when there is none. set is the setter of the register. A
-// variable that was assigned to since its scope began may not be found when others share its register: it cannot be told
-// from an intermediate value then.
-func (s site) local(reg, pc, set int) (name string) {
-	locals := s.proto.DbgLocals
-	n := 0 // variables in that register
-	var found *vm.DbgLocalInfo
-	for i := 0; i < len(locals); {
-		start, end := locals[i].StartPc, i
-		for end < len(locals) && locals[end].StartPc == start {
-			end++
-		}
-		group := locals[i:end]
-		i = end
-		if start > pc {
+// local returns the name of the local variable in a register, "" when there is none.
+func (s site) local(reg, pc int) string {
+	for _, v := range s.proto.DbgLocals {
+		if v.StartPc > pc {
 			break
 		}
-		at, ok := s.firstRegister(start, len(group))
-		if !ok || reg < at || reg >= at+len(group) {
+		if pc >= v.EndPc {
 			continue
 		}
-		name = ""
-		n, found = n+1, group[reg-at]
-		isFunction := set == start && opcode(s.proto.Code[set]) == vm.OP_CLOSURE
-		if set < start || isFunction {
-			name = found.Name
+		if reg == 0 {
+			return v.Name
 		}
+		reg--
 	}
-	// The library notes the end of a scope under the register, not under the variable. So it is known of a variable that is
-	// the only one ever in its register, and stands at that place in the list.
-	if n == 1 && name == "" && reg < len(locals) && locals[reg] == found && pc <= found.EndPc {
-		name = found.Name
-	}
-	if strings.HasPrefix(name, "(") || strings.HasPrefix(name, "\x00") {
-		return ""
-	}
-	return name
-}
-
-// firstRegister returns the register of the first of n variables whose scope begins at an instruction: the one before, that
-// has given the last of them its value, tells.
-func (s site) firstRegister(start, n int) (reg int, ok bool) {
-	if start <= 0 {
-		return 0, true
-	}
-	inst := s.proto.Code[start-1]
-	last := argA(inst)
-	switch opcode(inst) {
-	case vm.OP_FORPREP: // the variable of the loop
-		return argA(inst) + 3, n == 1
-	case vm.OP_JMP: // to the instruction that gives the variables of a loop their values
-		if to := start + argSBx(inst); to > 0 && to < len(s.proto.Code) && opcode(s.proto.Code[to]) == vm.OP_TFORLOOP {
-			return argA(s.proto.Code[to]) + 3, true
-		}
-		return 0, false
-	case vm.OP_SETGLOBAL, vm.OP_SETUPVAL, vm.OP_SETTABLE, vm.OP_SETTABLEKS, vm.OP_EQ, vm.OP_LT, vm.OP_LE, vm.OP_TEST,
-		vm.OP_RETURN, vm.OP_SETLIST, vm.OP_CLOSE, vm.OP_NOP, vm.OP_FORLOOP, vm.OP_TFORLOOP, vm.OP_TAILCALL:
-		return 0, false
-	case vm.OP_LOADNIL:
-		last = argB(inst)
-	case vm.OP_CALL:
-		last += argC(inst) - 2
-	case vm.OP_VARARG:
-		last += argB(inst) - 2
-	}
-	if start < len(s.proto.Code) && n > 1 { // a local function is in scope before it is made
-		if next := s.proto.Code[start]; opcode(next) == vm.OP_CLOSURE && argA(next) == last+1 {
-			last++
-		}
-	}
-	return last - n + 1, last-n+1 >= 0
+	return ""
 }
 
 // failure words the error of the instruction as Lua 5.1 does; "" when the message of the virtual machine does not fit it.
 func (s site) failure(text string) string {
 	inst := s.proto.Code[s.pc]
-	a, b, c := argA(inst), argB(inst), argC(inst)
+	a, b := argA(inst), argB(inst)
 	if rest, ok := strings.CutPrefix(text, "attempt to index a non-table object("); ok {
 		typ, _, _ := strings.Cut(rest, ")")
 		switch opcode(inst) {
@@ -251,35 +192,8 @@ func (s site) failure(text string) string {
 		case vm.OP_TFORLOOP:
 			return "attempt to call a " + s.value(a).Type().String() + " value"
 		}
-	case strings.HasPrefix(text, "cannot perform "):
-		switch opcode(inst) {
-		case vm.OP_ADD, vm.OP_SUB, vm.OP_MUL, vm.OP_DIV, vm.OP_MOD, vm.OP_POW:
-			bad := b
-			if _, ok := toNumber(s.value(b)); ok {
-				bad = c
-			}
-			return "attempt to perform arithmetic on " + s.operand(bad, s.value(bad).Type().String())
-		}
-	case text == "__unm undefined" && opcode(inst) == vm.OP_UNM:
-		return "attempt to perform arithmetic on " + s.operand(b, s.value(b).Type().String())
-	case text == "__len undefined" && opcode(inst) == vm.OP_LEN:
-		return "attempt to get length of " + s.operand(b, s.value(b).Type().String())
 	}
 	return ""
-}
-
-// callOperand describes argument n of the operator that is running, which stands for an instruction.
-func callOperand(L *vm.LState, n int) string {
-	typ := L.Get(n).Type().String()
-	s, ok := siteOf(L, 1)
-	if !ok || !isCall(s.proto.Code[s.pc]) {
-		return "a " + typ + " value"
-	}
-	kind, name := s.name(argA(s.proto.Code[s.pc])+n, s.pc)
-	if kind == "" {
-		return "a " + typ + " value"
-	}
-	return kind + " '" + name + "' (a " + typ + " value)"
 }
 
 // explain words an error as Lua 5.1 does, where it was raised: at a level of the stack.
@@ -292,9 +206,10 @@ func explain(L *vm.LState, v vm.LValue, level int) vm.LValue {
 	if !ok {
 		return translate(v)
 	}
-	if at, message, found := strings.Cut(string(text), ": "); found {
+	at := where(L, level)
+	if message, found := strings.CutPrefix(string(text), at); found && at != "" {
 		if better := s.failure(message); better != "" {
-			return vm.LString(at + ": " + better)
+			return vm.LString(at + better)
 		}
 	}
 	return translate(v)

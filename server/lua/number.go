@@ -50,7 +50,7 @@ func trimZeros(digits []byte) []byte {
 
 // parseNumber reads a number as strtod of C does, with blanks around it: decimal, hexadecimal, inf and nan.
 func parseNumber(s string) (float64, bool) {
-	s = strings.Trim(s, " \t\n\v\f\r")
+	s = strings.Trim(cString(s), " \t\n\v\f\r")
 	if s == "" || strings.IndexByte(s, '_') >= 0 {
 		return 0, false
 	}
@@ -58,6 +58,12 @@ func parseNumber(s string) (float64, bool) {
 		return f, true
 	}
 	unsigned := strings.TrimLeft(s, "+-")
+	if len(s)-len(unsigned) == 1 && strings.EqualFold(unsigned, "nan") {
+		if s[0] == '-' {
+			return math.Copysign(math.NaN(), -1), true
+		}
+		return math.NaN(), true
+	}
 	if len(s)-len(unsigned) > 1 || len(unsigned) < 3 || unsigned[0] != '0' || unsigned[1]|0x20 != 'x' {
 		return 0, false
 	}

@@ -13,7 +13,7 @@ var operators = map[string]*vm.LFunction{}
 func init() {
 	env := newTable(0, 0)
 	for name, f := range map[string]vm.LGFunction{
-		concatName: concat, joinName: joinTables, popName: pop, setName: setField, keyName: newKey, modName: mod,
+		sameName: same, spreadName: spread, joinName: joinTables,
 	} {
 		operators[name] = &vm.LFunction{IsG: true, GFunction: f, Env: env}
 	}

@@ -2,7 +2,6 @@ package lua
 
 import (
 	"errors"
-	"reflect"
 
 	vm "github.com/yuin/gopher-lua"
 )
@@ -399,7 +398,6 @@ func refill(t *vm.LTable, entries []vm.LValue) {
 
 // spare reports whether a table holds many keys whose values are gone: the library does not forget a key.
 func spare(t *vm.LTable) bool {
-	v := reflect.ValueOf(t).Elem()
-	n := v.FieldByIndex(keysField).Len()
-	return n > spareKeys && n > spareKeys+2*(v.FieldByIndex(stringsField).Len()+v.FieldByIndex(othersField).Len())
+	c := contentsOf(t)
+	return len(c.keys) > spareKeys && len(c.keys) > spareKeys+2*(len(c.strdict)+len(c.dict))
 }

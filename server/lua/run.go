@@ -63,15 +63,15 @@ func (st *state) tired() bool { return st.ticks > worn || len(st.nested) > keepN
 
 // rest gives a state new stacks.
 func (st *state) rest() {
-	st.main, st.nested = st.thread(), nil
+	st.main, st.nested, st.callers = st.thread(), nil, nil
 	st.main.G.MainThread, st.main.G.CurrentThread = st.main, st.main
 }
 
 func (st *state) exec(r *Run) error {
 	st.running, st.run, st.resp, st.inCall = true, r, 2, false
 	st.ticks, st.bytes, st.depth, st.stop = 0, 0, 0, nil
-	st.threads, st.waiting, st.begins = 0, 0, nil
-	st.errFile, st.errLine = "", 0
+	st.calls, st.waiting = 0, 0
+	st.errFile, st.errLine, st.sources = "", 0, nil
 	st.job.started, st.job.measured, st.job.slow = time.Now(), false, false
 	st.job.lastLook = st.job.started
 	st.job.kill.Store(nil)
@@ -148,6 +148,7 @@ func (st *state) done() {
 		st.readBuf = nil
 	}
 	clear(st.args)
+	clear(st.callers)
 }
 
 func stringsTable(list [][]byte) *vm.LTable {
@@ -159,25 +160,25 @@ func stringsTable(list [][]byte) *vm.LTable {
 }
 
 // look is called every 64 instructions: it looks whether the run is to be stopped. Mostly that is a look at the clock.
-func (st *state) look() <-chan struct{} {
+func (st *state) look() (stop bool) {
 	if st.stop != nil {
-		return st.stopped
+		return true
 	}
 	if !st.running {
 		if st.ticks > loadTicks {
 			st.stop = errLoadTime
-			return st.stopped
+			return true
 		}
-		return nil
+		return false
 	}
 	if k := st.job.kill.Load(); k != nil {
 		st.stop = k
-		return st.stopped
+		return true
 	}
 	now := time.Now()
 	took := now.Sub(st.job.started)
 	if st.bytes < 1<<20 && (took < firstLook || now.Sub(st.job.lastLook) < lookEvery) {
-		return nil
+		return false
 	}
 	st.job.lastLook, st.bytes = now, 0
 	if !st.job.listed {
@@ -191,7 +192,7 @@ func (st *state) look() <-chan struct{} {
 	slow := limit > 0 && took > limit
 	if err := st.run.Host.Lasts(took, slow); err != nil {
 		st.stop = err
-		return st.stopped
+		return true
 	}
 	if slow && !st.job.slow {
 		st.job.slow = true
@@ -205,13 +206,13 @@ func (st *state) look() <-chan struct{} {
 	}
 	if st.engine.stopping.Load() {
 		st.stop = errShutdown
-		return st.stopped
+		return true
 	}
 	if st.tooLarge() {
 		st.stop = errMemory
-		return st.stopped
+		return true
 	}
-	return nil
+	return false
 }
 
 // tooLarge reports whether the heap has grown by more than the limit since the first look, with what a function is about to
@@ -318,29 +319,33 @@ func (e *Engine) Running() (f Running, ok bool) {
 func errorHandler(L *vm.LState) int {
 	st := stateOf(L)
 	st.errFile, st.errLine = "", 0
-	for level := 1; level <= 2; level++ {
-		if d, ok := L.GetStack(level); ok {
-			if _, err := L.GetInfo("Sl", d, vm.LNil); err == nil && d.Source != "" {
-				st.errFile, st.errLine = d.Source, d.CurrentLine
-				break
-			}
+	for level := 1; level <= 3; level++ {
+		if f := frameAt(L, level); f != nil && !f.Fn.IsG && f.Pc > 0 {
+			st.errFile, st.errLine = f.Fn.Proto.SourceName, f.Fn.Proto.DbgSourcePositions[f.Pc-1]
+			break
 		}
 	}
 	return explainHandler(L)
 }
 
-// explainHandler is called where an error was raised: it words the error as Lua does. It raises the error again instead of
-// returning it: only so does the library close the variables of the functions that the error leaves.
+// explainHandler is called where an error was raised: it words the error as Lua does. All functions of the thread end then,
+// so it closes their variables, which the library does only where there is no handler.
 func explainHandler(L *vm.LState) int {
-	L.Error(explain(L, L.Get(1), 1), 0)
-	return 0
+	v := explain(L, L.Get(1), 1)
+	closeVariables(L)
+	L.Push(v)
+	return 1
 }
 
 func (st *state) suffix(r *Run) string {
 	if st.errFile == "" {
 		return ""
 	}
-	return fmt.Sprintf(" script: %s, on @%s:%d.", r.name(), st.errFile, st.errLine)
+	source := "@" + st.errFile
+	if name, ok := st.sources[st.errFile]; ok {
+		source = oneLine(name)
+	}
+	return fmt.Sprintf(" script: %s, on %s:%d.", r.name(), source, st.errLine)
 }
 
 func (st *state) stopError(r *Run) error {

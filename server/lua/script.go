@@ -74,44 +74,56 @@ func SHA(source []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parse reads the first line of a script, if it begins with "#!", and compiles the rest.
+// newScript compiles a script.
 func newScript(source []byte) (*Script, error) {
-	s := &Script{sha: SHA(source), source: string(source)}
-	body := source
-	if bytes.HasPrefix(source, []byte("#!")) {
-		line, _, ok := bytes.Cut(source, []byte("\n"))
-		if !ok {
-			return nil, &Error{Text: "ERR Invalid script shebang"}
-		}
-		words, ok := resp.SplitArgs(bytes.Clone(line), nil)
-		if !ok || len(words) == 0 {
-			return nil, &Error{Text: "ERR Invalid engine in script shebang"}
-		}
-		if string(words[0]) != "#!lua" {
-			return nil, &Error{Text: "ERR Unexpected engine in script shebang: " + string(words[0])}
-		}
-		for _, w := range words[1:] {
-			list, ok := strings.CutPrefix(string(w), "flags=")
-			if !ok {
-				return nil, &Error{Text: "ERR Unknown lua shebang option: " + string(w)}
-			}
-			if list == "" {
-				continue
-			}
-			for name := range strings.SplitSeq(list, ",") {
-				f := parseFlag(name)
-				if f == 0 {
-					return nil, &Error{Text: "ERR Unexpected flag in script shebang: " + name}
-				}
-				s.flags |= f
-			}
-		}
-		body = source[len(line):] // with the end of line, so that lines are counted right
+	flags, declares, err := Declared(source)
+	if err != nil {
+		return nil, err
 	}
-	c, err := compile(body, sourceName)
+	s := &Script{sha: SHA(source), source: string(source), flags: flags}
+	if declares {
+		source = source[bytes.IndexByte(source, '\n'):] // with the end of line, so that lines are counted right
+	}
+	c, err := compile(source, sourceName, 0)
 	if err != nil {
 		return nil, &Error{Text: "ERR Error compiling script (new function): " + err.Error()}
 	}
 	s.code = c
 	return s, nil
+}
+
+// Declared reads the first line of a script: "#!lua" and the flags that the script gives itself. ok is false when it does not
+// begin with "#!".
+func Declared(source []byte) (flags Flags, ok bool, err error) {
+	if !bytes.HasPrefix(source, []byte("#!")) {
+		return 0, false, nil
+	}
+	line, _, ok := bytes.Cut(source, []byte("\n"))
+	if !ok {
+		return 0, true, &Error{Text: "ERR Invalid script shebang"}
+	}
+	words, ok := resp.SplitArgs(bytes.Clone(line), nil)
+	if !ok || len(words) == 0 {
+		return 0, true, &Error{Text: "ERR Invalid engine in script shebang"}
+	}
+	if string(words[0]) != "#!lua" {
+		return 0, true, &Error{Text: "ERR Unexpected engine in script shebang: " + string(words[0])}
+	}
+	for _, w := range words[1:] {
+		list, ok := strings.CutPrefix(string(w), "flags=")
+		if !ok {
+			return 0, true, &Error{Text: "ERR Unknown lua shebang option: " + string(w)}
+		}
+		if list == "" {
+			continue
+		}
+		for name := range strings.SplitSeq(list, ",") {
+			f := parseFlag(name)
+			if f == 0 {
+				return 0, true, &Error{Text: "ERR Unexpected flag in script shebang: " + name}
+			}
+			flags |= f
+		}
+	}
+	return flags, true, nil
 }

@@ -8,21 +8,15 @@ import (
 
 // Bounds of one state.
 const (
-	maxFrames    = 20000   // calls within calls, as in Lua 5.1
 	maxRegisters = 1 << 20 // values on the stack
-	maxNested    = 200     // pcalls and coroutines within others; Lua 5.1 has this bound for calls through C
-	maxWaiting   = 100000  // calls in threads that wait for others: a quarter of the stack that Go allows
+	spareFrames  = 64      // for the functions of a library and handlers of errors above the highest call
 	keepNested   = 8       // states for them that are kept
-	// maxArrayIndex is the largest index of the array part of a table. Setting t[n] fills what is before n.
-	maxArrayIndex = 1 << 22
 	// worn: a state that has run so many instructions in one script is thrown away, as its stacks may have become large.
 	worn = 1 << 22
 )
 
-func init() { vm.MaxArrayIndex = maxArrayIndex }
-
 // state is a virtual machine with the libraries. It runs one script at a time. It is also the context.Context of its virtual
-// machine, which asks Done before each instruction: so scripts can be stopped.
+// machine, so that it is found from there.
 type state struct {
 	engine *Engine
 	main   *vm.LState
@@ -41,11 +35,12 @@ type state struct {
 	resident   *resident // the library that has the state for itself
 	cjson      jsonConfig
 
-	begins *vm.LState   // a coroutine that was resumed and has not run an instruction yet
-	nested []*vm.LState // for pcall, by depth
-	depth  int
-	// threads wait for another one that they have called, with as many calls that wait; see descend.
-	threads, waiting int
+	nested  []*vm.LState // for pcall, by depth
+	callers []*vm.LState // the threads that have called these
+	depth   int
+	calls   int // those that functions of a library and instructions have made within others, and coroutines
+	waiting int // calls of the program in threads that wait for the end of a pcall
+	ownLoop func(*vm.LState, *frame)
 
 	// The run.
 	running bool
@@ -57,19 +52,19 @@ type state struct {
 	bytes   int    // allocated by library functions since the last look at the memory
 	wanted  int    // what one is about to allocate
 	reply   replyBuffer
-	stopped chan struct{}
 	stop    error // the script is to end, whatever it catches
 	readBuf []byte
 	args    [][]byte
 	errLine int
 	errFile string
+	sources map[string]string // the names of chunks, by how errors show them
 }
 
 func newState(e *Engine) *state {
-	L := vm.NewState(vm.Options{CallStackSize: maxFrames, RegistrySize: 1024, RegistryMaxSize: maxRegisters, RegistryGrowStep: 4096,
+	L := vm.NewState(vm.Options{CallStackSize: maxFrames + spareFrames, RegistrySize: 1024, RegistryMaxSize: maxRegisters, RegistryGrowStep: 4096,
 		SkipOpenLibs: true, MinimizeStackMemory: true})
-	st := &state{engine: e, main: L, stopped: make(chan struct{})}
-	close(st.stopped)
+	L.G.MainThread, L.G.CurrentThread = L, L
+	st := &state{engine: e, main: L}
 	st.global = L.G.Global
 	openBase(st.global, L)
 	openTable(st, L)
@@ -93,7 +88,7 @@ func newState(e *Engine) *state {
 	shown.RawSetString("__index", mt.RawGetString("__index"))
 	st.globalMeta = st.readOnly(shown)
 	st.handler, st.explain = L.NewFunction(errorHandler), L.NewFunction(explainHandler)
-	L.SetContext(st)
+	st.attach(L)
 	return st
 }
 
@@ -171,7 +166,7 @@ func (st *state) thread() *vm.LState {
 	if cancel != nil {
 		cancel()
 	}
-	co.SetContext(st)
+	st.attach(co)
 	return co
 }
 
@@ -179,19 +174,25 @@ func (st *state) thread() *vm.LState {
 // its own: where one catches an error, the library closes the upvalues of all functions that it runs, also of those that
 // go on afterwards and would no longer share their variables.
 func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.LValue, *vm.ApiError) {
-	calls, ok := st.descend(L)
-	if !ok {
-		return nil, &vm.ApiError{Object: vm.LString("C stack overflow")}
+	if st.calls+1 == maxNested {
+		return nil, &vm.ApiError{Object: vm.LString(textNested)}
 	}
-	defer st.ascend(calls)
+	if st.calls+1 >= maxNested+spareNested {
+		return nil, &vm.ApiError{Object: vm.LString(textErrorInHandler)}
+	}
+	calls, waiting := st.calls, st.waiting
+	defer func() { st.calls, st.waiting = calls, waiting }()
 	if f.Type() != vm.LTFunction && metaField(L, f, "__call").Type() != vm.LTFunction {
 		return nil, &vm.ApiError{Object: vm.LString("attempt to call a " + f.Type().String() + " value")}
 	}
 	for len(st.nested) <= st.depth {
 		st.nested = append(st.nested, st.thread())
+		st.callers = append(st.callers, nil)
 	}
 	co := st.nested[st.depth]
 	co.SetTop(0)
+	st.waiting += depth(L)
+	st.callers[st.depth] = L
 	st.depth++
 	depth := st.depth
 	co.Push(f)
@@ -234,14 +235,26 @@ func (st *state) Value(any) any { return nil }
 // Err returns why the script is stopped.
 func (st *state) Err() error { return st.stop }
 
-// Done is called before each instruction. The channel is closed when the script is to stop.
-func (st *state) Done() <-chan struct{} {
-	st.ticks++
-	if st.ticks&63 == 0 || st.stop != nil {
-		if st.begins != nil {
-			st.begin()
+// Done is there for the interface.
+func (st *state) Done() <-chan struct{} { return nil }
+
+// coroutine returns the thread that the program sees as the one that runs: not one that pcall has made.
+func (st *state) coroutine(L *vm.LState) *vm.LState {
+	for {
+		caller := st.caller(L)
+		if caller == nil {
+			return L
 		}
-		return st.look()
+		L = caller
+	}
+}
+
+// caller returns the thread that waits for one that pcall has made, nil of another.
+func (st *state) caller(L *vm.LState) *vm.LState {
+	for i := st.depth - 1; i >= 0; i-- {
+		if st.nested[i] == L {
+			return st.callers[i]
+		}
 	}
 	return nil
 }
@@ -251,7 +264,7 @@ func work(L *vm.LState, n int) {
 	st := stateOf(L)
 	before := st.ticks
 	st.ticks += uint64(n)
-	if before>>6 != st.ticks>>6 && st.look() != nil {
+	if before>>6 != st.ticks>>6 && st.look() {
 		st.raiseStop(L)
 	}
 }
@@ -272,7 +285,7 @@ func (st *state) account(n int) bool {
 		return true
 	}
 	st.wanted = n
-	stop := st.look() != nil
+	stop := st.look()
 	st.wanted = 0
 	return !stop
 }

@@ -1,55 +1,23 @@
 package lua
 
 import (
-	"math"
-	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
 
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The virtual machine keeps t[n] in an array for every integer n up to maxArrayIndex, and fills the array up to n. So one
-// instruction can take 64 MiB, and a script that stores at large indexes takes gigabytes between two looks at the memory.
-// Stores whose key is not known to be harmless become calls:
+// Assignments are rewritten of which the compiler makes wrong code, as it assigns to a local variable at once what it should
+// when all values are known: a, b = b, a and x = not a and b; see also oneValue.
+// They become
 //
-//	t[k] = v            set(t, k, v)
-//	a.x, t[k] = v, w    do local o1, o2, k2 = a, t, k  local v1, v2 = v, w  set(o2, k2, v2)  o1.x = v1 end
-//	{[k] = v}           {[key(k)] = v}
-//
-// In the same way assignments are rewritten of which the compiler makes wrong code, as it assigns to a local variable at
-// once what it should when all values are known: a, b = b, a and x = not a and b.
+//	do local v1, v2 = b, a  b = v2  a = v1 end
+//	do local o1, k1 = t, k  local v1, v2 = v, w  x = v2  o1[k1] = v1 end
 //
 // Where there are many places, or not enough local variables, see storeByTable.
-//
-// set and key charge the places that would be filled before they are.
-
-// Names of the operators set and key. Scripts cannot write them.
-const (
-	setName = "\x00set"
-	keyName = "\x00key"
-)
-
-const (
-	// smallIndex: up to it an array is filled without asking, 4 KiB.
-	smallIndex = 256
-	// placeBytes is what a place of an array takes, with the space that is kept for more.
-	placeBytes = 20
-)
-
-// harmless reports whether a store under a key, as it is written, cannot fill an array.
-func harmless(key ast.Expr) bool {
-	switch k := key.(type) {
-	case *ast.StringExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.FunctionExpr, *ast.TableExpr:
-		return true
-	case *ast.NumberExpr:
-		f, ok := parseNumber(k.Value)
-		return ok && f <= smallIndex
-	}
-	return false
-}
 
 // isLogicalToName reports whether a statement assigns the value of "and" or "or" to a variable.
 func isLogicalToName(s *ast.AssignStmt) bool {
@@ -58,12 +26,31 @@ func isLogicalToName(s *ast.AssignStmt) bool {
 	return isName && isLogical
 }
 
+// oneValue makes a call or "..." that is assigned to a variable one that could have several values: of those one is taken as
+// well, and the compiler makes right code. Where there is one value by itself, it puts the function and the arguments of a call
+// in the place of the variable and of those that follow, if the variable is the last parameter; and takes the value of "..."
+// from the wrong place.
+func oneValue(s *ast.AssignStmt) {
+	if len(s.Lhs) != 1 || len(s.Rhs) != 1 {
+		return
+	}
+	if _, isName := s.Lhs[0].(*ast.IdentExpr); !isName {
+		return
+	}
+	switch e := s.Rhs[0].(type) {
+	case *ast.FuncCallExpr:
+		e.AdjustRet = false
+	case *ast.Comma3Expr:
+		e.AdjustRet = false
+	}
+}
+
 // store returns the statement in place of an assignment.
 func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
+	oneValue(s)
 	safe := true
 	for _, l := range s.Lhs {
-		place, ok := l.(*ast.AttrGetExpr)
-		if ok && !harmless(place.Key) || !ok && len(s.Lhs) > 1 {
+		if _, ok := l.(*ast.AttrGetExpr); !ok && len(s.Lhs) > 1 {
 			safe = false
 		}
 	}
@@ -71,11 +58,8 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 		return s
 	}
 	at := s.Lhs[0]
-	if place, ok := at.(*ast.AttrGetExpr); ok && len(s.Lhs) == 1 && len(s.Rhs) == 1 {
-		return setStmt(place.Object, place.Key, single(s.Rhs[0]), at)
-	}
 	if len(s.Lhs) > maxByName || r.frugal {
-		return storeByTable(s)
+		return r.storeByTable(s)
 	}
 	block := &ast.DoBlockStmt{}
 	places, values := &ast.LocalAssignStmt{}, &ast.LocalAssignStmt{Exprs: s.Rhs}
@@ -94,15 +78,12 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 		var one ast.Stmt
 		switch l := l.(type) {
 		case *ast.AttrGetExpr:
-			object := local(l.Object, places)
-			if harmless(l.Key) {
-				to := &ast.AttrGetExpr{Object: object, Key: l.Key}
-				setLines(to, l)
-				one = &ast.AssignStmt{Lhs: []ast.Expr{to}, Rhs: []ast.Expr{local(nil, values)}}
-			} else {
-				key := local(l.Key, places)
-				one = setStmt(object, key, local(nil, values), l)
+			to := &ast.AttrGetExpr{Object: local(l.Object, places), Key: l.Key}
+			if !isConstant(l.Key) {
+				to.Key = local(l.Key, places)
 			}
+			setLines(to, l)
+			one = &ast.AssignStmt{Lhs: []ast.Expr{to}, Rhs: []ast.Expr{local(nil, values)}}
 		default:
 			one = &ast.AssignStmt{Lhs: []ast.Expr{l}, Rhs: []ast.Expr{local(nil, values)}}
 		}
@@ -131,9 +112,11 @@ const (
 
 // storeByTable returns the statement in place of an assignment to many places. It needs one local variable:
 //
-//	do local all = {{{o1, k1, ..., o20, k20}, {o21, ...}, ...}, {{v1, ..., v40}, {v41, ...}, ...}}
-//	set(all[1][n][39], all[1][n][40], all[2][m][40]) ... set(all[1][1][1], all[1][1][2], all[2][1][1]) end
-func storeByTable(s *ast.AssignStmt) ast.Stmt {
+//	do local all = {{o1 = o1, k1 = k1, ...}, {{v1, ..., v40}, {v41, ...}, ...}}
+//	all[1].on[all[1].kn] = all[2][m][40] ... all[1].o1[all[1].k1] = all[2][1][1] end
+//
+// The keys o1, k1, ... say how the program calls what is under them, for errors.
+func (r *rewriter) storeByTable(s *ast.AssignStmt) ast.Stmt {
 	at := s.Lhs[0]
 	number := func(n int) ast.Expr { return like(&ast.NumberExpr{Value: strconv.Itoa(n)}, at) }
 	parts := func(list []ast.Expr) ast.Expr {
@@ -151,32 +134,34 @@ func storeByTable(s *ast.AssignStmt) ast.Stmt {
 		return like(t, at)
 	}
 	const places, values = 1, 2
-	const name = "\x00all"
-	read := func(which, i int) ast.Expr {
-		part := i / partSize
-		if which == values { // what the last expression has more is in its part
-			part = min(part, (len(s.Rhs)-1)/partSize)
-		}
-		var e ast.Expr = like(&ast.IdentExpr{Value: name}, at)
-		for _, n := range []int{which, part + 1, i - part*partSize + 1} {
+	const allName = "\x00all"
+	value := func(i int) ast.Expr {
+		part := min(i, len(s.Rhs)-1) / partSize // what the last expression has more is in its part
+		var e ast.Expr = like(&ast.IdentExpr{Value: allName}, at)
+		for _, n := range []int{values, part + 1, i - part*partSize + 1} {
 			e = like(&ast.AttrGetExpr{Object: e, Key: number(n)}, at)
 		}
 		return e
 	}
-	var operands []ast.Expr
+	operands := &ast.TableExpr{}
+	operand := func(e ast.Expr, name string) ast.Expr { // the value that it has now, when it is stored to
+		key := name + "\x00" + strconv.Itoa(len(operands.Fields))
+		operands.Fields = append(operands.Fields, &ast.Field{Key: like(&ast.StringExpr{Value: key}, at), Value: single(e)})
+		all := like(&ast.AttrGetExpr{Object: like(&ast.IdentExpr{Value: allName}, at), Key: number(places)}, at)
+		return like(&ast.AttrGetExpr{Object: all, Key: like(&ast.StringExpr{Value: key}, at)}, at)
+	}
 	var stores []ast.Stmt
 	for i, l := range s.Lhs {
-		value := read(values, i)
 		if l, ok := l.(*ast.AttrGetExpr); ok {
-			n := len(operands)
-			operands = append(operands, single(l.Object), single(l.Key))
-			stores = append(stores, setStmt(read(places, n), read(places, n+1), value, l))
+			object := operand(l.Object, r.nameOf(l.Object))
+			to := like(&ast.AttrGetExpr{Object: object, Key: operand(l.Key, "")}, l)
+			stores = append(stores, &ast.AssignStmt{Lhs: []ast.Expr{to}, Rhs: []ast.Expr{value(i)}})
 			continue
 		}
-		stores = append(stores, &ast.AssignStmt{Lhs: []ast.Expr{l}, Rhs: []ast.Expr{value}})
+		stores = append(stores, &ast.AssignStmt{Lhs: []ast.Expr{l}, Rhs: []ast.Expr{value(i)}})
 	}
-	all := &ast.TableExpr{Fields: []*ast.Field{{Value: parts(operands)}, {Value: parts(slices.Clone(s.Rhs))}}}
-	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{name}, Exprs: []ast.Expr{like(all, at)}}}}
+	all := &ast.TableExpr{Fields: []*ast.Field{{Value: like(operands, at)}, {Value: parts(slices.Clone(s.Rhs))}}}
+	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{allName}, Exprs: []ast.Expr{like(all, at)}}}}
 	slices.Reverse(stores)
 	block.Stmts = append(block.Stmts, stores...)
 	for _, st := range append(block.Stmts, block) {
@@ -186,97 +171,38 @@ func storeByTable(s *ast.AssignStmt) ast.Stmt {
 	return block
 }
 
-func like[E ast.Expr](e E, at ast.Expr) E {
-	setLines(e, at)
-	return e
-}
-
-func setStmt(object, key, value, at ast.Expr) ast.Stmt {
-	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: setName}, Args: []ast.Expr{object, single(key), value}}
-	setLines(call, at)
-	setLines(call.Func, at)
-	s := &ast.FuncCallStmt{Expr: call}
-	s.SetLine(at.Line())
-	s.SetLastLine(at.LastLine())
-	return s
-}
-
-// fieldKey returns the key of a field of a constructor in place of another.
-func fieldKey(key ast.Expr) ast.Expr {
-	if harmless(key) {
-		return key
-	}
-	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: keyName}, Args: []ast.Expr{single(key)}, AdjustRet: true}
-	setLines(call, key)
-	setLines(call.Func, key)
-	return call
-}
-
-// setField is set(t, k, v), the assignment.
-func setField(L *vm.LState) int {
-	object, key, value := L.Get(1), L.Get(2), L.Get(3)
-	if t, ok := object.(*vm.LTable); ok && t.Metatable == vm.LNil {
-		setRaw(L, t, key, value)
-		return 0
-	}
-	for range vm.MaxTableGetLoop {
-		t, isTable := object.(*vm.LTable)
-		if isTable && t.RawGet(key) != vm.LNil {
-			setRaw(L, t, key, value)
-			return 0
-		}
-		to := metaField(L, object, "__newindex")
-		if to == vm.LNil {
-			if !isTable {
-				if object == L.Get(1) {
-					raise(L, "attempt to index %s", callOperand(L, 1))
-				}
-				raise(L, "attempt to index a %s value", object.Type())
+// nameOf returns what a key begins with under which the value of an expression is kept: how errors call it.
+func (r *rewriter) nameOf(e ast.Expr) string {
+	kind, name := "", ""
+	switch e := e.(type) {
+	case *ast.IdentExpr:
+		kind, name = r.scopes.kind(e.Value, e.Line()>>lineBits, r.outer), e.Value
+	case *ast.AttrGetExpr:
+		kind, name = "field", "?"
+		if key, ok := e.Key.(*ast.StringExpr); ok {
+			if strings.HasPrefix(key.Value, namedMark) { // a variable without a register
+				return key.Value
 			}
-			setRaw(L, t, key, value)
-			return 0
+			name = key.Value
 		}
-		if isTable && isReadOnly(t) {
-			raise(L, textReadOnly)
-		}
-		if to.Type() == vm.LTFunction {
-			L.Push(to)
-			L.Push(object)
-			L.Push(key)
-			L.Push(value)
-			L.Call(3, 0)
-			return 0
-		}
-		object = to
 	}
-	raise(L, "loop in settable")
-	return 0
+	return namedMark + kind + " " + name
 }
 
-// newKey is key(k): it charges what a new table with one value there takes.
-func newKey(L *vm.LState) int {
-	if n, ok := arrayIndex(L.Get(1)); ok && n > smallIndex {
-		charge(L, n*placeBytes)
-	}
-	L.SetTop(1)
-	return 1
+// like gives a node the lines of another one.
+func like[N ast.PositionHolder](n N, at ast.PositionHolder) N {
+	n.SetLine(at.Line())
+	n.SetLastLine(at.LastLine())
+	return n
 }
 
 // setRaw sets t[key] without metamethods.
 func setRaw(L *vm.LState, t *vm.LTable, key, value vm.LValue) {
-	switch k := key.(type) {
-	case vm.LNumber:
-		if n, ok := arrayIndex(k); ok {
-			setInt(L, t, n, value)
-			return
-		}
-		if math.IsNaN(float64(k)) {
-			raise(L, "table index is NaN")
-		}
-	case *vm.LNilType:
-		raise(L, "table index is nil")
+	if n, ok := arrayIndex(key); ok {
+		setInt(L, t, n, value)
+		return
 	}
-	t.RawSet(key, value)
+	setKey(t, key, value)
 }
 
 // setInt sets t[n] without metamethods. What places between the end of the array and n take is charged.
@@ -284,26 +210,9 @@ func setInt(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 	if isReadOnly(t) {
 		raiseReadOnly(L)
 	}
-	if n > smallIndex && n < maxArrayIndex {
-		if hole := n - arrayLen(t); hole > smallIndex {
-			if value == vm.LNil {
-				return // there is nothing
-			}
-			charge(L, hole*placeBytes)
-		}
+	if n >= 1 && n < maxArrayIndex {
+		setIndex(L, t, n, value)
+		return
 	}
-	t.RawSetInt(n, value)
+	setKey(t, vm.LNumber(n), value)
 }
-
-// arrayIndex returns the index that a key has in the array of a table.
-func arrayIndex(key vm.LValue) (int, bool) {
-	k, ok := key.(vm.LNumber)
-	if !ok || !(k >= 1 && k < maxArrayIndex) {
-		return 0, false
-	}
-	n := int(k)
-	return n, vm.LNumber(n) == k
-}
-
-// arrayLen returns how long the array of a table is, with empty places at its end: the library does not say it.
-func arrayLen(t *vm.LTable) int { return reflect.ValueOf(t).Elem().FieldByIndex(arrayField).Len() }

@@ -117,8 +117,8 @@ func strByte(L *vm.LState) int {
 	if i > j {
 		return 0
 	}
-	if j-i >= maxResults {
-		raise(L, "string slice too long")
+	if n := j - i + 1; L.GetTop()+n > maxStack {
+		raise(L, "stack overflow (string slice too long)")
 	}
 	for n := i; n <= j; n++ {
 		L.Push(vm.LNumber(s[n-1]))

@@ -112,6 +112,7 @@ func (f *structFormat) order() binary.AppendByteOrder {
 
 func structPack(L *vm.LState) int {
 	f := newStructFormat(L)
+	L.Push(vm.LNil) // so an argument that is missing is nil, as in Redis, which puts a mark behind them
 	var b []byte
 	arg := 2
 	for f.more() {
@@ -206,7 +207,7 @@ func structUnpack(L *vm.LState) int {
 		if size > len(data) || pos > len(data)-size {
 			short()
 		}
-		if n >= maxResults {
+		if L.GetTop()+2 > maxStack {
 			raise(L, "stack overflow (too many results)")
 		}
 		n++

@@ -11,7 +11,7 @@ func openTable(st *state, L *vm.LState) {
 	})
 }
 
-func tableGetN(L *vm.LState) int { return pushInt(L, real(checkTable(L, 1)).Len()) }
+func tableGetN(L *vm.LState) int { return pushInt(L, border(real(checkTable(L, 1)))) }
 
 func tableSetN(L *vm.LState) int {
 	real(checkTable(L, 1))
@@ -33,7 +33,7 @@ func tableMaxN(L *vm.LState) int {
 
 func tableInsert(L *vm.LState) int {
 	t := checkTable(L, 1)
-	e := t.Len() + 1
+	e := border(t) + 1
 	switch L.GetTop() {
 	case 2:
 		setInt(L, t, e, L.Get(2))
@@ -53,7 +53,7 @@ func tableInsert(L *vm.LState) int {
 
 func tableRemove(L *vm.LState) int {
 	t := real(checkTable(L, 1))
-	e := t.Len()
+	e := border(t)
 	pos := int(int32(optInt(L, 2, e)))
 	if pos < 1 || pos > e {
 		return 0
@@ -63,7 +63,7 @@ func tableRemove(L *vm.LState) int {
 	for ; pos < e; pos++ {
 		setInt(L, t, pos, rawGetInt(t, pos+1))
 	}
-	shorten(L, t, e)
+	setInt(L, t, e, vm.LNil)
 	return 1
 }
 
@@ -76,7 +76,7 @@ func tableConcat(L *vm.LState) int {
 	i := int(int32(optInt(L, 3, 1)))
 	last := 0
 	if isNoneOrNil(L, 4) {
-		last = t.Len()
+		last = border(t)
 	} else {
 		last = checkInt32(L, 4)
 	}
@@ -110,7 +110,7 @@ func tableConcat(L *vm.LState) int {
 
 func tableForEach(L *vm.LState) int {
 	t, f := real(checkTable(L, 1)), checkFunction(L, 2)
-	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+	for k, v, _ := nextKey(t, vm.LNil); k != vm.LNil; k, v, _ = nextKey(t, k) {
 		L.Push(f)
 		L.Push(k)
 		L.Push(v)
@@ -125,7 +125,7 @@ func tableForEach(L *vm.LState) int {
 
 func tableForEachI(L *vm.LState) int {
 	t, f := real(checkTable(L, 1)), checkFunction(L, 2)
-	n := t.Len()
+	n := border(t)
 	for i := 1; i <= n; i++ {
 		L.Push(f)
 		L.Push(vm.LNumber(i))
@@ -141,7 +141,7 @@ func tableForEachI(L *vm.LState) int {
 
 func tableSort(L *vm.LState) int {
 	s := sorter{L: L, t: real(checkTable(L, 1))}
-	n := s.t.Len()
+	n := border(s.t)
 	if !isNoneOrNil(L, 2) {
 		s.less = checkFunction(L, 2)
 	}

@@ -1,0 +1,348 @@
+package lua
+
+import (
+	_ "unsafe" // for go:linkname
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// What the virtual machine does from one instruction to the next, and some of its instructions, are replaced here: its own do
+// otherwise than Lua 5.1, or do not bound what they take. The others are its own.
+
+// instruction executes one instruction of the function that is running. It returns 1 when the loop is to end.
+type instruction func(L *vm.LState, inst uint32, base *frame) int
+
+// jumpTable is what the virtual machine's own loop uses.
+//
+//go:linkname jumpTable github.com/yuin/gopher-lua.jumpTable
+var jumpTable [vm.OP_NOP + 1]instruction
+
+var instructions [64]instruction
+
+func init() {
+	if jumpTable[vm.OP_MOVE] == nil || jumpTable[vm.OP_NOP] == nil {
+		panic("lua: the virtual machine has no table of instructions")
+	}
+	copy(instructions[:], jumpTable[:])
+	for op, f := range map[int]instruction{
+		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat,
+		vm.OP_ADD: add, vm.OP_SUB: sub, vm.OP_MUL: mul, vm.OP_DIV: div, vm.OP_MOD: mod, vm.OP_POW: pow, vm.OP_UNM: unm,
+		vm.OP_FORPREP: forPrep,
+	} {
+		instructions[op] = f
+	}
+}
+
+const (
+	maxFrames = 20000 // calls within calls, as in Lua 5.1
+	// maxNested bounds calls that a function of a library, or an instruction, makes within others, and coroutines.
+	maxNested = 200
+	// spareNested: so many more are allowed to what handles an error.
+	spareNested = maxNested / 8
+)
+
+// attach makes a thread run with a state.
+func (st *state) attach(L *vm.LState) {
+	L.SetContext(st)
+	m := machineOf(L)
+	if st.ownLoop == nil {
+		st.ownLoop = m.mainLoop
+	}
+	m.mainLoop = st.loop
+}
+
+// loop runs the function whose frame is on top, until it returns; base is that frame, nil where a coroutine goes on.
+func (st *state) loop(L *vm.LState, base *frame) {
+	m := machineOf(L)
+	f := m.currentFrame
+	if f.Fn == st.explain || f.Fn == st.handler {
+		st.ownLoop(L, base)
+		return
+	}
+	if base == nil { // a coroutine has no handler of errors
+		m.Panic = explainPanic
+	}
+	if st.calls++; st.calls >= maxNested && base != nil {
+		st.nestedTooDeep(L, f)
+	}
+	if f.Fn.IsG {
+		st.ownLoop(L, base)
+		st.calls--
+		return
+	}
+	limit := maxFrames - 1 - st.waiting
+	for {
+		f = m.currentFrame
+		inst := f.Fn.Proto.Code[f.Pc]
+		if f.Idx >= limit && f.Pc == 0 {
+			refuseCall(L, f, textStackOverflow)
+		}
+		f.Pc++
+		st.ticks++
+		if (st.ticks&63 == 0 || st.stop != nil) && st.look() {
+			st.raiseStop(L)
+		}
+		if instructions[inst>>26](L, inst, base) == 1 {
+			st.calls--
+			return
+		}
+	}
+}
+
+const textStackOverflow = "stack overflow"
+
+func (st *state) nestedTooDeep(L *vm.LState, f *frame) {
+	switch {
+	case st.calls == maxNested:
+		refuseCall(L, f, textNested)
+	case st.calls >= maxNested+spareNested:
+		f.Fn = refused
+		L.Error(vm.LString(textErrorInHandler), 0)
+	}
+}
+
+// refused takes the place of a function that was called and is not to run.
+var refused = &vm.LFunction{IsG: true}
+
+// refuseCall raises an error where the function was called whose frame is on top.
+func refuseCall(L *vm.LState, f *frame, text string) {
+	f.Fn = refused
+	L.Error(vm.LString(sourceLine(f.Parent)+text), 0)
+}
+
+// register returns register n of the function that is running.
+func (m *machine) register(n int) vm.LValue { return m.reg.array[m.currentFrame.LocalBase+n] }
+
+// operand returns what a register or a constant holds.
+func (m *machine) operand(rk int) vm.LValue {
+	if rk&constantBit != 0 {
+		return m.currentFrame.Fn.Proto.Constants[rk&^constantBit]
+	}
+	return m.reg.array[m.currentFrame.LocalBase+rk]
+}
+
+func (m *machine) setRegister(n int, v vm.LValue) {
+	r := m.reg
+	n += m.currentFrame.LocalBase
+	r.array[n] = v
+	if n >= r.top {
+		r.top = n + 1
+	}
+}
+
+// callMeta calls a metamethod with some arguments, and returns its result.
+func callMeta(L *vm.LState, f vm.LValue, args ...vm.LValue) vm.LValue {
+	if f.Type() != vm.LTFunction && metaField(L, f, "__call").Type() != vm.LTFunction {
+		raiseAt(L, 0, "attempt to call a "+f.Type().String()+" value")
+	}
+	L.Push(f)
+	for _, a := range args {
+		L.Push(a)
+	}
+	L.Call(len(args), 1)
+	result := L.Get(-1)
+	L.Pop(1)
+	return result
+}
+
+// makeTable is R(A) = {} with room for B values in the array, and C others. The numbers have 3 bits of exponent and 3 of mantissa
+// when they are more than 15.
+func makeTable(L *vm.LState, inst uint32, _ *frame) int {
+	size := func(n int) int {
+		if n >= 16 {
+			n = (n&7 + 8) << (n>>3 - 1)
+		}
+		return n
+	}
+	others := size(argC(inst))
+	t := newTable(size(argB(inst)), others)
+	if others > 0 {
+		c := contentsOf(t)
+		c.keys, c.k2i = make([]vm.LValue, 0, powerOfTwo(others)), make(map[vm.LValue]int, others)
+	}
+	machineOf(L).setRegister(argA(inst), t)
+	return 0
+}
+
+// getTable is R(A) = R(B)[RK(C)].
+func getTable(L *vm.LState, inst uint32, base *frame) int {
+	m := machineOf(L)
+	if t, ok := m.register(argB(inst)).(*vm.LTable); ok {
+		if k, ok := m.operand(argC(inst)).(vm.LNumber); ok {
+			if n := int(k); vm.LNumber(n) == k {
+				if array := contentsOf(t).array; uint(n-1) < uint(len(array)) && array[n-1] != vm.LNil {
+					m.setRegister(argA(inst), array[n-1])
+					return 0
+				}
+			}
+		}
+	}
+	return jumpTable[vm.OP_GETTABLE](L, inst, base)
+}
+
+// setTable is R(A)[RK(B)] = RK(C).
+func setTable(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	object, key, value := m.register(argA(inst)), m.operand(argB(inst)), m.operand(argC(inst))
+	if t, ok := object.(*vm.LTable); ok && t.Metatable == vm.LNil {
+		if n, ok := arrayIndex(key); ok {
+			setIndex(L, t, n, value)
+			return 0
+		}
+		checkKey(L, key)
+		setKey(t, key, value)
+		return 0
+	}
+	setField(L, object, key, value, func(typ string) string {
+		s, ok := siteOf(L, 0)
+		if !ok {
+			return "a " + typ + " value"
+		}
+		return s.operand(argA(inst), typ)
+	})
+	return 0
+}
+
+// setName is R(A)[RK(B)] = RK(C) with a text as key.
+func setName(L *vm.LState, inst uint32, base *frame) int {
+	m := machineOf(L)
+	t, ok := m.register(argA(inst)).(*vm.LTable)
+	if !ok || t.Metatable != vm.LNil {
+		return jumpTable[vm.OP_SETTABLEKS](L, inst, base)
+	}
+	key, value := m.operand(argB(inst)), m.operand(argC(inst))
+	if name, ok := key.(vm.LString); ok && value != vm.LNil {
+		if names := contentsOf(t).strdict; names != nil {
+			if _, ok := names[string(name)]; ok {
+				names[string(name)] = value
+				return 0
+			}
+		}
+	}
+	setKey(t, key, value)
+	return 0
+}
+
+// checkKey refuses a key that no table can have.
+func checkKey(L *vm.LState, key vm.LValue) {
+	switch k := key.(type) {
+	case *vm.LNilType:
+		raiseAt(L, 0, "table index is nil")
+	case vm.LNumber:
+		if k != k {
+			raiseAt(L, 0, "table index is NaN")
+		}
+	}
+}
+
+// setField is object[key] = value, where metatables may matter; describe words a wrong object.
+func setField(L *vm.LState, object, key, value vm.LValue, describe func(typ string) string) {
+	for i := range vm.MaxTableGetLoop {
+		t, isTable := object.(*vm.LTable)
+		if isTable {
+			if isReadOnly(t) {
+				raiseAt(L, 0, textReadOnly)
+			}
+			checkKey(L, key)
+			if t.RawGet(key) != vm.LNil {
+				setRaw(L, t, key, value)
+				return
+			}
+		}
+		to := metaField(L, object, "__newindex")
+		if to == vm.LNil {
+			if isTable {
+				setRaw(L, t, key, value)
+				return
+			}
+			if typ := object.Type().String(); i == 0 {
+				raiseAt(L, 0, "attempt to index "+describe(typ))
+			} else {
+				raiseAt(L, 0, "attempt to index a "+typ+" value")
+			}
+		}
+		if to.Type() == vm.LTFunction {
+			L.Push(to)
+			L.Push(object)
+			L.Push(key)
+			L.Push(value)
+			L.Call(3, 0)
+			return
+		}
+		object = to
+	}
+	raiseAt(L, 0, "loop in settable")
+}
+
+// setList is R(A)[(C-1)*50+i] = R(A+i) for i of 1 to B; B is 0 for all that follow.
+func setList(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	f := m.currentFrame
+	a, n, group := f.LocalBase+argA(inst), argB(inst), argC(inst)
+	if group == 0 {
+		group = int(f.Fn.Proto.Code[f.Pc])
+		f.Pc++
+	}
+	if n == 0 {
+		n = m.reg.top - a - 1
+	}
+	appendList(L, m.reg.array[a].(*vm.LTable), (group-1)*perFlush, m.reg.array[a+1:a+1+n])
+	return 0
+}
+
+// length is R(A) = #RK(B). Tables have no metamethod for it.
+func length(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	switch v := m.operand(argB(inst)).(type) {
+	case *vm.LTable:
+		m.setRegister(argA(inst), number(float64(border(real(v)))))
+	case vm.LString:
+		m.setRegister(argA(inst), number(float64(len(v))))
+	default:
+		f := metaField(L, v, "__len")
+		if f == vm.LNil {
+			text := "a " + v.Type().String() + " value"
+			if s, ok := siteOf(L, 0); ok {
+				text = s.operand(argB(inst), v.Type().String())
+			}
+			raiseAt(L, 0, "attempt to get length of "+text)
+		}
+		m.setRegister(argA(inst), callMeta(L, f, v, vm.LNil))
+	}
+	return 0
+}
+
+// concat is R(A) = R(B) .. ... .. R(C), from right to left.
+func concat(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	from, to := m.currentFrame.LocalBase+argB(inst), m.currentFrame.LocalBase+argC(inst)
+	v, bad := join(L, m.reg.array[from:to+1:to+1])
+	if bad >= 0 {
+		typ := m.reg.array[from+bad].Type().String()
+		text := "a " + typ + " value"
+		if s, ok := siteOf(L, 0); ok {
+			text = s.operand(argB(inst)+bad, typ)
+		}
+		raiseAt(L, 0, "attempt to concatenate "+text)
+	}
+	m.setRegister(argA(inst), v)
+	return 0
+}
+
+// forPrep begins a loop over numbers from R(A) to R(A+1) in steps of R(A+2). Texts that are numbers convert.
+func forPrep(L *vm.LState, inst uint32, base *frame) int {
+	m := machineOf(L)
+	a := argA(inst)
+	for i, what := range []string{"initial value", "limit", "step"} {
+		v := m.register(a + i)
+		if _, ok := v.(vm.LNumber); ok {
+			continue
+		}
+		f, ok := toNumber(v)
+		if !ok {
+			raiseAt(L, 0, "'for' "+what+" must be a number")
+		}
+		m.setRegister(a+i, number(f))
+	}
+	return jumpTable[vm.OP_FORPREP](L, inst, base)
+}

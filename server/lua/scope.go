@@ -1,0 +1,269 @@
+package lua
+
+import (
+	"slices"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// The compiler does not note rightly where the local variables of a function are in scope. But it notes the line of each
+// instruction, as the syntax tree has it. So the scope goes with the line through the compiler: in a tree that is marked,
+// each line is 32 bits of line, and above them the number of a scope.
+
+const (
+	lineBits = 32
+	lineMask = 1<<lineBits - 1
+)
+
+// scopes are the scopes of a source. Scope n is that of all variables of scope parent, and one more; 0 is that without any.
+type scopes []scopeOf
+
+type scopeOf struct {
+	parent int
+	name   string
+}
+
+// kind returns what kind of variable a name is in a scope, with the scopes of the functions outside: "local", "upvalue" or
+// "global".
+func (s scopes) kind(name string, scope int, outer []int) string {
+	for kind := "local"; ; kind = "upvalue" {
+		for ; scope != 0; scope = s[scope].parent {
+			if s[scope].name == name {
+				return kind
+			}
+		}
+		if len(outer) == 0 {
+			return "global"
+		}
+		scope, outer = outer[len(outer)-1], outer[:len(outer)-1]
+	}
+}
+
+// marker marks a syntax tree.
+type marker struct {
+	scopes scopes
+	now    int // the scope
+}
+
+// markScopes marks a syntax tree, and returns its scopes.
+func markScopes(chunk []ast.Stmt) scopes {
+	m := marker{scopes: scopes{{}}}
+	m.block(chunk)
+	return m.scopes
+}
+
+func (m *marker) declare(names ...string) {
+	for _, name := range names {
+		m.scopes = append(m.scopes, scopeOf{m.now, name})
+		m.now = len(m.scopes) - 1
+	}
+}
+
+func (m *marker) mark(n ast.PositionHolder) {
+	scope := m.now << lineBits
+	n.SetLine(n.Line()&lineMask | scope)
+	if last := n.LastLine(); last != 0 {
+		n.SetLastLine(last&lineMask | scope)
+	}
+}
+
+func (m *marker) block(list []ast.Stmt) {
+	outer := m.now
+	for _, s := range list {
+		m.stmt(s)
+	}
+	m.now = outer
+}
+
+func (m *marker) stmt(s ast.Stmt) {
+	m.mark(s)
+	outer := m.now
+	switch s := s.(type) {
+	case *ast.AssignStmt:
+		m.exprs(s.Lhs)
+		m.exprs(s.Rhs)
+	case *ast.LocalAssignStmt:
+		if isFunction(s) {
+			m.declare(s.Names...)
+			m.exprs(s.Exprs)
+			return
+		}
+		m.exprs(s.Exprs)
+		m.declare(s.Names...)
+		return
+	case *ast.FuncCallStmt:
+		m.expr(s.Expr)
+	case *ast.DoBlockStmt:
+		m.block(s.Stmts)
+	case *ast.WhileStmt:
+		m.expr(s.Condition)
+		m.block(s.Stmts)
+	case *ast.RepeatStmt:
+		for _, inner := range s.Stmts {
+			m.stmt(inner)
+		}
+		m.expr(s.Condition) // sees the variables of the body
+	case *ast.IfStmt:
+		m.expr(s.Condition)
+		m.block(s.Then)
+		m.block(s.Else)
+	case *ast.NumberForStmt:
+		m.exprs([]ast.Expr{s.Init, s.Limit})
+		if s.Step != nil {
+			m.expr(s.Step)
+		}
+		m.declare("(for index)", "(for limit)", "(for step)", s.Name)
+		m.block(s.Stmts)
+	case *ast.GenericForStmt:
+		m.exprs(s.Exprs)
+		padNames(s)
+		m.declare("(for generator)", "(for state)", "(for control)")
+		m.declare(s.Names...)
+		m.block(s.Stmts)
+	case *ast.FuncDefStmt:
+		if s.Name.Func != nil {
+			m.expr(s.Name.Func)
+		}
+		if s.Name.Receiver != nil {
+			m.expr(s.Name.Receiver)
+		}
+		m.function(s.Func, s.Name.Func == nil)
+	case *ast.ReturnStmt:
+		m.exprs(s.Exprs)
+	}
+	m.now = outer
+}
+
+// padNames gives a loop three variables at least, unless one call has all of its values: with fewer, the compiler leaves the
+// values of the loop that are not given what they are, and drops those of a call at the end.
+func padNames(s *ast.GenericForStmt) {
+	if len(s.Exprs) == 1 && isMultiple(s.Exprs[0]) {
+		return
+	}
+	for len(s.Names) < 3 {
+		s.Names = append(s.Names, "(unused)")
+	}
+}
+
+// isFunction reports whether a statement is one that the compiler takes for "local function": the variable is in scope in
+// the function.
+func isFunction(s *ast.LocalAssignStmt) bool {
+	if len(s.Names) != 1 || len(s.Exprs) != 1 {
+		return false
+	}
+	_, ok := s.Exprs[0].(*ast.FunctionExpr)
+	return ok
+}
+
+func (m *marker) exprs(list []ast.Expr) {
+	for _, e := range list {
+		m.expr(e)
+	}
+}
+
+func (m *marker) expr(e ast.Expr) {
+	if e == nil {
+		return
+	}
+	m.mark(e)
+	switch e := e.(type) {
+	case *ast.AttrGetExpr:
+		m.expr(e.Object)
+		m.expr(e.Key)
+	case *ast.TableExpr:
+		for _, f := range e.Fields {
+			m.expr(f.Key)
+			m.expr(f.Value)
+		}
+	case *ast.FuncCallExpr:
+		m.expr(e.Func)
+		m.expr(e.Receiver)
+		m.exprs(e.Args)
+	case *ast.LogicalOpExpr:
+		m.expr(e.Lhs)
+		m.expr(e.Rhs)
+	case *ast.RelationalOpExpr:
+		m.expr(e.Lhs)
+		m.expr(e.Rhs)
+	case *ast.ArithmeticOpExpr:
+		m.expr(e.Lhs)
+		m.expr(e.Rhs)
+	case *ast.StringConcatOpExpr:
+		m.expr(e.Lhs)
+		m.expr(e.Rhs)
+	case *ast.UnaryMinusOpExpr:
+		m.expr(e.Expr)
+	case *ast.UnaryNotOpExpr:
+		m.expr(e.Expr)
+	case *ast.UnaryLenOpExpr:
+		m.expr(e.Expr)
+	case *ast.FunctionExpr:
+		m.function(e, false)
+	}
+}
+
+// function marks a function, a method if it has self.
+func (m *marker) function(f *ast.FunctionExpr, method bool) {
+	outer := m.now
+	m.mark(f)
+	m.now = 0
+	if method {
+		m.declare("self")
+	}
+	m.declare(f.ParList.Names...)
+	if f.ParList.HasVargs && vm.CompatVarArg {
+		m.declare("arg")
+	}
+	m.block(f.Stmts)
+	m.now = outer
+}
+
+// resolve makes lines of marked lines in the code of a function, and in those within it, and lists its variables with where
+// they are in scope, in the order in which they come into scope. So the first that are in scope at an instruction have the
+// first registers.
+func (s scopes) resolve(p *vm.FunctionProto) {
+	// The compiler leaves much room in these.
+	p.Code, p.DbgSourcePositions = slices.Clone(p.Code), slices.Clone(p.DbgSourcePositions)
+	p.LineDefined &= lineMask
+	p.LastLineDefined &= lineMask
+	p.DbgLocals = nil
+	var active []*vm.DbgLocalInfo // by depth
+	var scope []int               // the same
+	last := -1
+	for pc, line := range p.DbgSourcePositions {
+		p.DbgSourcePositions[pc] = line & lineMask
+		now := line >> lineBits
+		if now != last {
+			active, scope = s.enter(p, active, scope, now, pc)
+			last = now
+		}
+		for _, a := range active {
+			a.EndPc = pc + 1
+		}
+	}
+	for _, inner := range p.FunctionPrototypes {
+		s.resolve(inner)
+	}
+}
+
+// enter returns the variables of a scope, of which some may be active already.
+func (s scopes) enter(p *vm.FunctionProto, active []*vm.DbgLocalInfo, scope []int, now, pc int) ([]*vm.DbgLocalInfo, []int) {
+	var chain []int
+	for ; now != 0; now = s[now].parent {
+		chain = append(chain, now)
+	}
+	n := 0
+	for n < len(chain) && n < len(scope) && scope[n] == chain[len(chain)-1-n] {
+		n++
+	}
+	active, scope = active[:n], scope[:n]
+	for ; n < len(chain); n++ {
+		id := chain[len(chain)-1-n]
+		info := &vm.DbgLocalInfo{Name: s[id].name, StartPc: pc}
+		p.DbgLocals = append(p.DbgLocals, info)
+		active, scope = append(active, info), append(scope, id)
+	}
+	return active, scope
+}

@@ -1,0 +1,270 @@
+package lua
+
+import (
+	"strconv"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	vm "github.com/yuin/gopher-lua"
+)
+
+// The compiler has 200 registers for the local variables and intermediate values of a function, Lua 5.1 has 250, of which 200
+// can be variables. A source for which 200 are not enough is rewritten: of each function, what variables are more than
+// keptLocals live in tables, one for each run of the block that they are declared in, so that functions share them as they
+// would share the variables:
+//
+//	local a = 1  return a        local s = {}  s.a = 1  return s.a
+//
+// and of many arguments, or values that are returned, those behind the first ones are put into a table on the way:
+//
+//	f(1, 2, ..., 100, g())       f(1, ..., 40, spread(60, {41, ..., 100}, g()))
+
+const (
+	// keptLocals is how many variables of a function have registers.
+	keptLocals = 90
+	// keptValues is how many arguments of a call have registers of their own.
+	keptValues = 40
+)
+
+// spreadName is the operator spread. Scripts cannot write the name.
+const spreadName = "\x00spread"
+
+// spread is spread(n, t, ...): it returns t[1] to t[n], and what follows.
+func spread(L *vm.LState) int {
+	n, t := L.CheckInt(1), L.CheckTable(2)
+	rest := L.GetTop() - 2
+	for i := 1; i <= n; i++ {
+		L.Push(t.RawGetInt(i))
+	}
+	for i := range rest {
+		L.Push(L.Get(3 + i))
+	}
+	return n + rest
+}
+
+// spiller rewrites a source.
+type spiller struct {
+	scope *spillScope
+	kept  int // variables of the function that have registers now
+	ids   int
+}
+
+// spillScope is a variable in scope, and those before it.
+type spillScope struct {
+	outer *spillScope
+	name  string
+	table string // "" = it has a register
+	key   string
+}
+
+// namedMark begins the keys of values that the program does not call fields; the kind follows, and the name up to a zero.
+// Scripts can write such keys, but not the names of the tables.
+const namedMark = "\x00"
+
+const spillMark = namedMark + "local "
+
+// spill rewrites a chunk.
+func spill(chunk []ast.Stmt) []ast.Stmt {
+	s := spiller{}
+	return s.block(chunk)
+}
+
+func (s *spiller) declare(names ...string) {
+	for _, name := range names {
+		s.scope = &spillScope{outer: s.scope, name: name}
+	}
+	s.kept += len(names)
+}
+
+// block rewrites the statements of a block and ends its scope.
+func (s *spiller) block(list []ast.Stmt) []ast.Stmt {
+	scope, kept := s.scope, s.kept
+	list = s.statements(list)
+	s.scope, s.kept = scope, kept
+	return list
+}
+
+func (s *spiller) statements(list []ast.Stmt) (out []ast.Stmt) {
+	table := "" // of the block
+	for _, stmt := range list {
+		local, ok := stmt.(*ast.LocalAssignStmt)
+		if !ok || s.kept+len(local.Names) <= keptLocals {
+			s.stmt(stmt)
+			out = append(out, stmt)
+			continue
+		}
+		if table == "" {
+			s.ids++
+			table = "\x00" + strconv.Itoa(s.ids)
+			s.kept++
+			out = append(out, like(&ast.LocalAssignStmt{Names: []string{table}, Exprs: []ast.Expr{like(&ast.TableExpr{}, stmt)}}, stmt))
+		}
+		if !isFunction(local) {
+			s.exprs(local.Exprs)
+		}
+		assign := like(&ast.AssignStmt{Rhs: local.Exprs}, stmt)
+		for _, name := range local.Names {
+			s.ids++
+			s.scope = &spillScope{outer: s.scope, name: name, table: table, key: spillMark + name + "\x00" + strconv.Itoa(s.ids)}
+			assign.Lhs = append(assign.Lhs, like(s.scope.place(stmt), stmt))
+		}
+		if isFunction(local) {
+			s.exprs(local.Exprs)
+		}
+		if len(assign.Rhs) == 0 {
+			assign.Rhs = []ast.Expr{like(&ast.NilExpr{}, stmt)}
+		}
+		out = append(out, assign)
+	}
+	return out
+}
+
+// place returns the expression for a variable that lives in a table.
+func (v *spillScope) place(at ast.PositionHolder) *ast.AttrGetExpr {
+	return &ast.AttrGetExpr{Object: like(&ast.IdentExpr{Value: v.table}, at), Key: like(&ast.StringExpr{Value: v.key}, at)}
+}
+
+func (s *spiller) stmt(stmt ast.Stmt) {
+	scope, kept := s.scope, s.kept
+	switch n := stmt.(type) {
+	case *ast.LocalAssignStmt:
+		if isFunction(n) {
+			s.declare(n.Names...)
+			s.exprs(n.Exprs)
+		} else {
+			s.exprs(n.Exprs)
+			s.declare(n.Names...)
+		}
+		return
+	case *ast.AssignStmt:
+		s.exprs(n.Lhs)
+		s.exprs(n.Rhs)
+	case *ast.FuncCallStmt:
+		n.Expr = s.expr(n.Expr)
+	case *ast.DoBlockStmt:
+		n.Stmts = s.block(n.Stmts)
+	case *ast.WhileStmt:
+		n.Condition = s.expr(n.Condition)
+		n.Stmts = s.block(n.Stmts)
+	case *ast.RepeatStmt:
+		n.Stmts = s.statements(n.Stmts)
+		n.Condition = s.expr(n.Condition)
+	case *ast.IfStmt:
+		n.Condition = s.expr(n.Condition)
+		n.Then, n.Else = s.block(n.Then), s.block(n.Else)
+	case *ast.NumberForStmt:
+		n.Init, n.Limit = s.expr(n.Init), s.expr(n.Limit)
+		if n.Step != nil {
+			n.Step = s.expr(n.Step)
+		}
+		s.kept += 3
+		s.declare(n.Name)
+		n.Stmts = s.block(n.Stmts)
+	case *ast.GenericForStmt:
+		s.exprs(n.Exprs)
+		s.kept += 3
+		s.declare(n.Names...)
+		n.Stmts = s.block(n.Stmts)
+	case *ast.FuncDefStmt:
+		if n.Name.Func != nil {
+			n.Name.Func = s.expr(n.Name.Func)
+		}
+		if n.Name.Receiver != nil {
+			n.Name.Receiver = s.expr(n.Name.Receiver)
+		}
+		s.function(n.Func, n.Name.Func == nil)
+	case *ast.ReturnStmt:
+		s.exprs(n.Exprs)
+		n.Exprs = spreadValues(n.Exprs)
+	}
+	s.scope, s.kept = scope, kept
+}
+
+func (s *spiller) exprs(list []ast.Expr) {
+	for i := range list {
+		list[i] = s.expr(list[i])
+	}
+}
+
+func (s *spiller) function(f *ast.FunctionExpr, method bool) {
+	scope, kept := s.scope, s.kept
+	s.kept = 0
+	if method {
+		s.declare("self")
+	}
+	s.declare(f.ParList.Names...)
+	if f.ParList.HasVargs {
+		s.declare("arg")
+	}
+	f.Stmts = s.block(f.Stmts)
+	s.scope, s.kept = scope, kept
+}
+
+func (s *spiller) expr(e ast.Expr) ast.Expr {
+	switch e := e.(type) {
+	case *ast.IdentExpr:
+		for v := s.scope; v != nil; v = v.outer {
+			if v.name == e.Value {
+				if v.table != "" {
+					return like(v.place(e), e)
+				}
+				break
+			}
+		}
+	case *ast.AttrGetExpr:
+		e.Object, e.Key = s.expr(e.Object), s.expr(e.Key)
+	case *ast.TableExpr:
+		for _, f := range e.Fields {
+			if f.Key != nil {
+				f.Key = s.expr(f.Key)
+			}
+			f.Value = s.expr(f.Value)
+		}
+	case *ast.FuncCallExpr:
+		if e.Func != nil {
+			e.Func = s.expr(e.Func)
+		}
+		if e.Receiver != nil {
+			e.Receiver = s.expr(e.Receiver)
+		}
+		s.exprs(e.Args)
+		e.Args = spreadValues(e.Args)
+	case *ast.LogicalOpExpr:
+		e.Lhs, e.Rhs = s.expr(e.Lhs), s.expr(e.Rhs)
+	case *ast.RelationalOpExpr:
+		e.Lhs, e.Rhs = s.expr(e.Lhs), s.expr(e.Rhs)
+	case *ast.ArithmeticOpExpr:
+		e.Lhs, e.Rhs = s.expr(e.Lhs), s.expr(e.Rhs)
+	case *ast.StringConcatOpExpr:
+		e.Lhs, e.Rhs = s.expr(e.Lhs), s.expr(e.Rhs)
+	case *ast.UnaryMinusOpExpr:
+		e.Expr = s.expr(e.Expr)
+	case *ast.UnaryNotOpExpr:
+		e.Expr = s.expr(e.Expr)
+	case *ast.UnaryLenOpExpr:
+		e.Expr = s.expr(e.Expr)
+	case *ast.FunctionExpr:
+		s.function(e, false)
+	}
+	return e
+}
+
+// spreadValues returns a shorter list with the same values.
+func spreadValues(list []ast.Expr) []ast.Expr {
+	if len(list) <= keptValues {
+		return list
+	}
+	at := list[keptValues]
+	rest := list[keptValues:]
+	var last []ast.Expr
+	if n := len(rest) - 1; isMultiple(rest[n]) {
+		rest, last = rest[:n], rest[n:]
+	}
+	t := like(&ast.TableExpr{}, at)
+	for _, e := range rest {
+		t.Fields = append(t.Fields, &ast.Field{Value: e})
+	}
+	count := like(&ast.NumberExpr{Value: strconv.Itoa(len(rest))}, at)
+	call := like(&ast.FuncCallExpr{Func: like(&ast.IdentExpr{Value: spreadName}, at), Args: append([]ast.Expr{count, t}, last...)}, at)
+	return append(list[:keptValues:keptValues], call)
+}

@@ -1,0 +1,121 @@
+package syntax
+
+import (
+	"fmt"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// parser reads a chunk by recursive descent. It ends with a panic(*Error) where the chunk is wrong.
+type parser struct {
+	scanner
+	token token
+	ahead token // tokenEOF = none was read ahead
+	// lastLine is the line that the scanner had reached when it went on from the last token.
+	lastLine  int
+	level     int   // of nesting
+	deepest   int32 // the depth of the deepest expression of the function, and of "else if"
+	fn        *function
+	functions int32
+	variables []variable // in scope, those of the innermost function last
+	changes   []change
+}
+
+func (p *parser) next() {
+	p.lastLine = p.line
+	if p.ahead.kind != tokenEOF {
+		p.token, p.ahead.kind = p.ahead, tokenEOF
+		return
+	}
+	p.scan(&p.token)
+}
+
+func (p *parser) failf(near tokenKind, format string, args ...any) {
+	p.fail(fmt.Sprintf(format, args...), near)
+}
+
+// failWhole ends the parsing with an error that has no position.
+func (p *parser) failWhole(message string) { panic(&Error{Chunk: p.chunk, Text: message}) }
+
+// failHere ends the parsing with an error near the token.
+func (p *parser) failHere(message string) { p.fail(message, p.token.kind) }
+
+// acceptToken goes on if the token is of a kind.
+func (p *parser) acceptToken(kind tokenKind) bool {
+	if p.token.kind != kind {
+		return false
+	}
+	p.next()
+	return true
+}
+
+// check requires the token to be of a kind.
+func (p *parser) check(kind tokenKind) {
+	if p.token.kind != kind {
+		p.failf(p.token.kind, "'%s' expected", kind)
+	}
+}
+
+// expect requires the token to be of a kind, and goes on.
+func (p *parser) expect(kind tokenKind) {
+	p.check(kind)
+	p.next()
+}
+
+// expectClosing requires the token that ends what began with another one at a line, and goes on.
+func (p *parser) expectClosing(kind, opening tokenKind, line int) {
+	if p.token.kind != kind && line != p.line {
+		p.failf(p.token.kind, "'%s' expected (to close '%s' at line %d)", kind, opening, line)
+	}
+	p.expect(kind)
+}
+
+// name requires a name, and goes on.
+func (p *parser) name() symbolID {
+	p.check(tokenName)
+	id := p.token.symbol
+	p.next()
+	return id
+}
+
+func (p *parser) textOf(id symbolID) string { return p.symbols.list[id].text }
+
+// enterLevel counts a level of nesting, for which Lua's parser calls itself.
+func (p *parser) enterLevel() {
+	if p.level++; p.level > maxLevels {
+		p.failDepth()
+	}
+}
+
+// endsBlock reports whether no statement follows in a block.
+func (p *parser) endsBlock() bool {
+	switch p.token.kind {
+	case tokenElse, tokenElseif, tokenEnd, tokenUntil, tokenEOF:
+		return true
+	}
+	return false
+}
+
+// statements reads up to the end of a block.
+func (p *parser) statements() []ast.Stmt {
+	p.enterLevel()
+	var list []ast.Stmt
+	for last := false; !last && !p.endsBlock(); {
+		var s ast.Stmt
+		s, last = p.statement()
+		list = append(list, s)
+		p.acceptToken(';')
+		p.fn.free = int32(p.fn.active)
+	}
+	p.level--
+	return list
+}
+
+// body reads the statements of a block that has variables of its own.
+func (p *parser) body() []ast.Stmt {
+	var b block
+	p.enterBlock(&b, false)
+	list := p.statements()
+	p.leaveBlock()
+	return list
+}
