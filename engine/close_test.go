@@ -85,7 +85,7 @@ func uses(db *engine.DB, dir string) map[string]func() error {
 			return db.EachExpiring(time.Now().UnixMilli(), func(_, _ []byte, _ int64) bool { return true })
 		},
 		"DeleteExpired": func() error {
-			_, err := db.DeleteExpired(ns, []byte("set"), nil)
+			_, err := db.DeleteExpired(ns, []byte("set"), nil, nil)
 			return err
 		},
 		"MultiGet": func() error {

@@ -127,10 +127,15 @@ func (tx *Tx) Ended(userKey []byte) (Ended, error) {
 	return FieldsExpired, nil
 }
 
-// DeleteExpired deletes the record of a key that has ended, and returns how; NotEnded when it has not. deleted is called
-// after the commit, while the key's lock is held: it must be quick.
-func (db *DB) DeleteExpired(ns string, userKey []byte, deleted func(Ended)) (how Ended, err error) {
+// DeleteExpired deletes the record of a key that has ended, and returns how; NotEnded when it has not. While the key's lock is
+// held, and so both must be quick, may is called before, whose error ends it, and deleted after the commit. Each may be nil.
+func (db *DB) DeleteExpired(ns string, userKey []byte, may func() error, deleted func(Ended)) (how Ended, err error) {
 	err = db.Update(ns, [][]byte{userKey}, func(tx *Tx) error {
+		if may != nil {
+			if err := may(); err != nil {
+				return err
+			}
+		}
 		if how, err = tx.Ended(userKey); how == NotEnded || err != nil {
 			return err
 		}

@@ -43,15 +43,33 @@ func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 	if !want.SingleRecord() { // only strings and JSON documents are long
 		most = cf.MaxHead
 	}
+	r, err := tx.loadOf(userKey, want, most)
+	if err == nil && r.Exists {
+		err = tx.LoadRest(&r)
+	}
+	return r, err
+}
+
+// LoadShort is Load for a caller to whom a Tail of more than n bytes is of no use: that may be cut off as that of [Tx.Look].
+func (tx *Tx) LoadShort(userKey []byte, want cf.Type, n int) (Record, error) {
+	r, err := tx.loadOf(userKey, want, cf.MaxHead)
+	if err == nil && r.Exists && len(r.Tail)+r.Rest <= n {
+		err = tx.LoadRest(&r)
+	}
+	return r, err
+}
+
+// loadOf is load of a key that shall be of type want.
+func (tx *Tx) loadOf(userKey []byte, want cf.Type, most int) (Record, error) {
 	r, err := tx.load(userKey, most)
 	if err != nil {
 		return r, err
 	}
 	if r.Exists {
 		if r.Type != want {
-			return r, ErrWrongType
+			err = ErrWrongType
 		}
-		return r, tx.LoadRest(&r)
+		return r, err
 	}
 	r.Meta = cf.Meta{Type: want}
 	if !want.SingleRecord() {
@@ -92,30 +110,48 @@ func (tx *Tx) SaveHead(r *Record) error {
 		tx.SaveAppend(r, r.Tail)
 		return nil
 	}
+	_, err := tx.SaveFrom(r, r, len(r.Tail)+r.Rest)
+	return err
+}
+
+// SaveFrom writes a record, as SaveAppend does, with a tail of n bytes: those that src has, cut off or with zeros behind. src may be
+// r, or the record of another key, and its Rest may be missing: then it goes into the batch straight from the database. The
+// lock of the key of src is held since it was read. What is returned is the tail in the batch, which the caller may change
+// before anything else is done with the transaction.
+func (tx *Tx) SaveFrom(r, src *Record, n int) (tail []byte, err error) {
 	var held rocks.Held
 	defer held.Close()
-	value, size, found, err := tx.read(cf.Metadata, r.key, cf.MaxHead, &held)
-	if err != nil {
-		return err
+	old, oldOK := tx.known(r.key)
+	from, begin, all := src.Tail, 0, len(src.Tail)
+	if src.Rest > 0 {
+		value, size, found, err := tx.read(cf.Metadata, src.key, cf.MaxHead, &held)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			value = nil
+		}
+		var meta cf.Meta
+		if meta, from, err = cf.DecodeMeta(value); err != nil {
+			return nil, err
+		}
+		begin, all = len(value)-len(from), size-len(value)+len(from)
+		if string(src.key) == string(r.key) {
+			old, oldOK = meta, true
+		}
 	}
-	if !found {
-		value = nil
-	}
-	old, tail, err := cf.DecodeMeta(value)
-	if err != nil {
-		return err
-	}
-	if held.Size() == 0 {
-		tx.SaveAppend(r, tail)
-		return nil
-	}
-	from := len(value) - len(tail)
-	tx.note(r.key, old, true, &r.Meta)
+	tx.note(r.key, old, oldOK, &r.Meta)
 	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
-	at, room := tx.batch.PutRoom(cf.Metadata, r.key, tx.valBuf, size-from)
-	held.Copy(from, room)
-	tx.over.write(cf.Metadata, r.key, at, len(tx.valBuf)+len(room), written)
-	return nil
+	at, tail := tx.batch.PutRoom(cf.Metadata, r.key, tx.valBuf, n)
+	had := tail[:min(n, all)]
+	if held.Size() > 0 {
+		held.Copy(begin, had)
+	} else {
+		copy(had, from)
+	}
+	clear(tail[len(had):])
+	tx.over.write(cf.Metadata, r.key, at, len(tx.valBuf)+n, written)
+	return tail, nil
 }
 
 // LoadPart is LoadAny for a caller who needs only a part of the Tail: part is told its type, if it exists, and the

@@ -56,6 +56,31 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 	return rec, err
 }
 
+// loadHead is load, but the Rest of a string may be missing.
+func loadHead(tx *engine.Tx, key []byte) (engine.Record, error) {
+	rec, err := tx.Load(key, cf.TypeBitmap)
+	if err == engine.ErrWrongType && rec.Type == cf.TypeString {
+		return rec, nil
+	}
+	if err == nil {
+		err = checkLength(key, &rec)
+	}
+	return rec, err
+}
+
+// stringPart returns the bytes from first to before end of a string of which loadHead has returned the record, as far as
+// there are any.
+func stringPart(tx *engine.Tx, key []byte, rec *engine.Record, first, end uint64) ([]byte, error) {
+	if rec.Rest == 0 {
+		n := uint64(len(rec.Tail))
+		return rec.Tail[min(first, n):min(end, n)], nil
+	}
+	part, err := tx.LoadPart(key, func(_ cf.Type, n int) (int, int) {
+		return int(min(first, uint64(n))), int(min(end, uint64(n)))
+	})
+	return part.Tail, err
+}
+
 // loadPart is load for who reads only a part of a string: part is told how many bytes a string has and returns from
 // where to where (exclusive) they are needed. Tail then begins at the byte from.
 func loadPart(tx *engine.Tx, key []byte, part func(size uint64) (from, to uint64)) (rec engine.Record, size, from uint64, err error) {
@@ -91,7 +116,7 @@ func length(rec *engine.Record) uint64 {
 	case !rec.Exists:
 		return 0
 	case rec.Type == cf.TypeString:
-		return uint64(len(rec.Tail))
+		return uint64(len(rec.Tail) + rec.Rest)
 	}
 	return rec.Size
 }
@@ -135,12 +160,12 @@ func SetBit(tx *engine.Tx, key []byte, offset uint64, bit bool, maxLen int64) (o
 	if offset > MaxOffset {
 		return false, ErrOffset
 	}
-	rec, err := load(tx, key)
+	rec, err := loadHead(tx, key)
 	if err != nil {
 		return false, err
 	}
 	if rec.Type == cf.TypeString {
-		return setStringBit(tx, &rec, offset, bit, maxLen)
+		return setStringBit(tx, key, &rec, offset, bit, maxLen)
 	}
 	n := offset / fragmentBits
 	fkey := fragmentKey(tx, &rec, n)
@@ -185,24 +210,30 @@ func grown(n, need int) int {
 	return max(need, min(2*n, fragment))
 }
 
-func setStringBit(tx *engine.Tx, rec *engine.Record, offset uint64, bit bool, maxLen int64) (old bool, err error) {
+func setStringBit(tx *engine.Tx, key []byte, rec *engine.Record, offset uint64, bit bool, maxLen int64) (old bool, err error) {
 	at := offset / 8
 	if at >= uint64(max(maxLen, 0)) {
 		return false, ErrOffset
 	}
 	mask := byte(0x80) >> (offset % 8)
-	if at < uint64(len(rec.Tail)) {
-		if old = rec.Tail[at]&mask != 0; old == bit {
+	had, err := stringPart(tx, key, rec, at, at+1)
+	if err != nil {
+		return false, err
+	}
+	if len(had) > 0 {
+		if old = had[0]&mask != 0; old == bit {
 			return old, nil
 		}
 	}
-	value := resized(rec.Tail, max(uint64(len(rec.Tail)), at+1))
+	value, err := resave(tx, rec, max(length(rec), at+1))
+	if err != nil {
+		return old, err
+	}
 	if bit {
 		value[at] |= mask
 	} else {
 		value[at] &^= mask
 	}
-	saveString(tx, rec, value)
 	return old, nil
 }
 
@@ -216,4 +247,10 @@ func resized(b []byte, n uint64) []byte {
 func saveString(tx *engine.Tx, rec *engine.Record, value []byte) {
 	tx.LogData(cf.LogString)
 	tx.SaveAppend(rec, value)
+}
+
+// resave writes a string anew with a length of n bytes and returns its value, which the caller changes at once.
+func resave(tx *engine.Tx, rec *engine.Record, n uint64) (value []byte, err error) {
+	tx.LogData(cf.LogString)
+	return tx.SaveFrom(rec, rec, int(n))
 }

@@ -2,6 +2,7 @@ package bitmap
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"strconv"
 
@@ -84,29 +85,34 @@ type FieldOptions struct {
 // string grows to the end of the last field written, whether or not the value fits. As in Redis, a field that keeps its
 // value is no change.
 func Fields(tx *engine.Tx, key []byte, ops []FieldOp, o FieldOptions, results []FieldResult) ([]FieldResult, error) {
-	rec, err := load(tx, key)
+	rec, err := loadHead(tx, key)
 	if err != nil {
 		return results, err
 	}
 	writes, end := false, uint64(0)
+	low, high := uint64(math.MaxUint64), uint64(0) // the bytes that fields lie in
 	for i := range ops {
 		if ops[i].Offset > MaxOffset {
 			return results, ErrOffset
 		}
+		first, e := ops[i].bytes()
+		low, high = min(low, first), max(high, e)
 		if ops[i].Kind != FieldGet {
 			writes = true
-			_, e := ops[i].bytes()
 			end = max(end, e)
 		}
 	}
 	f := fields{tx: tx, rec: rec, isString: rec.Type == cf.TypeString, flip: o.RedisOrder}
 	if f.isString {
-		f.text = rec.Tail
+		if writes && end > uint64(max(o.MaxLen, 0))+8 { // the last field may reach beyond
+			return results, ErrOffset
+		}
+		f.base = min(low, high)
+		if f.text, err = stringPart(tx, key, &rec, f.base, high); err != nil {
+			return results, err
+		}
 		if writes {
-			if end > uint64(max(o.MaxLen, 0))+8 { // the last field may reach beyond
-				return results, ErrOffset
-			}
-			f.text = resized(f.text, max(uint64(len(f.text)), end))
+			f.text = resized(f.text, max(uint64(len(f.text)), end-f.base))
 		}
 	}
 	for i := range ops {
@@ -117,9 +123,9 @@ func Fields(tx *engine.Tx, key []byte, ops []FieldOp, o FieldOptions, results []
 		results = append(results, r)
 	}
 	if writes {
-		f.save(ops, end)
+		err = f.save(ops, end)
 	}
-	return results, nil
+	return results, err
 }
 
 // fields is the bitmap or string that Fields works on. Changed fragments are kept until the end.
@@ -128,8 +134,9 @@ type fields struct {
 	rec      engine.Record
 	isString bool
 	flip     bool
-	text     []byte // of a string
-	changed  bool   // a field has got another value
+	text     []byte // of a string, from the byte base on
+	base     uint64
+	changed  bool // a field has got another value
 
 	frags []fieldFragment
 	index map[uint64]int // of frags by their numbers, when there are many
@@ -194,7 +201,7 @@ func (w *window) put(at, width, value uint64) {
 // read returns the bytes from first to before end, 1 to 9 of them.
 func (f *fields) read(first, end uint64) (w window, err error) {
 	if f.isString {
-		copy(w[:end-first], f.text[min(first, uint64(len(f.text))):])
+		copy(w[:end-first], f.text[min(first-f.base, uint64(len(f.text))):])
 		return w, nil
 	}
 	for at := first; at < end; {
@@ -216,7 +223,7 @@ func (f *fields) read(first, end uint64) (w window, err error) {
 func (f *fields) write(first, end uint64, w window) error {
 	f.changed = true
 	if f.isString {
-		copy(f.text[first:end], w[:])
+		copy(f.text[first-f.base:end-f.base], w[:])
 		return nil
 	}
 	if f.flip {
@@ -272,14 +279,17 @@ func (f *fields) do(op *FieldOp) (FieldResult, error) {
 }
 
 // save writes what was changed; the bitmap or string is at least end bytes long then.
-func (f *fields) save(ops []FieldOp, end uint64) {
+func (f *fields) save(ops []FieldOp, end uint64) error {
 	grown := end > length(&f.rec)
 	if !f.changed && !grown {
-		return
+		return nil
 	}
 	if f.isString {
-		saveString(f.tx, &f.rec, f.text)
-		return
+		value, err := resave(f.tx, &f.rec, max(end, length(&f.rec)))
+		if err == nil {
+			copy(value[min(f.base, uint64(len(value))):], f.text)
+		}
+		return err
 	}
 	f.tx.LogData(appendLogFields(ops))
 	slices.SortFunc(f.frags, func(a, b fieldFragment) int {
@@ -297,6 +307,7 @@ func (f *fields) save(ops []FieldOp, end uint64) {
 		f.rec.Size = end
 		f.tx.Save(&f.rec, nil)
 	}
+	return nil
 }
 
 // appendLogFields makes the log data of the operations that write.

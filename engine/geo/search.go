@@ -75,8 +75,7 @@ func Store(tx *engine.Tx, dst, key []byte, q *Query, byDistance bool) (int, erro
 			entries[i].Score = p.distance / q.Shape.Unit
 		}
 	}
-	zset.Store(tx, dst, entries)
-	return len(entries), nil
+	return len(entries), zset.Store(tx, dst, entries)
 }
 
 // point is a member that was read. Its first fields are those of basalt_geo_point.

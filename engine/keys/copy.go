@@ -15,7 +15,7 @@ var ErrNoSuchKey = engine.NewError("ERR", "no such key")
 //
 // All that the key consists of is written again, in one batch.
 func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
-	src, err := tx.LoadAny(from)
+	src, err := tx.Look(from)
 	if err != nil {
 		return false, err
 	}
@@ -32,8 +32,20 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 		}
 	}
 	logType(tx, &src)
-	tx.Drop(&src)
-	return true, write(tx, &src, to)
+	return true, move(tx, &src, func() error { return write(tx, &src, to) })
+}
+
+// move drops a key and writes it elsewhere; one of which the Rest is missing the other way round, because it is read then.
+func move(tx *engine.Tx, src *engine.Record, write func() error) error {
+	if src.Rest == 0 {
+		tx.Drop(src)
+		return write()
+	}
+	err := write()
+	if err == nil {
+		tx.Drop(src)
+	}
+	return err
 }
 
 // Move takes a key to another namespace, expiry included, and reports whether it has. Nothing is done when it does not
@@ -44,7 +56,7 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	if ns == tx.Namespace() {
 		return false, nil
 	}
-	src, err := tx.LoadAny(key)
+	src, err := tx.Look(key)
 	if err != nil || !src.Exists {
 		return false, err
 	}
@@ -52,13 +64,14 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 		return false, err
 	}
 	logType(tx, &src)
-	tx.Drop(&src)
-	return true, tx.InNamespace(ns, func() error { return write(tx, &src, key) })
+	return true, move(tx, &src, func() error {
+		return tx.InNamespace(ns, func() error { return write(tx, &src, key) })
+	})
 }
 
 // CopyTo is Copy to a key of another namespace. The transaction holds the locks of both, see [engine.Tx.AddLockIn].
 func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (bool, error) {
-	src, err := tx.LoadAny(from)
+	src, err := tx.Look(from)
 	if err != nil || !src.Exists {
 		return false, err
 	}
@@ -83,7 +96,7 @@ func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
 // Copy copies a key, expiry included, and reports whether it has. Nothing is done when the source does not
 // exist, nor when the destination does, unless it is to be replaced. The two must not be the same.
 func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
-	src, err := tx.LoadAny(from)
+	src, err := tx.Look(from)
 	if err != nil || !src.Exists {
 		return false, err
 	}
@@ -106,7 +119,7 @@ func logType(tx *engine.Tx, src *engine.Record) {
 	tx.LogData(cf.AppendLogType(text[:0], src.Type))
 }
 
-// write writes the record and all subkeys of src under another key, one of the transaction's namespace. The iteration
+// write writes the record, of which the Rest may be missing if it is there still, and all subkeys of src under another key, one of the transaction's namespace. The iteration
 // is streamed; the batch holds everything, because it is to be written at once.
 //
 // Kvrocks keeps the version. Here the copy gets one of its own: subkeys of the old version may lie under the new
@@ -116,9 +129,8 @@ func write(tx *engine.Tx, src *engine.Record, to []byte) error {
 	version := dst.Version
 	dst.Meta = src.Meta
 	dst.Version = version
-	tx.SaveAppend(&dst, src.Tail)
-	if src.Type.SingleRecord() {
-		return nil
+	if _, err := tx.SaveFrom(&dst, src, len(src.Tail)+src.Rest); err != nil || src.Type.SingleRecord() {
+		return err
 	}
 	id := cf.Default
 	if src.Type == cf.TypeStream {

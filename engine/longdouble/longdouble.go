@@ -22,8 +22,8 @@ const (
 	// A number up to half the least subnormal, 2^-16445, becomes zero.
 	minExp = -16445
 
-	// maxLen is the length from which Redis refuses to read a number.
-	maxLen = 5 * 1024
+	// MaxLen is the length from which Redis refuses to read a number.
+	MaxLen = 5 * 1024
 	// Numbers of 10^maxDecimal and more, or below its inverse, are refused without
 	// a look at their digits.
 	maxDecimal = 5000
@@ -34,7 +34,7 @@ const (
 // anything left over, NaN, numbers beyond the range of the format and numbers so
 // small that they would become zero.
 func Parse(b []byte) (x *big.Float, ok bool) {
-	if len(b) == 0 || len(b) >= maxLen {
+	if len(b) == 0 || len(b) >= MaxLen {
 		return nil, false
 	}
 	rest := b
@@ -219,12 +219,12 @@ func scan(b []byte) (n number, ok bool) {
 	}
 	exp, err := strconv.Atoi(text)
 	if err != nil { // out of the range of int
-		exp = maxExp * maxLen
+		exp = maxExp * MaxLen
 		if text[0] == '-' {
 			exp = -exp
 		}
 	}
-	exp = min(max(exp, -maxExp*maxLen), maxExp*maxLen)
+	exp = min(max(exp, -maxExp*MaxLen), maxExp*MaxLen)
 	n.exp = exp
 	return n, true
 }

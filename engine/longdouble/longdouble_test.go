@@ -49,7 +49,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, s := range []string{
 		"", " 1", "1 ", "\v1", "1\x00", "+", "-", "+-1", "..", "1.2.3", "e1", "0x1p", "0xp1",
 		"infinit", "infx", "nan", "-nan", "NAN(1)", "1__0", "0o7", "0b1", "\xff", "inf\x00",
-		strings.Repeat("0", maxLen),
+		strings.Repeat("0", MaxLen),
 	} {
 		if x, ok := Parse([]byte(s)); ok {
 			t.Errorf("Parse(%.20q) = %v, want refused", s, x)

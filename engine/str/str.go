@@ -116,6 +116,16 @@ func save(tx *engine.Tx, rec *engine.Record, value []byte) {
 	tx.SaveAppend(rec, value)
 }
 
+// change makes a long value n bytes long and writes part into it at an offset. Nothing of it is copied but into the batch.
+func change(tx *engine.Tx, rec *engine.Record, n, offset int, part []byte) error {
+	tx.LogData(cf.LogString)
+	value, err := tx.SaveFrom(rec, rec, n)
+	if err == nil {
+		copy(value[offset:], part)
+	}
+	return err
+}
+
 // expireNow deletes a key because it is given an expiry that has passed.
 func expireNow(tx *engine.Tx, rec *engine.Record) {
 	tx.LogData(cf.LogDel)
@@ -163,7 +173,7 @@ func GetEx(tx *engine.Tx, key []byte, expiry func() (Expiry, error)) (value []by
 	case !e.Change:
 	case e.At != 0 && e.At <= tx.Now():
 		expireNow(tx, &rec)
-	case rec.Expire != uint64(e.At):
+	case e.At != 0 || rec.Expire != 0: // the same time again is a change as well, as in Redis
 		rec.Expire = uint64(e.At)
 		save(tx, &rec, rec.Tail)
 	}
@@ -186,7 +196,7 @@ const joined = 512
 // Append appends to a value and returns the new length. A missing key becomes a string, an empty one if tail is
 // empty.
 func Append(tx *engine.Tx, key, tail []byte, maxLen int64) (int, error) {
-	rec, err := tx.Load(key, cf.TypeString)
+	rec, err := tx.LoadShort(key, cf.TypeString, joined)
 	if err != nil {
 		return 0, err
 	}
@@ -194,9 +204,13 @@ func Append(tx *engine.Tx, key, tail []byte, maxLen int64) (int, error) {
 		save(tx, &rec, tail)
 		return len(tail), nil
 	}
-	n := len(rec.Tail) + len(tail)
+	had := len(rec.Tail) + rec.Rest
+	n := had + len(tail)
 	if int64(n) > maxLen {
 		return 0, ErrTooLong
+	}
+	if rec.Rest > 0 {
+		return n, change(tx, &rec, n, had, tail)
 	}
 	var buf [joined]byte
 	value := buf[:0]
@@ -211,17 +225,21 @@ func Append(tx *engine.Tx, key, tail []byte, maxLen int64) (int, error) {
 // SetRange overwrites the bytes from offset, which is not negative, and returns the length of the value. Zero
 // bytes fill a gap. An empty part changes nothing.
 func SetRange(tx *engine.Tx, key []byte, offset int64, part []byte, maxLen int64) (int, error) {
-	rec, err := tx.Load(key, cf.TypeString)
+	rec, err := tx.LoadShort(key, cf.TypeString, joined)
 	if err != nil {
 		return 0, err
 	}
+	had := len(rec.Tail) + rec.Rest
 	if len(part) == 0 {
-		return len(rec.Tail), nil
+		return had, nil
 	}
 	if offset > maxLen-int64(len(part)) {
 		return 0, ErrTooLong
 	}
-	n := max(len(rec.Tail), int(offset)+len(part))
+	n := max(had, int(offset)+len(part))
+	if rec.Rest > 0 {
+		return n, change(tx, &rec, n, int(offset), part)
+	}
 	var buf [joined]byte
 	value := buf[:min(n, joined)]
 	if n > joined {
@@ -280,14 +298,14 @@ func within(start, end, n int64) (from, to int) {
 
 // IncrBy adds to the integer that a value is, a missing key counting as 0, and returns the sum.
 func IncrBy(tx *engine.Tx, key []byte, by int64) (int64, error) {
-	rec, err := tx.Load(key, cf.TypeString)
+	rec, err := tx.LoadShort(key, cf.TypeString, maxIntLen)
 	if err != nil {
 		return 0, err
 	}
 	var n int64
 	if rec.Exists {
 		var ok bool
-		if n, ok = parseInt(rec.Tail); !ok {
+		if n, ok = parseInt(rec.Tail); !ok || rec.Rest > 0 {
 			return 0, ErrNotInteger
 		}
 	}
@@ -303,7 +321,7 @@ func IncrBy(tx *engine.Tx, key []byte, by int64) (int64, error) {
 // IncrByFloat adds a number, given as text, to the number that a value is, a missing key counting as 0, and
 // returns the text of the sum. Numbers and arithmetic are those of package longdouble.
 func IncrByFloat(tx *engine.Tx, key, by []byte) ([]byte, error) {
-	rec, err := tx.Load(key, cf.TypeString)
+	rec, err := tx.LoadShort(key, cf.TypeString, longdouble.MaxLen)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +330,7 @@ func IncrByFloat(tx *engine.Tx, key, by []byte) ([]byte, error) {
 		value = rec.Tail
 	}
 	x, ok := longdouble.Parse(value)
-	if !ok {
+	if !ok || rec.Rest > 0 {
 		return nil, ErrNotFloat
 	}
 	y, ok := longdouble.Parse(by)
@@ -363,11 +381,11 @@ func CompareAndDelete(tx *engine.Tx, key, old []byte) (Match, error) {
 }
 
 func compare(tx *engine.Tx, key, old []byte) (engine.Record, Match, error) {
-	rec, err := tx.Load(key, cf.TypeString)
+	rec, err := tx.LoadShort(key, cf.TypeString, len(old))
 	switch {
 	case err != nil || !rec.Exists:
 		return rec, Missing, err
-	case string(rec.Tail) != string(old):
+	case rec.Rest > 0 || string(rec.Tail) != string(old):
 		return rec, Differs, nil
 	}
 	return rec, Equal, nil
@@ -383,6 +401,8 @@ func Encoding(value []byte) string {
 	}
 	return "raw"
 }
+
+const maxIntLen = len("-9223372036854775808")
 
 // parseInt reads a decimal integer: a minus at most, no leading zeros, no blanks, no "-0".
 func parseInt(b []byte) (int64, bool) {

@@ -128,8 +128,7 @@ func TestBatches(t *testing.T) {
 	}
 	store := func(kv ...any) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error {
-			zset.Store(tx, key, pairs(kv...))
-			return nil
+			return zset.Store(tx, key, pairs(kv...))
 		}
 	}
 	lex := func(min, max string) zset.Query {
@@ -176,6 +175,7 @@ func TestBatches(t *testing.T) {
 		{"store", []any{9.0, "old"}, store(1.0, "a", 2.0, "b"),
 			[]string{"log 5", "put a 1", "put score 1 a", "put b 2", "put score 2 b", "put meta zset 2"}},
 		{"store nothing", []any{9.0, "old"}, store(), []string{"log 5", "put meta zset 0"}},
+		{"store nothing in place of nothing", nil, store(), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := enginetest.Open(t)

@@ -182,8 +182,7 @@ func TestRankCacheIsDroppedOnDoubt(t *testing.T) {
 		"stored over": func(db *engine.DB) error {
 			return db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 				entries, err := zset.RangeEntries(tx, key, &zset.Query{Start: 0, Stop: -1})
-				zset.Store(tx, key, entries)
-				return err
+				return errors.Join(err, zset.Store(tx, key, entries))
 			})
 		},
 		"flushed": func(db *engine.DB) error {
@@ -377,8 +376,7 @@ func TestRankCacheIsBounded(t *testing.T) {
 	for i := range zset.RankMaxSets + 20 {
 		key := fmt.Appendf(nil, "z%d", i)
 		update(t, db, string(key), func(tx *engine.Tx) error {
-			zset.Store(tx, key, entries)
-			return nil
+			return zset.Store(tx, key, entries)
 		})
 		for range 3 {
 			view(t, db, key, func(tx *engine.Tx) {

@@ -368,8 +368,13 @@ func SortByScore(entries []Entry) {
 }
 
 // Store makes the entries, whose members differ, the content of a key, whatever it held before. With no entries
-// the key is gone.
-func Store(tx *engine.Tx, key []byte, entries []Entry) {
+// the key is gone; if there was none, nothing is written.
+func Store(tx *engine.Tx, key []byte, entries []Entry) error {
+	if len(entries) == 0 {
+		if old, err := tx.Look(key); err != nil || !old.Exists {
+			return err
+		}
+	}
 	w := writer{tx: tx, rec: tx.Fresh(key, cf.TypeZSet)}
 	w.log()
 	for i := range entries {
@@ -377,6 +382,7 @@ func Store(tx *engine.Tx, key []byte, entries []Entry) {
 	}
 	w.rec.Size = uint64(len(entries))
 	tx.Save(&w.rec, nil)
+	return nil
 }
 
 // arena holds copies of members in a few big blocks.
