@@ -22,7 +22,7 @@ func (c *conn) ApplyBatch(rep []byte, yield bool) error {
 			return engine.NewError("ERR", "the batch holds namespaces: "+err.Error())
 		}
 	}
-	if err := c.lockUnpaused(true, func() error { return c.tx.AcquireFor(b) }); err != nil {
+	if err := c.lockUnpaused(always, func() error { return c.tx.AcquireFor(b) }); err != nil {
 		return err
 	}
 	c.tx.Tick(time.Now().UnixMilli())

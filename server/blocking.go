@@ -37,6 +37,9 @@ type waiter struct {
 	missed atomic.Bool
 	// woken: the read deadline was set to wake the connection.
 	woken atomic.Bool
+	// owed: there was data for the waiter, which is to fetch it by itself, and those behind it were not served. It is
+	// set while mu is held.
+	owed atomic.Bool
 }
 
 type waitState uint8
@@ -94,6 +97,15 @@ func (t *waitTable) counts() (all, gone int) {
 		}
 	}
 	return len(t.byKey), gone
+}
+
+// wakeAll lets those who wait for some keys try by themselves.
+func (t *waitTable) wakeAll(nsKeys []string) {
+	for _, k := range nsKeys {
+		for _, w := range t.of([]byte(k)) {
+			w.wake()
+		}
+	}
 }
 
 // of returns those who wait for a key. The slice is not changed afterwards.
@@ -181,11 +193,16 @@ func (c *conn) serveKeys(ready [][]byte) {
 		key := ready[0]
 		ready = ready[1:]
 		list := c.srv.waiters.of(c.tx.NSKey(key))
+		turn := false // somebody is to fetch it by itself: those behind come afterwards
 		for _, w := range list {
-			if !w.mayServe(c.tx, key) {
+			if turn && !w.wait.Gone || !w.mayServe(c.tx, key) {
 				continue
 			}
-			if c.serveOne(w) && len(w.wait.Args) > 2 {
+			if !c.serveOne(w) {
+				turn = turn || w.owed.Load()
+				continue
+			}
+			if len(w.wait.Args) > 2 {
 				// BLMOVE has written another key.
 				for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
 					if k.Write && string(w.wait.Args[k.Arg]) != string(key) && c.tx.Holds(w.wait.Args[k.Arg]) {
@@ -245,6 +262,9 @@ func (c *conn) serveOne(w *waiter) bool {
 			return true
 		}
 		again := w.missed.Load()
+		if err == command.ErrNeedLocks {
+			w.owed.Store(true)
+		}
 		w.mu.Unlock()
 		if err == command.ErrNeedLocks || again {
 			w.wake() // it tries by itself
@@ -306,6 +326,9 @@ func (c *conn) await() bool {
 			return
 		}
 		c.srv.waiters.remove(w)
+		if w.owed.Load() { // it has left what was there to those behind it
+			c.srv.waiters.wakeAll(w.keys)
+		}
 		c.info.waiter.Store(nil)
 		c.blocked = nil
 		c.deadline = true // so that the next read sets its own
@@ -396,10 +419,12 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 	r := request{args: w.wait.Args, spec: w.spec}
 	c.tx.Begin(c.sess.Namespace)
 	defer c.tx.Release()
-	for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
-		c.tx.AddLock(w.wait.Args[k.Arg], true) // Tx.Holds asks for that
-	}
-	err := c.tx.Acquire()
+	err := c.lockUnpaused(always, func() error {
+		for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
+			c.tx.AddLock(w.wait.Args[k.Arg], true) // Tx.Holds asks for that
+		}
+		return c.tx.Acquire()
+	})
 	c.tx.Tick(time.Now().UnixMilli())
 	w.missed.Store(false)
 	c.watchChange(&r)
@@ -409,9 +434,11 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 	}
 	if err == nil {
 		c.noteRun(nil, true)
+		w.owed.Store(false) // those behind it are served now
 		c.serveWaiters(&r)
 		if err = c.tx.Commit(); err != nil {
 			c.srv.writeFailed(err)
+			w.owed.Store(true)
 		}
 		c.settle(err)
 		c.publishDeferred(err)
@@ -422,6 +449,7 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == command.ErrNotReady {
+		w.owed.Store(false) // there is nothing for those behind it either
 		w.state = waiting
 		if w.missed.Load() {
 			w.woken.Store(true) // once more
@@ -482,6 +510,13 @@ func (s *Server) Unblock(id int64, withError bool) bool {
 		w.wake()
 	}
 	return ok
+}
+
+// KeysFlushed implements command.FlushServer.
+func (s *Server) KeysFlushed() {
+	if s.waiters.n.Load() > 0 {
+		s.waiters.keyspaceChanged()
+	}
 }
 
 // keyspaceChanged lets those try again who also wait for the end of a key: a flush has no keys to find them by.

@@ -31,6 +31,11 @@ func TestBlockedStreamReader(t *testing.T) {
 		{"stream deleted", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "DEL s", noGroup},
 		{"stream renamed", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "RENAME s t", noGroup},
 		{"flush", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "FLUSHALL", noGroup},
+		{"flush of the namespace", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "FLUSHDB", noGroup},
+		{"flush in a transaction", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "MULTI;SET x v;FLUSHALL;SET y v;EXEC", noGroup},
+		{"flush of the namespace in a transaction", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "MULTI;FLUSHDB;EXEC", noGroup},
+		{"flush in a script", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "EVAL redis.call('FLUSHALL') 0", noGroup},
+		{"flush in a script in a transaction", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "MULTI;EVAL redis.call('FLUSHDB') 0;EXEC", noGroup},
 		{"stream overwritten", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "SET s v", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

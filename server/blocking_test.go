@@ -68,6 +68,39 @@ func TestBlockedClientIsServed(t *testing.T) {
 	}
 }
 
+// Who brings the data may hold the lock of the key that the first in the queue moves it to, here for reading. That one
+// fetches it by itself; until then nobody behind it gets anything, and then what it leaves.
+func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
+	h := start(t)
+	for _, tt := range []struct{ name, before, first, write, firstWant, second, secondWant string }{
+		{"one element", "RPUSH l x", "BLMOVE k l LEFT RIGHT 0", "COPY l k;RPUSH k y", "$1\r\nx\r\n", "BLPOP k 0", bulk("k", "y")},
+		{"two elements", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BLPOP k 0", bulk("k", "y")},
+		{"a destination of another type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "MULTI;GET l;RPUSH k a;EXEC", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "BLPOP k 0", bulk("k", "a")},
+		{"both move", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BRPOPLPUSH k l 0", "$1\r\ny\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 20 { // the order is that of two goroutines
+				a, b, c := h.dial(t), h.dial(t), h.dial(t)
+				c.do("FLUSHALL")
+				c.do(strings.Fields(tt.before)...)
+				a.send(encode(strings.Fields(tt.first)...))
+				h.blockedClients(t, 1)
+				b.send(encode(strings.Fields(tt.second)...))
+				h.blockedClients(t, 2)
+				for _, cmd := range strings.Split(tt.write, ";") {
+					c.do(strings.Fields(cmd)...)
+				}
+				if got := a.reply(); got != tt.firstWant {
+					t.Fatalf("%s: %q, want %q", tt.first, got, tt.firstWant)
+				}
+				if got := b.reply(); got != tt.secondWant {
+					t.Fatalf("%s: %q, want %q", tt.second, got, tt.secondWant)
+				}
+			}
+		})
+	}
+}
+
 // Clients are served in the order in which they came, before the next command of the one who pushes, and those
 // whose turn does not come wait on.
 func TestBlockedClientsAreServedInOrder(t *testing.T) {

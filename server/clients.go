@@ -3,6 +3,7 @@ package server
 import (
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/command"
@@ -45,33 +46,50 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		Name: v.name, Namespace: v.namespace, User: v.user, Proto: v.proto, LibName: v.libName, LibVer: v.libVer,
 		Age: now.Sub(c.info.created), Idle: max(0, now.Sub(time.UnixMilli(c.info.lastActive.Load()))),
 		Type: "normal", Multi: v.multi, MultiBytes: int64(v.queued), Watch: v.watch, Events: "r",
-		QueryBuf: c.info.qbuf.Load(), OutputList: int64(buffers), OutputBytes: int64(bytes),
+		QueryBuf: c.info.qbuf.Load(), ArgvBytes: c.info.argv.Load(), OutputList: int64(buffers), OutputBytes: int64(bytes),
 		NetIn: c.info.netIn.Load(), NetOut: c.info.netOut.Load(), Commands: c.info.cmds.Load(),
+		Overhead: connBytes + int64(v.subBytes) + int64(len(v.name)+len(v.libName)+len(v.libVer)),
 	}
 	if c.srv.Databases() > 0 {
 		i.Databases = true
 		i.DB, _ = cf.NamespaceDatabase(v.namespace)
 	}
 	i.QueryFree = max(0, c.info.qcap.Load()-i.QueryBuf)
+	if i.Idle < 2*replyPeriod {
+		i.ReplyPeak = c.info.replyPeak.Load()
+	}
 	if spec := c.info.lastCmd.Load(); spec != nil {
 		i.Command = spec.FullName()
 	}
 	if bytes > 0 {
 		i.Events = "rw"
 	}
-	if c.info.waiter.Load() != nil || c.info.paused.Load() {
+	// The flags are in the order of Redis.
+	if v.monitor {
+		i.Flags = "O"
+	}
+	if v.subs != [3]int{} {
+		i.Flags += "P"
+		i.Type = "pubsub"
+	}
+	if v.multi >= 0 {
+		i.Flags += "x"
+	}
+	w := c.info.waiter.Load()
+	if w != nil || c.info.paused.Load() {
 		i.Flags += "b"
+	}
+	if w != nil {
+		i.ArgvBytes = argBytes(w.wait.Args)
+		i.Overhead += i.ArgvBytes
 	}
 	i.Redirect = -1
 	if t := c.info.track.Load(); t != nil {
 		i.Redirect = t.Redirect
 		i.Flags += t.letters()
-	}
-	if v.monitor {
-		i.Flags = "O" + i.Flags
-	}
-	if v.multi >= 0 {
-		i.Flags += "x"
+		for _, p := range t.Prefixes {
+			i.Overhead += int64(nameBytes(p))
+		}
 	}
 	if v.watched != nil && v.watched.Dirty() {
 		i.Flags += "d"
@@ -89,12 +107,19 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		i.Flags += "T"
 	}
 	i.Sub, i.PSub, i.SSub = v.subs[command.Channel], v.subs[command.Pattern], v.subs[command.ShardChannel]
-	if i.Sub+i.PSub+i.SSub > 0 {
-		i.Flags = "P" + i.Flags
-		i.Type = "pubsub"
-	}
 	if i.Flags == "" {
 		i.Flags = "N"
 	}
 	return i
+}
+
+// connBytes is what a connection takes by itself, the stack with which its goroutine begins included.
+const connBytes = int64(unsafe.Sizeof(conn{})+unsafe.Sizeof(outbox{})+unsafe.Sizeof(command.Session{})+unsafe.Sizeof(sessionView{})) + 2<<10
+
+// argBytes returns how many bytes the arguments of a command have.
+func argBytes(args [][]byte) (n int64) {
+	for _, a := range args {
+		n += int64(len(a))
+	}
+	return n
 }

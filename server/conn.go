@@ -47,6 +47,8 @@ type conn struct {
 	// workspace is there only while commands run.
 	*workspace
 
+	peak            replyPeak
+	pausing         bool // CLIENT PAUSE is among the commands of the EXEC that runs
 	closeAfterReply bool
 	lost            bool        // replies can no longer be sent
 	deadline        bool        // a read deadline is set
@@ -62,7 +64,9 @@ type connInfo struct {
 	created    time.Time
 	lastActive atomic.Int64 // unix milliseconds
 	qbuf       atomic.Int64 // bytes in the read buffer
-	qcap       atomic.Int64 // its size
+	qcap       atomic.Int64 // its size, 0 = there is none
+	replyPeak  atomic.Int64 // see replyPeak
+	argv       atomic.Int64 // bytes of the arguments of a command that waits for the end of a pause
 	lastCmd    atomic.Pointer[command.Spec]
 	view       atomic.Pointer[sessionView]
 	waiter     atomic.Pointer[waiter]
@@ -82,6 +86,7 @@ type sessionView struct {
 	noEvict, noTouch, closing              bool
 	multi, watch                           int
 	subs                                   [3]int // by command.SubscriptionKind
+	subBytes                               int    // of their names
 	monitor                                bool
 	queued                                 int // bytes of the commands in MULTI
 	watched                                *engine.Watch
@@ -116,10 +121,11 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 // publish shows others what the session is now.
 func (c *conn) publish() {
 	s := c.sess
-	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, c.monitoring, 0, c.watch}
+	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, 0, c.monitoring, 0, c.watch}
 	if c.subs != nil {
 		for i := range v.subs {
 			v.subs[i] = len(c.subs[i].names)
+			v.subBytes += c.subs[i].bytes
 		}
 	}
 	if c.multi != nil {
@@ -308,9 +314,38 @@ func (c *conn) runAll() bool {
 		c.forget()
 	}
 	c.info.qbuf.Store(int64(c.in.w))
-	c.info.qcap.Store(int64(len(c.in.buf)))
+	if c.in.w > 0 {
+		c.info.qcap.Store(int64(len(c.in.buf)))
+	} else {
+		c.info.qcap.Store(0) // the next read gives an empty buffer away while it waits
+	}
 	return true
 }
+
+// replyPeak is the most bytes of replies that were sent at once in the present period and in the one before, as CLIENT LIST
+// shows it. Only the connection's goroutine uses it.
+type replyPeak struct {
+	period       int64
+	most, before int
+}
+
+// replyPeriod is a period of replyPeak: the reply-buffer-peak-reset-time of Redis.
+const replyPeriod = 5 * time.Second
+
+// note adds n bytes, sent at a time since some beginning, and reports whether the peak has changed.
+func (p *replyPeak) note(n int, at time.Duration) bool {
+	was := p.get()
+	if now := int64(at / replyPeriod); now != p.period {
+		if p.before = 0; now == p.period+1 {
+			p.before = p.most
+		}
+		p.period, p.most = now, 0
+	}
+	p.most = max(p.most, n)
+	return p.get() != was
+}
+
+func (p *replyPeak) get() int { return max(p.most, p.before) }
 
 // limits sets what the client may send now.
 func (c *conn) limits() {
@@ -331,6 +366,9 @@ func (c *conn) flush() bool {
 	err := c.box.reply(c.out.Bytes(), c.out.Cap() > keepBuffer && n > c.out.Cap()/2)
 	c.info.netOut.Add(int64(n))
 	c.srv.stats.netOut.Add(int64(n))
+	if c.peak.note(n, c.clock) {
+		c.info.replyPeak.Store(int64(c.peak.get()))
+	}
 	c.out.Reset()
 	c.out.Release(keepBuffer)
 	if err != nil {

@@ -222,7 +222,7 @@ func (s *Server) infoMemory(w *infoWriter, _ string) {
 	w.field("mem_replication_backlog", 0)
 	w.field("mem_total_replication_buffers", 0)
 	w.field("mem_clients_slaves", 0)
-	w.field("mem_clients_normal", m.inputs+m.outputs)
+	w.field("mem_clients_normal", m.clients)
 	w.field("mem_cluster_links", 0)
 	w.field("mem_aof_buffer", 0)
 	w.field("mem_allocator", "libc")

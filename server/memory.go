@@ -24,6 +24,7 @@ type memoryUse struct {
 	memtables       int64
 	tableReaders    int64 // index and filter blocks outside the block cache
 	inputs, outputs int64 // buffers of clients
+	clients         int64 // all that they take
 }
 
 func (s *Server) memoryUse() (m memoryUse) {
@@ -36,6 +37,7 @@ func (s *Server) memoryUse() (m memoryUse) {
 	for _, c := range s.Clients() {
 		m.inputs += c.QueryBuf + c.QueryFree
 		m.outputs += c.OutputBytes
+		m.clients += c.TotalMem()
 	}
 	return m
 }
@@ -59,7 +61,7 @@ func (s *Server) MemoryStats() []command.MemoryStat {
 		n("startup.allocated", s.startupRSS),
 		n("replication.backlog", 0),
 		n("clients.slaves", 0),
-		n("clients.normal", m.inputs+m.outputs),
+		n("clients.normal", m.clients),
 		n("cluster.links", 0),
 		n("aof.buffer", 0),
 		n("lua.caches", scripts.scripts),

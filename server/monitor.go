@@ -72,7 +72,9 @@ func (m *monitors) show(c *conn, r *request, from string) {
 		if line == nil {
 			line = appendMonitorLine(nil, time.Now(), c.srv.databaseName(c.sess.Namespace), from, r)
 		}
-		if to.box.add(line) != noKick {
+		if to == c { // behind its reply
+			c.own.Raw(line)
+		} else if to.box.add(line) != noKick {
 			c.kicks = append(c.kicks, to.box)
 		}
 	}

@@ -20,6 +20,18 @@ func (c *client) line() string {
 
 var monitorLine = regexp.MustCompile(`(?s)^\+\d+\.\d{6} (.*)\r\n$`)
 
+// What a monitor does itself it sees behind the reply, as in Redis.
+func TestMonitorSeesItself(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	c.send(pipeline("MONITOR", "PING", "ECHO x"))
+	for _, want := range []string{`^\+OK\r\n$`, `^\+PONG\r\n$`, `^\+\d+\.\d{6} \[0 127.0.0.1:\d+\] "PING"\r\n$`, `^\$1\r\nx\r\n$`, `"ECHO" "x"\r\n$`} {
+		if got := c.reply(); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%q, want %s", got, want)
+		}
+	}
+}
+
 func TestMonitor(t *testing.T) {
 	h := start(t)
 	for _, proto := range []string{"2", "3"} {

@@ -122,6 +122,7 @@ func (c *conn) Exec() error {
 	if m.failed {
 		return command.ErrExecAbort
 	}
+	defer c.passBarrier()
 	defer c.tx.Release()
 	for {
 		err := c.execQueued(m)
@@ -137,8 +138,8 @@ func (c *conn) Exec() error {
 // execQueued runs what was queued.
 func (c *conn) execQueued(m *multi) error {
 	c.script.retry = false
-	write := c.mayWriteQueued(m)
-	err := c.lockUnpaused(write, func() error {
+	writes := func() bool { return c.mayWriteQueued(m) }
+	err := c.lockUnpaused(writes, func() error {
 		if err := c.lockQueued(m); err != nil {
 			return command.ErrExecBecause(err)
 		}

@@ -31,10 +31,15 @@ func TestWatchedKeys(t *testing.T) {
 		{"same score", "ZADD k 1 a", "k", "ZADD k 1 a", ran},
 		{"field of a hash", "HSET k f v", "k", "HSET k f w", nothing},
 		{"expiry", "SET k v", "k", "EXPIRE k 100", nothing},
+		{"same expiry", "SET k v EXAT 9999999999", "k", "GETEX k EXAT 9999999999", nothing},
+		{"same expiry of a bitmap", "SETBIT k 1 1;EXPIREAT k 9999999999", "k", "GETEX k EXAT 9999999999", nothing},
 		{"persist without expiry", "SET k v", "k", "PERSIST k", ran},
+		{"nothing read, no expiry to take away", "SET k v", "k", "GETEX k PERSIST", ran},
 		{"renamed away", "SET k v", "k", "RENAME k l", nothing},
 		{"renamed over", "SET l v", "k", "RENAME l k", nothing},
 		{"stored into", "SADD s a", "k", "SUNIONSTORE k s", nothing},
+		{"nothing stored in place of nothing", "PING", "k", "SUNIONSTORE k s;ZUNIONSTORE k 1 s;ZRANGESTORE k s 0 -1;GEOSEARCHSTORE k s FROMLONLAT 1 1 BYRADIUS 1 m;BITOP OR k s;SORT s STORE k", ran},
+		{"nothing stored in place of something", "ZADD k 1 a", "k", "ZUNIONSTORE k 1 s", nothing},
 		{"copied from", "SET k v", "k", "COPY k l", ran},
 		{"failed command", "SET k v", "k", "LPUSH k a", ran},
 		{"flush of an existing key", "SET k v", "k", "FLUSHDB", nothing},
@@ -45,7 +50,9 @@ func TestWatchedKeys(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b.do("FLUSHALL")
-			b.do(strings.Fields(tt.before)...)
+			for _, cmd := range strings.Split(tt.before, ";") {
+				b.do(strings.Fields(cmd)...)
+			}
 			a.want("WATCH "+tt.watch, "+OK\r\n")
 			for _, cmd := range strings.Split(tt.other, ";") {
 				b.do(strings.Fields(cmd)...)
@@ -75,6 +82,25 @@ func TestWatchedKeyExpires(t *testing.T) {
 	c.want("MULTI", "+OK\r\n")
 	c.want("PING", "+QUEUED\r\n")
 	c.want("EXEC", "*1\r\n+PONG\r\n")
+}
+
+// An EXEC with wrong arguments ends what was watched, also between writes that share a commit.
+func TestExecWithArguments(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	const abort = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
+	for _, tt := range []struct{ commands, want []string }{
+		{[]string{"EXEC x"}, []string{abort}},
+		{[]string{"MULTI", "EXEC x", "EXEC"}, []string{"+OK\r\n", abort, "-ERR EXEC without MULTI\r\n"}},
+		{[]string{"WATCH k", "SET k v", "EXEC x", "SET k w", "MULTI", "EXEC"}, []string{"+OK\r\n", "+OK\r\n", abort, "+OK\r\n", "+OK\r\n", "*0\r\n"}},
+	} {
+		c.send(pipeline(tt.commands...))
+		for i, want := range tt.want {
+			if got := c.reply(); got != want {
+				t.Errorf("%v: reply %d is %q, want %q", tt.commands, i, got, want)
+			}
+		}
+	}
 }
 
 // A client that goes away takes its watches with it.

@@ -26,7 +26,10 @@ type change struct {
 	on     bool
 	misses [][]byte       // keys that it looks up and that are not there
 	ended  []engine.Ended // of Keys: those that have expired, and that nobody has noticed before
-	refs   []command.KeyRef
+	// otherNS is the namespace of Other, and otherEnded what ended is of Keys.
+	otherNS    string
+	otherEnded engine.Ended
+	refs       []command.KeyRef
 }
 
 // watchChange notes which of the command's keys exist before it runs.
@@ -65,13 +68,35 @@ func (c *conn) watchChange(r *request) {
 		how, _ := c.tx.Ended(key) // an error is the command's to meet
 		ch.ended = append(ch.ended, how)
 	}
+	ch.Other, ch.otherEnded = nil, engine.NotEnded
+	if r.spec.Foreign != nil {
+		if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+			ch.Other, ch.otherNS = r.args[arg], ns
+			ch.otherEnded = c.endedIn(ns, ch.Other)
+		}
+	}
 	c.ctx.Told = &ch.Told
+}
+
+// endedIn returns how a key of a namespace has ended. An error is the command's to meet.
+func (c *conn) endedIn(ns string, key []byte) (how engine.Ended) {
+	c.tx.InNamespace(ns, func() (err error) {
+		how, err = c.tx.Ended(key)
+		return err
+	})
+	return how
 }
 
 // noteEnded keeps the events of those keys that had expired and that the command has replaced: the sweep will not find
 // them any more.
 func (c *conn) noteEnded() {
 	ch := &c.change
+	if how := ch.otherEnded; how != engine.NotEnded && c.endedIn(ch.otherNS, ch.Other) == engine.NotEnded {
+		for _, e := range endEvents(how, ch.Other) {
+			c.noteEvent(ch.otherNS, e)
+		}
+		ch.otherEnded = engine.NotEnded
+	}
 	for i, how := range ch.ended {
 		if how == engine.NotEnded {
 			continue
@@ -125,16 +150,10 @@ func (c *conn) noteEvents() {
 		return
 	}
 	ch.Is = command.Exists(c.tx, ch.Keys, ch.Is[:0])
-	ns, other := c.tx.Namespace(), ""
-	ch.Other = nil
-	if ch.Spec.Foreign != nil {
-		if to, arg, ok := ch.Spec.Foreign(c.srv, c.sess, ns, ch.Args); ok {
-			other, ch.Other = to, ch.Args[arg]
-		}
-	}
+	ns := c.tx.Namespace()
 	for _, e := range ch.Events() {
 		if e.Other {
-			c.noteEvent(other, e)
+			c.noteEvent(ch.otherNS, e)
 		} else {
 			c.noteEvent(ns, e)
 		}
@@ -176,14 +195,18 @@ func (s *Server) databaseName(ns string) string {
 	return ns
 }
 
-// notifier knows which events are wanted, and the keys that expire soon if those of expiry are among them.
+// notifier knows which events are wanted, and the keys that expire soon if somebody is to hear of that: those who want the
+// events of expiry, and clients that track keys in broadcasting mode.
 type notifier struct {
-	classes atomic.Uint32 // command.EventClass
-	mu      sync.Mutex
-	soon    expiries
-	wake    chan struct{} // there is an earlier expiry than before
-	running bool
-	rest    map[expiry]time.Time // of hashes, whose at is 0: until when the sweep passes them by; its own
+	classes  atomic.Uint32 // command.EventClass
+	trackers atomic.Int64  // clients that track keys in broadcasting mode
+	mu       sync.Mutex
+	soon     expiries
+	wake     chan struct{} // there is an earlier expiry than before
+	running  bool
+	hooked   bool                 // commits tell of keys that expire
+	fresh    bool                 // they do so only now: a pass is due
+	rest     map[expiry]time.Time // of hashes, whose at is 0: until when the sweep passes them by; its own
 }
 
 // The sweep for expired keys and fields of hashes: a pass over all records finds those that expire until some time after the
@@ -228,16 +251,41 @@ func (s *Server) followEvents(text string) {
 	if classes&(command.EventKeyspace|command.EventKeyevent) == 0 {
 		classes = 0
 	}
+	s.notify.classes.Store(uint32(classes))
+	if !s.sweepWanted() {
+		s.unhook()
+	} else {
+		s.beginSweep()
+	}
+}
+
+// sweepWanted reports whether somebody is to hear of keys that expire.
+func (s *Server) sweepWanted() bool {
+	return command.EventClass(s.notify.classes.Load())&sweptEvents != 0 || s.notify.trackers.Load() > 0
+}
+
+// unhook ends the sweep.
+func (s *Server) unhook() {
 	n := &s.notify
-	n.classes.Store(uint32(classes))
+	n.mu.Lock()
+	s.db.OnExpiry(nil)
+	s.db.OnFieldsExpired(nil)
+	n.soon, n.hooked = nil, false
+	n.mu.Unlock()
+	if s.sweepWanted() { // since just now
+		s.beginSweep()
+	}
+}
+
+// beginSweep begins the sweep, if it has not begun.
+func (s *Server) beginSweep() {
+	n := &s.notify
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if classes&sweptEvents == 0 {
-		s.db.OnExpiry(nil)
-		s.db.OnFieldsExpired(nil)
-		n.soon = nil
+	if n.hooked {
 		return
 	}
+	n.hooked, n.fresh = true, true
 	s.db.OnExpiry(func(ns string, key []byte, at int64) { n.add(ns, key, at) })
 	s.db.OnFieldsExpired(func(ns string, key []byte) { s.publishEvent(ns, command.EventHash, "hexpired", key) })
 	if !n.running {
@@ -248,12 +296,30 @@ func (s *Server) followEvents(text string) {
 	n.nudge()
 }
 
+// broadcasting notes that a client has begun to track keys in broadcasting mode, or has ended it. When the last one has, the
+// sweep goes on until a pass is due: clients that come and go do not cost a pass each.
+func (s *Server) broadcasting(on bool) {
+	if !on {
+		s.notify.trackers.Add(-1)
+		return
+	}
+	s.notify.trackers.Add(1)
+	s.beginSweep()
+}
+
 // nudge lets the sweep look again.
 func (n *notifier) nudge() {
 	select {
 	case n.wake <- struct{}{}:
 	default:
 	}
+}
+
+// wakeSweep lets the sweep look again, if there is one.
+func (n *notifier) wakeSweep() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.nudge()
 }
 
 func (n *notifier) add(ns string, key []byte, at int64) {
@@ -287,13 +353,20 @@ func (s *Server) sweepExpired() {
 		case <-n.wake:
 		case <-timer.C:
 		}
-		classes := command.EventClass(n.classes.Load())
-		if classes&sweptEvents == 0 {
-			nextPass = time.Time{}
+		n.mu.Lock()
+		hooked, fresh := n.hooked, n.fresh
+		n.fresh = false
+		n.mu.Unlock()
+		if !hooked {
 			timer.Reset(sweepEvery)
 			continue
 		}
-		if now := time.Now(); !now.Before(nextPass) {
+		if now := time.Now(); fresh || !now.Before(nextPass) {
+			if !s.sweepWanted() {
+				s.unhook()
+				timer.Reset(sweepEvery)
+				continue
+			}
 			nextPass = now.Add(sweepEvery)
 			s.findExpiring(now.Add(sweepAhead))
 		}
@@ -320,6 +393,9 @@ func (s *Server) findExpiring(until time.Time) {
 func (s *Server) expireDue() time.Duration {
 	n := &s.notify
 	for !s.closing.Load() {
+		if p := s.presentPause(); p != nil {
+			return time.Until(p.until)
+		}
 		n.mu.Lock()
 		if len(n.soon) == 0 {
 			n.mu.Unlock()
@@ -333,6 +409,12 @@ func (s *Server) expireDue() time.Duration {
 		e := heap.Pop(&n.soon).(expiry)
 		n.mu.Unlock()
 		again, err := s.expireOne(e.ns, []byte(e.key))
+		if err == errExpiryPaused {
+			n.mu.Lock()
+			heap.Push(&n.soon, e)
+			n.mu.Unlock()
+			continue
+		}
 		if err != nil {
 			if s.failures.allow(time.Second) {
 				s.log.Error("deleting an expired key failed", zap.Error(err))
@@ -346,15 +428,25 @@ func (s *Server) expireDue() time.Duration {
 	return sweepEvery
 }
 
+var errExpiryPaused = errors.New("nothing expires during CLIENT PAUSE")
+
+// mayExpire returns an error when there is a pause. With a lock held its answer holds until that is given back.
+func (s *Server) mayExpire() error {
+	if s.isPaused() {
+		return errExpiryPaused
+	}
+	return nil
+}
+
 // expireOne deletes a key if it has expired, or the fields of a hash that have, and publishes that. It returns when to
 // look at the key again; the zero time = not before somebody writes it.
 func (s *Server) expireOne(ns string, key []byte) (again time.Time, err error) {
-	how, err := s.db.DeleteExpired(ns, key, func(how engine.Ended) {
+	how, err := s.db.DeleteExpired(ns, key, s.mayExpire, func(how engine.Ended) {
 		for _, e := range endEvents(how, key) {
 			s.publishEvent(ns, e.Class, e.Name, key)
 		}
 	})
-	if err != nil || how != engine.NotEnded || command.EventClass(s.notify.classes.Load())&fieldEvents == 0 {
+	if err != nil || how != engine.NotEnded || command.EventClass(s.notify.classes.Load())&fieldEvents == 0 && s.notify.trackers.Load() == 0 {
 		return again, err
 	}
 	k := expiry{ns: ns, key: string(key)}
@@ -366,6 +458,9 @@ func (s *Server) expireOne(ns string, key []byte) (again time.Time, err error) {
 	var took time.Duration
 	left := true
 	err = s.db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+		if err := s.mayExpire(); err != nil {
+			return err
+		}
 		begin := time.Now()
 		next, left, err = hash.DeleteExpired(tx, key)
 		took = time.Since(begin)

@@ -24,6 +24,8 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"SETEX s 100 v", "set:s expire:s"},
 		{"GETEX s PERSIST", "persist:s"},
 		{"GETEX s EX 100", "expire:s"},
+		{"GETEX s EXAT 9999999999", "expire:s"},
+		{"GETEX s EXAT 9999999999", "expire:s"},
 		{"APPEND s x", "append:s"},
 		{"SETRANGE s 1 x", "setrange:s"},
 		{"GETDEL s", "del:s"},
@@ -38,6 +40,9 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"EXPIRE a -1", "del:a"},
 		{"RENAME b c", "new:c rename_from:b rename_to:c"},
 		{"COPY c d", "new:d copy_to:d"},
+		{"RENAME c d", "new:d rename_from:c rename_to:d"},
+		{"SET c v", "new:c set:c"},
+		{"COPY c d REPLACE", "new:d copy_to:d"},
 		{"DEL c d c missing", "del:c del:d"},
 		{"HSET h f v", "new:h hset:h"},
 		{"HSET h f v", "hset:h"},
@@ -88,6 +93,22 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"SETBIT bits 1 1", "new:bits setbit:bits"},
 		{"PFADD hll a", "new:hll pfadd:hll"},
 		{"BF.ADD bf a", "new:bf bf.add:bf"},
+		{"BF.ADD bf a", ""},
+		{"JSON.SET j $ {\"a\":1,\"b\":[2],\"c\":true}", "new:j json.set:j"},
+		{"JSON.SET j $.a.b 1", ""},
+		{"JSON.NUMINCRBY j $.a 1", "json.numincrby:j"},
+		{"JSON.NUMINCRBY j $.b 1", ""},
+		{"JSON.TOGGLE j .c", "json.toggle:j"},
+		{"JSON.ARRPOP j $.b", "json.arrpop:j"},
+		{"JSON.MSET j $.a 1 k $ 2", "json.mset:j new:k json.mset:k"},
+		{"JSON.FORGET j $.a", "json.del:j"},
+		{"JSON.DEL j", "json.del:j del:j"},
+		{"TDIGEST.CREATE td", "new:td tdigest.create:td"},
+		{"TDIGEST.ADD td 1", "tdigest.add:td"},
+		{"TDIGEST.MERGE te 1 td", "new:te tdigest.merge:te"},
+		{"SIADD si 1 2", "new:si siadd:si"},
+		{"SIADD si 1", ""},
+		{"SIREM si 1 2", "sirem:si del:si"},
 		{"LPUSH s x", "new:s lpush:s"},
 		{"SET s x GET", ""},
 		{"MULTI;SET e 1;DEL e;EXEC", "new:e set:e del:e"},
@@ -351,6 +372,52 @@ func TestReplacedAfterExpiry(t *testing.T) {
 		}
 		c.do("PUBLISH", "__keyevent@0__:end", "x")
 		got := s.events("end:x")
+		if want := append(strings.Fields(tt.want), "end:x"); !slices.Equal(got, want) {
+			t.Errorf("%s after its %s: %v, want %v", tt.commands, tt.end, got, want)
+		}
+	}
+}
+
+// The same with a key of another database, in whose place MOVE or COPY puts something.
+func TestReplacedInOtherDatabase(t *testing.T) {
+	h := start(t, "notify-keyspace-events", "EA", "redis-databases", "2")
+	s, c := h.dial(t), h.dial(t)
+	s.do("PSUBSCRIBE", "__keyevent*")
+	c.do("SET", "probe", "v", "PX", "1")
+	s.events("expired:probe")                                  // the sweep has been over all keys
+	h.db.OnExpiry(nil)                                         // and hears of no other
+	for _, tt := range []struct{ end, commands, want string }{ // 1: is an event of database 1
+		{"fields", "MOVE h 1", "1:hexpired:h 1:del:h move_from:h 1:move_to:h"},
+		{"fields", "COPY src h DB 1", "1:hexpired:h 1:del:h 1:copy_to:h"},
+		{"fields", "COPY src h DB 1 REPLACE", "1:hexpired:h 1:del:h 1:copy_to:h"},
+		{"fields", "COPY src src DB 1", "1:copy_to:src"},
+		{"fields", "COPY none h DB 1", ""},
+		{"fields", "MOVE none 1", ""},
+		{"fields", "EVAL return(redis.call('move',KEYS[1],1)) 1 h", "1:hexpired:h 1:del:h move_from:h 1:move_to:h"},
+		{"fields", "MULTI;COPY src h DB 1;SET x y;EXEC", "1:hexpired:h 1:del:h 1:copy_to:h set:x"},
+		{"key", "MOVE h 1", "1:expired:h move_from:h 1:move_to:h"},
+		{"key", "COPY src h DB 1", "1:expired:h 1:copy_to:h"},
+	} {
+		c.do("FLUSHALL")
+		c.do("MSET", "src", "v", "h", "v")
+		c.want("SELECT 1", "+OK\r\n")
+		if tt.end == "fields" {
+			c.do("HSETEX", "h", "PX", "1", "FIELDS", "1", "f", "v")
+		} else {
+			c.do("SET", "h", "v", "PX", "1")
+		}
+		eventually(t, "it has expired", func() bool { return c.do("EXISTS", "h") == ":0\r\n" })
+		c.want("SELECT 0", "+OK\r\n")
+		c.do("PUBLISH", "__keyevent@0__:begin", "x")
+		s.events("begin:x")
+		for _, cmd := range strings.Split(tt.commands, ";") {
+			c.do(strings.Fields(cmd)...)
+		}
+		c.do("PUBLISH", "__keyevent@0__:end", "x")
+		got := s.events("end:x")
+		for i := range got {
+			got[i] = strings.Replace(got[i], "__keyevent@1__", "1", 1)
+		}
 		if want := append(strings.Fields(tt.want), "end:x"); !slices.Equal(got, want) {
 			t.Errorf("%s after its %s: %v, want %v", tt.commands, tt.end, got, want)
 		}

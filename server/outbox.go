@@ -345,13 +345,16 @@ func (o *outbox) failure() error {
 	return o.err
 }
 
-// backlog returns how many buffers are queued, and their bytes.
+// backlog returns how many buffers are queued, and their bytes, messages that wait for a kick included.
 func (o *outbox) backlog() (buffers, bytes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	buffers = len(o.queue)
 	if o.queued > 0 && buffers == 0 {
 		buffers = 1 // the one that is being written
+	}
+	if o.added != nil {
+		return buffers + 1, o.queued + len(*o.added)
 	}
 	return buffers, o.queued
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/lua"
 )
 
 // pause is what CLIENT PAUSE has asked for. Clients wait before they take locks; one that has taken them when the
@@ -29,18 +30,7 @@ type pause struct {
 // shortened, nor does one of all commands become one of writes. While a slow script runs that is to write at its end
 // there is no pause, but the error that others get who need its locks.
 func (s *Server) Pause(d time.Duration, all bool) error {
-	p := &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}, ended: make(chan struct{})}
-	var old *pause
-	s.observe(func(o *observed) {
-		old = o.pause
-		if old != nil && old.active() {
-			p.all = p.all || old.all
-			if old.until.After(p.until) {
-				p.until = old.until
-			}
-		}
-		o.pause = p
-	})
+	p, old := s.beginPause(d, all)
 	if err := s.db.Barrier(); err != nil {
 		s.observe(func(o *observed) {
 			if o.pause == p {
@@ -54,11 +44,65 @@ func (s *Server) Pause(d time.Duration, all bool) error {
 	return nil
 }
 
+// beginPause makes the pause the one that counts, and returns also the one that has counted until now, nil = none, which
+// the caller is to end.
+func (s *Server) beginPause(d time.Duration, all bool) (p, old *pause) {
+	p = &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}, ended: make(chan struct{})}
+	s.observe(func(o *observed) {
+		old = o.pause
+		if old != nil && old.active() {
+			p.all = p.all || old.all
+			if old.until.After(p.until) {
+				p.until = old.until
+			}
+		}
+		o.pause = p
+	})
+	return p, old
+}
+
+// Pause is CLIENT PAUSE. In EXEC, whose locks are held, it cannot wait for those of others: EXEC does before it replies, see
+// passBarrier. What comes after it in the transaction is not held.
+func (c *conn) Pause(d time.Duration, all bool) error {
+	if !c.inTx {
+		return c.srv.Pause(d, all)
+	}
+	if err := c.srv.db.Refusing(); err != nil {
+		return err
+	}
+	_, old := c.srv.beginPause(d, all)
+	old.end()
+	c.pausing = true
+	return nil
+}
+
+// passBarrier waits, if CLIENT PAUSE was among the commands of EXEC, until nobody holds locks any more that were taken before
+// the pause. A script that has become a slow one just now is not waited for.
+func (c *conn) passBarrier() {
+	if c.pausing {
+		c.pausing = false
+		c.srv.db.Barrier()
+	}
+}
+
 // Unpause ends the pause.
 func (s *Server) Unpause() {
 	var old *pause
 	s.observe(func(o *observed) { old, o.pause = o.pause, nil })
 	old.end()
+	s.notify.wakeSweep()
+}
+
+// isPaused reports whether there is a pause: then nothing expires either, as in Redis. (A key whose time has passed is not
+// seen, but its end is noticed after the pause.)
+func (s *Server) isPaused() bool { return s.presentPause() != nil }
+
+// presentPause returns the pause that there is, nil = none. (A sweep begins before anything is observed.)
+func (s *Server) presentPause() *pause {
+	if o := s.observed.Load(); o != nil && o.pause != nil && o.pause.active() {
+		return o.pause
+	}
+	return nil
 }
 
 // forgetPause removes a pause that is over, so that the pipeline need no longer look at it.
@@ -92,72 +136,88 @@ func (p *pause) end() {
 }
 
 // holds reports whether a command must wait.
-func (p *pause) holds(write bool) bool { return p != nil && (p.all || write) && p.active() }
+func (p *pause) holds(write bool) bool { return (p.all || write) && p.active() }
 
-// pausedNow reports whether a pause has begun since the run did. The locks are held: if it has not, CLIENT PAUSE
-// waits for them.
-func (c *conn) pausedNow(write bool) bool {
+// pausedNow reports whether a pause has begun since the run did: then the commands are to be looked at again, whether it holds
+// them. The locks are held: if it has not begun, CLIENT PAUSE waits for them.
+func (c *conn) pausedNow() bool {
 	now := c.srv.observed.Load()
-	if now == c.seen || !now.pause.holds(write) {
+	if now == c.seen || now.pause == nil || !now.pause.holds(true) {
 		return false
 	}
 	c.seen = now
 	return true
 }
 
-// lockUnpaused takes locks by acquire when no pause holds a command that writes, or not. One that has begun since the
-// run did is waited out without them; what is in the reply buffer waits too.
-func (c *conn) lockUnpaused(write bool, acquire func() error) error {
+// lockUnpaused takes locks by acquire when no pause holds a command that writes, or not. If there is one it is waited out
+// without them; what is in the reply buffer waits too.
+func (c *conn) lockUnpaused(writes func() bool, acquire func() error) error {
 	for {
 		if err := acquire(); err != nil {
 			return err
 		}
-		if !c.pausedNow(write) {
+		p := c.srv.observed.Load().pause
+		if p == nil || !p.holds(writes()) {
 			return nil
 		}
 		c.tx.Unlock()
-		if !c.waitFor(c.seen.pause) {
+		if !c.waitFor(p) {
 			c.closeAfterReply = true
 			return errPausedEnd
 		}
 	}
 }
 
-// waitPaused waits until the pause no longer holds the command. It returns false when the connection is to end.
+// always is for lockUnpaused: what runs may write.
+func always() bool { return true }
+
+// waitPaused waits until the pause no longer holds the command, and then makes the checks of the command again. It returns
+// false when the connection is to end.
 func (c *conn) waitPaused(r *request) bool {
-	write := c.mayWrite(r)
 	for {
 		c.seen = c.srv.observed.Load()
 		p := c.seen.pause
-		if !p.holds(write) || r.spec != nil && r.spec.FullName() == "client|unpause" {
+		if r.err != nil || p == nil || !p.holds(c.mayWrite(r)) {
 			return true
 		}
+		c.tx.End()  // it may have looked for a script
 		c.look(nil) // the wait is no part of a command's time
+		c.info.lastCmd.Store(r.spec)
 		if !c.flush() {
 			return false
 		}
 		c.afterFlush()
-		if !c.waitFor(p) {
+		c.info.argv.Store(argBytes(r.args))
+		ok := c.waitFor(p)
+		c.info.argv.Store(0)
+		if !ok {
 			c.closeAfterReply = true
 			return false
 		}
 		if c.track != nil {
 			c.track.begin()
 		}
+		r.err = c.refuse(r)
 	}
 }
 
-// mayWrite reports whether a command, or what EXEC is to run, may write or is seen by replicas.
+// mayWrite reports whether a command, or what EXEC is to run, may write or is seen by replicas. Of a script or function counts
+// what it declares, if it declares anything.
 func (c *conn) mayWrite(r *request) bool {
-	if r.spec == nil {
-		return false
+	switch {
+	case r.spec.Flags&command.Script != 0:
+		if flags, ok := c.srv.scripts.declared(c.tx, r); ok {
+			return flags&lua.NoWrites == 0
+		}
+	case c.multi != nil && r.spec.Name == "exec":
+		return c.mayWriteQueued(c.multi)
 	}
-	return r.spec.Flags&mayWriteFlags != 0 || c.multi != nil && r.spec.Name == "exec" && c.mayWriteQueued(c.multi)
+	return r.spec.Flags&mayWriteFlags != 0
 }
 
 func (c *conn) mayWriteQueued(m *multi) bool {
 	for i := range m.queue {
-		if m.queue[i].spec.Flags&mayWriteFlags != 0 {
+		if c.mayWrite(&m.queue[i]) {
 			return true
 		}
 	}

@@ -31,6 +31,14 @@ var runs = []struct {
 	{"several keys", []string{"MSET a 1 b 2 c 3", "MGET a b c d", "DEL a b", "MGET a b c"}, "+OK\r\n*4\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$-1\r\n:2\r\n*3\r\n$-1\r\n$-1\r\n$1\r\n3\r\n"},
 	{"replies off", []string{"SET k 1", "CLIENT REPLY OFF", "INCR k", "GET k", "NOSUCH", "CLIENT REPLY ON", "GET k"}, "+OK\r\n+OK\r\n$1\r\n2\r\n"},
 	{"replies skipped", []string{"CLIENT REPLY SKIP", "SET k 1", "INCR k", "CLIENT REPLY SKIP", "GET k", "GET k", "CLIENT REPLY SKIP", "NOSUCH", "PING"}, ":2\r\n$1\r\n2\r\n+PONG\r\n"},
+	{"subscriptions are confirmed with replies off", []string{"CLIENT REPLY OFF", "SUBSCRIBE x", "SUBSCRIBE", "UNSUBSCRIBE x", "CLIENT REPLY ON"},
+		"*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n+OK\r\n"},
+	{"subscriptions are confirmed when the reply is skipped", []string{"CLIENT REPLY SKIP", "PSUBSCRIBE x", "PUNSUBSCRIBE", "PING"},
+		"*3\r\n$10\r\npsubscribe\r\n$1\r\nx\r\n:1\r\n*3\r\n$12\r\npunsubscribe\r\n$1\r\nx\r\n:0\r\n+PONG\r\n"},
+	{"the reply that is skipped comes later", []string{"CLIENT REPLY SKIP", "BLPOP none 0.01", "PING", "CLIENT REPLY SKIP", "WAIT 1 1", "ECHO x", "CLIENT REPLY SKIP", "XREAD BLOCK 1 STREAMS s 0", "DBSIZE"},
+		"+PONG\r\n$1\r\nx\r\n:0\r\n"},
+	{"reset with replies off", []string{"CLIENT REPLY OFF", "RESET", "PING"}, "+RESET\r\n+PONG\r\n"},
+	{"reset with its reply skipped", []string{"CLIENT REPLY SKIP", "RESET", "PING"}, "+PONG\r\n"},
 	{"quit drops the rest", []string{"SET k 1", "QUIT", "SET k 2"}, "+OK\r\n"},
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
@@ -36,10 +37,13 @@ type subscriptions [3]nameSet
 type nameSet struct {
 	names []string
 	at    map[string]int // where each is in names; nil while they are few
+	bytes int            // what the names take
 }
 
 // fewNames is how many names are looked through faster than they are looked up.
 const fewNames = 8
+
+func nameBytes(name string) int { return len(name) + int(unsafe.Sizeof(name)) }
 
 func (s *nameSet) index(name string) int {
 	if s.at == nil {
@@ -57,6 +61,7 @@ func (s *nameSet) add(name string) bool {
 		return false
 	}
 	s.names = append(s.names, name)
+	s.bytes += nameBytes(name)
 	switch n := len(s.names); {
 	case s.at != nil:
 		s.at[name] = n - 1
@@ -75,6 +80,7 @@ func (s *nameSet) remove(name string) bool {
 	if i < 0 {
 		return false
 	}
+	s.bytes -= nameBytes(name)
 	last := len(s.names) - 1
 	s.names[i] = s.names[last]
 	s.names[last] = ""
@@ -108,7 +114,7 @@ func (c *conn) Subscribe(kind command.SubscriptionKind, name []byte, confirm fun
 	if !added {
 		return
 	}
-	if !c.inTx && c.sess.ReplyMode == command.ReplyOn {
+	if !c.inTx {
 		if c.box.add(c.out.Bytes()) != noKick {
 			c.kicks = append(c.kicks, c.box)
 		}

@@ -155,6 +155,11 @@ func TestSubscribeInTransaction(t *testing.T) {
 	if got, want := s.reply(), bulk("message", "a", "m"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	c := h.dial(t)
+	for _, cmd := range [][]string{{"MULTI"}, {"SSUBSCRIBE", "a"}, {"SPUBLISH", "a", "m"}} {
+		c.do(cmd...)
+	}
+	c.want("EXEC", "*2\r\n-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n:0\r\n")
 }
 
 // What was confirmed is in force, and nothing comes before the confirmation.

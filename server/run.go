@@ -32,11 +32,11 @@ func (c *conn) execute() {
 	c.begin()
 	for i := 0; i < len(reqs) && !c.closeAfterReply; {
 		r := &reqs[i]
-		if c.seen.pause != nil && !c.waitPaused(r) {
-			break
-		}
 		if r.err == nil {
 			r.err = c.refuse(r)
+		}
+		if c.seen.pause != nil && !c.waitPaused(r) {
+			break
 		}
 		switch {
 		case c.multi != nil && (r.err != nil || r.spec.Flags&command.NotQueued == 0):
@@ -123,11 +123,17 @@ func (c *conn) rejected(r *request) {
 		c.info.lastCmd.Store(spec)
 	}
 	c.replied(r, mark)
+	if c.track != nil {
+		c.track.ran(c, r)
+	}
 }
 
-// replied applies CLIENT REPLY to the reply that begins at mark.
+// replied applies CLIENT REPLY to the reply that begins at mark. A client that waits for data has none yet.
 func (c *conn) replied(r *request, mark int) {
-	if c.sess.ReplyMode != command.ReplyOn && c.sess.DropReply() {
+	if c.sess.ReplyMode == command.ReplyOn || c.blocked != nil {
+		return
+	}
+	if c.sess.DropReply() && (r.err != nil || !command.Confirms(r.spec)) {
 		c.out.Truncate(mark)
 	}
 }
@@ -204,7 +210,7 @@ func (c *conn) solo(r *request) int {
 			c.rejected(r)
 			return 1
 		}
-		if c.pausedNow(true) {
+		if c.pausedNow() {
 			c.tx.Release()
 			return 0
 		}
@@ -327,7 +333,7 @@ func (c *conn) readAheadFailed(err error) {
 
 // dropReplies applies CLIENT REPLY OFF to a segment: its state cannot change within one.
 func (c *conn) dropReplies(reqs []request) {
-	if len(reqs) == 0 {
+	if len(reqs) == 0 || c.blocked != nil {
 		return
 	}
 	if c.sess.ReplyMode == command.ReplyOff {

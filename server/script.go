@@ -143,6 +143,26 @@ func (s *scripts) find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
 	return script, nil
 }
 
+// declared returns what the script or function that a command runs says of itself; ok is false when it says nothing, or is not
+// there, or the command runs none.
+func (s *scripts) declared(tx *engine.Tx, r *request) (flags lua.Flags, ok bool) {
+	call, _ := command.CallOf(r.spec, r.args)
+	switch {
+	case call.Function != nil:
+		if f := s.function(tx, call.Function); f != nil {
+			return f.Flags(), true
+		}
+	case call.SHA != nil:
+		if script, err := s.find(tx, call.SHA); err == nil && script != nil {
+			return script.Flags(), script.Declares()
+		}
+	case call.Source != nil:
+		flags, ok, err := lua.Declared(call.Source)
+		return flags, ok && err == nil
+	}
+	return 0, false
+}
+
 // Flush forgets all scripts. As in Kvrocks the command itself goes to the log, for replicas.
 func (s *scripts) Flush(tx *engine.Tx, args [][]byte) error {
 	begin := []byte(cf.PropagateScript)

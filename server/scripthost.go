@@ -53,9 +53,6 @@ func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
 	return nil
 }
 
-// replicated are commands that do not write and that a script that only reads must not call: Redis sends them to replicas.
-var replicated = map[string]bool{"publish": true, "spublish": true, "mpublish": true, "pfcount": true}
-
 // Call runs a command for the script.
 func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	c := (*conn)(h)
@@ -146,7 +143,7 @@ func (c *conn) resolveForScript(r *request) error {
 		return errScriptArity
 	case spec.Flags&command.NoScript != 0:
 		return errScriptForbidden
-	case s.readOnly && (spec.Flags&command.Write != 0 || replicated[spec.Name]):
+	case s.readOnly && spec.Flags&mayWriteFlags != 0:
 		return errScriptReadOnly
 	}
 	return c.refuse(r)

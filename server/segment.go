@@ -43,15 +43,18 @@ func (c *conn) writeSegment(reqs []request) int {
 		if i >= segmentCommands || keyCount > segmentKeys {
 			break
 		}
+		if i > 0 && r.err != nil && r.spec != nil && r.spec.Name == "exec" {
+			break // its error is one of a transaction
+		}
 		if i > 0 && r.err == nil {
 			if r.spec.Flags&(command.Solo|command.PubSub) != 0 || r.spec.MayBlock(r.args) {
 				// Neither a client that waits nor a message must depend on a commit to come.
 				break
 			}
-			if c.seen.pause != nil && c.seen.pause.holds(c.mayWrite(r)) {
+			r.err = c.refuse(r)
+			if c.seen.pause != nil && r.err == nil && c.seen.pause.holds(c.mayWrite(r)) {
 				break // the first one is a script that only reads
 			}
-			r.err = c.refuse(r)
 		}
 		if r.err != nil {
 			continue
@@ -97,7 +100,7 @@ func (c *conn) writeSegment(reqs []request) int {
 		return c.turnedAway(reqs[:n], err)
 	}
 	if !guest {
-		if c.pausedNow(true) {
+		if c.pausedNow() {
 			c.tx.Release()
 			return 0
 		}

@@ -38,6 +38,9 @@ func (c *conn) Track(how command.Tracking) {
 	c.Untrack()
 	c.track = &tracking{Tracking: how, conn: c, busy: true}
 	c.info.track.Store(c.track)
+	if how.Broadcast {
+		c.srv.broadcasting(true)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if how.Broadcast {
@@ -61,6 +64,9 @@ func (c *conn) Untrack() {
 	old.mu.Lock()
 	old.off, old.conn = true, nil // the table must not keep the connection
 	old.mu.Unlock()
+	if old.Broadcast {
+		c.srv.broadcasting(false)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := slices.Index(t.bcast, old); i >= 0 {
@@ -144,9 +150,12 @@ func (t *tracking) remember(c *conn, r *request) {
 	}
 }
 
-// ran notes that a command has run: what CLIENT CACHING has said was of this one, or of the transaction.
+// ran notes that a command has run or was refused: what CLIENT CACHING has said was of this one, or of the transaction.
 func (t *tracking) ran(c *conn, r *request) {
-	if !c.inTx && c.multi == nil && (r.spec.Parent == nil || r.spec.Parent.Name != "client") {
+	if c.inTx || c.multi != nil {
+		return
+	}
+	if s := r.spec; s == nil || s.Name != "client" && (s.Parent == nil || s.Parent.Name != "client") {
 		t.caching = 0
 	}
 }
@@ -164,7 +173,7 @@ func (k *trackedKey) tell(by *conn) {
 // notify sends a message now, or when the connection's replies are on the way.
 func (t *tracking) notify(n notice, by *conn) {
 	t.mu.Lock()
-	if t.off || t.NoLoop && by != nil && by == t.conn {
+	if t.off || t.NoLoop && by != nil && by == t.conn && n.keys != nil { // a flush is told to the one who has sent it, too
 		t.mu.Unlock()
 		return
 	}
@@ -190,10 +199,9 @@ func (t *tracking) deliver(n notice, by *conn) {
 	if t.Redirect != 0 {
 		if to = own.srv.byID(t.Redirect); to == nil {
 			t.mu.Lock()
-			told := t.broken
 			t.broken = true
 			t.mu.Unlock()
-			if view := own.info.view.Load(); !told && view.proto == 3 {
+			if view := own.info.view.Load(); view.proto == 3 { // told each time, as in Redis
 				w := resp.Writer{Proto: 3}
 				w.Push(2)
 				w.BulkString("tracking-redir-broken")

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -192,13 +193,109 @@ func TestTrackingOptions(t *testing.T) {
 			to.Close()
 			n, _ := strconv.Atoi(id)
 			eventually(t, "the connection is gone", func() bool { return h.byID(int64(n)) == nil })
-			w.do("SET", "a", "2")
-			c.expect(fmt.Sprintf(">2\r\n$21\r\ntracking-redir-broken\r\n:%s\r\n", id))
+			for range 2 { // each time
+				c.do("GET", "a")
+				w.do("SET", "a", "2")
+				c.expect(fmt.Sprintf(">2\r\n$21\r\ntracking-redir-broken\r\n:%s\r\n", id))
+			}
 			if got := c.do("CLIENT", "TRACKINGINFO"); !strings.Contains(got, "broken_redirect") {
 				t.Errorf("%q", got)
 			}
 		}
 	})
+}
+
+// What CLIENT CACHING says is of the next command, also of one that is refused; in a transaction, of all of it.
+func TestTrackingCaching(t *testing.T) {
+	h := start(t)
+	for _, tc := range []struct {
+		mode    string
+		between string
+		tracked bool
+	}{
+		{"OPTIN", "CLIENT CACHING YES", true},
+		{"OPTIN", "CLIENT CACHING YES;CLIENT ID", true},
+		{"OPTIN", "CLIENT CACHING YES;CLIENT NONE", true},
+		{"OPTIN", "CLIENT CACHING YES;PING", false},
+		{"OPTIN", "CLIENT CACHING YES;GET", false},
+		{"OPTIN", "CLIENT CACHING YES;NOSUCH", false},
+		{"OPTIN", "CLIENT CACHING YES;MULTI;NOSUCH;DISCARD", false},
+		{"OPTOUT", "CLIENT CACHING NO", false},
+		{"OPTOUT", "CLIENT CACHING NO;GET", true},
+		{"OPTOUT", "CLIENT CACHING NO;NOSUCH x", true},
+	} {
+		c, w := h.dial3(t), h.dial(t)
+		c.want("CLIENT TRACKING ON "+tc.mode, "+OK\r\n")
+		for cmd := range strings.SplitSeq(tc.between, ";") {
+			c.do(strings.Fields(cmd)...)
+		}
+		c.do("GET", "a")
+		w.do("SET", "a", "1")
+		if tc.tracked {
+			c.expect(invalidated("a"))
+		}
+		c.quiet()
+	}
+}
+
+// A client in broadcasting mode hears of keys that expire, and of hashes of which fields do, whether they were there before it or
+// not, without any events being asked for.
+func TestTrackingBroadcastExpiry(t *testing.T) {
+	h := start(t)
+	w := h.dial(t)
+	var c *client
+	wanted := []string{"before", "after", "fields"}
+	inTime(t, 100*time.Millisecond, func(life time.Duration) error {
+		ms := fmt.Sprint(life.Milliseconds())
+		w.do("FLUSHALL")
+		w.do("SET", "before", "v", "PX", ms)
+		c = h.dial3(t)
+		c.want("CLIENT TRACKING ON BCAST", "+OK\r\n")
+		w.do("SET", "after", "v", "PX", ms)
+		w.do("HSETEX", "fields", "PX", ms, "FIELDS", "1", "f", "v")
+		for _, key := range []string{"after", "fields"} {
+			if got := c.reply(); got != invalidated(key) {
+				return fmt.Errorf("%q of %s", got, key)
+			}
+		}
+		return w.replies("EXISTS before after", ":2\r\n")
+	})
+	for len(wanted) > 0 {
+		got := c.reply()
+		if i := slices.IndexFunc(wanted, func(k string) bool { return got == invalidated(k) }); i < 0 {
+			t.Fatalf("%q", got)
+		} else {
+			wanted = slices.Delete(wanted, i, i+1)
+		}
+	}
+	// The sweep outlasts the client until its next pass, and is there for the next one.
+	c.want("CLIENT TRACKING OFF", "+OK\r\n")
+	w.do("SET", "between", "v", "PX", "100")
+	c.want("CLIENT TRACKING ON BCAST PREFIX b", "+OK\r\n")
+	c.expect(invalidated("between"))
+	c.want("CLIENT TRACKING OFF", "+OK\r\n")
+	// Events that are switched on and off meanwhile change nothing.
+	for _, classes := range []string{"KEA", ""} {
+		w.do("CONFIG", "SET", "notify-keyspace-events", classes)
+		c.want("CLIENT TRACKING ON BCAST", "+OK\r\n")
+		w.do("SET", "k", "v", "PX", "50")
+		c.expect(invalidated("k"))
+		c.expect(invalidated("k"))
+		c.want("CLIENT TRACKING OFF", "+OK\r\n")
+	}
+}
+
+// A flush is told also to the client that has sent it and does not want to hear of its own changes, as in Redis.
+func TestTrackingOwnFlush(t *testing.T) {
+	h := start(t)
+	c := h.dial3(t)
+	c.want("CLIENT TRACKING ON NOLOOP", "+OK\r\n")
+	c.do("GET", "a")
+	c.want("SET a 1", "+OK\r\n")
+	c.quiet()
+	c.do("GET", "a")
+	c.want("FLUSHALL", "+OK\r\n")
+	c.expect(">2\r\n$10\r\ninvalidate\r\n_\r\n")
 }
 
 // The table is bounded: what is dropped counts as changed.

@@ -238,7 +238,7 @@ func (s *Server) Flushed(origin any, begin, end []byte) {
 // expireTracked tells of keys that have expired.
 func (s *Server) expireTracked(now time.Time) {
 	t := &s.tracker
-	if t.expires.Load() == 0 {
+	if t.expires.Load() == 0 || s.isPaused() {
 		return
 	}
 	ms := uint64(now.UnixMilli())

@@ -35,7 +35,7 @@ func (c *conn) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) erro
 
 // lockPiece begins a transaction and takes its locks, when there is no pause.
 func (c *conn) lockPiece(keys [][]byte, all bool) error {
-	return c.lockUnpaused(true, func() error {
+	return c.lockUnpaused(always, func() error {
 		if c.srv.closing.Load() {
 			return errClosing
 		}

@@ -59,6 +59,7 @@ func flushDB(c *Ctx) error {
 	if err := c.Tx.FlushNamespace(); err != nil {
 		return err
 	}
+	tellOfFlush(c)
 	c.Out.OK()
 	return nil
 }
@@ -70,8 +71,22 @@ func flushAll(c *Ctx) error {
 	if err := c.Tx.FlushAll(); err != nil {
 		return err
 	}
+	tellOfFlush(c)
 	c.Out.OK()
 	return nil
+}
+
+// FlushServer is a server on which clients wait for keys to end: a flush names no keys to find them by.
+type FlushServer interface {
+	// KeysFlushed hears that keys are gone. It must not wait for a lock.
+	KeysFlushed()
+}
+
+// tellOfFlush tells the server of a flush once it is committed, on its own or within a transaction or script.
+func tellOfFlush(c *Ctx) {
+	if s, ok := c.Srv.(FlushServer); ok {
+		c.Tx.OnCommit(s.KeysFlushed)
+	}
 }
 
 // flushOption checks for SYNC or ASYNC, which make no difference: a flush is one range tombstone.

@@ -105,7 +105,8 @@ func countRange(args [][]byte) (bitmap.Range, error) {
 		return r, ErrNotInteger
 	}
 	if len(args) == 5 {
-		if r.Bits, ok1 = bitUnit(args[4]); !ok1 {
+		reversed := r.Start < 0 && r.End < 0 && r.Start > r.End // Redis counts 0 without a look at the unit
+		if r.Bits, ok1 = bitUnit(args[4]); !ok1 && !reversed {
 			return r, ErrSyntax
 		}
 	}

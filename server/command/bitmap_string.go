@@ -121,7 +121,7 @@ func getExBitmap(c *Ctx, expiry func() (str.Expiry, error)) (value []byte, err e
 	case e.At != 0 && e.At <= c.Tx.Now():
 		c.Tx.LogData(cf.LogDel)
 		c.Tx.Drop(&rec)
-	case rec.Expire != uint64(e.At):
+	case e.At != 0 || rec.Expire != 0: // the same time again is a change as well, as in Redis
 		rec.Expire = uint64(e.At)
 		c.Tx.LogData(cf.LogExpire)
 		c.Tx.SaveAppend(&rec, rec.Tail)

@@ -72,6 +72,8 @@ func TestBitmapCommands(t *testing.T) {
 		{"BITCOUNT %s 1 x", ":0\r\n", badInt},
 		{"BITCOUNT %s 1", ":0\r\n", badSyntax},
 		{"BITCOUNT %s 1 2 BITS", ":0\r\n", badSyntax},
+		{"BITCOUNT %s -2 -1 BITS", ":0\r\n", badSyntax},
+		{"BITCOUNT %s -1 -2 BITS", ":0\r\n", ":0\r\n"},
 		{"BITCOUNT %s 1 2 BIT x", ":0\r\n", badSyntax},
 		{"BITPOS %s x", badInt, badInt},
 		{"BITPOS %s 2", "-ERR The bit argument must be 1 or 0.\r\n", "-ERR The bit argument must be 1 or 0.\r\n"},

@@ -168,10 +168,27 @@ func onOff(c *Ctx, field *bool) error {
 	return nil
 }
 
+// clients returns all connections, of this one also what only it knows itself.
+func clients(c *Ctx) []ClientInfo {
+	all := c.Srv.Clients()
+	for n := range all {
+		i := &all[n]
+		if i.ID != c.Sess.ID {
+			continue
+		}
+		for _, a := range c.Args {
+			i.ArgvBytes += int64(len(a))
+		}
+		i.ReplyBuf, i.ReplyBytes = int64(c.Out.Cap()), int64(c.Out.Len())
+		i.ReplyPeak = max(i.ReplyPeak, i.ReplyBytes)
+	}
+	return all
+}
+
 // visible returns the connections that the session may see: all of them for an administrator, else those of its
 // own namespace.
 func visible(c *Ctx) []ClientInfo {
-	all := c.Srv.Clients()
+	all := clients(c)
 	if c.Sess.Admin {
 		return all
 	}
@@ -182,7 +199,7 @@ func visible(c *Ctx) []ClientInfo {
 // LIST, whose reply clients do not parse, shows all.
 func clientInfo(c *Ctx) error {
 	var b strings.Builder
-	for _, i := range c.Srv.Clients() {
+	for _, i := range clients(c) {
 		if i.ID == c.Sess.ID {
 			i.line(&b, false)
 		}
@@ -237,8 +254,23 @@ func clientType(arg []byte) (string, error) {
 	return "", engine.NewError("ERR", fmt.Sprintf("Unknown client type '%s'", shorten(arg, echoed)))
 }
 
+// killFilter says which connections CLIENT KILL closes: those to which all that is set applies.
+type killFilter struct {
+	id          int64
+	addr, laddr string
+	kind, user  string
+	age         int64 // seconds, at least
+	other       bool  // not the one that asks
+}
+
+func (f *killFilter) matches(i *ClientInfo) bool {
+	return (f.id == 0 || i.ID == f.id) && (f.addr == "" || i.Addr == f.addr) && (f.laddr == "" || i.LAddr == f.laddr) &&
+		(f.kind == "" || i.Type == f.kind) && (f.user == "" || i.User == f.user) && int64(i.Age.Seconds()) >= f.age
+}
+
+// clientKill knows the filters of Redis 7.2, and MAXAGE of 7.4, whose clients send it. Of a filter that is given twice the last
+// one counts.
 func clientKill(c *Ctx) error {
-	type filter func(*ClientInfo) bool
 	if len(c.Args) == 3 { // the old form: one address, and it may be one's own
 		addr := string(c.Args[2])
 		if killClients(c, false, func(i *ClientInfo) bool { return i.Addr == addr }) == 0 {
@@ -247,61 +279,71 @@ func clientKill(c *Ctx) error {
 		c.Out.OK()
 		return nil
 	}
-	var filters []filter
-	skipMe := true
+	f := killFilter{other: true}
 	for i := 2; i < len(c.Args); i += 2 {
 		if i+1 == len(c.Args) {
 			return ErrSyntax
 		}
-		opt, value := c.Args[i], string(c.Args[i+1])
-		switch {
-		case EqualFold(opt, "ID"):
-			id, ok := ParseInt(c.Args[i+1])
-			if !ok || id < 1 {
-				return engine.NewError("ERR", "client-id should be greater than 0")
-			}
-			filters = append(filters, func(i *ClientInfo) bool { return i.ID == id })
-		case EqualFold(opt, "TYPE"):
-			kind, err := clientType(c.Args[i+1])
-			if err != nil {
-				return err
-			}
-			filters = append(filters, func(i *ClientInfo) bool { return i.Type == kind })
-		case EqualFold(opt, "ADDR"):
-			filters = append(filters, func(i *ClientInfo) bool { return i.Addr == value })
-		case EqualFold(opt, "LADDR"):
-			filters = append(filters, func(i *ClientInfo) bool { return i.LAddr == value })
-		case EqualFold(opt, "USER"):
-			if value != defaultUser {
-				return engine.NewError("ERR", fmt.Sprintf("No such user '%s'", shorten(c.Args[i+1], echoed)))
-			}
-			filters = append(filters, func(i *ClientInfo) bool { return i.User == value })
-		case EqualFold(opt, "MAXAGE"):
-			age, ok := ParseInt(c.Args[i+1])
-			if !ok {
-				return engine.NewError("ERR", "maxage is not an integer or out of range")
-			}
-			if age < 1 {
-				return engine.NewError("ERR", "maxage should be greater than 0")
-			}
-			filters = append(filters, func(i *ClientInfo) bool { return int64(i.Age.Seconds()) >= age })
-		case EqualFold(opt, "SKIPME") && EqualFold(c.Args[i+1], "YES"):
-			skipMe = true
-		case EqualFold(opt, "SKIPME") && EqualFold(c.Args[i+1], "NO"):
-			skipMe = false
-		default:
-			return ErrSyntax
+		if err := f.set(c, c.Args[i], c.Args[i+1]); err != nil {
+			return err
 		}
 	}
-	c.Out.Int(int64(killClients(c, skipMe, func(i *ClientInfo) bool {
-		for _, f := range filters {
-			if !f(i) {
-				return false
-			}
-		}
-		return true
-	})))
+	c.Out.Int(int64(killClients(c, f.other, f.matches)))
 	return nil
+}
+
+// set takes one filter over.
+func (f *killFilter) set(c *Ctx, name, value []byte) (err error) {
+	n, isInt := ParseInt(value)
+	switch {
+	case EqualFold(name, "ID"):
+		if !isInt || n < 1 {
+			return engine.NewError("ERR", "client-id should be greater than 0")
+		}
+		f.id = n
+	case EqualFold(name, "TYPE"):
+		f.kind, err = clientType(value)
+	case EqualFold(name, "ADDR"):
+		f.addr = address(value)
+	case EqualFold(name, "LADDR"):
+		f.laddr = address(value)
+	case EqualFold(name, "USER"):
+		if !isUser(c, string(value)) {
+			return engine.NewError("ERR", fmt.Sprintf("No such user '%s'", shorten(value, echoed)))
+		}
+		f.user = string(value)
+	case EqualFold(name, "MAXAGE"):
+		if !isInt {
+			return engine.NewError("ERR", "maxage is not an integer or out of range")
+		}
+		if n < 1 {
+			return engine.NewError("ERR", "maxage should be greater than 0")
+		}
+		f.age = n
+	case EqualFold(name, "SKIPME") && EqualFold(value, "YES"):
+		f.other = true
+	case EqualFold(name, "SKIPME") && EqualFold(value, "NO"):
+		f.other = false
+	default:
+		return ErrSyntax
+	}
+	return err
+}
+
+// address returns an address of a filter. The empty one, which no connection has, must not stand for no filter.
+func address(value []byte) string {
+	if len(value) == 0 {
+		return "-"
+	}
+	return string(value)
+}
+
+// isUser reports whether there is a user of this name.
+func isUser(c *Ctx, name string) bool {
+	if store, err := users(c); err == nil {
+		return store.User(name) != nil
+	}
+	return name == defaultUser
 }
 
 // killClients closes the connections that match, and returns how many; this one after its reply.
@@ -330,8 +372,20 @@ func (i *ClientInfo) Line() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// line writes the line of CLIENT LIST. The fields are those of Redis 7.2 in its order, but for argv-mem
-// (arguments lie in qbuf) and the size of the reply buffer, and if all is set those that newer ones have, obuf of Kvrocks, and its namespace while there are no databases.
+// TotalMem returns how many bytes the connection takes: its buffers, what it has queued, and itself. (The arguments of a command
+// lie in the read buffer; the copies that one that waits has of them are counted as its own.)
+func (i *ClientInfo) TotalMem() int64 {
+	return i.Overhead + i.QueryBuf + i.QueryFree + i.MultiBytes + i.ReplyBuf + i.OutputBytes
+}
+
+// line writes the line of CLIENT LIST. The fields are those of Redis 7.2 in its order, and if all is set also watch and the
+// three at the end of newer ones, obuf of Kvrocks, and its namespace while there are no databases.
+//
+// A connection has buffers only while it has something to do: qbuf and qbuf-free are 0 when nothing was received, rbs
+// and obl (the bytes of replies that are ready but not on their way) are 0 for all but the client that asks. rbp is the longest
+// reply of the last seconds, or the longest series of them that was sent at once. argv-mem is of the client that asks and of
+// those that wait for data or for the end of a pause.
+//
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
 // t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its replies, U of the unix socket, N none of these.
 func (i *ClientInfo) line(b *strings.Builder, all bool) {
@@ -362,17 +416,22 @@ func (i *ClientInfo) line(b *strings.Builder, all bool) {
 	number("psub", int64(i.PSub))
 	number("ssub", int64(i.SSub))
 	number("multi", int64(i.Multi))
-	number("watch", int64(i.Watch))
+	if all {
+		number("watch", int64(i.Watch))
+	}
 	number("qbuf", i.QueryBuf)
 	number("qbuf-free", i.QueryFree)
+	number("argv-mem", i.ArgvBytes)
 	number("multi-mem", i.MultiBytes)
-	number("obl", 0)
+	number("rbs", i.ReplyBuf)
+	number("rbp", i.ReplyPeak)
+	number("obl", i.ReplyBytes)
 	number("oll", i.OutputList)
 	number("omem", i.OutputBytes)
 	if all {
 		number("obuf", i.OutputBytes)
 	}
-	number("tot-mem", i.QueryBuf+i.QueryFree+i.MultiBytes+i.OutputBytes)
+	number("tot-mem", i.TotalMem())
 	field("events", i.Events)
 	field("cmd", command)
 	field("user", i.User)

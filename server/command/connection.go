@@ -185,7 +185,10 @@ func reset(c *Ctx) error {
 	s.Control.UnsubscribeAll()
 	s.Control.StopMonitor()
 	s.Control.Untrack()
-	s.Name, s.ReplyMode, s.NoEvict, s.NoTouch = "", ReplyOn, false, false
+	s.Name, s.NoEvict, s.NoTouch = "", false, false
+	if s.ReplyMode == ReplyOff { // CLIENT REPLY SKIP is of this reply
+		s.ReplyMode = ReplyOn
+	}
 	s.Namespace, s.Admin, s.Authorized, s.User = cf.DefaultNamespace, false, false, defaultUser
 	s.Account = nil
 	if id, ok := c.Srv.Anonymous(); ok {

@@ -130,7 +130,7 @@ func (c *Change) Events() []KeyEvent {
 	if c.Other != nil { // never in place of something, see MOVE and COPY
 		c.emitOther(EventNew, "new")
 	}
-	if rule, ok := eventRules[c.Spec.FullName()]; ok {
+	if rule := ruleOf(c.Spec); rule != nil {
 		rule(c)
 	}
 	for _, e := range c.Told {
@@ -282,11 +282,26 @@ var eventRules = map[string]eventRule{
 	"xgroup|createconsumer": first(EventStream, "xgroup-createconsumer"), "xgroup|delconsumer": first(EventStream, "xgroup-delconsumer"),
 }
 
-func init() {
-	// The types that are modules in Redis have events with the names of their commands.
-	for name, s := range table {
-		if s.Flags&Write != 0 && (strings.Contains(name, ".") || name == "siadd" || name == "sirem") {
-			eventRules[name] = first(EventModule, name)
+// ruleOf returns what tells of the command's events, nil = nothing.
+func ruleOf(s *Spec) eventRule {
+	if rule, ok := eventRules[s.FullName()]; ok {
+		return rule
+	}
+	if s.Flags&Write != 0 && (strings.Contains(s.Name, ".") || s.Name == "siadd" || s.Name == "sirem") {
+		return moduleEvents
+	}
+	return nil
+}
+
+// moduleEvents is the rule of the types that are modules in Redis: an event with the name of the command.
+func moduleEvents(c *Change) {
+	name := c.Spec.Name
+	if name == "json.forget" { // an alias
+		name = "json.del"
+	}
+	for i, k := range c.Keys {
+		if c.Is[i] || c.Was[i] {
+			c.emit(EventModule, name, k)
 		}
 	}
 }
@@ -322,8 +337,15 @@ func expireEvents(c *Change) {
 	}
 }
 
+// emitReplaced says that a key has come into being also if it has taken the place of another one: RENAME and COPY delete
+// that one first.
+func (c *Change) emitReplaced(key []byte) {
+	delete(c.fresh, string(key))
+	c.emit(EventNew, "new", key)
+}
+
 func renameEvents(c *Change) {
-	c.emitNew(c.Args[2])
+	c.emitReplaced(c.Args[2])
 	c.emit(EventGeneric, "rename_from", c.Args[1])
 	c.emit(EventGeneric, "rename_to", c.Args[2])
 }
@@ -332,6 +354,7 @@ func copyEvents(c *Change) {
 	if c.Other != nil {
 		c.emitOther(EventGeneric, "copy_to")
 	} else {
+		c.emitReplaced(c.Args[2])
 		c.emit(EventGeneric, "copy_to", c.Args[2])
 	}
 }

@@ -72,7 +72,9 @@ func fcall(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	return c.Sess.Control.Eval(ScriptCall{Function: c.Args[1], Keys: keys, Args: rest, ReadOnly: c.Spec.Flags&ReadOnly != 0})
+	call, _ := CallOf(c.Spec, c.Args)
+	call.Keys, call.Args = keys, rest
+	return c.Sess.Control.Eval(call)
 }
 
 func functionLoad(c *Ctx) error {

@@ -12,7 +12,7 @@ var hllCommands = []Spec{
 	{Name: "pfadd", Handler: pfadd, Arity: -2, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hyperloglog", Since: "2.8.9",
 		Complexity: "O(1) for each element.", Categories: "@hyperloglog",
 		Summary: "Adds elements to a HyperLogLog, which is made if need be."},
-	{Name: "pfcount", Handler: pfcount, Arity: -2, Flags: ReadOnly | Repeatable, First: 1, Last: -1, Step: 1, Group: "hyperloglog", Since: "2.8.9",
+	{Name: "pfcount", Handler: pfcount, Arity: -2, Flags: ReadOnly | MayReplicate | Repeatable, First: 1, Last: -1, Step: 1, Group: "hyperloglog", Since: "2.8.9",
 		Complexity: "O(N) with N keys; the constant is large.", Categories: "@hyperloglog",
 		Summary: "Estimates how many distinct elements HyperLogLogs were given together."},
 	{Name: "pfmerge", Handler: pfmerge, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: -1, Step: 1, Keys: pfmergeKeys, Group: "hyperloglog", Since: "2.8.9",

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/basaltdb/basalt/engine"
 )
@@ -74,7 +75,16 @@ func subscribe(c *Ctx) error { return subscribeTo(c, Channel, "subscribe") }
 
 func psubscribe(c *Ctx) error { return subscribeTo(c, Pattern, "psubscribe") }
 
-func ssubscribe(c *Ctx) error { return subscribeTo(c, ShardChannel, "ssubscribe") }
+// ssubscribe is refused in a transaction, in which Redis allows the older SUBSCRIBE and PSUBSCRIBE for the sake of what
+// there is.
+func ssubscribe(c *Ctx) error {
+	if c.NoBlock {
+		return errShardInside
+	}
+	return subscribeTo(c, ShardChannel, "ssubscribe")
+}
+
+var errShardInside = engine.NewError("ERR", "SSUBSCRIBE isn't allowed for a DENY BLOCKING client")
 
 func unsubscribe(c *Ctx) error { return unsubscribeFrom(c, Channel, "unsubscribe") }
 
@@ -178,6 +188,11 @@ func AllowedWhileSubscribed(s *Spec) bool {
 		return s.Parent == nil
 	}
 	return false
+}
+
+// Confirms reports whether the reply to a command is made of messages, which come whatever CLIENT REPLY has said.
+func Confirms(s *Spec) bool {
+	return s.Flags&PubSub != 0 && strings.HasSuffix(s.full, "subscribe")
 }
 
 // ErrSubscribed is the error for other commands.

@@ -113,7 +113,7 @@ func restoreValue(tx *engine.Tx, key []byte, v *rdb.Value, maxString int64) (err
 		for i, m := range v.Elems {
 			entries[i] = zset.Entry{Member: m, Score: v.Scores[i]}
 		}
-		zset.Store(tx, key, entries)
+		err = zset.Store(tx, key, entries)
 	case rdb.Stream:
 		err = restoreStream(tx, key, v.Stream)
 	}

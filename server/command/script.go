@@ -1,8 +1,6 @@
 package command
 
 import (
-	"strings"
-
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/lua"
 )
@@ -45,6 +43,7 @@ type Scripts interface {
 	Kill(functions bool) error
 }
 
+// SCRIPT LOAD and FLUSH are MayReplicate, which they are not in Redis: there scripts are forgotten when the server ends.
 const (
 	evalFlags   = NoScript | Stale | SkipMonitor | MayReplicate | NoMandatoryKeys | MovableKeys | Script
 	evalROFlags = NoScript | Stale | SkipMonitor | ReadOnly | NoMandatoryKeys | MovableKeys | Script
@@ -62,11 +61,11 @@ var scriptCommands = []Spec{
 		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script that only reads by its SHA-1."},
 	{Name: "script", Arity: -2, Group: "scripting", Since: "2.6.0", Complexity: "depends on the subcommand",
 		Summary: "Keeps scripts.", Sub: []Spec{
-			{Name: "load", Handler: scriptLoad, Arity: 3, Flags: scriptFlags | Script, Group: "scripting", Since: "2.6.0",
+			{Name: "load", Handler: scriptLoad, Arity: 3, Flags: scriptFlags | MayReplicate | Script, Group: "scripting", Since: "2.6.0",
 				Complexity: "O(N) with N bytes of the script", Categories: "@scripting", Summary: "Keeps a script and returns its SHA-1."},
 			{Name: "exists", Handler: scriptExists, Arity: -3, Flags: NoScript, Group: "scripting", Since: "2.6.0",
 				Complexity: "O(N) with N scripts", Categories: "@scripting", Summary: "Tells which scripts are there."},
-			{Name: "flush", Handler: scriptFlush, Arity: -2, Flags: NoScript | Script, Group: "scripting", Since: "2.6.0",
+			{Name: "flush", Handler: scriptFlush, Arity: -2, Flags: NoScript | MayReplicate | Script, Group: "scripting", Since: "2.6.0",
 				Complexity: "O(1)", Categories: "@scripting", Summary: "Forgets all scripts."},
 			{Name: "kill", Handler: scriptKill, Arity: 2, Flags: NoScript | AllowBusy, Group: "scripting", Since: "2.6.0",
 				Complexity: "O(1)", Categories: "@scripting", Summary: "Stops the scripts that run; nothing they have written is kept."},
@@ -119,11 +118,25 @@ func eval(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	call := ScriptCall{Source: c.Args[1], Keys: keys, Args: rest, ReadOnly: c.Spec.Flags&ReadOnly != 0}
-	if strings.HasPrefix(c.Spec.Name, "evalsha") {
-		call.Source, call.SHA = nil, c.Args[1]
-	}
+	call, _ := CallOf(c.Spec, c.Args)
+	call.Keys, call.Args = keys, rest
 	return c.Sess.Control.Eval(call)
+}
+
+// CallOf returns which script or function a command runs, without keys and arguments; ok is false when it runs none.
+func CallOf(spec *Spec, args [][]byte) (call ScriptCall, ok bool) {
+	call.ReadOnly = spec.Flags&ReadOnly != 0
+	switch spec.full {
+	case "eval", "eval_ro":
+		call.Source = args[1]
+	case "evalsha", "evalsha_ro":
+		call.SHA = args[1]
+	case "fcall", "fcall_ro":
+		call.Function = args[1]
+	default:
+		return call, false
+	}
+	return call, true
 }
 
 func scriptLoad(c *Ctx) error {

@@ -80,10 +80,7 @@ type Server interface {
 	// ok is false when none was.
 	Latencies(s *Spec) (usec, counts []int64, calls int64, ok bool)
 
-	// Pause makes the clients wait with their writes, or with all commands. When it returns no write is under way.
-	// It is refused while a slow script runs.
-	Pause(d time.Duration, all bool) error
-	// Unpause ends that.
+	// Unpause ends what Control.Pause has begun.
 	Unpause()
 
 	// MemoryStats, MemoryReport and RuntimeStats are MEMORY STATS, DOCTOR and MALLOC-STATS.
@@ -153,10 +150,15 @@ type ClientInfo struct {
 	Multi       int   // queued commands of MULTI, -1 = outside
 	MultiBytes  int64 // what they take
 	Watch       int
+	ArgvBytes   int64 // the arguments of the command that runs or waits
 	QueryBuf    int64 // bytes read and not run yet
 	QueryFree   int64 // free bytes of the read buffer
+	ReplyBuf    int64 // size of the reply buffer
+	ReplyPeak   int64 // the most that there was in it lately
+	ReplyBytes  int64 // bytes in it
 	OutputList  int64 // buffers that wait to be sent
 	OutputBytes int64 // their bytes
+	Overhead    int64 // what the connection takes besides its buffers
 	Events      string
 	Command     string // the last one, "" = none
 	User        string

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"time"
+
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/acl"
 )
@@ -57,6 +59,10 @@ type Control interface {
 	Watch(keys [][]byte) error
 	// Unwatch forgets the watched keys.
 	Unwatch()
+
+	// Pause makes the clients wait with their writes, or with all commands. When it returns no write is under way; in EXEC,
+	// when that replies. It is refused while a slow script runs.
+	Pause(d time.Duration, all bool) error
 
 	// ApplyBatch checks a write batch of RocksDB's that another server has made, and commits it. With yield it lets
 	// others write first when RocksDB cannot keep up.

@@ -234,7 +234,7 @@ func clientPause(c *Ctx) error {
 	case ms > math.MaxInt64-time.Now().UnixMilli():
 		return errPauseRange
 	}
-	if err := c.Srv.Pause(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, all); err != nil {
+	if err := c.Sess.Control.Pause(time.Duration(min(ms, longestWait.Milliseconds()))*time.Millisecond, all); err != nil {
 		return err
 	}
 	c.Out.OK()

@@ -243,7 +243,9 @@ func zrangestore(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	zset.Store(c.Tx, c.Args[1], entries)
+	if err := zset.Store(c.Tx, c.Args[1], entries); err != nil {
+		return err
+	}
 	c.Out.Int(int64(len(entries)))
 	return nil
 }

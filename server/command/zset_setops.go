@@ -179,7 +179,9 @@ func zopStore(c *Ctx, kind zopKind) error {
 	if kind == opDiff {
 		zset.SortByScore(entries)
 	}
-	zset.Store(c.Tx, c.Args[1], entries)
+	if err := zset.Store(c.Tx, c.Args[1], entries); err != nil {
+		return err
+	}
 	c.Out.Int(int64(len(entries)))
 	return nil
 }

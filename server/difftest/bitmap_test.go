@@ -52,8 +52,7 @@ func (g bitGenerator) spoilt(n int) []command {
 		case 1:
 			args = []string{"GETBIT", key, g.bit()}
 		case 2:
-			// Of a range that ends before it begins, both negative, 7.0 does not look at the unit.
-			args = []string{"BITCOUNT", key, strconv.Itoa(g.IntN(50)), strconv.Itoa(g.IntN(50)), "BIT"}[:2+2*g.IntN(2)+g.IntN(2)]
+			args = []string{"BITCOUNT", key, strconv.Itoa(g.IntN(50) - 25), strconv.Itoa(g.IntN(50) - 25), "BIT"}[:2+2*g.IntN(2)+g.IntN(2)]
 		case 3:
 			args = []string{"BITPOS", key, strconv.Itoa(g.IntN(2)), g.position(50), g.position(50), "BYTE"}[:3+g.IntN(4)]
 		case 4:
