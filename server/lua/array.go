@@ -1,38 +1,35 @@
 package lua
 
 import (
+	"iter"
 	"math/bits"
 
 	vm "github.com/yuin/gopher-lua"
 )
 
-// A table of the virtual machine has an array for t[1], t[2], ..., whose last element is never nil here: nil at its end makes
-// it shorter. What #t says of a table with nil in the middle depends in Lua 5.1 on how large it has made the array of the
-// table. That is the capacity of the array here:
+// A table has an array for t[1], t[2], ... and a hash table for what else it has. How large the array is follows the rules of Lua
+// 5.1, since #t of a table with nil within, and the order of pairs, depend on it: it is the capacity of the array here. The
+// last element of the array is never nil: behind its length all places are.
 //
-//   - of a constructor, the number of its elements without a key; beyond 16, rounded up to four significant bits;
-//   - when t[#t+1] does not fit any more, the next power of two;
-//   - when the table has no room for one more name, see rehash;
-//   - when t[n] is set with n beyond that, so that there is a gap, Lua keeps the value elsewhere, mostly. The capacity is one
-//     more than a power of two then, which tells such an array from others.
+// The elements of the array, and the values of other keys, are where the virtual machine has them, but for positive integers
+// that have no place in the array: these are among the others.
 
 const (
-	// maxArrayIndex is the first index that has no place in an array.
-	maxArrayIndex = 1 << 22
-	// smallIndex: up to it an array grows without asking, 4 KiB.
-	smallIndex = 256
+	maxArrayBits = 26
+	maxArray     = 1 << maxArrayBits // places
+	// smallArray: up to it an array grows without asking, 4 KiB.
+	smallArray = 256
 	// placeBytes is what a place of an array takes, with the space that is kept for more.
 	placeBytes = 20
-	// leastGap is the least power of two for arrays with gaps.
-	leastGap = 32
 )
 
-func init() { vm.MaxArrayIndex = maxArrayIndex }
+// nodesKey is a key under which a table keeps its nodes, among its values of keys that are no texts. No script gets hold of it.
+var nodesKey = &vm.LUserData{}
 
-// arrayIndex returns the index that a key has in the array of a table.
+// arrayIndex returns the integer that a key is, if an array could have a place for it.
 func arrayIndex(key vm.LValue) (int, bool) {
 	k, ok := key.(vm.LNumber)
-	if !ok || !(k >= 1 && k < maxArrayIndex) {
+	if !ok || !(k >= 1 && k <= maxArray) {
 		return 0, false
 	}
 	n := int(k)
@@ -41,48 +38,216 @@ func arrayIndex(key vm.LValue) (int, bool) {
 
 func powerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }
 
-// setIndex sets t[n], for 1 <= n < maxArrayIndex, without metamethods. What the array takes is charged before it grows.
+// newTable makes a table with an array of some places, and with nodes for others keys.
+func newTable(array, others int) *vm.LTable {
+	t := tables.CreateTable(array, 0)
+	if others > 0 {
+		c := contentsOf(t)
+		c.strdict = make(map[string]vm.LValue, others)
+		c.keys = make([]vm.LValue, 0, powerOfTwo(others))
+	}
+	return t
+}
+
+// tables makes tables: that needs no state, but is a method of one.
+var tables vm.LState
+
+// hash returns the nodes of a table. Without them (nil) the table has never lost a key, and keys holds all that have no place
+// in the array, in the order in which they came. What the nodes would be follows from that and from the size of the
+// constructor, see began: if there is an array the table has not been made anew since.
+func (c *contents) hash() *hashPart {
+	if c.dict == nil {
+		return nil
+	}
+	if u, ok := c.dict[nodesKey].(*vm.LUserData); ok {
+		return u.Value.(*hashPart)
+	}
+	return nil
+}
+
+// began returns for how many keys a table without nodes was made. That is the capacity of keys; if it was none, and keys are
+// there, the capacity is one less than a power of two from 3 on.
+func (c *contents) began() int {
+	if n := cap(c.keys); n&(n-1) == 0 {
+		return n
+	}
+	return 0
+}
+
+// note adds a key to those of a table without nodes, if they will still tell what the nodes would be.
+func (c *contents) note(key vm.LValue) bool {
+	began := c.began()
+	if _, ok := arrayIndex(key); ok || len(c.keys) >= began && (began > 0 || cap(c.array) > 0) {
+		return false
+	}
+	if len(c.keys) == cap(c.keys) {
+		keys := make([]vm.LValue, len(c.keys), max(3, 2*cap(c.keys)+1))
+		copy(keys, c.keys)
+		c.keys = keys
+	}
+	c.keys = append(c.keys, key)
+	return true
+}
+
+// open returns the nodes of a table, which are made if there are none; they are not kept yet.
+func (c *contents) open() *hashPart {
+	if h := c.hash(); h != nil {
+		return h
+	}
+	h := newHashPart(c.began())
+	h.full = true
+	for _, key := range c.keys {
+		h.add(nil, c, key, hashKey(key))
+	}
+	h.full = false
+	return h
+}
+
+// keep makes nodes those of a table.
+func (c *contents) keep(h *hashPart) {
+	if c.keys, c.k2i = nil, nil; len(h.nodes) == 0 {
+		return
+	}
+	if c.dict == nil {
+		c.dict = map[vm.LValue]vm.LValue{}
+	}
+	if _, ok := c.dict[nodesKey]; !ok {
+		c.dict[nodesKey] = &vm.LUserData{Value: h}
+	}
+}
+
+// other returns the value of a key that has no place in the array.
+func (c *contents) other(key vm.LValue) (v vm.LValue) {
+	if s, ok := key.(vm.LString); ok {
+		v = c.strdict[string(s)]
+	} else {
+		v = c.dict[key]
+	}
+	if v == nil {
+		return vm.LNil
+	}
+	return v
+}
+
+// put gives a value to a key that has no place in the array. Whoever calls it has seen to the nodes.
+func (c *contents) put(key, value vm.LValue) {
+	if s, ok := key.(vm.LString); ok {
+		if c.strdict == nil {
+			c.strdict = map[string]vm.LValue{}
+		}
+		c.strdict[string(s)] = value
+		return
+	}
+	if c.dict == nil {
+		c.dict = map[vm.LValue]vm.LValue{}
+	}
+	c.dict[key] = value
+}
+
+// rawGet returns t[key], without metamethods.
+func rawGet(t *vm.LTable, key vm.LValue) vm.LValue {
+	c := contentsOf(t)
+	if n, ok := arrayIndex(key); ok && n <= len(c.array) {
+		return c.array[n-1]
+	}
+	return c.other(key)
+}
+
+// rawGetInt returns t[n], without metamethods.
+func rawGetInt(t *vm.LTable, n int) vm.LValue {
+	c := contentsOf(t)
+	if uint(n-1) < uint(len(c.array)) {
+		return c.array[n-1]
+	}
+	if len(c.dict) == 0 {
+		return vm.LNil
+	}
+	return c.other(vm.LNumber(n))
+}
+
+// store sets t[key], for a key that tables can have, without metamethods. Memory is charged, unless L is nil.
+func store(L *vm.LState, t *vm.LTable, key, value vm.LValue) {
+	if n, ok := arrayIndex(key); ok {
+		setIndex(L, t, n, value)
+	} else {
+		setKey(L, contentsOf(t), key, value)
+	}
+}
+
+// storeName sets a field of a table that the server makes.
+func storeName(t *vm.LTable, name string, value vm.LValue) { store(nil, t, vm.LString(name), value) }
+
+// setIndex is store for 1 <= n <= maxArray.
 func setIndex(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 	c := contentsOf(t)
-	length := len(c.array)
-	switch {
-	case n < length || n == length && value != vm.LNil:
+	switch length := len(c.array); {
+	case n > cap(c.array):
+		setKey(L, c, vm.LNumber(n), value)
+	case value != vm.LNil:
+		setPlace(c, n, value)
+	case n < length:
 		c.array[n-1] = value
 	case n == length:
-		c.array[n-1] = nil // so that the place behind the end does not hold it
-		for n--; n > 0 && c.array[n-1] == vm.LNil; n-- {
-			c.array[n-1] = nil
-		}
-		c.array = c.array[:n]
-	case value == vm.LNil: // there is nothing
-	case n <= cap(c.array):
+		c.array[n-1] = value
+		trim(c)
+	}
+}
+
+// setPlace gives a value to a place of the array.
+func setPlace(c *contents, n int, value vm.LValue) {
+	if length := len(c.array); n > length {
 		c.array = c.array[:n]
 		for i := length; i < n-1; i++ {
 			c.array[i] = vm.LNil
 		}
-		c.array[n-1] = value
+	}
+	c.array[n-1] = value
+}
+
+// setKey is store for a key that has no place in the array.
+func setKey(L *vm.LState, c *contents, key, value vm.LValue) {
+	if c.other(key) != vm.LNil {
+		if value != vm.LNil {
+			c.put(key, value)
+			return
+		}
+		c.keep(c.open())
+		if s, ok := key.(vm.LString); ok {
+			delete(c.strdict, string(s))
+		} else {
+			delete(c.dict, key)
+		}
+		return
+	}
+	h := c.hash()
+	if h == nil {
+		if value != vm.LNil && c.note(key) {
+			c.put(key, value)
+			return
+		}
+		h = c.open()
+	}
+	inArray := false
+	if h.find(key) < 0 { // in Lua nil too gets a node
+		inArray = h.add(L, c, key, hashKey(key))
+	}
+	c.keep(h)
+	switch {
+	case value == vm.LNil:
+	case inArray:
+		setPlace(c, int(key.(vm.LNumber)), value)
 	default:
-		size := powerOfTwo(n)
-		switch {
-		case length == 0 && n > 1 && n == cap(c.array)+1: // a constructor whose elements without a key come later
-			size = n
-		case n > length+1:
-			size = max(size, leastGap) + 1
-		}
-		if size > smallIndex {
-			charge(L, (size-length)*placeBytes)
-		}
-		grow(c, n, size)
-		c.array[n-1] = value
+		c.put(key, value)
 	}
 }
 
-// grow makes an array of n places, nil where there was none, with room for size.
-func grow(c *contents, n, size int) {
-	array := make([]vm.LValue, n, size)
-	for i := copy(array, c.array); i < n; i++ {
-		array[i] = vm.LNil
+// growArray gives the array of a table more places, which are charged.
+func growArray(L *vm.LState, c *contents, places int) {
+	if places > smallArray && L != nil {
+		charge(L, (places-cap(c.array))*placeBytes)
 	}
+	array := make([]vm.LValue, len(c.array), places)
+	copy(array, c.array)
 	c.array = array
 }
 
@@ -91,54 +256,16 @@ func appendList(L *vm.LState, t *vm.LTable, after int, values []vm.LValue) {
 	c := contentsOf(t)
 	n := after + len(values)
 	if n > cap(c.array) {
-		if n > smallIndex {
-			charge(L, n*placeBytes)
-		}
-		grow(c, n, n)
-	} else {
-		length := len(c.array)
-		c.array = c.array[:max(n, length)]
-		for i := length; i < after; i++ {
-			c.array[i] = vm.LNil
+		if len(c.keys) > 0 || c.hash() != nil { // it is made anew, so the order may change
+			h := c.open()
+			h.resize(L, c, n, len(h.nodes))
+			c.keep(h)
+		} else {
+			growArray(L, c, n)
 		}
 	}
-	copy(c.array[after:], values)
-	trim(c)
-}
-
-// setKey sets t[key] for a key that has no place in an array, without metamethods. Where there is no room for one more key,
-// Lua makes the whole table anew; the room is the capacity of the list of keys.
-func setKey(t *vm.LTable, key, value vm.LValue) {
-	c := contentsOf(t)
-	if value != vm.LNil && len(c.keys) == cap(c.keys) && len(c.array) > 0 {
-		if _, ok := c.k2i[key]; !ok {
-			rehash(c)
-		}
-	}
-	t.RawSet(key, value)
-}
-
-// rehash gives an array the size that Lua 5.1 gives it when it makes the table anew: the largest power of two of whose places
-// more than half are taken. What is behind it is in a gap then.
-func rehash(c *contents) {
-	size, taken := 0, 0
-	i := 0
-	for most := 1; most/2 < len(c.array); most *= 2 {
-		for ; i < most && i < len(c.array); i++ {
-			if c.array[i] != vm.LNil {
-				taken++
-			}
-		}
-		if taken > most/2 {
-			size = most
-		}
-	}
-	n := len(c.array)
-	if size < n {
-		size = max(powerOfTwo(n), leastGap) + 1
-	}
-	if size != cap(c.array) {
-		grow(c, n, size)
+	for i, v := range values {
+		setIndex(L, t, after+i+1, v)
 	}
 }
 
@@ -147,7 +274,7 @@ func trim(c *contents) {
 	n := len(c.array)
 	for n > 0 && (c.array[n-1] == vm.LNil || c.array[n-1] == nil) {
 		n--
-		c.array[n] = nil
+		c.array[n] = nil // so that the place does not hold it
 	}
 	c.array = c.array[:n]
 }
@@ -155,23 +282,31 @@ func trim(c *contents) {
 // border is #t without metamethods: an index n with t[n] ~= nil and t[n+1] == nil, or 0, by the search of Lua 5.1.
 func border(t *vm.LTable) int {
 	c := contentsOf(t)
-	if n := len(c.array); n > 0 && c.array[n-1] == vm.LNil { // a function of the virtual machine has left it
+	if n := len(c.array); n > 0 && c.array[n-1] == vm.LNil { // the virtual machine makes the table arg of a function
 		trim(c)
 	}
-	array := c.array
-	n, size := len(array), cap(array)
-	if n == size {
-		return n
+	n, size := len(c.array), cap(c.array)
+	if n < size { // the last place is nil
+		return search(0, size, func(i int) bool { return i <= n && c.array[i-1] != vm.LNil })
 	}
-	present := func(i int) bool { return i <= n && array[i-1] != vm.LNil }
-	i, j := 0, size
-	if size > leastGap && size == powerOfTwo(size-1)+1 {
-		for j = 1; present(j); j *= 2 {
-			i = j
+	if len(c.dict) == 0 { // so there are no integers in nodes
+		return size
+	}
+	i, j := size, size+1
+	present := func(i int) bool { return c.other(vm.LNumber(i)) != vm.LNil }
+	for present(j) {
+		i = j
+		if j *= 2; j > 1<<31-1 { // made on purpose
+			for i = 1; rawGetInt(t, i) != vm.LNil; i++ {
+			}
+			return i - 1
 		}
-	} else if n == 0 {
-		return 0
 	}
+	return search(i, j, func(i int) bool { return rawGetInt(t, i) != vm.LNil })
+}
+
+// search returns an index from i to before j behind which there is none, where that of i is there or 0, and that of j not.
+func search(i, j int, present func(int) bool) int {
 	for j-i > 1 {
 		if m := (i + j) / 2; present(m) {
 			i = m
@@ -186,17 +321,22 @@ func border(t *vm.LTable) int {
 // key: a loop may take away what it comes by.
 func nextKey(t *vm.LTable, key vm.LValue) (k, v vm.LValue, ok bool) {
 	c := contentsOf(t)
+	h := c.hash()
 	i, at := 0, 0
-	if n, isIndex := arrayIndex(key); isIndex {
-		if n > cap(c.array) {
-			return nil, nil, false
-		}
+	if n, isIndex := arrayIndex(key); isIndex && n <= cap(c.array) {
 		i = n
 	} else if key != vm.LNil {
-		if at, ok = c.k2i[key]; !ok {
+		i = len(c.array)
+		if h == nil && len(c.keys) == 1 && c.keys[0] == key {
+			return vm.LNil, vm.LNil, true
+		}
+		if h == nil {
+			h = c.open()
+			c.keep(h)
+		}
+		if at = h.find(key); at < 0 {
 			return nil, nil, false
 		}
-		i = len(c.array)
 		at++
 	}
 	for ; i < len(c.array); i++ {
@@ -204,10 +344,69 @@ func nextKey(t *vm.LTable, key vm.LValue) (k, v vm.LValue, ok bool) {
 			return number(float64(i + 1)), v, true
 		}
 	}
-	for ; at < len(c.keys); at++ {
-		if v := t.RawGetH(c.keys[at]); v != vm.LNil {
-			return c.keys[at], v, true
+	if h == nil {
+		switch len(c.keys) {
+		case 0:
+			return vm.LNil, vm.LNil, true
+		case 1: // there is no order
+			return c.keys[0], c.other(c.keys[0]), true
+		}
+		h = c.open()
+		c.keep(h)
+	}
+	for ; at < len(h.nodes); at++ {
+		if k := h.nodes[at].key; k != nil {
+			if v := c.other(k); v != vm.LNil {
+				h.last = at
+				return k, v, true
+			}
 		}
 	}
 	return vm.LNil, vm.LNil, true
+}
+
+// pairs goes through a table in the order of nextKey. The table must not be changed meanwhile.
+func pairs(t *vm.LTable) iter.Seq2[vm.LValue, vm.LValue] {
+	c := contentsOf(t)
+	return func(yield func(key, value vm.LValue) bool) {
+		for i, v := range c.array {
+			if v != vm.LNil && !yield(number(float64(i+1)), v) {
+				return
+			}
+		}
+		h := c.hash()
+		if h == nil {
+			if len(c.keys) == 1 { // there is no order
+				yield(c.keys[0], c.other(c.keys[0]))
+			}
+			if len(c.keys) < 2 {
+				return
+			}
+			h = c.open()
+			c.keep(h)
+		}
+		h.each(c, yield)
+	}
+}
+
+// each goes through a table and leaves it as it is, unlike pairs, which makes its nodes. The keys that have no place in the array
+// come in the order of the nodes, if there are any, and otherwise in that in which they were added.
+func each(t *vm.LTable) iter.Seq2[vm.LValue, vm.LValue] {
+	c := contentsOf(t)
+	return func(yield func(key, value vm.LValue) bool) {
+		for i, v := range c.array {
+			if v != vm.LNil && !yield(number(float64(i+1)), v) {
+				return
+			}
+		}
+		if h := c.hash(); h != nil {
+			h.each(c, yield)
+			return
+		}
+		for _, k := range c.keys {
+			if !yield(k, c.other(k)) {
+				return
+			}
+		}
+	}
 }

@@ -3,6 +3,8 @@ package lua
 import (
 	"maps"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,44 +50,73 @@ func TestPopIsNotQuadratic(t *testing.T) {
 	}
 }
 
-// Whatever is stored, a table has what a map has that was given the same; #t is a border, and next comes by each key once.
-func TestArraysHoldWhatIsStored(t *testing.T) {
+// Whatever is stored, a table has what a map has that was given the same; #t is a border, and next comes by each key once. What
+// was saved of a table is restored with the order of its keys.
+func TestTablesHoldWhatIsStored(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	L := newState(newEngine(t, 0)).main
-	for range 300 {
-		table, want := newTable(r.IntN(5), 0), map[int]bool{}
+	for range 500 {
+		table, want := newTable(r.IntN(5), r.IntN(5)), map[vm.LValue]vm.LValue{}
 		size := 1 << (1 + r.IntN(8))
-		for range 3 * size {
-			n := 1 + r.IntN(size)
-			if r.IntN(3) == 0 { // as scripts mostly do
-				n = border(table) + r.IntN(2)
+		names := r.IntN(3) // how many of the keys are none
+		for i := range 3 * size {
+			var key vm.LValue = vm.LNumber(1 + r.IntN(size))
+			switch {
+			case r.IntN(3) < names:
+				key = []vm.LValue{vm.LString(strconv.Itoa(r.IntN(size))), vm.LNumber(-r.IntN(size)), vm.LNumber(r.IntN(size)) + 0.5, vm.LTrue, vm.LFalse, table}[r.IntN(6)]
+			case r.IntN(3) == 0: // as scripts mostly do
+				key = vm.LNumber(border(table) + 1)
 			}
-			if n == 0 {
-				continue
-			}
+			var value vm.LValue = vm.LNumber(i)
 			if r.IntN(3) == 0 {
-				setIndex(L, table, n, vm.LNil)
-				delete(want, n)
+				value = vm.LNil
+				delete(want, key)
 			} else {
-				setIndex(L, table, n, vm.LTrue)
-				want[n] = true
+				want[key] = value
 			}
-			if b := border(table); b != 0 && !want[b] || want[b+1] {
+			store(L, table, key, value)
+			if b := border(table); b != 0 && want[vm.LNumber(b)] == nil || want[vm.LNumber(b+1)] != nil {
 				t.Fatalf("#t is %d with %v", b, want)
 			}
-		}
-		met := map[int]bool{}
-		for k, v, ok := nextKey(table, vm.LNil); k != vm.LNil; k, v, ok = nextKey(table, k) {
-			n := int(k.(vm.LNumber))
-			if !ok || v != vm.LTrue || met[n] {
-				t.Fatalf("next comes by %v = %v, %v", k, v, ok)
+			if r.IntN(size) == 0 {
+				checkTraversals(t, table, want)
 			}
-			met[n] = true
 		}
-		if !maps.Equal(met, want) {
-			t.Fatalf("%v is there, want %v", met, want)
+		w := walk{r: &resident{known: map[any]bool{}, seen: map[any]bool{}}, save: true}
+		w.table(table)
+		order := checkTraversals(t, table, want)
+		for key := range want {
+			store(L, table, key, vm.LNil)
+		}
+		store(L, table, vm.LString("new"), vm.LTrue)
+		w.r.restore()
+		if restored := checkTraversals(t, table, want); !slices.Equal(restored, order) {
+			t.Fatalf("%v is restored, want %v", restored, order)
 		}
 	}
+}
+
+// checkTraversals compares what the ways to go through a table come by, and returns the keys in the order of next.
+func checkTraversals(t *testing.T, table *vm.LTable, want map[vm.LValue]vm.LValue) (keys []vm.LValue) {
+	t.Helper()
+	all := maps.Collect(each(table))
+	for k, v, ok := nextKey(table, vm.LNil); k != vm.LNil; k, v, ok = nextKey(table, k) {
+		if !ok || rawGet(table, k) != v {
+			t.Fatalf("next comes by %v = %v, %v", k, v, ok)
+		}
+		keys = append(keys, k)
+	}
+	if got := maps.Collect(pairs(table)); !maps.Equal(got, want) || !maps.Equal(all, want) || len(keys) != len(want) {
+		t.Fatalf("%v is there, and %v, %d in all; want %v", got, all, len(keys), want)
+	}
+	i := 0
+	for k := range pairs(table) {
+		if k != keys[i] {
+			t.Fatalf("%v comes as number %d, want %v", k, i, keys[i])
+		}
+		i++
+	}
+	return keys
 }
 
 // In Lua 5.1 #t depends on how large the array of a table is: these are the sizes there.
@@ -93,7 +124,7 @@ func TestArraySizes(t *testing.T) {
 	e := newEngine(t, 0)
 	var table *vm.LTable
 	st := newState(e)
-	st.global.RawSetString("size", st.main.NewFunction(func(L *vm.LState) int {
+	storeName(st.global, "size", st.main.NewFunction(func(L *vm.LState) int {
 		table = L.CheckTable(1)
 		return 0
 	}))

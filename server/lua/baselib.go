@@ -2,7 +2,9 @@ package lua
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	vm "github.com/yuin/gopher-lua"
@@ -12,18 +14,19 @@ import (
 const maxStack = 8000
 
 func openBase(g *vm.LTable, L *vm.LState) {
-	for name, f := range map[string]vm.LGFunction{
+	functions := map[string]vm.LGFunction{
 		"assert": baseAssert, "collectgarbage": baseCollectGarbage, "error": baseError, "gcinfo": baseGCInfo,
 		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext, "pcall": basePCall,
 		"rawequal": baseRawEqual, "rawget": baseRawGet, "rawset": baseRawSet, "select": baseSelect,
 		"setmetatable": baseSetMetatable, "tonumber": baseToNumber, "tostring": baseToString, "type": baseType,
 		"unpack": baseUnpack, "xpcall": baseXPCall,
-	} {
-		g.RawSetString(name, L.NewFunction(f))
 	}
-	g.RawSetString("ipairs", L.NewClosure(baseIPairs, L.NewFunction(ipairsNext)))
-	g.RawSetString("pairs", L.NewClosure(basePairs, g.RawGetString("next")))
-	g.RawSetString("_VERSION", vm.LString("Lua 5.1"))
+	for _, name := range slices.Sorted(maps.Keys(functions)) {
+		storeName(g, name, L.NewFunction(functions[name]))
+	}
+	storeName(g, "ipairs", L.NewClosure(baseIPairs, L.NewFunction(ipairsNext)))
+	storeName(g, "pairs", L.NewClosure(basePairs, g.RawGetString("next")))
+	storeName(g, "_VERSION", vm.LString("Lua 5.1"))
 }
 
 func baseAssert(L *vm.LState) int {
@@ -236,7 +239,7 @@ func baseIPairs(L *vm.LState) int {
 
 func ipairsNext(L *vm.LState) int {
 	i := checkInt32(L, 2) + 1
-	v := checkTable(L, 1).RawGetInt(i)
+	v := rawGetInt(checkTable(L, 1), i)
 	if v == vm.LNil {
 		return 0
 	}
@@ -327,7 +330,7 @@ func baseRawEqual(L *vm.LState) int {
 
 func baseRawGet(L *vm.LState) int {
 	t := real(checkTable(L, 1))
-	L.Push(t.RawGet(checkAny(L, 2)))
+	L.Push(rawGet(t, checkAny(L, 2)))
 	return 1
 }
 
@@ -343,7 +346,7 @@ func baseRawSet(L *vm.LState) int {
 	} else if L.Get(2) == vm.LNil {
 		L.Error(vm.LString("table index is nil"), 0)
 	}
-	setRaw(L, t, L.Get(2), L.Get(3))
+	store(L, t, L.Get(2), L.Get(3))
 	L.Push(t)
 	return 1
 }
@@ -478,7 +481,7 @@ func baseUnpack(L *vm.LState) int {
 		raise(L, "too many results to unpack")
 	}
 	for n := i; n <= e; n++ {
-		L.Push(t.RawGet(vm.LNumber(n)))
+		L.Push(rawGetInt(t, n))
 	}
 	return e - i + 1
 }

@@ -100,18 +100,16 @@ func openJSON(st *state, L *vm.LState) {
 		L.Push(vm.LBool(c.decodeInvalid))
 		return 1
 	})
-	t := st.library(L, "cjson", functions)
-	t.RawSetString("new", L.NewFunction(func(L *vm.LState) int {
-		fresh := newTable(0, 16)
-		for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
-			fresh.RawSet(k, v)
+	var t *vm.LTable
+	functions["new"] = func(L *vm.LState) int {
+		fresh := newTable(0, 0)
+		for _, name := range libraryOrder["cjson"].list() {
+			storeName(fresh, name, t.RawGetString(name))
 		}
 		L.Push(fresh)
 		return 1
-	}))
-	t.RawSetString("null", null)
-	t.RawSetString("_NAME", vm.LString("cjson"))
-	t.RawSetString("_VERSION", vm.LString("2.1.0"))
+	}
+	t = st.library(L, "cjson", functions, map[string]vm.LValue{"null": null, "_NAME": vm.LString("cjson"), "_VERSION": vm.LString("2.1.0")})
 }
 
 func jsonInt(L *vm.LState, n, low, high int, field *int) {
@@ -237,12 +235,17 @@ func (e *jsonEncoder) text(s string) {
 // arrayLen returns the highest index of a table that is an array, -1 for one that is none.
 func (e *jsonEncoder) arrayLen(t *vm.LTable) int {
 	most, n := 0, 0
-	for k, _ := t.Next(vm.LNil); k != vm.LNil; k, _ = t.Next(k) {
+	for k := range pairs(t) {
 		f, ok := k.(vm.LNumber)
 		if !ok || f != vm.LNumber(math.Floor(float64(f))) || f < 1 {
 			return -1
 		}
-		most = max(most, cInt(float64(f)))
+		if f > vm.LNumber(most) {
+			most = math.MinInt32 // what does not fit into an int of C becomes this
+			if f <= math.MaxInt32 {
+				most = int(f)
+			}
+		}
 		n++
 	}
 	if c := e.c; c.sparseRatio > 0 && most > c.sparseSafe && most/c.sparseRatio > n-1 && float64(most) > float64(n)*float64(c.sparseRatio) {
@@ -275,7 +278,7 @@ func (e *jsonEncoder) table(t *vm.LTable, depth int) {
 	}
 	e.b = append(e.b, '{')
 	first := true
-	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+	for k, v := range pairs(t) {
 		if !first {
 			e.b = append(e.b, ',')
 		}
@@ -413,7 +416,7 @@ func (d *jsonDecoder) value() vm.LValue {
 		}
 	case '{':
 		d.descend()
-		t := newTable(0, 4)
+		t := newTable(0, 0)
 		if d.blanks(); d.at < len(d.s) && d.s[d.at] == '}' {
 			d.at++
 			d.depth--
@@ -429,7 +432,7 @@ func (d *jsonDecoder) value() vm.LValue {
 				d.unexpected("colon")
 			}
 			d.at++
-			t.RawSetString(key, d.value())
+			storeName(t, key, d.value())
 			if d.blanks(); d.at < len(d.s) && d.s[d.at] == '}' {
 				d.at++
 				d.depth--

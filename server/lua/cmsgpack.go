@@ -13,16 +13,15 @@ const (
 )
 
 func openMsgPack(st *state, L *vm.LState) {
-	t := st.library(L, "cmsgpack", map[string]vm.LGFunction{
+	st.library(L, "cmsgpack", map[string]vm.LGFunction{
 		"pack":         packAll,
 		"unpack":       func(L *vm.LState) int { return unpackSome(L, 0, 0) },
 		"unpack_one":   func(L *vm.LState) int { return unpackSome(L, 1, unpackOffset(L, 2)) },
 		"unpack_limit": func(L *vm.LState) int { return unpackSome(L, checkInt32(L, 2), unpackOffset(L, 3)) },
+	}, map[string]vm.LValue{
+		"_NAME": vm.LString("cmsgpack"), "_VERSION": vm.LString("lua-cmsgpack 0.4.0"),
+		"_COPYRIGHT": vm.LString("Copyright (C) 2012, Salvatore Sanfilippo"), "_DESCRIPTION": vm.LString("MessagePack C implementation for Lua"),
 	})
-	t.RawSetString("_NAME", vm.LString("cmsgpack"))
-	t.RawSetString("_VERSION", vm.LString("lua-cmsgpack 0.4.0"))
-	t.RawSetString("_COPYRIGHT", vm.LString("Copyright (C) 2012, Salvatore Sanfilippo"))
-	t.RawSetString("_DESCRIPTION", vm.LString("MessagePack C implementation for Lua"))
 }
 
 type packer struct {
@@ -143,7 +142,7 @@ func (p *packer) header(n int, fix, fixMost, code byte) {
 // table packs a table as an array when its keys are 1 to n, which the empty one's are, and as a map otherwise.
 func (p *packer) table(t *vm.LTable, depth int) {
 	n, most, array := 0, 0, true
-	for k, _ := t.Next(vm.LNil); k != vm.LNil; k, _ = t.Next(k) {
+	for k := range pairs(t) {
 		n++
 		f, ok := k.(vm.LNumber)
 		if !ok || f < 1 || f != vm.LNumber(math.Floor(float64(f))) {
@@ -160,7 +159,7 @@ func (p *packer) table(t *vm.LTable, depth int) {
 		return
 	}
 	p.header(n, 0x80, 15, 0xde)
-	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+	for k, v := range pairs(t) {
 		p.value(k, depth+1)
 		p.value(v, depth+1)
 	}
@@ -303,9 +302,7 @@ func (u *unpacker) array(n, depth int) vm.LValue {
 	charge(u.L, 16*min(n, len(u.s)-u.at))
 	t := newTable(0, 0)
 	for i := 1; i <= n; i++ {
-		if v := u.value(depth + 1); v != vm.LNil {
-			setInt(u.L, t, i, v)
-		}
+		store(u.L, t, vm.LNumber(i), u.value(depth+1))
 	}
 	return t
 }
@@ -319,9 +316,7 @@ func (u *unpacker) pairs(n, depth int) vm.LValue {
 		if f, ok := k.(vm.LNumber); k == vm.LNil || ok && math.IsNaN(float64(f)) {
 			raise(u.L, "table index is nil")
 		}
-		if v != vm.LNil {
-			setRaw(u.L, t, k, v)
-		}
+		store(u.L, t, k, v)
 	}
 	return t
 }

@@ -50,6 +50,7 @@ func compile(source []byte, name string, calls int) (c *code, err error) {
 		return nil, err
 	}
 	bindOperators(proto)
+	fitConstructors(proto)
 	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil
 }
 

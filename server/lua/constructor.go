@@ -8,16 +8,18 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The compiler of the virtual machine makes wrong code for some table constructors. It stores the elements that have no key
-// in groups of FieldsPerFlush = 50, and
+// A table constructor is compiled to NEWTABLE, with the numbers of elements without and with a key; SETTABLE or SETTABLEKS for each of the
+// latter; and SETLIST for each group of FieldsPerFlush = 50 of the former, which are in registers until then. The compiler of the
+// virtual machine goes wrong in some of them:
 //
 //   - where a whole number of groups is followed by a call or "..." whose results are to be appended, these overwrite the
 //     last group: {1, 2, ..., 50, f()};
 //   - where it is followed by a field with a key, the last group is stored again, from registers that hold something else
 //     by then: {1, 2, ..., 50, x = 1};
+//   - any number of values at the end is counted as an element with a key;
 //   - the groups from the 512th on go to wrong indexes.
 //
-// Such constructors are rewritten into others with the same result.
+// So its code is corrected, and constructors of more elements than that are rewritten as several.
 
 const (
 	perFlush = 50
@@ -27,99 +29,123 @@ const (
 
 func init() { vm.FieldsPerFlush = perFlush }
 
+// fitConstructors corrects the code of the constructors in a function, and in those within it.
+func fitConstructors(p *vm.FunctionProto) {
+	type table struct {
+		at     int // NEWTABLE
+		keyed  int // fields so far
+		groups int // that were stored
+	}
+	tables := map[int]*table{} // by their registers: of tables within each other that one comes first that ends last
+	for pc, inst := range p.Code {
+		t := tables[argA(inst)]
+		switch opcode(inst) {
+		case vm.OP_NEWTABLE:
+			tables[argA(inst)] = &table{at: pc}
+		case vm.OP_SETTABLE, vm.OP_SETTABLEKS:
+			if t != nil {
+				t.keyed++
+			}
+		case vm.OP_SETLIST:
+			switch n, before := argB(inst), p.Code[pc-1]; {
+			case n == 0: // as many as there are
+				p.Code[t.at] = p.Code[t.at]&^(0x1ff<<9) | uint32(sizeCode(t.keyed))<<9
+			case n == perFlush && argA(before) == argA(inst) && (opcode(before) == vm.OP_SETTABLE || opcode(before) == vm.OP_SETTABLEKS):
+				p.Code[pc] = uint32(vm.OP_NOP) << 26 // behind a field with a key: the last group once more
+				continue
+			}
+			t.groups++
+			p.Code[pc] = inst&^(0x1ff<<9) | uint32(t.groups)<<9
+		}
+	}
+	for _, inner := range p.FunctionPrototypes {
+		fitConstructors(inner)
+	}
+}
+
+// NEWTABLE has its numbers in 9 bits: those above 15 with 3 bits of mantissa, rounded up.
+
+func sizeCode(n int) int {
+	e := 0
+	for ; n >= 16; e++ {
+		n = (n + 1) >> 1
+	}
+	if n < 8 {
+		return n
+	}
+	return (e+1)<<3 | (n - 8)
+}
+
+func codedSize(n int) int {
+	if n >= 16 {
+		n = (n&7 + 8) << (n>>3 - 1)
+	}
+	return n
+}
+
 // joinName is the operator that makes one table of several. Scripts cannot write the name.
 const joinName = "\x00join"
 
-// constructor returns the expression in place of a table constructor.
+// constructor returns the expression in place of a table constructor: join(elements, keyed, {1, ..., 25500}, {25501, ...}, ...).
 func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
-	n := 0 // fields without a key
-	for _, f := range e.Fields {
-		if f.Key == nil {
-			n++
-		}
+	elements := 0
+	var parts []ast.Expr
+	from := 0
+	add := func(to int) {
+		part := &ast.TableExpr{Fields: e.Fields[from:to:to]}
+		setLines(part, e)
+		parts = append(parts, part)
+		from = to
 	}
-	if n < perFlush {
+	for i, f := range e.Fields {
+		if f.Key != nil {
+			continue
+		}
+		if elements > 0 && elements%maxPart == 0 {
+			single(e.Fields[i-1].Value)
+			add(i)
+		}
+		elements++
+	}
+	if elements <= maxPart {
 		return e
 	}
-	parts, named := split(e.Fields)
-	if len(parts) == 1 {
-		return e
+	add(len(e.Fields))
+	keyed := len(e.Fields) - elements
+	if last := e.Fields[len(e.Fields)-1]; last.Key == nil && isMultiple(last.Value) {
+		elements--
 	}
-	elements := -1
-	if !named {
-		elements = r.numberFields(e.Fields)
-		last := len(e.Fields) - 1
-		if e.Fields[last].Key != nil {
-			return e
-		}
-		parts = [][]*ast.Field{e.Fields[:last:last], e.Fields[last:]}
-	}
-	args := []ast.Expr{}
-	for i, fields := range parts {
-		t := &ast.TableExpr{Fields: fields}
-		setLines(t, e)
-		args = append(args, t)
-		if i == len(parts)-1 {
-			break
-		}
-		single(fields[len(fields)-1].Value)
-		n := elements
-		if n < 0 {
-			n = 0
-			for _, f := range fields {
-				if f.Key == nil {
-					n++
-				}
-			}
-		}
-		count := &ast.NumberExpr{Value: strconv.Itoa(n)}
-		setLines(count, e)
-		r.cost.constant(e, 'n', count.Value)
-		args = append(args, count)
-	}
-	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: joinName}, Args: args, AdjustRet: true}
+	args := []ast.Expr{r.count(e, elements), r.count(e, keyed)}
+	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: joinName}, Args: append(args, parts...), AdjustRet: true}
 	setLines(call, e)
 	setLines(call.Func, e)
 	return call
 }
 
-// split divides the fields where the compiler would go wrong. named: the keys behind the first part are names, which cannot
-// be indexes of its elements.
-func split(fields []*ast.Field) (parts [][]*ast.Field, named bool) {
-	from, n := 0, 0 // of the part: where it begins, and its fields without a key
-	named = true
-	for i, f := range fields {
-		last := i == len(fields)-1 && f.Key == nil && isMultiple(f.Value)
-		whole := n > 0 && n%perFlush == 0
-		if whole && (f.Key != nil || last || n == maxPart) {
-			parts = append(parts, fields[from:i:i])
-			from, n = i, 0
-		}
-		if f.Key == nil {
-			n++
-		} else if _, ok := f.Key.(*ast.StringExpr); !ok && len(parts) > 0 {
-			named = false
-		}
-	}
-	return append(parts, fields[from:]), named
+// count is a number in the code of a constructor.
+func (r *rewriter) count(e *ast.TableExpr, n int) ast.Expr {
+	count := &ast.NumberExpr{Value: strconv.Itoa(n)}
+	setLines(count, e)
+	r.cost.constant(e, 'n', count.Value)
+	return count
 }
 
-// numberFields gives keys to the fields that have none, but for the first ones and one with several values at the end. (Of
-// several fields for one index then the last counts, not that without a key.)
-// It returns how many fields without a key there were, that one not counted.
-func (r *rewriter) numberFields(fields []*ast.Field) (n int) {
-	for i, f := range fields {
-		if f.Key != nil || i == len(fields)-1 && isMultiple(f.Value) {
-			continue
+// joinTables is join(elements, keyed, t1, t2, ...): a table with the arrays of the others behind each other, each but the last one of
+// maxPart places, and with what else they have.
+func joinTables(L *vm.LState) int {
+	t := newTable(codedSize(sizeCode(L.CheckInt(1))), codedSize(sizeCode(L.CheckInt(2))))
+	for i := 3; i <= L.GetTop(); i++ {
+		from := L.CheckTable(i)
+		list := contentsOf(from).array
+		for k, v := range each(from) {
+			if n, ok := arrayIndex(k); !ok || n > len(list) {
+				store(L, t, k, v)
+			}
 		}
-		if n++; n >= perFlush {
-			key := &ast.NumberExpr{Value: strconv.Itoa(n)}
-			setLines(key, f.Value)
-			r.cost.constant(key, 'n', key.Value)
-			f.Key = key
-		}
+		appendList(L, t, (i-3)*maxPart, list)
 	}
-	return n
+	L.Push(t)
+	return 1
 }
 
 // isMultiple reports whether an expression may have any number of values.
@@ -136,23 +162,4 @@ func isMultiple(e ast.Expr) bool {
 func setLines(e, like ast.Expr) {
 	e.SetLine(like.Line())
 	e.SetLastLine(like.LastLine())
-}
-
-// joinTables is join(t1, n1, t2, n2, ..., t): the arrays of the tables behind each other in the first one, where each takes
-// n places, and what they have under names.
-func joinTables(L *vm.LState) int {
-	t := L.CheckTable(1)
-	at := 0
-	for i := 3; i <= L.GetTop(); i += 2 {
-		at += L.CheckInt(i - 1)
-		from := L.CheckTable(i)
-		appendList(L, t, at, contentsOf(from).array)
-		from.ForEach(func(k, v vm.LValue) {
-			if k.Type() == vm.LTString {
-				t.RawSet(k, v)
-			}
-		})
-	}
-	L.Push(t)
-	return 1
 }

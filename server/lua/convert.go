@@ -58,8 +58,8 @@ func (r *reader) line() ([]byte, error) {
 }
 
 func tagged(name string, v vm.LValue) *vm.LTable {
-	t := newTable(0, 1)
-	t.RawSetString(name, v)
+	t := newTable(0, 0)
+	storeName(t, name, v)
 	return t
 }
 
@@ -81,7 +81,7 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 		return tagged("ok", vm.LString(line)), false, nil
 	case '-':
 		t := tagged("err", vm.LString(line))
-		t.RawSetString(countedField, vm.LTrue)
+		storeName(t, countedField, vm.LTrue)
 		return t, true, nil
 	case '_':
 		return vm.LNil, false, nil
@@ -111,9 +111,9 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 			return nil, false, errStopped
 		}
 		if kind == '=' && n >= 4 {
-			t := newTable(0, 2)
-			t.RawSetString("format", vm.LString(s[:3]))
-			t.RawSetString("string", vm.LString(s[4:]))
+			t := newTable(0, 0)
+			storeName(t, "string", vm.LString(s[4:]))
+			storeName(t, "format", vm.LString(s[:3]))
 			return tagged("verbatim_string", t), false, nil
 		}
 		return vm.LString(s), false, nil
@@ -124,34 +124,35 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 		if !r.st.account(tableBytes + n*valueBytes) {
 			return nil, false, errStopped
 		}
-		t := newTable(n, 0)
+		t := listTable(n)
 		for i := 1; i <= n; i++ {
 			e, _, err := r.value()
 			if err != nil {
 				return nil, false, err
 			}
-			t.RawSetInt(i, e)
+			setIndex(nil, t, i, e)
 		}
-		trim(contentsOf(t))
 		return t, false, nil
 	case '~':
 		if !r.st.account(tableBytes + n*fieldBytes) {
 			return nil, false, errStopped
 		}
-		t := newTable(0, n)
+		t := newTable(0, 0)
 		for range n {
 			e, _, err := r.value()
 			if err != nil {
 				return nil, false, err
 			}
-			t.RawSet(e, vm.LTrue)
+			if e != vm.LNil {
+				store(nil, t, e, vm.LTrue)
+			}
 		}
 		return tagged("set", t), false, nil
 	case '%':
 		if !r.st.account(tableBytes + n*fieldBytes) {
 			return nil, false, errStopped
 		}
-		t := newTable(0, n)
+		t := newTable(0, 0)
 		for range n {
 			k, _, err := r.value()
 			if err != nil {
@@ -161,7 +162,9 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 			if err != nil {
 				return nil, false, err
 			}
-			t.RawSet(k, e)
+			if k != vm.LNil {
+				store(nil, t, k, e)
+			}
 		}
 		return tagged("map", t), false, nil
 	}
@@ -197,7 +200,7 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		w.Error("ERR", "reached lua stack limit")
 		return nil
 	}
-	if t = real(t); !hasText(t) {
+	if t = real(t); len(contentsOf(t).strdict) == 0 {
 		return st.writeArray(w, t, depth)
 	}
 	if s, ok := t.RawGetString("err").(vm.LString); ok {
@@ -235,14 +238,12 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 	return st.writeArray(w, t, depth)
 }
 
-// hasText reports whether the table has a key that is not a place in its array: mostly there is none, and one look tells.
-func hasText(t *vm.LTable) bool {
-	var last vm.LValue = vm.LNil
-	if n := t.MaxN(); n > 0 {
-		last = vm.LNumber(n)
+// listTable makes a table for n elements, with the array that it would have if they had been added one after the other.
+func listTable(n int) *vm.LTable {
+	if n > 0 {
+		n = powerOfTwo(n)
 	}
-	k, _ := t.Next(last)
-	return k != vm.LNil
+	return newTable(n, 0)
 }
 
 func (st *state) writeArray(w *resp.Writer, t *vm.LTable, depth int) error {
@@ -261,7 +262,7 @@ func (st *state) writeArray(w *resp.Writer, t *vm.LTable, depth int) error {
 
 func (st *state) writePairs(w *resp.Writer, t *vm.LTable, depth int, values bool) error {
 	mark, n := w.Mark(), 0
-	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+	for k, v := range pairs(t) {
 		n++
 		if err := st.writeReply(w, k, depth+1); err != nil {
 			return err

@@ -1,17 +1,27 @@
 package lua
 
 import (
+	"sync"
+
 	vm "github.com/yuin/gopher-lua"
 )
 
 // The library's own resume goes wrong where a coroutine cannot be resumed, up to a stack overflow that ends the process,
 // and where it is resumed with fewer values than the program waits for. So what it is called for is looked at before.
 
-func openCoroutine(st *state, L *vm.LState) {
+// plainCoroutines returns the library's own create and resume.
+var plainCoroutines = sync.OnceValues(func() (create, resume vm.LGFunction) {
+	L := vm.NewState(vm.Options{SkipOpenLibs: true})
+	defer L.Close()
 	vm.OpenCoroutine(L)
-	L.SetTop(0)
-	t := st.global.RawGetString("coroutine").(*vm.LTable)
-	create, plainResume := t.RawGetString("create"), t.RawGetString("resume").(*vm.LFunction).GFunction
+	t := L.GetGlobal("coroutine").(*vm.LTable)
+	return t.RawGetString("create").(*vm.LFunction).GFunction, t.RawGetString("resume").(*vm.LFunction).GFunction
+})
+
+func openCoroutine(st *state, L *vm.LState) {
+	plainCreate, plainResume := plainCoroutines()
+	create := L.NewFunction(plainCreate)
+	functions := map[string]vm.LGFunction{}
 	// resume resumes the coroutine that is the first argument, with the others.
 	resume := func(L *vm.LState) int {
 		co := checkThread(L)
@@ -39,7 +49,7 @@ func openCoroutine(st *state, L *vm.LState) {
 		}
 		return n
 	}
-	t.RawSetString("resume", L.NewFunction(resume))
+	functions["resume"] = resume
 	newCoroutine := func(L *vm.LState) *vm.LState {
 		if f, ok := L.Get(1).(*vm.LFunction); !ok || f.IsG {
 			argError(L, 1, "Lua function expected")
@@ -53,11 +63,11 @@ func openCoroutine(st *state, L *vm.LState) {
 		stateOf(L).attach(co) // it is stopped with the script
 		return co
 	}
-	t.RawSetString("create", L.NewFunction(func(L *vm.LState) int {
+	functions["create"] = func(L *vm.LState) int {
 		L.Push(newCoroutine(L))
 		return 1
-	}))
-	t.RawSetString("wrap", L.NewFunction(func(L *vm.LState) int {
+	}
+	functions["wrap"] = func(L *vm.LState) int {
 		co := newCoroutine(L)
 		L.Push(L.NewFunction(func(L *vm.LState) int {
 			L.Insert(co, 1)
@@ -71,23 +81,23 @@ func openCoroutine(st *state, L *vm.LState) {
 			return n - 1
 		}))
 		return 1
-	}))
-	t.RawSetString("running", L.NewFunction(func(L *vm.LState) int {
+	}
+	functions["running"] = func(L *vm.LState) int {
 		if co := st.coroutine(L); co != st.main {
 			L.Push(co)
 		} else {
 			L.Push(vm.LNil)
 		}
 		return 1
-	}))
-	t.RawSetString("yield", L.NewFunction(func(L *vm.LState) int {
+	}
+	functions["yield"] = func(L *vm.LState) int {
 		if L.Parent == nil || !callsOnly(L) {
 			L.Error(vm.LString("attempt to yield across metamethod/C-call boundary"), 0)
 		}
 		return -1 // the virtual machine knows this
-	}))
-	t.RawSetString("status", L.NewFunction(func(L *vm.LState) int { return pushString(L, status(L, checkThread(L))) }))
-	st.global.RawSetString("coroutine", st.readOnly(t))
+	}
+	functions["status"] = func(L *vm.LState) int { return pushString(L, status(L, checkThread(L))) }
+	st.library(L, "coroutine", functions, nil)
 }
 
 func checkThread(L *vm.LState) *vm.LState {

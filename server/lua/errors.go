@@ -67,8 +67,8 @@ func raise(L *vm.LState, format string, args ...any) {
 func raisePlain(L *vm.LState, text string) { L.Error(errorTable(text), 0) }
 
 func errorTable(text string) *vm.LTable {
-	t := newTable(0, 1)
-	t.RawSetString("err", vm.LString(text))
+	t := newTable(0, 0)
+	storeName(t, "err", vm.LString(text))
 	return t
 }
 

@@ -64,8 +64,8 @@ type contents struct {
 	array     []vm.LValue             // t[1], t[2], ...
 	dict      map[vm.LValue]vm.LValue // under keys that are neither places in the array nor texts
 	strdict   map[string]vm.LValue    // under texts
-	keys      []vm.LValue             // of both, those of values that are gone too, in the order of insertion
-	k2i       map[vm.LValue]int       // where a key is in that list
+	keys      []vm.LValue             // of both, in the order of insertion, see contents.hash
+	k2i       map[vm.LValue]int       // where a key is in that list; not kept up here
 }
 
 func machineOf(L *vm.LState) *machine   { return (*machine)(unsafe.Pointer(L)) }

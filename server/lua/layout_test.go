@@ -59,7 +59,7 @@ func TestLayoutShowsTheMachine(t *testing.T) {
 		t.Errorf("a table is not what it shows: %+v", c)
 	}
 	called := false
-	st.global.RawSetString("look", st.main.NewFunction(func(L *vm.LState) int {
+	storeName(st.global, "look", st.main.NewFunction(func(L *vm.LState) int {
 		called = true
 		f := machineOf(L).currentFrame
 		if L.GetTop() != 2 || machineOf(L).reg.array[f.LocalBase+1] != L.Get(2) || f.Idx != 1 || f.Parent.Fn.IsG || f.Parent.Pc == 0 || f.NArgs != 2 {

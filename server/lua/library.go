@@ -158,14 +158,14 @@ func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error
 	globals := entries(env.raw)
 	if !lenient {
 		for i := 0; i < len(globals); i += 2 {
-			env.raw.RawSet(globals[i], vm.LNil)
+			store(nil, env.raw, globals[i], vm.LNil)
 		}
 	}
-	env.raw.RawSetString("redis", st.loadRedis)
+	storeName(env.raw, "redis", st.loadRedis)
 	st.loading = &loading{library: &Library{}, functions: map[string]*vm.LFunction{}}
 	defer func() {
 		for i := 0; i < len(globals); i += 2 {
-			env.raw.RawSet(globals[i], globals[i+1])
+			store(nil, env.raw, globals[i], globals[i+1])
 		}
 		st.running, st.ticks, st.calls, st.waiting, st.loading = running, ticks, calls, waiting, nil
 	}()
@@ -205,7 +205,7 @@ func (st *state) protectedStop(f *vm.LFunction) (results []vm.LValue, err error)
 
 // entries returns the keys and values of a table, in turn.
 func entries(t *vm.LTable) (list []vm.LValue) {
-	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+	for k, v := range each(t) {
 		list = append(list, k, v)
 	}
 	return list
@@ -277,7 +277,7 @@ func redisRegister(L *vm.LState) int {
 }
 
 func registerNamed(L *vm.LState, f *Function, t *vm.LTable) (callback *vm.LFunction) {
-	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+	for k, v := range pairs(t) {
 		name, ok := toString(k)
 		if !ok {
 			raisePlain(L, "ERR named argument key given to redis.register_function is not a string")
@@ -338,33 +338,33 @@ func (st *state) libraries() environment {
 	}
 	raw := newTable(0, 64)
 	for list := entries(st.global); len(list) > 0; list = list[2:] {
-		raw.RawSet(list[0], list[1])
+		store(nil, raw, list[0], list[1])
 	}
 	raw.Metatable = st.global.Metatable
 	redis := newTable(0, 32)
 	for list := entries(real(raw.RawGetString("redis").(*vm.LTable))); len(list) > 0; list = list[2:] {
-		redis.RawSet(list[0], list[1])
+		store(nil, redis, list[0], list[1])
 	}
 	for _, name := range forScripts {
-		redis.RawSetString(name, vm.LNil)
+		storeName(redis, name, vm.LNil)
 	}
-	raw.RawSetString("redis", st.readOnly(redis))
+	storeName(raw, "redis", st.readOnly(redis))
 	st.libEnv = environment{raw, st.readOnly(raw)}
-	raw.RawSetString("_G", st.libEnv.shown)
+	storeName(raw, "_G", st.libEnv.shown)
 	return st.libEnv
 }
 
 // loadRedisTable makes what libraries see as redis while they are loaded: they cannot call commands then.
 func (st *state) loadRedisTable(t *vm.LTable) {
 	l := newTable(0, 16)
-	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+	for k, v := range pairs(t) {
 		name, _ := k.(vm.LString)
 		switch {
 		case strings.HasPrefix(string(name), "LOG_"), strings.HasPrefix(string(name), "REDIS_"), name == "log":
-			l.RawSet(k, v)
+			store(nil, l, k, v)
 		}
 	}
-	l.RawSetString("register_function", st.main.NewFunction(redisRegister))
+	storeName(l, "register_function", st.main.NewFunction(redisRegister))
 	l.Metatable = st.missing
 	st.loadRedis = st.readOnly(l)
 }

@@ -25,7 +25,7 @@ func init() {
 	}
 	copy(instructions[:], jumpTable[:])
 	for op, f := range map[int]instruction{
-		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat,
+		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName, vm.OP_SETGLOBAL: setGlobal, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat,
 		vm.OP_ADD: add, vm.OP_SUB: sub, vm.OP_MUL: mul, vm.OP_DIV: div, vm.OP_MOD: mod, vm.OP_POW: pow, vm.OP_UNM: unm,
 		vm.OP_FORPREP: forPrep,
 	} {
@@ -145,22 +145,9 @@ func callMeta(L *vm.LState, f vm.LValue, args ...vm.LValue) vm.LValue {
 	return result
 }
 
-// makeTable is R(A) = {} with room for B values in the array, and C others. The numbers have 3 bits of exponent and 3 of mantissa
-// when they are more than 15.
+// makeTable is R(A) = {} with room for B values in the array, and C others.
 func makeTable(L *vm.LState, inst uint32, _ *frame) int {
-	size := func(n int) int {
-		if n >= 16 {
-			n = (n&7 + 8) << (n>>3 - 1)
-		}
-		return n
-	}
-	others := size(argC(inst))
-	t := newTable(size(argB(inst)), others)
-	if others > 0 {
-		c := contentsOf(t)
-		c.keys, c.k2i = make([]vm.LValue, 0, powerOfTwo(others)), make(map[vm.LValue]int, others)
-	}
-	machineOf(L).setRegister(argA(inst), t)
+	machineOf(L).setRegister(argA(inst), newTable(codedSize(argB(inst)), codedSize(argC(inst))))
 	return 0
 }
 
@@ -177,7 +164,38 @@ func getTable(L *vm.LState, inst uint32, base *frame) int {
 			}
 		}
 	}
+	if t, ok := m.register(argB(inst)).(*vm.LTable); ok {
+		v := index(L, t, m.operand(argC(inst)))
+		machineOf(L).setRegister(argA(inst), v)
+		return 0
+	}
 	return jumpTable[vm.OP_GETTABLE](L, inst, base)
+}
+
+// index is t[key].
+func index(L *vm.LState, t *vm.LTable, key vm.LValue) vm.LValue {
+	var object vm.LValue = t
+	for range vm.MaxTableGetLoop {
+		t, isTable := object.(*vm.LTable)
+		if isTable {
+			if v := rawGet(t, key); v != vm.LNil || t.Metatable == vm.LNil {
+				return v
+			}
+		}
+		from := metaField(L, object, "__index")
+		switch {
+		case from.Type() == vm.LTFunction:
+			return callMeta(L, from, object, key)
+		case from != vm.LNil:
+		case isTable:
+			return vm.LNil
+		default:
+			raiseAt(L, 0, "attempt to index a "+object.Type().String()+" value")
+		}
+		object = from
+	}
+	raiseAt(L, 0, "loop in gettable")
+	return nil
 }
 
 // setTable is R(A)[RK(B)] = RK(C).
@@ -190,7 +208,7 @@ func setTable(L *vm.LState, inst uint32, _ *frame) int {
 			return 0
 		}
 		checkKey(L, key)
-		setKey(t, key, value)
+		setKey(L, contentsOf(t), key, value)
 		return 0
 	}
 	setField(L, object, key, value, func(typ string) string {
@@ -208,7 +226,7 @@ func setName(L *vm.LState, inst uint32, base *frame) int {
 	m := machineOf(L)
 	t, ok := m.register(argA(inst)).(*vm.LTable)
 	if !ok || t.Metatable != vm.LNil {
-		return jumpTable[vm.OP_SETTABLEKS](L, inst, base)
+		return setTable(L, inst, base)
 	}
 	key, value := m.operand(argB(inst)), m.operand(argC(inst))
 	if name, ok := key.(vm.LString); ok && value != vm.LNil {
@@ -219,7 +237,15 @@ func setName(L *vm.LState, inst uint32, base *frame) int {
 			}
 		}
 	}
-	setKey(t, key, value)
+	setKey(L, contentsOf(t), key, value)
+	return 0
+}
+
+// setGlobal is G[K(Bx)] = R(A), where G is the table of globals of the function.
+func setGlobal(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	f := m.currentFrame.Fn
+	setField(L, f.Env, f.Proto.Constants[argBx(inst)], m.register(argA(inst)), nil)
 	return 0
 }
 
@@ -244,15 +270,15 @@ func setField(L *vm.LState, object, key, value vm.LValue, describe func(typ stri
 				raiseAt(L, 0, textReadOnly)
 			}
 			checkKey(L, key)
-			if t.RawGet(key) != vm.LNil {
-				setRaw(L, t, key, value)
+			if rawGet(t, key) != vm.LNil {
+				store(L, t, key, value)
 				return
 			}
 		}
 		to := metaField(L, object, "__newindex")
 		if to == vm.LNil {
 			if isTable {
-				setRaw(L, t, key, value)
+				store(L, t, key, value)
 				return
 			}
 			if typ := object.Type().String(); i == 0 {
@@ -279,10 +305,6 @@ func setList(L *vm.LState, inst uint32, _ *frame) int {
 	m := machineOf(L)
 	f := m.currentFrame
 	a, n, group := f.LocalBase+argA(inst), argB(inst), argC(inst)
-	if group == 0 {
-		group = int(f.Fn.Proto.Code[f.Pc])
-		f.Pc++
-	}
 	if n == 0 {
 		n = m.reg.top - a - 1
 	}

@@ -100,9 +100,7 @@ func openMath(st *state, L *vm.LState) {
 		st.engine.random.seed(int32(checkInt(L, 1)))
 		return 0
 	}
-	t := st.library(L, "math", functions)
-	t.RawSetString("pi", vm.LNumber(math.Pi))
-	t.RawSetString("huge", vm.LNumber(math.Inf(1)))
+	st.library(L, "math", functions, map[string]vm.LValue{"pi": vm.LNumber(math.Pi), "huge": vm.LNumber(math.Inf(1))})
 }
 
 // ofTwo makes a function of two arguments, of which it checks the second one first, as C does.
@@ -163,7 +161,7 @@ func openBit(st *state, L *vm.LState) {
 		"rol":     shift(func(a uint32, n int) uint32 { return bits.RotateLeft32(a, n) }),
 		"ror":     shift(func(a uint32, n int) uint32 { return bits.RotateLeft32(a, -n) }),
 		"tohex":   bitToHex,
-	})
+	}, nil)
 }
 
 func bitToHex(L *vm.LState) int {

@@ -5,8 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	vm "github.com/yuin/gopher-lua"
 )
 
 // appendNumber appends a number as Lua 5.1 prints it: %.14g of C.
@@ -73,11 +71,3 @@ func parseNumber(s string) (float64, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	return f, err == nil || math.IsInf(f, 0)
 }
-
-// rawGetInt reads t[i] for any i: RawGetInt of the library looks at the array part only.
-func rawGetInt(t *vm.LTable, i int) vm.LValue { return t.RawGet(vm.LNumber(i)) }
-
-func newTable(array, hash int) *vm.LTable { return tables.CreateTable(array, hash) }
-
-// tables makes tables: that needs no state, but is a method of one.
-var tables vm.LState

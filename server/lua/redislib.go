@@ -24,6 +24,15 @@ const (
 const callCost = 32
 
 func openRedis(st *state, L *vm.LState) {
+	others := map[string]vm.LValue{}
+	for name, n := range map[string]int{"LOG_DEBUG": LogDebug, "LOG_VERBOSE": LogVerbose, "LOG_NOTICE": LogNotice, "LOG_WARNING": LogWarning,
+		"REPL_NONE": 0, "REPL_AOF": replAOF, "REPL_SLAVE": replReplica, "REPL_REPLICA": replReplica, "REPL_ALL": replAOF | replReplica} {
+		others[name] = vm.LNumber(n)
+	}
+	others["REDIS_VERSION"] = vm.LString(st.engine.options.Version)
+	var major, minor, patch int
+	fmt.Sscanf(st.engine.options.Version, "%d.%d.%d", &major, &minor, &patch)
+	others["REDIS_VERSION_NUM"] = vm.LNumber(major<<16 | minor<<8 | patch)
 	t := st.library(L, "redis", map[string]vm.LGFunction{
 		"call":  func(L *vm.LState) int { return redisCall(L, true) },
 		"pcall": func(L *vm.LState) int { return redisCall(L, false) },
@@ -32,15 +41,7 @@ func openRedis(st *state, L *vm.LState) {
 		"set_repl":           redisSetRepl, "acl_check_cmd": redisACL,
 		"breakpoint": func(L *vm.LState) int { L.Push(vm.LFalse); return 1 },
 		"debug":      func(L *vm.LState) int { return 0 },
-	})
-	for name, n := range map[string]int{"LOG_DEBUG": LogDebug, "LOG_VERBOSE": LogVerbose, "LOG_NOTICE": LogNotice, "LOG_WARNING": LogWarning,
-		"REPL_NONE": 0, "REPL_AOF": replAOF, "REPL_SLAVE": replReplica, "REPL_REPLICA": replReplica, "REPL_ALL": replAOF | replReplica} {
-		t.RawSetString(name, vm.LNumber(n))
-	}
-	t.RawSetString("REDIS_VERSION", vm.LString(st.engine.options.Version))
-	var major, minor, patch int
-	fmt.Sscanf(st.engine.options.Version, "%d.%d.%d", &major, &minor, &patch)
-	t.RawSetString("REDIS_VERSION_NUM", vm.LNumber(major<<16|minor<<8|patch))
+	}, others)
 	st.loadRedisTable(t)
 }
 

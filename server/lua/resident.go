@@ -2,6 +2,7 @@ package lua
 
 import (
 	"errors"
+	"slices"
 
 	vm "github.com/yuin/gopher-lua"
 )
@@ -30,8 +31,6 @@ const (
 	maxSaved = 1024
 	// surveyEvery is how many runs at least go by before it is counted again how much there is.
 	surveyEvery = 64
-	// spareKeys: a table that has so many more keys of values that are gone than twice those that are there is made anew.
-	spareKeys = 64
 )
 
 // resident is a library in its own virtual machine.
@@ -48,6 +47,7 @@ type resident struct {
 	// What was saved before the run.
 	values  []vm.LValue // of cells and moreCells
 	entries []vm.LValue // keys and values of the tables
+	nodes   []node      // of the tables
 	copies  []tableCopy
 	more    []*vm.Upvalue // variables of closures that calls have made
 	seen    map[any]bool
@@ -57,11 +57,13 @@ type resident struct {
 	runs, survey int  // how many there were; with which of them it is counted again
 }
 
-// tableCopy is what was in a table: a piece of entries.
+// tableCopy is what was in a table: pieces of entries and of nodes, with the sizes that decide on the order of its keys.
 type tableCopy struct {
-	t        *vm.LTable
-	meta     vm.LValue
-	from, to int
+	t                  *vm.LTable
+	meta               vm.LValue
+	from, to           int // of entries
+	fromNode, toNode   int
+	array, began, free int
 }
 
 func newResident(st *state) *resident {
@@ -122,7 +124,7 @@ func settle(st *state, functions map[string]*vm.LFunction) *resident {
 				continue
 			}
 			r.seen[v] = true
-			for k, e := v.Next(vm.LNil); k != vm.LNil; k, e = v.Next(k) {
+			for k, e := range each(v) {
 				loose = append(loose, k, e)
 			}
 			loose = append(loose, v.Metatable)
@@ -227,12 +229,9 @@ func (w *walk) function(f *vm.LFunction) {
 }
 
 func (w *walk) table(t *vm.LTable) {
-	if spare(t) {
-		refill(t, entries(t))
-	}
 	r := w.r
 	from := len(r.entries)
-	for k, v := t.Next(vm.LNil); k != vm.LNil; k, v = t.Next(k) {
+	for k, v := range each(t) {
 		if w.n++; w.most > 0 && w.n > w.most {
 			return
 		}
@@ -244,7 +243,14 @@ func (w *walk) table(t *vm.LTable) {
 	}
 	w.push(t.Metatable)
 	if w.save {
-		r.copies = append(r.copies, tableCopy{t, t.Metatable, from, len(r.entries)})
+		c := contentsOf(t)
+		saved := tableCopy{t: t, meta: t.Metatable, from: from, to: len(r.entries), array: cap(c.array), began: c.began(), fromNode: len(r.nodes)}
+		if h := c.hash(); h != nil {
+			r.nodes = append(r.nodes, h.nodes...)
+			saved.free = h.free
+		}
+		saved.toNode = len(r.nodes)
+		r.copies = append(r.copies, saved)
 	}
 }
 
@@ -365,14 +371,13 @@ func (r *resident) restore() {
 		c.SetValue(r.values[len(r.cells)+i])
 	}
 	for _, c := range r.copies {
-		refill(c.t, r.entries[c.from:c.to])
-		c.t.Metatable = c.meta
+		c.restore(r.entries[c.from:c.to], r.nodes[c.fromNode:c.toNode])
 	}
 }
 
 // forget drops what was saved.
 func (r *resident) forget() {
-	r.values, r.entries, r.copies, r.more = dropped(r.values), dropped(r.entries), dropped(r.copies), dropped(r.more)
+	r.values, r.entries, r.nodes, r.copies, r.more = dropped(r.values), dropped(r.entries), dropped(r.nodes), dropped(r.copies), dropped(r.more)
 	switch n := len(r.seen); {
 	case n > maxSaved:
 		r.seen = map[any]bool{}
@@ -386,18 +391,23 @@ func dropped[T any](s []T) []T {
 	return s[:0]
 }
 
-// refill makes the contents of a table those of a list of keys and values.
-func refill(t *vm.LTable, entries []vm.LValue) {
-	fresh := newTable(0, 0)
-	fresh.Metatable = t.Metatable
-	for i := 0; i < len(entries); i += 2 {
-		fresh.RawSet(entries[i], entries[i+1])
+// restore makes a table what it was.
+func (s *tableCopy) restore(entries []vm.LValue, nodes []node) {
+	*s.t = *newTable(s.array, s.began)
+	s.t.Metatable = s.meta
+	c := contentsOf(s.t)
+	if len(nodes) > 0 {
+		c.keep(&hashPart{nodes: slices.Clone(nodes), free: s.free})
 	}
-	*t = *fresh
-}
-
-// spare reports whether a table holds many keys whose values are gone: the library does not forget a key.
-func spare(t *vm.LTable) bool {
-	c := contentsOf(t)
-	return len(c.keys) > spareKeys && len(c.keys) > spareKeys+2*(len(c.strdict)+len(c.dict))
+	for i := 0; i < len(entries); i += 2 {
+		key, value := entries[i], entries[i+1]
+		switch n, isIndex := arrayIndex(key); {
+		case isIndex && n <= s.array:
+			setPlace(c, n, value)
+		case len(nodes) > 0:
+			c.put(key, value)
+		default:
+			setKey(nil, c, key, value)
+		}
+	}
 }

@@ -95,8 +95,8 @@ func (st *state) exec(r *Run) error {
 		args = 2
 	} else {
 		f = st.function(r.Script.code)
-		st.global.RawSetString("KEYS", stringsTable(r.Keys))
-		st.global.RawSetString("ARGV", stringsTable(r.Args))
+		storeName(st.global, "KEYS", stringsTable(r.Keys))
+		storeName(st.global, "ARGV", stringsTable(r.Args))
 		L.Push(f)
 	}
 	err := L.PCall(args, 1, st.handler)
@@ -139,8 +139,8 @@ func (st *state) done() {
 	st.unlist()
 	st.main.SetTop(0)
 	if st.run.Function == nil {
-		st.global.RawSetString("KEYS", vm.LNil)
-		st.global.RawSetString("ARGV", vm.LNil)
+		storeName(st.global, "KEYS", vm.LNil)
+		storeName(st.global, "ARGV", vm.LNil)
 	}
 	st.running, st.run = false, nil
 	st.reply.release()
@@ -152,9 +152,9 @@ func (st *state) done() {
 }
 
 func stringsTable(list [][]byte) *vm.LTable {
-	t := newTable(len(list), 0)
-	for _, s := range list {
-		t.Append(vm.LString(s))
+	t := listTable(len(list))
+	for i, s := range list {
+		setPlace(contentsOf(t), i+1, vm.LString(s))
 	}
 	return t
 }

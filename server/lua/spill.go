@@ -34,7 +34,7 @@ func spread(L *vm.LState) int {
 	n, t := L.CheckInt(1), L.CheckTable(2)
 	rest := L.GetTop() - 2
 	for i := 1; i <= n; i++ {
-		L.Push(t.RawGetInt(i))
+		L.Push(rawGetInt(t, i))
 	}
 	for i := range rest {
 		L.Push(L.Get(3 + i))

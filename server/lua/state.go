@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"strings"
 	"time"
 
 	vm "github.com/yuin/gopher-lua"
@@ -67,6 +68,7 @@ func newState(e *Engine) *state {
 	st := &state{engine: e, main: L}
 	st.global = L.G.Global
 	openBase(st.global, L)
+	openCoroutine(st, L)
 	openTable(st, L)
 	openString(st, L)
 	openMath(st, L)
@@ -75,17 +77,16 @@ func newState(e *Engine) *state {
 	openJSON(st, L)
 	openMsgPack(st, L)
 	st.missing = newTable(0, 1)
-	st.missing.RawSetString("__index", L.NewFunction(missingGlobal))
+	storeName(st.missing, "__index", L.NewFunction(missingGlobal))
 	openRedis(st, L)
-	openCoroutine(st, L)
 	st.globals = st.readOnly(st.global)
-	st.global.RawSetString("_G", st.globals)
+	storeName(st.global, "_G", st.globals)
 	mt := newTable(0, 2)
-	mt.RawSetString("__index", L.NewFunction(missingGlobal))
-	mt.RawSetString("__newindex", L.NewFunction(newGlobal))
+	storeName(mt, "__index", L.NewFunction(missingGlobal))
+	storeName(mt, "__newindex", L.NewFunction(newGlobal))
 	st.global.Metatable = mt
 	shown := newTable(0, 1)
-	shown.RawSetString("__index", mt.RawGetString("__index"))
+	storeName(shown, "__index", mt.RawGetString("__index"))
 	st.globalMeta = st.readOnly(shown)
 	st.handler, st.explain = L.NewFunction(errorHandler), L.NewFunction(explainHandler)
 	st.attach(L)
@@ -103,13 +104,47 @@ func newGlobal(L *vm.LState) int {
 	return 0
 }
 
-// library puts a table of functions into the global table; scripts see it through a table that cannot be changed.
-func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFunction) *vm.LTable {
-	t := newTable(0, len(functions))
-	for n, f := range functions {
-		t.RawSetString(n, L.NewFunction(f))
+// fieldOrder is what a library has, with blanks between, and for how many fields its table is made.
+type fieldOrder struct {
+	size   int
+	fields string
+}
+
+func (o fieldOrder) list() []string { return strings.Fields(o.fields) }
+
+// libraryOrder is what each library has, in the order in which Redis 7.2 adds it: pairs depends on that. Those that Lua itself
+// brings begin with a table that is large enough for their functions.
+var libraryOrder = map[string]fieldOrder{
+	"string":    {15, "byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"},
+	"table":     {9, "concat foreach foreachi getn maxn insert remove setn sort"},
+	"coroutine": {6, "create resume running status wrap yield"},
+	"math": {28, "abs acos asin atan2 atan ceil cosh cos deg exp floor fmod frexp ldexp log10 log max min modf pow rad random randomseed " +
+		"sinh sin sqrt tanh tan pi huge mod"},
+	"bit":    {12, "tobit bnot band bor bxor lshift rshift arshift rol ror bswap tohex"},
+	"struct": {3, "pack unpack size"},
+	"cjson": {0, "encode decode encode_sparse_array encode_max_depth decode_max_depth encode_number_precision encode_keep_buffer " +
+		"encode_invalid_numbers decode_invalid_numbers new null _NAME _VERSION"},
+	"cmsgpack": {0, "pack unpack unpack_one unpack_limit _NAME _VERSION _COPYRIGHT _DESCRIPTION"},
+	"redis": {0, "REDIS_VERSION_NUM REDIS_VERSION log LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING call pcall setresp sha1hex error_reply " +
+		"status_reply set_repl REPL_NONE REPL_AOF REPL_SLAVE REPL_REPLICA REPL_ALL acl_check_cmd breakpoint debug replicate_commands"},
+}
+
+// library puts a library into the global table; scripts see it through a table that cannot be changed.
+func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFunction, others map[string]vm.LValue) *vm.LTable {
+	order := libraryOrder[name]
+	fields := order.list()
+	if len(fields) != len(functions)+len(others) {
+		panic("lua: the library " + name + " has other fields than those whose order is known")
 	}
-	st.global.RawSetString(name, st.readOnly(t))
+	t := newTable(0, order.size)
+	for _, field := range fields {
+		if f := functions[field]; f != nil {
+			storeName(t, field, L.NewFunction(f))
+		} else {
+			storeName(t, field, others[field])
+		}
+	}
+	storeName(st.global, name, st.readOnly(t))
 	return t
 }
 
@@ -121,9 +156,9 @@ const readOnlyMark = "\x00table"
 func (st *state) readOnly(t *vm.LTable) *vm.LTable {
 	front := newTable(0, 0)
 	mt := newTable(0, 4)
-	mt.RawSetString("__index", t)
-	mt.RawSetString("__newindex", st.main.NewFunction(newGlobal))
-	mt.RawSetString(readOnlyMark, t)
+	storeName(mt, "__index", t)
+	storeName(mt, "__newindex", st.main.NewFunction(newGlobal))
+	storeName(mt, readOnlyMark, t)
 	front.Metatable = mt
 	return front
 }

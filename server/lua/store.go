@@ -106,7 +106,7 @@ func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 const (
 	// maxByName is how many places an assignment may have for which local variables are made: a function has 200.
 	maxByName = 20
-	// partSize is how many elements of a table constructor are made at once; fewer than perFlush.
+	// partSize is how many values are in registers at once.
 	partSize = 40
 )
 
@@ -196,23 +196,10 @@ func like[N ast.PositionHolder](n N, at ast.PositionHolder) N {
 	return n
 }
 
-// setRaw sets t[key] without metamethods.
-func setRaw(L *vm.LState, t *vm.LTable, key, value vm.LValue) {
-	if n, ok := arrayIndex(key); ok {
-		setInt(L, t, n, value)
-		return
-	}
-	setKey(t, key, value)
-}
-
-// setInt sets t[n] without metamethods. What places between the end of the array and n take is charged.
+// setInt sets t[n] without metamethods.
 func setInt(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 	if isReadOnly(t) {
 		raiseReadOnly(L)
 	}
-	if n >= 1 && n < maxArrayIndex {
-		setIndex(L, t, n, value)
-		return
-	}
-	setKey(t, vm.LNumber(n), value)
+	store(L, t, vm.LNumber(n), value)
 }

@@ -14,12 +14,12 @@ func openString(st *state, L *vm.LState) {
 		"byte": strByte, "char": strChar, "dump": strDump, "find": strFind, "format": strFormat, "gfind": strGMatch, "gmatch": strGMatch,
 		"gsub": strGSub, "len": strLen, "lower": strLower, "match": strMatch, "rep": strRep, "reverse": strReverse,
 		"sub": strSub, "upper": strUpper,
-	})
+	}, nil)
 	mt := newTable(0, 1)
-	mt.RawSetString("__index", t)
+	storeName(mt, "__index", t)
 	L.SetMetatable(vm.LString(""), mt)
 	shown := newTable(0, 1)
-	shown.RawSetString("__index", st.global.RawGetString("string"))
+	storeName(shown, "__index", st.global.RawGetString("string"))
 	st.stringMeta = st.readOnly(shown)
 }
 

@@ -481,7 +481,7 @@ func (m *matcher) replace(b []byte, repl vm.LValue, s, e int) []byte {
 		v = m.L.Get(-1)
 		m.L.Pop(1)
 	case *vm.LTable:
-		v = m.L.GetTable(r, m.value(0, s, e))
+		v = index(m.L, r, m.value(0, s, e))
 	default:
 		text, _ := toString(r)
 		return m.template(b, text, s, e)

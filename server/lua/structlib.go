@@ -12,7 +12,7 @@ import (
 const maxIntSize = 32
 
 func openStruct(st *state, L *vm.LState) {
-	st.library(L, "struct", map[string]vm.LGFunction{"pack": structPack, "unpack": structUnpack, "size": structSize})
+	st.library(L, "struct", map[string]vm.LGFunction{"pack": structPack, "unpack": structUnpack, "size": structSize}, nil)
 }
 
 // structFormat walks over a format: > < big and little endian, ![n] alignment, b B h H l L T i[n] I[n] integers, f d floating

@@ -8,7 +8,7 @@ func openTable(st *state, L *vm.LState) {
 	st.library(L, "table", map[string]vm.LGFunction{
 		"concat": tableConcat, "foreach": tableForEach, "foreachi": tableForEachI, "getn": tableGetN, "insert": tableInsert,
 		"maxn": tableMaxN, "remove": tableRemove, "setn": tableSetN, "sort": tableSort,
-	})
+	}, nil)
 }
 
 func tableGetN(L *vm.LState) int { return pushInt(L, border(real(checkTable(L, 1)))) }
@@ -22,7 +22,7 @@ func tableSetN(L *vm.LState) int {
 func tableMaxN(L *vm.LState) int {
 	most := vm.LNumber(0)
 	t := real(checkTable(L, 1))
-	for k, _ := t.Next(vm.LNil); k != vm.LNil; k, _ = t.Next(k) {
+	for k := range pairs(t) {
 		if n, ok := k.(vm.LNumber); ok && n > most {
 			most = n
 		}
