@@ -19,6 +19,7 @@ func TestMemoryLimit(t *testing.T) {
 		"doubled string":     "local s = 'x' while true do s = s .. s end",
 		"strings":            "local t = {} while true do t[#t+1] = ('x'):rep(100) .. #t end",
 		"names":              "local t, i = {}, 0 while true do i = i + 1 t['k' .. i] = i end",
+		"nodes":              "local t, i = {a = 1}, 0 while true do i = i + 1 t['k' .. i] = i if i % 1000 == 0 then next(t) end end",
 		"hash part":          "local t, i = {}, 0 while true do i = i + 1 t[-i] = i end",
 		"fractions":          "local t, i = {}, 0 while true do i = i + 1 t[i + 0.5] = i end",
 		"tables as keys":     "local t = {} while true do t[{}] = true end",

@@ -214,8 +214,14 @@ func (h *hashPart) rehash(L *vm.LState, c *contents, key vm.LValue) {
 	h.resize(L, c, array, all-inArray)
 }
 
+// nodeBytes is what a node takes.
+const nodeBytes = 32
+
 // resize gives the array a number of places, and makes nodes for a number of keys.
 func (h *hashPart) resize(L *vm.LState, c *contents, array, nodes int) {
+	if nodes > smallArray && L != nil {
+		charge(L, powerOfTwo(nodes)*nodeBytes)
+	}
 	if array > cap(c.array) {
 		growArray(L, c, array)
 	}
