@@ -124,7 +124,7 @@ func (h *hashPart) live(c *contents, n *node) bool {
 }
 
 // add gives a key a node that has none. inArray: the table was made anew, and now the key has a place in the array instead.
-// L is charged for memory, unless it is nil.
+// L is charged for memory and time, unless it is nil.
 func (h *hashPart) add(L *vm.LState, c *contents, key vm.LValue, hash keyHash) (inArray bool) {
 	at := -1
 	if len(h.nodes) > 0 {
@@ -219,8 +219,11 @@ const nodeBytes = 32
 
 // resize gives the array a number of places, and makes nodes for a number of keys.
 func (h *hashPart) resize(L *vm.LState, c *contents, array, nodes int) {
-	if nodes > smallArray && L != nil {
-		charge(L, powerOfTwo(nodes)*nodeBytes)
+	if L != nil && nodes+len(h.nodes) > smallArray {
+		work(L, (nodes+len(h.nodes)+len(c.array))/16)
+		if nodes > 0 {
+			charge(L, powerOfTwo(nodes)*nodeBytes)
+		}
 	}
 	if array > cap(c.array) {
 		growArray(L, c, array)

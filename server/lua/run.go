@@ -95,8 +95,8 @@ func (st *state) exec(r *Run) error {
 		args = 2
 	} else {
 		f = st.function(r.Script.code)
-		storeName(st.global, "KEYS", stringsTable(r.Keys))
-		storeName(st.global, "ARGV", stringsTable(r.Args))
+		globals := contentsOf(st.global).strdict // which has nodes for both, see newState
+		globals["KEYS"], globals["ARGV"] = stringsTable(r.Keys), stringsTable(r.Args)
 		L.Push(f)
 	}
 	err := L.PCall(args, 1, st.handler)
@@ -139,8 +139,9 @@ func (st *state) done() {
 	st.unlist()
 	st.main.SetTop(0)
 	if st.run.Function == nil {
-		storeName(st.global, "KEYS", vm.LNil)
-		storeName(st.global, "ARGV", vm.LNil)
+		globals := contentsOf(st.global).strdict
+		delete(globals, "KEYS")
+		delete(globals, "ARGV")
 	}
 	st.running, st.run = false, nil
 	st.reply.release()

@@ -88,6 +88,9 @@ func newState(e *Engine) *state {
 	shown := newTable(0, 1)
 	storeName(shown, "__index", mt.RawGetString("__index"))
 	st.globalMeta = st.readOnly(shown)
+	for _, name := range []string{"KEYS", "ARGV"} { // each run has its own; the nodes remain
+		storeName(st.global, name, vm.LNil)
+	}
 	st.handler, st.explain = L.NewFunction(errorHandler), L.NewFunction(explainHandler)
 	st.attach(L)
 	return st
