@@ -46,7 +46,7 @@ run: build ## Build and serve 127.0.0.1:6666 with kvrocks.toml, data under ./dat
 
 test: build ## Install redis-server for comparisons and run every test
 	@scripts/bootstrap.sh --test
-	@$(ENV) BASALT_BIN='$(CURDIR)/build/basalt' go test $(TESTFLAGS) $(PKGS)
+	@$(ENV) BASALT_BIN='$(CURDIR)/build/basalt' go test -timeout 30m $(TESTFLAGS) $(PKGS)
 
 race: bootstrap ## Run every test under the race detector
 	@scripts/bootstrap.sh --test

@@ -20,7 +20,7 @@ import (
 // TestCheckpointHasEverythingAcknowledged takes checkpoints while writers are at work. Each opens as a database
 // and holds what was acknowledged before it was taken, and of every transaction all or nothing.
 func TestCheckpointHasEverythingAcknowledged(t *testing.T) {
-	enginetest.Deadline(t, 2*time.Minute)
+	enginetest.Deadline(t, 5*time.Minute)
 	db := enginetest.Open(t)
 	const writers = 4
 	var mu sync.Mutex

@@ -195,47 +195,51 @@ func readSnapshot(db *engine.DB) error {
 // TestCloseWhileInUse closes databases that many goroutines use for everything that there is. They find out by
 // ErrClosed and by nothing else.
 func TestCloseWhileInUse(t *testing.T) {
-	enginetest.Deadline(t, 2*time.Minute)
-	for range 5 {
-		before := engine.LiveObjects()
-		dir := t.TempDir()
-		db := closable(t, dir+"/db")
-		var ready, done sync.WaitGroup
-		for name, use := range uses(db, dir) {
-			ready.Add(1)
-			done.Go(func() {
-				err := use()
-				if err != nil {
-					t.Errorf("%s before Close: %v", name, err)
-				}
-				ready.Done()
-				for err == nil {
-					err = use()
-				}
-				if !errors.Is(err, engine.ErrClosed) {
-					t.Errorf("%s: %v", name, err)
-				}
-			})
-		}
-		ready.Wait()
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-		done.Wait()
-		for name, use := range uses(db, dir) {
-			if err := use(); !errors.Is(err, engine.ErrClosed) {
-				t.Errorf("%s after Close: %v", name, err)
-			}
-		}
-		if err := db.Close(); !errors.Is(err, engine.ErrClosed) {
-			t.Errorf("a second Close: %v", err)
-		}
-		if n := engine.LiveObjects() - before; n != 0 {
-			t.Errorf("%d native objects were left open", n)
-		}
+	for round := range 5 {
+		t.Run(fmt.Sprint("round ", round), closeWhileInUse)
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+func closeWhileInUse(t *testing.T) {
+	enginetest.Deadline(t, 5*time.Minute)
+	before := engine.LiveObjects()
+	dir := t.TempDir()
+	db := closable(t, dir+"/db")
+	var ready, done sync.WaitGroup
+	for name, use := range uses(db, dir) {
+		ready.Add(1)
+		done.Go(func() {
+			err := use()
+			if err != nil {
+				t.Errorf("%s before Close: %v", name, err)
+			}
+			ready.Done()
+			for err == nil {
+				err = use()
+			}
+			if !errors.Is(err, engine.ErrClosed) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	ready.Wait()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	done.Wait()
+	for name, use := range uses(db, dir) {
+		if err := use(); !errors.Is(err, engine.ErrClosed) {
+			t.Errorf("%s after Close: %v", name, err)
+		}
+	}
+	if err := db.Close(); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("a second Close: %v", err)
+	}
+	if n := engine.LiveObjects() - before; n != 0 {
+		t.Errorf("%d native objects were left open", n)
 	}
 }
 
@@ -248,7 +252,7 @@ func untilClosing(db *engine.DB) {
 
 // TestCloseWaits: what was begun before Close goes on to its end, and is there when the database is opened again.
 func TestCloseWaits(t *testing.T) {
-	enginetest.Deadline(t, time.Minute)
+	enginetest.Deadline(t, 5*time.Minute)
 	dir := t.TempDir() + "/db"
 	db := closable(t, dir)
 	closed := make(chan error, 1)

@@ -29,7 +29,7 @@ func TestFlushesBesideEachOther(t *testing.T) {
 		{"a compaction and a flush", compact, flush},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			enginetest.Deadline(t, time.Minute)
+			enginetest.Deadline(t, 5*time.Minute)
 			dir := t.TempDir()
 			db := enginetest.OpenWith(t, engine.Options{Dir: dir + "/db"})
 			for round := range 60 {
@@ -62,7 +62,7 @@ func TestFlushesBesideEachOther(t *testing.T) {
 // on its own account: no lock of ours can keep those two apart. It takes many write buffers, because with few a flush
 // that is asked for waits for the one that runs.
 func TestFlushBesideRocksDBsOwn(t *testing.T) {
-	enginetest.Deadline(t, time.Minute)
+	enginetest.Deadline(t, 5*time.Minute)
 	o := engine.DefaultRocksOptions()
 	o.WriteBufferSize = 64 << 10
 	o.MaxWriteBufferNumber = 8

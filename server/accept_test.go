@@ -33,7 +33,8 @@ func outside(t *testing.T) string {
 func TestProtectedMode(t *testing.T) {
 	ip := outside(t)
 	socket := filepath.Join(t.TempDir(), "s")
-	h := start(t, "bind", "127.0.0.1 "+ip, "unixsocket", socket)
+	// The port that is free on the first address may be taken on the second.
+	h := startOnPorts(t, func() []string { return []string{"bind", "127.0.0.1 " + ip, "unixsocket", socket} })
 	dial := func(network, addr string) *client {
 		t.Helper()
 		nc, err := net.Dial(network, addr)

@@ -417,10 +417,13 @@ func TestBlockedClientsUseNoCPU(t *testing.T) {
 	coming := cpuTime(t) - before
 	runtime.GC()
 	const during = time.Second
-	before = cpuTime(t)
-	time.Sleep(during) // what is measured is that nothing happens meanwhile
-	waiting := cpuTime(t) - before
-	t.Logf("%d clients took %v of CPU time to come, and in %v of waiting %v", clients, coming, during, waiting)
+	waiting := coming
+	for n := patience / during; n > 0 && waiting > coming/5; n-- { // what other tests have left behind comes to its end
+		before = cpuTime(t)
+		time.Sleep(during) // what is measured is that nothing happens meanwhile
+		waiting = cpuTime(t) - before
+		t.Logf("%d clients took %v of CPU time to come, and in %v of waiting %v", clients, coming, during, waiting)
+	}
 	if waiting > coming/5 {
 		t.Errorf("%d clients that wait use %v of CPU time a second; that they came took %v", clients, waiting, coming)
 	}

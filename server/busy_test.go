@@ -142,7 +142,7 @@ func TestSlowScriptCommits(t *testing.T) {
 // A script that runs in the transaction of another client does not hold up that client's reply, nor the replies of those
 // who share it.
 func TestSlowGuest(t *testing.T) {
-	h := start(t)
+	h := start(t, "lua-time-limit", "600000") // nobody is to be turned away
 	first, second, third, admin := h.dial(t), h.dial(t), h.dial(t), h.dial(t)
 	hold := "redis.call('INCR',KEYS[1]) " + endless
 	first.send(encode("EVAL", hold, "1", "k"))

@@ -96,7 +96,7 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 
 // A function that meets the lock of another is undone and comes again: that is one call.
 func TestFunctionThatComesAgainCountsOnce(t *testing.T) {
-	h := start(t)
+	h := start(t, "lua-time-limit", "600000") // nobody is to be turned away
 	a, b, c := h.dial(t), h.dial(t), h.dial(t)
 	if r := a.do("FUNCTION", "LOAD", keeping); r[0] != '$' {
 		t.Fatal(r)

@@ -56,8 +56,8 @@ func start(t testing.TB, settings ...string) *harness {
 	return h
 }
 
-// startOnPorts is start with settings that name free ports, which another process may take between their choice and their use:
-// then others are tried.
+// startOnPorts is start with settings that need certain ports, which another process may have, or take between their choice
+// and their use: then others are tried.
 func startOnPorts(t testing.TB, settings func() []string) *harness {
 	t.Helper()
 	for {

@@ -53,6 +53,9 @@ type limits struct {
 
 	queued atomic.Int64 // bytes of commands that may wait for EXEC
 
+	handshake atomic.Int64 // how long that of TLS may take, as time.Duration
+	ending    atomic.Int64 // how long a client may take to read its last replies when the server closes, as time.Duration
+
 	readOnly   atomic.Bool // a replica that takes no writes: slave-read-only
 	strictKeys atomic.Bool // lua-strict-key-accessing
 	full       atomic.Bool // the database has reached max-db-size

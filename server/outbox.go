@@ -35,6 +35,8 @@ type outbox struct {
 	err     error
 	idle    sync.Cond   // signalled when something of the queue was taken or it has failed
 	over    *time.Timer // runs while the soft limit is exceeded
+	// stalled is how long a client may take nothing of its queue until it counts as one that does not read.
+	stalled time.Duration
 
 	// The arguments and results of tryWrite: a closure made for each write would be an allocation.
 	now  []byte
@@ -51,8 +53,7 @@ const (
 
 const (
 	drainPiece = 64 << 10 // bytes of the queue that are written at once
-	// A client that takes nothing of its queue for so long does not read.
-	stalled = 3 * time.Second
+	stalled    = 3 * time.Second
 )
 
 var addedBuffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -60,7 +61,7 @@ var addedBuffers = sync.Pool{New: func() any { return new([]byte) }}
 var errOutputLimit = errors.New("output buffer limit exceeded")
 
 func newOutbox(nc net.Conn, limit func() int) *outbox {
-	o := &outbox{nc: nc, limit: limit}
+	o := &outbox{nc: nc, limit: limit, stalled: stalled}
 	o.idle.L = &o.mu
 	if sc, ok := nc.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
@@ -137,7 +138,7 @@ func (o *outbox) full(n int) bool {
 func (o *outbox) room(n int) {
 	for o.err == nil && o.queued > 0 && o.full(n) {
 		taken, late := o.taken, false
-		timer := time.AfterFunc(stalled, func() {
+		timer := time.AfterFunc(o.stalled, func() {
 			o.mu.Lock()
 			late = true
 			o.mu.Unlock()

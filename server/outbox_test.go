@@ -206,6 +206,14 @@ func TestLongReplies(t *testing.T) {
 				dial = func() *client { return h.dial(t) }
 			}
 			c, watcher := dial(), dial()
+			c.want("PING", "+PONG\r\n")
+			h.mu.Lock()
+			for _, served := range h.conns { // who reads is not to be taken for one who does not, on a busy machine
+				served.box.mu.Lock()
+				served.box.stalled = patience
+				served.box.mu.Unlock()
+			}
+			h.mu.Unlock()
 			h.limits.out.Store(limit)
 			values := map[string]string{"long": strings.Repeat("v", size), "short": strings.Repeat("w", limit/2)}
 			for key, value := range values {

@@ -228,8 +228,8 @@ const mayWriteFlags = command.Write | command.MayReplicate
 
 // waitFor waits for the end of a pause, or of the connection: then it returns false. It takes no CPU time meanwhile.
 func (c *conn) waitFor(p *pause) bool {
+	c.info.paused.Store(true) // what is counted is shown as paused
 	c.srv.paused.Add(1)
-	c.info.paused.Store(true)
 	defer func() {
 		c.srv.paused.Add(-1)
 		c.info.paused.Store(false)

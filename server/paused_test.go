@@ -180,9 +180,20 @@ func TestPauseOfBlocked(t *testing.T) {
 		t.Helper()
 		eventually(t, "a client waits", func() bool { return h.waiters.n.Load() == n })
 	}
-	w.send(encode("BLPOP", "l", "0.05"))
-	blocked(1)
-	admin.want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	tried := false
+	inTime(t, 50*time.Millisecond, func(life time.Duration) error {
+		if tried {
+			admin.want("CLIENT UNPAUSE", "+OK\r\n")
+			w.expect("*-1\r\n")
+		}
+		tried = true
+		end := time.Now().Add(life)
+		w.send(encode("BLPOP", "l", fmt.Sprint(life.Seconds())))
+		for h.waiters.n.Load() == 0 && time.Now().Before(end) { // it is to wait when the pause begins
+			time.Sleep(time.Millisecond)
+		}
+		return admin.replies("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	})
 	w.expect("*-1\r\n")
 	admin.want("CLIENT UNPAUSE", "+OK\r\n")
 

@@ -18,7 +18,7 @@ func TestRenameCommand(t *testing.T) {
 	c := h.dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"CONFIG GET port", "-ERR unknown command 'CONFIG', with args beginning with: 'GET' 'port' \r\n"},
-		{"B840FC02d524045429941cc15f59e41cb7be6c52 SET timeout 5", "+OK\r\n"},
+		{"B840FC02d524045429941cc15f59e41cb7be6c52 SET timeout 5000", "+OK\r\n"},
 		{"flushall", "-ERR unknown command 'flushall', with args beginning with: \r\n"},
 		{"SET k v", "+OK\r\n"},
 		{"GET k", "-ERR unknown command 'GET', with args beginning with: 'k' \r\n"},

@@ -64,12 +64,9 @@ func (c *conn) encrypt(config *tls.Config) {
 	c.in.secure, c.in.transport, c.in.raw = c.box.secure, t, nil
 }
 
-// handshakeGrace is how long a client may take for the handshake of TLS.
-const handshakeGrace = 10 * time.Second
-
 // handshake makes the connection ready for commands. A deadline that passes meanwhile ends it.
 func (c *conn) handshake() error {
-	c.nc.SetReadDeadline(time.Now().Add(handshakeGrace))
+	c.nc.SetReadDeadline(time.Now().Add(time.Duration(c.srv.limits.handshake.Load())))
 	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
 		return net.ErrClosed
 	}

@@ -77,6 +77,8 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.replies.init()
 	s.scripts.init(s)
 	s.limits.queued.Store(maxQueuedBytes)
+	s.limits.handshake.Store(int64(10 * time.Second))
+	s.limits.ending.Store(int64(2 * time.Second))
 	s.startupRSS, _ = residentBytes()
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
@@ -171,7 +173,7 @@ func (s *Server) Close() {
 		s.mu.Lock()
 		for _, c := range s.conns {
 			c.nc.SetReadDeadline(time.Unix(1, 0)) // wakes a waiting reader; running commands finish
-			c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
+			c.nc.SetWriteDeadline(time.Now().Add(time.Duration(s.limits.ending.Load())))
 			c.stopWaiting()
 		}
 		s.mu.Unlock()
@@ -180,9 +182,6 @@ func (s *Server) Close() {
 	})
 	s.wg.Wait()
 }
-
-// closeGrace is how long a client may take to read its last replies when the server closes.
-const closeGrace = 2 * time.Second
 
 // ShutdownRequested is closed when a client has sent SHUTDOWN.
 func (s *Server) ShutdownRequested() <-chan struct{} { return s.shutdown }

@@ -77,6 +77,7 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 		"compaction-checker-range": "", "log-level": "warning", "json-storage-format": "cbor", "migrate-type": "raw-key-value",
 		"rocksdb.compression": "lz4", "requirepass": "", "proto-max-bulk-len": "2097152",
 		"rocksdb.write_buffer_size": "8",
+		"timeout":                   "3600", // one second may be too little for this client
 		"tls-protocols":             "TLSv1.2", "tls-auth-clients": "optional",
 	}
 	if got := c.do("CONFIG", "SET", "rocksdb.enable_blob_files", "yes"); got != "+OK\r\n" {

@@ -148,6 +148,7 @@ func TestTLSBesidePlain(t *testing.T) {
 // Clients that do not get through the handshake hold nobody up, are told nothing in the clear, and leave nothing behind.
 func TestTLSHandshakes(t *testing.T) {
 	h, ca := startTLS(t, "tls-auth-clients", "yes")
+	h.limits.handshake.Store(int64(patience))
 	silent := h.dial(t)
 	eventually(t, "the silent one is a client", func() bool { return h.clients() == 1 })
 	for name, text := range map[string]string{
@@ -203,7 +204,7 @@ func TestTLSHandshakes(t *testing.T) {
 	eventually(t, "it is a client", func() bool { return h.clients() == 3 })
 	h.Close()
 	third.closed()
-	if d := time.Since(began); d > handshakeGrace {
+	if d := time.Since(began); d > patience {
 		t.Errorf("Close has waited until the time for the handshake was over: %v", d)
 	}
 }

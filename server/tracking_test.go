@@ -270,8 +270,12 @@ func TestTrackingBroadcastExpiry(t *testing.T) {
 	}
 	// The sweep outlasts the client until its next pass, and is there for the next one.
 	c.want("CLIENT TRACKING OFF", "+OK\r\n")
-	w.do("SET", "between", "v", "PX", "100")
-	c.want("CLIENT TRACKING ON BCAST PREFIX b", "+OK\r\n")
+	inTime(t, 100*time.Millisecond, func(life time.Duration) error {
+		c.Close()
+		c = h.dial3(t)
+		w.do("SET", "between", "v", "PX", fmt.Sprint(life.Milliseconds()))
+		return c.replies("CLIENT TRACKING ON BCAST PREFIX b", "+OK\r\n")
+	})
 	c.expect(invalidated("between"))
 	c.want("CLIENT TRACKING OFF", "+OK\r\n")
 	// Events that are switched on and off meanwhile change nothing.

@@ -15,13 +15,13 @@ type audience struct {
 }
 
 // deliveryGrace is how long subscribers may take to read what was published.
-const deliveryGrace = 10 * time.Second
+const deliveryGrace = time.Minute
 
 // subscribe connects n subscribers of a channel.
 func subscribe(addr, channel string, n int) (*audience, error) {
 	a := &audience{got: make([]atomic.Int64, n)}
 	for i := range n {
-		c, err := net.DialTimeout("tcp", addr, 5*time.Second)
+		c, err := net.DialTimeout("tcp", addr, deliveryGrace)
 		if err != nil {
 			a.close()
 			return nil, err

@@ -22,7 +22,7 @@ type loader struct {
 }
 
 func newLoader(addr string) (*loader, error) {
-	c, err := redisclient.Dial(addr, 5*time.Second)
+	c, err := redisclient.Dial(addr, time.Minute)
 	if err != nil {
 		return nil, err
 	}

@@ -70,12 +70,12 @@ func TestMixKeepsTypesAndSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := redisclient.Dial(server.Addr, time.Second)
+	c, err := redisclient.Dial(server.Addr, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	for n := range o.keys {
 		counter := map[int]string{6: "HLEN", 7: "LLEN", 8: "SCARD", 9: "ZCARD"}[n%kinds]
 		if counter == "" {

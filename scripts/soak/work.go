@@ -105,7 +105,7 @@ func phase(o options, addr string, op operation, n int, done *atomic.Int64) erro
 }
 
 func one(o options, addr string, op operation, first, n int, done *atomic.Int64) error {
-	c, err := redisclient.Dial(addr, 5*time.Second)
+	c, err := redisclient.Dial(addr, time.Minute)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 	commands "github.com/basaltdb/basalt/server/command"
 )
 
-// redisCommands returns what COMMAND says of all commands of a server, subcommands included.
+// redisCommands returns what COMMAND says of all commands of a server, subcommands included, by their names: redis-server
+// tells them in another order each time that it runs, and may change it while it does.
 func redisCommands(t *testing.T, c *client) []reply {
 	t.Helper()
 	all, err := c.do("COMMAND")
@@ -24,6 +25,7 @@ func redisCommands(t *testing.T, c *client) []reply {
 	for _, info := range all.elems {
 		list = append(append(list, info), subcommands(info)...)
 	}
+	slices.SortFunc(list, func(a, b reply) int { return strings.Compare(string(a.elems[0].text), string(b.elems[0].text)) })
 	return list
 }
 
@@ -181,10 +183,20 @@ func TestACLRandomRules(t *testing.T) {
 		if d := differ(u, theirs, infos); d != "" {
 			t.Fatalf("%q:\n\tredis:  %s\n\tbasalt: %s\n\t%s", rules, want, u, d)
 		}
-		if fault, again := redisUser(t, c, strings.Split(u.String(), " ")[2:]); fault != "" || again != want {
-			t.Fatalf("%q: %s is for Redis\n\t%s%s instead of\n\t%s", rules, u, fault, again, want)
+		fault, again := redisUser(t, c, strings.Split(u.String(), " ")[2:])
+		if fault == "" && sameWords(again, want) {
+			// Which subcommand comes first changes while Redis still moves them to a larger table.
+			if same, err := table.Parse(again, false); err == nil && differ(theirs, same, infos) == "" {
+				continue
+			}
 		}
+		t.Fatalf("%q: %s is for Redis\n\t%s%s instead of\n\t%s", rules, u, fault, again, want)
 	}
+}
+
+// sameWords reports whether two lines have the same words, in any order.
+func sameWords(a, b string) bool {
+	return slices.Equal(slices.Sorted(strings.FieldsSeq(a)), slices.Sorted(strings.FieldsSeq(b)))
 }
 
 // randomRule returns a rule that is mostly valid.

@@ -14,7 +14,7 @@ import (
 // GT and LT come with absolute times only: of two equal relative ones the second
 // is later or not, as the clock has it.
 var grammar = []string{
-	"SET key value", "SET key value setopt", "SET key value setopt EX int", "GET key", "GETSET key value", "GETDEL key", "GETEX key PERSIST", "APPEND key value",
+	"SET key value", "SET key value setopt", "SET key value setopt EX seconds", "GET key", "GETSET key value", "GETDEL key", "GETEX key PERSIST", "APPEND key value",
 	"STRLEN key", "SETRANGE key offset value", "GETRANGE key index index", "INCR key", "DECR key", "INCRBY key int", "DECRBY key int", "INCRBYFLOAT key float",
 	"MSET pairkv+", "MSETNX pairkv+", "MGET key+", "SETNX key value", "LCS key key", "LCS key key LEN", "LCS key key IDX",
 	"HSET key pairfv+", "HSETNX key field value", "HGET key field", "HMGET key field+", "HDEL key field+", "HLEN key", "HSTRLEN key field", "HEXISTS key field", "HGETALL key",
@@ -105,6 +105,8 @@ func (g generator) word(kind string) []string {
 		return append(g.word("score"), g.word("field")...)
 	case "int":
 		return g.pick("0", "1", "2", "-1", "-2", "5", "100", "-100", "9223372036854775807", "x")
+	case "seconds": // more than a run takes, whatever the machine
+		return g.pick("0", "1000", "2000", "-1", "-2", "5000", "100000", "-100", "9223372036854775807", "x")
 	case "float":
 		return g.pick("0", "1.5", "-0.1", "3e2", "0.1", "1e17", "-7", "x", "inf")
 	case "score":

@@ -59,7 +59,7 @@ func tryRedis(t testing.TB, path string, port int, options []string) (addr strin
 	addr = fmt.Sprintf("127.0.0.1:%d", port)
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	for {
 		select {
 		case <-exited:

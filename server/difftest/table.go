@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/basaltdb/basalt/server/resp"
@@ -74,7 +75,7 @@ var unfit = []string{
 // mutate returns the template with every argument dropped, doubled and replaced
 // by the unfit values in turn, and with each number of arguments less. The
 // fixture is put in front, and again after every command that removes something
-// at random.
+// at random, or gives a key a life that may be over before the next command.
 func mutate(template command, fixture []command) []command {
 	var out []command
 	out = append(out, fixture...)
@@ -84,7 +85,7 @@ func mutate(template command, fixture []command) []command {
 			c.mode = template.mode
 		}
 		out = append(out, c)
-		if c.name() == "SPOP" {
+		if c.name() == "SPOP" || c.fleeting() {
 			out = append(out, fixture...)
 		}
 	}
@@ -104,6 +105,25 @@ func mutate(template command, fixture []command) []command {
 	}
 	add(splice(args, len(args), 0, "extra"))
 	return out
+}
+
+// fleeting reports whether a command gives a key a life of one of the unfit
+// values, in seconds or milliseconds.
+func (c command) fleeting() bool {
+	life := ""
+	switch c.name() {
+	case "EXPIRE", "PEXPIRE", "SETEX", "PSETEX":
+		if len(c.args) > 2 {
+			life = c.args[2]
+		}
+	case "SET", "GETEX":
+		for i := range c.args[:len(c.args)-1] {
+			if c.args[i] == "EX" || c.args[i] == "PX" {
+				life = c.args[i+1]
+			}
+		}
+	}
+	return life != "" && slices.Contains(unfit, life)
 }
 
 func splice(args []string, i, drop int, with ...string) []string {

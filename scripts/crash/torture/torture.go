@@ -19,6 +19,9 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
+// patience is how long a server may take to answer.
+const patience = time.Minute
+
 // Options say how to torture what. Command and Dir are needed; zero in any other
 // field means its default.
 type Options struct {
@@ -94,9 +97,9 @@ func restart(o Options, writers []*writer) (*launch.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := redisclient.Dial(server.Addr, 5*time.Second)
+	c, err := redisclient.Dial(server.Addr, patience)
 	if err == nil {
-		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetDeadline(time.Now().Add(patience))
 		err = verify(c, writers)
 		c.Close()
 	}
@@ -116,21 +119,33 @@ func runRound(o Options, rng *rand.Rand, writers []*writer, round int) error {
 	verified := time.Since(begin)
 
 	violations := make(chan error, len(writers))
+	acknowledged := make(chan struct{}) // closed with the first write that is
+	first := sync.OnceFunc(func() { close(acknowledged) })
 	var wg sync.WaitGroup
 	for _, w := range writers {
 		wg.Go(func() {
-			if err := w.run(server.Addr); err != nil {
+			if err := w.run(server.Addr, first); err != nil {
 				violations <- err
 			}
 		})
 	}
 	load := o.MinLoad + rand.N(o.MaxLoad-o.MinLoad+1)
 	var failed error
-	select {
-	case failed = <-violations:
-	case <-server.Done():
-		failed = fmt.Errorf("the server ended by itself:\n%s", server.Output())
-	case <-time.After(load):
+	// The load begins with the first acknowledged write: a kill before it shows nothing.
+	begun, late := (<-chan struct{})(acknowledged), time.After(patience)
+	var end <-chan time.Time
+	for over := false; !over; {
+		over = true
+		select {
+		case failed = <-violations:
+		case <-server.Done():
+			failed = fmt.Errorf("the server ended by itself:\n%s", server.Output())
+		case <-begun:
+			begun, late, end, over = nil, nil, time.After(load), false
+		case <-late:
+			failed = errors.New("no write was acknowledged")
+		case <-end:
+		}
 	}
 	server.Kill()
 	wg.Wait()
@@ -148,9 +163,6 @@ func runRound(o Options, rng *rand.Rand, writers []*writer, round int) error {
 	for _, w := range writers {
 		acked += w.acked
 		inFlight += len(w.inFlight)
-	}
-	if acked == 0 && load > time.Second {
-		return errors.New("no write was acknowledged")
 	}
 	o.Log("round %2d: verified in %3d ms, %6d writes acknowledged in %4d ms, %3d in flight when killed",
 		round, verified.Milliseconds(), acked, load.Milliseconds(), inFlight)

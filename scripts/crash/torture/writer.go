@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
@@ -33,11 +32,12 @@ func newWriter(n int, seed uint64, depth int) *writer {
 	}
 }
 
-// run writes until the connection breaks. It returns an error only for a reply
-// that the acknowledged writes do not explain.
-func (w *writer) run(addr string) error {
+// run writes until the connection breaks, and calls acked after each
+// acknowledged write. It returns an error only for a reply that the acknowledged
+// writes do not explain.
+func (w *writer) run(addr string, acked func()) error {
 	w.inFlight, w.acked, w.recent = nil, 0, nil
-	c, err := redisclient.Dial(addr, 5*time.Second)
+	c, err := redisclient.Dial(addr, patience)
 	if err != nil {
 		return nil // killed before the writer came
 	}
@@ -71,6 +71,7 @@ func (w *writer) run(addr string) error {
 				return w.violation("%s replied %s, expected %s", command(o), shorten(got), shorten(want))
 			}
 			w.acked++
+			acked()
 			w.remember(o)
 		}
 	}

@@ -36,12 +36,12 @@ func serve(t *testing.T, want, answer string) (addr string, got <-chan string) {
 
 func dial(t *testing.T, addr string) *Conn {
 	t.Helper()
-	c, err := Dial(addr, 5*time.Second)
+	c, err := Dial(addr, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return c
