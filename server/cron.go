@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/compaction"
+	"github.com/basaltdb/basalt/engine"
 )
 
 const (
@@ -19,16 +20,17 @@ const (
 	purgeEvery = 10 * time.Second
 	cronsEvery = 20 * time.Second
 	sizeEvery  = 5 * time.Second
+	trimEvery  = time.Minute
 )
 
 // cron does what is due at fixed times: samples for the rates in INFO and a look at the heap every tick, the size of the
-// database, old backups, and the schedules of bgsave-cron and compact-cron.
+// database, old backups, memory that malloc holds, and the schedules of bgsave-cron and compact-cron.
 func (s *Server) cron() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	var bgsave, compact compaction.Firing
 	begin := time.Now()
-	nextPurge, nextCrons, nextSize := begin.Add(purgeEvery), begin.Add(cronsEvery), begin.Add(sizeEvery)
+	nextPurge, nextCrons, nextSize, nextTrim := begin.Add(purgeEvery), begin.Add(cronsEvery), begin.Add(sizeEvery), begin.Add(trimEvery)
 	s.sample(begin)
 	var heap heapReturn
 	for {
@@ -45,6 +47,10 @@ func (s *Server) cron() {
 		if now.After(nextSize) {
 			nextSize = now.Add(sizeEvery)
 			s.checkSize()
+		}
+		if now.After(nextTrim) {
+			nextTrim = now.Add(trimEvery)
+			s.wg.Go(func() { engine.TrimMemory() }) // it may take longer than a tick
 		}
 		if now.After(nextPurge) {
 			nextPurge = now.Add(purgeEvery)

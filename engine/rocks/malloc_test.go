@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linxGnu/grocksdb"
+
 	"github.com/basaltdb/basalt/engine/batch"
-	_ "github.com/basaltdb/basalt/engine/rocks/malloc"
+	"github.com/basaltdb/basalt/engine/rocks/malloc"
 )
 
 // mallocChild is set for a process of its own, whose environment the test chooses.
@@ -104,6 +106,65 @@ func arenas(t *testing.T) int {
 			n++
 		}
 		usedFrom, usedTo = from, to
+	}
+	return n
+}
+
+// TestTrim leaves holes between what is in use, and looks how much memory the process has before they are given back and then.
+func TestTrim(t *testing.T) {
+	if os.Getenv(mallocChild) == "" { // in a process of its own, so that nothing else is in the holes
+		cmd := exec.Command(os.Args[0], "-test.run=^TestTrim$", "-test.v")
+		for _, v := range os.Environ() {
+			if !strings.HasPrefix(v, "MALLOC_") && !strings.HasPrefix(v, "GLIBC_") {
+				cmd.Env = append(cmd.Env, v)
+			}
+		}
+		cmd.Env = append(cmd.Env, mallocChild+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTrim") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	if malloc.Trim() {
+		t.Error("there is nothing to give back yet")
+	}
+	const (
+		size = 100 << 10
+		n    = 2000
+	)
+	var kept []*grocksdb.WriteBatch
+	for range n {
+		b := grocksdb.NewWriteBatch()
+		b.Put([]byte("k"), make([]byte, size))
+		kept = append(kept, b)
+	}
+	for i, b := range kept {
+		if i%25 != 0 {
+			b.Destroy()
+		}
+	}
+	before := residentKiB(t)
+	if !malloc.Trim() {
+		t.Error("nothing was given back")
+	}
+	if given := before - residentKiB(t); given < n*size>>10/2 {
+		t.Errorf("%d MiB were given back of %d that were in holes", given>>10, n*size>>20)
+	}
+	for i := 0; i < n; i += 25 {
+		kept[i].Destroy()
+	}
+}
+
+// residentKiB returns how much memory the process has.
+func residentKiB(t *testing.T) (n int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	if _, err := fmt.Sscan(rest, &n); err != nil {
+		t.Fatal(err)
 	}
 	return n
 }

@@ -34,4 +34,23 @@ __attribute__((constructor)) static void bound(void) {
   mallopt(M_TRIM_THRESHOLD, 4 * big);  // bytes free at the end of an arena; 128 KiB otherwise, now that big is given
 }
 
+// Each arena keeps the holes of what it once held, and the block cache moves from arena to arena with the threads that read: in
+// time malloc would keep it once an arena. malloc_trim gives the pages of holes back, wherever they are; a page costs some tenths
+// of a microsecond, and the arena waits meanwhile. What has been given back already costs little.
+int basalt_malloc_trim(void) {
+#if __GLIBC_PREREQ(2, 33)
+  if (given()) return 0;
+  struct mallinfo2 m = mallinfo2();
+  if (m.fordblks < 32 * (size_t)big || m.fordblks < m.uordblks / 4) return 0;
+  malloc_trim(4 * big);
+  return 1;
+#else
+  return 0;
+#endif
+}
+
+#else
+
+int basalt_malloc_trim(void) { return 0; }
+
 #endif
