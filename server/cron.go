@@ -20,7 +20,7 @@ const (
 	purgeEvery = 10 * time.Second
 	cronsEvery = 20 * time.Second
 	sizeEvery  = 5 * time.Second
-	trimEvery  = time.Minute
+	trimEvery  = 20 * time.Second
 )
 
 // cron does what is due at fixed times: samples for the rates in INFO and a look at the heap every tick, the size of the
