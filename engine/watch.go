@@ -165,12 +165,7 @@ func (tx *Tx) touchWatches() {
 			all = append(all, key...)
 			ends = append(ends, len(all))
 		}
-		s := t.shard(tx.db, key)
-		s.mu.Lock()
-		for _, w := range s.byKey[string(key)] {
-			w.dirty.Store(true)
-		}
-		s.mu.Unlock()
+		t.dirty(tx.db, key)
 	}
 	for i := range tx.over.ents {
 		e := &tx.over.ents[i]
@@ -214,6 +209,35 @@ func (tx *Tx) touchWatches() {
 		}
 		(*observer).Committed(tx.Origin, keys)
 	}
+}
+
+// Touch tells those who watch a key, if it exists, once the transaction is committed, that it has changed, although it is
+// not written: something in it was replaced by the same.
+func (tx *Tx) Touch(userKey []byte) {
+	t := &tx.db.watches
+	if t.n.Load() == 0 {
+		return
+	}
+	if rec, err := tx.Look(userKey); err != nil || !rec.Exists {
+		return
+	}
+	nsKey := tx.NSKey(userKey)
+	tx.OnCommit(func() {
+		t.dirty(tx.db, nsKey)
+		if o := t.observer.Load(); o != nil {
+			(*o).Committed(tx.Origin, [][]byte{nsKey})
+		}
+	})
+}
+
+// dirty marks the watches of a key.
+func (t *watchTable) dirty(db *DB, nsKey []byte) {
+	s := t.shard(db, nsKey)
+	s.mu.Lock()
+	for _, w := range s.byKey[string(nsKey)] {
+		w.dirty.Store(true)
+	}
+	s.mu.Unlock()
 }
 
 // flushed tells those who watch a key in the range that existed when they began.

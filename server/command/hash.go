@@ -64,6 +64,7 @@ func hset(c *Ctx) error {
 	}
 	n, err := hash.Set(c.Tx, c.Args[1], pairs)
 	if err == nil {
+		c.Replaced()
 		c.Out.Int(int64(n))
 	}
 	return err
@@ -75,6 +76,7 @@ func hmset(c *Ctx) error {
 		return err
 	}
 	if _, err = hash.Set(c.Tx, c.Args[1], pairs); err == nil {
+		c.Replaced()
 		c.Out.OK()
 	}
 	return err
@@ -171,9 +173,17 @@ func boolInt(b bool) int64 {
 func hdel(c *Ctx) error {
 	n, err := hash.Delete(c.Tx, c.Args[1], c.Args[2:])
 	if err == nil {
+		tellHdel(c, n > 0)
 		c.Out.Int(int64(n))
 	}
 	return err
+}
+
+// tellHdel tells that fields were deleted.
+func tellHdel(c *Ctx, any bool) {
+	if any {
+		c.Tell(EventHash, "hdel", c.Args[1])
+	}
 }
 
 func hincrby(c *Ctx) error {
