@@ -232,7 +232,7 @@ func hrandfield(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	mark, count := c.Out.Mark(), 0
+	mark, count, fits := c.Out.Mark(), 0, true
 	nested := values && c.Out.Proto == 3
 	emit := func(field, value []byte) bool {
 		if nested {
@@ -246,14 +246,15 @@ func hrandfield(c *Ctx) error {
 				count++
 			}
 		}
-		return n >= 0 || c.Out.Len()-mark < maxRandomReply
+		fits = n >= 0 || fitsRandom(c, n, mark)
+		return fits
 	}
 	if n >= 0 {
 		err = hash.RandomDistinct(c.Tx, c.Args[1], uint64(n), values, emit)
 	} else {
 		err = hash.Random(c.Tx, c.Args[1], uint64(-n), values, emit)
 	}
-	if err == nil && n < 0 && c.Out.Len()-mark >= maxRandomReply {
+	if err == nil && !fits {
 		err = errReplySize
 	}
 	c.Out.InsertArray(mark, count)
