@@ -54,6 +54,36 @@ type Watch struct {
 	db    *DB
 	dirty atomic.Bool
 	keys  []watchedKey
+	known map[string]struct{} // the keys, once they are more than fewWatched
+}
+
+// fewWatched is up to how many keys of a watch are searched one by one.
+const fewWatched = 32
+
+// has reports whether a key is watched already.
+func (w *Watch) has(nsKey []byte) bool {
+	if w.known == nil {
+		for i := range w.keys {
+			if w.keys[i].nsKey == string(nsKey) {
+				return true
+			}
+		}
+		return false
+	}
+	_, ok := w.known[string(nsKey)]
+	return ok
+}
+
+func (w *Watch) add(k watchedKey) {
+	w.keys = append(w.keys, k)
+	if w.known == nil && len(w.keys) > fewWatched {
+		w.known = make(map[string]struct{}, 2*len(w.keys))
+		for i := range w.keys {
+			w.known[w.keys[i].nsKey] = struct{}{}
+		}
+	} else if w.known != nil {
+		w.known[k.nsKey] = struct{}{}
+	}
 }
 
 type watchedKey struct {
@@ -72,10 +102,8 @@ func (t *watchTable) shard(db *DB, nsKey []byte) *watchShard {
 // Watch adds a key. The transaction holds its lock, for reading at least, and has written nothing.
 func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	nsKey := tx.NSKey(userKey)
-	for i := range w.keys {
-		if w.keys[i].nsKey == string(nsKey) {
-			return nil
-		}
+	if w.has(nsKey) {
+		return nil
 	}
 	rec, err := tx.Look(userKey)
 	if err != nil {
@@ -85,7 +113,7 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	if rec.Exists {
 		k.expire = rec.Meta.Expire
 	}
-	w.keys = append(w.keys, k)
+	w.add(k)
 	s := tx.db.watches.shard(tx.db, nsKey)
 	s.mu.Lock()
 	if s.byKey == nil {
@@ -146,7 +174,7 @@ func (w *Watch) Close() {
 		s.mu.Unlock()
 	}
 	w.db.watches.n.Add(-int64(len(w.keys)))
-	w.keys = nil
+	w.keys, w.known = nil, nil
 	w.dirty.Store(false)
 }
 

@@ -78,6 +78,34 @@ func TestWatchedKeys(t *testing.T) {
 	}
 }
 
+// As many keys as a command may have are watched in one go, each once. (Compared with each other they would take hours.)
+func TestWatchManyKeys(t *testing.T) {
+	h := start(t)
+	a, b := h.dial(t), h.dial(t)
+	const n = 200_000
+	watch := make([]string, 1, n+1)
+	watch[0] = "WATCH"
+	for i := range n {
+		watch = append(watch, fmt.Sprintf("k%d", i%(n-1))) // the first one comes twice
+	}
+	if got := a.do(watch...); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	if got := h.db.Watching(); got != n-1 {
+		t.Errorf("%d keys are watched, want %d", got, n-1)
+	}
+	a.want("WATCH k0 k7 other", "+OK\r\n")
+	if got := h.db.Watching(); got != n {
+		t.Errorf("%d keys are watched, want %d", got, n)
+	}
+	b.want("SET k7 v", "+OK\r\n")
+	a.want("MULTI", "+OK\r\n")
+	a.want("EXEC", "*-1\r\n")
+	if got := h.db.Watching(); got != 0 {
+		t.Errorf("%d keys are still watched", got)
+	}
+}
+
 // A key that expires while it is watched has changed; one that had expired before has not.
 func TestWatchedKeyExpires(t *testing.T) {
 	h := start(t)
