@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -49,7 +50,7 @@ type watchShard struct {
 // Watch notices whether keys have changed since they were added to it: WATCH of Redis. One goroutine uses it.
 //
 // A key has changed when a commit wrote or deleted one of its records, also when it wrote what had been there,
-// when a flush has deleted it, or when it existed and has expired.
+// when a flush has deleted it, or when it existed and has expired, itself or a field of it.
 type Watch struct {
 	db    *DB
 	dirty atomic.Bool
@@ -88,8 +89,8 @@ func (w *Watch) add(k watchedKey) {
 
 type watchedKey struct {
 	nsKey  string
-	live   bool // there was something when the watch began
-	expire uint64
+	live   bool   // there was something when the watch began
+	expire uint64 // see NextEnd
 }
 
 // NewWatch returns a watch of no keys; Close ends it.
@@ -111,7 +112,7 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	}
 	k := watchedKey{nsKey: string(nsKey), live: rec.Exists}
 	if rec.Exists {
-		k.expire = rec.Meta.Expire
+		k.expire = tx.NextEnd(&rec, math.MaxUint64)
 	}
 	w.add(k)
 	s := tx.db.watches.shard(tx.db, nsKey)

@@ -123,6 +123,37 @@ func TestWatchedKeyExpires(t *testing.T) {
 	c.want("EXEC", "*1\r\n+PONG\r\n")
 }
 
+// So has a hash of which a field expires, the last one or another, also when fields that had expired before are still
+// stored. Watched again, it has not.
+func TestWatchedFieldExpires(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	gone := func(field string) {
+		t.Helper()
+		eventually(t, field+" expires", func() bool { return c.do("HEXISTS", "h", field) == ":0\r\n" })
+	}
+	for _, others := range []string{"PING", "HSET h live 1", "HSETEX h EX 1000 FIELDS 1 live 1", "HSETEX h PX 1 FIELDS 1 old v;HSET h live 1", "HSET h live 1;HSETEX h PX 1 FIELDS 1 old v;EXPIRE h 1000"} {
+		inTime(t, 20*time.Millisecond, func(life time.Duration) error {
+			c.do("UNWATCH")
+			c.do("DEL", "h")
+			for _, cmd := range strings.Split(others, ";") {
+				c.do(strings.Fields(cmd)...)
+			}
+			gone("old")
+			return c.replies(fmt.Sprint("HSETEX h PX ", life.Milliseconds(), " FIELDS 1 f v"), ":1\r\n", "WATCH h", "+OK\r\n")
+		})
+		gone("f")
+		for _, want := range []string{"*-1\r\n", "*1\r\n+PONG\r\n"} {
+			c.want("MULTI", "+OK\r\n")
+			c.want("PING", "+QUEUED\r\n")
+			if got := c.do("EXEC"); got != want {
+				t.Errorf("with %s: %q, want %q", others, got, want)
+			}
+			c.want("WATCH h", "+OK\r\n")
+		}
+	}
+}
+
 // An EXEC with wrong arguments ends what was watched, also between writes that share a commit.
 func TestExecWithArguments(t *testing.T) {
 	h := start(t)
