@@ -59,6 +59,43 @@ func firstExpiry(value []byte) int64 {
 	return int64(at)
 }
 
+// NextEnd returns from when on a key, or a field of it that is there now, is no longer there if nobody writes to it, in
+// milliseconds since the epoch, 0 = never. Of fields, it may be a time at which none goes, but not one after. If some that
+// have expired are still stored, a hash of up to most fields is gone over, and of a bigger one only the key's end counts.
+func (tx *Tx) NextEnd(rec *Record, most uint64) uint64 {
+	end := rec.Expire
+	if rec.Type != cf.TypeHash || len(rec.Tail) == 0 {
+		return end
+	}
+	t, on, err := cf.DecodeHashTail(rec.Tail)
+	if err != nil || !on || rec.Size == t.Persist {
+		return end
+	}
+	first := t.Lower
+	if cf.FieldExpired(first, tx.Now()) {
+		if first = t.FieldsEnd(); rec.Size <= most {
+			first = tx.firstField(rec)
+		}
+	}
+	if first != 0 && (end == 0 || first < end) {
+		return first + 1
+	}
+	return end
+}
+
+// firstField returns when the first of those fields expires that have not yet, 0 = never.
+func (tx *Tx) firstField(rec *Record) (first uint64) {
+	it := tx.Iter(cf.Default, IterOptions{Prefix: tx.SubkeyPrefix(rec), ValueMax: cf.HashValueHead})
+	defer it.Close()
+	for it.Next() {
+		expire, _, err := cf.DecodeHashValue(it.Value())
+		if err == nil && expire != 0 && !cf.FieldExpired(expire, tx.Now()) && (first == 0 || expire < first) {
+			first = expire
+		}
+	}
+	return first
+}
+
 // reportExpiries calls the hook for what the transaction has committed.
 func (tx *Tx) reportExpiries(f expiryHook) {
 	for i := range tx.over.ents {

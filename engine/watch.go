@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -49,17 +50,47 @@ type watchShard struct {
 // Watch notices whether keys have changed since they were added to it: WATCH of Redis. One goroutine uses it.
 //
 // A key has changed when a commit wrote or deleted one of its records, also when it wrote what had been there,
-// when a flush has deleted it, or when it existed and has expired.
+// when a flush has deleted it, or when it existed and has expired, itself or a field of it.
 type Watch struct {
 	db    *DB
 	dirty atomic.Bool
 	keys  []watchedKey
+	known map[string]struct{} // the keys, once they are more than fewWatched
+}
+
+// fewWatched is up to how many keys of a watch are searched one by one.
+const fewWatched = 32
+
+// has reports whether a key is watched already.
+func (w *Watch) has(nsKey []byte) bool {
+	if w.known == nil {
+		for i := range w.keys {
+			if w.keys[i].nsKey == string(nsKey) {
+				return true
+			}
+		}
+		return false
+	}
+	_, ok := w.known[string(nsKey)]
+	return ok
+}
+
+func (w *Watch) add(k watchedKey) {
+	w.keys = append(w.keys, k)
+	if w.known == nil && len(w.keys) > fewWatched {
+		w.known = make(map[string]struct{}, 2*len(w.keys))
+		for i := range w.keys {
+			w.known[w.keys[i].nsKey] = struct{}{}
+		}
+	} else if w.known != nil {
+		w.known[k.nsKey] = struct{}{}
+	}
 }
 
 type watchedKey struct {
 	nsKey  string
-	live   bool // there was something when the watch began
-	expire uint64
+	live   bool   // there was something when the watch began
+	expire uint64 // see NextEnd
 }
 
 // NewWatch returns a watch of no keys; Close ends it.
@@ -72,10 +103,8 @@ func (t *watchTable) shard(db *DB, nsKey []byte) *watchShard {
 // Watch adds a key. The transaction holds its lock, for reading at least, and has written nothing.
 func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	nsKey := tx.NSKey(userKey)
-	for i := range w.keys {
-		if w.keys[i].nsKey == string(nsKey) {
-			return nil
-		}
+	if w.has(nsKey) {
+		return nil
 	}
 	rec, err := tx.Look(userKey)
 	if err != nil {
@@ -83,9 +112,9 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	}
 	k := watchedKey{nsKey: string(nsKey), live: rec.Exists}
 	if rec.Exists {
-		k.expire = rec.Meta.Expire
+		k.expire = tx.NextEnd(&rec, math.MaxUint64)
 	}
-	w.keys = append(w.keys, k)
+	w.add(k)
 	s := tx.db.watches.shard(tx.db, nsKey)
 	s.mu.Lock()
 	if s.byKey == nil {
@@ -146,7 +175,7 @@ func (w *Watch) Close() {
 		s.mu.Unlock()
 	}
 	w.db.watches.n.Add(-int64(len(w.keys)))
-	w.keys = nil
+	w.keys, w.known = nil, nil
 	w.dirty.Store(false)
 }
 
@@ -165,12 +194,7 @@ func (tx *Tx) touchWatches() {
 			all = append(all, key...)
 			ends = append(ends, len(all))
 		}
-		s := t.shard(tx.db, key)
-		s.mu.Lock()
-		for _, w := range s.byKey[string(key)] {
-			w.dirty.Store(true)
-		}
-		s.mu.Unlock()
+		t.dirty(tx.db, key)
 	}
 	for i := range tx.over.ents {
 		e := &tx.over.ents[i]
@@ -214,6 +238,35 @@ func (tx *Tx) touchWatches() {
 		}
 		(*observer).Committed(tx.Origin, keys)
 	}
+}
+
+// Touch tells those who watch a key, if it exists, once the transaction is committed, that it has changed, although it is
+// not written: something in it was replaced by the same.
+func (tx *Tx) Touch(userKey []byte) {
+	t := &tx.db.watches
+	if t.n.Load() == 0 {
+		return
+	}
+	if rec, err := tx.Look(userKey); err != nil || !rec.Exists {
+		return
+	}
+	nsKey := tx.NSKey(userKey)
+	tx.OnCommit(func() {
+		t.dirty(tx.db, nsKey)
+		if o := t.observer.Load(); o != nil {
+			(*o).Committed(tx.Origin, [][]byte{nsKey})
+		}
+	})
+}
+
+// dirty marks the watches of a key.
+func (t *watchTable) dirty(db *DB, nsKey []byte) {
+	s := t.shard(db, nsKey)
+	s.mu.Lock()
+	for _, w := range s.byKey[string(nsKey)] {
+		w.dirty.Store(true)
+	}
+	s.mu.Unlock()
 }
 
 // flushed tells those who watch a key in the range that existed when they began.

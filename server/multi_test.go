@@ -28,6 +28,17 @@ func TestWatchedKeys(t *testing.T) {
 		{"one of several", "SET k v", "x k y", "APPEND k w", nothing},
 		{"element", "RPUSH k a b", "k", "LSET k 0 c", nothing},
 		{"score", "ZADD k 1 a", "k", "ZADD k 2 a", nothing},
+		{"same element", "RPUSH k a b", "k", "LSET k 0 a", nothing},
+		{"trimmed to all of it", "RPUSH k a b", "k", "LTRIM k 0 -1", nothing},
+		{"nothing to trim", "PING", "k", "LTRIM k 0 -1", ran},
+		{"moved to where it was", "RPUSH k a b", "k", "LMOVE k k LEFT LEFT", nothing},
+		{"same field", "HSET k f v", "k", "HSET k f v", nothing},
+		{"same fields", "HSET k f v g w", "k", "HMSET k f v g w", nothing},
+		{"same field, in a script", "HSET k f v", "k", "EVAL return(redis.call('hset',KEYS[1],'f','v')) 1 k", nothing},
+		{"same field, in a transaction", "HSET k f v", "k", "MULTI;HSET k f v;EXEC", nothing},
+		{"field that is there", "HSET k f v", "k", "HSETNX k f w", ran},
+		{"same expiry of a field", "HSETEX k PXAT 9999999999999 FIELDS 1 f v", "k", "HGETEX k PXAT 9999999999999 FIELDS 1 f", nothing},
+		{"field that is not set", "HSET k f v", "k", "HSETEX k FNX FIELDS 1 f w", ran},
 		{"same score", "ZADD k 1 a", "k", "ZADD k 1 a", ran},
 		{"field of a hash", "HSET k f v", "k", "HSET k f w", nothing},
 		{"expiry", "SET k v", "k", "EXPIRE k 100", nothing},
@@ -67,6 +78,34 @@ func TestWatchedKeys(t *testing.T) {
 	}
 }
 
+// As many keys as a command may have are watched in one go, each once. (Compared with each other they would take hours.)
+func TestWatchManyKeys(t *testing.T) {
+	h := start(t)
+	a, b := h.dial(t), h.dial(t)
+	const n = 200_000
+	watch := make([]string, 1, n+1)
+	watch[0] = "WATCH"
+	for i := range n {
+		watch = append(watch, fmt.Sprintf("k%d", i%(n-1))) // the first one comes twice
+	}
+	if got := a.do(watch...); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	if got := h.db.Watching(); got != n-1 {
+		t.Errorf("%d keys are watched, want %d", got, n-1)
+	}
+	a.want("WATCH k0 k7 other", "+OK\r\n")
+	if got := h.db.Watching(); got != n {
+		t.Errorf("%d keys are watched, want %d", got, n)
+	}
+	b.want("SET k7 v", "+OK\r\n")
+	a.want("MULTI", "+OK\r\n")
+	a.want("EXEC", "*-1\r\n")
+	if got := h.db.Watching(); got != 0 {
+		t.Errorf("%d keys are still watched", got)
+	}
+}
+
 // A key that expires while it is watched has changed; one that had expired before has not.
 func TestWatchedKeyExpires(t *testing.T) {
 	h := start(t)
@@ -82,6 +121,37 @@ func TestWatchedKeyExpires(t *testing.T) {
 	c.want("MULTI", "+OK\r\n")
 	c.want("PING", "+QUEUED\r\n")
 	c.want("EXEC", "*1\r\n+PONG\r\n")
+}
+
+// So has a hash of which a field expires, the last one or another, also when fields that had expired before are still
+// stored. Watched again, it has not.
+func TestWatchedFieldExpires(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	gone := func(field string) {
+		t.Helper()
+		eventually(t, field+" expires", func() bool { return c.do("HEXISTS", "h", field) == ":0\r\n" })
+	}
+	for _, others := range []string{"PING", "HSET h live 1", "HSETEX h EX 1000 FIELDS 1 live 1", "HSETEX h PX 1 FIELDS 1 old v;HSET h live 1", "HSET h live 1;HSETEX h PX 1 FIELDS 1 old v;EXPIRE h 1000"} {
+		inTime(t, 20*time.Millisecond, func(life time.Duration) error {
+			c.do("UNWATCH")
+			c.do("DEL", "h")
+			for _, cmd := range strings.Split(others, ";") {
+				c.do(strings.Fields(cmd)...)
+			}
+			gone("old")
+			return c.replies(fmt.Sprint("HSETEX h PX ", life.Milliseconds(), " FIELDS 1 f v"), ":1\r\n", "WATCH h", "+OK\r\n")
+		})
+		gone("f")
+		for _, want := range []string{"*-1\r\n", "*1\r\n+PONG\r\n"} {
+			c.want("MULTI", "+OK\r\n")
+			c.want("PING", "+QUEUED\r\n")
+			if got := c.do("EXEC"); got != want {
+				t.Errorf("with %s: %q, want %q", others, got, want)
+			}
+			c.want("WATCH h", "+OK\r\n")
+		}
+	}
 }
 
 // An EXEC with wrong arguments ends what was watched, also between writes that share a commit.

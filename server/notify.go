@@ -131,7 +131,7 @@ func (c *conn) noteRun(err error, wrote bool) {
 			c.noteEvent(c.tx.Namespace(), command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: key})
 		}
 	}
-	if ch.on && err == nil && (wrote || ch.ToldAnyway()) {
+	if ch.on && err == nil && (wrote || c.ctx.Same) {
 		c.noteEvents()
 	}
 	ch.on, ch.misses = false, ch.misses[:0] // EXEC and scripts go on after the commands that they have run

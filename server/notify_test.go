@@ -53,6 +53,17 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"HSETEX h EX 100 FIELDS 1 f w", "hset:h hexpire:h"},
 		{"HGETEX h PERSIST FIELDS 1 f", "hpersist:h"},
 		{"HGETEX h PX 100000 FIELDS 1 f", "hexpire:h"},
+		{"HGETEX h PXAT 9999999999123 FIELDS 1 f", "hexpire:h"},
+		{"HGETEX h PXAT 9999999999123 FIELDS 2 missing f", "hexpire:h"}, // the same is a change too
+		{"HEXPIREAT h 9999999999 FIELDS 1 f;HEXPIREAT h 9999999999 FIELDS 1 f", "hexpire:h hexpire:h"},
+		{"HGETEX h PX 100000 FIELDS 1 missing;HGETEX h FIELDS 1 f", ""},
+		{"HSETEX h KEEPTTL FIELDS 1 f w", "hset:h"},
+		{"HSETEX h FXX FIELDS 1 missing w;HSETEX h FNX FIELDS 1 f w", ""},
+		{"HSETEX h PX 0 FIELDS 1 missing w", "hset:h hdel:h"},
+		{"HSETEX none EXAT 1 FIELDS 2 a v b w", "hset:none hdel:none del:none"},
+		{"HSETEX none FIELDS 1 a v;HSETEX none EXAT 1 FIELDS 2 a v b w", "new:none hset:none hset:none hdel:none del:none"},
+		{"HSETEX none FIELDS 1 a v;HGETEX none EXAT 1 FIELDS 2 a b", "new:none hset:none hdel:none del:none"},
+		{"HSETEX none FIELDS 1 a v;HGETDEL none FIELDS 2 a b", "new:none hset:none hdel:none del:none"},
 		{"HEXPIREAT h 1 FIELDS 1 n", "hdel:h"},
 		{"HSET h n 1", "hset:h"},
 		{"HDEL h f n", "hdel:h del:h"},
@@ -350,6 +361,12 @@ func TestReplacedAfterExpiry(t *testing.T) {
 		{"fields", "HGET h f", ""},
 		{"fields", "MULTI;DEL h;HSET h g w;SET h v;EXEC", "hexpired:h del:h hset:h set:h"},
 		{"fields", "EVAL return(redis.call('set',KEYS[1],'v')) 1 h", "hexpired:h del:h set:h"},
+		{"one field", "HDEL h f", "hexpired:h"},
+		{"one field", "HPERSIST h FIELDS 1 f", "hexpired:h"},
+		{"one field", "HEXPIRE h 100 FIELDS 1 f", "hexpired:h"},
+		{"one field", "HGETEX h EX 100 FIELDS 1 f", "hexpired:h"},
+		{"one field", "HGETDEL h FIELDS 1 f", "hexpired:h"},
+		{"one field", "HSETEX h FXX FIELDS 1 f w", ""},
 		{"key", "SET h v", "expired:h set:h"},
 		{"key", "MSET a 1 h 2", "expired:h set:a set:h"},
 		{"key", "LPUSH h v", "expired:h lpush:h"},
@@ -359,12 +376,17 @@ func TestReplacedAfterExpiry(t *testing.T) {
 	} {
 		c.do("DEL", "h")
 		c.do("SET", "src", "v")
-		if tt.end == "fields" {
+		switch tt.end {
+		case "one field":
+			c.do("HSET", "h", "live", "v")
+			fallthrough
+		case "fields":
 			c.do("HSETEX", "h", "PX", "1", "FIELDS", "1", "f", "v")
-		} else {
+			eventually(t, "it has expired", func() bool { return c.do("HEXISTS", "h", "f") == ":0\r\n" })
+		default:
 			c.do("SET", "h", "v", "PX", "1")
+			eventually(t, "it has expired", func() bool { return c.do("EXISTS", "h") == ":0\r\n" })
 		}
-		eventually(t, "it has expired", func() bool { return c.do("EXISTS", "h") == ":0\r\n" })
 		c.do("PUBLISH", "__keyevent@0__:begin", "x")
 		s.events("begin:x")
 		for _, cmd := range strings.Split(tt.commands, ";") {

@@ -148,7 +148,7 @@ func (c *conn) call(r *request) (err error) {
 			err = engine.NewError("ERR", "internal error")
 		}
 	}()
-	c.ctx.Args, c.ctx.Spec = r.args, r.spec
+	c.ctx.Args, c.ctx.Spec, c.ctx.Same = r.args, r.spec, false
 	return r.spec.Handler(&c.ctx)
 }
 
@@ -192,6 +192,9 @@ func (c *conn) run(r *request) (wrote bool) {
 		return false
 	}
 	wrote = c.tx.Wrote(mark)
+	if c.ctx.Same && !wrote {
+		c.tx.Touch(r.args[1])
+	}
 	if events {
 		c.noteRun(nil, wrote)
 	}

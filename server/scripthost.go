@@ -112,6 +112,9 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		c.tx.SwitchNamespace(c.sess.Namespace)
 	}
 	wrote := c.tx.Wrote(mark)
+	if c.ctx.Same && !wrote {
+		c.tx.Touch(args[1])
+	}
 	c.noteRun(nil, wrote)
 	if wrote {
 		if c.srv.waiters.n.Load() > 0 {

@@ -146,7 +146,7 @@ func (t *tracking) remember(c *conn, r *request) {
 	c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
 	for _, k := range c.keys {
 		nsKey := c.tx.NSKey(r.args[k.Arg])
-		c.srv.tracker.add(t, nsKey, r.args[k.Arg], expiryOf(c.tx, nsKey))
+		c.srv.tracker.add(t, nsKey, r.args[k.Arg], expiryOf(c.tx, r.args[k.Arg]))
 	}
 }
 

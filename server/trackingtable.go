@@ -85,17 +85,14 @@ func (t *tracker) prefixes() int {
 	return len(all)
 }
 
-// expiryOf returns when a key expires, 0 = never or unknown.
-func expiryOf(tx *engine.Tx, nsKey []byte) uint64 {
-	value, found, err := tx.Get(cf.Metadata, nsKey)
-	if err != nil || !found {
+// expiryOf returns when a key expires or the first of its fields, 0 = never or unknown.
+func expiryOf(tx *engine.Tx, key []byte) uint64 {
+	const most = 128 // fields to look at whenever a client reads one of them
+	rec, err := tx.Look(key)
+	if err != nil || !rec.Exists {
 		return 0
 	}
-	m, _, err := cf.DecodeMeta(value)
-	if err != nil {
-		return 0
-	}
-	return m.Expire
+	return tx.NextEnd(&rec, most)
 }
 
 func (t *tracker) add(who *tracking, nsKey, key []byte, expire uint64) {

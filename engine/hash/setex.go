@@ -98,12 +98,13 @@ func lastOf(pairs [][]byte) func(i int) bool {
 }
 
 // GetEx calls f with the value of each field, or that there is none, and changes the expiry of those that there
-// are. With a time that has passed they are deleted.
-func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []byte, found bool)) error {
+// are. With a time that has passed they are deleted. It reports whether it has done so with a field: taken away an expiry
+// that there was, deleted it, or set its expiry, also to what it was.
+func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []byte, found bool)) (changed bool, err error) {
 	var rec engine.Record
 	h, err := openKey(tx, key, &rec)
 	if err != nil {
-		return err
+		return false, err
 	}
 	now := tx.Now()
 	passed := ttl.Do == SetTTL && ttl.At <= now
@@ -113,7 +114,7 @@ func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []b
 			err = h.convert()
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 	err = h.each(fields, func(_ int, name []byte, old field) error {
@@ -125,6 +126,7 @@ func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []b
 			return nil
 		}
 		f(old.value, true)
+		changed = changed || ttl.Do == SetTTL || ttl.Do == DropTTL && old.expire != 0
 		switch {
 		case passed:
 			return h.remove(name, old)
@@ -136,9 +138,9 @@ func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []b
 		return nil
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
-	return h.save(false, true)
+	return changed, h.save(false, true)
 }
 
 // GetDelete calls f with the value of each field, or that there is none, and deletes the fields.

@@ -235,9 +235,11 @@ func (m *ttlModel) getEx(tx *engine.Tx) error {
 	}
 	fs := m.fields(1 + m.r.IntN(3))
 	var want, got []string
+	wantChanged := false
 	for _, f := range fs {
 		old, ok := m.have[f]
 		want = append(want, fmt.Sprint(old.value, ok))
+		wantChanged = wantChanged || ok && (ttl.Do == hash.SetTTL || ttl.Do == hash.DropTTL && old.expire != 0)
 		switch {
 		case !ok || ttl.Do == hash.NoTTL:
 		case ttl.Do == hash.DropTTL:
@@ -248,9 +250,9 @@ func (m *ttlModel) getEx(tx *engine.Tx) error {
 			m.have[f] = item{old.value, ttl.At}
 		}
 	}
-	err := hash.GetEx(tx, m.key, raw(fs...), ttl, func(v []byte, found bool) { got = append(got, fmt.Sprint(string(v), found)) })
-	if err == nil && !slices.Equal(got, want) {
-		err = fmt.Errorf("get %q %+v: %q, want %q", fs, ttl, got, want)
+	changed, err := hash.GetEx(tx, m.key, raw(fs...), ttl, func(v []byte, found bool) { got = append(got, fmt.Sprint(string(v), found)) })
+	if err == nil && (!slices.Equal(got, want) || changed != wantChanged) {
+		err = fmt.Errorf("get %q %+v: %q, changed %v, want %q, %v", fs, ttl, got, changed, want, wantChanged)
 	}
 	return err
 }

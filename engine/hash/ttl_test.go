@@ -63,7 +63,8 @@ func TestTTLBatches(t *testing.T) {
 	}
 	getEx := func(do hash.TTLAction, at int64, fields ...string) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error {
-			return hash.GetEx(tx, key, raw(fields...), hash.TTL{Do: do, At: at}, func([]byte, bool) {})
+			_, err := hash.GetEx(tx, key, raw(fields...), hash.TTL{Do: do, At: at}, func([]byte, bool) {})
+			return err
 		}
 	}
 	// f expires, g does not.
@@ -406,7 +407,7 @@ func ttlCalls(key []byte) map[string]func(tx *engine.Tx) error {
 			_, err := hash.SetEx(tx, key, raw("a", "1"), hash.TTL{Do: hash.SetTTL, At: at}, hash.AnyField)
 			return err
 		},
-		"GetEx":     func(tx *engine.Tx) error { return hash.GetEx(tx, key, ab, hash.TTL{}, get) },
+		"GetEx":     func(tx *engine.Tx) error { _, err := hash.GetEx(tx, key, ab, hash.TTL{}, get); return err },
 		"GetDelete": func(tx *engine.Tx) error { return hash.GetDelete(tx, key, ab, get) },
 	}
 }

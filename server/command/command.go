@@ -30,7 +30,14 @@ type Ctx struct {
 	// Told takes the events of the key space that do not follow from the command and from which keys there were before
 	// and after it, see [Change]. nil = nobody wants to hear.
 	Told *[]KeyEvent
+	// Same says that the handler has put the same in the place of what was there, see Replaced.
+	Same bool
 }
+
+// Replaced says that the command has replaced something in its first key, if there is such a key. If that was by the same,
+// nothing is written, but for Redis the key has changed: there are events, WATCH notices it, and clients that track the
+// key are told.
+func (c *Ctx) Replaced() { c.Same = true }
 
 // Tell adds an event of the command that runs. The key must be one of its arguments.
 func (c *Ctx) Tell(class EventClass, name string, key []byte) {

@@ -98,15 +98,6 @@ func (c *Change) emitOther(class EventClass, name string) {
 	c.emits = append(c.emits, KeyEvent{Class: class, Name: name, Key: c.Other, Other: true})
 }
 
-// toldAnyway are the commands that Redis tells of even if they have replaced something by the same: they have written
-// nothing then.
-var toldAnyway = map[string]bool{
-	"hset": true, "hmset": true, "lset": true, "ltrim": true, "lmove": true, "rpoplpush": true, "blmove": true, "brpoplpush": true,
-}
-
-// ToldAnyway reports whether there are events of the command although it has written nothing.
-func (c *Change) ToldAnyway() bool { return toldAnyway[c.Spec.Name] }
-
 // Events returns what has happened, in Redis's order: that a key has come into being, what the command has done to it,
 // that it was emptied.
 func (c *Change) Events() []KeyEvent {
@@ -248,9 +239,10 @@ var eventRules = map[string]eventRule{
 	"move": moveDBEvents, "movex": moveDBEvents,
 	"sort": stored(EventList, "sortstore"),
 
-	"hset": first(EventHash, "hset"), "hmset": first(EventHash, "hset"), "hsetnx": first(EventHash, "hset"), "hdel": first(EventHash, "hdel"),
+	"hset": first(EventHash, "hset"), "hmset": first(EventHash, "hset"), "hsetnx": first(EventHash, "hset"),
 	"hincrby": first(EventHash, "hincrby"), "hincrbyfloat": first(EventHash, "hincrbyfloat"),
-	"hpersist": first(EventHash, "hpersist"), "hsetex": first(EventHash, "hset"), "hgetdel": first(EventHash, "hdel"), // expiries: tellOfExpiry
+	// HDEL and those of the expiry of fields tell by themselves: they write also when all that they do is delete what has expired.
+	"hsetex": hsetexEvents,
 
 	"lpush": first(EventList, "lpush"), "rpush": first(EventList, "rpush"), "lpushx": first(EventList, "lpush"), "rpushx": first(EventList, "rpush"),
 	"lpop": first(EventList, "lpop"), "rpop": first(EventList, "rpop"), "lset": first(EventList, "lset"), "linsert": first(EventList, "linsert"),
@@ -322,6 +314,18 @@ func setEvents(c *Change) {
 	if !c.Is[0] { // it is to expire at a time that is past
 		delete(c.gone, string(c.Keys[0]))
 		c.emit(EventExpired, "expired", c.Keys[0])
+	}
+}
+
+// hsetexEvents: fields that are gone at once leave nothing also where there was nothing.
+func hsetexEvents(c *Change) {
+	for _, e := range c.Told {
+		c.emit(e.Class, e.Name, e.Key)
+	}
+	c.Told = c.Told[:0]
+	if !c.Is[0] {
+		delete(c.gone, string(c.Keys[0]))
+		c.emit(EventGeneric, "del", c.Keys[0])
 	}
 }
 

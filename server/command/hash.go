@@ -64,6 +64,7 @@ func hset(c *Ctx) error {
 	}
 	n, err := hash.Set(c.Tx, c.Args[1], pairs)
 	if err == nil {
+		c.Replaced()
 		c.Out.Int(int64(n))
 	}
 	return err
@@ -75,6 +76,7 @@ func hmset(c *Ctx) error {
 		return err
 	}
 	if _, err = hash.Set(c.Tx, c.Args[1], pairs); err == nil {
+		c.Replaced()
 		c.Out.OK()
 	}
 	return err
@@ -171,9 +173,17 @@ func boolInt(b bool) int64 {
 func hdel(c *Ctx) error {
 	n, err := hash.Delete(c.Tx, c.Args[1], c.Args[2:])
 	if err == nil {
+		tellHdel(c, n > 0)
 		c.Out.Int(int64(n))
 	}
 	return err
+}
+
+// tellHdel tells that fields were deleted.
+func tellHdel(c *Ctx, any bool) {
+	if any {
+		c.Tell(EventHash, "hdel", c.Args[1])
+	}
 }
 
 func hincrby(c *Ctx) error {
@@ -222,7 +232,7 @@ func hrandfield(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	mark, count := c.Out.Mark(), 0
+	mark, count, fits := c.Out.Mark(), 0, true
 	nested := values && c.Out.Proto == 3
 	emit := func(field, value []byte) bool {
 		if nested {
@@ -236,14 +246,15 @@ func hrandfield(c *Ctx) error {
 				count++
 			}
 		}
-		return n >= 0 || c.Out.Len()-mark < maxRandomReply
+		fits = n >= 0 || fitsRandom(c, n, mark)
+		return fits
 	}
 	if n >= 0 {
 		err = hash.RandomDistinct(c.Tx, c.Args[1], uint64(n), values, emit)
 	} else {
 		err = hash.Random(c.Tx, c.Args[1], uint64(-n), values, emit)
 	}
-	if err == nil && n < 0 && c.Out.Len()-mark >= maxRandomReply {
+	if err == nil && !fits {
 		err = errReplySize
 	}
 	c.Out.InsertArray(mark, count)

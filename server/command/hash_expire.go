@@ -1,6 +1,8 @@
 package command
 
 import (
+	"slices"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/hash"
@@ -8,13 +10,13 @@ import (
 
 // Expiry of single fields of a hash, as in Redis 7.4, and HGETEX, HSETEX and HGETDEL of Redis 8.0.
 var hashExpireCommands = []Spec{
-	{Name: "hexpire", Handler: hexpire(seconds, true), Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+	{Name: "hexpire", Handler: hexpire(seconds, true), Arity: -6, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Lets fields expire after some seconds."},
-	{Name: "hpexpire", Handler: hexpire(milliseconds, true), Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+	{Name: "hpexpire", Handler: hexpire(milliseconds, true), Arity: -6, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Lets fields expire after some milliseconds."},
-	{Name: "hexpireat", Handler: hexpire(seconds, false), Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+	{Name: "hexpireat", Handler: hexpire(seconds, false), Arity: -6, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Lets fields expire at a time in seconds since the epoch."},
-	{Name: "hpexpireat", Handler: hexpire(milliseconds, false), Arity: -6, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
+	{Name: "hpexpireat", Handler: hexpire(milliseconds, false), Arity: -6, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Lets fields expire at a time in milliseconds since the epoch."},
 	{Name: "httl", Handler: httl(seconds, true), Arity: -5, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.4.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns in how many seconds fields expire."},
@@ -80,11 +82,11 @@ func fieldExpire(c *Ctx, arg []byte, unit int64, relative bool) (int64, error) {
 // fieldArgs reads FIELDS numfields field [field ...] and returns the fields. badCount is the error for a number
 // that is none or not positive.
 func fieldArgs(c *Ctx, args [][]byte, badCount error) ([][]byte, error) {
-	if len(args) == 0 || !EqualFold(args[0], "FIELDS") {
-		return nil, errNoFieldsWord
-	}
-	if len(args) == 1 {
+	if len(args) < 2 {
 		return nil, wrongArgs(c.Spec.FullName())
+	}
+	if !EqualFold(args[0], "FIELDS") {
+		return nil, errNoFieldsWord
 	}
 	n, ok := ParseInt(args[1])
 	if !ok || n < 1 {
@@ -126,12 +128,15 @@ func hexpire(unit int64, relative bool) Handler {
 			return afterType(c, err)
 		}
 		results, err := hash.Expire(c.Tx, c.Args[1], fields, at, when)
-		tellOfExpiry(c, at)
+		if slices.Contains(results, hash.Done) || slices.Contains(results, hash.Deleted) {
+			tellOfExpiry(c, at)
+			c.Replaced()
+		}
 		return writeInts(c, results, err)
 	}
 }
 
-// tellOfExpiry tells that fields shall expire at a time; at one that is past they are gone at once.
+// tellOfExpiry tells that fields expire at a time; at one that is past they are gone at once.
 func tellOfExpiry(c *Ctx, at int64) {
 	name := "hexpire"
 	if at <= c.Tx.Now() {
@@ -179,6 +184,9 @@ func hpersist(c *Ctx) error {
 		return afterType(c, err)
 	}
 	results, err := hash.Persist(c.Tx, c.Args[1], fields)
+	if slices.Contains(results, hash.Done) {
+		c.Tell(EventHash, "hpersist", c.Args[1])
+	}
 	return writeInts(c, results, err)
 }
 
@@ -207,17 +215,24 @@ func hgetex(c *Ctx) error {
 			return afterType(c, err)
 		}
 		ttl, args = hash.TTL{Do: hash.SetTTL, At: at}, args[2:]
-		tellOfExpiry(c, at)
 	} else if EqualFold(args[0], "PERSIST") {
 		ttl, args = hash.TTL{Do: hash.DropTTL}, args[1:]
-		c.Tell(EventHash, "hpersist", c.Args[1])
 	}
 	fields, err := fieldArgs(c, args, errFieldCount)
 	if err != nil {
 		return afterType(c, err)
 	}
 	c.Out.Array(len(fields))
-	return hash.GetEx(c.Tx, c.Args[1], fields, ttl, func(v []byte, found bool) { bulkOrNull(c, v, found) })
+	changed, err := hash.GetEx(c.Tx, c.Args[1], fields, ttl, func(v []byte, found bool) { bulkOrNull(c, v, found) })
+	switch {
+	case !changed:
+	case ttl.Do == hash.SetTTL:
+		tellOfExpiry(c, ttl.At)
+		c.Replaced()
+	default:
+		c.Tell(EventHash, "hpersist", c.Args[1])
+	}
+	return err
 }
 
 // hgetdel is HGETDEL key FIELDS numfields field [field ...].
@@ -227,7 +242,13 @@ func hgetdel(c *Ctx) error {
 		return afterType(c, err)
 	}
 	c.Out.Array(len(fields))
-	return hash.GetDelete(c.Tx, c.Args[1], fields, func(v []byte, found bool) { bulkOrNull(c, v, found) })
+	any := false
+	err = hash.GetDelete(c.Tx, c.Args[1], fields, func(v []byte, found bool) {
+		any = any || found
+		bulkOrNull(c, v, found)
+	})
+	tellHdel(c, any)
+	return err
 }
 
 // hsetexArgs are the arguments of HSETEX.
@@ -289,11 +310,16 @@ func hsetex(c *Ctx) error {
 		return err
 	}
 	done, err := hash.SetEx(c.Tx, c.Args[1], a.pairs, a.ttl, a.when)
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if done {
+		c.Tell(EventHash, "hset", c.Args[1])
 		if a.ttl.Do == hash.SetTTL {
 			tellOfExpiry(c, a.ttl.At)
 		}
-		c.Out.Int(boolInt(done))
+		c.Replaced()
 	}
-	return err
+	c.Out.Int(boolInt(done))
+	return nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -218,6 +219,7 @@ func TestHgetexAndHgetdel(t *testing.T) {
 		{"HGETEX h EX -1 FIELDS 1 a", errReplyNegative, ""},
 		{"HGETEX h EX 70368744177 FIELDS 1 a", replyExpire("hgetex"), ""},
 		{"HGETEX h EX 10 FIELDS", replyArity("hgetex"), ""},
+		{"HGETEX h EX 10 PERSIST", replyArity("hgetex"), ""},
 		{"HGETEX h EX 10 PERSIST FIELDS 1 a", errReplyFields, ""},
 		{"HGETEX h KEEPTTL FIELDS 1 a", errReplyFields, ""},
 		{"HGETEX h PERSIST FIELDS 1", errReplyMatch, ""},
@@ -418,6 +420,24 @@ func TestEncodingOfExpiringHash(t *testing.T) {
 		}
 		if got := do(t, db, "OBJECT", "ENCODING", "k"); got != bulkReply(tt.want) {
 			t.Errorf("%.60s: %q, want %s", tt.commands, got, tt.want)
+		}
+	}
+}
+
+// What COMMAND says of these commands, where Redis says something else of one than of the others.
+func TestHashExpireCommandInfo(t *testing.T) {
+	converse(t, []exchange{
+		{"COMMAND GETKEYSANDFLAGS HGETDEL h FIELDS 1 a", "*1\r\n*2\r\n$1\r\nh\r\n*3\r\n+RW\r\n+access\r\n+delete\r\n", "*1\r\n*2\r\n$1\r\nh\r\n~3\r\n+RW\r\n+access\r\n+delete\r\n"},
+		{"COMMAND GETKEYSANDFLAGS HGETEX h FIELDS 1 a", "*1\r\n*2\r\n$1\r\nh\r\n*3\r\n+RW\r\n+access\r\n+update\r\n", "*1\r\n*2\r\n$1\r\nh\r\n~3\r\n+RW\r\n+access\r\n+update\r\n"},
+	})
+	for name, want := range map[string]Flag{"hexpire": 0, "hpexpireat": 0, "hsetex": DenyOOM, "hset": DenyOOM} {
+		if got := Lookup([]byte(name)).Flags & DenyOOM; got != want {
+			t.Errorf("%s: denyoom %v, want %v", name, got != 0, want != 0)
+		}
+	}
+	for _, name := range []string{"httl", "hpttl"} {
+		if got := described()[Lookup([]byte(name)).ID].tips; !slices.Equal(got, []string{"nondeterministic_output"}) {
+			t.Errorf("the tips of %s are %q", name, got)
 		}
 	}
 }

@@ -33,7 +33,7 @@ var keySpecs = map[string]string{
 	"RO": "exists hexists hlen hstrlen llen memory|usage object|encoding object|freq object|idletime " +
 		"object|refcount scard sicard siexists sismember strlen touch type watch xlen zcard",
 	"RW access":                       "pfcount pfdebug",
-	"RW access delete":                "blmpop blpop brpop bzmpop bzpopmax bzpopmin getdel lmpop lpop rpop spop zmpop zpopmax zpopmin",
+	"RW access delete":                "blmpop blpop brpop bzmpop bzpopmax bzpopmin getdel hgetdel lmpop lpop rpop spop zmpop zpopmax zpopmin",
 	"RW access update":                "eval evalsha fcall",
 	"RW access update variable_flags": "bitfield set",
 	"RW delete": "hdel json.del json.forget lrem ltrim sirem srem tdigest.reset xautoclaim xdel xgroup|delconsumer " +
@@ -65,7 +65,7 @@ var keySpecs = map[string]string{
 // tips has hints for proxies and clients that talk to several servers, and the commands that they fit.
 var tips = map[string]string{
 	"nondeterministic_output": "client|info client|list dump hrandfield hscan lastsave object|encoding object|freq object|idletime " +
-		"object|refcount pttl spop srandmember sscan time ttl xadd xautoclaim xclaim xinfo|consumers xpending " +
+		"hpttl httl object|refcount pttl spop srandmember sscan time ttl xadd xautoclaim xclaim xinfo|consumers xpending " +
 		"xtrim zrandmember zscan",
 	"nondeterministic_output request_policy:all_nodes response_policy:special":  "latency|doctor latency|graph latency|histogram latency|history latency|latest",
 	"nondeterministic_output request_policy:all_shards response_policy:special": "function|stats info memory|doctor memory|malloc-stats memory|stats",

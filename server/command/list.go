@@ -157,6 +157,7 @@ func lset(c *Ctx) error {
 	}
 	err := list.Set(c.Tx, c.Args[1], i, c.Args[3])
 	if err == nil {
+		c.Replaced()
 		c.Out.OK()
 	}
 	return err
@@ -192,6 +193,7 @@ func ltrim(c *Ctx) error {
 		return err
 	}
 	if err = list.Trim(c.Tx, c.Args[1], start, stop); err == nil {
+		c.Replaced()
 		c.Out.OK()
 	}
 	return err
@@ -282,6 +284,7 @@ func move(c *Ctx, fromLeft, toLeft bool) error {
 	case err != nil:
 		return err
 	case found:
+		c.Replaced()
 		c.Out.Bulk(elem)
 	default:
 		c.Out.Null()

@@ -158,18 +158,19 @@ func srandmember(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	mark, count := c.Out.Mark(), 0
+	mark, count, fits := c.Out.Mark(), 0, true
 	emit := func(m []byte) bool {
 		count++
 		c.Out.Bulk(m)
-		return c.Out.Len()-mark < maxRandomReply
+		fits = n >= 0 || fitsRandom(c, n, mark)
+		return fits
 	}
 	if n >= 0 {
 		err = sets.RandomDistinct(c.Tx, c.Args[1], uint64(n), func(m []byte) { emit(m) })
 	} else {
 		err = sets.Random(c.Tx, c.Args[1], uint64(-n), emit)
 	}
-	if err == nil && n < 0 && c.Out.Len()-mark >= maxRandomReply {
+	if err == nil && !fits {
 		err = errReplySize
 	}
 	c.Out.InsertArray(mark, count)

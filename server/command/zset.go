@@ -207,6 +207,13 @@ var (
 // however small the sorted set is.
 const maxRandomReply = 1 << 30
 
+// fitsRandom reports whether a reply that began at mark has room for more of n random elements: with a negative n it may
+// be clear from the first one on that it will not end in time, as even an empty one takes six bytes.
+func fitsRandom(c *Ctx, n int64, mark int) bool {
+	const least = int64(len("$0\r\n\r\n"))
+	return n >= -(maxRandomReply/least) && c.Out.Len()-mark < maxRandomReply
+}
+
 func zrandmember(c *Ctx) error {
 	if len(c.Args) == 2 {
 		found := false
@@ -236,14 +243,16 @@ func zrandmember(c *Ctx) error {
 	}
 	mark, e := c.Out.Mark(), newPairs(c.Out, scores)
 	var err error
+	fits := true
 	if n >= 0 {
 		err = zset.RandomDistinct(c.Tx, c.Args[1], uint64(n), scores, e.add)
 	} else {
 		err = zset.Random(c.Tx, c.Args[1], uint64(-n), scores, func(member []byte, score float64) bool {
 			e.add(member, score)
-			return c.Out.Len()-mark < maxRandomReply
+			fits = fitsRandom(c, n, mark)
+			return fits
 		})
-		if err == nil && c.Out.Len()-mark >= maxRandomReply {
+		if err == nil && !fits {
 			err = errReplySize
 		}
 	}

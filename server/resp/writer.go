@@ -3,6 +3,7 @@ package resp
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Writer is an append-only buffer of replies in the Redis serialization
@@ -31,7 +32,7 @@ func (w *Writer) SimpleString(s string) {
 	w.crlf()
 }
 
-// Error writes the error reply "-code text". CR and LF in text become spaces.
+// Error writes the error reply "-code text". CR and LF in text become spaces, at its end they are left out.
 // With an empty code the reply is text alone.
 func (w *Writer) Error(code, text string) {
 	w.buf = append(w.buf, '-')
@@ -39,7 +40,7 @@ func (w *Writer) Error(code, text string) {
 		w.line(code)
 		w.buf = append(w.buf, ' ')
 	}
-	w.line(text)
+	w.line(strings.TrimRight(text, "\r\n"))
 	w.crlf()
 }
 

@@ -14,7 +14,7 @@ func TestWriter(t *testing.T) {
 	}{
 		{"OK", func(w *Writer) { w.OK() }, "+OK\r\n", ""},
 		{"SimpleString", func(w *Writer) { w.SimpleString("a\r\nb") }, "+a  b\r\n", ""},
-		{"Error", func(w *Writer) { w.Error("WRONGTYPE", "Operation\nagainst\r\n") }, "-WRONGTYPE Operation against  \r\n", ""},
+		{"Error", func(w *Writer) { w.Error("WRONGTYPE", "Operation\nagainst\r\n") }, "-WRONGTYPE Operation against\r\n", ""},
 		{"Error without code", func(w *Writer) { w.Error("", "MYERR text") }, "-MYERR text\r\n", ""},
 		{"Int", func(w *Writer) { w.Int(0); w.Int(1); w.Int(-7) }, ":0\r\n:1\r\n:-7\r\n", ""},
 		{"Int limits", func(w *Writer) { w.Int(math.MaxInt64); w.Int(math.MinInt64) }, ":9223372036854775807\r\n:-9223372036854775808\r\n", ""},
