@@ -11,16 +11,7 @@ import (
 // TestLuaMath compares what scripts compute with all 17 digits: both servers use the C library of the machine, whose last
 // bits depend on its processor.
 func TestLuaMath(t *testing.T) {
-	redis, err := dial(startRedis(t).Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer redis.close()
-	basalt, err := dial(startBasalt(t).Addr(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer basalt.close()
+	ask := askBoth(t)
 	const script = `local f, x, y = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 		if f == '^' then return string.format('%.17g', x ^ y) end
 		if f == '%' then return string.format('%.17g', x % y) end
@@ -42,18 +33,35 @@ func TestLuaMath(t *testing.T) {
 	}
 	for range 10000 {
 		f, x, y := functions[r.IntN(len(functions))], draw(), draw()
-		args := []string{"EVAL", script, "0", f, luaNumber(x), luaNumber(y)}
-		want, err := redis.do(args...)
+		if want, got := ask("EVAL", script, "0", f, luaNumber(x), luaNumber(y)); got != want {
+			t.Errorf("%s(%s, %s): %q, Redis %q", f, luaNumber(x), luaNumber(y), got, want)
+		}
+	}
+}
+
+// askBoth starts both servers and returns a function that gives their replies to a command, as they came.
+func askBoth(t *testing.T) (ask func(args ...string) (redis, basalt string)) {
+	t.Helper()
+	var clients [2]*client
+	for i, to := range []target{startRedis(t), startBasalt(t)} {
+		c, err := dial(to.Addr(), 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := basalt.do(args...)
-		if err != nil {
-			t.Fatal(err)
+		t.Cleanup(c.close)
+		clients[i] = c
+	}
+	return func(args ...string) (string, string) {
+		t.Helper()
+		var replies [2]string
+		for i, c := range clients {
+			r, err := c.do(args...)
+			if err != nil {
+				t.Fatalf("%q: %v", args, err)
+			}
+			replies[i] = string(r.raw)
 		}
-		if string(got.raw) != string(want.raw) {
-			t.Errorf("%s(%s, %s): %q, Redis %q", f, luaNumber(x), luaNumber(y), got.raw, want.raw)
-		}
+		return replies[0], replies[1]
 	}
 }
 
