@@ -160,10 +160,7 @@ type sorter struct {
 func (s *sorter) before(a, b vm.LValue) bool {
 	work(s.L, 2)
 	if s.less == nil {
-		if l, r := a.Type(), b.Type(); l != r || l != vm.LTNumber && l != vm.LTString && metaField(s.L, a, "__lt") == vm.LNil {
-			s.L.Error(translate(vm.LString("attempt to compare "+l.String()+" with "+r.String())), 0) // without a position
-		}
-		return s.L.LessThan(a, b)
+		return lessThan(s.L, a, b)
 	}
 	s.L.Push(s.less)
 	s.L.Push(a)
