@@ -40,8 +40,10 @@ func tableInsert(L *vm.LState) int {
 	case 3:
 		pos := checkInt32(L, 2)
 		e = max(e, pos)
-		work(L, max(e-pos, 0)/4)
-		for i := e; i > pos; i-- {
+		for i := e; i > pos; i-- { // pos may be far below 1
+			if i&63 == 0 {
+				work(L, 16)
+			}
 			setInt(L, t, i, rawGetInt(t, i-1))
 		}
 		setInt(L, t, pos, L.Get(3))
