@@ -18,11 +18,12 @@ type jsonDecoder struct {
 	stack int // how many values lua-cjson has on the stack: that bounds nesting, too
 	buf   []byte
 
-	// The token.
+	// The token: what it is and where, or where what is wrong with it.
 	kind   jsonKind
-	from   int       // where it is, or what is wrong with it
-	value  vm.LValue // of a scalar
-	reason string    // of jsonError
+	from   int
+	string string  // jsonString, or what is wrong
+	number float64 // jsonNumber
+	isTrue bool    // jsonBoolean
 }
 
 type jsonKind uint8
@@ -84,7 +85,7 @@ func (d *jsonDecoder) require(kind jsonKind, what string) {
 	if d.kind == kind {
 		return
 	}
-	found := d.reason
+	found := d.string
 	if d.kind != jsonError {
 		found = jsonNames[d.kind]
 	}
@@ -101,8 +102,14 @@ func (d *jsonDecoder) descend(slots int) {
 func (d *jsonDecoder) read() vm.LValue {
 	work(d.L, 1)
 	switch d.kind {
-	case jsonString, jsonNumber, jsonBoolean, jsonNull:
-		return d.value
+	case jsonString:
+		return vm.LString(d.string)
+	case jsonNumber:
+		return number(d.number)
+	case jsonBoolean:
+		return vm.LBool(d.isTrue)
+	case jsonNull:
+		return null
 	case jsonArray:
 		return d.array()
 	case jsonObject:
@@ -137,7 +144,7 @@ func (d *jsonDecoder) object() vm.LValue {
 	d.next()
 	for first := true; d.kind != jsonObjectEnd || !first; first = false {
 		d.require(jsonString, "object key string")
-		key := string(d.value.(vm.LString))
+		key := d.string
 		d.next()
 		d.require(jsonColon, "colon")
 		d.next()
@@ -180,12 +187,7 @@ func (d *jsonDecoder) next() {
 	}
 }
 
-func (d *jsonDecoder) refuse(reason string) { d.kind, d.from, d.reason = jsonError, d.at, reason }
-
-func (d *jsonDecoder) scalar(kind jsonKind, length int, v vm.LValue) {
-	d.kind, d.value = kind, v
-	d.at += length
-}
+func (d *jsonDecoder) refuse(reason string) { d.kind, d.from, d.string = jsonError, d.at, reason }
 
 // word reads a scalar that begins with c.
 func (d *jsonDecoder) word(c byte) {
@@ -198,27 +200,31 @@ func (d *jsonDecoder) word(c byte) {
 			d.refuse("invalid number")
 			return
 		}
-		d.number(rest)
+		d.numeral(rest)
 	case strings.HasPrefix(rest, "true"):
-		d.scalar(jsonBoolean, 4, vm.LTrue)
+		d.kind, d.isTrue = jsonBoolean, true
+		d.at += len("true")
 	case strings.HasPrefix(rest, "false"):
-		d.scalar(jsonBoolean, 5, vm.LFalse)
+		d.kind, d.isTrue = jsonBoolean, false
+		d.at += len("false")
 	case strings.HasPrefix(rest, "null"):
-		d.scalar(jsonNull, 4, null)
+		d.kind = jsonNull
+		d.at += len("null")
 	case d.c.decodeInvalid != invalidNo && isInvalidJSONNumber(rest):
-		d.number(rest)
+		d.numeral(rest)
 	default:
 		d.refuse("invalid token")
 	}
 }
 
-func (d *jsonDecoder) number(rest string) {
+func (d *jsonDecoder) numeral(rest string) {
 	f, n := strtod(rest)
 	if n == 0 {
 		d.refuse("invalid number")
 		return
 	}
-	d.scalar(jsonNumber, n, vm.LNumber(f))
+	d.kind, d.number = jsonNumber, f
+	d.at += n
 }
 
 // isInvalidJSONNumber reports whether what strtod may take is none in JSON, as far as the beginning tells.
@@ -242,8 +248,11 @@ func strtod(s string) (f float64, n int) {
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
 		i++
 	}
+	if i == len(s) {
+		return 0, 0
+	}
 	for _, word := range []string{"infinity", "inf", "nan"} {
-		if len(s)-i >= len(word) && strings.EqualFold(s[i:i+len(word)], word) {
+		if s[i] > '9' && len(s)-i >= len(word) && strings.EqualFold(s[i:i+len(word)], word) {
 			n = i + len(word)
 			f, _ = parseNumber(s[:n])
 			if word == "nan" && strings.HasPrefix(s[n:], "(") { // what is in brackets does not matter
@@ -299,7 +308,8 @@ func (d *jsonDecoder) text() {
 	for ; d.at < len(d.s); d.at++ {
 		c := d.s[d.at]
 		if c == '"' {
-			d.scalar(jsonString, 1, vm.LString(strings.Clone(d.s[from:d.at])))
+			d.kind, d.string = jsonString, strings.Clone(d.s[from:d.at])
+			d.at++
 			return
 		}
 		if c == '\\' {
@@ -311,7 +321,8 @@ func (d *jsonDecoder) text() {
 	for d.at < len(d.s) {
 		c := d.s[d.at]
 		if c == '"' {
-			d.scalar(jsonString, 1, vm.LString(b))
+			d.kind, d.string = jsonString, string(b)
+			d.at++
 			return
 		}
 		if c == '\\' {

@@ -6,20 +6,60 @@ import (
 
 // Comparisons are our own: those of the virtual machine call no metamethod that is no function, and word errors in another way.
 
-// compare makes an instruction that passes over the next one if the result is not what A asks for.
-func compare(holds func(L *vm.LState, a, b vm.LValue) bool) instruction {
-	return func(L *vm.LState, inst uint32, _ *frame) int {
-		m := machineOf(L)
-		f := m.currentFrame
-		if holds(L, m.operand(argB(inst)), m.operand(argC(inst))) != (argA(inst) != 0) {
-			f.Pc++
-		}
-		return 0
+// Each instruction passes over the next one if the result is not what A asks for.
+
+func testEqual(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
+	f := m.currentFrame
+	if equal(L, a, b) != (argA(inst) != 0) {
+		f.Pc++
 	}
+	return 0
+}
+
+func testLess(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
+	f := m.currentFrame
+	x, ok1 := a.(vm.LNumber)
+	y, ok2 := b.(vm.LNumber)
+	holds := x < y
+	if !ok1 || !ok2 {
+		holds = lessThan(L, a, b)
+	}
+	if holds != (argA(inst) != 0) {
+		f.Pc++
+	}
+	return 0
+}
+
+func testLessOrEqual(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
+	f := m.currentFrame
+	x, ok1 := a.(vm.LNumber)
+	y, ok2 := b.(vm.LNumber)
+	holds := x <= y
+	if !ok1 || !ok2 {
+		holds = lessOrEqual(L, a, b)
+	}
+	if holds != (argA(inst) != 0) {
+		f.Pc++
+	}
+	return 0
 }
 
 // equal is a == b. Two tables have to have one and the same metamethod.
 func equal(L *vm.LState, a, b vm.LValue) bool {
+	if x, ok := a.(vm.LNumber); ok {
+		y, ok := b.(vm.LNumber)
+		return ok && x == y
+	}
+	if x, ok := a.(vm.LString); ok {
+		y, ok := b.(vm.LString)
+		return ok && x == y
+	}
 	if a == b {
 		return true
 	}

@@ -27,7 +27,7 @@ func init() {
 	for op, f := range map[int]instruction{
 		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName, vm.OP_SETGLOBAL: setGlobal, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat,
 		vm.OP_ADD: add, vm.OP_SUB: sub, vm.OP_MUL: mul, vm.OP_DIV: div, vm.OP_MOD: mod, vm.OP_POW: pow, vm.OP_UNM: unm,
-		vm.OP_FORPREP: forPrep, vm.OP_EQ: compare(equal), vm.OP_LT: compare(lessThan), vm.OP_LE: compare(lessOrEqual), vm.OP_TAILCALL: tailCall,
+		vm.OP_FORPREP: forPrep, vm.OP_EQ: testEqual, vm.OP_LT: testLess, vm.OP_LE: testLessOrEqual, vm.OP_TAILCALL: tailCall,
 	} {
 		instructions[op] = f
 	}
