@@ -63,6 +63,11 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 	c.want("EXEC", "*3\r\n:1603\r\n:1604\r\n+OK\r\n") // the script needs all locks
 	c.want("FCALL count 0 FLUSHALL", ":1605\r\n")
 
+	// Another one of that name is refused before its code runs.
+	if r := c.do("FUNCTION", "LOAD", "#!lua name=l\nthis is no Lua"); r != "-ERR Library 'l' already exists\r\n" {
+		t.Errorf("a second library: %q", r)
+	}
+
 	// They are there until the library goes.
 	load("REPLACE", keeping)
 	c.want("FCALL count 0", ":1\r\n")

@@ -134,12 +134,19 @@ func (s *scripts) HasFunction(tx *engine.Tx, name []byte) bool { return s.functi
 
 // LoadLibrary keeps a library.
 func (s *scripts) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (string, error) {
-	l, err := s.engine.Library(source)
+	name, err := lua.LibraryName(source)
 	if err != nil {
 		return "", scriptError(err)
 	}
 	r := s.registryOf(tx).clone()
-	old := r.libraries[l.Name]
+	old := r.libraries[name]
+	if old != nil && !replace { // before its code runs, as in Redis
+		return "", &command.LibraryExistsError{Name: name}
+	}
+	l, err := s.engine.Library(source)
+	if err != nil {
+		return "", scriptError(err)
+	}
 	if err := r.admit(l, replace); err != nil {
 		return "", err
 	}

@@ -63,6 +63,14 @@ func cInt(f float64) int {
 	return math.MinInt64
 }
 
+// cInt32 is cInt for a 32-bit integer.
+func cInt32(f float64) int {
+	if f > math.MinInt32-1 && f < math.MaxInt32+1 {
+		return int(f)
+	}
+	return math.MinInt32
+}
+
 func checkInt(L *vm.LState, n int) int { return cInt(checkNumber(L, n)) }
 
 // checkInt32 reads an argument that is an int in C.

@@ -64,7 +64,7 @@ func baseCollectGarbage(L *vm.LState) int {
 func baseGCInfo(L *vm.LState) int { return pushInt(L, collected) }
 
 func baseError(L *vm.LState) int {
-	level := optInt(L, 2, 1)
+	level := int(int32(optInt(L, 2, 1)))
 	value := L.Get(1)
 	if s, ok := toString(value); ok && level > 0 {
 		value = vm.LString(where(L, level) + s)
@@ -90,7 +90,7 @@ func baseGetMetatable(L *vm.LState) int {
 		L.Push(stateOf(L).stringMeta)
 		return 1
 	}
-	mt := L.GetMetatable(v)
+	mt := metatable(L, v)
 	if t, ok := mt.(*vm.LTable); ok {
 		if field := t.RawGetString("__metatable"); field != vm.LNil {
 			mt = field
@@ -369,7 +369,7 @@ func baseSelect(L *vm.LState) int {
 }
 
 func baseToNumber(L *vm.LState) int {
-	base := optInt(L, 2, 10)
+	base := int(int32(optInt(L, 2, 10)))
 	if base == 10 {
 		if f, ok := toNumber(checkAny(L, 1)); ok {
 			return pushNumber(L, f)
@@ -447,12 +447,7 @@ func tostring(L *vm.LState, v vm.LValue) vm.LValue {
 		}
 	}
 	if f := metaField(L, v, "__tostring"); f != vm.LNil {
-		L.Push(f)
-		L.Push(v)
-		L.Call(1, 1)
-		r := L.Get(-1)
-		L.Pop(1)
-		return r
+		return callMeta(L, f, v)
 	}
 	return vm.LString(v.String())
 }

@@ -16,8 +16,8 @@ func openMsgPack(st *state, L *vm.LState) {
 	st.library(L, "cmsgpack", map[string]vm.LGFunction{
 		"pack":         packAll,
 		"unpack":       func(L *vm.LState) int { return unpackSome(L, 0, 0) },
-		"unpack_one":   func(L *vm.LState) int { return unpackSome(L, 1, unpackOffset(L, 2)) },
-		"unpack_limit": func(L *vm.LState) int { return unpackSome(L, checkInt32(L, 2), unpackOffset(L, 3)) },
+		"unpack_one":   func(L *vm.LState) int { return unpackSome(L, 1, optInt(L, 2, 0)) },
+		"unpack_limit": func(L *vm.LState) int { return unpackSome(L, checkInt(L, 2), optInt(L, 3, 0)) },
 	}, map[string]vm.LValue{
 		"_NAME": vm.LString("cmsgpack"), "_VERSION": vm.LString("lua-cmsgpack 0.4.0"),
 		"_COPYRIGHT": vm.LString("Copyright (C) 2012, Salvatore Sanfilippo"), "_DESCRIPTION": vm.LString("MessagePack C implementation for Lua"),
@@ -165,8 +165,6 @@ func (p *packer) table(t *vm.LTable, depth int) {
 	}
 }
 
-func unpackOffset(L *vm.LState, n int) int { return int(int32(optInt(L, n, 0))) }
-
 // unpackSome unpacks at most limit values, 0 = all. With a limit the first result is where the next value begins, -1 at
 // the end.
 func unpackSome(L *vm.LState, limit, offset int) int {
@@ -174,9 +172,9 @@ func unpackSome(L *vm.LState, limit, offset int) int {
 	all := limit == 0 && offset == 0
 	switch {
 	case offset < 0 || limit < 0:
-		raise(L, "Invalid request to unpack with offset of %d and limit of %d.", offset, len(s))
+		raise(L, "Invalid request to unpack with offset of %d and limit of %d.", int32(offset), len(s))
 	case offset > len(s):
-		raise(L, "Start offset %d greater than input length %d.", offset, len(s))
+		raise(L, "Start offset %d greater than input length %d.", int32(offset), len(s))
 	}
 	if all {
 		limit = math.MaxInt32
@@ -276,11 +274,11 @@ func (u *unpacker) value(depth int) vm.LValue {
 			return vm.LNumber(math.Float32frombits(uint32(u.uint(4))))
 		case 0xcb:
 			return vm.LNumber(math.Float64frombits(u.uint(8)))
-		case 0xc4, 0xd9:
+		case 0xd9:
 			return u.text(int(u.uint(1)))
-		case 0xc5, 0xda:
+		case 0xda:
 			return u.text(int(u.uint(2)))
-		case 0xc6, 0xdb:
+		case 0xdb:
 			return u.text(int(u.uint(4)))
 		case 0xdc:
 			return u.array(int(u.uint(2)), depth)
@@ -313,9 +311,7 @@ func (u *unpacker) pairs(n, depth int) vm.LValue {
 	for range n {
 		k := u.value(depth + 1)
 		v := u.value(depth + 1)
-		if f, ok := k.(vm.LNumber); k == vm.LNil || ok && math.IsNaN(float64(f)) {
-			raise(u.L, "table index is nil")
-		}
+		checkKey(u.L, k)
 		store(u.L, t, k, v)
 	}
 	return t

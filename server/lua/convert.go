@@ -204,36 +204,36 @@ func (st *state) writeTable(w *resp.Writer, t *vm.LTable, depth int) error {
 		return st.writeArray(w, t, depth)
 	}
 	if s, ok := t.RawGetString("err").(vm.LString); ok {
-		text := strings.TrimRight(string(s), "\r\n")
+		text := strings.TrimRight(cString(string(s)), "\r\n")
 		st.run.Host.Failed(text, isCounted(t))
 		w.Error("", text)
 		return nil
 	}
 	if s, ok := t.RawGetString("ok").(vm.LString); ok {
-		w.SimpleString(string(s))
+		w.SimpleString(cString(string(s)))
 		return nil
 	}
 	if f, ok := t.RawGetString("double").(vm.LNumber); ok {
 		w.Double(float64(f))
 		return nil
 	}
-	if m, ok := t.RawGetString("map").(*vm.LTable); ok {
-		return st.writePairs(w, m, depth, true)
-	}
-	if m, ok := t.RawGetString("set").(*vm.LTable); ok {
-		return st.writePairs(w, m, depth, false)
-	}
 	if s, ok := t.RawGetString("big_number").(vm.LString); ok {
 		w.BigNumber(oneLine(string(s)))
 		return nil
 	}
 	if m, ok := t.RawGetString("verbatim_string").(*vm.LTable); ok {
-		format, ok1 := toString(m.RawGetString("format"))
-		text, ok2 := toString(m.RawGetString("string"))
+		format, ok1 := m.RawGetString("format").(vm.LString)
+		text, ok2 := m.RawGetString("string").(vm.LString)
 		if ok1 && ok2 {
-			w.Verbatim(format, text)
+			w.Verbatim(cString(string(format)), string(text))
 			return nil
 		}
+	}
+	if m, ok := t.RawGetString("map").(*vm.LTable); ok {
+		return st.writePairs(w, m, depth, true)
+	}
+	if m, ok := t.RawGetString("set").(*vm.LTable); ok {
+		return st.writePairs(w, m, depth, false)
 	}
 	return st.writeArray(w, t, depth)
 }

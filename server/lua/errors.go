@@ -160,8 +160,19 @@ func translate(v vm.LValue) vm.LValue {
 
 // metaField returns a field of the metatable of a value, nil when there is none.
 func metaField(L *vm.LState, v vm.LValue, name string) vm.LValue {
-	if t, ok := L.GetMetatable(v).(*vm.LTable); ok {
+	if t, ok := metatable(L, v).(*vm.LTable); ok {
 		return t.RawGetString(name)
 	}
 	return vm.LNil
+}
+
+// metatable returns the metatable of a value, whatever it says in __metatable.
+func metatable(L *vm.LState, v vm.LValue) vm.LValue {
+	switch v := v.(type) {
+	case *vm.LTable:
+		return v.Metatable
+	case *vm.LUserData:
+		return v.Metatable
+	}
+	return L.GetMetatable(v)
 }

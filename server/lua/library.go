@@ -85,38 +85,56 @@ func (e *Engine) StoredLibrary(source []byte) (*Library, error) {
 	return l, err
 }
 
-// library is Library, or with lenient one that can use all globals while it is loaded.
-func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
+// LibraryName returns the name that a source gives its library.
+func LibraryName(source []byte) (string, error) {
+	l, _, err := libraryHeader(source)
+	if err != nil {
+		return "", err
+	}
+	return l.Name, nil
+}
+
+// libraryHeader reads the first line of a source. It returns the library, still without its code, and the code.
+func libraryHeader(source []byte) (l *Library, rest []byte, err error) {
 	if !bytes.HasPrefix(source, []byte("#!")) {
-		return nil, refuse("Missing library metadata")
+		return nil, nil, refuse("Missing library metadata")
 	}
 	line, _, found := bytes.Cut(source, []byte("\n"))
 	words, ok := resp.SplitArgs(bytes.Clone(line), nil)
 	if !found || !ok || len(words) == 0 {
-		return nil, refuse("Invalid library metadata")
+		return nil, nil, refuse("Invalid library metadata")
 	}
-	l := &Library{Source: string(source)}
+	l = &Library{Source: string(source)}
 	named := false
 	for _, w := range words[1:] {
 		const option = "name="
 		switch {
 		case len(w) < len(option) || !strings.EqualFold(string(w[:len(option)]), option):
-			return nil, refuse("Invalid metadata value given: %s", w)
+			return nil, nil, refuse("Invalid metadata value given: %s", w)
 		case named:
-			return nil, refuse("Invalid metadata value, name argument was given multiple times")
+			return nil, nil, refuse("Invalid metadata value, name argument was given multiple times")
 		}
 		named, l.Name = true, string(w[len(option):])
 	}
 	if !named {
-		return nil, refuse("Library name was not given")
+		return nil, nil, refuse("Library name was not given")
 	}
 	if !validName(l.Name) {
-		return nil, refuse(textName)
+		return nil, nil, refuse(textName)
 	}
 	if engine := words[0][2:]; !strings.EqualFold(string(engine), "lua") {
-		return nil, refuse("Engine '%s' not found", engine)
+		return nil, nil, refuse("Engine '%s' not found", engine)
 	}
-	c, err := compile(source[len(line):], libraryName, 0)
+	return l, source[len(line):], nil
+}
+
+// library is Library, or with lenient one that can use all globals while it is loaded.
+func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
+	l, text, err := libraryHeader(source)
+	if err != nil {
+		return nil, err
+	}
+	c, err := compile(text, libraryName, 0)
 	if err != nil {
 		return nil, refuse("Error compiling function: %s", err)
 	}

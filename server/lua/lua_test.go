@@ -163,6 +163,7 @@ func TestBounds(t *testing.T) {
 		"return ('x'):rep(1e6):gsub('.', ('y'):rep(1e6))", "return string.format(('%99.99f'):rep(1e5), 1)", "return struct.pack('i2147483648',1)", "return struct.unpack('c2147483647','x')",
 		"local function f(...) return f(1,...) end return f()", "local co co=coroutine.wrap(function() return co() end) return co()",
 		"local function f() return coroutine.wrap(f)() end return f()", "local t={} for i=1,1e9 do t[i]=coroutine.create(function() end) end",
+		"while true do table.insert({1},-2^31,1) end",
 	} {
 		done := make(chan string, 1)
 		go func() { done <- eval(t, e, s) }()
@@ -173,7 +174,7 @@ func TestBounds(t *testing.T) {
 			continue
 		}
 		e.Kill(false)
-		got, ok := within(time.Minute, done)
+		got, ok := within(20*time.Second, done)
 		if !ok {
 			t.Fatalf("%s cannot be killed", s)
 		}

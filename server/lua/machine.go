@@ -27,7 +27,7 @@ func init() {
 	for op, f := range map[int]instruction{
 		vm.OP_NEWTABLE: makeTable, vm.OP_GETTABLE: getTable, vm.OP_SETTABLE: setTable, vm.OP_SETTABLEKS: setName, vm.OP_SETGLOBAL: setGlobal, vm.OP_SETLIST: setList, vm.OP_LEN: length, vm.OP_CONCAT: concat,
 		vm.OP_ADD: add, vm.OP_SUB: sub, vm.OP_MUL: mul, vm.OP_DIV: div, vm.OP_MOD: mod, vm.OP_POW: pow, vm.OP_UNM: unm,
-		vm.OP_FORPREP: forPrep,
+		vm.OP_FORPREP: forPrep, vm.OP_EQ: testEqual, vm.OP_LT: testLess, vm.OP_LE: testLessOrEqual, vm.OP_TAILCALL: tailCall,
 	} {
 		instructions[op] = f
 	}
@@ -340,15 +340,30 @@ func concat(L *vm.LState, inst uint32, _ *frame) int {
 	from, to := m.currentFrame.LocalBase+argB(inst), m.currentFrame.LocalBase+argC(inst)
 	v, bad := join(L, m.reg.array[from:to+1:to+1])
 	if bad >= 0 {
-		typ := m.reg.array[from+bad].Type().String()
-		text := "a " + typ + " value"
+		text := "a " + v.Type().String() + " value" // what is in the register, or what a metamethod has put in its place
 		if s, ok := siteOf(L, 0); ok {
-			text = s.operand(argB(inst)+bad, typ)
+			if kind, name := s.name(argB(inst)+bad, s.pc); kind != "" {
+				text = kind + " '" + name + "' (" + text + ")"
+			}
 		}
 		raiseAt(L, 0, "attempt to concatenate "+text)
 	}
 	m.setRegister(argA(inst), v)
 	return 0
+}
+
+// tailCall is return R(A)(R(A+1), ... ,R(A+B-1)). A function of a library is called as any other, by a function that has its
+// frame until then and returns the results by the next instruction: yield comes back to that frame.
+func tailCall(L *vm.LState, inst uint32, base *frame) int {
+	f := machineOf(L).register(argA(inst))
+	if _, ok := f.(*vm.LFunction); !ok {
+		f = metaField(L, f, "__call")
+	}
+	if f, ok := f.(*vm.LFunction); ok && f.IsG {
+		const results = 0x1ff << 9 // C; 0 = all
+		return jumpTable[vm.OP_CALL](L, inst&^results, base)
+	}
+	return jumpTable[vm.OP_TAILCALL](L, inst, base)
 }
 
 // forPrep begins a loop over numbers from R(A) to R(A+1) in steps of R(A+2). Texts that are numbers convert.

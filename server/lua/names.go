@@ -126,7 +126,7 @@ func (s site) setter(reg, pc int) int {
 				i = to - 1 // what is passed over was not run on the way to pc
 			}
 			continue
-		case vm.OP_SETGLOBAL, vm.OP_SETUPVAL, vm.OP_SETTABLE, vm.OP_SETTABLEKS, vm.OP_EQ, vm.OP_LT, vm.OP_LE, vm.OP_TEST,
+		case vm.OP_SETGLOBAL, vm.OP_SETUPVAL, vm.OP_SETTABLE, vm.OP_SETTABLEKS, vm.OP_EQ, vm.OP_LT, vm.OP_LE,
 			vm.OP_RETURN, vm.OP_SETLIST, vm.OP_CLOSE, vm.OP_NOP:
 			continue
 		case vm.OP_LOADNIL:

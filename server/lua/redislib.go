@@ -127,10 +127,11 @@ func redisLog(L *vm.LState) int {
 	if n < 2 {
 		raisePlain(L, "ERR redis.log() requires two arguments or more.")
 	}
-	level, ok := L.Get(1).(vm.LNumber)
+	f, ok := toNumber(L.Get(1))
 	if !ok {
 		raisePlain(L, "ERR First argument must be a number (log level).")
 	}
+	level := cInt32(f)
 	if level < LogDebug || level > LogWarning {
 		raisePlain(L, "ERR Invalid debug level.")
 	}
@@ -142,7 +143,7 @@ func redisLog(L *vm.LState) int {
 	}
 	if st := stateOf(L); st.running {
 		message := strings.Join(parts, " ")
-		st.run.Host.Log(int(level), message[:min(len(message), 1024)])
+		st.run.Host.Log(level, message[:min(len(message), 1024)])
 	}
 	return 0
 }
@@ -162,7 +163,7 @@ func redisError(L *vm.LState) int {
 		L.Push(errorTable("ERR wrong number or type of arguments"))
 		return 1
 	}
-	s := string(v)
+	s, _, _ := strings.Cut(string(v), "\x00")
 	if !strings.HasPrefix(s, "-") {
 		s = "-" + s
 	}
@@ -170,7 +171,7 @@ func redisError(L *vm.LState) int {
 	if !found {
 		code, text = "ERR", s[1:]
 	}
-	L.Push(errorTable(code + " " + strings.TrimRight(text, "\r\n")))
+	L.Push(errorTable(code + " " + strings.Trim(text, "\r\n")))
 	return 1
 }
 
@@ -188,11 +189,12 @@ func redisSetResp(L *vm.LState) int {
 	if L.GetTop() != 1 {
 		raisePlain(L, "ERR redis.setresp() requires one argument.")
 	}
-	n, _ := toNumber(L.Get(1))
+	f, _ := toNumber(L.Get(1))
+	n := cInt32(f)
 	if n != 2 && n != 3 {
 		raisePlain(L, "ERR RESP version must be 2 or 3.")
 	}
-	stateOf(L).resp = int(n)
+	stateOf(L).resp = n
 	return 0
 }
 
@@ -200,8 +202,8 @@ func redisSetRepl(L *vm.LState) int {
 	if L.GetTop() != 1 {
 		raisePlain(L, "ERR redis.set_repl() requires one argument.")
 	}
-	n, _ := toNumber(L.Get(1))
-	if n != 0 && (cInt(n)&^(replAOF|replReplica)) != 0 {
+	f, _ := toNumber(L.Get(1))
+	if cInt32(f)&^(replAOF|replReplica) != 0 {
 		raisePlain(L, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0

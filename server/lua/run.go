@@ -375,7 +375,7 @@ func (st *state) scriptError(r *Run, err error) error {
 	} else {
 		text = "ERR " + plainText(translate(ae.Object))
 	}
-	return &Error{Text: strings.TrimRight(text, "\r\n") + st.suffix(r), Counted: counted}
+	return &Error{Text: strings.TrimRight(cString(text), "\r\n") + st.suffix(r), Counted: counted}
 }
 
 func plainText(v vm.LValue) string {

@@ -45,10 +45,27 @@ func oneValue(s *ast.AssignStmt) {
 	}
 }
 
+// mayChange reports whether one of some values is a variable that what is computed behind it may change.
+func mayChange(values []ast.Expr) bool {
+	isVariable := false
+	for _, e := range values {
+		switch e.(type) {
+		case *ast.IdentExpr:
+			isVariable = true
+		case *ast.FunctionExpr:
+		default:
+			if isVariable && !isConstant(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // store returns the statement in place of an assignment.
 func (r *rewriter) store(s *ast.AssignStmt) ast.Stmt {
 	oneValue(s)
-	safe := true
+	safe := (len(s.Lhs) > 1 || len(s.Rhs) == 1) && !mayChange(s.Rhs)
 	for _, l := range s.Lhs {
 		if _, ok := l.(*ast.AttrGetExpr); !ok && len(s.Lhs) > 1 {
 			safe = false

@@ -44,7 +44,7 @@ func strFormat(L *vm.LState) int {
 		switch letter {
 		case 'c':
 			from := len(b)
-			b = v.pad(b, string([]byte{byte(checkInt32(L, arg))}))
+			b = v.pad(b, string([]byte{byte(cInt32(checkNumber(L, arg)))}))
 			if i := bytes.IndexByte(b[from:], 0); i >= 0 { // a text of C ends there
 				b = b[:from+i]
 			}

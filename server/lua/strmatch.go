@@ -26,6 +26,9 @@ type matcher struct {
 
 func (m *matcher) fail(format string, args ...any) { raise(m.L, format, args...) }
 
+// ends reports whether the pattern ends at p, as a text of C does.
+func (m *matcher) ends(p int) bool { return p >= len(m.pat) || m.pat[p] == 0 }
+
 // classEnd returns the end of the single-character class at p.
 func (m *matcher) classEnd(p int) int {
 	if p >= len(m.pat) {
@@ -35,7 +38,7 @@ func (m *matcher) classEnd(p int) int {
 	p++
 	switch c {
 	case '%':
-		if p == len(m.pat) {
+		if m.ends(p) {
 			m.fail("malformed pattern (ends with '%s')", "%")
 		}
 		return p + 1
@@ -44,12 +47,12 @@ func (m *matcher) classEnd(p int) int {
 			p++
 		}
 		for first := true; first || p >= len(m.pat) || m.pat[p] != ']'; first = false {
-			if p >= len(m.pat) {
+			if m.ends(p) {
 				m.fail("malformed pattern (missing ']')")
 			}
 			c := m.pat[p]
 			p++
-			if c == '%' && p < len(m.pat) {
+			if c == '%' && !m.ends(p) {
 				p++
 			}
 		}
@@ -196,7 +199,7 @@ func (m *matcher) match(s, p int) int {
 				}
 			}
 		case '$':
-			if p+1 == len(m.pat) {
+			if m.ends(p + 1) {
 				if s == len(m.src) {
 					return s
 				}
@@ -290,7 +293,7 @@ func (m *matcher) endCapture(s, p int) int {
 }
 
 func (m *matcher) balance(s, p int) int {
-	if p+1 >= len(m.pat) {
+	if m.ends(p) || m.ends(p+1) {
 		m.fail("unbalanced pattern")
 	}
 	if s >= len(m.src) || m.src[s] != m.pat[p] {
@@ -364,7 +367,7 @@ func find(L *vm.LState, positions bool) int {
 	s, p := checkString(L, 1), checkString(L, 2)
 	init := position(optInt(L, 3, 1), len(s)) - 1
 	init = min(max(init, 0), len(s))
-	if positions && (vm.LVAsBool(L.Get(4)) || !strings.ContainsAny(p, "^$*+?.([%-")) {
+	if text, _, _ := strings.Cut(p, "\x00"); positions && (vm.LVAsBool(L.Get(4)) || !strings.ContainsAny(text, "^$*+?.([%-")) {
 		i := strings.Index(s[init:], p)
 		if i < 0 {
 			L.Push(vm.LNil)

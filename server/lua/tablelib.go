@@ -40,8 +40,10 @@ func tableInsert(L *vm.LState) int {
 	case 3:
 		pos := checkInt32(L, 2)
 		e = max(e, pos)
-		work(L, max(e-pos, 0)/4)
-		for i := e; i > pos; i-- {
+		for i := e; i > pos; i-- { // pos may be far below 1
+			if i&63 == 0 {
+				work(L, 16)
+			}
 			setInt(L, t, i, rawGetInt(t, i-1))
 		}
 		setInt(L, t, pos, L.Get(3))
@@ -160,10 +162,7 @@ type sorter struct {
 func (s *sorter) before(a, b vm.LValue) bool {
 	work(s.L, 2)
 	if s.less == nil {
-		if l, r := a.Type(), b.Type(); l != r || l != vm.LTNumber && l != vm.LTString && metaField(s.L, a, "__lt") == vm.LNil {
-			s.L.Error(translate(vm.LString("attempt to compare "+l.String()+" with "+r.String())), 0) // without a position
-		}
-		return s.L.LessThan(a, b)
+		return lessThan(s.L, a, b)
 	}
 	s.L.Push(s.less)
 	s.L.Push(a)

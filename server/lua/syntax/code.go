@@ -29,6 +29,7 @@ const (
 // exp is an expression as the compiler knows it, and its node.
 type exp struct {
 	node      ast.Expr
+	number    *ast.NumberExpr // of an expNumber
 	value     float64
 	info, aux int32
 	depth     int32 // of the node: how many nodes are on the longest way down from it
@@ -232,7 +233,7 @@ func (p *parser) moveTo(e *exp, register int32) {
 	case expTrue, expFalse, expConstant:
 		p.emit()
 	case expNumber:
-		p.constant(p.symbols.number(e.value))
+		p.numberConstant(e)
 		p.emit()
 	case expRelocation:
 	case expRegister:
@@ -321,7 +322,7 @@ func (p *parser) operand(e *exp) int32 {
 		}
 		switch e.kind {
 		case expNumber:
-			e.info = p.constant(p.symbols.number(e.value))
+			e.info = p.numberConstant(e)
 		case expTrue:
 			p.once(&p.fn.hasTrue)
 		case expFalse:

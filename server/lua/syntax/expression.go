@@ -131,7 +131,8 @@ func (p *parser) number(e *exp, f float64, text string) {
 		text = numberText(f)
 	}
 	e.set(expNumber, 0)
-	e.value, e.node = f, at(p, &ast.NumberExpr{Value: text})
+	e.value, e.number = f, at(p, &ast.NumberExpr{Value: text})
+	e.node = e.number
 }
 
 // unary is an operator behind which the operand was read.

@@ -105,7 +105,7 @@ func (d dumper) exprs(list []ast.Expr) string {
 
 func (d dumper) expr(e ast.Expr) string {
 	if f, ok := number(e); ok {
-		return strconv.FormatFloat(f, 'g', -1, 64)
+		return strconv.FormatFloat(f+0, 'g', -1, 64) // 0 and -0 are one constant of a function
 	}
 	at := d.at(e.Line())
 	adjusted := func(yes bool) string {

@@ -20,6 +20,7 @@ type function struct {
 	hasNil      bool
 	hasTrue     bool
 	hasFalse    bool
+	zero        string // 0 or -0, if that is a constant
 
 	// The code: how many instructions and registers.
 	pc, free   int32
@@ -188,6 +189,18 @@ func (p *parser) constant(id symbolID) int32 {
 		s.function, s.constant = p.fn.number, p.newConstant()
 	}
 	return s.constant
+}
+
+// numberConstant returns the index that a number has among the constants of the function. 0 and -0 are one constant: all of
+// a function are the first of them.
+func (p *parser) numberConstant(e *exp) int32 {
+	if e.value == 0 {
+		if p.fn.zero == "" {
+			p.fn.zero = numberText(e.value)
+		}
+		e.number.Value = p.fn.zero
+	}
+	return p.constant(p.symbols.number(e.value))
 }
 
 // newConstant returns the index of one constant more.

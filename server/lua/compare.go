@@ -1,0 +1,140 @@
+package lua
+
+import (
+	vm "github.com/yuin/gopher-lua"
+)
+
+// Comparisons are our own: those of the virtual machine call no metamethod that is no function, and word errors in another way.
+
+// Each instruction passes over the next one if the result is not what A asks for.
+
+func testEqual(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
+	f := m.currentFrame
+	if equal(L, a, b) != (argA(inst) != 0) {
+		f.Pc++
+	}
+	return 0
+}
+
+func testLess(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
+	f := m.currentFrame
+	x, ok1 := a.(vm.LNumber)
+	y, ok2 := b.(vm.LNumber)
+	holds := x < y
+	if !ok1 || !ok2 {
+		holds = lessThan(L, a, b)
+	}
+	if holds != (argA(inst) != 0) {
+		f.Pc++
+	}
+	return 0
+}
+
+func testLessOrEqual(L *vm.LState, inst uint32, _ *frame) int {
+	m := machineOf(L)
+	a, b := m.operand(argB(inst)), m.operand(argC(inst))
+	f := m.currentFrame
+	x, ok1 := a.(vm.LNumber)
+	y, ok2 := b.(vm.LNumber)
+	holds := x <= y
+	if !ok1 || !ok2 {
+		holds = lessOrEqual(L, a, b)
+	}
+	if holds != (argA(inst) != 0) {
+		f.Pc++
+	}
+	return 0
+}
+
+// equal is a == b. Two tables have to have one and the same metamethod.
+func equal(L *vm.LState, a, b vm.LValue) bool {
+	if x, ok := a.(vm.LNumber); ok {
+		y, ok := b.(vm.LNumber)
+		return ok && x == y
+	}
+	if x, ok := a.(vm.LString); ok {
+		y, ok := b.(vm.LString)
+		return ok && x == y
+	}
+	if a == b {
+		return true
+	}
+	x, ok1 := a.(*vm.LTable)
+	y, ok2 := b.(*vm.LTable)
+	if !ok1 || !ok2 || x.Metatable == vm.LNil || y.Metatable == vm.LNil {
+		return false
+	}
+	f := metaField(L, a, "__eq")
+	if f == vm.LNil || x.Metatable != y.Metatable && metaField(L, b, "__eq") != f {
+		return false
+	}
+	return vm.LVAsBool(callMeta(L, f, a, b))
+}
+
+// lessThan is a < b.
+func lessThan(L *vm.LState, a, b vm.LValue) bool {
+	switch x := a.(type) {
+	case vm.LNumber:
+		if y, ok := b.(vm.LNumber); ok {
+			return x < y
+		}
+	case vm.LString:
+		if y, ok := b.(vm.LString); ok {
+			return x < y
+		}
+	default:
+		if f := orderMethod(L, a, b, "__lt"); f != vm.LNil {
+			return vm.LVAsBool(callMeta(L, f, a, b))
+		}
+	}
+	raiseOrder(L, a, b)
+	return false
+}
+
+// lessOrEqual is a <= b. Without a metamethod for it, it is not b < a.
+func lessOrEqual(L *vm.LState, a, b vm.LValue) bool {
+	switch x := a.(type) {
+	case vm.LNumber:
+		if y, ok := b.(vm.LNumber); ok {
+			return x <= y
+		}
+	case vm.LString:
+		if y, ok := b.(vm.LString); ok {
+			return x <= y
+		}
+	default:
+		if f := orderMethod(L, a, b, "__le"); f != vm.LNil {
+			return vm.LVAsBool(callMeta(L, f, a, b))
+		}
+		if f := orderMethod(L, b, a, "__lt"); f != vm.LNil {
+			return !vm.LVAsBool(callMeta(L, f, b, a))
+		}
+	}
+	raiseOrder(L, a, b)
+	return false
+}
+
+// orderMethod returns the metamethod that two values have in common, nil when there is none.
+func orderMethod(L *vm.LState, a, b vm.LValue, event string) vm.LValue {
+	if a.Type() != b.Type() {
+		return vm.LNil
+	}
+	f := metaField(L, a, event)
+	if f != metaField(L, b, event) {
+		return vm.LNil
+	}
+	return f
+}
+
+// raiseOrder refuses to compare. Lua takes two types for one if the third letters of their names are the same.
+func raiseOrder(L *vm.LState, a, b vm.LValue) {
+	x, y := a.Type().String(), b.Type().String()
+	if x[2] == y[2] {
+		raiseAt(L, 0, "attempt to compare two "+x+" values")
+	}
+	raiseAt(L, 0, "attempt to compare "+x+" with "+y)
+}
