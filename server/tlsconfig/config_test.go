@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -293,6 +294,30 @@ func TestEncryptedKeys(t *testing.T) {
 	_, _, err := Server(Options{CertFile: cert, KeyFile: file, KeyFilePass: "secret", AuthClients: "no"})
 	if err == nil || !strings.Contains(err.Error(), "only PBKDF2 is known") {
 		t.Errorf("scrypt: %v", err)
+	}
+}
+
+// TestWrongPassphrases tries so many wrong ones that the padding of several comes out right: one of 256 does.
+func TestWrongPassphrases(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("no openssl")
+	}
+	_, key := testcert.New(t).Issue("server")
+	for _, args := range []string{"pkcs8 -topk8 -v2 aes-256-cbc -iter 1", "ec -aes128"} {
+		file := filepath.Join(t.TempDir(), "key")
+		words := append(strings.Fields(args), "-in", key, "-out", file, "-passout", "pass:secret")
+		if out, err := exec.Command("openssl", words...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v %s", args, err, out)
+		}
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3000 {
+			if _, err := decryptKey(pem, fmt.Appendf(nil, "wrong%d", i)); err != errWrongPass {
+				t.Fatalf("%s: passphrase wrong%d: %v", args, i, err)
+			}
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func decryptKey(file, pass []byte) ([]byte, error) {
 			}
 			//lint:ignore SA1019 The form is weak, but files of it are there and the file is the administrator's own.
 			der, err = x509.DecryptPEMBlock(block, pass)
-			if errors.Is(err, x509.IncorrectPasswordError) {
+			if errors.Is(err, x509.IncorrectPasswordError) || err == nil && !isKey(block.Type, der) {
 				err = errWrongPass
 			}
 			block.Headers = nil
@@ -61,6 +61,21 @@ func decryptKey(file, pass []byte) ([]byte, error) {
 		block.Bytes = der
 		return pem.EncodeToMemory(block), nil
 	}
+}
+
+// isKey reports whether der can be a private key of the PEM block type. The padding alone lets one wrong passphrase of 256 pass.
+func isKey(blockType string, der []byte) bool {
+	var err error
+	switch blockType {
+	case "EC PRIVATE KEY":
+		_, err = x509.ParseECPrivateKey(der)
+	case "RSA PRIVATE KEY":
+		_, err = x509.ParsePKCS1PrivateKey(der)
+	default:
+		var sequence []asn1.RawValue
+		err = unmarshal(der, &sequence)
+	}
+	return err == nil
 }
 
 // The structures of RFC 5958 and RFC 8018.
@@ -157,7 +172,7 @@ func decryptPKCS8(der, pass []byte) ([]byte, error) {
 	}
 	plain := make([]byte, len(key.Data))
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, key.Data)
-	// The padding tells a wrong passphrase, nearly always; what it does not tell the parser of the key does.
+	// The padding tells a wrong passphrase from the right one, nearly always; the parser of the key tells the rest.
 	n := int(plain[len(plain)-1])
 	if n < 1 || n > size || !bytes.Equal(plain[len(plain)-n:], bytes.Repeat([]byte{byte(n)}, n)) {
 		return nil, errWrongPass
