@@ -267,6 +267,10 @@ func TestBlockingErrors(t *testing.T) {
 		{"BLPOP x s 0", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
 		{"BLMPOP 0 0 k LEFT", "-ERR numkeys should be greater than 0\r\n"},
 		{"BLMPOP 0 2 k LEFT", "-ERR syntax error\r\n"},
+		{"BLMPOP -1 1 k LEFT COUNT 0", "-ERR count should be greater than 0\r\n"},
+		{"BZMPOP x 1 k", "-ERR wrong number of arguments for 'bzmpop' command\r\n"},
+		{"BZMPOP x 1 k MIN", "-ERR timeout is not a float or out of range\r\n"},
+		{"BZMPOP x 1 k UP", "-ERR syntax error\r\n"},
 		{"BLMOVE k l X LEFT 0", "-ERR syntax error\r\n"},
 		{"BZMPOP 0 1 k MIN COUNT 0", "-ERR count should be greater than 0\r\n"},
 	} {

@@ -66,13 +66,13 @@ func mpop(c *Ctx, first, second string, pop popKey) error {
 	return nil
 }
 
-// bmpop is BLMPOP or BZMPOP, which have a timeout in front.
+// bmpop is BLMPOP or BZMPOP, which have a timeout in front. As in Redis it is parsed last.
 func bmpop(c *Ctx, first, second string, t cf.Type, pop popKey) error {
-	timeout, err := parseTimeout(c.Args[1])
+	p, err := parseMultiPop(c.Args[2:], first, second)
 	if err != nil {
 		return err
 	}
-	p, err := parseMultiPop(c.Args[2:], first, second)
+	timeout, err := parseTimeout(c.Args[1])
 	if err != nil {
 		return err
 	}
