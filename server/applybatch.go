@@ -61,16 +61,11 @@ func (c *conn) ApplyBatch(rep []byte, yield bool) error {
 // serveLocked serves those who wait for keys of which the transaction holds the locks: what it was made of does not name
 // its keys.
 func (c *conn) serveLocked() {
+	var ready []keyRef
 	for _, nsKey := range c.srv.waiters.keys() {
-		ns, key, err := cf.SplitNSKey([]byte(nsKey), c.srv.db.Slots())
-		if err != nil {
-			continue
+		if ns, key, err := cf.SplitNSKey([]byte(nsKey), c.srv.db.Slots()); err == nil {
+			ready = append(ready, keyRef{string(ns), key})
 		}
-		c.tx.InNamespace(string(ns), func() error {
-			if c.tx.Holds(key) {
-				c.serveKeys([][]byte{key})
-			}
-			return nil
-		})
 	}
+	c.serveReady(ready)
 }

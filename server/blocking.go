@@ -153,65 +153,67 @@ func cloneArgs(args [][]byte) [][]byte {
 
 // serveWaiters serves those who wait for the keys that a command has written. Its locks are held.
 func (c *conn) serveWaiters(r *request) {
+	c.serveReady(c.appendReady(nil, r))
+}
+
+// appendReady appends the keys that a command has written, if anybody waits.
+func (c *conn) appendReady(ready []keyRef, r *request) []keyRef {
 	if c.srv.waiters.n.Load() == 0 {
-		return
+		return ready
 	}
 	if r.spec.Flags&command.Script != 0 {
-		for _, w := range c.script.takeWritten() {
-			c.tx.InNamespace(w.ns, func() error {
-				if c.tx.Holds(w.key) {
-					c.serveKeys([][]byte{w.key})
-				}
-				return nil
-			})
-		}
-		return
+		return append(ready, c.script.takeWritten()...)
 	}
-	var ready [][]byte
+	ns := c.tx.Namespace()
 	for _, k := range r.spec.AppendKeys(nil, r.args) {
 		if k.Write {
-			ready = append(ready, r.args[k.Arg])
+			ready = append(ready, keyRef{ns, r.args[k.Arg]})
 		}
 	}
-	c.serveKeys(ready)
-	if r.spec.Foreign == nil {
-		return
+	if r.spec.Foreign != nil {
+		if other, arg, ok := r.spec.Foreign(c.srv, c.sess, ns, r.args); ok {
+			ready = append(ready, keyRef{other, r.args[arg]})
+		}
 	}
-	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
-		c.tx.InNamespace(ns, func() error {
-			if c.tx.Holds(r.args[arg]) {
-				c.serveKeys([][]byte{r.args[arg]})
+	return ready
+}
+
+// serveReady serves those who wait for keys, and then those who wait for what they in turn have written: whoever waits for one
+// of several keys must not, as it is served by what another waiter wrote, take the data of a key from those who came earlier.
+func (c *conn) serveReady(ready []keyRef) {
+	for len(ready) > 0 {
+		k := ready[0]
+		ready = ready[1:]
+		c.tx.InNamespace(k.ns, func() error {
+			if c.tx.Holds(k.key) {
+				ready = c.serveKey(k, ready)
 			}
 			return nil
 		})
 	}
 }
 
-// serveKeys serves those who wait for keys, and those who wait for what they in turn have written.
-func (c *conn) serveKeys(ready [][]byte) {
-	for len(ready) > 0 {
-		key := ready[0]
-		ready = ready[1:]
-		list := c.srv.waiters.of(c.tx.NSKey(key))
-		turn := false // somebody is to fetch it by itself: those behind come afterwards
-		for _, w := range list {
-			if turn && !w.wait.Gone || !w.mayServe(c.tx, key) {
-				continue
-			}
-			if !c.serveOne(w) {
-				turn = turn || w.owed.Load()
-				continue
-			}
-			if len(w.wait.Args) > 2 {
-				// BLMOVE has written another key.
-				for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
-					if k.Write && string(w.wait.Args[k.Arg]) != string(key) && c.tx.Holds(w.wait.Args[k.Arg]) {
-						ready = append(ready, w.wait.Args[k.Arg])
-					}
+// serveKey serves those who wait for a key of the transaction's namespace, and appends what they have written to ready.
+func (c *conn) serveKey(k keyRef, ready []keyRef) []keyRef {
+	turn := false // somebody is to fetch it by itself: those behind come afterwards
+	for _, w := range c.srv.waiters.of(c.tx.NSKey(k.key)) {
+		if turn && !w.wait.Gone || !w.mayServe(c.tx, k.key) {
+			continue
+		}
+		if !c.serveOne(w) {
+			turn = turn || w.owed.Load()
+			continue
+		}
+		if len(w.wait.Args) > 2 {
+			// BLMOVE has written another key.
+			for _, other := range w.spec.AppendKeys(nil, w.wait.Args) {
+				if key := w.wait.Args[other.Arg]; other.Write && string(key) != string(k.key) {
+					ready = append(ready, keyRef{k.ns, key})
 				}
 			}
 		}
 	}
+	return ready
 }
 
 // mayServe reports whether there may be something for the waiter: the record is in memory, and the handler need not

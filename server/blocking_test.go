@@ -149,6 +149,38 @@ func TestBlockedClientServesOthers(t *testing.T) {
 	c.want("DBSIZE", ":0\r\n")
 }
 
+// Whoever waits for several keys and is served by what another client moves does not overtake those who came earlier for a key
+// that the same transaction has written.
+func TestBlockedClientsServeOthersInTurn(t *testing.T) {
+	h := start(t)
+	for _, write := range [][]string{
+		{"MULTI", "LPUSH k 1", "LPUSH l 2", "EXEC"},
+		{"MULTI", "LPUSH k 1", "EVAL redis.call('LPUSH',KEYS[1],2) 1 l", "EXEC"},
+		{"EVAL redis.call('LPUSH',KEYS[1],1)redis.call('LPUSH',KEYS[2],2) 2 k l"},
+	} {
+		c := h.dial(t)
+		var waiting []*client
+		for i, command := range []string{"BRPOPLPUSH k m 0", "BLPOP l 0", "BLMPOP 0 2 l m LEFT COUNT 1"} {
+			w := h.dial(t)
+			w.send(encode(strings.Fields(command)...))
+			h.blockedClients(t, i+1)
+			waiting = append(waiting, w)
+		}
+		for _, command := range write {
+			if got := c.do(strings.Fields(command)...); got[0] == '-' {
+				t.Fatalf("%s: %q", command, got)
+			}
+		}
+		h.blockedClients(t, 0)
+		for i, want := range []string{"$1\r\n1\r\n", bulk("l", "2"), "*2\r\n$1\r\nm\r\n" + bulk("1")} {
+			if got := waiting[i].reply(); got != want {
+				t.Errorf("%q: client %d: %q, want %q", write, i, got, want)
+			}
+		}
+		c.want("DBSIZE", ":0\r\n")
+	}
+}
+
 // TestInfoOfBlockedClients: INFO counts the keys that are waited for, and apart those that are also waited for to go.
 func TestInfoOfBlockedClients(t *testing.T) {
 	h := start(t)

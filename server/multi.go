@@ -185,15 +185,17 @@ func (c *conn) execQueued(m *multi) error {
 	if wrote {
 		c.tx.SwitchNamespace(began)
 		selected := m.selected
+		var ready []keyRef
 		for i := range m.queue { // as in Redis, after the last one
 			if r := &m.queue[i]; r.spec.Flags&(command.Write|command.Script) != 0 {
-				c.serveWaiters(r)
+				ready = c.appendReady(ready, r)
 			}
 			if len(selected) > 0 && selected[0].at == i {
 				c.tx.SwitchNamespace(selected[0].ns)
 				selected = selected[1:]
 			}
 		}
+		c.serveReady(ready)
 	}
 	err = c.tx.Commit()
 	c.settle(err)

@@ -206,7 +206,7 @@ type scriptRun struct {
 	caller   *command.Spec // the command that runs it, or EXEC does; only while it runs
 	declared [][]byte
 	keys     []command.KeyRef
-	written  []scriptKeyRef // keys that its commands have written, if somebody waits for keys
+	written  []keyRef // keys that its commands have written, if somebody waits for keys
 
 	// What the next try has to lock.
 	retry bool
@@ -220,14 +220,14 @@ type scriptRun struct {
 	failed bool // there is an error in the reply
 }
 
-// scriptKeyRef is a key of a namespace, which scripts change by SELECT.
-type scriptKeyRef struct {
+// keyRef is a key of a namespace: after SELECT, or with MOVE, not always that of the connection.
+type keyRef struct {
 	ns  string
 	key []byte
 }
 
 type lockWanted struct {
-	scriptKeyRef
+	keyRef
 	write bool
 }
 
@@ -248,7 +248,7 @@ func (s *scriptRun) addLocks(tx *engine.Tx) {
 func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more, s.alone = false, false, 0, nil, false }
 
 // takeWritten returns the keys that scripts have written since the last time.
-func (s *scriptRun) takeWritten() []scriptKeyRef {
+func (s *scriptRun) takeWritten() []keyRef {
 	w := s.written
 	s.written = nil
 	return w

@@ -120,12 +120,12 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		if c.srv.waiters.n.Load() > 0 {
 			for _, k := range s.keys {
 				if k.Write {
-					s.written = append(s.written, scriptKeyRef{ns, slices.Clone(args[k.Arg])})
+					s.written = append(s.written, keyRef{ns, slices.Clone(args[k.Arg])})
 				}
 			}
 			if r.spec.Foreign != nil {
 				if other, arg, ok := r.spec.Foreign(c.srv, c.sess, ns, args); ok {
-					s.written = append(s.written, scriptKeyRef{other, slices.Clone(args[arg])})
+					s.written = append(s.written, keyRef{other, slices.Clone(args[arg])})
 				}
 			}
 		}
@@ -191,7 +191,7 @@ func (s *scriptRun) wantLock(ns string, key []byte, write bool) error {
 	if s.tries++; s.tries > lockTries {
 		s.all = true
 	}
-	s.more = append(s.more, lockWanted{scriptKeyRef{ns, slices.Clone(key)}, write})
+	s.more = append(s.more, lockWanted{keyRef{ns, slices.Clone(key)}, write})
 	return errMoreLocks
 }
 

@@ -22,7 +22,11 @@ func (c *conn) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) erro
 		return err
 	}
 	if c.srv.waiters.n.Load() > 0 {
-		c.serveKeys(keys)
+		ready := make([]keyRef, len(keys))
+		for i, k := range keys {
+			ready[i] = keyRef{c.tx.Namespace(), k}
+		}
+		c.serveReady(ready)
 	}
 	err := c.tx.Commit()
 	c.settle(err)
