@@ -33,6 +33,7 @@ type waiter struct {
 	mu    sync.Mutex
 	state waitState
 	out   resp.Writer // the reply
+	err   error       // what it tells, if anything
 	// missed: somebody had data while mu was held.
 	missed atomic.Bool
 	// woken: the read deadline was set to wake the connection.
@@ -258,7 +259,7 @@ func (c *conn) serveOne(w *waiter) bool {
 			err = e
 		}
 		if err != command.ErrNotReady && err != command.ErrNeedLocks {
-			command.WriteError(&w.out, err)
+			w.fail(err)
 			w.state = served
 			c.served = append(c.served, w)
 			return true
@@ -300,7 +301,7 @@ func (c *conn) settle(err error) {
 		c.served[i] = nil
 		if err != nil {
 			w.out.Reset()
-			w.state = waiting
+			w.state, w.err = waiting, nil
 		}
 		w.mu.Unlock()
 		if err == nil || w.missed.Load() {
@@ -460,14 +461,24 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 	}
 	if err != nil {
 		w.out.Reset()
-		command.WriteError(&w.out, err)
+		w.fail(err)
 	}
 	w.state = served
 	return true
 }
 
+// fail makes an error the reply.
+func (w *waiter) fail(err error) {
+	command.WriteError(&w.out, err)
+	w.err = err
+}
+
 // reply sends the reply of a client that has waited.
 func (c *conn) reply(w *waiter) bool {
+	if w.err != nil { // the call was counted when it began to wait
+		c.srv.stats.calls[w.spec.ID].failed.Add(1)
+		c.srv.stats.failed(w.err)
+	}
 	if c.sess.ReplyMode != command.ReplyOn && c.sess.DropReply() {
 		return true
 	}
@@ -502,7 +513,7 @@ func (s *Server) Unblock(id int64, withError bool) bool {
 	if ok {
 		w.state = served
 		if withError {
-			command.WriteError(&w.out, errUnblocked)
+			w.fail(errUnblocked)
 		} else {
 			w.wait.Null(&w.out)
 		}

@@ -181,6 +181,42 @@ func TestBlockedClientsServeOthersInTurn(t *testing.T) {
 	}
 }
 
+// The errors that end a wait are counted, the call once.
+func TestBlockedClientsErrorsAreCounted(t *testing.T) {
+	h := start(t)
+	for _, tt := range []struct{ before, wait, end, want, kind, stats string }{
+		{"XGROUP CREATE s g $ MKSTREAM", "XREADGROUP GROUP g me BLOCK 0 STREAMS s >", "XGROUP DESTROY s g", "-NOGROUP ", "NOGROUP", "xreadgroup"},
+		{"SET l x", "BLMOVE k l LEFT LEFT 0", "RPUSH k a", "-WRONGTYPE ", "WRONGTYPE", "blmove"},
+		{"", "BLPOP k 0", "CLIENT UNBLOCK ID ERROR", "-UNBLOCKED ", "UNBLOCKED", "blpop"},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			a, b := h.dial(t), h.dial(t)
+			b.do("FLUSHALL")
+			if tt.before != "" {
+				b.do(strings.Fields(tt.before)...)
+			}
+			id := strings.Trim(a.do("CLIENT", "ID"), ":\r\n")
+			b.want("CONFIG RESETSTAT", "+OK\r\n")
+			a.send(pipeline(tt.wait))
+			h.blockedClients(t, 1)
+			b.do(strings.Fields(strings.Replace(tt.end, "ID", id, 1))...)
+			if got := a.reply(); !strings.HasPrefix(got, tt.want) {
+				t.Fatalf("%s: %q", tt.wait, got)
+			}
+			fields, _ := parseInfo(t, b.do("INFO"))
+			if got := fields["errorstat_"+tt.kind]; got != "count=1" {
+				t.Errorf("errorstat: %q", got)
+			}
+			if got := fields["total_error_replies"]; got != "1" {
+				t.Errorf("total_error_replies: %q", got)
+			}
+			if got := fields["cmdstat_"+tt.stats]; !strings.HasPrefix(got, "calls=1,") || !strings.HasSuffix(got, ",rejected_calls=0,failed_calls=1") {
+				t.Errorf("cmdstat: %q", got)
+			}
+		})
+	}
+}
+
 // TestInfoOfBlockedClients: INFO counts the keys that are waited for, and apart those that are also waited for to go.
 func TestInfoOfBlockedClients(t *testing.T) {
 	h := start(t)
