@@ -2,7 +2,7 @@ package server
 
 import (
 	"slices"
-	"strings"
+
 	"sync"
 
 	"github.com/basaltdb/basalt/server/command"
@@ -257,14 +257,9 @@ func (t *tracking) namespace() string {
 	return t.conn.info.view.Load().namespace
 }
 
-// wants reports whether a key has one of the prefixes of a client in broadcasting mode.
-func (t *tracking) wants(key string) bool {
-	for _, p := range t.Prefixes {
-		if strings.HasPrefix(key, p) {
-			return true
-		}
-	}
-	return false
+// prefixOf returns which of the prefixes of a client in broadcasting mode a key has, -1 = none. At most one: they do not overlap.
+func (t *tracking) prefixOf(key []byte) int {
+	return slices.IndexFunc(t.Prefixes, func(p string) bool { return len(key) >= len(p) && string(key[:len(p)]) == p })
 }
 
 func (s *Server) byID(id int64) *conn {

@@ -180,7 +180,10 @@ func TestTrackingOptions(t *testing.T) {
 		c := h.dial3(t)
 		c.want("CLIENT TRACKING ON BCAST PREFIX user: PREFIX object:", "+OK\r\n")
 		w.do("MSET", "user:1", "1", "none", "1", "object:2", "1")
-		c.expect(invalidated("user:1", "object:2"))
+		c.expect(invalidated("object:2")) // one message a prefix
+		c.expect(invalidated("user:1"))
+		w.do("MSET", "user:1", "1", "user:2", "1")
+		c.expect(invalidated("user:1", "user:2"))
 		w.do("SET", "user:1", "2")
 		c.expect(invalidated("user:1"))
 		w.do("SET", "none", "2")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"container/heap"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,15 +187,21 @@ func (s *Server) Committed(origin any, nsKeys [][]byte) {
 	t.mu.RUnlock()
 	for _, b := range bcast {
 		own := b.namespace()
-		var n notice
+		keys := make([][]string, len(b.Prefixes)) // a message for each prefix
 		for _, nsKey := range nsKeys {
 			ns, key, err := cf.SplitNSKey(nsKey, s.db.Slots())
-			if err == nil && string(ns) == own && b.wants(string(key)) {
-				n.keys = append(n.keys, string(key))
+			if err != nil || string(ns) != own {
+				continue
+			}
+			if i := b.prefixOf(key); i >= 0 {
+				keys[i] = append(keys[i], string(key))
 			}
 		}
-		if n.keys != nil {
-			b.notify(n, by)
+		for _, k := range keys {
+			if k != nil {
+				slices.Sort(k) // as Redis sends them
+				b.notify(notice{k}, by)
+			}
 		}
 	}
 }
