@@ -238,7 +238,7 @@ func TestScriptsAndLibrariesPersist(t *testing.T) {
 		c.want("SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "*1\r\n:0\r\n")
 		c.want("FCALL fn 0 x", "-ERR Function not found\r\n")
 		payload := dump[strings.Index(dump, "\n")+1 : len(dump)-2]
-		for _, r := range [][2]string{{"", "+OK\r\n"}, {"APPEND", "-ERR Library 'lib' already exists\r\n"}, {"REPLACE", "+OK\r\n"}, {"FLUSH", "+OK\r\n"}} {
+		for _, r := range [][2]string{{"", "+OK\r\n"}, {"APPEND", "-ERR Library lib already exists\r\n"}, {"REPLACE", "+OK\r\n"}, {"FLUSH", "+OK\r\n"}} {
 			args := []string{"FUNCTION", "RESTORE", payload}
 			if r[0] != "" {
 				args = append(args, r[0])

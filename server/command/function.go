@@ -158,7 +158,12 @@ func functionRestore(c *Ctx) error {
 		}
 		sources, body = append(sources, source), rest
 	}
-	if err := c.Srv.Scripts().RestoreLibraries(c.Tx, sources, flush, replace); err != nil {
+	err = c.Srv.Scripts().RestoreLibraries(c.Tx, sources, flush, replace)
+	var exists *LibraryExistsError
+	if errors.As(err, &exists) {
+		return engine.NewError("ERR", "Library "+exists.Name+" already exists") // Redis does not quote the name here
+	}
+	if err != nil {
 		return err
 	}
 	c.Out.OK()
