@@ -143,6 +143,13 @@ func TestDebug(t *testing.T) {
 		{"DEBUG RELOAD", "+OK\r\n"},
 		{"DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK\r\n"},
 		{"GET k", "$1\r\nv\r\n"},
+		{"DEBUG HTSTATS-KEY k full", "$42\r\nNo stats available for empty dictionaries\n\r\n"},
+		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true')} 0", "*1\r\n-ERR This Redis command is not allowed from script\r\n"},
+		{"DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n"},
+		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true')} 0", "*1\r\n:1\r\n"},
+		{"EVAL return{redis.pcall('DEBUG','RELOAD').err} 0", "*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
+		{"DEBUG SET-DISABLE-DENY-SCRIPTS 0", "+OK\r\n"},
+		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true').err} 0", "*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SDSLEN k", "+key_sds_len:1, key_sds_avail:0, key_zmalloc: 1, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"},
 	} {
 		c.want(line.command, line.want)

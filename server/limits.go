@@ -58,6 +58,7 @@ type limits struct {
 
 	readOnly   atomic.Bool // a replica that takes no writes: slave-read-only
 	strictKeys atomic.Bool // lua-strict-key-accessing
+	debugInLua atomic.Bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 	full       atomic.Bool // the database has reached max-db-size
 }
 

@@ -144,12 +144,17 @@ func (c *conn) resolveForScript(r *request) error {
 	switch {
 	case err != nil:
 		return errScriptArity
-	case spec.Flags&command.NoScript != 0:
+	case spec.Flags&command.NoScript != 0 && !c.debugsReplies(r):
 		return errScriptForbidden
 	case s.readOnly && spec.Flags&mayWriteFlags != 0:
 		return errScriptReadOnly
 	}
 	return c.refuse(r)
+}
+
+// debugsReplies reports whether a command is DEBUG PROTOCOL, which the tests of clients and of scripts allow them.
+func (c *conn) debugsReplies(r *request) bool {
+	return r.spec.Name == "debug" && command.EqualFold(r.args[1], "PROTOCOL") && c.srv.limits.debugInLua.Load()
 }
 
 // lockForScript makes sure that the locks of the command's keys are held.

@@ -56,11 +56,15 @@ func init() {
 		{"replybuffer", 1, -1, ok, nil},
 		{"sdslen", 1, 1, debugStringLength, nil},
 		{"set-active-expire", 1, 1, ok, []string{"SET-ACTIVE-EXPIRE <0|1>", "    Accepted and without effect: expired keys are dropped by compactions."}},
+		{"set-disable-deny-scripts", 1, 1, debugInScripts, []string{"SET-DISABLE-DENY-SCRIPTS <0|1>", "    Whether scripts may call DEBUG PROTOCOL."}},
 		{"set-skip-checksum-validation", 1, 1, ok, nil},
 		{"sleep", 1, 1, debugSleep, []string{"SLEEP <seconds>", "    Reply after that time. Only this connection waits."}},
 		{"stringmatch-len", 2, 2, debugMatch, []string{"STRINGMATCH-LEN <pattern> <text>", "    Whether a text matches a glob pattern."}},
 		{"ziplist", 1, 1, debugInside("ziplist"), nil},
 		{"dict-resizing", 1, 1, ok, nil},
+		{"aof-flush-sleep", 1, 1, ok, nil},
+		{"htstats", 1, 2, debugNoTables, []string{"HTSTATS <db> [full], HTSTATS-KEY <key> [full]", "    There are no hash tables in memory to tell of."}},
+		{"htstats-key", 1, 2, debugNoTables, nil},
 	}
 }
 
@@ -125,6 +129,18 @@ func debugSizeLimit(c *Ctx) error {
 		return ErrSyntax
 	}
 	c.Srv.SetFull(on)
+	c.Out.OK()
+	return nil
+}
+
+// debugNoTables tells of hash tables in Redis's words for a database without any.
+func debugNoTables(c *Ctx) error {
+	c.Out.Verbatim("txt", "No stats available for empty dictionaries\n")
+	return nil
+}
+
+func debugInScripts(c *Ctx) error {
+	c.Srv.AllowDebugInScripts(string(c.Args[2]) == "1")
 	c.Out.OK()
 	return nil
 }
