@@ -252,6 +252,7 @@ func (c *conn) serveOne(w *waiter) bool {
 		if err == nil {
 			c.noteRun(nil, true)
 			w.state = served
+			w.hold()
 			c.served = append(c.served, w)
 			return true
 		}
@@ -302,6 +303,7 @@ func (c *conn) settle(err error) {
 		if err != nil {
 			w.out.Reset()
 			w.state, w.err = waiting, nil
+			w.release()
 		}
 		w.mu.Unlock()
 		if err == nil || w.missed.Load() {
@@ -315,6 +317,20 @@ func (c *conn) settle(err error) {
 func (w *waiter) wake() {
 	w.woken.Store(true)
 	w.conn.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// hold keeps back what tracking tells the client of the commit that serves it: the reply comes first, as everywhere.
+func (w *waiter) hold() {
+	if t := w.conn.info.track.Load(); t != nil {
+		t.begin()
+	}
+}
+
+// release sends what was kept back.
+func (w *waiter) release() {
+	if t := w.conn.info.track.Load(); t != nil {
+		t.idle(nil)
+	}
 }
 
 // maxBlockedInput is how many bytes are read ahead from a client that waits.
@@ -353,14 +369,18 @@ func (c *conn) await() bool {
 			w.woken.Store(false)
 		}
 		switch w.look() {
+		case alone:
+			w.hold()
+			if !c.tryAlone(w) {
+				w.release()
+				continue
+			}
+			fallthrough
 		case served:
 			leave() // who has the reply must not be found waiting
-			return c.reply(w)
-		case alone:
-			if c.tryAlone(w) {
-				leave()
-				return c.reply(w)
-			}
+			ok := c.reply(w)
+			w.release()
+			return ok
 		}
 	}
 }

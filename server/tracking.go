@@ -138,9 +138,9 @@ func (t *tracking) idle(c *conn) {
 	}
 }
 
-// remember notes the keys that a command is about to read.
+// remember notes the keys that a command is about to read. For a script its commands do that.
 func (t *tracking) remember(c *conn, r *request) {
-	if t.Broadcast || r.spec.Flags&command.ReadOnly == 0 || r.spec.Flags&command.PubSub != 0 || t.OptIn && t.caching <= 0 || t.OptOut && t.caching < 0 {
+	if t.Broadcast || r.spec.Flags&command.ReadOnly == 0 || r.spec.Flags&(command.PubSub|command.Script) != 0 || t.OptIn && t.caching <= 0 || t.OptOut && t.caching < 0 {
 		return
 	}
 	c.keys = r.spec.AppendKeys(c.keys[:0], r.args)

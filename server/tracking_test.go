@@ -95,6 +95,11 @@ func TestTracking(t *testing.T) {
 	c.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "scripted")
 	w.do("SET", "scripted", "1")
 	c.expect(invalidated("scripted"))
+	for _, eval := range []string{"EVAL", "EVAL_RO"} { // declared only
+		c.do(eval, "return 1", "1", "scripted")
+		w.do("SET", "scripted", "2")
+		c.quiet()
+	}
 	// A write is no read, and what was not read is not told of.
 	c.do("SET", "own", "1")
 	w.do("SET", "own", "2")
@@ -115,6 +120,29 @@ func TestTracking(t *testing.T) {
 	c.want("CLIENT GETREDIR", ":-1\r\n")
 	if n := h.tracker.keys.Load() + h.tracker.items.Load() + h.tracker.clients.Load() + h.tracker.expires.Load(); n != 0 {
 		t.Errorf("%d things are left in the table", n)
+	}
+}
+
+// A client that waits gets its reply before it is told of what the reply's commit has changed.
+func TestTrackingOfBlockedClients(t *testing.T) {
+	h := start(t)
+	for _, tt := range []struct{ name, before, push string }{
+		{"served by the one who pushes", "RPUSH l a", "RPUSH k x"},
+		{"by itself, for want of a lock", "RPUSH l x", "COPY l k"}, // which holds the lock of l for reading
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, w := h.dial3(t), h.dial(t)
+			w.do("FLUSHALL")
+			w.do(strings.Fields(tt.before)...)
+			c.want("CLIENT TRACKING ON", "+OK\r\n")
+			c.do("LRANGE", "l", "0", "-1")
+			c.send(pipeline("BLMOVE k l LEFT LEFT 0"))
+			h.blockedClients(t, 1)
+			w.want(tt.push, ":1\r\n")
+			c.expect("$1\r\nx\r\n")
+			c.expect(invalidated("l"))
+			c.quiet()
+		})
 	}
 }
 

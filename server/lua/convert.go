@@ -167,6 +167,13 @@ func (r *reader) value() (v vm.LValue, isError bool, err error) {
 			}
 		}
 		return tagged("map", t), false, nil
+	case '|': // attributes, which Lua does not get; the reply that they are of follows
+		for range 2 * n {
+			if _, _, err := r.value(); err != nil {
+				return nil, false, err
+			}
+		}
+		return r.value()
 	}
 	return nil, false, errReply
 }
