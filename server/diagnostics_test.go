@@ -148,6 +148,7 @@ func TestDebug(t *testing.T) {
 		{"DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n"},
 		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true')} 0", "*1\r\n:1\r\n"},
 		{"EVAL redis.setresp(3)return{redis.call('DEBUG','PROTOCOL','attrib')} 0", "*1\r\n$39\r\nSome real reply following the attribute\r\n"},
+		{"EVAL redis.call('SET','t','v','PX','1')redis.call('DEBUG','SLEEP','0.01')return(redis.call('EXISTS','t')) 0", ":1\r\n"}, // the clock stands still
 		{"EVAL return{redis.pcall('DEBUG','RELOAD').err} 0", "*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SET-DISABLE-DENY-SCRIPTS 0", "+OK\r\n"},
 		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true').err} 0", "*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},

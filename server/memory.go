@@ -174,7 +174,7 @@ func (s *Server) DumpHeapProfile(dir string) error {
 // Log writes a line to the log.
 func (s *Server) Log(line string) { s.log.Info(line) }
 
-// AllowDebugInScripts lets scripts call DEBUG PROTOCOL, or not.
+// AllowDebugInScripts lets scripts call DEBUG PROTOCOL and DEBUG SLEEP, or not.
 func (s *Server) AllowDebugInScripts(allow bool) { s.limits.debugInLua.Store(allow) }
 
 // SetFull lets the server behave as if max-db-size were reached, or not, until the size is looked at again.

@@ -144,7 +144,7 @@ func (c *conn) resolveForScript(r *request) error {
 	switch {
 	case err != nil:
 		return errScriptArity
-	case spec.Flags&command.NoScript != 0 && !c.debugsReplies(r):
+	case spec.Flags&command.NoScript != 0 && !c.debugAllowed(r):
 		return errScriptForbidden
 	case s.readOnly && spec.Flags&mayWriteFlags != 0:
 		return errScriptReadOnly
@@ -152,9 +152,9 @@ func (c *conn) resolveForScript(r *request) error {
 	return c.refuse(r)
 }
 
-// debugsReplies reports whether a command is DEBUG PROTOCOL, which the tests of clients and of scripts allow them.
-func (c *conn) debugsReplies(r *request) bool {
-	return r.spec.Name == "debug" && command.EqualFold(r.args[1], "PROTOCOL") && c.srv.limits.debugInLua.Load()
+// debugAllowed reports whether a command is DEBUG PROTOCOL or DEBUG SLEEP, and test suites allow scripts to call them.
+func (c *conn) debugAllowed(r *request) bool {
+	return r.spec.Name == "debug" && (command.EqualFold(r.args[1], "PROTOCOL") || command.EqualFold(r.args[1], "SLEEP")) && c.srv.limits.debugInLua.Load()
 }
 
 // lockForScript makes sure that the locks of the command's keys are held.

@@ -56,7 +56,7 @@ func init() {
 		{"replybuffer", 1, -1, ok, nil},
 		{"sdslen", 1, 1, debugStringLength, nil},
 		{"set-active-expire", 1, 1, ok, []string{"SET-ACTIVE-EXPIRE <0|1>", "    Accepted and without effect: expired keys are dropped by compactions."}},
-		{"set-disable-deny-scripts", 1, 1, debugInScripts, []string{"SET-DISABLE-DENY-SCRIPTS <0|1>", "    Whether scripts may call DEBUG PROTOCOL."}},
+		{"set-disable-deny-scripts", 1, 1, debugInScripts, []string{"SET-DISABLE-DENY-SCRIPTS <0|1>", "    Whether scripts may call DEBUG PROTOCOL and DEBUG SLEEP."}},
 		{"set-skip-checksum-validation", 1, 1, ok, nil},
 		{"sleep", 1, 1, debugSleep, []string{"SLEEP <seconds>", "    Reply after that time. Only this connection waits."}},
 		{"stringmatch-len", 2, 2, debugMatch, []string{"STRINGMATCH-LEN <pattern> <text>", "    Whether a text matches a glob pattern."}},

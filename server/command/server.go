@@ -98,7 +98,7 @@ type Server interface {
 	Log(line string)
 	// SetFull lets the server behave as if max-db-size were reached, or not.
 	SetFull(full bool)
-	// AllowDebugInScripts lets scripts call DEBUG PROTOCOL, or not.
+	// AllowDebugInScripts lets scripts call DEBUG PROTOCOL and DEBUG SLEEP, or not.
 	AllowDebugInScripts(allow bool)
 
 	// Info returns the text of INFO for the sections of which want is true. Their names are in lower case.
