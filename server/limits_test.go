@@ -231,7 +231,7 @@ func TestIdleTimeout(t *testing.T) {
 // Close lets a running command finish, sends what is queued, and returns although clients are idle.
 func TestClose(t *testing.T) {
 	for _, timeout := range []int64{0, 3600} {
-		h := start(t)
+		h := start(t, "bind", "127.0.0.9") // where no other test listens that could take the port when it is free
 		h.limits.timeout.Store(timeout)
 		h.limits.ending.Store(int64(patience)) // its replies are to come, however busy the machine is
 		idle, busy, late := h.dial(t), h.dial(t), h.dial(t)

@@ -101,12 +101,17 @@ func TestTLS(t *testing.T) {
 func TestTLSBesidePlain(t *testing.T) {
 	ca := testcert.New(t)
 	cert, key := ca.Issue("server")
+	second := "127.0.0.2"
+	if l, err := net.Listen("tcp", "[::1]:0"); err == nil { // else this machine has no IPv6
+		l.Close()
+		second = "::1"
+	}
 	h := startOnPorts(t, func() []string {
 		plain, secure := freePort(t), freePort(t)
 		for secure == plain {
 			secure = freePort(t)
 		}
-		return []string{"port", plain, "tls-port", secure, "tls-cert-file", cert, "tls-key-file", key, "tls-auth-clients", "no", "bind", "127.0.0.1 ::1"}
+		return []string{"port", plain, "tls-port", secure, "tls-cert-file", cert, "tls-key-file", key, "tls-auth-clients", "no", "bind", "127.0.0.1 " + second}
 	})
 	if len(h.Addrs()) != 4 {
 		t.Fatal(h.Addrs())
