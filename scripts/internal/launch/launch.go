@@ -149,8 +149,8 @@ func (s *Server) awaitReady() error {
 	}
 }
 
-// answers reports whether the process answers at its address. Until it has its port another process may have it, which
-// answers too.
+// answers reports whether the process serves at its address. Until it has its port another process may have it, which
+// answers too; and while redis-server loads its data it refuses PING, but not INFO.
 func (s *Server) answers() bool {
 	c, err := redisclient.Dial(s.Addr, time.Second)
 	if err != nil {
@@ -159,7 +159,11 @@ func (s *Server) answers() bool {
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Second))
 	v, err := c.Do("INFO", "server")
-	return err == nil && strings.Contains(v.String(), fmt.Sprintf("\r\nprocess_id:%d\r\n", s.Pid()))
+	if err != nil || !strings.Contains(v.String(), fmt.Sprintf("\r\nprocess_id:%d\r\n", s.Pid())) {
+		return false
+	}
+	v, err = c.Do("PING")
+	return err == nil && v.String() == "PONG"
 }
 
 // Pid is the process's id.
