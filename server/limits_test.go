@@ -207,8 +207,9 @@ func TestIdleTimeout(t *testing.T) {
 		began = time.Now()
 		return roundTrip(c, pipeline("PING"), 1)
 	})
-	if got := c.closed(); got != "" {
-		t.Errorf("got %q", got)
+	c.SetReadDeadline(time.Now().Add(limit + patience))
+	if got, err := io.ReadAll(c.r); len(got) > 0 || err != nil {
+		t.Errorf("got %q, %v", got, err)
 	}
 	if d := time.Since(began); d < limit {
 		t.Errorf("closed after %v, %v are allowed", d, limit)

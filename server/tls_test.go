@@ -31,10 +31,12 @@ func startTLS(t testing.TB, settings ...string) (*harness, *testcert.Authority) 
 	t.Helper()
 	ca := testcert.New(t)
 	cert, key := ca.Issue("server")
-	return startOnPorts(t, func() []string {
+	h := startOnPorts(t, func() []string {
 		return append([]string{"tls-port", freePort(t), "tls-cert-file", cert, "tls-key-file", key, "tls-ca-cert-file", ca.File,
 			"tls-auth-clients", "no"}, settings...)
-	}), ca
+	})
+	h.limits.handshake.Store(int64(patience)) // however busy the machine is
+	return h, ca
 }
 
 func (h *harness) dialTLS(t testing.TB, config *tls.Config) *client {
@@ -113,6 +115,7 @@ func TestTLSBesidePlain(t *testing.T) {
 		}
 		return []string{"port", plain, "tls-port", secure, "tls-cert-file", cert, "tls-key-file", key, "tls-auth-clients", "no", "bind", "127.0.0.1 " + second}
 	})
+	h.limits.handshake.Store(int64(patience))
 	if len(h.Addrs()) != 4 {
 		t.Fatal(h.Addrs())
 	}
@@ -153,7 +156,6 @@ func TestTLSBesidePlain(t *testing.T) {
 // Clients that do not get through the handshake hold nobody up, are told nothing in the clear, and leave nothing behind.
 func TestTLSHandshakes(t *testing.T) {
 	h, ca := startTLS(t, "tls-auth-clients", "yes")
-	h.limits.handshake.Store(int64(patience))
 	silent := h.dial(t)
 	eventually(t, "the silent one is a client", func() bool { return h.clients() == 1 })
 	for name, text := range map[string]string{
