@@ -211,9 +211,10 @@ func TestBackup(t *testing.T) {
 
 func TestSchedules(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "backup")
-	h := start(t, "backup-dir", dir, "bgsave-cron", "30 4 * * *", "compact-cron", "31 4 * * *", "compaction-checker-cron", "")
+	// A time that is hardly that of the test: the server looks at its own clock, too.
+	h := start(t, "backup-dir", dir, "bgsave-cron", "30 4 29 2 *", "compact-cron", "31 4 29 2 *", "compaction-checker-cron", "")
 	var bgsave, compact compaction.Firing
-	at := time.Date(2024, 10, 24, 4, 29, 0, 0, time.Local)
+	at := time.Date(2024, 2, 29, 4, 29, 0, 0, time.Local)
 	h.schedules(at, &bgsave, &compact)
 	if h.work.saving.Load() || h.LastSave() != time.Unix(h.started.Unix(), 0) {
 		t.Error("a backup before its time")
@@ -273,7 +274,7 @@ func TestFlushAndSize(t *testing.T) {
 	reply := strings.Split(c.do("TIME"), "\r\n")
 	sec, _ = strconv.ParseInt(reply[2], 10, 64)
 	usec, _ = strconv.ParseInt(reply[4], 10, 64)
-	if sec < now || sec > now+60 || usec < 0 || usec >= 1e6 {
+	if sec < now || sec > time.Now().Unix() || usec < 0 || usec >= 1e6 {
 		t.Errorf("TIME: %q", reply)
 	}
 }

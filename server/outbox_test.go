@@ -62,9 +62,13 @@ func TestOutboxKeepsOrder(t *testing.T) {
 				}
 				clear(msg) // the outbox must not need it any more
 			}
-			if buffers, n := o.backlog(); n == 0 || buffers == 0 || n != o.pending() {
+			if buffers, n := o.backlog(); n == 0 || buffers == 0 {
 				t.Fatalf("nobody reads, yet %d bytes in %d buffers are queued", n, buffers)
 			}
+			eventually(t, "the socket takes no more between two looks", func() bool {
+				_, n := o.backlog()
+				return n == o.pending()
+			})
 			got := make([]byte, want.Len())
 			there.SetReadDeadline(time.Now().Add(patience))
 			if _, err := io.ReadFull(there, got); err != nil {
@@ -158,10 +162,10 @@ func TestSlowReader(t *testing.T) {
 // than what belongs to the output limit.
 func (h *harness) flood(t *testing.T, c *client, limit int) {
 	t.Helper()
-	runtime.GC()
-	before := heapInUse()
+	before := heapAlive()
+	before = min(before, heapAlive()) // pools keep things for one collection more
 	request := []byte(strings.Repeat(pipeline("GET k"), 100))
-	var peak uint64
+	var peak int64
 	for sent := 0; ; sent++ {
 		if sent > 20000 {
 			t.Fatal("20 GB of replies were asked for, and the client is still connected")
@@ -171,10 +175,10 @@ func (h *harness) flood(t *testing.T, c *client, limit int) {
 			break
 		}
 		if sent%16 == 0 {
-			peak = max(peak, heapInUse())
+			peak = max(peak, heapAlive()) // garbage is Go's affair, and depends on what other tests have left
 		}
 	}
-	if grown := int64(peak) - int64(before); grown > 16*int64(limit) {
+	if grown := peak - before; grown > 16*int64(limit) {
 		t.Errorf("the heap grew by %d MiB; the limit is %d MiB", grown>>20, limit>>20)
 	}
 	eventually(t, "the client is forgotten", func() bool { return h.clients() == 0 })

@@ -357,7 +357,13 @@ func TestPublishDoesNotAllocatePerSubscriber(t *testing.T) {
 	for range 20 {
 		publish()
 	}
-	if n := testing.AllocsPerRun(100, publish); n > subscribers/2 {
-		t.Errorf("%v allocations for 16 messages to %d subscribers", n, subscribers)
+	// Buffers are allocated anew after a garbage collection, of which there may be several on a busy machine. One allocation
+	// for each subscriber would be more than 3000, every time.
+	var n float64
+	for range 5 {
+		if n = testing.AllocsPerRun(100, publish); n <= subscribers/2 {
+			return
+		}
 	}
+	t.Errorf("%v allocations for 16 messages to %d subscribers", n, subscribers)
 }

@@ -41,6 +41,7 @@ type options struct {
 	budget            int
 	every             time.Duration
 	extra             []string
+	seed              uint64 // of the operations; 0 = another one in every phase
 }
 
 func main() {

@@ -61,7 +61,7 @@ func TestMixKeepsTypesAndSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Kill()
-	o := options{keys: 100, connections: 2, depth: 16, valueSize: 8}
+	o := options{keys: 100, connections: 2, depth: 16, valueSize: 8, seed: 1}
 	for _, step := range []struct {
 		op operation
 		n  int

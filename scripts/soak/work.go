@@ -110,7 +110,11 @@ func one(o options, addr string, op operation, first, n int, done *atomic.Int64)
 		return err
 	}
 	defer c.Close()
-	rng := rand.New(rand.NewPCG(rand.Uint64(), uint64(first)))
+	seed := o.seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	rng := rand.New(rand.NewPCG(seed, uint64(first)))
 	value := strings.Repeat("v", o.valueSize)
 	for i := first; i < n; {
 		for ; i < n && c.Pending() < o.depth; i += o.connections {

@@ -18,11 +18,11 @@ import (
 	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
-// readyTimeout bounds the wait for the first PONG. Recovery of a large WAL takes
+// readyTimeout bounds the wait for the first reply. Recovery of a large WAL takes
 // seconds; a server that takes longer than this has hung.
 const readyTimeout = 60 * time.Second
 
-// Command is what to start, given a port and a data directory that exists.
+// Command is what to start, given a port and a data directory that exists: the server itself, not a script that starts it.
 type Command func(port int, dir string) *exec.Cmd
 
 // Basalt is the command line of the basalt program at path, with its default
@@ -58,7 +58,7 @@ type Server struct {
 }
 
 // Start starts a server with its data under dir, which it makes, and returns
-// when it answers PING. The error holds the end of the server's output.
+// when it answers. The error holds the end of the server's output.
 func Start(command Command, dir string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -142,21 +142,27 @@ func (s *Server) awaitReady() error {
 		case <-deadline:
 			return fmt.Errorf("not ready after %v", readyTimeout)
 		case <-retry.C:
-			if s.ping() {
+			if s.answers() {
 				return nil
 			}
 		}
 	}
 }
 
-func (s *Server) ping() bool {
+// answers reports whether the process serves at its address. Until it has its port another process may have it, which
+// answers too; and while redis-server loads its data it refuses PING, but not INFO.
+func (s *Server) answers() bool {
 	c, err := redisclient.Dial(s.Addr, time.Second)
 	if err != nil {
 		return false
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Second))
-	v, err := c.Do("PING")
+	v, err := c.Do("INFO", "server")
+	if err != nil || !strings.Contains(v.String(), fmt.Sprintf("\r\nprocess_id:%d\r\n", s.Pid())) {
+		return false
+	}
+	v, err = c.Do("PING")
 	return err == nil && v.String() == "PONG"
 }
 
