@@ -152,15 +152,28 @@ func TestSortManyPatterns(t *testing.T) {
 // nothing of what it reads.
 func TestSortSeesItsTransaction(t *testing.T) {
 	db := enginetest.Open(t)
-	do(t, db, "RPUSH", "l", "1", "2")
-	do(t, db, "MSET", "w_1", "1", "w_2", "2")
-	tx := db.NewTx()
-	tx.Begin(cf.DefaultNamespace)
-	defer tx.Release()
-	for _, k := range []string{"l", "w_1"} {
-		tx.AddLock([]byte(k), true)
+	lock := func() *engine.Tx {
+		tx := db.NewTx()
+		tx.Begin(cf.DefaultNamespace)
+		for _, k := range []string{"l", "w_1"} {
+			tx.AddLock([]byte(k), true)
+		}
+		if err := tx.Acquire(); err != nil {
+			t.Fatal(err)
+		}
+		return tx
 	}
-	tx.Acquire()
+	// Keys share locks, each process in its own way: somebody else is to write one that need not wait.
+	tx, n := lock(), 2
+	for tx.Holds(fmt.Append(nil, "w_", n)) {
+		n++
+	}
+	tx.Release()
+	other := fmt.Sprint("w_", n)
+	do(t, db, "RPUSH", "l", "1", fmt.Sprint(n))
+	do(t, db, "MSET", "w_1", "1", other, "2")
+	tx = lock()
+	defer tx.Release()
 	run := func(line string) string {
 		args := bytesOf(strings.Fields(line)...)
 		spec, err := Resolve(args)
@@ -178,7 +191,7 @@ func TestSortSeesItsTransaction(t *testing.T) {
 	if got := run("SORT l BY w_* GET w_*"); got != "*2\r\n$1\r\n2\r\n$1\r\n9\r\n" {
 		t.Errorf("%q", got)
 	}
-	do(t, db, "SET", "w_2", "10") // somebody else
+	do(t, db, "SET", other, "10") // somebody else
 	if got := run("SORT l BY w_* GET w_*"); got != "*2\r\n$1\r\n9\r\n$2\r\n10\r\n" {
 		t.Errorf("%q", got)
 	}

@@ -1,7 +1,9 @@
 package difftest
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"strconv"
@@ -40,46 +42,48 @@ func startRedis(t testing.TB, options ...string) target {
 	return nil
 }
 
+// tryRedis starts redis-server on a port. ok is false when it has not got the port. Its log says when it has: who answers
+// there before may be a server of another test.
 func tryRedis(t testing.TB, path string, port int, options []string) (addr string, ok bool) {
 	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "warning", "--enable-debug-command", "local"}, options...)
+		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "notice", "--logfile", "", "--enable-debug-command", "local"}, options...)
 	cmd := exec.Command(path, args...)
+	log, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	exited := make(chan struct{})
+	ready, exited := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(exited)
+		for lines := bufio.NewReader(log); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				break
+			}
+			if strings.Contains(line, "Ready to accept connections") {
+				close(ready)
+				break
+			}
+		}
+		io.Copy(io.Discard, log) // what it says later must not hold it up
 		cmd.Wait()
-		close(exited)
 	}()
 	stop := sync.OnceFunc(func() {
 		cmd.Process.Kill()
 		<-exited
 	})
-	addr = fmt.Sprintf("127.0.0.1:%d", port)
-	retry := time.NewTicker(10 * time.Millisecond)
-	defer retry.Stop()
-	deadline := time.After(patience)
-	for {
-		select {
-		case <-exited:
-			return "", false
-		case <-deadline:
-			stop()
-			return "", false
-		case <-retry.C:
-			c, err := dial(addr, 2)
-			if err != nil {
-				continue
-			}
-			r, err := c.do("PING")
-			c.close()
-			if err == nil && (string(r.raw) == "+PONG\r\n" || strings.HasPrefix(string(r.raw), "-NOAUTH")) {
-				t.Cleanup(stop)
-				return addr, true
-			}
-		}
+	select {
+	case <-ready:
+		t.Cleanup(stop)
+		return fmt.Sprintf("127.0.0.1:%d", port), true
+	case <-exited:
+	case <-time.After(patience):
+		stop()
 	}
+	return "", false
 }
 
 func freePort() (int, error) {
@@ -89,4 +93,23 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// TestPortOfAnotherServer: a server that has the port already is not taken for the redis-server that could not get it.
+func TestPortOfAnotherServer(t *testing.T) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(startBasalt(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if addr, ok := tryRedis(t, path, n, nil); ok {
+		t.Errorf("redis-server is said to listen on %s", addr)
+	}
 }

@@ -174,7 +174,7 @@ func TestBounds(t *testing.T) {
 			continue
 		}
 		e.Kill(false)
-		got, ok := within(20*time.Second, done)
+		got, ok := within(time.Minute, done)
 		if !ok {
 			t.Fatalf("%s cannot be killed", s)
 		}
