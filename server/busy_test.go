@@ -44,7 +44,7 @@ func TestBusy(t *testing.T) {
 			[]string{"FCALL", "f", "1", "held"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := start(t, "lua-time-limit", "600000")
+			h := startApart(t, []string{"held", "free"}, "lua-time-limit", "600000")
 			c, other := h.dial(t), h.dial(t)
 			other.want("MSET held 1 free 1", "+OK\r\n")
 			if r := other.do(test.load...); r[0] != '$' {

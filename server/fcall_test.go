@@ -123,7 +123,7 @@ func TestFunctionThatComesAgainCountsOnce(t *testing.T) {
 
 // While a function lasts, those that need its variables get BUSY, and what does not need them, or its keys, goes on.
 func TestSlowFunctionOfALibraryWithVariables(t *testing.T) {
-	h := start(t, "lua-time-limit", "1")
+	h := startApart(t, []string{"held", "free"}, "lua-time-limit", "1")
 	a, b := h.dial(t), h.dial(t)
 	if r := a.do("FUNCTION", "LOAD", keeping); r[0] != '$' {
 		t.Fatal(r)

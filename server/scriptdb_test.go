@@ -13,7 +13,7 @@ func TestScriptsLockKeysOfOtherDatabases(t *testing.T) {
 		{"SELECT", "redis.call('INCR','n') local v=redis.call('GET',KEYS[1]) redis.call('SELECT',3) redis.call('SET','held',v) return 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := start(t, "redis-databases", "16")
+			h := startApart(t, []string{"held", "n", "3:held"}, "redis-databases", "16")
 			holder, c, admin := h.dial(t), h.dial(t), h.dial(t)
 			admin.want("SET held moved", "+OK\r\n")
 			holder.want("SELECT 3", "+OK\r\n")
