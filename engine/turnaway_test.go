@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/basaltdb/basalt/engine"
@@ -12,12 +13,32 @@ type noJob struct{ t *testing.T }
 
 func (j noJob) RunIn(*engine.Tx) { j.t.Error("the job was run") }
 
+// keysApart returns n keys no two of which have one lock, as any two keys have in one of 16384 databases.
+func keysApart(t *testing.T, db *engine.DB, ns string, n int) (apart [][]byte) {
+	t.Helper()
+	tx := db.NewTx()
+	tx.Begin(ns)
+	defer tx.Release()
+	for i := 0; len(apart) < n; i++ {
+		key := fmt.Appendf(nil, "key%d", i)
+		if tx.Holds(key) { // for one of those before
+			continue
+		}
+		if !tx.TryLock(key) {
+			t.Fatalf("the lock of %s is not free", key)
+		}
+		apart = append(apart, key)
+	}
+	return apart
+}
+
 // Those who want what the transaction has locked, before or after it turns others away, get its error; what it holds for
 // reading others may read.
 func TestTurnAway(t *testing.T) {
 	db := enginetest.Open(t)
 	busy := errors.New("busy")
-	var written, read, other = []byte("written"), []byte("read"), []byte("other")
+	apart := keysApart(t, db, "ns", 3)
+	written, read, other := apart[0], apart[1], apart[2]
 	slow := db.NewTx()
 	slow.Begin("ns")
 	slow.AddLock(written, true)

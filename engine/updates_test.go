@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
@@ -61,17 +60,10 @@ func TestUpdatesOfAPurgedLog(t *testing.T) {
 	o := engine.DefaultRocksOptions()
 	o.WALTTLSeconds, o.WALSizeLimitMB = 0, 0 // files go as soon as they are not needed
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
-	flush := func() {
-		for id := range cf.NumFamilies {
-			if err := db.FlushMemtable(id); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	for i := range 20 {
 		setHash(t, db, fmt.Sprint("k", i), "f")
 		if i == 9 {
-			flush()
+			purgeLog(t, db)
 		}
 	}
 	limit := engine.UpdatesLimit{Batches: 100, Bytes: 1 << 20}

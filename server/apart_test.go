@@ -1,35 +1,43 @@
 package server
 
 import (
-	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 )
 
-// apart returns a name that begins with the given one, of a key that shares no lock with the others. Keys share locks, each
-// process in its own way: now and then a test that locks one key and goes on with another one would wait for itself. Nobody
-// holds the others yet. Those that begin with a number and a colon are keys of that database.
-func (h *harness) apart(t *testing.T, name string, others ...string) string {
+// startApart is start of a server in which no two of these keys share a lock, so that who holds one of them leaves the
+// others alone. There are 16384 locks, and the seed of the hash that chooses among them is random. A key of another database
+// than 0 comes after its number: "3:key".
+func startApart(t *testing.T, keys []string, settings ...string) *harness {
 	t.Helper()
-	tx := h.db.NewTx()
-	tx.Begin(cf.DefaultNamespace)
-	defer tx.Release()
-	for _, other := range others {
-		var db int
-		var key string
-		if n, _ := fmt.Sscanf(other, "%d:%s", &db, &key); n == 2 {
-			tx.AddLockIn(cf.DatabaseNamespace(db), []byte(key), true)
-		} else {
-			tx.AddLock([]byte(other), true)
+	for {
+		if h := start(t, settings...); apart(h.db, keys) {
+			return h
 		}
 	}
-	if err := tx.Acquire(); err != nil {
-		t.Fatal(err)
+}
+
+func apart(db *engine.DB, keys []string) bool {
+	tx := db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.Release()
+	for _, key := range keys {
+		ns := cf.DefaultNamespace
+		if number, name, ok := strings.Cut(key, ":"); ok {
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				panic(err)
+			}
+			ns, key = cf.DatabaseNamespace(n), name
+		}
+		tx.SwitchNamespace(ns)
+		if tx.Holds([]byte(key)) || !tx.TryLock([]byte(key)) {
+			return false
+		}
 	}
-	key := name
-	for i := 2; tx.Holds([]byte(key)); i++ {
-		key = fmt.Sprint(name, i)
-	}
-	return key
+	return true
 }

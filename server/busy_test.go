@@ -44,17 +44,16 @@ func TestBusy(t *testing.T) {
 			[]string{"FCALL", "f", "1", "held"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := start(t, "lua-time-limit", "600000")
+			h := startApart(t, []string{"held", "free"}, "lua-time-limit", "600000")
 			c, other := h.dial(t), h.dial(t)
-			free := h.apart(t, "free", "held")
-			other.want("MSET held 1 "+free+" 1", "+OK\r\n")
+			other.want("MSET held 1 free 1", "+OK\r\n")
 			if r := other.do(test.load...); r[0] != '$' {
 				t.Fatalf("%q", r)
 			}
 			c.send(encode(test.run...))
 			eventually(t, "the script runs", func() bool { _, ok := h.scripts.engine.Running(); return ok })
 			commands := [][]string{
-				{"SET", "held", "2"}, {"HGETALL", "held"}, {"MSET", free, "1", "held", "2"}, {"MGET", free, "held"},
+				{"SET", "held", "2"}, {"HGETALL", "held"}, {"MSET", "free", "1", "held", "2"}, {"MGET", "free", "held"},
 				{"EVAL", "return 1", "1", "held"}, {"EVAL", "return redis.call('INCR','held')", "0"},
 				{"EVAL_RO", "return redis.call('GET','held')", "0"}, {"BLPOP", "held", "0"}, {"WATCH", "held"},
 				{"FLUSHALL"}, {"FUNCTION", "FLUSH"}, {"DEL", "held"}, {"CLIENT", "PAUSE", "60000", "WRITE"},
@@ -86,24 +85,24 @@ func TestBusy(t *testing.T) {
 			}
 			other.want("SHUTDOWN", test.busy)
 			// A pipeline goes on after it; what needs other keys is done.
-			other.send(pipeline("INCR "+free, "INCR held", "INCR "+free, "GET "+free, "GET held"))
+			other.send(pipeline("INCR free", "INCR held", "INCR free", "GET free", "GET held"))
 			for i, want := range []string{":2\r\n", test.busy, ":3\r\n", "$1\r\n3\r\n", "$1\r\n1\r\n"} {
 				if r := other.reply(); r != want {
 					t.Errorf("command %d of the pipeline: %q, want %q", i, r, want)
 				}
 			}
-			other.send(pipeline("GETBIT "+free+" 2", "GETBIT held 2", "GETBIT "+free+" 2")) // whose fragments are read in one batch
+			other.send(pipeline("GETBIT free 2", "GETBIT held 2", "GETBIT free 2")) // whose fragments are read in one batch
 			for i, want := range []string{":1\r\n", test.busy, ":1\r\n"} {
 				if r := other.reply(); r != want {
 					t.Errorf("GETBIT %d of the pipeline: %q, want %q", i, r, want)
 				}
 			}
-			other.want("EVAL return(redis.call('INCR',KEYS[1])) 1 "+free, ":4\r\n")
+			other.want("EVAL return(redis.call('INCR',KEYS[1])) 1 free", ":4\r\n")
 			other.want("MULTI", "+OK\r\n")
-			other.want("INCR "+free, "+QUEUED\r\n")
+			other.want("INCR free", "+QUEUED\r\n")
 			other.want("INCR held", "+QUEUED\r\n")
 			other.want("EXEC", "-EXECABORT Transaction discarded because of: "+test.busy[1:])
-			other.want("GET "+free, "$1\r\n4\r\n")
+			other.want("GET free", "$1\r\n4\r\n")
 			other.want(test.kill, "+OK\r\n")
 			if r := c.reply(); !strings.HasPrefix(r, test.killed) {
 				t.Errorf("%q", r)
@@ -117,24 +116,22 @@ func TestBusy(t *testing.T) {
 
 // A script that is slow and ends by itself commits; whoever was turned away meanwhile finds what it has written.
 func TestSlowScriptCommits(t *testing.T) {
-	h := start(t, "lua-time-limit", "1")
+	h := startApart(t, []string{"held", "looked", "end"}, "lua-time-limit", "1")
 	c, other := h.dial(t), h.dial(t)
-	looked := h.apart(t, "looked", "held")
-	end := h.apart(t, "end", "held", looked)
-	c.send(encode("EVAL", "redis.call('SET',KEYS[1],'done') redis.call('EXISTS','"+end+"') redis.call('SET','"+looked+"','1') "+
-		"repeat until redis.call('EXISTS','"+end+"')==1", "1", "held"))
+	c.send(encode("EVAL", "redis.call('SET',KEYS[1],'done') redis.call('EXISTS','end') redis.call('SET','looked','1') "+
+		"repeat until redis.call('EXISTS','end')==1", "1", "held"))
 	eventually(t, "the script turns others away", func() bool { return other.do("HGETALL", "held") == busyScript })
 	if r := other.do("GET", "held"); r != "$-1\r\n" {
 		t.Errorf("seen before its commit: %q", r)
 	}
 	// The script reads what it has not locked for writing, so others may read that but not write it. A write that comes
 	// before the script has looked would end it.
-	eventually(t, "the script has looked", func() bool { return other.do("HGETALL", looked) == busyScript })
-	other.want("EXISTS "+end, ":0\r\n")
-	other.want("SET "+end+" 1", busyScript)
+	eventually(t, "the script has looked", func() bool { return other.do("HGETALL", "looked") == busyScript })
+	other.want("EXISTS end", ":0\r\n")
+	other.want("SET end 1", busyScript)
 	other.want("SCRIPT KILL", "+OK\r\n")
 	c.reply()
-	other.want("SET "+end+" 1", "+OK\r\n")
+	other.want("SET end 1", "+OK\r\n")
 	if r := c.do("EVAL", "redis.call('SET',KEYS[1],'done') local n=0 for i=1,3e6 do n=n+1 end return n", "1", "held"); r != ":3000000\r\n" {
 		t.Errorf("%q", r)
 	}

@@ -8,23 +8,18 @@ import (
 // key of its own database.
 func TestScriptsLockKeysOfOtherDatabases(t *testing.T) {
 	for _, tt := range []struct{ name, script string }{
-		{"MOVE", "redis.call('INCR',ARGV[1]) return redis.call('MOVE',KEYS[1],3)"},
-		{"COPY", "redis.call('INCR',ARGV[1]) return redis.call('COPY',KEYS[1],KEYS[1],'DB',3)"},
-		{"SELECT", "redis.call('INCR',ARGV[1]) local v=redis.call('GET',KEYS[1]) redis.call('SELECT',3) redis.call('SET',KEYS[1],v) return 1"},
+		{"MOVE", "redis.call('INCR','n') return redis.call('MOVE',KEYS[1],3)"},
+		{"COPY", "redis.call('INCR','n') return redis.call('COPY',KEYS[1],'held','DB',3)"},
+		{"SELECT", "redis.call('INCR','n') local v=redis.call('GET',KEYS[1]) redis.call('SELECT',3) redis.call('SET','held',v) return 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := start(t, "redis-databases", "16")
+			h := startApart(t, []string{"held", "n", "3:held"}, "redis-databases", "16")
 			holder, c, admin := h.dial(t), h.dial(t), h.dial(t)
-			held := "held" // a name whose keys in both databases share no lock
-			for h.apart(t, held, "3:"+held) != held {
-				held += "d"
-			}
-			n := h.apart(t, "n", "3:"+held)
-			admin.want("SET "+held+" moved", "+OK\r\n")
+			admin.want("SET held moved", "+OK\r\n")
 			holder.want("SELECT 3", "+OK\r\n")
-			holder.send(encode("EVAL", "redis.call('SET',KEYS[1],'x') "+endless, "1", held))
+			holder.send(encode("EVAL", "redis.call('SET',KEYS[1],'x') "+endless, "1", "held"))
 			eventually(t, "the lock is held", func() bool { _, ok := h.scripts.engine.Running(); return ok })
-			c.send(encode("EVAL", tt.script, "1", held, n))
+			c.send(encode("EVAL", tt.script, "1", "held"))
 			eventually(t, "the script was tried", func() bool {
 				fields, _ := parseInfo(t, admin.do("INFO", "latencystats"))
 				return fields["latency_percentiles_usec_incr"] != ""
@@ -34,9 +29,9 @@ func TestScriptsLockKeysOfOtherDatabases(t *testing.T) {
 			if r := c.reply(); r != ":1\r\n" {
 				t.Errorf("%q", r)
 			}
-			admin.want("GET "+n, "$1\r\n1\r\n")
+			admin.want("GET n", "$1\r\n1\r\n")
 			admin.want("SELECT 3", "+OK\r\n")
-			admin.want("GET "+held, "$5\r\nmoved\r\n")
+			admin.want("GET held", "$5\r\nmoved\r\n")
 		})
 	}
 }

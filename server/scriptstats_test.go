@@ -62,7 +62,7 @@ func TestScriptStatistics(t *testing.T) {
 
 // A script that is undone to be run again with more locks has called its commands once.
 func TestScriptStatisticsOfASecondTry(t *testing.T) {
-	h := start(t, "lua-time-limit", "600000") // nobody is to be turned away
+	h := startApart(t, []string{"held", "free"}, "lua-time-limit", "600000") // nobody is to be turned away
 	a, b, c := h.dial(t), h.dial(t), h.dial(t)
 	a.send(encode("EVAL", "redis.call('SET','held','1') "+endless, "1", "held"))
 	eventually(t, "the script holds its lock", func() bool { _, ok := h.scripts.engine.Running(); return ok })

@@ -86,8 +86,8 @@ func TestParseUnused(t *testing.T) {
 func TestOwnTimeGrows(t *testing.T) {
 	before := ownTime()
 	for start := time.Now(); ownTime() == before; {
-		if time.Since(start) > 10*time.Second {
-			t.Fatal("ten seconds of work took no CPU time")
+		if time.Since(start) > time.Minute {
+			t.Fatal("a minute of work took no CPU time")
 		}
 	}
 }
