@@ -34,6 +34,10 @@ type waiter struct {
 	state waitState
 	out   resp.Writer // the reply
 	err   error       // what it tells, if anything
+	// took is how long the command has run, without the wait, as time.Duration: for the slow log.
+	took atomic.Int64
+	// args are those of the client; wait.Args may be others (XREAD with $).
+	args [][]byte
 	// missed: somebody had data while mu was held.
 	missed atomic.Bool
 	// woken: the read deadline was set to wake the connection.
@@ -128,6 +132,9 @@ func (t *waitTable) keys() []string {
 func (c *conn) Block(wait command.Wait) error {
 	w := &waiter{conn: c, spec: c.ctx.Spec, wait: wait}
 	w.wait.Args = cloneArgs(wait.Args)
+	if w.args = w.wait.Args; &wait.Args[0] != &c.ctx.Args[0] {
+		w.args = cloneArgs(c.ctx.Args)
+	}
 	w.wait.Keys = cloneArgs(wait.Keys)
 	w.out.Proto = c.sess.Proto
 	for _, k := range wait.Keys {
@@ -289,6 +296,8 @@ func (w *waiter) try(s *Server, tx *engine.Tx) (err error) {
 		}
 	}()
 	w.out.Reset()
+	began := time.Now()
+	defer func() { w.took.Add(int64(time.Since(began))) }()
 	ctx := command.Ctx{Args: w.wait.Args, Out: &w.out, Tx: tx, Sess: w.conn.sess, Srv: s, Spec: w.spec, Retry: true}
 	if err = w.spec.Handler(&ctx); err != nil {
 		w.out.Reset()
@@ -498,6 +507,9 @@ func (c *conn) reply(w *waiter) bool {
 	if w.err != nil { // the call was counted when it began to wait
 		c.srv.stats.calls[w.spec.ID].failed.Add(1)
 		c.srv.stats.failed(w.err)
+	}
+	if took := time.Duration(w.took.Load()); took >= c.srv.observed.Load().noteworthy {
+		c.noteCall(c.sess, &request{args: w.args, spec: w.spec}, took)
 	}
 	if c.sess.ReplyMode != command.ReplyOn && c.sess.DropReply() {
 		return true

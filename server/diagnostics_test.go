@@ -148,13 +148,26 @@ func TestDebug(t *testing.T) {
 		{"DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n"},
 		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true')} 0", "*1\r\n:1\r\n"},
 		{"EVAL redis.setresp(3)return{redis.call('DEBUG','PROTOCOL','attrib')} 0", "*1\r\n$39\r\nSome real reply following the attribute\r\n"},
-		{"EVAL redis.call('SET','t','v','PX','1')redis.call('DEBUG','SLEEP','0.01')return(redis.call('EXISTS','t')) 0", ":1\r\n"}, // the clock stands still
+		// The clock stands still in a script.
+		{"EVAL redis.call('SET','t','v','PX','1')redis.call('DEBUG','SLEEP','0.01')return(redis.call('EXISTS','t')) 0", ":1\r\n"},
 		{"EVAL return{redis.pcall('DEBUG','RELOAD').err} 0", "*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SET-DISABLE-DENY-SCRIPTS 0", "+OK\r\n"},
 		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true').err} 0", "*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SDSLEN k", "+key_sds_len:1, key_sds_avail:0, key_zmalloc: 1, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"},
 	} {
 		c.want(line.command, line.want)
+	}
+	// TIME stands still in EXEC and in scripts.
+	c.want("MULTI", "+OK\r\n")
+	for _, command := range []string{"TIME", "DEBUG SLEEP 0.01", "TIME"} {
+		c.want(command, "+QUEUED\r\n")
+	}
+	if before, after, _ := strings.Cut(c.do("EXEC"), "+OK\r\n"); before != "*3\r\n"+after {
+		t.Errorf("TIME in EXEC: %q, later %q", before, after)
+	}
+	c.want("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n")
+	if got := c.do("EVAL", "local t=redis.call('TIME') redis.call('DEBUG','SLEEP','0.01') local u=redis.call('TIME') return t[1]==u[1] and t[2]==u[2]", "0"); got != ":1\r\n" {
+		t.Errorf("TIME in a script: %q", got)
 	}
 	if got := c.do("DEBUG", "OBJECT", "k"); !strings.Contains(got, " encoding:embstr serializedlength:") || !strings.Contains(got, " type:string ") {
 		t.Errorf("%q", got)

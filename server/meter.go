@@ -99,7 +99,9 @@ func (c *conn) measured(g *callGroup, took time.Duration) {
 	if c.seen.histograms {
 		c.srv.stats.calls[g.spec.ID].histogram().add(took/time.Duration(g.n), int64(g.n))
 	}
-	if took >= c.seen.noteworthy {
+	if c.blocked != nil && c.blocked.spec == g.spec {
+		c.blocked.took.Add(int64(took)) // noted when the wait has ended, as in Redis
+	} else if took >= c.seen.noteworthy {
 		c.noteSlow(g, took)
 	}
 }
@@ -112,10 +114,11 @@ var inScript command.Session
 
 // noteCall enters a call of a client into the slow log and the latency monitor.
 func (c *conn) noteCall(client *command.Session, r *request, took time.Duration) {
-	if took >= c.seen.slow && r.spec.Flags&command.SkipSlowlog == 0 {
+	seen := c.srv.observed.Load() // c.seen is none while a client waits
+	if took >= seen.slow && r.spec.Flags&command.SkipSlowlog == 0 {
 		c.srv.slowlog.add(client, r.spec, r.args, took)
 	}
-	if took >= c.seen.latency {
+	if took >= seen.latency {
 		event := "command"
 		if r.spec.Flags&command.Fast != 0 {
 			event = "fast-command"

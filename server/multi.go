@@ -149,13 +149,14 @@ func (c *conn) execQueued(m *multi) error {
 		return err
 	}
 	start := c.out.Mark()
-	c.tx.Tick(time.Now().UnixMilli())
+	now := time.Now()
+	c.tx.Tick(now.UnixMilli())
 	if c.watch != nil && c.watch.Changed(c.tx.Now()) {
 		c.out.NullArray()
 		return nil
 	}
 	own, began := c.ctx, c.tx.Namespace()
-	c.ctx.NoBlock, c.inTx = true, true
+	c.ctx.NoBlock, c.ctx.Clock, c.inTx = true, now, true
 	defer func() { c.ctx, c.inTx = own, false }()
 	c.prefetch(c.userKeys, c.blindKeys)
 	c.out.Array(len(m.queue))

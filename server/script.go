@@ -298,6 +298,10 @@ func (c *conn) Eval(call command.ScriptCall) error {
 		s.caller = command.Lookup([]byte("exec"))
 	}
 	c.ctx.NoBlock, c.ctx.InScript, c.inTx = true, true, true
+	if c.ctx.Clock.IsZero() {
+		c.ctx.Clock = time.Now()
+		c.tx.Tick(c.ctx.Clock.UnixMilli())
+	}
 	s.failed = false
 	if r.Final = c.tx.HoldsAll() && !s.shared; inTx && !r.Final && r.Function != nil && r.Function.Library.Resident() {
 		// What it does to the variables of its library could not be undone when a later command of the transaction needs

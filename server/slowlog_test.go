@@ -64,6 +64,41 @@ func TestSlowLog(t *testing.T) {
 	}
 }
 
+// A command that waits is entered once, when the wait has ended, with the client's own arguments.
+func TestSlowLogOfBlockedClients(t *testing.T) {
+	h := start(t, "slowlog-log-slower-than", "0")
+	c, w := h.dial(t), h.dial(t)
+	w.want("XADD s 1-0 f v", "$3\r\n1-0\r\n")
+	for _, tt := range []struct{ wait, end string }{
+		{"BLPOP l 0", "LPUSH l a"},
+		{"XREAD BLOCK 0 STREAMS s $", "XADD s 2-0 f v"},
+		{"BRPOP l 0.01", ""},
+	} {
+		w.want("SLOWLOG RESET", "+OK\r\n")
+		c.send(pipeline(tt.wait))
+		if tt.end != "" {
+			h.blockedClients(t, 1)
+			for _, e := range h.SlowLog(-1) {
+				if strings.Join(e.Args, " ") == tt.wait {
+					t.Errorf("%s is in the log while it waits", tt.wait)
+				}
+			}
+			w.do(strings.Fields(tt.end)...)
+		}
+		c.reply()
+		c.want("PING", "+PONG\r\n") // whose entry comes after it
+		n := 0
+		for _, e := range h.SlowLog(-1) {
+			if strings.Join(e.Args, " ") == tt.wait {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s is %d times in the log", tt.wait, n)
+		}
+	}
+}
+
 // What a script calls is a call of nobody's.
 func TestSlowLogOfScript(t *testing.T) {
 	h := start(t, "slowlog-log-slower-than", "0")

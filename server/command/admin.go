@@ -31,7 +31,10 @@ var adminCommands = []Spec{
 func init() { register(adminCommands...) }
 
 func timeNow(c *Ctx) error {
-	now := time.Now()
+	now := c.Clock
+	if now.IsZero() {
+		now = time.Now()
+	}
 	c.Out.Array(2)
 	c.Out.BulkInt(now.Unix())
 	c.Out.BulkInt(int64(now.Nanosecond() / 1000))

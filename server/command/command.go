@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/resp"
@@ -20,6 +21,8 @@ type Ctx struct {
 	Sess *Session
 	Srv  Server
 	Spec *Spec
+	// Clock is the time that TIME tells, which stands still in EXEC and scripts; zero = the present.
+	Clock time.Time
 	// NoBlock says that the command runs inside EXEC or a script: where it would wait for data it replies at once.
 	NoBlock bool
 	// InScript says that a script calls the command.
