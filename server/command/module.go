@@ -7,6 +7,8 @@ var moduleCommand = Spec{
 	Sub: []Spec{
 		{Name: "list", Handler: moduleList, Arity: 2, Flags: Admin | NoScript, Group: "server", Since: "4.0.0", Complexity: "O(1)",
 			Summary: "Returns an empty list."},
+		{Name: "help", Handler: moduleHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "5.0.0", Complexity: "O(1)",
+			Summary: "Returns helpful text about the different subcommands."},
 	},
 }
 
@@ -14,5 +16,10 @@ func init() { register(moduleCommand) }
 
 func moduleList(c *Ctx) error {
 	c.Out.Array(0)
+	return nil
+}
+
+func moduleHelp(c *Ctx) error {
+	writeHelp(c, "MODULE", "LIST", "    An empty list: there are no modules.")
 	return nil
 }
