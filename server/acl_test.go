@@ -57,6 +57,42 @@ func TestUsersArePermittedWhatTheirRulesSay(t *testing.T) {
 	c.closed()
 }
 
+// What a client waits for it must still be permitted when it comes; the others get it.
+func TestBlockedClientsLoseTheirRights(t *testing.T) {
+	h := start(t)
+	admin, c, d := h.dial(t), h.dial(t), h.dial(t)
+	for _, tt := range []struct{ wait, rules string }{
+		{"BLPOP list 0", "resetkeys"},
+		{"BLMOVE list other LEFT LEFT 0", "resetkeys ~list"},
+		{"BLMPOP 0 1 list LEFT", "-blmpop"},
+	} {
+		admin.want("ACL SETUSER alice reset on nopass +@all allkeys", "+OK\r\n")
+		c.want("AUTH alice x", "+OK\r\n")
+		c.send(pipeline(tt.wait))
+		h.blockedClients(t, 1)
+		d.send(pipeline("BRPOP list 0"))
+		h.blockedClients(t, 2)
+		admin.want("CONFIG RESETSTAT", "+OK\r\n")
+		admin.want("ACL SETUSER alice "+tt.rules, "+OK\r\n")
+		admin.want("RPUSH list a", ":1\r\n")
+		if got := c.reply(); !strings.HasPrefix(got, "-NOPERM ") {
+			t.Errorf("%s: %q", tt.wait, got)
+		}
+		if got := d.reply(); got != bulk("list", "a") {
+			t.Errorf("%s: the next one got %q", tt.wait, got)
+		}
+		fields, _ := parseInfo(t, admin.do("INFO"))
+		name, _, _ := strings.Cut(strings.ToLower(tt.wait), " ")
+		if got := fields["cmdstat_"+name]; !strings.HasSuffix(got, ",rejected_calls=1,failed_calls=0") || fields["errorstat_NOPERM"] != "count=1" {
+			t.Errorf("%s: %q, errors %q", tt.wait, got, fields["errorstat_NOPERM"])
+		}
+		if log := admin.do("ACL", "LOG", "1"); !strings.Contains(log, "alice") {
+			t.Errorf("%s is not in ACL LOG: %q", tt.wait, log)
+		}
+		admin.want("ACL LOG RESET", "+OK\r\n")
+	}
+}
+
 // A subscriber that loses its channels is cut off.
 func TestUserLosesChannels(t *testing.T) {
 	h := start(t)

@@ -34,6 +34,8 @@ type waiter struct {
 	state waitState
 	out   resp.Writer // the reply
 	err   error       // what it tells, if anything
+	// denied: the client may not run the command any more.
+	denied bool
 	// took is how long the command has run, without the wait, as time.Duration: for the slow log.
 	took atomic.Int64
 	// args are those of the client; wait.Args may be others (XREAD with $).
@@ -298,6 +300,10 @@ func (w *waiter) try(s *Server, tx *engine.Tx) (err error) {
 	w.out.Reset()
 	began := time.Now()
 	defer func() { w.took.Add(int64(time.Since(began))) }()
+	if err = w.permitted(); err != nil {
+		w.denied = true
+		return err
+	}
 	ctx := command.Ctx{Args: w.wait.Args, Out: &w.out, Tx: tx, Sess: w.conn.sess, Srv: s, Spec: w.spec, Retry: true}
 	if err = w.spec.Handler(&ctx); err != nil {
 		w.out.Reset()
@@ -504,7 +510,10 @@ func (w *waiter) fail(err error) {
 
 // reply sends the reply of a client that has waited.
 func (c *conn) reply(w *waiter) bool {
-	if w.err != nil { // the call was counted when it began to wait
+	switch { // the call was counted when it began to wait
+	case w.denied:
+		c.srv.stats.rejected(w.spec, w.err)
+	case w.err != nil:
 		c.srv.stats.calls[w.spec.ID].failed.Add(1)
 		c.srv.stats.failed(w.err)
 	}
