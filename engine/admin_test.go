@@ -229,7 +229,7 @@ func TestWALFromASequenceNumber(t *testing.T) {
 }
 
 // purgeLog makes everything in the log of a database that keeps nothing of it unneeded, and waits until it is gone: RocksDB
-// may delete a file after whoever waits for the flush was told of its end.
+// may delete a file after whoever waits for the flush was told of its end, and has no event for the end of a log.
 func purgeLog(t *testing.T, db *engine.DB) {
 	t.Helper()
 	for id := range cf.NumFamilies {

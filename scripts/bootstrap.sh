@@ -162,6 +162,11 @@ if $with_test && ! { command -v redis-server && command -v redis-cli && command 
 	install_redis
 fi
 
+if $with_test && ! command -v openssl >/dev/null; then # whose encrypted keys and names of ciphers are compared
+	$have_apt || die "openssl is needed by the tests, and apt-get to install it with is missing"
+	apt_install openssl
+fi
+
 if $with_lint; then
 	# The file beside the program says which version it is and which Go built it:
 	# staticcheck cannot check code for a newer Go than its own.

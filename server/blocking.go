@@ -317,7 +317,7 @@ func (c *conn) settle(err error) {
 		c.served[i] = nil
 		if err != nil {
 			w.out.Reset()
-			w.state, w.err = waiting, nil
+			w.state, w.err, w.denied = waiting, nil, false
 			w.release()
 		}
 		w.mu.Unlock()

@@ -2,7 +2,6 @@ package server
 
 import (
 	"slices"
-
 	"sync"
 
 	"github.com/basaltdb/basalt/server/command"
@@ -255,11 +254,6 @@ func (t *tracking) namespace() string {
 		return ""
 	}
 	return t.conn.info.view.Load().namespace
-}
-
-// prefixOf returns which of the prefixes of a client in broadcasting mode a key has, -1 = none. At most one: they do not overlap.
-func (t *tracking) prefixOf(key []byte) int {
-	return slices.IndexFunc(t.Prefixes, func(p string) bool { return len(key) >= len(p) && string(key[:len(p)]) == p })
 }
 
 func (s *Server) byID(id int64) *conn {

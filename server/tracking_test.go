@@ -213,6 +213,14 @@ func TestTrackingOptions(t *testing.T) {
 		c.expect(invalidated("user:1"))
 		w.do("MSET", "user:1", "1", "user:2", "1")
 		c.expect(invalidated("user:1", "user:2"))
+		w.do("DEL", "user:1", "user:2")
+		c.expect(invalidated("user:1", "user:2"))
+		for _, command := range []string{"MULTI", "HSET user:1 f v", "HSET user:2 f v", "HSET user:1 g v", "EXEC"} {
+			w.do(strings.Fields(command)...)
+		}
+		c.expect(invalidated("user:1", "user:2")) // each key once
+		w.do("DEL", "user:1")
+		c.expect(invalidated("user:1"))
 		w.do("SET", "user:1", "2")
 		c.expect(invalidated("user:1"))
 		w.do("SET", "none", "2")

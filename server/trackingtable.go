@@ -187,20 +187,18 @@ func (s *Server) Committed(origin any, nsKeys [][]byte) {
 	t.mu.RUnlock()
 	for _, b := range bcast {
 		own := b.namespace()
-		keys := make([][]string, len(b.Prefixes)) // a message for each prefix
-		for _, nsKey := range nsKeys {
-			ns, key, err := cf.SplitNSKey(nsKey, s.db.Slots())
-			if err != nil || string(ns) != own {
-				continue
+		for _, prefix := range b.Prefixes { // a message for each, its keys in order, as from Redis
+			var n notice
+			for _, nsKey := range nsKeys {
+				ns, key, err := cf.SplitNSKey(nsKey, s.db.Slots())
+				if err == nil && string(ns) == own && bytes.HasPrefix(key, []byte(prefix)) {
+					n.keys = append(n.keys, string(key))
+				}
 			}
-			if i := b.prefixOf(key); i >= 0 {
-				keys[i] = append(keys[i], string(key))
-			}
-		}
-		for _, k := range keys {
-			if k != nil {
-				slices.Sort(k) // as Redis sends them
-				b.notify(notice{k}, by)
+			if n.keys != nil {
+				slices.Sort(n.keys)
+				n.keys = slices.Compact(n.keys)
+				b.notify(n, by)
 			}
 		}
 	}
