@@ -180,6 +180,7 @@ struct bk_iter {
   size_t strip, vmax;
   std::string parts;  // bounds of plen bytes: lower and upper of a part in turn
   size_t nparts, plen, part;
+  double seen, covered;  // entries in parts, and how much of the key space the parts before this one take up
 
   // valid moves on to the next entry that is in a part, and tells whether there is one.
   bool valid() { return it->Valid() && (nparts == 0 || settle()); }
@@ -191,26 +192,47 @@ struct bk_iter {
   }
 
  private:
+  const char* bound(size_t i) const { return &parts[i * plen]; }
   bool settle();
+  bool near(const Slice& k) const;
 };
 
-// near_gap is how many entries between two parts are stepped over before a seek, which costs about as much.
-static const int near_gap = 8;
+// seek_cost is how many steps cost about as much as a seek.
+static const int seek_cost = 12;
+
+// distance tells how far a key is below another in the key space, as far as their first eight bytes tell.
+static double distance(const char* k, const char* to, size_t n) {
+  uint64_t a = 0, b = 0;
+  memcpy(&a, k, n < sizeof a ? n : sizeof a);
+  memcpy(&b, to, n < sizeof b ? n : sizeof b);
+  return static_cast<double>(__builtin_bswap64(b) - __builtin_bswap64(a));
+}
+
+// near guesses whether stepping to the part that comes next is cheaper than a seek: whether few entries lie before it, if
+// they lie as densely as in the parts so far.
+bool bk_iter::near(const Slice& k) const {
+  return distance(k.data(), bound(2 * part), plen) * (seen + 1) <= covered * seek_cost;
+}
 
 bool bk_iter::settle() {
   for (int steps = 0; it->Valid();) {
     Slice k = it->key();
     k.remove_prefix(strip < k.size() ? strip : k.size());
     if (k.size() < plen) return true;
-    while (part < nparts && memcmp(k.data(), &parts[(2 * part + 1) * plen], plen) >= 0) part++;
+    for (; part < nparts && memcmp(k.data(), bound(2 * part + 1), plen) >= 0; part++)
+      covered += distance(bound(2 * part), bound(2 * part + 1), plen);
     if (part == nparts) return false;
-    const char* from = &parts[2 * part * plen];
-    if (memcmp(k.data(), from, plen) >= 0) return true;
-    if (steps++ < near_gap) {
+    if (memcmp(k.data(), bound(2 * part), plen) >= 0) {
+      seen++;
+      return true;
+    }
+    // Where the guess was wrong, the steps made in vain cost no more than the seek.
+    if (steps < seek_cost && (steps > 0 || near(k))) {
+      steps++;
       it->Next();
       continue;
     }
-    it->Seek(lower.substr(0, strip).append(from, plen));
+    it->Seek(lower.substr(0, strip).append(bound(2 * part), plen));
     steps = 0;
   }
   return false;
@@ -270,6 +292,7 @@ bk_iter* bk_iter_open(void* dbp, void* cfp, void* snapshot, const char* lower, s
   h->nparts = nparts;
   h->plen = plen;
   h->part = 0;
+  h->seen = h->covered = 0;
   if (nparts) h->parts.assign(parts, 2 * nparts * plen);
   ReadOptions ro;
   ro.snapshot = bk::snap(snapshot);
