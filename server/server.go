@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/geo"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 )
@@ -29,6 +30,7 @@ type Server struct {
 	limits     limits
 	access     access
 	replies    replyCache
+	geoCells   *geo.Cells
 	scripts    scripts
 	waiters    waitTable
 	hub        hub
@@ -75,6 +77,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.stats.init()
 	s.tracker.seed = maphash.MakeSeed()
 	s.replies.init()
+	s.geoCells = geo.NewCells(0)
 	s.scripts.init(s)
 	s.limits.queued.Store(maxQueuedBytes)
 	s.limits.handshake.Store(int64(10 * time.Second))

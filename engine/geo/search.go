@@ -25,8 +25,9 @@ const (
 type Query struct {
 	Shape Shape
 	Order Order
-	Count int  // at most so many; 0 = all
-	Any   bool // with Count: the first ones found, wherever they are
+	Count int    // at most so many; 0 = all
+	Any   bool   // with Count: the first ones found, wherever they are
+	Cells *Cells // what is known of cells of the map; may be nil
 }
 
 // Found is a member inside the shape.
@@ -91,8 +92,10 @@ type point struct {
 type search struct {
 	q        *Query
 	cells    []cell
+	leaves   []leaf
 	ranges   []zset.ScoreRange
-	first    []int // index in sorted of the first cell of a range
+	first    []int  // index in sorted of the first cell of a range
+	read     []byte // the points of the leaf that is read, as they are kept
 	within   window
 	sorted   []span
 	points   []point // those up to measured are inside, the rest is still to be measured
@@ -101,6 +104,17 @@ type search struct {
 	measured int
 	batch    int // how many points are measured together
 	current  int // index in sorted of the cell that is read
+}
+
+// leaf is a cell, or a part of one, that the shape reaches into.
+type leaf struct {
+	at       int // index in sorted of the cell
+	steps    uint8
+	min, max float64
+	hash     uint64
+	id       cellID
+	kept     []byte // its points, nil when they are not known
+	record   bool   // its points are to be kept
 }
 
 // span is the range of scores of a cell, and what was found in it.
@@ -119,7 +133,8 @@ func (s *search) release() {
 	if cap(s.points) > searchKeep || cap(s.names) > 32*searchKeep {
 		return
 	}
-	*s = search{cells: s.cells[:0], ranges: s.ranges[:0], first: s.first[:0], sorted: s.sorted[:0],
+	clear(s.leaves)
+	*s = search{cells: s.cells[:0], leaves: s.leaves[:0], ranges: s.ranges[:0], first: s.first[:0], sorted: s.sorted[:0], read: s.read[:0],
 		points: s.points[:0], ordered: s.ordered[:0], names: s.names[:0]}
 	searches.Put(s)
 }
@@ -137,11 +152,11 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 	anyFew := q.Any && q.Count > 0
 	s.within = q.Shape.window()
 	s.plan(!anyFew)
-	err := zset.ScoreRanges(tx, key, s.ranges, func(i int, member []byte, score float64) bool {
+	add := func(i int, member []byte, score float64) bool {
 		if !s.within.has(toBits(score)) {
 			return true
 		}
-		s.enter(i, score)
+		s.enter(s.first[i], score)
 		lon, lat := Position(score)
 		s.points = append(s.points, point{lon: lon, lat: lat, score: score, name: len(s.names), end: len(s.names) + len(member)})
 		s.names = append(s.names, member...)
@@ -151,11 +166,18 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 		s.measure()
 		s.batch = min(2*s.batch, lastBatch)
 		return !anyFew || len(s.points) < q.Count
-	})
+	}
+	var err error
+	if s.mayKeep(tx, key) {
+		err = s.throughCells(tx, key, add)
+	} else {
+		s.join()
+		err = zset.ScoreRanges(tx, key, s.ranges, add)
+	}
 	if err != nil {
 		return err
 	}
-	s.enter(len(s.ranges), 0)
+	s.enter(len(s.sorted), 0)
 	s.inOrderOfVisit()
 	if anyFew && len(s.points) > q.Count {
 		s.points = s.points[:q.Count]
@@ -164,24 +186,39 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 	return nil
 }
 
-// plan makes the ranges of scores that are read: those of the cells in the order of the visit, or, with join, those
-// of the parts of cells that the shape reaches into, in ascending order, with parts next to each other in one range.
-func (s *search) plan(join bool) {
+// plan makes the leaves: the cells in the order of the visit, or, with parts, the parts of cells that the shape reaches into, in
+// ascending order.
+func (s *search) plan(parts bool) {
 	for i, c := range s.cells {
 		lo, hi := c.scores()
 		s.sorted = append(s.sorted, span{min: lo, max: hi, visit: i})
 	}
-	if join {
+	if parts {
 		slices.SortFunc(s.sorted, func(a, b span) int { return cmp.Compare(a.min, b.min) })
 	}
 	for i := range s.sorted {
 		c := &s.sorted[i]
-		if join {
+		if parts {
 			s.divide(i, s.cells[c.visit], partDepth)
 			continue
 		}
-		s.ranges = append(s.ranges, zset.ScoreRange{Min: c.min, Max: c.max, MaxOpen: true})
-		s.first = append(s.first, i)
+		s.leaves = append(s.leaves, leaf{at: i, min: c.min, max: c.max})
+	}
+}
+
+// join makes the ranges that are read: those of the leaves that are not known, with neighbours in one range.
+func (s *search) join() {
+	for i := range s.leaves {
+		l := &s.leaves[i]
+		if l.kept != nil {
+			continue
+		}
+		if n := len(s.ranges); n > 0 && s.ranges[n-1].Max == l.min {
+			s.ranges[n-1].Max = l.max
+			continue
+		}
+		s.ranges = append(s.ranges, zset.ScoreRange{Min: l.min, Max: l.max, MaxOpen: true})
+		s.first = append(s.first, l.at)
 	}
 }
 
@@ -189,7 +226,7 @@ func (s *search) plan(join bool) {
 // search may be four times as large in either direction as the shape.
 const partDepth = 2
 
-// divide adds the parts of a cell, or of a part of it, to the ranges; i is the index of the cell in sorted.
+// divide adds the parts of a cell, or of a part of it, to the leaves; i is the index of the cell in sorted.
 func (s *search) divide(i int, c cell, depth uint) {
 	touched, inside := s.within.cuts(c)
 	if !touched {
@@ -202,23 +239,15 @@ func (s *search) divide(i int, c cell, depth uint) {
 		return
 	}
 	lo, hi := c.scores()
-	if n := len(s.ranges); n > 0 && s.ranges[n-1].Max == lo {
-		s.ranges[n-1].Max = hi
-		return
-	}
-	s.ranges = append(s.ranges, zset.ScoreRange{Min: lo, Max: hi, MaxOpen: true})
-	s.first = append(s.first, i)
+	s.leaves = append(s.leaves, leaf{at: i, steps: uint8(c.steps), min: lo, max: hi})
 }
 
-// enter notes that what comes now is in the cell of a score in range i; with i behind the last range, that no more
-// comes. What is still to be measured belongs to the cell before.
-func (s *search) enter(i int, score float64) {
-	at := len(s.sorted)
-	if i < len(s.ranges) {
-		at = max(s.current, s.first[i])
-		for score >= s.sorted[at].max {
-			at++
-		}
+// enter notes that what comes now is in the cell of a score, which is not before the cell with index first; with first behind
+// the last cell, that no more comes. What is still to be measured belongs to the cell before.
+func (s *search) enter(first int, score float64) {
+	at := max(s.current, first)
+	for at < len(s.sorted) && score >= s.sorted[at].max {
+		at++
 	}
 	if at == s.current {
 		return

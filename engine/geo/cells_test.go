@@ -1,0 +1,168 @@
+package geo
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/engine/zset"
+)
+
+var errDropped = errors.New("not to be committed")
+
+// TestCellsAreNeverStale searches with and without the cache while the set changes in every way; both must find the same. It
+// counts that the cache was used.
+func TestCellsAreNeverStale(t *testing.T) {
+	db := enginetest.Open(t)
+	key, other := []byte("geo"), []byte("other")
+	both := [][]byte{key, other}
+	r := rand.New(rand.NewPCG(7, 8))
+	at := func() (lon, lat float64) { return r.Float64() / 10, r.Float64() / 10 }
+	place := func() Place {
+		lon, lat := at()
+		return Place{fmt.Appendf(nil, "m%d", r.IntN(2000)), lon, lat}
+	}
+	cells := NewCells(1 << 20)
+	changes := []func(tx *engine.Tx) error{
+		func(tx *engine.Tx) error { _, _, err := Add(tx, key, 0, []Place{place()}); return err },
+		func(tx *engine.Tx) error { _, err := zset.Remove(tx, key, [][]byte{place().Member}); return err },
+		func(tx *engine.Tx) error { _, err := keys.Del(tx, key); return err },
+		func(tx *engine.Tx) error {
+			places := make([]Place, 1000)
+			for i := range places {
+				places[i] = place()
+			}
+			_, _, err := Add(tx, key, 0, places)
+			return err
+		},
+		func(tx *engine.Tx) error { // what the transaction has written is seen, and is not kept when it fails
+			if _, _, err := Add(tx, key, 0, []Place{place()}); err != nil {
+				return err
+			}
+			q := Query{Shape: Shape{Lon: 0.05, Lat: 0.05, Radius: 2000, Unit: Metre}, Cells: cells}
+			for range 3 {
+				if _, err := names(tx, key, &q); err != nil {
+					return err
+				}
+			}
+			return errDropped
+		},
+	}
+	for round := range 300 {
+		change := changes[r.IntN(len(changes))]
+		if round%3 == 0 { // so that there is something to find
+			change = changes[3]
+		}
+		if err := db.Update(ns, both, change); err != nil && err != errDropped {
+			t.Fatal(err)
+		}
+		view(t, db, key, func(tx *engine.Tx) error {
+			for range 30 {
+				q := Query{Order: Order(r.IntN(3)), Shape: Shape{Lon: 0.05, Lat: 0.05, Unit: Metre, Radius: []float64{300, 2000, 8000}[r.IntN(3)]}}
+				if r.IntN(2) == 0 {
+					q.Shape.Lon, q.Shape.Lat = at()
+				}
+				if r.IntN(4) == 0 {
+					q.Count = 1 + r.IntN(20)
+				}
+				want, err := names(tx, key, &q)
+				if err != nil {
+					return err
+				}
+				q.Cells = cells
+				got, err := names(tx, key, &q)
+				if err != nil || !slices.Equal(got, want) {
+					t.Fatalf("round %d: %+v: %v, %v, want %v", round, q, got, err, want)
+				}
+			}
+			return nil
+		})
+	}
+	if hits, misses := cells.Lookups(); hits < 10_000 || misses == 0 {
+		t.Errorf("%d cells were found in the cache, %d were not", hits, misses)
+	}
+	if n := cells.Bytes(); n <= 0 || n > 1<<20 {
+		t.Errorf("%d bytes are kept of at most %d", n, 1<<20)
+	}
+	cells.SetLimit(0)
+	if n := cells.Bytes(); n != 0 {
+		t.Errorf("%d bytes are kept of none", n)
+	}
+}
+
+// TestCellsBounds fills the cache beyond its limit; what does not belong to the generation is not there.
+func TestCellsBounds(t *testing.T) {
+	c := NewCells(32 * 4096)
+	id := cellID{key: 1, version: 2, min: 3, steps: 4}
+	long := make([]byte, 3000)
+	for i := range uint64(10_000) {
+		id.key = i
+		c.put(c.hash(id), id, i, long)
+		if got := c.get(c.hash(id), id, i); len(got) != len(long) {
+			t.Fatalf("%d bytes of what was put last", len(got))
+		}
+		if c.get(c.hash(id), id, i+1) != nil {
+			t.Fatal("a cell of another generation")
+		}
+		if n := c.Bytes(); n > 32*4096 {
+			t.Fatalf("%d bytes", n)
+		}
+	}
+	c.put(c.hash(id), id, 1, make([]byte, 5000))
+	if got := c.get(c.hash(id), id, 9999); len(got) != len(long) {
+		t.Error("what has no room has pushed out what there was")
+	}
+	id.key = 10_000
+	c.put(c.hash(id), id, 1, nil)
+	if got := c.get(c.hash(id), id, 1); got == nil || len(got) != 0 {
+		t.Errorf("an empty cell is %v", got)
+	}
+}
+
+// TestCellsConcurrently searches while others move the points.
+func TestCellsConcurrently(t *testing.T) {
+	db := enginetest.Open(t)
+	key := []byte("geo")
+	cells := NewCells(1 << 20)
+	var places []Place
+	for i := range 200 {
+		places = append(places, Place{fmt.Appendf(nil, "m%d", i), 0.001 * float64(i%20), 0.001 * float64(i/20)})
+	}
+	add(t, db, key, places...)
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			for i := range 300 {
+				if g == 0 { // all places in one commit, here or there
+					moved := slices.Clone(places)
+					for j := range moved {
+						moved[j].Lon += float64(i%2) * 0.1
+					}
+					if err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error { _, _, err := Add(tx, key, 0, moved); return err }); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				err := db.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+					q := Query{Shape: Shape{Lon: 0.01, Lat: 0.005, Radius: 4, Unit: Kilometre}, Cells: cells}
+					got, err := names(tx, key, &q)
+					if len(got) != 0 && len(got) != len(places) {
+						t.Errorf("%d of %d points", len(got), len(places))
+					}
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
