@@ -189,3 +189,12 @@ func (tx *Tx) Generation(userKey []byte) uint64 {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
 	return tx.db.locks.stripes[tx.db.locks.index(tx.keyBuf)].generation
 }
+
+// ReadGeneration is Generation for what is to be kept of a key beyond the transaction. ok is false when the transaction holds the
+// lock for writing, as it may have changed the key and may yet fail, or has given it back.
+func (tx *Tx) ReadGeneration(userKey []byte) (generation uint64, ok bool) {
+	if !tx.cacheOK || tx.Holds(userKey) {
+		return 0, false
+	}
+	return tx.Generation(userKey), true
+}

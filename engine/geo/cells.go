@@ -44,7 +44,7 @@ type keptCell struct {
 }
 
 const (
-	// mostCellBytes is how long the points of a cell may be that is kept: more are read in as little time for each as from here.
+	// mostCellBytes is how long the points of a cell may be that is kept: what makes small cells slow is finding them.
 	mostCellBytes = 8 << 10
 	// cellOverhead is what an entry takes besides the points, about.
 	cellOverhead = 128
@@ -105,13 +105,14 @@ func (c *Cells) repeats(h, generation uint64) bool {
 // put keeps a copy of the points of a cell. Others go when there is no room.
 func (c *Cells) put(h uint64, id cellID, generation uint64, points []byte) {
 	size := int64(len(points) + cellOverhead)
-	s, room := c.shard(h), c.limit.Load()/int64(len(c.shards))
+	kept := append(make([]byte, 0, len(points)+1), points...) // not nil
+	s := c.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := c.limit.Load() / int64(len(c.shards)) // with the lock, so that nothing comes after SetLimit has cleared the shard
 	if size > room {
 		return
 	}
-	kept := append(make([]byte, 0, len(points)+1), points...) // not nil
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.drop(c, id)
 	for other := range s.cells { // in no order
 		if s.bytes+size <= room {

@@ -42,13 +42,18 @@ func TestCellsAreNeverStale(t *testing.T) {
 			_, _, err := Add(tx, key, 0, places)
 			return err
 		},
-		func(tx *engine.Tx) error { // what the transaction has written is seen, and is not kept when it fails
-			if _, _, err := Add(tx, key, 0, []Place{place()}); err != nil {
-				return err
-			}
-			q := Query{Shape: Shape{Lon: 0.05, Lat: 0.05, Radius: 2000, Unit: Metre}, Cells: cells}
-			for range 3 {
-				if _, err := names(tx, key, &q); err != nil {
+		func(tx *engine.Tx) error { // a transaction sees what it writes between its searches, and nobody else does when it fails
+			for range 4 {
+				q := Query{Shape: Shape{Lon: 0.05, Lat: 0.05, Radius: 2000, Unit: Metre}}
+				want, err := names(tx, key, &q)
+				if err != nil {
+					return err
+				}
+				q.Cells = cells
+				if got, err := names(tx, key, &q); err != nil || !slices.Equal(got, want) {
+					t.Fatalf("in a transaction: %v, %v, want %v", got, err, want)
+				}
+				if _, _, err := Add(tx, key, 0, []Place{{place().Member, 0.05, 0.05}}); err != nil {
 					return err
 				}
 			}
@@ -64,6 +69,7 @@ func TestCellsAreNeverStale(t *testing.T) {
 			t.Fatal(err)
 		}
 		view(t, db, key, func(tx *engine.Tx) error {
+			tx.KeepLocks()
 			for range 30 {
 				q := Query{Order: Order(r.IntN(3)), Shape: Shape{Lon: 0.05, Lat: 0.05, Unit: Metre, Radius: []float64{300, 2000, 8000}[r.IntN(3)]}}
 				if r.IntN(2) == 0 {

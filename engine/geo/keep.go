@@ -11,11 +11,9 @@ import (
 // mostLeaves is how many leaves a search may have that looks for them in the cache.
 const mostLeaves = 64
 
-// mayKeep reports whether the search may use cells that were read before: not one that ends early, and not in a transaction that
-// may have written the set itself.
-func (s *search) mayKeep(tx *engine.Tx, key []byte) bool {
-	c := s.q.Cells
-	if c == nil || c.limit.Load() == 0 || s.q.Any || len(s.leaves) > mostLeaves || tx.Holds(key) {
+// mayKeep reports whether the search may use cells that were read before: not one that ends early.
+func (s *search) mayKeep() bool {
+	if s.q.Cells == nil || s.q.Cells.limit.Load() == 0 || s.q.Any || len(s.leaves) > mostLeaves {
 		return false
 	}
 	for i := 1; i < len(s.leaves); i++ {
@@ -26,15 +24,21 @@ func (s *search) mayKeep(tx *engine.Tx, key []byte) bool {
 	return true
 }
 
-// throughCells calls add with the points of all leaves in their order, those of the leaves that are known from the cache. It keeps
-// leaves that come again.
-func (s *search) throughCells(tx *engine.Tx, key []byte, add func(i int, member []byte, score float64) bool) error {
-	rec, ok := tx.Glance(key, cf.TypeZSet)
-	if !ok {
-		s.join()
-		return zset.ScoreRanges(tx, key, s.ranges, add)
+// readLeaves calls add with the points of all leaves: in their order, with the index in sorted of their cell.
+func (s *search) readLeaves(tx *engine.Tx, key []byte, add func(at int, member []byte, score float64) bool) error {
+	if s.mayKeep() {
+		rec, found := tx.Glance(key, cf.TypeZSet)
+		if generation, ok := tx.ReadGeneration(key); found && ok {
+			return s.throughCells(tx, key, rec.Version, generation, add)
+		}
 	}
-	c, generation := s.q.Cells, tx.Generation(key)
+	s.join()
+	return zset.ScoreRanges(tx, key, s.ranges, func(i int, member []byte, score float64) bool { return add(s.first[i], member, score) })
+}
+
+// throughCells is readLeaves with the cache: leaves that are known come from there, and those that come again are kept.
+func (s *search) throughCells(tx *engine.Tx, key []byte, version, generation uint64, add func(at int, member []byte, score float64) bool) error {
+	c := s.q.Cells
 	var h maphash.Hash
 	h.SetSeed(c.seed)
 	h.WriteString(tx.Namespace())
@@ -44,7 +48,7 @@ func (s *search) throughCells(tx *engine.Tx, key []byte, add func(i int, member 
 	known := 0
 	for i := range s.leaves {
 		l := &s.leaves[i]
-		l.id = cellID{key: name, version: rec.Version, min: l.min, steps: l.steps}
+		l.id = cellID{key: name, version: version, min: l.min, steps: l.steps}
 		l.hash = c.hash(l.id)
 		if l.kept = c.get(l.hash, l.id, generation); l.kept != nil {
 			known++
@@ -54,12 +58,7 @@ func (s *search) throughCells(tx *engine.Tx, key []byte, add func(i int, member 
 	}
 	c.hits.Add(int64(known))
 	c.misses.Add(int64(len(s.leaves) - known))
-	// first has an element for each range, and then one for each leaf.
 	s.join()
-	ranges := len(s.ranges)
-	for i := range s.leaves {
-		s.first = append(s.first, s.leaves[i].at)
-	}
 	next := 0 // the leaf that comes
 	pass := func() {
 		l := &s.leaves[next]
@@ -67,7 +66,7 @@ func (s *search) throughCells(tx *engine.Tx, key []byte, add func(i int, member 
 			var member []byte
 			var score float64
 			member, score, p = nextPoint(p)
-			add(ranges+next, member, score)
+			add(l.at, member, score)
 		}
 		if l.record {
 			c.put(l.hash, l.id, generation, s.read)
@@ -75,17 +74,18 @@ func (s *search) throughCells(tx *engine.Tx, key []byte, add func(i int, member 
 		s.read = s.read[:0]
 		next++
 	}
-	if ranges > 0 {
+	if len(s.ranges) > 0 {
 		err := zset.ScoreRanges(tx, key, s.ranges, func(_ int, member []byte, score float64) bool {
 			for score >= s.leaves[next].max {
 				pass()
 			}
-			if l := &s.leaves[next]; l.record {
+			l := &s.leaves[next]
+			if l.record {
 				if l.record = len(s.read)+len(member) < mostCellBytes; l.record {
 					s.read = appendPoint(s.read, member, score)
 				}
 			}
-			add(ranges+next, member, score)
+			add(l.at, member, score)
 			return true
 		})
 		if err != nil {

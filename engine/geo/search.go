@@ -152,11 +152,11 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 	anyFew := q.Any && q.Count > 0
 	s.within = q.Shape.window()
 	s.plan(!anyFew)
-	add := func(i int, member []byte, score float64) bool {
+	err := s.readLeaves(tx, key, func(at int, member []byte, score float64) bool {
 		if !s.within.has(toBits(score)) {
 			return true
 		}
-		s.enter(s.first[i], score)
+		s.enter(at, score)
 		lon, lat := Position(score)
 		s.points = append(s.points, point{lon: lon, lat: lat, score: score, name: len(s.names), end: len(s.names) + len(member)})
 		s.names = append(s.names, member...)
@@ -166,14 +166,7 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 		s.measure()
 		s.batch = min(2*s.batch, lastBatch)
 		return !anyFew || len(s.points) < q.Count
-	}
-	var err error
-	if s.mayKeep(tx, key) {
-		err = s.throughCells(tx, key, add)
-	} else {
-		s.join()
-		err = zset.ScoreRanges(tx, key, s.ranges, add)
-	}
+	})
 	if err != nil {
 		return err
 	}
