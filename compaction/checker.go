@@ -29,6 +29,10 @@ type FileProperties struct {
 	Deleted uint64    // of them, deleted or dead
 	Start   []byte    // the first key; empty when the file has no such properties
 	Stop    []byte    // the last key
+
+	Level    int
+	RawBytes uint64 // of keys and values, before compression
+	Expiries Expiries
 }
 
 // SetCounters fills the counters and keys from the properties that [Collector.Finish] wrote. A file without

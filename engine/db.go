@@ -59,15 +59,19 @@ type DB struct {
 	injected      atomic.Pointer[error]
 
 	events       events
-	spaceNeeded  int // bytes on the disk for RocksDB to recover from a full one
-	logsReplaced int // of recoverLoop
+	fileSize     uint64 // of a table file that a compaction writes
+	spaceNeeded  int    // bytes on the disk for RocksDB to recover from a full one
+	logsReplaced int    // of recoverLoop
 	closing      chan struct{}
 	closed       atomic.Bool
 	interrupted  atomic.Bool
 	compacting   sync.Mutex  // held by those who have asked for a compaction
 	filterLane   *rocks.Lane // of compactions' filters
-	opened       atomic.Bool // rocks and fam are set: compactions run before Open returns
-	work         sync.WaitGroup
+	// droppedSubkeys counts the subkeys of collections that compactions have dropped from the metadata family.
+	droppedSubkeys atomic.Uint64
+	reclaimed      atomic.Uint64 // droppedSubkeys when flushed files were compacted for them
+	opened         atomic.Bool   // rocks and fam are set: compactions run before Open returns
+	work           sync.WaitGroup
 }
 
 // Stats are counters of the engine.
@@ -113,6 +117,7 @@ func Open(o Options) (*DB, error) {
 	db.txPool.New = func() any { return db.NewTx() }
 	ro := o.rocksOptions()
 	db.spaceNeeded = ro.WriteBufferSize
+	db.fileSize = uint64(ro.TargetFileSizeBase)
 	ro.Verdict = db.verdict
 	ro.Event = db.onEvent
 	db.rocks, err = rocks.Open(o.Dir, names, ro)

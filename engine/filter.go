@@ -17,40 +17,51 @@ import (
 // seen it expired would keep a key whose subkeys are gone. So a subkey is dropped only under the key's lock, and
 // kept (until the next compaction) when a writer holds it. Whoever takes the lock later finds the key expired
 // or gone as well, and gives it a new version.
-func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) int {
+//
+// end tells when the collection of a subkey expires, 0 = never.
+func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, end uint64) {
 	if !db.opened.Load() {
-		return rocks.Keep
+		return rocks.Keep, 0
 	}
 	// Close frees the families while compactions still run.
 	if !db.filterLane.Enter() {
-		return rocks.Keep
+		return rocks.Keep, 0
 	}
 	defer db.filterLane.Leave()
 	now := time.Now().UnixMilli()
 	switch kind {
 	case rocks.Meta:
-		return native(compaction.MetadataVerdict(value, now))
+		v := compaction.MetadataVerdict(value, now)
+		if v == compaction.Drop {
+			if m, _, err := cf.DecodeMeta(value); err == nil {
+				db.droppedSubkeys.Add(m.Size)
+			}
+		}
+		return native(v), 0
 	case rocks.PubSub:
-		return native(compaction.PubSubVerdict(key))
+		return native(compaction.PubSubVerdict(key)), 0
 	case rocks.Propagate:
-		return native(compaction.PropagateVerdict(key))
+		return native(compaction.PropagateVerdict(key)), 0
 	case rocks.Search:
-		return native(compaction.SearchVerdict(key))
+		return native(compaction.SearchVerdict(key)), 0
 	case rocks.Subkeys:
 		nsKey, err := cf.AppendNSKeyOf(nil, key, db.slots)
 		if err != nil {
-			return rocks.Keep
+			return rocks.Keep, 0
 		}
 		l := &db.locks.stripes[db.locks.index(nsKey)]
 		if !l.TryRLock() {
-			return rocks.Keep
+			return rocks.Keep, 0
 		}
 		defer l.release(false)
 		if db.locks.refuses(db.locks.index(nsKey)<<1 | 1) {
-			return rocks.Keep
+			return rocks.Keep, 0
 		}
 		raw, found, err := db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)
-		return native(compaction.SubkeyVerdict(compaction.Lookup{Raw: raw, Found: found, Err: err}, key, db.slots, now))
+		if m, _, err := cf.DecodeMeta(raw); err == nil {
+			end = m.End()
+		}
+		return native(compaction.SubkeyVerdict(compaction.Lookup{Raw: raw, Found: found, Err: err}, key, db.slots, now)), end
 	}
 	panic(fmt.Sprintf("unknown family kind %d", kind))
 }

@@ -21,6 +21,8 @@ const (
 	cronsEvery = 20 * time.Second
 	sizeEvery  = 5 * time.Second
 	trimEvery  = 20 * time.Second
+	// reclaimEvery is the rest between two looks for files with expired data, which go over the properties of all.
+	reclaimEvery = 30 * time.Second
 )
 
 // cron does what is due at fixed times: samples for the rates in INFO and a look at the heap every tick, the size of the
@@ -107,11 +109,16 @@ func (s *Server) checker() {
 	}
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
+	nextReclaim := time.Now().Add(reclaimEvery)
 	for {
 		select {
 		case <-s.stop:
 			return
 		case <-t.C:
+		}
+		if now := time.Now(); now.After(nextReclaim) {
+			s.reclaim(now)
+			nextReclaim = time.Now().Add(reclaimEvery)
 		}
 		if err := c.Tick(ctx); err != nil && !s.closing.Load() {
 			s.log.Error("compaction checker", zap.Error(err))
@@ -121,15 +128,14 @@ func (s *Server) checker() {
 
 // fileProperties returns what the checker wants to know of the files of a family.
 func (s *Server) fileProperties(id cf.ID) ([]compaction.FileProperties, error) {
-	tables, err := s.db.TableProperties(id)
+	files, err := s.db.FileProperties(id)
 	if err != nil {
 		return nil, err
 	}
-	files := make([]compaction.FileProperties, 0, len(tables))
-	for _, t := range tables {
-		f := compaction.FileProperties{Name: t.File, Created: time.Unix(int64(t.CreationTime), 0)}
-		if t.CreationTime == 0 {
-			info, err := os.Stat(filepath.Join(s.db.Dir(), filepath.Base(t.File)))
+	have := files[:0]
+	for _, f := range files {
+		if f.Created.IsZero() {
+			info, err := os.Stat(filepath.Join(s.db.Dir(), filepath.Base(f.Name)))
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // compacted away meanwhile
 			}
@@ -138,11 +144,22 @@ func (s *Server) fileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 			}
 			f.Created = info.ModTime()
 		}
-		f.SetCounters(map[string]string{
-			compaction.PropTotalKeys: string(t.TotalKeys), compaction.PropDeletedKeys: string(t.DeletedKeys),
-			compaction.PropStartKey: string(t.StartKey), compaction.PropStopKey: string(t.StopKey),
-		})
-		files = append(files, f)
+		have = append(have, f)
 	}
-	return files, nil
+	return have, nil
+}
+
+// reclaim compacts files in which much has expired.
+func (s *Server) reclaim(now time.Time) {
+	percent := int(s.cfg.Int("compact-expired-percentage"))
+	if percent == 0 {
+		return
+	}
+	n, err := s.db.CompactExpired(percent, now.UnixMilli())
+	switch {
+	case err != nil && !s.closing.Load():
+		s.log.Error("compacting files with expired data", zap.Error(err))
+	case n > 0:
+		s.log.Info("files with expired data compacted", zap.Int("files", n), zap.Duration("took", time.Since(now)))
+	}
 }

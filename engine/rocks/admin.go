@@ -6,6 +6,7 @@ import "C"
 
 import (
 	"encoding/binary"
+	"strings"
 	"unsafe"
 
 	"github.com/linxGnu/grocksdb"
@@ -130,6 +131,24 @@ func (d *DB) CompactRange(f *Family, start, stop []byte) error {
 	return err
 }
 
+// CompactFiles compacts table files of a family, named as TableProperties names them, together with the files of that
+// level that overlap them, into files of about fileSize bytes in a level. It reports false when a file is gone or is being
+// compacted.
+func (d *DB) CompactFiles(f *Family, names []string, level int, fileSize uint64) (done bool, err error) {
+	if !d.enter() {
+		return false, ErrClosed
+	}
+	defer d.leave()
+	all := []byte(strings.Join(names, "\n"))
+	var cerr *C.char
+	n := C.bk_compact_files(d.ptr, f.ptr, bytesPtr(all), C.size_t(len(all)), C.int(level), C.uint64_t(fileSize), &cerr)
+	err = takeErr(cerr)
+	if err != nil && d.gate.closed.Load() {
+		return false, ErrClosed // and not that manual compactions are paused
+	}
+	return n == 1, err
+}
+
 // CancelCompactions lets the calls of CompactRange fail, those to come as well, and waits until they have.
 func (d *DB) CancelCompactions() {
 	if !d.enter() {
@@ -219,6 +238,9 @@ type TableProperties struct {
 	TotalKeys         []byte // what the collector has written, nil when it has not
 	DeletedKeys       []byte
 	StartKey, StopKey []byte
+	Expiries          []byte // see compaction.ParseExpiries
+	RawBytes          uint64 // of keys and values, before compression
+	Level             int
 }
 
 // TableProperties returns the properties of all table files of a family.
@@ -250,8 +272,11 @@ func (d *DB) TableProperties(f *Family) ([]TableProperties, error) {
 		var t TableProperties
 		t.File = string(str())
 		t.CreationTime = binary.LittleEndian.Uint64(b)
-		b = b[8:]
+		t.RawBytes = binary.LittleEndian.Uint64(b[8:])
+		t.Level = int(binary.LittleEndian.Uint32(b[16:]))
+		b = b[20:]
 		t.TotalKeys, t.DeletedKeys, t.StartKey, t.StopKey = str(), str(), str(), str()
+		t.Expiries = str()
 		files = append(files, t)
 	}
 	return files, nil

@@ -45,7 +45,8 @@ func registerHooks(o *Options) uintptr {
 func unregisterHooks(h uintptr) { hooks.Delete(h) }
 
 //export bkGoVerdict
-func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val *C.char, vlen C.size_t) C.int {
+func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val *C.char, vlen C.size_t,
+	end *C.uint64_t) C.int {
 	v, ok := hooks.Load(uintptr(handle))
 	if !ok {
 		return Keep
@@ -54,7 +55,10 @@ func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val
 	if o.Verdict == nil {
 		return Keep
 	}
-	return C.int(o.Verdict(FamilyKind(kind), unsafe.Slice((*byte)(unsafe.Pointer(key)), int(klen)), unsafe.Slice((*byte)(unsafe.Pointer(val)), int(vlen))))
+	verdict, at := o.Verdict(FamilyKind(kind), unsafe.Slice((*byte)(unsafe.Pointer(key)), int(klen)),
+		unsafe.Slice((*byte)(unsafe.Pointer(val)), int(vlen)))
+	*end = C.uint64_t(at)
+	return C.int(verdict)
 }
 
 // settled is the native twin of compaction.Settled.

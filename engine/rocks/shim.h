@@ -117,7 +117,8 @@ void bk_options_set_filter(void* opts, uintptr_t handle, int kind, int slots);
 // bk_settled tells whether the filter keeps a metadata record without asking Go: compaction.Settled.
 int bk_settled(const char* value, size_t n);
 
-// bk_options_add_collector adds the table-properties collector (total_keys, deleted_keys, start_key, stop_key).
+// bk_options_add_collector adds the table-properties collector (total_keys, deleted_keys, start_key, stop_key,
+// basalt.expiries).
 void bk_options_add_collector(void* opts, int is_metadata, double trigger);
 
 // bk_options_add_listener adds an event listener that calls goEvent with the handle.
@@ -133,11 +134,15 @@ int bk_resume(void* db, char** err);
 // bk_compact_range compacts [start, stop]; no bound where the length is 0. Change level on, bottommost files
 // rewritten once (force-optimized).
 int bk_compact_range(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el, char** err);
+// bk_compact_files compacts table files, given by their names with a newline between them, and what of that level
+// overlaps them, into files of about file_size bytes in a level. It returns 1; 0 when a file is being compacted or gone;
+// -1 on an error.
+int bk_compact_files(void* db, void* cf, const char* names, size_t n, int level, uint64_t file_size, char** err);
 // bk_cancel_compactions lets the calls of bk_compact_range fail, those to come as well, and waits until they have.
 void bk_cancel_compactions(void* db);
 // bk_table_properties returns a malloc'ed buffer of *n bytes that the caller frees, a file: u32 length and
-// bytes of the file name; u64 file_creation_time; then for total_keys, deleted_keys, start_key, stop_key
-// each u32 length (0xffffffff = absent) and bytes. All integers little-endian. NULL on an error.
+// bytes of the file name; u64 file_creation_time; u64 bytes of keys and values; u32 level; then for total_keys,
+// deleted_keys, start_key, stop_key, basalt.expiries each u32 length (0xffffffff = absent) and bytes. All integers little-endian. NULL on an error.
 char* bk_table_properties(void* db, void* cf, size_t* n, char** err);
 
 // bk_approximate_size returns about how many bytes [start, stop) takes in files and memtables; 0 on an error.

@@ -3,7 +3,11 @@
 #include <rocksdb/listener.h>
 #include <rocksdb/table_properties.h>
 
+#include <algorithm>
 #include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "shim_internal.h"
 
@@ -11,7 +15,7 @@ using namespace rocksdb;
 
 extern "C" {
 // Defined in Go. They are called on RocksDB's threads; the pointers are valid for the call only.
-int bkGoVerdict(uintptr_t handle, int kind, char* key, size_t klen, char* val, size_t vlen);
+int bkGoVerdict(uintptr_t handle, int kind, char* key, size_t klen, char* val, size_t vlen, uint64_t* end);
 void bkGoEvent(uintptr_t handle, int kind, char* family, char* text, int code);
 }
 
@@ -68,15 +72,26 @@ bool settled(const Slice& v) {
   return (wide ? be64(v.data() + 17) : be32(v.data() + 13)) != 0;
 }
 
+// Judged is what a compaction's filter has learned last of the collection whose subkeys it sees. The same thread then
+// adds those subkeys to a file, whose collector wants to know when they expire and must not look that up again.
+struct Judged {
+  std::string prefix;  // through the version; empty = nothing is known
+  uint64_t end = 0;    // ms since the epoch, 0 = never
+  bool fields = false; // each value begins with an expiry of its own
+};
+thread_local Judged judged;
+
 // One object a compaction (and sub-compaction), made by the factory: the cache below has one user.
 class KeyFilter : public CompactionFilter {
  public:
   KeyFilter(uintptr_t handle, int kind, bool slots) : handle_(handle), kind_(kind), slots_(slots) {}
+  ~KeyFilter() override { judged.prefix.clear(); }
   const char* Name() const override { return "basalt.filter"; }
 
   bool Filter(int, const Slice& key, const Slice& value, std::string*, bool*) const override {
     if (kind_ == BK_FILTER_METADATA && settled(value)) return false;
-    if (kind_ != BK_FILTER_SUBKEY) return ask(key, value) == kDrop;
+    uint64_t end = 0;
+    if (kind_ != BK_FILTER_SUBKEY) return ask(key, value, &end) == kDrop;
     int v = subkey(key);
     return v == kDrop || (v == kDropIfZero && all_zero(value)) || (v == kDropIfExpired && field_expired(value));
   }
@@ -93,8 +108,9 @@ class KeyFilter : public CompactionFilter {
   }
 
  private:
-  int ask(const Slice& key, const Slice& value) const {
-    return bkGoVerdict(handle_, kind_, const_cast<char*>(key.data()), key.size(), const_cast<char*>(value.data()), value.size());
+  int ask(const Slice& key, const Slice& value, uint64_t* end) const {
+    return bkGoVerdict(handle_, kind_, const_cast<char*>(key.data()), key.size(), const_cast<char*>(value.data()),
+                       value.size(), end);
   }
   // All subkeys of one version share their fate, so Go is asked once for each prefix.
   int subkey(const Slice& key) const {
@@ -102,7 +118,11 @@ class KeyFilter : public CompactionFilter {
     if (n == 0) return kKeep;
     if (n == cached_.size() && memcmp(cached_.data(), key.data(), n) == 0) return verdict_;
     cached_.assign(key.data(), n);
-    verdict_ = ask(Slice(key.data(), n), Slice());
+    uint64_t end = 0;
+    verdict_ = ask(Slice(key.data(), n), Slice(), &end);
+    judged.prefix = cached_;
+    judged.end = end;
+    judged.fields = verdict_ == kDropIfExpired;
     return verdict_;
   }
   uintptr_t handle_;
@@ -126,6 +146,39 @@ class Factory : public CompactionFilterFactory {
   bool slots_;
 };
 
+// Expiries says how many bytes of a file's entries will have expired by when. It keeps at most kMost points in time: of
+// more, two neighbours become the later one, those for which the fewest bytes are late by the least time. So what it
+// says may be late, and is never early.
+class Expiries {
+ public:
+  void add(uint64_t ms, uint64_t bytes) {
+    uint64_t at = ms / 1000 + (ms % 1000 != 0);
+    auto p = std::lower_bound(points_.begin(), points_.end(), std::make_pair(at, uint64_t(0)));
+    if (p != points_.end() && p->first == at) {
+      p->second += bytes;
+      return;
+    }
+    points_.insert(p, {at, bytes});
+    if (points_.size() <= kMost) return;
+    size_t least = 0;
+    for (size_t i = 1; i + 1 < points_.size(); i++)
+      if (lateness(i) < lateness(least)) least = i;
+    points_[least + 1].second += points_[least].second;
+    points_.erase(points_.begin() + least);
+  }
+  // text returns seconds since the epoch and bytes, "1700000000:4096,1700000060:512", ascending.
+  std::string text() const {
+    std::string s;
+    for (auto& p : points_) s += (s.empty() ? "" : ",") + std::to_string(p.first) + ":" + std::to_string(p.second);
+    return s;
+  }
+
+ private:
+  static constexpr size_t kMost = 16;
+  double lateness(size_t i) const { return double(points_[i + 1].first - points_[i].first) * double(points_[i].second); }
+  std::vector<std::pair<uint64_t, uint64_t>> points_;  // second, bytes
+};
+
 // The native twin of compaction.Collector, which defines what is counted.
 class Collector : public TablePropertiesCollector {
  public:
@@ -139,7 +192,9 @@ class Collector : public TablePropertiesCollector {
     if (type == kEntryDelete) {
       deleted_++;
     } else if (type == kEntryPut && is_metadata_ && value.size() >= 5) {
-      metadata(value);
+      metadata(key, value);
+    } else if (type == kEntryPut && !is_metadata_) {
+      subkey(key, value);
     }
     return Status::OK();
   }
@@ -148,6 +203,7 @@ class Collector : public TablePropertiesCollector {
     p->emplace("deleted_keys", std::to_string(deleted_));
     p->emplace("start_key", start_);
     p->emplace("stop_key", stop_);
+    p->emplace("basalt.expiries", expiries_.text());
     return Status::OK();
   }
   UserCollectedProperties GetReadableProperties() const override {
@@ -156,7 +212,19 @@ class Collector : public TablePropertiesCollector {
   bool NeedCompact() const override { return total_ > 0 && double(deleted_) / double(total_) > trigger_; }
 
  private:
-  void metadata(const Slice& v) {
+  // weigh is what RocksDB counts of an entry: its value, and its key with a sequence number.
+  static uint64_t weigh(const Slice& key, const Slice& value) { return key.size() + 8 + value.size(); }
+  void subkey(const Slice& key, const Slice& value) {
+    const std::string& prefix = judged.prefix;
+    if (prefix.empty() || !key.starts_with(prefix)) return;  // a flush, which has no filter
+    uint64_t end = judged.end;
+    if (judged.fields && value.size() >= 8) {
+      uint64_t own = be64(value.data());
+      if (own != 0 && (end == 0 || own < end)) end = own;
+    }
+    if (end != 0) expiries_.add(end, weigh(key, value));
+  }
+  void metadata(const Slice& key, const Slice& v) {
     unsigned char flags = v[0];
     int type = flags & 0x0f;
     bool wide = flags & 0x80;
@@ -173,6 +241,7 @@ class Collector : public TablePropertiesCollector {
       uint64_t upper = be64(t + 17);
       if (upper != 0 && (expire == 0 || upper < expire)) expire = upper;
     }
+    if (expire != 0) expiries_.add(expire, weigh(key, v));
     bool may_be_empty = single || type == 8 || type == 9 || type == 11 || type == 12;
     if ((expire != 0 && expire < now_ms()) || (size == 0 && !may_be_empty)) deleted_ += size + 1;
   }
@@ -180,6 +249,7 @@ class Collector : public TablePropertiesCollector {
   double trigger_;
   uint64_t total_ = 0, deleted_ = 0;
   std::string start_, stop_;
+  Expiries expiries_;
 };
 
 class CollectorFactory : public TablePropertiesCollectorFactory {
@@ -254,16 +324,40 @@ int bk_compact_range(void* db, void* cf, const char* start, size_t sl, const cha
   Slice a(start, sl), b(stop, el);
   return bk::set_err(err, bk::db(db)->CompactRange(o, bk::cf(cf), sl ? &a : nullptr, el ? &b : nullptr));
 }
+int bk_compact_files(void* db, void* cf, const char* names, size_t n, int level, uint64_t file_size, char** err) {
+  std::vector<std::string> files;
+  for (const char *p = names, *end = names + n; p < end;) {
+    const char* stop = std::find(p, end, '\n');
+    files.emplace_back(p, stop);
+    p = stop + 1;
+  }
+  CompactionOptions o;
+  o.compression = kDisableCompressionOption;  // that of the family
+  o.output_file_size_limit = file_size;
+  Status s = bk::db(db)->CompactFiles(o, bk::cf(cf), files, level);
+  // Somebody else compacts one of them, or has done so.
+  if (s.IsAborted() || s.IsInvalidArgument()) return 0;
+  return bk::set_err(err, s) ? -1 : 1;
+}
 void bk_cancel_compactions(void* db) { bk::db(db)->DisableManualCompaction(); }
 
 char* bk_table_properties(void* db, void* cf, size_t* n, char** err) {
   TablePropertiesCollection props;
   if (bk::set_err(err, bk::db(db)->GetPropertiesOfAllTables(bk::cf(cf), &props))) return nullptr;
+  ColumnFamilyMetaData meta;
+  bk::db(db)->GetColumnFamilyMetaData(bk::cf(cf), &meta);
+  std::unordered_map<std::string, int> levels;  // by the name without the directory, "/000007.sst"
+  for (auto& level : meta.levels)
+    for (auto& f : level.files) levels[f.name] = level.level;
   std::string out;
   for (auto& f : props) {
+    auto level = levels.find(f.first.substr(f.first.find_last_of('/')));
+    if (level == levels.end()) continue;  // compacted away meanwhile
     put_str(&out, f.first);
     put(&out, f.second->file_creation_time, 8);
-    for (const char* name : {"total_keys", "deleted_keys", "start_key", "stop_key"}) {
+    put(&out, f.second->raw_key_size + f.second->raw_value_size, 8);
+    put(&out, static_cast<uint64_t>(level->second), 4);
+    for (const char* name : {"total_keys", "deleted_keys", "start_key", "stop_key", "basalt.expiries"}) {
       auto it = f.second->user_collected_properties.find(name);
       if (it == f.second->user_collected_properties.end())
         put(&out, 0xffffffffu, 4);

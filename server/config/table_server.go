@@ -92,6 +92,8 @@ var serverGroups = []group{
 		text("compaction-checker-range", "", dynamic, "The same as hours \"from-to\"; deprecated, only with an empty cron.").check(checkRange),
 		integer("force-compact-file-age", 2*24*3600, 60, math.MaxInt64, dynamic, "Seconds after which a file with deleted records is compacted."),
 		integer("force-compact-file-min-deleted-percentage", 10, 1, 100, dynamic, "Percentage of deleted records above which an old file is compacted."),
+		integer("compact-expired-percentage", 30, 0, 100, dynamic,
+			"Percentage of expired bytes from which a file is compacted, at any time; 0 = none is. Only in basalt."),
 	}},
 	{"Diagnostics", []Setting{
 		integer("slowlog-log-slower-than", 100000, -1, maxInt, dynamic, "Microseconds from which a command goes to the slow log; -1 = none does."),

@@ -1,0 +1,90 @@
+package compaction
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// PropExpiries is the name of the property with the [Expiries] of a file.
+const PropExpiries = "basalt.expiries"
+
+// Expiries says how many bytes of a file's entries have expired by when: Bytes of a point have expired at Second, or some
+// time before. The table-properties collector in engine/rocks makes them; files that Kvrocks has written have none.
+//
+// In a family of subkeys only a compaction knows when they expire, because its filter reads the metadata records: a file
+// that a flush has written has no expiries there.
+type Expiries []ExpiryPoint
+
+// ExpiryPoint is one point of [Expiries].
+type ExpiryPoint struct {
+	Second int64 // since the epoch
+	Bytes  uint64
+}
+
+// ParseExpiries parses the property: seconds since the epoch and bytes in decimal, "1700000000:4096,1700000060:512". What
+// is not of that form is left out.
+func ParseExpiries(text []byte) Expiries {
+	var all Expiries
+	for point := range bytes.SplitSeq(text, []byte{','}) {
+		second, size, ok := bytes.Cut(point, []byte{':'})
+		if !ok {
+			continue
+		}
+		s, err := strconv.ParseInt(string(second), 10, 64)
+		n, err2 := strconv.ParseUint(string(size), 10, 62)
+		if err == nil && err2 == nil {
+			all = append(all, ExpiryPoint{s, n})
+		}
+	}
+	return all
+}
+
+// Expired returns how many bytes have expired at a time in milliseconds since the epoch.
+func (e Expiries) Expired(now int64) (bytes uint64) {
+	for _, p := range e {
+		if p.Second <= now/1000 {
+			bytes += p.Bytes
+		}
+	}
+	return bytes
+}
+
+// PickExpired returns the files of a family of which at least percent of the bytes have expired for the compaction
+// filter, most expired bytes first. Compacting such a file alone, in its level, costs little more than what it frees.
+func PickExpired(id cf.ID, files []FileProperties, percent int, now int64) []FileProperties {
+	if id != cf.Metadata {
+		now -= Grace
+	}
+	var due []FileProperties
+	for _, f := range files {
+		if n := f.Expiries.Expired(now); n > 0 && float64(n) >= float64(f.RawBytes)*float64(percent)/100 {
+			due = append(due, f)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b FileProperties) int {
+		return cmp.Compare(b.Expiries.Expired(now), a.Expiries.Expired(now))
+	})
+	return due
+}
+
+// PickFlushed returns the files in level 0 of a family of subkeys, if at least percent of their keys may be among the
+// subkeys of collections that compactions of the metadata family have dropped: such files do not tell what of them has
+// expired, see [Expiries].
+func PickFlushed(files []FileProperties, percent int, dropped uint64) []FileProperties {
+	var flushed []FileProperties
+	var total uint64
+	for _, f := range files {
+		if f.Level == 0 {
+			flushed = append(flushed, f)
+			total += f.Total
+		}
+	}
+	if dropped == 0 || float64(dropped) < float64(total)*float64(percent)/100 {
+		return nil
+	}
+	return flushed
+}

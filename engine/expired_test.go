@@ -1,0 +1,141 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/compaction"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/hash"
+)
+
+// flushAll writes all memtables to files.
+func flushAll(t testing.TB, db *engine.DB) {
+	t.Helper()
+	for id := range cf.NumFamilies {
+		if err := db.FlushMemtable(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// putHashes writes hashes of ten fields that expire at a time (ms, 0 = never).
+func putHashes(t testing.TB, db *engine.DB, prefix string, n int, expire uint64) {
+	t.Helper()
+	for i := range n {
+		key := fmt.Sprint(prefix, i)
+		update(t, db, key, func(tx *engine.Tx, _ *engine.Record) {
+			var fields [][]byte
+			for f := range 10 {
+				fields = append(fields, []byte(fmt.Sprint("field", f)), make([]byte, 50))
+			}
+			if _, err := hash.Set(tx, []byte(key), fields); err != nil {
+				t.Fatal(err)
+			}
+			rec, err := tx.LoadAny([]byte(key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec.Expire = expire
+			tx.SaveAppend(&rec, rec.Tail)
+		})
+	}
+}
+
+// putStrings writes strings that expire at a time (ms, 0 = never).
+func putStrings(t testing.TB, db *engine.DB, prefix string, n int, expire uint64) {
+	t.Helper()
+	for i := range n {
+		update(t, db, fmt.Sprint(prefix, i), func(tx *engine.Tx, rec *engine.Record) {
+			rec.Meta = cf.Meta{Type: cf.TypeString, Expire: expire}
+			tx.SaveAppend(rec, make([]byte, 50))
+		})
+	}
+}
+
+func compactExpired(t testing.TB, db *engine.DB, now int64) int {
+	t.Helper()
+	n, err := db.CompactExpired(30, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Expired strings and collections go when their time has come, although nobody writes and no compaction is due; what
+// lives on stays.
+func TestCompactExpired(t *testing.T) {
+	db := openQuiet(t)
+	soon := time.Now().Add(300 * time.Millisecond)
+	// The first half lies in deeper files, whose filter has told when they expire; the other half was only flushed.
+	for range 2 {
+		putStrings(t, db, "s", 100, uint64(soon.UnixMilli()))
+		putStrings(t, db, "stays", 10, 0)
+		putHashes(t, db, "h", 20, uint64(soon.UnixMilli()))
+		putHashes(t, db, "staysh", 2, 0)
+		if records(t, db, cf.Default) == 220 {
+			compact(t, db)
+		}
+	}
+	flushAll(t, db)
+	before := time.Now()
+	if n := compactExpired(t, db, before.UnixMilli()-10_000); n != 0 {
+		t.Errorf("%d files compacted before anything has expired", n)
+	}
+	time.Sleep(time.Until(soon.Add(time.Millisecond)))
+	// The points of expiry are whole seconds, and the subkeys have a grace as long as their metadata record is there.
+	compactExpired(t, db, soon.UnixMilli()+1000)
+	if got := records(t, db, cf.Metadata); got != 12 {
+		t.Errorf("%d metadata records are left, want 12", got)
+	}
+	compactExpired(t, db, soon.UnixMilli()+1000+compaction.Grace)
+	if got := records(t, db, cf.Default); got != 20 {
+		t.Errorf("%d subkeys are left, want 20", got)
+	}
+	if n := compactExpired(t, db, soon.UnixMilli()+1000+compaction.Grace); n != 0 {
+		t.Errorf("%d files were compacted once more", n)
+	}
+}
+
+// The few points that a file keeps are never too early, and late by a small part of the time that they span on average.
+func TestExpiriesOfFiles(t *testing.T) {
+	db := openQuiet(t)
+	now := time.Now().Unix()
+	for i := range 300 {
+		second := now + 1000 + int64(i*i%977)
+		putStrings(t, db, fmt.Sprintf("%03d-", i), 1, uint64(second)*1000)
+	}
+	putStrings(t, db, "stays", 50, 0)
+	flushAll(t, db)
+	files, err := db.FileProperties(cf.Metadata)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	f := files[0]
+	if len(f.Expiries) < 2 || len(f.Expiries) > 16 {
+		t.Fatalf("%d points: %v", len(f.Expiries), f.Expiries)
+	}
+	const each = uint64(8 + 1 + len(ns) + 5 + 9 + 50) // sequence number, key, head of the record, value
+	var late, all uint64                              // byte-seconds, bytes
+	for second := now + 1000; second < now+2000; second++ {
+		var want uint64
+		for i := range 300 {
+			if now+1000+int64(i*i%977) <= second {
+				want += each
+			}
+		}
+		got := f.Expiries.Expired(second * 1000)
+		if got > want {
+			t.Fatalf("at %d: %d bytes have expired, too early: want %d", second-now, got, want)
+		}
+		late, all = late+want-got, want
+	}
+	if all != f.Expiries.Expired(1<<60) || late/all > 977/8 {
+		t.Errorf("%d bytes are late by %d seconds on average", all, late/all)
+	}
+	if want := f.Expiries.Expired(1<<60) + 50*50; f.RawBytes < want {
+		t.Errorf("the file has %d bytes, want more than %d", f.RawBytes, want)
+	}
+}
