@@ -65,7 +65,13 @@ func run(cfg *config.Config) (err error) {
 		return err
 	}
 	defer listeners.Close()
-	log, err := logging.Open(logging.Options{Dir: cfg.LogDir(), Level: cfg.Text("log-level"), RetentionDays: int(cfg.Int("log-retention-days"))})
+	targets, err := logging.ParseTargets(cfg.LogTargets())
+	if err != nil {
+		return fmt.Errorf("log-dir: %w", err)
+	}
+	log, err := logging.Open(logging.Options{
+		Targets: targets, Level: cfg.Text("log-level"), RetentionDays: int(cfg.Int("log-retention-days")),
+	})
 	if err != nil {
 		return err
 	}

@@ -80,13 +80,8 @@ func (c *Config) Dir() string { return c.text(dir) }
 // DBDir returns the directory of the RocksDB database.
 func (c *Config) DBDir() string { return filepath.Join(c.Dir(), "db") }
 
-// LogDir returns the directory of the log file; empty = log to stdout.
-func (c *Config) LogDir() string {
-	if d := c.text(logDir); !strings.EqualFold(d, "stdout") {
-		return d
-	}
-	return ""
-}
+// LogTargets returns where the log goes, in the form that logging.ParseTargets reads.
+func (c *Config) LogTargets() string { return c.text(logDir) }
 
 // Databases returns how many databases SELECT can choose from; 0 = there is database 0 only, and namespaces may be
 // used.

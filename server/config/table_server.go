@@ -46,8 +46,10 @@ var serverGroups = []group{
 		text("backup-dir", "", dynamic, "Directory of backups; empty = DIR/backup."),
 		text("pidfile", "", fixed, "File for the process id; empty = DIR/kvrocks.pid."),
 		text("db-name", "change.me.db", fixed, "Name of the database; a replica must have its master's."),
-		text("log-dir", "stdout", fixed, "stdout, or the directory of the log file; empty = DIR."),
-		enum("log-level", "info", []string{"info", "warning", "error", "fatal"}, dynamic, "Lowest level to log: info, warning, error, fatal."),
+		text("log-dir", "stdout", fixed,
+			"Where to log: stdout, stderr, directories; with commas, each with a level after a colon; empty = DIR."),
+		enum("log-level", "info", []string{"debug", "info", "warning", "error", "fatal"}, dynamic,
+			"Lowest level to log: debug, info, warning, error, fatal."),
 		integer("log-retention-days", -1, -1, maxInt, dynamic, "Days to keep rotated log files; -1 = for ever, 0 = only the newest."),
 	}},
 	{"Replication", []Setting{

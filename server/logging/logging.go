@@ -3,10 +3,13 @@
 package logging
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,23 +22,64 @@ const FileName = "basalt.log"
 
 // Options are the options of [Open].
 type Options struct {
-	Dir           string // of the log file, created when missing; empty = stdout
-	Level         string // info, warning, error, fatal; empty = info
-	RetentionDays int    // days to keep rotated files; -1 = for ever, 0 = only the newest
+	Targets       []Target // where lines go; none = stdout
+	Level         string   // debug, info, warning, error, fatal; empty = info
+	RetentionDays int      // days to keep rotated files; -1 = for ever, 0 = only the newest
 
-	stdout io.Writer // instead of os.Stdout, for tests
+	stdout, stderr io.Writer // instead of os.Stdout and os.Stderr, for tests
+}
+
+// The names of targets that are no directories.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
+
+// Target is one place that lines go to.
+type Target struct {
+	Name  string // Stdout, Stderr, or the directory of the log file, which is created when missing
+	Level string // lines of a lower level do not go there; empty = all that the log's own level lets through
+}
+
+// ParseTargets parses the setting log-dir, in the form of Kvrocks 2.13: targets separated by commas, each with a level
+// behind a colon if it has one, as in "/var/log/basalt,stdout:warning". An empty text has no targets. The error names
+// the target.
+func ParseTargets(text string) ([]Target, error) {
+	var targets []Target
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		t := Target{Name: strings.TrimSpace(part)}
+		if i := strings.LastIndexByte(t.Name, ':'); i >= 0 {
+			t.Name, t.Level = strings.TrimSpace(t.Name[:i]), strings.TrimSpace(t.Name[i+1:])
+			if _, ok := levels[t.Level]; !ok {
+				return nil, fmt.Errorf("no such level: %q", t.Level)
+			}
+		}
+		if t.Name == "" {
+			return nil, errors.New("a target is empty")
+		}
+		for _, std := range []string{Stdout, Stderr} {
+			if strings.EqualFold(t.Name, std) {
+				t.Name = std
+			}
+		}
+		targets = append(targets, t)
+	}
+	return targets, nil
 }
 
 // Logger is the server's log.
 type Logger struct {
 	*zap.Logger
 	level zap.AtomicLevel
-	file  *rotator // nil = stdout
+	files []*rotator
 }
 
 // levels are the names of levels, those of Kvrocks.
 var levels = map[string]zapcore.Level{
-	"info": zap.InfoLevel, "warning": zap.WarnLevel, "error": zap.ErrorLevel, "fatal": zap.FatalLevel,
+	"debug": zap.DebugLevel, "info": zap.InfoLevel, "warning": zap.WarnLevel, "error": zap.ErrorLevel, "fatal": zap.FatalLevel,
 }
 
 // Open starts a log. An error names the directory or the level.
@@ -46,21 +90,52 @@ func Open(o Options) (*Logger, error) {
 			return nil, err
 		}
 	}
-	var sink zapcore.WriteSyncer
-	switch {
-	case o.Dir != "":
-		file, err := openRotator(filepath.Join(o.Dir, FileName), o.RetentionDays, time.Now)
+	targets := o.Targets
+	if len(targets) == 0 {
+		targets = []Target{{Name: Stdout}}
+	}
+	var cores []zapcore.Core
+	for _, t := range targets {
+		sink, err := l.sink(o, t.Name)
 		if err != nil {
+			l.Close()
 			return nil, fmt.Errorf("log-dir: %w", err)
 		}
-		l.file, sink = file, file
-	case o.stdout != nil:
-		sink = zapcore.Lock(zapcore.AddSync(o.stdout))
-	default:
-		sink = zapcore.Lock(os.Stdout)
+		core := zapcore.NewCore(encoder(), sink, l.level)
+		if t.Level != "" {
+			if core, err = zapcore.NewIncreaseLevelCore(core, atLeast{l.level, levels[t.Level]}); err != nil {
+				l.Close()
+				return nil, fmt.Errorf("log-dir: %w", err)
+			}
+		}
+		cores = append(cores, core)
 	}
-	l.Logger = zap.New(zapcore.NewCore(encoder(), sink, l.level))
+	l.Logger = zap.New(zapcore.NewTee(cores...))
 	return l, nil
+}
+
+// sink opens a target.
+func (l *Logger) sink(o Options, name string) (zapcore.WriteSyncer, error) {
+	std := map[string]io.Writer{Stdout: cmp.Or[io.Writer](o.stdout, os.Stdout), Stderr: cmp.Or[io.Writer](o.stderr, os.Stderr)}
+	if w := std[name]; w != nil {
+		return zapcore.Lock(zapcore.AddSync(w)), nil
+	}
+	file, err := openRotator(filepath.Join(name, FileName), o.RetentionDays, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	l.files = append(l.files, file)
+	return file, nil
+}
+
+// atLeast lets through what both levels do.
+type atLeast struct {
+	log zap.AtomicLevel
+	own zapcore.Level
+}
+
+func (a atLeast) Enabled(level zapcore.Level) bool {
+	return a.own.Enabled(level) && a.log.Enabled(level)
 }
 
 // encoder writes lines such as
@@ -91,19 +166,21 @@ func (l *Logger) SetLevel(name string) error {
 	return nil
 }
 
-// SetRetentionDays sets how long rotated files are kept, from the next rotation on. It does nothing on stdout.
+// SetRetentionDays sets how long rotated files are kept, from the next rotation on.
 func (l *Logger) SetRetentionDays(days int) {
-	if l.file != nil {
-		l.file.setRetention(days)
+	for _, f := range l.files {
+		f.setRetention(days)
 	}
 }
 
-// Close writes what is buffered and closes the file.
+// Close writes what is buffered and closes the files. Stdout and stderr are not ours to close, and a terminal cannot be
+// synced.
 func (l *Logger) Close() error {
-	if l.file == nil {
-		return nil // stdout is not ours to close, and a terminal cannot be synced
+	var err error
+	for _, f := range l.files {
+		err = errors.Join(err, f.Close())
 	}
-	return l.file.Close()
+	return err
 }
 
 // Noisy returns a logger for messages that may come in floods: of each message (by its text and level) the first

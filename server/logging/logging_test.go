@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,12 +35,12 @@ func TestStdout(t *testing.T) {
 }
 
 func TestLevels(t *testing.T) {
-	for _, level := range []string{"info", "warning", "error", "fatal"} {
+	for _, level := range []string{"debug", "info", "warning", "error", "fatal"} {
 		if _, err := Open(Options{Level: level}); err != nil {
 			t.Errorf("%s: %v", level, err)
 		}
 	}
-	for _, level := range []string{"debug", "INFO", "x"} {
+	for _, level := range []string{"trace", "INFO", "x"} {
 		if _, err := Open(Options{Level: level}); err == nil || !strings.Contains(err.Error(), level) {
 			t.Errorf("%s: error is %v", level, err)
 		}
@@ -49,7 +50,7 @@ func TestLevels(t *testing.T) {
 func TestFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "logs")
 	for _, message := range []string{"first", "second"} {
-		l, err := Open(Options{Dir: dir, RetentionDays: 1})
+		l, err := Open(Options{Targets: []Target{{Name: dir}}, RetentionDays: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +83,7 @@ func TestUnusableDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Options{Dir: file}); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := Open(Options{Targets: []Target{{Name: file}}}); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -154,5 +155,67 @@ func TestNoisy(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "all"); n != 10 {
 		t.Errorf("%d of 10 messages of the plain logger", n)
+	}
+}
+
+func TestParseTargets(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want []Target
+		err  string
+	}{
+		{"", nil, ""},
+		{"stdout", []Target{{Stdout, ""}}, ""},
+		{"/var/log/a", []Target{{"/var/log/a", ""}}, ""},
+		{" /a , STDOUT:warning,stderr:error ", []Target{{"/a", ""}, {Stdout, "warning"}, {Stderr, "error"}}, ""},
+		{"/a:debug", []Target{{"/a", "debug"}}, ""},
+		{"/a:loud", nil, "loud"},
+		{"/a,,stdout", nil, "empty"},
+		{":info", nil, "empty"},
+	} {
+		got, err := ParseTargets(tt.text)
+		switch {
+		case tt.err == "" && err != nil, tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)):
+			t.Errorf("%q: error is %v", tt.text, err)
+		case !slices.Equal(got, tt.want):
+			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
+		}
+	}
+}
+
+// Each target has a level of its own, below that of the log.
+func TestTargetLevels(t *testing.T) {
+	dir := t.TempDir()
+	var out, errs bytes.Buffer
+	l, err := Open(Options{Targets: []Target{{dir, ""}, {Stdout, "warning"}, {Stderr, "error"}}, stdout: &out, stderr: &errs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Debug("below the log's own level")
+	l.Info("one")
+	l.Warn("two")
+	if err := l.SetLevel("error"); err != nil {
+		t.Fatal(err)
+	}
+	l.Warn("no longer")
+	l.Error("three")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(filepath.Join(dir, FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := func(text string) string {
+		var all []string
+		for line := range strings.Lines(text) {
+			all = append(all, strings.TrimSpace(line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:]))
+		}
+		return strings.Join(all, " ")
+	}
+	for _, tt := range [][3]string{{"file", string(file), "one two three"}, {"stdout", out.String(), "two three"}, {"stderr", errs.String(), "three"}} {
+		if got := messages(tt[1]); got != tt[2] {
+			t.Errorf("%s: %q, want %q", tt[0], got, tt[2])
+		}
 	}
 }
