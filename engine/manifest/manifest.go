@@ -1,0 +1,347 @@
+// Package manifest reads what RocksDB's MANIFEST says of a database's logs and families, and lets RocksDB 7.8 read one
+// that a newer RocksDB has written.
+//
+// A MANIFEST is a log file (package logfile) whose records are version edits: sequences of a varint tag and its fields.
+// Source: db/version_edit.{h,cc} of RocksDB 7.8.3, 9.3.1, 10.6.2 and 11.1.1.
+package manifest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/basaltdb/basalt/engine/logfile"
+)
+
+// The tags of version edits.
+const (
+	tagComparator    = 1
+	tagLogNumber     = 2
+	tagNextFile      = 3
+	tagLastSequence  = 4
+	tagCompactCursor = 5
+	tagDeletedFile   = 6
+	tagNewFile       = 7
+	tagPrevLogNumber = 9
+	tagMinLogToKeep  = 10
+	tagNewFile2      = 100
+	tagNewFile3      = 102
+	tagNewFile4      = 103
+	tagFamily        = 200
+	tagFamilyAdd     = 201
+	tagFamilyDrop    = 202
+	tagMaxFamily     = 203
+	tagAtomicGroup   = 300
+	tagBlobAddition  = 400
+	tagBlobGarbage   = 401
+	tagIgnorable     = 1 << 13          // this bit: an unknown tag may be skipped, its length follows
+	tagBlobAddition0 = tagIgnorable + 2 // these four in spite of the bit without a length
+	tagBlobGarbage0  = tagIgnorable + 3
+	tagWALAddition0  = tagIgnorable + 4
+	tagWALDeletion0  = tagIgnorable + 5
+	customEnd        = 1
+	customMinLog     = 3
+	customPathID     = 65
+	customMustKnow   = 1 << 6 // this bit: an unknown field of a file must not be skipped
+)
+
+// The types of keys that matter in bounds of files. RocksDB 8.1 to 10.8 may store its placeholder for "sorts before all
+// entries of this sequence number" in the bounds of a file (compactions over range tombstones); its number grew from
+// 0x18 (8.1 to 8.11) to 0x1a. RocksDB 7.8 refuses both. The greatest type that it takes, that of wide columns, sorts
+// the same way, for in files there are no greater ones; newer versions take it as well.
+const (
+	placeholder8 = 0x18
+	placeholder9 = 0x1a
+	greatestType = 0x16
+)
+
+// readableTypes are the types that RocksDB 7.8 takes in a key (IsExtendedValueType in db/dbformat.h).
+var readableTypes = [256]bool{0: true, 1: true, 2: true, 7: true, 0x0f: true, 0x11: true, 0x14: true, greatestType: true}
+
+// ErrNewer is returned for a MANIFEST with entries that this version does not know and must not skip.
+var ErrNewer = errors.New("it was written by a newer RocksDB")
+
+// errShort is returned for an edit that ends within a field.
+var errShort = errors.New("an entry is cut off")
+
+// Manifest is what the MANIFEST of a database says.
+type Manifest struct {
+	Name         string // of the file
+	LastSequence uint64
+	NextFile     uint64 // number of the next file; all files have lesser ones
+	// MinLog is the least number of a log whose writes may not be in table files; NewestLog is that of the newest log
+	// that the MANIFEST knows of, or of one that is older than it.
+	MinLog, NewestLog uint64
+
+	data     []byte
+	families map[uint32]family
+	minKeep  uint64
+	patches  []patch
+}
+
+type family struct {
+	name string
+	log  uint64 // the family needs logs with this number and greater ones
+}
+
+// patch is a byte of the file to be changed, in the fragment whose header is at header.
+type patch struct {
+	offset, header int64
+	length         int // of the fragment's payload
+}
+
+// Read reads the MANIFEST that CURRENT names. A record at its end that is not whole is left out, as RocksDB does.
+func Read(dir string) (*Manifest, error) {
+	current, err := os.ReadFile(filepath.Join(dir, "CURRENT"))
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimSuffix(string(current), "\n")
+	if _, ok := number(name); !ok {
+		return nil, fmt.Errorf("%s does not name a MANIFEST", filepath.Join(dir, "CURRENT"))
+	}
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return nil, err
+	}
+	m, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	m.Name = name
+	return m, nil
+}
+
+// number returns the number in the name of a MANIFEST.
+func number(name string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(name, "MANIFEST-")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil
+}
+
+func parse(data []byte) (*Manifest, error) {
+	m := &Manifest{data: data, families: map[uint32]family{}}
+	s := logfile.NewScanner(bytes.NewReader(data), 0)
+	for s.Next() {
+		e := edit{m: m, s: s, b: s.Record()}
+		if err := e.read(); err != nil {
+			return nil, fmt.Errorf("the record at byte %d: %w", s.Start(), err)
+		}
+	}
+	if damage := (*logfile.Damage)(nil); errors.As(s.Err(), &damage) {
+		if s.Resync(nil) {
+			return nil, damage
+		}
+	} else if s.Err() != nil {
+		return nil, s.Err()
+	}
+	first := true
+	for _, f := range m.families {
+		if first || f.log < m.MinLog {
+			m.MinLog = f.log
+		}
+		m.NewestLog = max(m.NewestLog, f.log)
+		first = false
+	}
+	m.MinLog = max(m.MinLog, m.minKeep)
+	return m, nil
+}
+
+// edit reads one version edit.
+type edit struct {
+	m      *Manifest
+	s      *logfile.Scanner
+	b      []byte // the record
+	pos    int
+	err    error
+	family uint32
+	log    uint64
+	hasLog bool
+	name   []byte
+	add    bool
+	drop   bool
+}
+
+// read takes over what the edit says.
+func (e *edit) read() error {
+	for e.err == nil && e.pos < len(e.b) {
+		e.field(e.uint())
+	}
+	if e.err != nil {
+		return e.err
+	}
+	switch f := e.m.families[e.family]; {
+	case e.drop:
+		delete(e.m.families, e.family)
+	case e.add || e.hasLog || e.family == 0:
+		if e.add {
+			f.name = string(e.name)
+		}
+		if e.hasLog {
+			f.log = e.log
+		}
+		e.m.families[e.family] = f
+	}
+	return nil
+}
+
+func (e *edit) field(tag uint64) {
+	switch tag {
+	case tagComparator:
+		e.bytes()
+	case tagLogNumber:
+		e.log, e.hasLog = e.uint(), true
+	case tagNextFile:
+		e.m.NextFile = e.uint()
+	case tagLastSequence:
+		e.m.LastSequence = e.uint()
+	case tagCompactCursor:
+		e.uint()
+		e.key()
+	case tagDeletedFile:
+		e.uint()
+		e.uint()
+	case tagNewFile, tagNewFile2, tagNewFile3, tagNewFile4:
+		e.file(tag)
+	case tagPrevLogNumber, tagMaxFamily, tagAtomicGroup:
+		e.uint()
+	case tagMinLogToKeep:
+		e.m.minKeep = max(e.m.minKeep, e.uint())
+	case tagFamily:
+		e.family = uint32(e.uint())
+	case tagFamilyAdd:
+		e.name, e.add = e.bytes(), true
+	case tagFamilyDrop:
+		e.drop = true
+	case tagBlobAddition, tagBlobAddition0:
+		e.uint()
+		e.uint()
+		e.uint()
+		e.bytes()
+		e.bytes()
+		e.custom(0)
+	case tagBlobGarbage, tagBlobGarbage0:
+		e.uint()
+		e.uint()
+		e.uint()
+		e.custom(0)
+	case tagWALAddition0:
+		e.uint()
+		for t := e.uint(); t != 1 && e.err == nil; t = e.uint() {
+			e.uint()
+		}
+	case tagWALDeletion0:
+		e.uint()
+	default:
+		if tag&tagIgnorable == 0 {
+			e.fail(fmt.Errorf("%w: entry %d", ErrNewer, tag))
+			return
+		}
+		e.bytes()
+	}
+}
+
+// file reads a table file: level, number, [path,] size, smallest and largest key, [smallest and largest sequence
+// number,] [fields of its own]. What is in brackets depends on the tag.
+func (e *edit) file(tag uint64) {
+	e.uint()
+	e.uint()
+	if tag == tagNewFile3 {
+		e.uint()
+	}
+	e.uint()
+	e.key()
+	e.key()
+	if tag == tagNewFile {
+		return
+	}
+	e.uint()
+	e.uint()
+	if tag == tagNewFile4 {
+		e.custom(customEnd)
+	}
+}
+
+// custom reads fields, each a varint tag and bytes with their length, up to the tag end.
+func (e *edit) custom(end uint64) {
+	for {
+		tag := e.uint()
+		if e.err != nil || tag == end {
+			return
+		}
+		if tag&customMustKnow != 0 && (end != customEnd || tag != customPathID) {
+			e.fail(fmt.Errorf("%w: field %d of a file", ErrNewer, tag))
+			return
+		}
+		v := e.bytes()
+		if end == customEnd && tag == customMinLog && len(v) == 8 {
+			e.m.minKeep = max(e.m.minKeep, binary.LittleEndian.Uint64(v))
+		}
+	}
+}
+
+// key reads an internal key: user key, 8 bytes of type and sequence number, in ascending order of their weight.
+func (e *edit) key() {
+	k := e.bytes()
+	if e.err != nil {
+		return
+	}
+	if len(k) < 8 {
+		e.fail(errors.New("a key of less than 8 bytes"))
+		return
+	}
+	at := e.pos - 8
+	switch t := e.b[at]; {
+	case t == placeholder8 || t == placeholder9:
+		e.patch(at)
+	case !readableTypes[t]:
+		e.fail(fmt.Errorf("%w: a key of type %#x", ErrNewer, t))
+	}
+}
+
+// patch notes that a byte of the record is to be changed.
+func (e *edit) patch(at int) {
+	for _, f := range e.s.Fragments() {
+		if at < f.Len {
+			e.m.patches = append(e.m.patches, patch{offset: f.Start + int64(at), header: f.Header, length: f.Len})
+			return
+		}
+		at -= f.Len
+	}
+}
+
+func (e *edit) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+func (e *edit) uint() uint64 {
+	v, n := binary.Uvarint(e.b[e.pos:])
+	if n <= 0 || e.err != nil {
+		e.fail(errShort)
+		return 0
+	}
+	e.pos += n
+	return v
+}
+
+// bytes reads bytes that follow their length.
+func (e *edit) bytes() []byte {
+	n := e.uint()
+	if e.err != nil || n > uint64(len(e.b)-e.pos) {
+		e.fail(errShort)
+		return nil
+	}
+	b := e.b[e.pos : e.pos+int(n)]
+	e.pos += int(n)
+	return b
+}

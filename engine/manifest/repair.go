@@ -1,0 +1,105 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/basaltdb/basalt/engine/logfile"
+)
+
+// Families returns the names of the families in the order of their numbers. That of family 0 is "default".
+func (m *Manifest) Families() []string {
+	ids := make([]uint32, 0, len(m.families))
+	for id := range m.families {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		if names[i] = m.families[id].name; id == 0 {
+			names[i] = "default"
+		}
+	}
+	return names
+}
+
+// Readable reports whether RocksDB 7.8 reads the MANIFEST as it is.
+func (m *Manifest) Readable() bool { return len(m.patches) == 0 }
+
+// KeptSuffix ends the name under which a MANIFEST is kept that was replaced.
+const KeptSuffix = ".kept"
+
+// MakeReadable writes a MANIFEST that RocksDB 7.8 reads, and lets CURRENT name it. Only placeholders in bounds of files
+// are replaced, each by one byte: newer versions read the result as well. The old MANIFEST is kept; the result is its
+// new name, which RocksDB does not know and so leaves alone. The caller holds the lock of the directory.
+//
+// The new file gets the number of the next file. RocksDB begins behind it: it takes that number for used.
+func (m *Manifest) MakeReadable(dir string) (kept string, err error) {
+	name := fmt.Sprintf("MANIFEST-%06d", m.NextFile)
+	if n, _ := number(m.Name); n >= m.NextFile {
+		return "", fmt.Errorf("%s: it says that the next file is %d", filepath.Join(dir, m.Name), m.NextFile)
+	}
+	kept = m.Name + KeptSuffix
+	if err := os.Link(filepath.Join(dir, m.Name), filepath.Join(dir, kept)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	data := bytes.Clone(m.data)
+	for _, p := range m.patches {
+		data[p.offset] = greatestType
+	}
+	for _, p := range m.patches {
+		logfile.Seal(data, p.header, p.length)
+	}
+	if again, err := parse(data); err != nil || !again.Readable() {
+		return "", fmt.Errorf("%s: it could not be made readable (%v)", filepath.Join(dir, m.Name), err)
+	}
+	if err := ReplaceFile(filepath.Join(dir, name), data); err != nil {
+		return "", err
+	}
+	if err := ReplaceFile(filepath.Join(dir, "CURRENT"), []byte(name+"\n")); err != nil {
+		return "", err
+	}
+	return kept, nil
+}
+
+// tmpSuffix ends the names of files that are being written.
+const tmpSuffix = ".dbtmp"
+
+// ReplaceFile writes a file so that after a crash either the old or the new one is there, whole.
+func ReplaceFile(path string, data []byte) error {
+	tmp := path + tmpSuffix
+	if err := writeSynced(tmp, data); err != nil {
+		os.Remove(tmp)
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// SyncDir brings the names of the files in a directory to the disk.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

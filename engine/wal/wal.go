@@ -1,0 +1,280 @@
+// Package wal checks the write-ahead logs of a database before RocksDB reads them.
+//
+// RocksDB replays logs up to the first damage and goes on as if nothing had been behind it, or replays around it; a log
+// that is missing it does not miss. Here both are found first, told from the incomplete tail that a crash may leave, and
+// put into words; what RocksDB then opens is whole.
+package wal
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/basaltdb/basalt/engine/logfile"
+)
+
+// State is what is known of the logs of a database.
+type State struct {
+	MinLog       uint64 // logs with lesser numbers are not needed any more
+	NewestLog    uint64 // a log with this or a greater number was there, if Opened
+	LastSequence uint64 // the oldest log that is needed begins with the write behind this one, or earlier
+	Opened       bool   // the directory is no mere checkpoint: a process has had it open, and so made a log
+	Gaps         bool   // writes that are not in any log are nothing special (Options.DisableWAL)
+	List         List   // what this server has noted
+}
+
+// Loss is what the logs lack.
+type Loss struct {
+	File   string // the name of the log that is damaged or missing
+	Offset int64  // of the damage; -1 = the file is missing, or writes before it are
+	Size   int64  // of the file
+	Reason string
+	Last   uint64 // the sequence number of the last write before the loss, 0 = not known
+	Next   uint64 // that of the first one after it that is in a log, 0 = there is none, or it is not known
+	After  uint64 // how many writes are in logs behind the loss; of compressed logs how many batches
+}
+
+// lost says which writes are lost for sure.
+func (l *Loss) lost() string {
+	switch {
+	case l.Last > 0 && l.Next > l.Last+1:
+		return fmt.Sprintf("writes %d to %d are lost", l.Last+1, l.Next-1)
+	case l.Next > 0:
+		return fmt.Sprintf("writes before %d are lost", l.Next)
+	case l.Last > 0:
+		return fmt.Sprintf("writes after %d are lost", l.Last)
+	}
+	return "writes are lost"
+}
+
+func (l *Loss) String() string {
+	what := l.File + " " + l.Reason
+	if l.Offset >= 0 {
+		what = fmt.Sprintf("%s is damaged at byte %d of %d (%s)", l.File, l.Offset, l.Size, l.Reason)
+	}
+	what += ": " + l.lost()
+	if l.After > 0 {
+		what += fmt.Sprintf(", %d later ones are there", l.After)
+	}
+	return what
+}
+
+// Report is the result of [Check].
+type Report struct {
+	Loss      *Loss  // the first one; nil = nothing is missing
+	Losses    int    // how many
+	Tail      *Loss  // the incomplete tail of the last log; nil = there is none
+	TailBytes int64  // of it
+	Last      uint64 // the sequence number of the last write that is in a log, 0 = not known
+
+	files []file // in order
+}
+
+// file is a log that is needed.
+type file struct {
+	number uint64
+	size   int64
+	listed bool // it was noted, and is missing
+	first  bool // the first loss is here
+}
+
+// Name returns the name of the log with a number.
+func Name(number uint64) string { return fmt.Sprintf("%06d.log", number) }
+
+// Numbers returns the numbers of the logs in a directory, in ascending order.
+func Numbers(dir string) ([]uint64, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, e := range entries {
+		digits, ok := strings.CutSuffix(e.Name(), ".log")
+		if n, err := strconv.ParseUint(digits, 10, 64); ok && err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// Check reads all logs that are needed. Its error is about logs that cannot be read, or not understood.
+func Check(dir string, s State) (*Report, error) {
+	numbers, err := Numbers(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := checker{dir: dir, s: s, report: &Report{}}
+	for _, n := range numbers {
+		c.report.files = append(c.report.files, file{number: n})
+	}
+	for _, n := range s.List.Logs {
+		if !slices.Contains(numbers, n) {
+			c.report.files = append(c.report.files, file{number: n, listed: true})
+		}
+	}
+	c.report.files = slices.DeleteFunc(c.report.files, func(f file) bool { return f.number < s.MinLog })
+	slices.SortFunc(c.report.files, func(a, b file) int { return int(int64(a.number) - int64(b.number)) })
+	for i := range c.report.files {
+		c.at = i
+		if f := &c.report.files[i]; f.listed {
+			c.lose(&Loss{File: Name(f.number), Offset: -1, Reason: "is missing", Last: c.last})
+		} else if err := c.read(f); err != nil {
+			return nil, err
+		}
+	}
+	if newest := len(c.report.files) - 1; s.Opened && (newest < 0 || c.report.files[newest].number < s.NewestLog) {
+		c.report.files = append(c.report.files, file{number: s.NewestLog, listed: true})
+		c.at = newest + 1
+		c.lose(&Loss{File: Name(s.NewestLog), Offset: -1, Reason: "and all later logs are missing", Last: c.last})
+	}
+	c.report.Tail, c.report.Last = c.torn, c.last
+	if c.torn != nil {
+		c.report.TailBytes = c.torn.Size - c.torn.Offset
+	}
+	return c.report, nil
+}
+
+// checker walks through the logs in order.
+type checker struct {
+	dir    string
+	s      State
+	report *Report
+	at     int    // the index of the file at hand
+	last   uint64 // the sequence number of the last write, 0 = not known
+	torn   *Loss  // a log that ended within a record, with nothing whole behind it so far
+	tornAt int
+	open   *Loss // the loss at hand, which does not know yet where the logs go on
+}
+
+// lose notes a loss at the file at hand.
+func (c *checker) lose(l *Loss) { c.loseAt(l, c.at) }
+
+func (c *checker) loseAt(l *Loss, at int) {
+	c.torn = nil
+	c.open = l
+	c.report.Losses++
+	if c.report.Loss == nil {
+		c.report.Loss = l
+		c.report.files[at].first = true
+	}
+}
+
+func (c *checker) read(f *file) error {
+	name := Name(f.number)
+	r, err := os.Open(filepath.Join(c.dir, name))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	info, err := r.Stat()
+	if err != nil {
+		return err
+	}
+	f.size = info.Size()
+	s := logfile.NewScanner(bufio.NewReaderSize(r, 1<<20), f.number)
+	for begins := true; ; begins = false {
+		for s.Next() {
+			c.record(s, name, begins)
+			begins = false
+		}
+		damage := (*logfile.Damage)(nil)
+		if err := s.Err(); err != nil && !errors.As(err, &damage) {
+			return fmt.Errorf("%s: %w", filepath.Join(c.dir, name), err)
+		}
+		if damage == nil {
+			break
+		}
+		l := &Loss{File: name, Offset: damage.Offset, Size: f.size, Reason: damage.Reason, Last: c.last}
+		if !s.Resync(func(record []byte) bool { return s.Compressed || c.plausible(record, f.size) }) {
+			if err := s.Err(); !errors.As(err, &damage) {
+				return fmt.Errorf("%s: %w", filepath.Join(c.dir, name), err)
+			}
+			if c.torn == nil && c.open == nil {
+				c.torn, c.tornAt = l, c.at
+			}
+			break
+		}
+		c.lose(l)
+		c.record(s, name, false)
+	}
+	if clean := c.s.List; clean.Clean > 0 && len(clean.Logs) > 0 && clean.Logs[len(clean.Logs)-1] == f.number {
+		c.wasClean(f, s.End())
+	}
+	return nil
+}
+
+// wasClean compares a log with its size when the database was closed: then it ended with a whole record.
+func (c *checker) wasClean(f *file, end int64) {
+	switch clean := c.s.List.Clean; {
+	case c.torn != nil && c.tornAt == c.at && c.torn.Offset < clean:
+		c.lose(c.torn)
+	case c.torn == nil && end < clean && f.size < clean:
+		reason := fmt.Sprintf("it had %d bytes when the database was closed", clean)
+		c.lose(&Loss{File: Name(f.number), Offset: end, Size: f.size, Reason: reason, Last: c.last})
+	}
+}
+
+// batch returns the sequence number of the first write of a batch, and how many writes it holds.
+func batch(record []byte) (first uint64, n uint32, ok bool) {
+	if len(record) < 12 {
+		return 0, 0, false
+	}
+	return binary.LittleEndian.Uint64(record), binary.LittleEndian.Uint32(record[8:]), true
+}
+
+// plausible reports whether a record that was found behind a damage belongs to this log, and is not a part of a value
+// that looks like one: it continues the sequence numbers.
+func (c *checker) plausible(record []byte, size int64) bool {
+	first, n, ok := batch(record)
+	most := uint64(size)
+	if c.last == 0 {
+		most = math.MaxUint64 >> 8
+	}
+	return ok && first > c.last && first-c.last <= most && uint64(n) <= uint64(len(record))
+}
+
+// record takes a whole record; begins says that it is the first one of its log.
+func (c *checker) record(s *logfile.Scanner, name string, begins bool) {
+	first, n, ok := uint64(0), uint32(0), false
+	if !s.Compressed {
+		first, n, ok = batch(s.Record())
+	}
+	known := ok && c.last > 0
+	switch {
+	case c.torn != nil && known && first == c.last+1:
+		// The database was opened with this tail and has gone on behind the last whole record.
+		c.torn = nil
+	case c.torn != nil:
+		c.loseAt(c.torn, c.tornAt)
+	case begins && ok && c.open == nil && !c.s.Gaps && (known || c.at == 0) && first > max(c.last, c.before())+1:
+		c.lose(&Loss{File: name, Offset: -1, Reason: "does not continue the log before it", Last: max(c.last, c.before())})
+	}
+	if c.open != nil {
+		c.open.Next, c.open = first, nil
+	}
+	if l := c.report.Loss; l != nil {
+		l.After += max(1, uint64(n))
+	}
+	switch {
+	case ok && n > 0:
+		c.last = first + uint64(n) - 1
+	case ok && first > 0: // RocksDB's own note of where it went on
+		c.last = max(c.last, first-1)
+	}
+}
+
+// before returns the last write before the first log that is needed.
+func (c *checker) before() uint64 {
+	if c.at == 0 {
+		return c.s.LastSequence
+	}
+	return 0
+}
