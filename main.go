@@ -98,6 +98,7 @@ func run(cfg *config.Config) (err error) {
 	case err != nil:
 		return fmt.Errorf("dir: %w", err)
 	}
+	cfg.Reset("force-recovery")
 	if names := db.UnknownFamilies(); len(names) > 0 {
 		log.Info("column families of a newer version are preserved", zap.Strings("families", names))
 	}

@@ -173,3 +173,6 @@ func (w *WAL) Close() { w.it.Close() }
 
 // LiveObjects returns how many native objects are open in this process.
 func LiveObjects() int64 { return rocks.LiveObjects() }
+
+// RocksDB returns the version of the RocksDB that is linked, and whether it was built with assertions (docs/recovery.md).
+func RocksDB() (version string, assertions bool) { return rocks.Version(), rocks.Assertions() }

@@ -8,12 +8,8 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +55,7 @@ type DB struct {
 	injected      atomic.Pointer[error]
 
 	events       events
+	recovery     recovery
 	fileSize     uint64 // of a table file that a compaction writes
 	spaceNeeded  int    // bytes on the disk for RocksDB to recover from a full one
 	logsReplaced int    // of recoverLoop
@@ -83,6 +80,9 @@ type Stats struct {
 }
 
 // Open opens the database in o.Dir, creating it when the directory is empty or missing.
+//
+// It refuses ([ErrDamaged]) a database whose write-ahead log lacks writes, unless o.Force says otherwise; an incomplete
+// record at the end of the newest log is left out. A MANIFEST that only newer versions of RocksDB can read is replaced.
 //
 // It refuses ([ErrForeign]) a directory with a database that lacks the metadata family, or with other files, and
 // ([ErrLocked]) one that another process uses; nothing is changed then. It refuses ([ErrSlots]) one whose keys are in
@@ -115,18 +115,20 @@ func Open(o Options) (*DB, error) {
 		db.replicationID = []byte("r " + o.ReplicationID)
 	}
 	db.txPool.New = func() any { return db.NewTx() }
+	if err := db.prepareFiles(&o); err != nil {
+		release()
+		return nil, err
+	}
 	ro := o.rocksOptions()
 	db.spaceNeeded = ro.WriteBufferSize
 	db.fileSize = uint64(ro.TargetFileSizeBase)
 	ro.Verdict = db.verdict
 	ro.Event = db.onEvent
+	ro.SkipDamagedLogs = db.skipDamaged()
 	db.rocks, err = rocks.Open(o.Dir, names, ro)
 	if err != nil {
 		release()
-		if strings.Contains(err.Error(), "lock") && strings.Contains(err.Error(), "LOCK") {
-			return nil, fmt.Errorf("%w: %s", ErrLocked, o.Dir)
-		}
-		return nil, fmt.Errorf("open %s: %w", o.Dir, err)
+		return nil, openError(o.Dir, err)
 	}
 	for i := range db.fam {
 		db.fam[i] = db.rocks.Family(i)
@@ -138,45 +140,14 @@ func Open(o Options) (*DB, error) {
 		return nil, err
 	}
 	db.opened.Store(true)
+	db.checkRecovered()
+	db.noteLogs(false)
 	now := time.Now().UnixMilli()
 	snap := db.NewSnapshot()
 	db.work.Go(func() { db.countAll(snap, now) })
 	db.work.Go(db.recoverLoop)
+	db.work.Go(db.noteLoop)
 	return db, nil
-}
-
-// familiesToOpen returns the known families in their order and then the unknown ones of an existing database.
-func familiesToOpen(dir string) ([]string, error) {
-	names := slices.Clone(cf.Names[:])
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return names, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
-		for _, e := range entries {
-			// RocksDB leaves these behind when it fails before the database is made.
-			if n := e.Name(); n != "LOCK" && n != "LOG" && !strings.HasPrefix(n, "LOG.old") && n != "IDENTITY" && !strings.HasPrefix(n, "OPTIONS-") {
-				return nil, fmt.Errorf("%w: %s holds %s and no database", ErrForeign, dir, n)
-			}
-		}
-		return names, nil
-	}
-	have, err := rocks.ListFamilies(dir)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", ErrForeign, dir, err)
-	}
-	if !slices.Contains(have, cf.Metadata.String()) {
-		return nil, fmt.Errorf("%w: the database in %s has the column families %s", ErrForeign, dir, strings.Join(have, ", "))
-	}
-	for _, n := range have {
-		if !slices.Contains(names, n) {
-			names = append(names, n)
-		}
-	}
-	return names, nil
 }
 
 // UnknownFamilies returns the names of the column families that were found, opened and are preserved, but whose
@@ -221,6 +192,7 @@ func (db *DB) Close() error {
 	if e := db.rocks.Close(err == nil); err == nil {
 		err = e
 	}
+	db.noteLogs(err == nil)
 	db.release()
 	return err
 }

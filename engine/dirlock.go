@@ -54,3 +54,18 @@ func lockedElsewhere(path string) bool {
 	l := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart} // the whole file
 	return syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &l) == nil && l.Type != syscall.F_UNLCK
 }
+
+// lockFiles takes the lock of a directory that [claimDir] has claimed, for one who changes its files before RocksDB opens
+// it and takes the lock itself.
+func lockFiles(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	l := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
+	if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &l); err != nil {
+		f.Close()
+		return nil, ErrLocked
+	}
+	return func() { f.Close() }, nil
+}

@@ -60,6 +60,12 @@ func (db *DB) onEvent(ev rocks.Event) {
 		db.events.mu.Unlock()
 		db.log.Error("background error, writes fail until the database has recovered", zap.String("error", ev.Text), zap.Int("severity", ev.Code))
 		signal(db.events.wake)
+	case rocks.MemtableSealed:
+		signal(db.recovery.logs)
+	case rocks.LogDropped:
+		db.onDropped(ev.Text, ev.Code)
+	case rocks.CorruptRead:
+		db.onCorrupt(ev.Text)
 	case rocks.Recovered:
 		signal(db.events.healed)
 	}

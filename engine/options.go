@@ -16,6 +16,8 @@ type Options struct {
 	Slots  bool   // keys carry the cluster slot; it is part of the format of a database and not marked in it
 	Logger *zap.Logger
 
+	Force Force // what to do when the write-ahead log lacks writes
+
 	Sync       bool // fsync the WAL with every commit
 	DisableWAL bool
 	NoSlowdown bool

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 )
@@ -98,6 +99,9 @@ func (s *Server) infoServer(w *infoWriter, _ string) {
 	w.field("kvrocks_mode", "standalone")
 	w.field("os", osName())
 	w.field("go_version", runtime.Version())
+	version, assertions := engine.RocksDB()
+	w.field("rocksdb_version", version)
+	w.field("rocksdb_assertions", flag(assertions))
 	w.field("arch_bits", strconv.IntSize)
 	w.field("multiplexing_api", "go")
 	w.field("process_id", os.Getpid())
@@ -260,6 +264,11 @@ func (s *Server) infoPersistence(w *infoWriter, _ string) {
 	w.field("aof_last_bgrewrite_status", "ok")
 	w.field("aof_last_write_status", "ok")
 	w.field("async_loading", 0)
+	r := s.db.Recovery()
+	w.field("recovery_tail_bytes", r.TailBytes)
+	w.field("recovery_dropped_bytes", r.DroppedBytes)
+	w.field("recovery_lost", r.Lost)
+	w.field("corrupt_reads", r.CorruptReads)
 }
 
 func (s *Server) infoStats(w *infoWriter, _ string) {

@@ -36,6 +36,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		Dir:              cfg.DBDir(),
 		Slots:            cfg.Bool("cluster-enabled"),
 		Logger:           log,
+		Force:            engine.ParseForce(cfg.Text("force-recovery")),
 		Sync:             cfg.Bool("rocksdb.write_options.sync"),
 		DisableWAL:       cfg.Bool("rocksdb.write_options.disable_wal"),
 		NoSlowdown:       cfg.Bool("rocksdb.write_options.no_slowdown"),

@@ -20,6 +20,9 @@ const (
 	BackgroundError     EventKind = C.BK_EV_ERROR // Code is the severity: 1 soft, 2 hard, 3 fatal, 4 unrecoverable
 	StallChanged        EventKind = C.BK_EV_STALL // Code is 0 delayed, 1 stopped, 2 normal
 	Recovered           EventKind = C.BK_EV_RECOVERED
+	MemtableSealed      EventKind = C.BK_EV_SEALED  // a new log was begun
+	LogDropped          EventKind = C.BK_EV_DROPPED // Code is the number of bytes of a log that RocksDB leaves out at the start
+	CorruptRead         EventKind = -1              // a call has met a damaged file; Text is its error
 )
 
 // Event is something that RocksDB reports.
@@ -63,6 +66,16 @@ func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val
 
 // settled is the native twin of compaction.Settled.
 func settled(value []byte) bool { return C.bk_settled(bytesPtr(value), C.size_t(len(value))) != 0 }
+
+// sendCorrupt tells all open databases of a damage that a call has met; its text names the file.
+func sendCorrupt(text string) {
+	hooks.Range(func(_, v any) bool {
+		if o := v.(*Options); o.Event != nil {
+			o.Event(Event{Kind: CorruptRead, Text: text})
+		}
+		return true
+	})
+}
 
 //export bkGoEvent
 func bkGoEvent(handle C.uintptr_t, kind C.int, family, text *C.char, code C.int) {

@@ -75,6 +75,7 @@ type Options struct {
 	RateLimitBytes                 int64 // bytes a second, of writes
 	RateLimiterAutoTuned           bool
 	AvoidUnnecessaryBlockingIO     bool
+	SkipDamagedLogs                bool // read around damages of the write-ahead log; else up to the first one
 
 	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero] or [DropIfExpired]. For a family of
 	// kind Subkeys it is asked once for each prefix up to the version, and key is that prefix; else for each
@@ -214,7 +215,12 @@ func (o *Options) dbOptions(dir string, handle uintptr) *grocksdb.Options {
 	C.bk_options_add_listener(p, C.uintptr_t(handle))
 	cdir := C.CString(dir)
 	defer C.free(unsafe.Pointer(cdir))
-	C.bk_options_set_info_log(p, cdir, maxInfoLog)
+	C.bk_options_set_info_log(p, cdir, maxInfoLog, C.uintptr_t(handle))
+	// The logs were checked before: all that point-in-time recovery leaves out is an incomplete tail.
+	g.SetWALRecoveryMode(grocksdb.PointInTimeRecovery)
+	if o.SkipDamagedLogs {
+		g.SetWALRecoveryMode(grocksdb.SkipAnyCorruptedRecordsRecovery)
+	}
 	return g
 }
 

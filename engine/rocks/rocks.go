@@ -34,6 +34,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -70,6 +71,9 @@ func takeErr(cerr *C.char) error {
 	}
 	text := C.GoString(cerr)
 	C.free(unsafe.Pointer(cerr))
+	if strings.HasPrefix(text, "Corruption") {
+		sendCorrupt(text)
+	}
 	return &Error{Text: text}
 }
 
@@ -100,16 +104,6 @@ type DB struct {
 	ro       *grocksdb.ReadOptions
 	roPtr    unsafe.Pointer
 	handle   uintptr
-}
-
-// ErrNoDatabase is returned by ListFamilies when the directory holds no database.
-var ErrNoDatabase = errors.New("no database")
-
-// ListFamilies returns the names of the column families of the database in dir.
-func ListFamilies(dir string) ([]string, error) {
-	o := grocksdb.NewDefaultOptions()
-	defer o.Destroy()
-	return grocksdb.ListColumnFamilies(o, dir)
 }
 
 // Open opens the database in dir with the given families, the known ones first, creating what is missing.

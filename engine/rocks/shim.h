@@ -90,8 +90,9 @@ size_t bk_cache_pinned(bk_cache* c);
 // table has a small one of its own.
 void bk_options_set_table(void* opts, bk_cache* cache, size_t block_size, int cache_index_and_filter);
 // bk_options_set_info_log lets RocksDB log to dir/LOG, which must be a directory that no one else has open: the
-// LOG that is there is put aside. A file that grows to max_size bytes is put aside as well.
-void bk_options_set_info_log(void* opts, const char* dir, size_t max_size);
+// LOG that is there is put aside. A file that grows to max_size bytes is put aside as well. What RocksDB says there of
+// logs that it leaves out goes to goEvent with the handle, too.
+void bk_options_set_info_log(void* opts, const char* dir, size_t max_size, uintptr_t handle);
 void bk_options_set_row_cache(void* opts, size_t capacity);
 void bk_options_set_rate_limiter(void* opts, int64_t bytes_per_second, int auto_tuned);
 void bk_options_set_rate(void* opts, int64_t bytes_per_second);
@@ -122,8 +123,13 @@ int bk_settled(const char* value, size_t n);
 void bk_options_add_collector(void* opts, int is_metadata, double trigger);
 
 // bk_options_add_listener adds an event listener that calls goEvent with the handle.
-enum { BK_EV_FLUSH = 1, BK_EV_COMPACTION = 2, BK_EV_ERROR = 3, BK_EV_STALL = 4, BK_EV_RECOVERED = 5 };
+enum { BK_EV_FLUSH = 1, BK_EV_COMPACTION = 2, BK_EV_ERROR = 3, BK_EV_STALL = 4, BK_EV_RECOVERED = 5, BK_EV_SEALED = 6, BK_EV_DROPPED = 7 };
 void bk_options_add_listener(void* opts, uintptr_t handle);
+
+// bk_rocksdb_version returns the version of the RocksDB that is linked, as major * 10000 + minor * 100 + patch.
+int bk_rocksdb_version(void);
+// bk_rocksdb_assertions tells whether the RocksDB that is linked was built with assertions.
+int bk_rocksdb_assertions(void);
 
 // Administration ---------------------------------------------------------------------------------------------
 

@@ -276,6 +276,8 @@ class Listener : public EventListener {
     send(BK_EV_ERROR, "", s->ToString(), static_cast<int>(s->severity()));
   }
   void OnErrorRecoveryCompleted(Status s) override { send(BK_EV_RECOVERED, "", s.ToString(), 0); }
+  // A memtable is full, and RocksDB has begun a new log.
+  void OnMemTableSealed(const MemTableInfo& i) override { send(BK_EV_SEALED, i.cf_name, "", 0); }
   void OnStallConditionsChanged(const WriteStallInfo& i) override {
     send(BK_EV_STALL, i.cf_name, "", static_cast<int>(i.condition.cur));
   }

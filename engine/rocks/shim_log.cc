@@ -18,13 +18,18 @@
 
 using namespace rocksdb;
 
+extern "C" void bkGoEvent(uintptr_t handle, int kind, char* family, char* text, int code);
+
 namespace {
 
 constexpr size_t kMaxLine = 64 << 10;
 
 class InfoLog : public Logger {
  public:
-  InfoLog(const std::string& dir, size_t max_size) : path_(dir + "/LOG"), max_size_(max_size) { reopen(); }
+  InfoLog(const std::string& dir, size_t max_size, uintptr_t handle)
+      : path_(dir + "/LOG"), max_size_(max_size), handle_(handle) {
+    reopen();
+  }
   ~InfoLog() override { Close(); }
 
   using Logger::Logv;
@@ -48,6 +53,7 @@ class InfoLog : public Logger {
     vsnprintf(&line[n], text + 1, format, ap);
     line.back() = '\n';
     if (line[line.size() - 2] == '\n') line.pop_back();
+    if (strstr(format, kDropping)) dropped(line.substr(n, line.size() - n - 1));
     std::lock_guard<std::mutex> l(mu_);
     if (fd_ < 0) return;
     ssize_t wrote = write(fd_, line.data(), line.size());
@@ -64,6 +70,13 @@ class InfoLog : public Logger {
   }
 
  private:
+  // RocksDB says what it leaves out of a write-ahead log at the start only here: "FILE: dropping N bytes; REASON".
+  static constexpr const char* kDropping = "dropping %d bytes";
+  void dropped(std::string text) const {
+    size_t at = text.find("dropping ");
+    int bytes = at == std::string::npos ? 0 : atoi(text.c_str() + at + strlen("dropping "));
+    bkGoEvent(handle_, BK_EV_DROPPED, const_cast<char*>(""), &text[0], bytes);
+  }
   // reopen puts the file aside under the name that RocksDB knows and deletes in time, and begins a new one.
   void reopen() {
     if (fd_ >= 0) close(fd_);
@@ -75,6 +88,7 @@ class InfoLog : public Logger {
   }
   std::string path_;
   size_t max_size_;
+  uintptr_t handle_;
   std::mutex mu_;
   int fd_ = -1;
   std::atomic<size_t> size_{0};
@@ -82,6 +96,6 @@ class InfoLog : public Logger {
 
 }  // namespace
 
-extern "C" void bk_options_set_info_log(void* o, const char* dir, size_t max_size) {
-  bk::opts(o).info_log = std::make_shared<InfoLog>(dir, max_size);
+extern "C" void bk_options_set_info_log(void* o, const char* dir, size_t max_size, uintptr_t handle) {
+  bk::opts(o).info_log = std::make_shared<InfoLog>(dir, max_size, handle);
 }

@@ -19,6 +19,20 @@ func (c *Config) OnChange(name string, h Hook) {
 	c.hooks[i] = append(c.hooks[i], h)
 }
 
+// Reset gives a setting that is meant for one start its default back, so that CONFIG REWRITE does not keep it.
+func (c *Config) Reset(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := index(name)
+	v, err := table[i].parse("", table[i].Default)
+	if err != nil {
+		panic(err) // the defaults are tested
+	}
+	st := c.state.Load().clone()
+	st.values[i] = v
+	c.state.Store(st)
+}
+
 // Errors of [Config.Set] and the namespaces, with the texts that Redis 7.2 and Kvrocks give.
 var (
 	errFixed            = errors.New("can't set immutable config")

@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/engine/wal"
+)
+
+// What a damaged database does at [Open]: everything but an incomplete tail of the newest log is refused, with a line that
+// names the file, what is lost, and how to open it all the same. docs/recovery.md tells the operator about it.
+
+// Force says what [Open] does when the write-ahead log lacks writes.
+type Force int
+
+// The ways to open a database whose log lacks writes.
+const (
+	// RefuseLoss: not at all; the error is [ErrDamaged].
+	RefuseLoss Force = iota
+	// PointInTime: with all writes before the damage and with none after it. The database is as it was at one moment, but
+	// for column families that were written to table files later.
+	PointInTime
+	// SkipDamaged: with all writes that can be read. Those after the damage may build on what is lost.
+	SkipDamaged
+)
+
+// forceNames are the values of the setting force-recovery.
+var forceNames = []string{"no", "point-in-time", "skip-damaged"}
+
+// ParseForce returns what a value of the setting force-recovery means.
+func ParseForce(name string) Force { return Force(max(0, slices.Index(forceNames, name))) }
+
+// ErrDamaged: files of the database are damaged or missing, and opening it would lose what is in them.
+var ErrDamaged = errors.New("the database is damaged")
+
+// recovery is what opening found, and what came after.
+type recovery struct {
+	force     Force
+	last      uint64 // the last write in the logs, 0 = not known
+	tailBytes int64
+	lost      string // what a forced opening has lost
+	dropped   atomic.Int64
+	logs      chan struct{} // a log was begun
+
+	corrupt struct {
+		reads  atomic.Int64
+		mu     sync.Mutex
+		logged time.Time
+		text   string
+	}
+}
+
+// Recovery is what [DB.Recovery] returns.
+type Recovery struct {
+	TailBytes    int64  // of an incomplete tail of the newest log, which was left out
+	DroppedBytes int64  // of logs that RocksDB has left out by its own account
+	Lost         string // what a forced opening has lost; empty = nothing
+	CorruptReads int64  // calls of RocksDB that have met damaged files since the database was opened
+}
+
+// Recovery tells what was found damaged when the database was opened, and since.
+func (db *DB) Recovery() Recovery {
+	r := &db.recovery
+	return Recovery{r.tailBytes, r.dropped.Load(), r.lost, r.corrupt.reads.Load()}
+}
+
+// familiesToOpen returns the known families in their order and then the unknown ones of an existing database.
+func familiesToOpen(dir string) ([]string, error) {
+	names := slices.Clone(cf.Names[:])
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return names, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
+		for _, e := range entries {
+			// RocksDB leaves these behind when it fails before the database is made.
+			if n := e.Name(); n != "LOCK" && n != "LOG" && !strings.HasPrefix(n, "LOG.old") && n != "IDENTITY" && !strings.HasPrefix(n, "OPTIONS-") {
+				return nil, fmt.Errorf("%w: %s holds %s and no database", ErrForeign, dir, n)
+			}
+		}
+		return names, nil
+	}
+	m, err := manifest.Read(dir)
+	if errors.Is(err, manifest.ErrNewer) {
+		return nil, fmt.Errorf("%w; this version reads what RocksDB 7.8 reads", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %v", ErrForeign, dir, err)
+	}
+	have := m.Families()
+	if !slices.Contains(have, cf.Metadata.String()) {
+		return nil, fmt.Errorf("%w: the database in %s has the column families %s", ErrForeign, dir, strings.Join(have, ", "))
+	}
+	for _, n := range have {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names, nil
+}
+
+// prepareFiles looks at the MANIFEST and the logs, and refuses ([ErrDamaged]) or repairs what RocksDB would not read, or
+// would read with losses. The directory is claimed.
+func (db *DB) prepareFiles(o *Options) error {
+	db.recovery.force = o.Force
+	db.recovery.logs = make(chan struct{}, 1)
+	if _, err := os.Stat(filepath.Join(o.Dir, "CURRENT")); err != nil {
+		return nil // a new database
+	}
+	m, err := manifest.Read(o.Dir)
+	if err != nil {
+		return err
+	}
+	if !m.Readable() {
+		if m, err = db.makeReadable(o.Dir); err != nil {
+			return err
+		}
+	}
+	list, err := wal.ReadList(o.Dir)
+	if err != nil {
+		return err
+	}
+	_, lockErr := os.Stat(filepath.Join(o.Dir, "LOCK"))
+	r, err := wal.Check(o.Dir, wal.State{
+		MinLog: m.MinLog, NewestLog: m.NewestLog, LastSequence: m.LastSequence,
+		Opened: lockErr == nil, Gaps: o.DisableWAL, List: list,
+	})
+	if err != nil {
+		return err
+	}
+	if r.Loss != nil {
+		return db.forceOpen(o, r)
+	}
+	if db.recovery.last = r.Last; r.Tail != nil {
+		db.recovery.tailBytes = r.TailBytes
+		db.log.Warn("the newest log ends with an incomplete record, which was never acknowledged or not synced; it is left out",
+			zap.String("file", r.Tail.File), zap.Int64("offset", r.Tail.Offset), zap.Int64("bytes", r.TailBytes),
+			zap.String("reason", r.Tail.Reason))
+	}
+	return nil
+}
+
+// makeReadable replaces the MANIFEST by one that RocksDB 7.8 reads.
+func (db *DB) makeReadable(dir string) (*manifest.Manifest, error) {
+	unlock, err := lockFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	m, err := manifest.Read(dir) // another one may have had the directory before it was locked
+	if err != nil || m.Readable() {
+		return m, err
+	}
+	kept, err := m.MakeReadable(dir)
+	if err != nil {
+		return nil, err
+	}
+	db.log.Info("the MANIFEST of a newer RocksDB was replaced by one that RocksDB 7.8 reads as well; the old one is kept",
+		zap.String("kept", kept))
+	return manifest.Read(dir)
+}
+
+// forceOpen refuses logs that lack writes, or prepares them as o.Force says. It keeps the logs under other names.
+func (db *DB) forceOpen(o *Options, r *wal.Report) error {
+	what := r.Loss.String()
+	if more := r.Losses - 1; more > 0 {
+		what += fmt.Sprintf("; there are %d more damaged places", more)
+	}
+	if o.Force == RefuseLoss {
+		return fmt.Errorf("%w: %s; restore the file, or start once with --force-recovery point-in-time (gives up all writes "+
+			"from there on) or --force-recovery skip-damaged (gives up what cannot be read): docs/recovery.md",
+			ErrDamaged, filepath.Join(o.Dir, what))
+	}
+	unlock, err := lockFiles(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	kept, err := r.Keep(o.Dir)
+	if err != nil {
+		return err
+	}
+	lost := what
+	if o.Force == PointInTime {
+		if err := r.Cut(o.Dir); err != nil {
+			return err
+		}
+		if lost += ", and given up"; r.Loss.After == 0 {
+			lost = what
+		}
+	}
+	db.recovery.lost = lost
+	db.log.Error("force-recovery: the database is opened without the writes that are lost",
+		zap.String("lost", lost), zap.String("how", forceNames[o.Force]), zap.Strings("kept", kept))
+	return nil
+}
+
+// skipDamaged reports whether RocksDB has to read around damages.
+func (db *DB) skipDamaged() bool { return db.recovery.force == SkipDamaged && db.recovery.lost != "" }
+
+// openError says what RocksDB's error means.
+func openError(dir string, err error) error {
+	switch text := err.Error(); {
+	case strings.Contains(text, "lock") && strings.Contains(text, "LOCK"):
+		return fmt.Errorf("%w: %s", ErrLocked, dir)
+	case strings.Contains(text, "unsupported format_version"):
+		return fmt.Errorf("open %s: %w", newerTable(dir), err)
+	}
+	return fmt.Errorf("open %s: %w", dir, err)
+}
+
+// newerTable describes the first table file of a format that RocksDB 7.8 does not read: RocksDB's error does not name it.
+// A table file ends with u32 version and u64 magic number, little-endian (table/format.cc of RocksDB).
+func newerTable(dir string) string {
+	const (
+		newest = 5
+		magic  = 0x88e241b785f4cff7 // of block-based tables
+	)
+	files, _ := filepath.Glob(filepath.Join(dir, "*.sst"))
+	for _, name := range files {
+		var end [12]byte
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		if info, err := f.Stat(); err == nil && info.Size() >= int64(len(end)) {
+			_, err = f.ReadAt(end[:], info.Size()-int64(len(end)))
+			v := binary.LittleEndian.Uint32(end[:])
+			if err == nil && binary.LittleEndian.Uint64(end[4:]) == magic && v > newest {
+				f.Close()
+				return fmt.Sprintf("%s: it has format_version %d, and this version reads up to %d; "+
+					"let the server that wrote it compact the database with format_version %d", name, v, newest, newest)
+			}
+		}
+		f.Close()
+	}
+	return dir
+}
+
+// checkRecovered compares what RocksDB has read with what is in the logs.
+func (db *DB) checkRecovered() {
+	if seq := db.rocks.LatestSequence(); seq < db.recovery.last {
+		db.recovery.lost = fmt.Sprintf("RocksDB has recovered to write %d, the logs hold %d", seq, db.recovery.last)
+		db.log.Error("writes were lost at the start", zap.String("lost", db.recovery.lost))
+	}
+}
+
+// onDropped notes that RocksDB has left out bytes of a log.
+func (db *DB) onDropped(text string, bytes int) {
+	db.recovery.dropped.Add(int64(bytes))
+	db.log.Error("RocksDB has left out a part of a log", zap.String("what", text), zap.Int("bytes", bytes))
+}
+
+// corruptLogEvery is the time between two lines of the log about the same damage.
+const corruptLogEvery = 10 * time.Second
+
+// onCorrupt notes that a call has met a damaged file. Its caller gets the error as well.
+func (db *DB) onCorrupt(text string) {
+	if strings.Contains(text, ".sst") && !strings.Contains(text, db.dir) {
+		return // of another database of this process
+	}
+	c := &db.recovery.corrupt
+	n := c.reads.Add(1)
+	c.mu.Lock()
+	log := text != c.text || time.Since(c.logged) >= corruptLogEvery
+	if log {
+		c.text, c.logged = text, time.Now()
+	}
+	c.mu.Unlock()
+	if log {
+		db.log.Error("a file of the database is damaged: docs/recovery.md", zap.String("error", text), zap.Int64("reads", n))
+	}
+}
+
+// noteLogs writes the list of logs, which the next start compares with what is there (see [wal.List]).
+func (db *DB) noteLogs(closed bool) {
+	if err := wal.WriteList(db.dir, closed); err != nil {
+		db.log.Warn("the list of logs could not be written; a missing log may go unnoticed at the next start", zap.Error(err))
+	}
+}
+
+// noteLoop notes the logs whenever one was begun.
+func (db *DB) noteLoop() {
+	for {
+		select {
+		case <-db.closing:
+			return
+		case <-db.recovery.logs:
+			db.noteLogs(false)
+			db.log.Debug("the list of logs was written")
+		}
+	}
+}
