@@ -22,10 +22,10 @@ GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/r
 # Go's tools, with the paths that scripts/env.sh sets.
 ENV := . scripts/env.sh;
 
-.PHONY: help run build test lint race fuzz bench crash soak compat bootstrap clean
+.PHONY: help run build test lint race fuzz asan tsan arm64-check bench crash soak compat bootstrap clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Variables: PORT, BIND, DATA (run); PKGS, TESTFLAGS (test, race); FUZZTIME (fuzz);'
 	@echo 'BENCHFLAGS (bench), CRASHFLAGS (crash), SOAKFLAGS (soak): for example BENCHFLAGS=-quick.'
@@ -64,6 +64,16 @@ lint: bootstrap ## gofmt, go vet and staticcheck
 
 fuzz: bootstrap ## Run every fuzz target for FUZZTIME each
 	@$(ENV) FUZZTIME='$(FUZZTIME)' scripts/fuzz.sh $(PKGS)
+
+asan: bootstrap ## Native code under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(ENV) scripts/native.sh asan
+
+tsan: bootstrap ## The memtable under ThreadSanitizer
+	@$(ENV) scripts/native.sh tsan
+
+arm64-check: bootstrap ## Compile for arm64 what can be without a RocksDB for it
+	@scripts/bootstrap.sh --arm64
+	@$(ENV) scripts/native.sh arm64
 
 bench: build ## Requests a second of basalt and redis-server side by side
 	@scripts/bootstrap.sh --test

@@ -21,11 +21,13 @@ die() {
 
 with_test=false
 with_lint=false
+with_arm64=false
 for arg in "$@"; do
 	case $arg in
 	--test) with_test=true ;;
 	--lint) with_lint=true ;;
-	*) die "unknown argument $arg (known: --test, --lint)" ;;
+	--arm64) with_arm64=true ;;
+	*) die "unknown argument $arg (known: --test, --lint, --arm64)" ;;
 	esac
 done
 
@@ -165,6 +167,11 @@ fi
 if $with_test && ! command -v openssl >/dev/null; then # whose encrypted keys and names of ciphers are compared
 	$have_apt || die "openssl is needed by the tests, and apt-get to install it with is missing"
 	apt_install openssl
+fi
+
+if $with_arm64 && ! command -v aarch64-linux-gnu-g++ >/dev/null; then
+	$have_apt || die "aarch64-linux-gnu-g++ is needed, and apt-get to install it with is missing"
+	apt_install g++-aarch64-linux-gnu
 fi
 
 if $with_lint; then

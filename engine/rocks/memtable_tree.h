@@ -9,7 +9,8 @@
 // readers without locks. Entries and nodes are never moved or freed while the tree lives. A writer announces every
 // change of nodes by making the sequence lock odd for its duration; a reader copies what it needs out of a node and
 // starts again when the lock was odd or has moved. What it reads in between may be inconsistent but is always
-// memory of the tree, so it only has to mind null pointers.
+// memory of the tree, so it only has to mind null pointers. Pointers to entries and nodes are stored with release and
+// loaded with acquire, so that what they point to is there.
 //
 // Entries are as MemTable::Add encodes them: varint32 length of the internal key, user key, 8 bytes of sequence
 // number and type (little-endian), then the value. Order: user key by its bytes, then the newest first.
@@ -82,7 +83,7 @@ class Tree {
   struct Node {
     std::atomic<int32_t> n;           // slots in use
     std::atomic<uint32_t> skip;       // leading bytes that all keys of the node share, which heads leave out
-    bool leaf;                        // never changes
+    std::atomic<bool> leaf;           // never changes
     // Only the writer looks at these three.
     uint32_t len;                     // of the user key of all entries, kMixed when they differ
     const char* low;                  // first key that belongs here, and first that does not; null = no bound
@@ -119,12 +120,12 @@ class Tree {
     entries_.store(entries_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     Inner* path[kDepth];
     int at[kDepth], depth = 0;
-    Node* x = root_.load(std::memory_order_relaxed);
-    while (!x->leaf) {
+    Node* x = root_.load(std::memory_order_acquire);
+    while (!x->leaf.load(std::memory_order_relaxed)) {
       int i = newest && alike(x, k) ? below(x, k) : search(x, k, true);
       path[depth] = static_cast<Inner*>(x);
       at[depth++] = i;
-      x = path[depth - 1]->child[i].load(std::memory_order_relaxed);
+      x = path[depth - 1]->child[i].load(std::memory_order_acquire);
     }
     int pos = newest && alike(x, k) ? below(x, k) : search(x, k, false);
     if (x->n.load(std::memory_order_relaxed) < kSlots) {
@@ -155,10 +156,10 @@ class Tree {
     for (;; pause()) {
       uint64_t s = seq_.load(std::memory_order_acquire);
       if (s & 1) continue;
-      Node* x = root_.load(std::memory_order_relaxed);
-      while (x && !x->leaf) {
+      Node* x = root_.load(std::memory_order_acquire);
+      while (x && !x->leaf.load(std::memory_order_relaxed)) {
         int n = x->n.load(std::memory_order_relaxed);
-        x = static_cast<Inner*>(x)->child[n].load(std::memory_order_relaxed);
+        x = static_cast<Inner*>(x)->child[n].load(std::memory_order_acquire);
       }
       if (!x || !copy(x, 0, out)) continue;
       out->pos = out->n;
@@ -186,7 +187,7 @@ class Tree {
     for (;; pause()) {
       uint64_t s = seq_.load(std::memory_order_acquire);
       if (s & 1) continue;
-      Node* x = leaf->prev.load(std::memory_order_relaxed);
+      Node* x = leaf->prev.load(std::memory_order_acquire);
       if (x && !copy(x, 0, c)) continue;
       if (!unchanged(s)) continue;
       if (!x) return false;
@@ -223,11 +224,11 @@ class Tree {
       uint64_t s = seq_.load(std::memory_order_acquire);
       if (s & 1) continue;
       double before = 0, width = 1;
-      Node* x = root_.load(std::memory_order_relaxed);
+      Node* x = root_.load(std::memory_order_acquire);
       int i = -1;
-      while (x && (i = search(x, k, !x->leaf)) >= 0) {
+      while (x && (i = search(x, k, !x->leaf.load(std::memory_order_relaxed))) >= 0) {
         int n = x->n.load(std::memory_order_relaxed);
-        if (x->leaf) {
+        if (x->leaf.load(std::memory_order_relaxed)) {
           if (n > 0) before += width * i / n;
           break;
         }
@@ -235,14 +236,14 @@ class Tree {
         int left = 0, own = 0, all = 0;
         x = nullptr;
         for (int j = 0; j <= n && j <= kSlots; j++) {
-          Node* child = inner->child[j].load(std::memory_order_relaxed);
+          Node* child = inner->child[j].load(std::memory_order_acquire);
           if (!child) break;
-          int weight = child->leaf ? 1 : child->n.load(std::memory_order_relaxed) + 1;
+          int weight = child->leaf.load(std::memory_order_relaxed) ? 1 : child->n.load(std::memory_order_relaxed) + 1;
           if (j < i) left += weight;
           if (j == i) own = weight, x = child;
           all += weight;
-          if (child->leaf) {
-            left = i, own = 1, all = n + 1, x = inner->child[i].load(std::memory_order_relaxed);
+          if (child->leaf.load(std::memory_order_relaxed)) {
+            left = i, own = 1, all = n + 1, x = inner->child[i].load(std::memory_order_acquire);
             break;
           }
         }
@@ -279,7 +280,15 @@ class Tree {
     if (++turn % 32 == 0)
       std::this_thread::yield();
     else
-      __builtin_ia32_pause();
+      relax();
+  }
+  // relax tells the processor that this is a loop that waits.
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
   }
 
   // search returns the number of keys of the node that are below k, or with upper, that are not above it. -1
@@ -295,7 +304,7 @@ class Tree {
       if (m != h) {
         right = m < h;
       } else {
-        const char* e = x->key[mid].load(std::memory_order_relaxed);
+        const char* e = x->key[mid].load(std::memory_order_acquire);
         if (!e) return -1;
         int c = TreeKey::entry(e).compare(k);
         right = c < 0 || (upper && c == 0);
@@ -331,11 +340,11 @@ class Tree {
 
   // find returns the leaf where k belongs, null when the reader has to start again.
   Node* find(const TreeKey& k) const {
-    Node* x = root_.load(std::memory_order_relaxed);
-    while (x && !x->leaf) {
+    Node* x = root_.load(std::memory_order_acquire);
+    while (x && !x->leaf.load(std::memory_order_relaxed)) {
       int i = search(x, k, true);
       if (i < 0) return nullptr;
-      x = static_cast<Inner*>(x)->child[i].load(std::memory_order_relaxed);
+      x = static_cast<Inner*>(x)->child[i].load(std::memory_order_acquire);
     }
     return x;
   }
@@ -344,13 +353,13 @@ class Tree {
     int n = x->n.load(std::memory_order_relaxed);
     if (n > kSlots || from > n) return false;
     for (int i = from; i < n; i++) {
-      const char* e = x->key[i].load(std::memory_order_relaxed);
+      const char* e = x->key[i].load(std::memory_order_acquire);
       if (!e) return false;
       out->key[i - from] = e;
     }
     out->n = n - from;
     out->leaf = x;
-    out->next = x->next.load(std::memory_order_relaxed);
+    out->next = x->next.load(std::memory_order_acquire);
     return true;
   }
 
@@ -361,9 +370,8 @@ class Tree {
     char* p = blocks_->take(sizeof(T), 64);
     memset(p, 0, sizeof(T));
     T* x = new (p) T;
-    x->leaf = leaf;
-    // The memory was another memtable's: a reader that finds the node must not find what that has left there.
-    std::atomic_thread_fence(std::memory_order_release);
+    // The memory was another memtable's. Whoever finds the node finds this: it is published by a release store.
+    x->leaf.store(leaf, std::memory_order_relaxed);
     return x;
   }
 
@@ -372,10 +380,10 @@ class Tree {
     int n = x->n.load(std::memory_order_relaxed);
     x->len = n == 0 || x->len == k.len ? k.len : kMixed;
     for (int j = n; j > i; j--) {
-      x->key[j].store(x->key[j - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+      x->key[j].store(x->key[j - 1].load(std::memory_order_acquire), std::memory_order_release);
       x->head[j].store(x->head[j - 1].load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
-    x->key[i].store(e, std::memory_order_relaxed);
+    x->key[i].store(e, std::memory_order_release);
     x->head[i].store(k.head(x->skip.load(std::memory_order_relaxed)), std::memory_order_relaxed);
     x->n.store(n + 1, std::memory_order_relaxed);
   }
@@ -393,7 +401,7 @@ class Tree {
     if (skip == x->skip.load(std::memory_order_relaxed)) return;
     x->skip.store(skip, std::memory_order_relaxed);
     for (int i = 0, n = x->n.load(std::memory_order_relaxed); i < n; i++) {
-      uint64_t h = TreeKey::entry(x->key[i].load(std::memory_order_relaxed)).head(skip);
+      uint64_t h = TreeKey::entry(x->key[i].load(std::memory_order_acquire)).head(skip);
       x->head[i].store(h, std::memory_order_relaxed);
     }
   }
@@ -402,7 +410,7 @@ class Tree {
   static void move(const Node* x, int i, Node* to) {
     int n = x->n.load(std::memory_order_relaxed);
     for (int j = i; j < n; j++) {
-      to->key[j - i].store(x->key[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
+      to->key[j - i].store(x->key[j].load(std::memory_order_acquire), std::memory_order_release);
       to->head[j - i].store(x->head[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
     to->n.store(n - i, std::memory_order_relaxed);
@@ -417,17 +425,17 @@ class Tree {
     move(x, cut, r);
     bool right = pos > cut || cut == kSlots;
     if (right) place(r, pos - cut, e, k);
-    const char* sep = r->key[0].load(std::memory_order_relaxed);
+    const char* sep = r->key[0].load(std::memory_order_acquire);
     bound(r, sep, x->high);
-    r->next.store(x->next.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    r->prev.store(x, std::memory_order_relaxed);
+    r->next.store(x->next.load(std::memory_order_acquire), std::memory_order_release);
+    r->prev.store(x, std::memory_order_release);
 
     Change change(this);
     x->n.store(cut, std::memory_order_relaxed);
     bound(x, x->low, sep);
     if (!right) place(x, pos, e, k);
-    if (Node* after = r->next.load(std::memory_order_relaxed)) after->prev.store(r, std::memory_order_relaxed);
-    x->next.store(r, std::memory_order_relaxed);
+    if (Node* after = r->next.load(std::memory_order_acquire)) after->prev.store(r, std::memory_order_release);
+    x->next.store(r, std::memory_order_release);
     add_child(x, sep, r, path, at, depth);
   }
 
@@ -443,10 +451,10 @@ class Tree {
       // The separator in the middle goes up; what is right of it moves.
       Inner* q = node<Inner>(false);
       constexpr int cut = kSlots / 2;
-      const char* up = p->key[cut].load(std::memory_order_relaxed);
+      const char* up = p->key[cut].load(std::memory_order_acquire);
       move(p, cut + 1, q);
       for (int j = cut + 1; j <= kSlots; j++)
-        q->child[j - cut - 1].store(p->child[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
+        q->child[j - cut - 1].store(p->child[j].load(std::memory_order_acquire), std::memory_order_release);
       bound(q, up, p->high);
       p->n.store(cut, std::memory_order_relaxed);
       bound(p, p->low, up);
@@ -459,15 +467,15 @@ class Tree {
       r = q;
     }
     Inner* top = node<Inner>(false);
-    top->child[0].store(x, std::memory_order_relaxed);
+    top->child[0].store(x, std::memory_order_release);
     place_child(top, 0, sep, r);
-    root_.store(top, std::memory_order_relaxed);
+    root_.store(top, std::memory_order_release);
   }
 
   static void place_child(Inner* p, int i, const char* sep, Node* r) {
     for (int j = p->n.load(std::memory_order_relaxed); j > i; j--)
-      p->child[j + 1].store(p->child[j].load(std::memory_order_relaxed), std::memory_order_relaxed);
-    p->child[i + 1].store(r, std::memory_order_relaxed);
+      p->child[j + 1].store(p->child[j].load(std::memory_order_acquire), std::memory_order_release);
+    p->child[i + 1].store(r, std::memory_order_release);
     place(p, i, sep, TreeKey::entry(sep));
   }
 

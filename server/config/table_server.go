@@ -43,7 +43,7 @@ var serverGroups = []group{
 		boolean("daemonize", "no", fixed, "Accepted and without effect: the shell or a supervisor runs it in the background."),
 		enum("supervised", "no", []string{"no", "auto", "upstart", "systemd"}, fixed, "Supervisor: no, auto, upstart, systemd; accepted and without effect, the log says when the server is ready."),
 		text("dir", "/tmp/kvrocks", fixed, "Base directory; the database is in its subdirectory db."),
-		enum("force-recovery", "no", []string{"no", "point-in-time", "skip-damaged"}, fixed, "Open a database whose log lacks writes: up to there, or with all that can be read. For the command line, once."),
+		enum("force-recovery", "no", []string{"no", "point-in-time", "skip-damaged"}, fixed, "At one start: lose writes that the log lacks instead of refusing: no, point-in-time, skip-damaged."),
 		text("backup-dir", "", dynamic, "Directory of backups; empty = DIR/backup."),
 		text("pidfile", "", fixed, "File for the process id; empty = DIR/kvrocks.pid."),
 		text("db-name", "change.me.db", fixed, "Name of the database; a replica must have its master's."),

@@ -1,0 +1,109 @@
+// What RocksDB calls back on its threads, with input of every length in allocations of exactly that length: the
+// compaction filters, the collector of table properties and the order of zset_score. Linked with RocksDB, which is not
+// instrumented; so only AddressSanitizer checks it (make asan).
+#include <rocksdb/compaction_filter.h>
+#include <rocksdb/table_properties.h>
+
+#include <memory>
+#include <string>
+
+#include "../shim_internal.h"
+#include "check.h"
+
+using namespace rocksdb;
+
+// What package rocks exports to the shim.
+extern "C" {
+int bkGoVerdict(uintptr_t, int, char* key, size_t klen, char* val, size_t vlen, uint64_t* end) {
+  unsigned sum = 0;
+  for (size_t i = 0; i < klen; i++) sum += static_cast<unsigned char>(key[i]);
+  for (size_t i = 0; i < vlen; i++) sum += static_cast<unsigned char>(val[i]);
+  *end = sum;
+  return sum % 4;
+}
+void bkGoEvent(uintptr_t, int, char*, char*, int) {}
+}
+
+namespace {
+
+// Exact is a text in an allocation of its length.
+class Exact {
+ public:
+  explicit Exact(const std::string& s) : n_(s.size()), p_(new char[s.size()]) { memcpy(p_.get(), s.data(), s.size()); }
+  Slice slice() const { return Slice(p_.get(), n_); }
+
+ private:
+  size_t n_;
+  std::unique_ptr<char[]> p_;
+};
+
+// text returns bytes of which many are such as keys and metadata begin with.
+std::string text(Random* r) {
+  std::string s(r->below(r->below(4) == 0 ? 300 : 40), 0);
+  for (auto& c : s) c = char(r->below(3) == 0 ? r->below(256) : r->below(3));
+  if (!s.empty() && r->below(2)) s[0] = char(0x80 | r->below(13));
+  return s;
+}
+
+void filters(Random* r) {
+  for (int kind = BK_FILTER_METADATA; kind <= BK_FILTER_SEARCH; kind++) {
+    for (int slots = 0; slots < 2; slots++) {
+      rocksdb_options_t o;
+      bk_options_set_filter(&o, 1, kind, slots);
+      auto filter = o.rep.compaction_filter_factory->CreateCompactionFilter(CompactionFilter::Context());
+      for (int i = 0; i < 20000; i++) {
+        Exact key(text(r)), value(text(r));
+        std::string out;
+        bool changed = false;
+        filter->Filter(0, key.slice(), value.slice(), &out, &changed);
+        CHECK(!changed, "kind %d changes a value", kind);
+        filter->FilterBlobByKey(0, key.slice(), &out, &out);
+        bk_settled(value.slice().data(), value.slice().size());
+      }
+    }
+  }
+}
+
+void collectors(Random* r) {
+  for (int metadata = 0; metadata < 2; metadata++) {
+    rocksdb_options_t o;
+    bk_options_add_collector(&o, metadata, 0.3);
+    std::unique_ptr<TablePropertiesCollector> c(
+        o.rep.table_properties_collector_factories[0]->CreateTablePropertiesCollector({}));
+    for (int i = 0; i < 20000; i++) {
+      Exact key(text(r)), value(text(r));
+      c->AddUserKey(key.slice(), value.slice(), EntryType(r->below(5)), i, i);
+    }
+    UserCollectedProperties p;
+    c->Finish(&p);
+    c->NeedCompact();
+    c->GetReadableProperties();
+    CHECK(p.count("total_keys") && p.count("start_key"), "properties are missing");
+  }
+}
+
+void order(Random* r) {
+  rocksdb_options_t o;
+  bk_options_set_comparator(&o);
+  for (int i = 0; i < 100000; i++) {
+    Exact a(text(r)), b(text(r));
+    int want = a.slice().compare(b.slice()), got = o.rep.comparator->Compare(a.slice(), b.slice());
+    CHECK((want < 0) == (got < 0) && (want > 0) == (got > 0), "%d and not %d", got, want);
+    CHECK(bk_compare_zset_score(a.slice().data(), a.slice().size(), b.slice().data(), b.slice().size()) == got, "twins differ");
+    if (got < 0) {
+      std::string s = a.slice().ToString();
+      o.rep.comparator->FindShortestSeparator(&s, b.slice());
+      CHECK(a.slice().compare(s) <= 0 && b.slice().compare(s) > 0, "a separator does not separate");
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+  Random r(1);
+  filters(&r);
+  collectors(&r);
+  order(&r);
+  puts("shim: ok");
+}
