@@ -44,9 +44,19 @@ func (db *DB) compact(f *rocks.Family, start, stop []byte) error {
 // FlushMemtable writes the memtable of a family to a file and waits.
 func (db *DB) FlushMemtable(id cf.ID) error { return db.rocks.Flush(db.fam[id]) }
 
+// assertions: errors that RocksDB does not expect end the process, as where Debian's package is linked.
+var assertions = rocks.Assertions()
+
 // SyncWAL waits until all that was written is on the disk.
+//
+// After a failed write RocksDB must not be asked to sync that log: built with assertions, it ends the process. So there no
+// write may fail between the look at the last error, which is noted before the write returns, and the call.
 func (db *DB) SyncWAL() error {
-	if err := db.BackgroundError(); err != nil { // see Close
+	if assertions {
+		db.logFails.Lock()
+		defer db.logFails.Unlock()
+	}
+	if err := db.BackgroundError(); err != nil {
 		return err
 	}
 	if err := db.rocks.FlushWAL(true); err != nil {

@@ -56,9 +56,10 @@ type DB struct {
 
 	events       events
 	recovery     recovery
-	fileSize     uint64 // of a table file that a compaction writes
-	spaceNeeded  int    // bytes on the disk for RocksDB to recover from a full one
-	logsReplaced int    // of recoverLoop
+	logFails     sync.RWMutex // see SyncWAL
+	fileSize     uint64       // of a table file that a compaction writes
+	spaceNeeded  int          // bytes on the disk for RocksDB to recover from a full one
+	logsReplaced int          // of recoverLoop
 	closing      chan struct{}
 	closed       atomic.Bool
 	interrupted  atomic.Bool
@@ -186,8 +187,7 @@ func (db *DB) Close() error {
 		db.log.Warn("closing the database waits for those who use it", zap.Int64("users", users))
 	})
 	db.work.Wait()
-	// After a failed write the log must not be synced: where RocksDB is built with assertions, as Debian's is,
-	// that ends the process.
+	// After a failed write the log must not be synced: see SyncWAL. Nobody writes any more.
 	err := db.BackgroundError()
 	if e := db.rocks.Close(err == nil); err == nil {
 		err = e
@@ -250,6 +250,10 @@ func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
 func (db *DB) write(rep []byte, flags rocks.WriteFlags) error {
 	if e := db.injected.Load(); e != nil {
 		return *e
+	}
+	if assertions { // see SyncWAL
+		db.logFails.RLock()
+		defer db.logFails.RUnlock()
 	}
 	if err := db.rocks.Write(rep, flags); err != nil {
 		return NewError("ERR", "write failed: "+err.Error())
