@@ -130,10 +130,11 @@ func Check(dir string, s State) (*Report, error) {
 			return nil, err
 		}
 	}
-	if newest := len(c.report.files) - 1; s.Opened && (newest < 0 || c.report.files[newest].number < s.NewestLog) {
-		c.report.files = append(c.report.files, file{number: s.NewestLog, listed: true})
-		c.at = newest + 1
-		c.lose(&Loss{File: Name(s.NewestLog), Offset: -1, Reason: "and all later logs are missing", Last: c.last})
+	known := max(s.MinLog, s.NewestLog) // 0 = the database was made anew from its table files
+	if at := len(c.report.files); s.Opened && known > 0 && (at == 0 || c.report.files[at-1].number < known) {
+		c.report.files = append(c.report.files, file{number: known, listed: true})
+		c.at = at
+		c.lose(&Loss{File: Name(known), Offset: -1, Reason: "and all later logs are missing", Last: c.last})
 	}
 	c.report.Tail, c.report.Last = c.torn, c.last
 	if c.torn != nil {

@@ -101,6 +101,9 @@ func TestCheck(t *testing.T) {
 		{"noted and not needed", map[uint64][]byte{9: log(101, 5)}, State{MinLog: 5, LastSequence: 100, List: List{Logs: []uint64{4}}}, "", 0, 105},
 		{"the newest log that the MANIFEST knows", map[uint64][]byte{4: whole}, State{NewestLog: 9, Opened: true},
 			"000009.log and all later logs are missing: writes after 100 are lost", 0, 0},
+		{"all logs of a database in use", map[uint64][]byte{4: whole}, State{NewestLog: 3, MinLog: 9, Opened: true},
+			"000009.log and all later logs are missing: writes are lost", 0, 0},
+		{"a database that was repaired", nil, State{Opened: true}, "", 0, 0},
 		{"a checkpoint without logs", nil, State{NewestLog: 9, MinLog: 9}, "", 0, 0},
 		{"closed", map[uint64][]byte{4: whole}, State{List: List{[]uint64{4}, int64(len(whole))}}, "", 0, 100},
 		{"closed, then cut", map[uint64][]byte{4: whole[:9*batchSize+7]}, State{List: List{[]uint64{4}, int64(len(whole))}},
@@ -210,6 +213,34 @@ func TestList(t *testing.T) {
 		}
 		if got, err := ReadList(dir); err != nil || len(got.Logs) != 0 || got.Clean != 0 {
 			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+// BenchmarkCheck reads a log of 64 MiB.
+func BenchmarkCheck(b *testing.B) {
+	dir := b.TempDir()
+	content := log(1, slices.Repeat([]uint32{10}, 64<<20/batchSize)...)
+	// Batches that cross a block are damage: as many as fit each block, and padding.
+	var file []byte
+	for len(content) > 0 {
+		n := min(len(content), logfile.BlockSize/batchSize*batchSize)
+		file = append(file, content[:n]...)
+		content = content[n:]
+		record := make([]byte, logfile.BlockSize-len(file)%logfile.BlockSize)
+		if len(record) < logfile.BlockSize && len(record) > 7+12 {
+			record[4], record[5], record[6] = byte(len(record)-7), byte((len(record)-7)>>8), 1
+			logfile.Seal(record, 0, len(record)-7)
+			file = append(file, record...)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, Name(4)), file, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(file)))
+	for b.Loop() {
+		if r, err := Check(dir, State{}); err != nil || r.Tail != nil || r.Loss != nil {
+			b.Fatal(r.Tail, r.Loss, err)
 		}
 	}
 }
