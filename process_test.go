@@ -58,6 +58,8 @@ type process struct {
 	lines chan string // of stdout, closed at its end
 	log   []string    // those that were read
 	addr  string
+	// errors are expected in the log
+	errors bool
 }
 
 // start runs a server, whose port the system chooses unless args say otherwise, and waits until it is ready. Its log
@@ -179,7 +181,7 @@ func (p *process) ended() {
 	if err := p.cmd.Wait(); err != nil {
 		p.t.Errorf("the process ended with %v", err)
 	}
-	if p.logged(" error ") > 0 {
+	if (p.logged(" error ") > 0) != p.errors {
 		p.t.Errorf("errors in the log:\n%s", strings.Join(p.log, "\n"))
 	}
 }

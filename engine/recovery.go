@@ -200,8 +200,8 @@ func (db *DB) forceOpen(o *Options, r *wal.Report) error {
 		if err := r.Cut(o.Dir); err != nil {
 			return err
 		}
-		if lost += ", and given up"; r.Loss.After == 0 {
-			lost = what
+		if r.Loss.After > 0 {
+			lost += "; these were given up"
 		}
 	}
 	db.recovery.lost = lost

@@ -44,6 +44,8 @@ type Loss struct {
 // lost says which writes are lost for sure.
 func (l *Loss) lost() string {
 	switch {
+	case l.Last > 0 && l.Next == l.Last+2:
+		return fmt.Sprintf("write %d is lost", l.Last+1)
 	case l.Last > 0 && l.Next > l.Last+1:
 		return fmt.Sprintf("writes %d to %d are lost", l.Last+1, l.Next-1)
 	case l.Next > 0:
@@ -61,7 +63,7 @@ func (l *Loss) String() string {
 	}
 	what += ": " + l.lost()
 	if l.After > 0 {
-		what += fmt.Sprintf(", %d later ones are there", l.After)
+		what += fmt.Sprintf(", later writes that can be read: %d", l.After)
 	}
 	return what
 }
