@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestForceRecovery: a start over a damaged log is refused with one line, --force-recovery opens the database, and INFO
-// says what was lost. The setting does not outlive the start.
+// TestForceRecovery: a start over a damaged log is refused with one line, --force-recovery opens the database, and
+// INFO says what was lost. The setting does not outlive the start.
 func TestForceRecovery(t *testing.T) {
 	dir := t.TempDir()
 	conf := write(t, filepath.Join(dir, "kvrocks.conf"), "port 0\n")

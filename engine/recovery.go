@@ -19,8 +19,8 @@ import (
 	"github.com/basaltdb/basalt/engine/wal"
 )
 
-// What a damaged database does at [Open]: everything but an incomplete tail of the newest log is refused, with a line that
-// names the file, what is lost, and how to open it all the same. docs/recovery.md tells the operator about it.
+// What a damaged database does at [Open]: everything but an incomplete tail of the newest log is refused, with a line
+// that names the file, what is lost, and how to open it all the same. docs/recovery.md tells the operator about it.
 
 // Force says what [Open] does when the write-ahead log lacks writes.
 type Force int
@@ -29,8 +29,8 @@ type Force int
 const (
 	// RefuseLoss: not at all; the error is [ErrDamaged].
 	RefuseLoss Force = iota
-	// PointInTime: with all writes before the damage and with none after it. The database is as it was at one moment, but
-	// for column families that were written to table files later.
+	// PointInTime: with all writes before the damage and with none after it. The database is as it was at one moment,
+	// but for column families that were written to table files later.
 	PointInTime
 	// SkipDamaged: with all writes that can be read. Those after the damage may build on what is lost.
 	SkipDamaged
@@ -88,8 +88,7 @@ func familiesToOpen(dir string) ([]string, error) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
 		for _, e := range entries {
-			// RocksDB leaves these behind when it fails before the database is made.
-			if n := e.Name(); n != "LOCK" && n != "LOG" && !strings.HasPrefix(n, "LOG.old") && n != "IDENTITY" && !strings.HasPrefix(n, "OPTIONS-") {
+			if n := e.Name(); !leftBehind(n) {
 				return nil, fmt.Errorf("%w: %s holds %s and no database", ErrForeign, dir, n)
 			}
 		}
@@ -114,8 +113,14 @@ func familiesToOpen(dir string) ([]string, error) {
 	return names, nil
 }
 
-// prepareFiles looks at the MANIFEST and the logs, and refuses ([ErrDamaged]) or repairs what RocksDB would not read, or
-// would read with losses. The directory is claimed.
+// leftBehind reports whether RocksDB leaves such a file when it fails before the database is made.
+func leftBehind(name string) bool {
+	return name == "LOCK" || name == "LOG" || name == "IDENTITY" ||
+		strings.HasPrefix(name, "LOG.old") || strings.HasPrefix(name, "OPTIONS-")
+}
+
+// prepareFiles looks at the MANIFEST and the logs, and refuses ([ErrDamaged]) or repairs what RocksDB would not read,
+// or would read with losses. The directory is claimed.
 func (db *DB) prepareFiles(o *Options) error {
 	db.recovery.force = o.Force
 	db.recovery.logs = make(chan struct{}, 1)
@@ -148,7 +153,7 @@ func (db *DB) prepareFiles(o *Options) error {
 	}
 	if db.recovery.last = r.Last; r.Tail != nil {
 		db.recovery.tailBytes = r.TailBytes
-		db.log.Warn("the newest log ends with an incomplete record, which was never acknowledged or not synced; it is left out",
+		db.log.Warn("the newest log ends with an incomplete record, never acknowledged or not synced, which is left out",
 			zap.String("file", r.Tail.File), zap.Int64("offset", r.Tail.Offset), zap.Int64("bytes", r.TailBytes),
 			zap.String("reason", r.Tail.Reason))
 	}
@@ -224,8 +229,8 @@ func openError(dir string, err error) error {
 	return fmt.Errorf("open %s: %w", dir, err)
 }
 
-// newerTable describes the first table file of a format that RocksDB 7.8 does not read: RocksDB's error does not name it.
-// A table file ends with u32 version and u64 magic number, little-endian (table/format.cc of RocksDB).
+// newerTable describes the first table file of a format that RocksDB 7.8 does not read: RocksDB's error does not name
+// it. A table file ends with u32 version and u64 magic number, little-endian (table/format.cc of RocksDB).
 func newerTable(dir string) string {
 	const (
 		newest = 5

@@ -20,9 +20,9 @@ import (
 	"github.com/basaltdb/basalt/engine/wal"
 )
 
-// crashed returns a copy of the directory of an open database: what a kill leaves. It has two logs that are needed, the
-// newest is the second: the family of the hashes was never flushed. There are the strings and hashes a0 to a49 in the
-// first log and b0 to b49 in the second one.
+// crashed returns a copy of the directory of an open database: what a kill leaves. It has two logs that are needed,
+// the newest is the second: the family of the hashes was never flushed. There are the strings and hashes a0 to a49 in
+// the first log and b0 to b49 in the second one.
 func crashed(t *testing.T) (dir string, logs []string) {
 	t.Helper()
 	db := enginetest.Open(t)
@@ -70,8 +70,8 @@ func flip(at int) func(b []byte) []byte {
 	}
 }
 
-// TestDamagedLog: a log that lacks writes is refused, nothing is changed, and each way to force the opening keeps what it
-// promises. The incomplete tail of the newest log is left out.
+// TestDamagedLog: a log that lacks writes is refused, nothing is changed, and each way to force the opening keeps
+// what it promises. The incomplete tail of the newest log is left out.
 func TestDamagedLog(t *testing.T) {
 	const all = 200 // keys; their metadata, which is counted, is in table files but for the b's
 	for _, tt := range []struct {
@@ -86,12 +86,15 @@ func TestDamagedLog(t *testing.T) {
 			"is damaged at byte", [2]int{110, 150}, [2]int{110, 199}},
 		{"the middle of the log before", func(t *testing.T, l []string) { edit(t, l[0], flip(1500)) },
 			"is damaged at byte", [2]int{100, 100}, [2]int{all, all}},
-		{"the newest log is missing", func(t *testing.T, l []string) { os.Remove(l[1]) }, "missing", [2]int{100, 100}, [2]int{100, 100}},
-		{"the log before is missing", func(t *testing.T, l []string) { os.Remove(l[0]) }, "is missing", [2]int{100, 100}, [2]int{all, all}},
+		{"the newest log is missing", func(t *testing.T, l []string) { os.Remove(l[1]) },
+			"missing", [2]int{100, 100}, [2]int{100, 100}},
+		{"the log before is missing", func(t *testing.T, l []string) { os.Remove(l[0]) },
+			"is missing", [2]int{100, 100}, [2]int{all, all}},
 		{"the newest log is empty", func(t *testing.T, l []string) { edit(t, l[1], func([]byte) []byte { return nil }) },
 			"", [2]int{100, 100}, [2]int{100, 100}},
-		{"a tail is cut off", func(t *testing.T, l []string) { edit(t, l[1], func(b []byte) []byte { return b[:len(b)-20] }) },
-			"", [2]int{199, 199}, [2]int{199, 199}},
+		{"a tail is cut off", func(t *testing.T, l []string) {
+			edit(t, l[1], func(b []byte) []byte { return b[:len(b)-20] })
+		}, "", [2]int{199, 199}, [2]int{199, 199}},
 		{"a tail of zeros", func(t *testing.T, l []string) {
 			edit(t, l[1], func(b []byte) []byte { return append(b[:len(b)-20], make([]byte, 100000)...) })
 		}, "", [2]int{199, 199}, [2]int{199, 199}},
@@ -134,7 +137,8 @@ func TestDamagedLog(t *testing.T) {
 					t.Fatal("it was opened")
 				}
 				for _, want := range []string{tt.text, dir, ".log", "--force-recovery", "lost"} {
-					if !errors.Is(err, engine.ErrDamaged) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+					text := err.Error()
+					if !errors.Is(err, engine.ErrDamaged) || !strings.Contains(text, want) || strings.Contains(text, "\n") {
 						t.Errorf("the refusal does not say %q: %v", want, err)
 					}
 				}
@@ -151,8 +155,8 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestCleanLog: a log that was closed has no incomplete tail. A log of a directory that was only copied (a checkpoint has
-// none) is not missed.
+// TestCleanLog: a log that was closed has no incomplete tail. A log of a directory that was only copied (a checkpoint
+// has none) is not missed.
 func TestCleanLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	db, err := engine.Open(engine.Options{Dir: dir})
@@ -177,7 +181,9 @@ func TestCleanLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"cut": whole[:len(whole)-10], "damaged": flip(-6)(bytes.Clone(whole)), "empty": nil} {
+	for name, b := range map[string][]byte{
+		"cut": whole[:len(whole)-10], "damaged": flip(-6)(bytes.Clone(whole)), "empty": nil,
+	} {
 		if err := os.WriteFile(newest, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +255,8 @@ func TestDamagedTable(t *testing.T) {
 	}
 }
 
-// TestNewerManifest: a MANIFEST with bounds that RocksDB 7.8 refuses is opened; nothing is lost, and it stays readable.
+// TestNewerManifest: a MANIFEST with bounds that RocksDB 7.8 refuses is opened; nothing is lost, and it stays
+// readable.
 func TestNewerManifest(t *testing.T) {
 	for _, placeholder := range []byte{0x18, 0x1a} {
 		t.Run(fmt.Sprintf("%#x", placeholder), func(t *testing.T) {
@@ -267,7 +274,10 @@ func TestNewerManifest(t *testing.T) {
 				t.Fatal(err)
 			}
 			placeholders(t, dir, placeholder)
-			if _, err := grocksdb.ListColumnFamilies(grocksdb.NewDefaultOptions(), dir); err == nil || !strings.Contains(err.Error(), "new-file4 entry") {
+			o := grocksdb.NewDefaultOptions()
+			defer o.Destroy()
+			_, err = grocksdb.ListColumnFamilies(o, dir)
+			if err == nil || !strings.Contains(err.Error(), "new-file4 entry") {
 				t.Fatalf("RocksDB reads it: %v", err)
 			}
 			db = enginetest.OpenWith(t, engine.Options{Dir: dir})
@@ -286,8 +296,8 @@ func TestNewerManifest(t *testing.T) {
 	}
 }
 
-// placeholders gives the least bound of the table file in the MANIFEST another type, as newer versions may. The file's
-// entry is the one whose bounds are the keys of the metadata family.
+// placeholders gives the least bound of the table file in the MANIFEST another type, as newer versions may. The
+// file's entry is the one whose bounds are the keys of the metadata family.
 func placeholders(t *testing.T, dir string, kind byte) {
 	t.Helper()
 	m, err := manifest.Read(dir)

@@ -43,8 +43,8 @@ func checksum(typeAndPayload []byte) uint32 {
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// Seal writes the checksum of a fragment whose payload was changed into its header. header is the offset of the header in
-// file, length that of the payload.
+// Seal writes the checksum of a fragment whose payload was changed into its header. header is the offset of the
+// header in file, length that of the payload.
 func Seal(file []byte, header int64, length int) {
 	b := file[header:]
 	n := headerSize + length
@@ -90,7 +90,8 @@ type Scanner struct {
 	Compressed bool
 }
 
-// NewScanner reads the file r from its beginning; number is that of its name, which recycled logs are checked against.
+// NewScanner reads the file r from its beginning; number is that of its name, which recycled logs are checked
+// against.
 func NewScanner(r io.Reader, number uint64) *Scanner { return &Scanner{r: r, number: uint32(number)} }
 
 // Record returns the record that Next has found. It is valid until the next call of Next.
@@ -105,7 +106,8 @@ func (s *Scanner) Start() int64 { return s.start }
 // End returns the offset behind the last whole record.
 func (s *Scanner) End() int64 { return s.end }
 
-// Err returns why Next has returned false: nil at the end of the file, a [*Damage], [ErrNewer], or an error of the reader.
+// Err returns why Next has returned false: nil at the end of the file, a [*Damage], [ErrNewer], or an error of the
+// reader.
 func (s *Scanner) Err() error { return s.err }
 
 // Next reads the next record.
@@ -196,8 +198,8 @@ func (s *Scanner) more() error {
 	return err
 }
 
-// at looks at the fragment at an offset in the block; reason says what is wrong with it. Its Len is -1 when it belongs to
-// an older log whose file was recycled. The block must hold a header there.
+// at looks at the fragment at an offset in the block; reason says what is wrong with it. Its Len is -1 when it
+// belongs to an older log whose file was recycled. The block must hold a header there.
 func (s *Scanner) at(pos int) (f Fragment, kind byte, reason string) {
 	b := s.block[pos:]
 	n, header := int(binary.LittleEndian.Uint16(b[4:])), headerSize
@@ -229,9 +231,9 @@ func (s *Scanner) at(pos int) (f Fragment, kind byte, reason string) {
 }
 
 // Resync goes on behind a damage: it looks for the next whole record that accept, which may be nil, takes for one of
-// this file, and leaves it in Record and Fragments. Within the block of a damage it looks at every byte, as the header
-// may be what is damaged; further blocks begin with a header. It reports false at the end of the file, and Err is the
-// damage then, or an error that has ended the search.
+// this file, and leaves it in Record and Fragments. Within the block of a damage it looks at every byte, as the
+// header may be what is damaged; further blocks begin with a header. It reports false at the end of the file, and Err
+// is the damage then, or an error that has ended the search.
 func (s *Scanner) Resync(accept func(record []byte) bool) bool {
 	damage := (*Damage)(nil)
 	if !errors.As(s.err, &damage) {

@@ -118,20 +118,25 @@ func TestScan(t *testing.T) {
 		{"length", flip(plain(10, 20, 30), 17+5), 0, []string{"a10", "damaged at byte 17: a record is cut off", "c30"}},
 		{"type", flip(plain(10, 20, 30), 17+6), 0, []string{"a10", "damaged at byte 17: checksum mismatch", "c30"}},
 		{"the last record", flip(plain(10, 20), 17+10), 0, []string{"a10", "damaged at byte 17: checksum mismatch"}},
-		{"the middle of a long record", flip(plain(10, 100000, 20), 50000), 0, []string{"a10", "damaged at byte 17: checksum mismatch", "c20"}},
-		{"the end of a long record", flip(plain(10, 100000, 20), 99000), 0, []string{"a10", "damaged at byte 17: checksum mismatch", "c20"}},
+		{"the middle of a long record", flip(plain(10, 100000, 20), 50000), 0,
+			[]string{"a10", "damaged at byte 17: checksum mismatch", "c20"}},
+		{"the end of a long record", flip(plain(10, 100000, 20), 99000), 0,
+			[]string{"a10", "damaged at byte 17: checksum mismatch", "c20"}},
 		{"two places", flip(plain(10, 20, 30, 40), 8, 17+27+8), 0,
 			[]string{"damaged at byte 0: checksum mismatch", "b20", "damaged at byte 44: checksum mismatch", "d40"}},
 		{"cut in a payload", plain(10, 20)[:30], 0, []string{"a10", "damaged at byte 17: a record is cut off"}},
 		{"cut in a header", plain(10, 20)[:20], 0, []string{"a10", "damaged at byte 17: a header is cut off"}},
-		{"cut between fragments", plain(10, 100000)[:BlockSize], 0, []string{"a10", "damaged at byte 17: the record has no end"}},
+		{"cut between fragments", plain(10, 100000)[:BlockSize], 0,
+			[]string{"a10", "damaged at byte 17: the record has no end"}},
 		{"zeros behind", append(plain(10), make([]byte, 50000)...), 0, []string{"a10", "damaged at byte 17: zeros"}},
-		{"zeros within", append(append(plain(10), make([]byte, 2*BlockSize-17)...), plain(20)...), 0, []string{"a10", "damaged at byte 17: zeros", "a20"}},
+		{"zeros within", append(append(plain(10), make([]byte, 2*BlockSize-17)...), plain(20)...), 0,
+			[]string{"a10", "damaged at byte 17: zeros", "a20"}},
 		{"nonsense behind", append(plain(10), bytes.Repeat([]byte("nonsense"), 9000)...), 0,
 			[]string{"a10", "damaged at byte 17: checksum mismatch"}},
 		{"no beginning", plain(100000)[BlockSize:], 0, []string{"damaged at byte 0: the record has no beginning"}},
 		{"a newer type", newer, 0, []string{"it holds records of a newer RocksDB: type 130 at byte 0"}},
-		{"recycled", append(recycled, old[len(recycled):]...), 7, []string{"a10", "b70000", "damaged at byte 70054: a record is cut off"}},
+		{"recycled", append(recycled, old[len(recycled):]...), 7,
+			[]string{"a10", "b70000", "damaged at byte 70054: a record is cut off"}},
 		{"recycled, of another number", recycled, 8, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,7 +147,8 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestEveryFlip flips each byte of a file in turn: at most the record that it belongs to is lost, and never in silence.
+// TestEveryFlip flips each byte of a file in turn: at most the record that it belongs to is lost, and never in
+// silence.
 func TestEveryFlip(t *testing.T) {
 	sizes := []int{10, 0, 33000, 20, 5}
 	b, starts := file(0, sizes...)

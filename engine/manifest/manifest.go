@@ -1,8 +1,8 @@
-// Package manifest reads what RocksDB's MANIFEST says of a database's logs and families, and lets RocksDB 7.8 read one
-// that a newer RocksDB has written.
+// Package manifest reads what RocksDB's MANIFEST says of a database's logs and families, and lets RocksDB 7.8 read
+// one that a newer RocksDB has written.
 //
-// A MANIFEST is a log file (package logfile) whose records are version edits: sequences of a varint tag and its fields.
-// Source: db/version_edit.{h,cc} of RocksDB 7.8.3, 9.3.1, 10.6.2 and 11.1.1.
+// A MANIFEST is a log file (package logfile) whose records are version edits: sequences of a varint tag and its
+// fields. Source: db/version_edit.{h,cc} of RocksDB 7.8.3, 9.3.1, 10.6.2 and 11.1.1.
 package manifest
 
 import (
@@ -50,10 +50,10 @@ const (
 	customMustKnow   = 1 << 6 // this bit: an unknown field of a file must not be skipped
 )
 
-// The types of keys that matter in bounds of files. RocksDB 8.1 to 10.8 may store its placeholder for "sorts before all
-// entries of this sequence number" in the bounds of a file (compactions over range tombstones); its number grew from
-// 0x18 (8.1 to 8.11) to 0x1a. RocksDB 7.8 refuses both. The greatest type that it takes, that of wide columns, sorts
-// the same way, for in files there are no greater ones; newer versions take it as well.
+// The types of keys that matter in bounds of files. RocksDB 8.1 to 10.8 may store its placeholder for "sorts before
+// all entries of this sequence number" in the bounds of a file (compactions over range tombstones); its number grew
+// from 0x18 (8.1 to 8.11) to 0x1a. RocksDB 7.8 refuses both. The greatest type that it takes, that of wide columns,
+// sorts the same way, for in files there are no greater ones; newer versions take it as well.
 const (
 	placeholder8 = 0x18
 	placeholder9 = 0x1a
@@ -61,7 +61,9 @@ const (
 )
 
 // readableTypes are the types that RocksDB 7.8 takes in a key (IsExtendedValueType in db/dbformat.h).
-var readableTypes = [256]bool{0: true, 1: true, 2: true, 7: true, 0x0f: true, 0x11: true, 0x14: true, greatestType: true}
+var readableTypes = [256]bool{
+	0: true, 1: true, 2: true, 7: true, 0x0f: true, 0x11: true, 0x14: true, greatestType: true,
+}
 
 // ErrNewer is returned for a MANIFEST with entries that this version does not know and must not skip.
 var ErrNewer = errors.New("it was written by a newer RocksDB")

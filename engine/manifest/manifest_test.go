@@ -63,17 +63,22 @@ func TestParse(t *testing.T) {
 		{"what newer versions write and may be skipped", [][]byte{
 			tags(tagLogNumber, 3, tagIgnorable+1, "id", tagIgnorable+77, "new", tagAtomicGroup, 0, tagPrevLogNumber, 0),
 			tags(tagBlobAddition, 1, 2, 3, "method", "value", 2, "f", 0, tagBlobGarbage, 1, 2, 3, 0),
-			tags(tagNewFile4, 0, 9, 1000, key("a", 1), key("b", 0x16), 1, 2, 13, "e", 17, "x", customPathID, "\x00", customEnd, tagDeletedFile, 0, 9),
+			tags(tagNewFile4, 0, 9, 1000, key("a", 1), key("b", 0x16), 1, 2, 13, "e", 17, "x", customPathID, "\x00", customEnd,
+				tagDeletedFile, 0, 9),
 		}, Manifest{MinLog: 3, NewestLog: 3}, []string{"default"}, 0, nil},
 		{"placeholders", [][]byte{
 			tags(tagNewFile4, 0, 9, 1000, key("a", 0x1a), key("b", 0x18), 1, 2, customEnd),
 			tags(tagNewFile3, 0, 9, 0, 1000, key("a", 0x1a), key("b", 0x0f), 1, 2),
-			tags(tagNewFile2, 0, 9, 1000, key("a", 1), key("b", 2), 1, 2), tags(tagNewFile, 0, 9, 1000, key("", 7), key("b", 0x1a)),
+			tags(tagNewFile2, 0, 9, 1000, key("a", 1), key("b", 2), 1, 2),
+			tags(tagNewFile, 0, 9, 1000, key("", 7), key("b", 0x1a)),
 			tags(tagCompactCursor, 1, key("c", 0x1a)),
 		}, Manifest{}, []string{"default"}, 5, nil},
 		{"a tag that must be known", [][]byte{tags(301, 1)}, Manifest{}, nil, 0, ErrNewer},
-		{"a field of a file that must be known", [][]byte{tags(tagNewFile4, 0, 9, 1000, key("a", 1), key("b", 1), 1, 2, 66, "x", customEnd)}, Manifest{}, nil, 0, ErrNewer},
-		{"a type of keys that must be known", [][]byte{tags(tagNewFile4, 0, 9, 1000, key("a", 0x1b), key("b", 1), 1, 2, customEnd)}, Manifest{}, nil, 0, ErrNewer},
+		{"a field of a file that must be known",
+			[][]byte{tags(tagNewFile4, 0, 9, 1000, key("a", 1), key("b", 1), 1, 2, 66, "x", customEnd)},
+			Manifest{}, nil, 0, ErrNewer},
+		{"a type of keys that must be known",
+			[][]byte{tags(tagNewFile4, 0, 9, 1000, key("a", 0x1b), key("b", 1), 1, 2, customEnd)}, Manifest{}, nil, 0, ErrNewer},
 		{"cut off", [][]byte{tags(tagNewFile4, 0, 9, 1000, key("a", 1))}, Manifest{}, nil, 0, errShort},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,10 +89,12 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if m.LastSequence != tt.want.LastSequence || m.NextFile != tt.want.NextFile || m.MinLog != tt.want.MinLog || m.NewestLog != tt.want.NewestLog {
+			if m.LastSequence != tt.want.LastSequence || m.NextFile != tt.want.NextFile ||
+				m.MinLog != tt.want.MinLog || m.NewestLog != tt.want.NewestLog {
 				t.Errorf("%+v", m)
 			}
-			if got := m.Families(); !slices.Equal(got, tt.names) || len(m.patches) != tt.patches || m.Readable() != (tt.patches == 0) {
+			got := m.Families()
+			if !slices.Equal(got, tt.names) || len(m.patches) != tt.patches || m.Readable() != (tt.patches == 0) {
 				t.Errorf("families %q, %d patches", got, len(m.patches))
 			}
 		})
@@ -165,7 +172,8 @@ func TestMakeReadable(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(tags(tagNewFile4, 0, 9, 1000, key("a", 0x1a), key("b", 1), 1, 2, 13, "e", customEnd, tagBlobAddition, 1, 2, 3, "m", "v", 0))
+	f.Add(tags(tagNewFile4, 0, 9, 1000, key("a", 0x1a), key("b", 1), 1, 2, 13, "e", customEnd,
+		tagBlobAddition, 1, 2, 3, "m", "v", 0))
 	f.Add(tags(tagFamily, 1, tagFamilyAdd, "one", tagLogNumber, 5, tagIgnorable+8, "x"))
 	f.Fuzz(func(t *testing.T, edit []byte) {
 		if len(edit) > 60000 {

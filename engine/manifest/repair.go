@@ -34,9 +34,9 @@ func (m *Manifest) Readable() bool { return len(m.patches) == 0 }
 // KeptSuffix ends the name under which a MANIFEST is kept that was replaced.
 const KeptSuffix = ".kept"
 
-// MakeReadable writes a MANIFEST that RocksDB 7.8 reads, and lets CURRENT name it. Only placeholders in bounds of files
-// are replaced, each by one byte: newer versions read the result as well. The old MANIFEST is kept; the result is its
-// new name, which RocksDB does not know and so leaves alone. The caller holds the lock of the directory.
+// MakeReadable writes a MANIFEST that RocksDB 7.8 reads, and lets CURRENT name it. Only placeholders in bounds of
+// files are replaced, each by one byte: newer versions read the result as well. The old MANIFEST is kept; the result
+// is its new name, which RocksDB does not know and so leaves alone. The caller holds the lock of the directory.
 //
 // The new file gets the number of the next file. RocksDB begins behind it: it takes that number for used.
 func (m *Manifest) MakeReadable(dir string) (kept string, err error) {

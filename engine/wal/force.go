@@ -13,8 +13,8 @@ import (
 // DamagedSuffix ends the names of logs that were put aside. RocksDB does not know it and leaves such files alone.
 const DamagedSuffix = ".damaged"
 
-// Keep gives all logs from that of the first loss on a second name, under which they stay when RocksDB has read them and
-// deletes them. It returns the new names.
+// Keep gives all logs from that of the first loss on a second name, under which they stay when RocksDB has read them
+// and deletes them. It returns the new names.
 func (r *Report) Keep(dir string) (kept []string, err error) {
 	for _, f := range r.files[r.first():] {
 		if f.listed {
@@ -30,8 +30,8 @@ func (r *Report) Keep(dir string) (kept []string, err error) {
 	return kept, nil
 }
 
-// Cut takes everything from the first loss on out of the logs, after [Report.Keep]. What is left is whole. The caller holds
-// the lock of the directory.
+// Cut takes everything from the first loss on out of the logs, after [Report.Keep]. What is left is whole. The caller
+// holds the lock of the directory.
 func (r *Report) Cut(dir string) error {
 	first := r.first()
 	for i := len(r.files) - 1; i >= first; i-- { // from the last one: whenever it stops, what is there ends at one place

@@ -11,8 +11,9 @@ import (
 	"github.com/basaltdb/basalt/engine/manifest"
 )
 
-// List is the list of logs that a server keeps in its directory: RocksDB's own (track_and_verify_wals_in_manifest) knows
-// neither the newest log nor any that was not synced, and ldb and other readers of RocksDB up to 10.6 crash on it.
+// List is the list of logs that a server keeps in its directory: RocksDB's own (track_and_verify_wals_in_manifest)
+// knows neither the newest log nor any that was not synced, and RocksDB up to 10.6 crashes when it opens such a
+// directory for reading only.
 //
 // It is a text file, which RocksDB and Kvrocks leave alone:
 //
@@ -20,7 +21,8 @@ import (
 //	NUMBER             a log, one line each, in ascending order
 //	NUMBER clean SIZE  only the last one, after the database was closed
 //
-// What it names and the MANIFEST does not need any more may be missing: another server may have had the directory since.
+// What it names and the MANIFEST does not need any more may be missing: another server may have had the directory
+// since.
 type List struct {
 	Logs  []uint64
 	Clean int64 // bytes of the last one when the database was closed, 0 = it was not
@@ -58,8 +60,8 @@ func ReadList(dir string) (List, error) {
 	return l, nil
 }
 
-// WriteList notes the logs that are in the directory. After the database was closed, with all that it has written on the
-// disk, closed is true.
+// WriteList notes the logs that are in the directory. After the database was closed, with all that it has written on
+// the disk, closed is true.
 func WriteList(dir string, closed bool) error {
 	numbers, err := Numbers(dir)
 	if err != nil {

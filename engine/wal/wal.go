@@ -1,8 +1,8 @@
 // Package wal checks the write-ahead logs of a database before RocksDB reads them.
 //
-// RocksDB replays logs up to the first damage and goes on as if nothing had been behind it, or replays around it; a log
-// that is missing it does not miss. Here both are found first, told from the incomplete tail that a crash may leave, and
-// put into words; what RocksDB then opens is whole.
+// RocksDB replays logs up to the first damage and goes on as if nothing had been behind it, or replays around it; a
+// log that is missing it does not miss. Here both are found first, told from the incomplete tail that a crash may
+// leave, and put into words; what RocksDB then opens is whole.
 package wal
 
 import (

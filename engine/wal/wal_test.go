@@ -64,41 +64,56 @@ func TestCheck(t *testing.T) {
 		{"cut between records", map[uint64][]byte{4: whole[:9*batchSize]}, State{}, "", 0, 90},
 		{"zeros", map[uint64][]byte{4: cat(whole, make([]byte, 5000))}, State{}, "", 5000, 100},
 		{"zeros over blocks", map[uint64][]byte{4: cat(whole, make([]byte, 5<<20))}, State{}, "", 5 << 20, 100},
-		{"zeros from within a record", map[uint64][]byte{4: cat(whole[:len(whole)-500], make([]byte, 9000))}, State{}, "", batchSize - 500 + 9000, 90},
-		{"the last page is zero", map[uint64][]byte{4: cat(whole[:len(whole)-500], make([]byte, 500))}, State{}, "", batchSize, 90},
+		{"zeros from within a record", map[uint64][]byte{4: cat(whole[:len(whole)-500], make([]byte, 9000))},
+			State{}, "", batchSize - 500 + 9000, 90},
+		{"the last page is zero", map[uint64][]byte{4: cat(whole[:len(whole)-500], make([]byte, 500))},
+			State{}, "", batchSize, 90},
 		{"only zeros", map[uint64][]byte{4: make([]byte, 4096)}, State{}, "", 4096, 0},
 		{"nonsense", map[uint64][]byte{4: cat(whole, bytes.Repeat([]byte("nonsense"), 6000))}, State{}, "", 48000, 100},
 		{"the last record", map[uint64][]byte{4: flip(whole, 9*batchSize+500)}, State{}, "", batchSize, 90},
-		{"a tail that looks like an old log", map[uint64][]byte{4: cat(whole[:9*batchSize], []byte{1, 2, 3, 4, 255, 100, 1}, log(1, 5))}, State{}, "", 7 + 519, 90},
+		{"a tail that looks like an old log",
+			map[uint64][]byte{4: cat(whole[:9*batchSize], []byte{1, 2, 3, 4, 255, 100, 1}, log(1, 5))}, State{}, "", 7 + 519, 90},
 		{"a tail before an empty log", map[uint64][]byte{4: whole[:len(whole)-1], 9: nil}, State{}, "", batchSize - 1, 90},
-		{"a tail, and RocksDB has gone on behind it", map[uint64][]byte{4: whole[:len(whole)-1], 9: log(91, 0, 5)}, State{}, "", 0, 95},
-		{"logs that are not needed", map[uint64][]byte{4: flip(whole, 1500), 9: log(101, 5)}, State{MinLog: 5, LastSequence: 100}, "", 0, 105},
+		{"a tail, and RocksDB has gone on behind it", map[uint64][]byte{4: whole[:len(whole)-1], 9: log(91, 0, 5)},
+			State{}, "", 0, 95},
+		{"logs that are not needed", map[uint64][]byte{4: flip(whole, 1500), 9: log(101, 5)},
+			State{MinLog: 5, LastSequence: 100}, "", 0, 105},
 		{"writes without a log", map[uint64][]byte{4: whole, 9: log(201, 5)}, State{Gaps: true}, "", 0, 205},
 		{"a batch whose writing failed, written again", map[uint64][]byte{4: whole, 9: log(91, 20)}, State{}, "", 0, 110},
 
 		// Losses.
 		{"damage within a log", map[uint64][]byte{4: flip(whole, 5*batchSize+100)}, State{},
-			"000004.log is damaged at byte 5095 of 10190 (checksum mismatch): writes 51 to 60 are lost, later writes that can be read: 40", 0, 0},
+			"000004.log is damaged at byte 5095 of 10190 (checksum mismatch): " +
+				"writes 51 to 60 are lost, later writes that can be read: 40", 0, 0},
 		{"a damaged header", map[uint64][]byte{4: flip(whole, 5*batchSize+3)}, State{},
-			"000004.log is damaged at byte 5095 of 10190 (a record is cut off): writes 51 to 60 are lost, later writes that can be read: 40", 0, 0},
+			"000004.log is damaged at byte 5095 of 10190 (a record is cut off): " +
+				"writes 51 to 60 are lost, later writes that can be read: 40", 0, 0},
 		{"two damages", map[uint64][]byte{4: flip(flip(whole, 5*batchSize+100), 7*batchSize+100)}, State{},
-			"000004.log is damaged at byte 5095 of 10190 (checksum mismatch): writes 51 to 60 are lost, later writes that can be read: 30", 0, 0},
-		{"damage at the end of a log, and another log", map[uint64][]byte{4: flip(whole, 9*batchSize+100), 9: log(101, 5)}, State{},
-			"000004.log is damaged at byte 9171 of 10190 (checksum mismatch): writes 91 to 100 are lost, later writes that can be read: 5", 0, 0},
+			"000004.log is damaged at byte 5095 of 10190 (checksum mismatch): " +
+				"writes 51 to 60 are lost, later writes that can be read: 30", 0, 0},
+		{"damage at the end of a log, and another log", map[uint64][]byte{4: flip(whole, 9*batchSize+100), 9: log(101, 5)},
+			State{},
+			"000004.log is damaged at byte 9171 of 10190 (checksum mismatch): " +
+				"writes 91 to 100 are lost, later writes that can be read: 5", 0, 0},
 		{"a log that is cut, and another log", map[uint64][]byte{4: whole[:5*batchSize+9], 9: log(101, 5)}, State{},
-			"000004.log is damaged at byte 5095 of 5104 (a record is cut off): writes 51 to 100 are lost, later writes that can be read: 5", 0, 0},
-		{"a log that is cut between records, and another log", map[uint64][]byte{4: whole[:5*batchSize], 9: log(101, 5)}, State{},
+			"000004.log is damaged at byte 5095 of 5104 (a record is cut off): " +
+				"writes 51 to 100 are lost, later writes that can be read: 5", 0, 0},
+		{"a log that is cut between records, and another log", map[uint64][]byte{4: whole[:5*batchSize], 9: log(101, 5)},
+			State{},
 			"000009.log does not continue the log before it: writes 51 to 100 are lost, later writes that can be read: 5", 0, 0},
 		{"the first log begins too late", map[uint64][]byte{9: log(101, 5)}, State{MinLog: 3, LastSequence: 50},
 			"000009.log does not continue the log before it: writes 51 to 100 are lost, later writes that can be read: 5", 0, 0},
-		{"a log that was noted", map[uint64][]byte{4: whole, 12: log(201, 5)}, State{Gaps: true, List: List{Logs: []uint64{4, 9, 12}}},
+		{"a log that was noted", map[uint64][]byte{4: whole, 12: log(201, 5)},
+			State{Gaps: true, List: List{Logs: []uint64{4, 9, 12}}},
 			"000009.log is missing: writes 101 to 200 are lost, later writes that can be read: 5", 0, 0},
 		{"the first log that was noted", map[uint64][]byte{9: log(101, 5)}, State{List: List{Logs: []uint64{4, 9}}},
 			"000004.log is missing: writes before 101 are lost, later writes that can be read: 5", 0, 0},
 		{"the newest log that was noted", map[uint64][]byte{4: whole}, State{List: List{Logs: []uint64{4, 9}}},
 			"000009.log is missing: writes after 100 are lost", 0, 0},
-		{"all logs that were noted", nil, State{MinLog: 4, List: List{Logs: []uint64{4}}}, "000004.log is missing: writes are lost", 0, 0},
-		{"noted and not needed", map[uint64][]byte{9: log(101, 5)}, State{MinLog: 5, LastSequence: 100, List: List{Logs: []uint64{4}}}, "", 0, 105},
+		{"all logs that were noted", nil,
+			State{MinLog: 4, List: List{Logs: []uint64{4}}}, "000004.log is missing: writes are lost", 0, 0},
+		{"noted and not needed", map[uint64][]byte{9: log(101, 5)},
+			State{MinLog: 5, LastSequence: 100, List: List{Logs: []uint64{4}}}, "", 0, 105},
 		{"the newest log that the MANIFEST knows", map[uint64][]byte{4: whole}, State{NewestLog: 9, Opened: true},
 			"000009.log and all later logs are missing: writes after 100 are lost", 0, 0},
 		{"all logs of a database in use", map[uint64][]byte{4: whole}, State{NewestLog: 3, MinLog: 9, Opened: true},
@@ -108,11 +123,15 @@ func TestCheck(t *testing.T) {
 		{"closed", map[uint64][]byte{4: whole}, State{List: List{[]uint64{4}, int64(len(whole))}}, "", 0, 100},
 		{"closed, then cut", map[uint64][]byte{4: whole[:9*batchSize+7]}, State{List: List{[]uint64{4}, int64(len(whole))}},
 			"000004.log is damaged at byte 9171 of 9178 (a record is cut off): writes after 90 are lost", 0, 0},
-		{"closed, then cut between records", map[uint64][]byte{4: whole[:9*batchSize]}, State{List: List{[]uint64{4}, int64(len(whole))}},
-			"000004.log is damaged at byte 9171 of 9171 (it had 10190 bytes when the database was closed): writes after 90 are lost", 0, 0},
-		{"closed, then the last record was damaged", map[uint64][]byte{4: flip(whole, 9*batchSize+500)}, State{List: List{[]uint64{4}, int64(len(whole))}},
+		{"closed, then cut between records", map[uint64][]byte{4: whole[:9*batchSize]},
+			State{List: List{[]uint64{4}, int64(len(whole))}},
+			"000004.log is damaged at byte 9171 of 9171 (it had 10190 bytes when the database was closed): " +
+				"writes after 90 are lost", 0, 0},
+		{"closed, then the last record was damaged", map[uint64][]byte{4: flip(whole, 9*batchSize+500)},
+			State{List: List{[]uint64{4}, int64(len(whole))}},
 			"000004.log is damaged at byte 9171 of 10190 (checksum mismatch): writes after 90 are lost", 0, 0},
-		{"closed, and opened by another since", map[uint64][]byte{9: log(101, 5)}, State{MinLog: 9, LastSequence: 100, List: List{[]uint64{4}, 9999}}, "", 0, 105},
+		{"closed, and opened by another since", map[uint64][]byte{9: log(101, 5)},
+			State{MinLog: 9, LastSequence: 100, List: List{[]uint64{4}, 9999}}, "", 0, 105},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -139,7 +158,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// checkCut takes what is behind a loss out of the logs: what is left is a whole beginning, and what was there is kept.
+// checkCut takes what is behind a loss out of the logs: what is left is a whole beginning, and what was there is
+// kept.
 func checkCut(t *testing.T, dir string, s State, r *Report) {
 	t.Helper()
 	before, err := Numbers(dir)
@@ -178,7 +198,8 @@ func TestCheckNewer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, Name(4)), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Check(dir, State{}); err == nil || !strings.Contains(err.Error(), "000004.log: it holds records of a newer RocksDB") {
+	r, err := Check(dir, State{})
+	if err == nil || !strings.Contains(err.Error(), "000004.log: it holds records of a newer RocksDB") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -89,7 +89,8 @@ void order(Random* r) {
     Exact a(text(r)), b(text(r));
     int want = a.slice().compare(b.slice()), got = o.rep.comparator->Compare(a.slice(), b.slice());
     CHECK((want < 0) == (got < 0) && (want > 0) == (got > 0), "%d and not %d", got, want);
-    CHECK(bk_compare_zset_score(a.slice().data(), a.slice().size(), b.slice().data(), b.slice().size()) == got, "twins differ");
+    CHECK(bk_compare_zset_score(a.slice().data(), a.slice().size(), b.slice().data(), b.slice().size()) == got,
+          "twins differ");
     if (got < 0) {
       std::string s = a.slice().ToString();
       o.rep.comparator->FindShortestSeparator(&s, b.slice());

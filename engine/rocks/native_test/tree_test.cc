@@ -123,7 +123,8 @@ void compare(const Tree& tree, const Model& model, Random* r, int shape) {
     TreeKey upper = as_key(&b, to);
     auto n = std::distance(at, model.lower_bound(to));
     uint64_t counted = tree.count(key, upper);
-    if (n < Tree::kSlots) CHECK(counted == uint64_t(n), "shape %d: %ld entries counted as %lu", shape, long(n), (unsigned long)counted);
+    if (n < Tree::kSlots)
+      CHECK(counted == uint64_t(n), "shape %d: %ld entries counted as %ld", shape, long(n), long(counted));
   }
 }
 
