@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+)
+
+// sizes are what both products are given.
+type sizes struct {
+	memory, cache, writeBuffer int64 // bytes; memory is the limit of the cgroup
+}
+
+// product is a program to measure.
+type product struct {
+	name    string
+	command launch.Command
+}
+
+const mib = 1 << 20
+
+func basalt(path string, s sizes, extra []string) product {
+	args := []string{
+		"--rocksdb.block_cache_size", strconv.FormatInt(s.cache/mib, 10),
+		"--rocksdb.write_buffer_size", strconv.FormatInt(s.writeBuffer/mib, 10),
+		"--rocksdb.compression", "no",
+	}
+	return product{"basalt", launch.Basalt(path, append(args, extra...)...)}
+}
+
+// kvrocks is Kvrocks with the settings of the kvrocks.conf that it is shipped with, but for the sizes.
+func kvrocks(path string, s sizes) product {
+	return product{"kvrocks", func(port int, dir string) *exec.Cmd {
+		conf := filepath.Join(dir, "kvrocks.conf")
+		text := fmt.Sprintf(`bind 127.0.0.1
+port %d
+dir %s
+pidfile %s/kvrocks.pid
+log-dir stdout
+workers 8
+rocksdb.block_cache_size %d
+rocksdb.write_buffer_size %d
+rocksdb.compression no
+rocksdb.max_background_compactions -1
+rocksdb.max_background_flushes -1
+rocksdb.level_compaction_dynamic_level_bytes yes
+`, port, dir, dir, s.cache/mib, s.writeBuffer/mib)
+		// A file that cannot be written ends the server with a message.
+		_ = os.WriteFile(conf, []byte(text), 0o644)
+		return exec.Command(path, "-c", conf)
+	}}
+}
+
+// server is a product that runs with a directory of its own.
+type server struct {
+	product
+	*launch.Server
+	dir   string
+	group *group // nil if there are no cgroups
+}
+
+// start starts a product on what is in dir.
+func start(p product, dir string, g *groups) (*server, error) {
+	s := &server{product: p, dir: dir}
+	command := p.command
+	if g != nil {
+		var err error
+		if s.group, err = g.make(p.name); err != nil {
+			return nil, err
+		}
+		command = func(port int, dir string) *exec.Cmd { return s.group.wrap(p.command(port, dir)) }
+	}
+	var err error
+	if s.Server, err = launch.Start(command, dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", p.name, err), s.removeGroup())
+	}
+	return s, nil
+}
+
+func (s *server) removeGroup() error {
+	if s.group == nil {
+		return nil
+	}
+	return s.group.remove()
+}
+
+// stop ends the server and keeps its data.
+func (s *server) stop() error {
+	return errors.Join(s.Server.Stop(), s.removeGroup())
+}
+
+// kill ends the server at once; after a stop it does nothing.
+func (s *server) kill() error {
+	s.Server.Kill()
+	return s.removeGroup()
+}
+
+// fate says how a server that does not serve any more ended.
+func (s *server) fate() string {
+	select {
+	case <-s.Done():
+	case <-time.After(time.Second): // a socket closes before its process has ended
+		return ""
+	}
+	if s.group != nil && s.group.oomKills() > 0 {
+		return " (killed: its memory cgroup is full)"
+	}
+	return " (the server has ended)"
+}
+
+// usage is what a process has used since its start.
+type usage struct {
+	read, written int64 // bytes from and to the disk
+	cpu           time.Duration
+}
+
+func (s *server) usage() (usage, error) {
+	var u usage
+	io, err := fields(fmt.Sprintf("/proc/%d/io", s.Pid()))
+	if err != nil {
+		return u, err
+	}
+	u.read, u.written = io["read_bytes"], io["write_bytes"]-io["cancelled_write_bytes"]
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
+	if err != nil {
+		return u, err
+	}
+	// The name of the program, in parentheses, may hold blanks; utime and stime are the 12th and 13th field after it.
+	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
+	for _, text := range f[11:13] {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return u, err
+		}
+		u.cpu += time.Duration(n) * tick
+	}
+	return u, nil
+}
+
+// resetPeak has the peak of the resident size start again.
+func (s *server) resetPeak() error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Pid()), []byte("5"), 0)
+}
+
+// peak is the largest resident size in bytes since resetPeak.
+func (s *server) peak() (int64, error) {
+	f, err := fields(fmt.Sprintf("/proc/%d/status", s.Pid()))
+	return f["VmHWM"] << 10, err
+}
+
+// fields reads a file of lines such as "name: 123" and leaves out what is no number.
+func fields(path string) (map[string]int64, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for line := range strings.Lines(string(b)) {
+		name, rest, _ := strings.Cut(line, ":")
+		f := strings.Fields(rest)
+		if len(f) == 0 {
+			continue
+		}
+		if n, err := strconv.ParseInt(f[0], 10, 64); err == nil {
+			out[name] = n
+		}
+	}
+	return out, nil
+}
+
+// fadvDontNeed is POSIX_FADV_DONTNEED.
+const fadvDontNeed = 4
+
+// dropPageCache writes the files below dir to the disk and takes them out of the page cache. Files may go meanwhile.
+func dropPageCache(dir string) error {
+	syscall.Sync()
+	return eachFile(dir, func(path string, _ int64) error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, fadvDontNeed, 0, 0); errno != 0 {
+			return errno
+		}
+		return nil
+	})
+}
+
+// diskUse is the bytes of the files below dir.
+func diskUse(dir string) (int64, error) {
+	sum := int64(0)
+	err := eachFile(dir, func(_ string, size int64) error { sum += size; return nil })
+	return sum, err
+}
+
+func eachFile(dir string, do func(path string, size int64) error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				err = do(path, info.Size())
+			}
+		}
+		if os.IsNotExist(err) {
+			return nil
+		}
+		return err
+	})
+}
