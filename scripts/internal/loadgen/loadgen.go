@@ -22,13 +22,15 @@ type Op struct {
 	Check func(reply []byte, key int) bool
 }
 
-// Load is what to send. It ends after Requests, or when Duration has passed, whichever comes first; 0 is no bound.
+// Load is what to send. It ends after Requests, when Duration has passed, or when End is closed, whichever comes first;
+// 0 and nil are no bound. What is on its way then is waited for and counts.
 type Load struct {
 	Addr        string // host:port of an IPv4 address
 	Connections int
 	Pipeline    int
 	Duration    time.Duration
 	Requests    int64
+	End         <-chan struct{}
 	// Next chooses the next request.
 	Next func(r *rand.Rand) (op *Op, key int)
 	Seed uint64
@@ -79,6 +81,7 @@ type runner struct {
 	result   *Result
 	start    time.Time
 	deadline time.Time // after which nothing is sent
+	ended    bool      // End is closed
 }
 
 // Run applies a load. Error replies, wrong replies and lost connections end it with an error.
@@ -162,6 +165,11 @@ func (g *runner) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		select {
+		case <-g.End:
+			g.ended = true
+		default:
+		}
 		if n <= 0 {
 			if time.Since(last) > silence {
 				return fmt.Errorf("no reply for %v", silence)
@@ -203,7 +211,7 @@ func (g *runner) send(i int, now time.Time) (bool, error) {
 	if g.Requests > 0 {
 		n = int(min(int64(n), g.Requests-g.begun))
 	}
-	if n == 0 || g.Duration > 0 && now.After(g.deadline) {
+	if n == 0 || g.ended || g.Duration > 0 && now.After(g.deadline) {
 		return false, nil
 	}
 	g.begun += int64(n)
