@@ -105,15 +105,80 @@ func isValue(size int) func(reply []byte, key int) bool {
 	}
 }
 
+// hasElements is an array of n elements.
+func hasElements(n int) func(reply []byte, key int) bool {
+	head := []byte(fmt.Sprintf("*%d\r\n", n))
+	return func(reply []byte, _ int) bool { return bytes.HasPrefix(reply, head) }
+}
+
+// isBulk is any string.
+func isBulk(reply []byte, _ int) bool { return reply[0] == '$' && reply[1] != '-' }
+
 // valuesOf is strings of size bytes.
 func valuesOf(name string, size, keys int) *dataset {
-	return &dataset{
-		name: name, keys: keys, bytes: int64(keyLength + size),
-		fill: set(size),
-	}
+	return &dataset{name: name, keys: keys, bytes: int64(keyLength + size), fill: set(size)}
 }
 
 func set(size int) *loadgen.Op { return request(isOK, literal("SET"), keyed("key:"), valued(size)) }
 func get(size int) *loadgen.Op { return request(isValue(size), literal("GET"), keyed("key:")) }
 
 var incrNew = request(isOne, literal("INCR"), keyed("new:"))
+
+// newKeyBytes are those of a key made by incrNew and its value.
+const newKeyBytes = keyLength + 1
+
+const (
+	elements    = 100 // of a hash or sorted set
+	fieldSize   = 100 // bytes of the value of a field
+	elementName = "element:%02d"
+)
+
+// elementWords are the names of all elements, as arguments.
+var elementWords = func() (out [elements]word) {
+	for i := range out {
+		out[i] = literal(fmt.Sprintf(elementName, i))
+	}
+	return out
+}()
+
+// anyElement is the name of one of the elements.
+func anyElement(dst []byte, r *rand.Rand, key int) []byte {
+	return elementWords[r.IntN(elements)](dst, r, key)
+}
+
+// score is a random number of six digits.
+func score(dst []byte, r *rand.Rand, _ int) []byte {
+	dst = strconv.AppendInt(append(dst, "$6\r\n"...), int64(100_000+r.IntN(900_000)), 10)
+	return append(dst, '\r', '\n')
+}
+
+// hashes and sorted sets of as many elements each.
+func hashes(keys int) *dataset {
+	fill := []word{literal("HSET"), keyed("hash:")}
+	for _, name := range elementWords {
+		fill = append(fill, name, valued(fieldSize))
+	}
+	perElement := len(fmt.Sprintf(elementName, 0)) + fieldSize
+	return &dataset{name: "hash", keys: keys, fill: request(isInteger, fill...),
+		bytes: int64(keyLength + 1 + elements*perElement)}
+}
+
+func sortedSets(keys int) *dataset {
+	fill := []word{literal("ZADD"), keyed("zset:")}
+	for _, name := range elementWords {
+		fill = append(fill, score, name)
+	}
+	const scoreBytes = 8
+	perElement := len(fmt.Sprintf(elementName, 0)) + scoreBytes
+	return &dataset{name: "zset", keys: keys, fill: request(isInteger, fill...),
+		bytes: int64(keyLength + 1 + elements*perElement)}
+}
+
+var (
+	hget    = request(isValue(fieldSize), literal("HGET"), keyed("hash:"), anyElement)
+	hset    = request(isInteger, literal("HSET"), keyed("hash:"), anyElement, valued(fieldSize))
+	hgetall = request(hasElements(2*elements), literal("HGETALL"), keyed("hash:"))
+	zscore  = request(isBulk, literal("ZSCORE"), keyed("zset:"), anyElement)
+	zadd    = request(isInteger, literal("ZADD"), keyed("zset:"), score, anyElement)
+	zrange  = request(hasElements(elements), literal("ZRANGE"), keyed("zset:"), literal("0"), literal("-1"))
+)

@@ -65,7 +65,7 @@ func main() {
 	flag.DurationVar(&o.duration, "time", 10*time.Second, "length of the measurement of a row")
 	flag.IntVar(&o.rounds, "rounds", 1, "repetitions, of which the median counts; the order of the servers alternates")
 	flag.BoolVar(&o.quick, "quick", false, "half of the keys, of the memory and of the cache, a quarter of the time")
-	flag.StringVar(&o.only, "only", "", "suites and (parts of) rows to measure, comma-separated (default all)")
+	flag.StringVar(&o.only, "only", "", "parts of the names of suites and rows to measure, comma-separated (default all)")
 	flag.BoolVar(&o.list, "list", false, "list the rows and exit")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where the data goes: a directory on the disk to measure")
 	flag.StringVar(&o.cgroup, "cgroup", "", "the cgroup's directory to make groups in (default that of this process)")
@@ -117,7 +117,7 @@ func run(ctx context.Context, o options) error {
 	rep := &report{Keys: o.keys, Memory: o.sizes.memory, Cache: o.sizes.cache}
 	g, err := findGroups(o.cgroup, o.sizes.memory)
 	if err != nil {
-		rep.Note = "no memory cgroup, the page cache is as large as the machine lets it be: " + err.Error()
+		rep.Note = fmt.Sprintf("no memory cgroup (%v): the servers' files are taken out of the page cache every half second", err)
 	}
 	fmt.Printf("%d keys, memory %d MiB, block cache %d MiB, write buffers %d MiB, no compression, %d clients, %d cores\n",
 		o.keys, o.sizes.memory/mib, o.sizes.cache/mib, o.sizes.writeBuffer/mib, connections, runtime.NumCPU())
@@ -128,18 +128,18 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	rep.printDisk(os.Stdout)
-	pl := plan{duration: o.duration, settle: 3 * o.duration, groups: g, dir: dir, progress: printProgress}
+	pl := plan{duration: o.duration, groups: g, dir: dir, progress: printProgress}
 	for round := range o.rounds {
 		for i, s := range picked {
 			s.data.prepare()
 			for j := range products {
 				// Each server comes first in every second suite, and in the other ones in the next round.
 				p := products[(i+j+round)%len(products)]
-				got, err := runSuite(ctx, p, s, pl)
+				rows, used, err := runSuite(ctx, p, s, pl)
 				if err != nil {
 					return err
 				}
-				rep.add(p.name, s, got)
+				rep.add(p.name, s, rows, used)
 			}
 			s.data.order, s.data.zipf = nil, nil
 		}

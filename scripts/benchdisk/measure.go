@@ -14,92 +14,164 @@ import (
 
 const connections = 50
 
-// figures are what a row has shown of one server.
+// figures are what a row has shown of one server. Bytes and processor time are per request.
 type figures struct {
-	Rate     float64 `json:"requests_per_second"`
-	P50      float64 `json:"p50_ms"`
-	P99      float64 `json:"p99_ms"`
-	P999     float64 `json:"p999_ms"`
-	Read     float64 `json:"read_bytes_per_request"`
-	Written  float64 `json:"written_bytes_per_request"`
-	CPU      float64 `json:"cpu_us_per_request"`
-	Peak     float64 `json:"peak_rss_mib"`
-	Settling float64 `json:"settling_s,omitempty"` // until the disk was idle after a write
+	Rate    float64 `json:"requests_per_second"`
+	P50     float64 `json:"p50_ms"`
+	P99     float64 `json:"p99_ms"`
+	P999    float64 `json:"p999_ms"`
+	Read    float64 `json:"read_bytes"` // from the disk, and so on
+	Written float64 `json:"written_bytes"`
+	CPU     float64 `json:"cpu_us"`
+	Peak    float64 `json:"peak_rss_mib"`
+	// Until the disk was idle again: the seconds, what was read from the disk from the row's begin on, and what the
+	// compactions had to read, from the disk or the page cache.
+	Settling   float64 `json:"settling_s"`
+	ReadAll    float64 `json:"read_bytes_settled"`
+	Compaction float64 `json:"compaction_input_bytes"`
+
+	Warm *warmth `json:"warm_up,omitempty"` // of a restarted server
 }
+
+// warmth is how a restarted server comes to its speed.
+type warmth struct {
+	Start     float64 `json:"start_s"` // until it answered
+	Seconds   int     `json:"s_to_90_percent"`
+	PerSecond []int64 `json:"requests_in_each_second"`
+}
+
+// space is what the data takes, in bytes.
+type space struct {
+	Logical int64 `json:"logical"` // as a client counts
+	Tables  int64 `json:"tables"`  // table and blob files
+	Rest    int64 `json:"rest"`    // mostly write-ahead logs, which are kept for replicas
+}
+
+func (s space) amplification() float64 { return float64(s.Tables) / float64(s.Logical) }
 
 // plan says how long to measure, and with what.
 type plan struct {
-	duration time.Duration // of a row
-	settle   time.Duration // how long the disk may be written to after a row
+	duration time.Duration // of a row that is not brief
 	groups   *groups       // nil if there are none
 	dir      string
-	progress func(product, row string, f figures)
+	progress func(product, suite, row string, f figures)
+}
+
+// bench is one product that runs with the data of one suite.
+type bench struct {
+	*server
+	data     *dataset
+	duration time.Duration
+	groups   *groups
+	made     int64 // new keys
 }
 
 // runSuite fills a server of the product with the suite's data and measures all rows. Nothing is left of it.
-func runSuite(ctx context.Context, p product, s suite, pl plan) (out map[string]figures, err error) {
+func runSuite(ctx context.Context, p product, s suite, pl plan) (rows []figures, used space, err error) {
 	dir := filepath.Join(pl.dir, p.name)
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	srv, err := start(p, dir, pl.groups)
-	if err != nil {
-		return nil, err
+	b := &bench{data: s.data, duration: pl.duration, groups: pl.groups}
+	if b.server, err = start(p, dir, pl.groups); err != nil {
+		return nil, used, err
 	}
-	defer func() { err = errors.Join(err, srv.kill()) }()
-	out = map[string]figures{}
+	defer func() { err = errors.Join(err, b.kill()) }()
+	if pl.groups == nil {
+		defer starve(dir)()
+	}
 	for i, r := range s.rows {
-		f, err := measure(ctx, srv, s.data, r, pl, uint64(i))
+		f, err := b.measure(ctx, r, uint64(i))
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return nil, used, errors.New("interrupted")
 			}
-			return nil, fmt.Errorf("%s: %s: %w%s\n%s", p.name, r.name, err, srv.fate(), srv.Output())
+			return nil, used, fmt.Errorf("%s: %s %s: %w%s\n%s", p.name, s.data.name, r.name, err, b.fate(), b.Output())
 		}
-		out[r.name] = f
-		pl.progress(p.name, r.name, f)
+		rows = append(rows, f)
+		pl.progress(p.name, s.data.name, r.name, f)
 	}
-	return out, nil
+	used.Logical = int64(s.data.keys)*s.data.bytes + b.made*int64(newKeyBytes)
+	used.Tables, used.Rest, err = diskUse(dir)
+	return rows, used, err
 }
 
 // measure measures one row and waits until the server is idle again.
-func measure(ctx context.Context, srv *server, d *dataset, r row, pl plan, seed uint64) (figures, error) {
-	l := loadgen.Load{Addr: srv.Addr, Connections: connections, Pipeline: r.pipeline, Next: r.choosing(d), Seed: seed}
-	if r.load {
-		l.Requests = int64(d.keys)
-	} else {
-		if err := warmUp(ctx, l, d, r, pl); err != nil {
-			return figures{}, err
+func (b *bench) measure(ctx context.Context, r row, seed uint64) (f figures, err error) {
+	l := loadgen.Load{Addr: b.Addr, Connections: connections, Pipeline: r.pipeline, Next: r.choosing(b.data), Seed: seed}
+	rest := 2 * b.duration // how long to wait for the disk
+	switch r.kind {
+	case load:
+		l.Requests, rest = int64(b.data.keys), 3*b.duration
+	case compacting:
+		l.Duration = 2 * b.duration
+	case restarted:
+		if f.Warm, err = b.restart(); err != nil {
+			return f, err
 		}
-		l.Duration, l.Seed = pl.duration, seed+1000
+		l.Addr, l.Duration = b.Addr, 3*b.duration
+	default:
+		l.Duration = b.duration
+		if r.brief {
+			l.Duration, rest = b.duration/3, b.duration/3
+		}
+		if err := b.warmUp(ctx, l, r); err != nil {
+			return f, err
+		}
+		l.Seed += 1000
 	}
-	if err := srv.resetPeak(); err != nil {
-		return figures{}, err
+	if err := b.resetPeak(); err != nil {
+		return f, err
 	}
-	before, err := srv.usage()
+	before, err := b.usage()
 	if err != nil {
-		return figures{}, err
+		return f, err
+	}
+	input, err := compactionInput(b.dir)
+	if err != nil {
+		return f, err
+	}
+	if r.kind == compacting {
+		compaction, failed := b.compact()
+		if failed != nil {
+			return f, failed
+		}
+		l.End = compaction.ended
+		defer func() { err = errors.Join(err, compaction.wait()) }()
 	}
 	res, err := loadgen.Run(ctx, l)
 	if err != nil {
-		return figures{}, err
+		return f, err
 	}
-	after, err := srv.usage()
+	after, err := b.usage()
 	if err != nil {
-		return figures{}, err
+		return f, err
 	}
-	peak, err := srv.peak()
+	peak, err := b.peak()
 	if err != nil {
-		return figures{}, err
+		return f, err
 	}
 	n := float64(res.Requests)
-	f := figures{
-		Rate: res.Rate(), P50: ms(&res.Latency, 50), P99: ms(&res.Latency, 99), P999: ms(&res.Latency, 99.9),
-		Read: float64(after.read-before.read) / n, Written: float64(after.written-before.written) / n,
-		CPU: float64((after.cpu - before.cpu).Microseconds()) / n, Peak: float64(peak) / mib,
+	f.Rate, f.P50, f.P99, f.P999 = res.Rate(), ms(&res.Latency, 50), ms(&res.Latency, 99), ms(&res.Latency, 99.9)
+	f.Read, f.Written = float64(after.read-before.read)/n, float64(after.written-before.written)/n
+	f.CPU, f.Peak = float64((after.cpu-before.cpu).Microseconds())/n, float64(peak)/mib
+	if r.op == incrNew {
+		b.made += res.Requests
 	}
-	settling, err := settle(ctx, srv, pl.settle)
-	f.Settling = settling.Seconds()
-	if err == nil && r.load {
-		err = dropPageCache(srv.dir)
+	if f.Warm != nil {
+		f.Warm.PerSecond = res.PerSecond[:len(res.PerSecond)-1] // the last one is not whole
+		f.Warm.Seconds = secondsToSteady(f.Warm.PerSecond)
+	}
+
+	settling, err := b.settle(ctx, rest)
+	if err != nil {
+		return f, err
+	}
+	if after, err = b.usage(); err != nil {
+		return f, err
+	}
+	now, err := compactionInput(b.dir)
+	f.Settling, f.ReadAll, f.Compaction = settling.Seconds(), float64(after.read-before.read)/n, float64(now-input)/n
+	if err == nil && r.kind == load {
+		err = dropPageCache(b.dir)
 	}
 	return f, err
 }
@@ -108,26 +180,61 @@ func ms(h *loadgen.Histogram, p float64) float64 {
 	return float64(h.Percentile(p)) / float64(time.Millisecond)
 }
 
+// secondsToSteady is the number of the first second, from 1, that has 90 % of what the last third has on average; 0 if
+// there are too few.
+func secondsToSteady(perSecond []int64) int {
+	const part = 3
+	last := perSecond[len(perSecond)-len(perSecond)/part:]
+	sum := int64(0)
+	for _, n := range last {
+		sum += n
+	}
+	for i, n := range perSecond {
+		if float64(n)*float64(len(last)) >= 0.9*float64(sum) && len(last) > 0 {
+			return i + 1
+		}
+	}
+	return 0
+}
+
 // warmUp brings the caches into the state that they have in a row that goes on for long.
-func warmUp(ctx context.Context, l loadgen.Load, d *dataset, r row, pl plan) error {
-	l.Duration = pl.duration / 5
+func (b *bench) warmUp(ctx context.Context, l loadgen.Load, r row) error {
+	l.Duration /= 5
 	if r.warm {
 		const times = 2
-		hot, i := d.keys/hotShare, 0
+		hot, i := b.data.keys/hotShare, 0
 		l.Duration, l.Requests, l.Pipeline = 0, int64(times*hot), 16
-		l.Next = func(*rand.Rand) (*loadgen.Op, int) { i++; return r.op, int(d.order[i%hot]) }
+		l.Next = func(*rand.Rand) (*loadgen.Op, int) { i++; return r.op, int(b.data.order[i%hot]) }
 	}
 	_, err := loadgen.Run(ctx, l)
 	return err
 }
 
+// restart stops the server and starts it again, with none of its files in the page cache.
+func (b *bench) restart() (*warmth, error) {
+	if err := b.stop(); err != nil {
+		return nil, err
+	}
+	if err := dropPageCache(b.dir); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	s, err := start(b.product, b.dir, b.groups)
+	if err != nil {
+		return nil, err
+	}
+	b.server = s
+	return &warmth{Start: time.Since(begin).Seconds()}, nil
+}
+
 // settle waits until the server has written nothing to the disk for a second, at most for the given time, and returns
 // how long that took.
-func settle(ctx context.Context, srv *server, most time.Duration) (time.Duration, error) {
+func (b *bench) settle(ctx context.Context, most time.Duration) (time.Duration, error) {
 	const idle, step = time.Second, 100 * time.Millisecond
+	const little = 256 << 10 // bytes that do not count
 	begin := time.Now()
 	changed := begin
-	before, err := srv.usage()
+	before, err := b.usage()
 	for err == nil && time.Since(changed) < idle && time.Since(begin) < most {
 		select {
 		case <-ctx.Done():
@@ -135,7 +242,7 @@ func settle(ctx context.Context, srv *server, most time.Duration) (time.Duration
 		case <-time.After(step):
 		}
 		var now usage
-		if now, err = srv.usage(); now.written-before.written > 64<<10 || now.read-before.read > mib {
+		if now, err = b.usage(); now.written-before.written > little || now.read-before.read > little {
 			changed = time.Now()
 		}
 		before = now

@@ -2,20 +2,32 @@ package main
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/basaltdb/basalt/scripts/internal/loadgen"
 )
 
-// row is one thing to measure. Its name begins with that of its suite.
+// kind says how a row is measured.
+type kind int
+
+const (
+	steady     kind = iota
+	load            // the filling of the data set itself
+	compacting      // while COMPACT runs
+	restarted       // from the start of the server on, with nothing in memory
+)
+
+// row is one thing to measure.
 type row struct {
 	name     string
+	kind     kind
 	op       *loadgen.Op
 	write    *loadgen.Op // in every writeEvery-th request instead of op, if not nil
 	keys     choose
 	pipeline int
-	load     bool    // the filling of the data set itself
 	warm     bool    // every key that the row may choose is read first, twice
+	brief    bool    // a third of the time is enough
 	bar      float64 // least ratio to Kvrocks, 0 for none
 }
 
@@ -28,32 +40,72 @@ type suite struct {
 	rows []row
 }
 
-// ratioBar is the least ratio of each row of the first suite, and meanBar that of their geometric mean.
+// ratioBar is the least ratio of each row of issue 14's table, and meanBar that of their geometric mean.
 const (
 	ratioBar = 1.2
 	meanBar  = 1.6
 )
 
-// suites are all that is measured. keys is the number of keys of the first suite.
+// suites are all that is measured. keys is the number of keys of the suite "large"; the others have about as many
+// bytes, or half of that, so that none fits into the memory that "large" does not fit into.
 func suites(keys int) []suite {
-	const size = 1000
-	return []suite{{
-		valuesOf("large", size, keys),
-		[]row{
-			{name: "load SET P=16", load: true, pipeline: 16, bar: ratioBar},
-			{name: "GET uniform P=1", op: get(size), keys: uniform, pipeline: 1, bar: ratioBar},
-			{name: "GET uniform P=16", op: get(size), keys: uniform, pipeline: 16, bar: ratioBar},
-			{name: "GET hot 5 % P=1", op: get(size), keys: hot, pipeline: 1, warm: true, bar: ratioBar},
-			{name: "SET uniform P=1", op: set(size), keys: uniform, pipeline: 1, bar: ratioBar},
-			{name: "SET uniform P=16", op: set(size), keys: uniform, pipeline: 16, bar: ratioBar},
-			{name: "INCR new P=16", op: incrNew, keys: fresh, pipeline: 16, bar: ratioBar},
-		},
-	}}
+	const small, large, big = 100, 1000, 16 << 10
+	return []suite{
+		{valuesOf("large", large, keys), join(
+			[]row{
+				{name: "load SET P=16", kind: load, pipeline: 16, bar: ratioBar},
+				{name: "GET uniform P=1", op: get(large), keys: uniform, pipeline: 1, bar: ratioBar},
+				{name: "GET uniform P=16", op: get(large), keys: uniform, pipeline: 16, bar: ratioBar},
+				{name: "GET hot 5 % P=1", op: get(large), keys: hot, pipeline: 1, warm: true, bar: ratioBar},
+				{name: "SET uniform P=1", op: set(large), keys: uniform, pipeline: 1, bar: ratioBar},
+				{name: "SET uniform P=16", op: set(large), keys: uniform, pipeline: 16, bar: ratioBar},
+				{name: "INCR new P=16", op: incrNew, keys: fresh, pipeline: 16, bar: ratioBar},
+			},
+			each(row{name: "GET zipfian", op: get(large), keys: zipfian}),
+			each(row{name: "SET zipfian", op: set(large), keys: zipfian}),
+			each(row{name: "GET/SET 4:1 uniform", op: get(large), write: set(large), keys: uniform}),
+			each(row{name: "GET/SET 4:1 zipfian", op: get(large), write: set(large), keys: zipfian}),
+			[]row{
+				{name: "GET while compacting P=16", kind: compacting, op: get(large), keys: uniform, pipeline: 16},
+				{name: "GET zipfian, restarted P=16", kind: restarted, op: get(large), keys: zipfian, pipeline: 16},
+			},
+		)},
+		{valuesOf("small", small, 2*keys), join(
+			[]row{{name: "load SET P=16", kind: load, pipeline: 16}},
+			both("GET", get(small), nil), both("SET", set(small), nil), both("GET/SET 4:1", get(small), set(small)))},
+		{valuesOf("big", big, keys/30), join(
+			[]row{{name: "load SET P=4", kind: load, pipeline: 4}},
+			both("GET", get(big), nil), both("SET", set(big), nil), both("GET/SET 4:1", get(big), set(big)))},
+		{hashes(keys / 30), join(
+			[]row{{name: "load HSET of 100 P=4", kind: load, pipeline: 4}},
+			both("HGET", hget, nil), both("HGETALL", hgetall, nil), both("HSET", hset, nil),
+			both("HGET/HSET 4:1", hget, hset))},
+		{sortedSets(keys / 30), join(
+			[]row{{name: "load ZADD of 100 P=4", kind: load, pipeline: 4}},
+			both("ZSCORE", zscore, nil), both("ZRANGE", zrange, nil), both("ZADD", zadd, nil),
+			both("ZSCORE/ZADD 4:1", zscore, zadd))},
+	}
+}
+
+func join(parts ...[]row) []row { return slices.Concat(parts...) }
+
+// each is the row at pipelines of 1 and 16.
+func each(r row) []row {
+	one, many := r, r
+	one.name, one.pipeline, one.brief = r.name+" P=1", 1, true
+	many.name, many.pipeline, many.brief = r.name+" P=16", 16, true
+	return []row{one, many}
+}
+
+// both is each with uniform and with zipfian keys.
+func both(name string, op, write *loadgen.Op) []row {
+	return append(each(row{name: name + " uniform", op: op, write: write, keys: uniform}),
+		each(row{name: name + " zipfian", op: op, write: write, keys: zipfian})...)
 }
 
 // choosing returns what chooses the requests of a row.
 func (r row) choosing(d *dataset) func(*rand.Rand) (*loadgen.Op, int) {
-	if r.load {
+	if r.kind == load {
 		i := -1
 		return func(*rand.Rand) (*loadgen.Op, int) { i++; return d.fill, int(d.order[i]) }
 	}
@@ -66,23 +118,18 @@ func (r row) choosing(d *dataset) func(*rand.Rand) (*loadgen.Op, int) {
 	}
 }
 
-// pick leaves out what only does not name: comma-separated suites, or parts of the names of rows. Loads stay.
+// pick leaves out what only does not name: it holds parts of "suite row", comma-separated. Loads stay.
 func pick(all []suite, only string) []suite {
-	if only == "" {
-		return all
-	}
 	var out []suite
 	for _, s := range all {
-		picked := suite{data: s.data}
-		measured := false
+		picked, measured := suite{data: s.data}, false
 		for _, r := range s.rows {
-			wanted := false
-			for word := range strings.SplitSeq(only, ",") {
-				word = strings.ToLower(strings.TrimSpace(word))
-				wanted = wanted || word == s.data.name || strings.Contains(strings.ToLower(r.name), word)
-			}
+			name := strings.ToLower(s.data.name + " " + r.name)
+			wanted := slices.ContainsFunc(strings.Split(strings.ToLower(only), ","), func(part string) bool {
+				return strings.Contains(name, strings.TrimSpace(part))
+			})
 			measured = measured || wanted
-			if wanted || r.load {
+			if wanted || r.kind == load {
 				picked.rows = append(picked.rows, r)
 			}
 		}

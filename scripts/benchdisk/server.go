@@ -3,16 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
 )
 
 // sizes are what both products are given.
@@ -178,43 +177,46 @@ func fields(path string) (map[string]int64, error) {
 	return out, nil
 }
 
-// fadvDontNeed is POSIX_FADV_DONTNEED.
-const fadvDontNeed = 4
-
-// dropPageCache writes the files below dir to the disk and takes them out of the page cache. Files may go meanwhile.
-func dropPageCache(dir string) error {
-	syscall.Sync()
-	return eachFile(dir, func(path string, _ int64) error {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if _, _, errno := syscall.Syscall6(syscall.SYS_FADVISE64, f.Fd(), 0, 0, fadvDontNeed, 0, 0); errno != 0 {
-			return errno
-		}
-		return nil
-	})
+// compaction is a COMPACT that runs.
+type compaction struct {
+	ended chan struct{} // closed when INFO says that it is over
+	err   error
+	stop  chan struct{}
 }
 
-// diskUse is the bytes of the files below dir.
-func diskUse(dir string) (int64, error) {
-	sum := int64(0)
-	err := eachFile(dir, func(_ string, size int64) error { sum += size; return nil })
-	return sum, err
-}
-
-func eachFile(dir string, do func(path string, size int64) error) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			var info fs.FileInfo
-			if info, err = d.Info(); err == nil {
-				err = do(path, info.Size())
+// compact starts COMPACT.
+func (s *server) compact() (*compaction, error) {
+	conn, err := redisclient.Dial(s.Addr, time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Do("COMPACT"); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	c := &compaction{ended: make(chan struct{}), stop: make(chan struct{})}
+	go func() {
+		defer conn.Close()
+		defer close(c.ended)
+		for {
+			select {
+			case <-c.stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			v, err := conn.Do("INFO", "rocksdb")
+			if err != nil || !strings.Contains(v.String(), "is_compacting:yes") {
+				c.err = err
+				return
 			}
 		}
-		if os.IsNotExist(err) {
-			return nil
-		}
-		return err
-	})
+	}()
+	return c, nil
+}
+
+// wait stops to look whether the compaction is over, and returns what went wrong.
+func (c *compaction) wait() error {
+	close(c.stop)
+	<-c.ended
+	return c.err
 }
