@@ -153,7 +153,7 @@ func (b *bench) measure(ctx context.Context, r row, seed uint64) (f figures, err
 	f.Rate, f.P50, f.P99, f.P999 = res.Rate(), ms(&res.Latency, 50), ms(&res.Latency, 99), ms(&res.Latency, 99.9)
 	f.Read, f.Written = float64(after.read-before.read)/n, float64(after.written-before.written)/n
 	f.CPU, f.Peak = float64((after.cpu-before.cpu).Microseconds())/n, float64(peak)/mib
-	if r.op == incrNew {
+	if r.write == incrNew {
 		b.made += res.Requests
 	}
 	if f.Warm != nil {
@@ -161,6 +161,9 @@ func (b *bench) measure(ctx context.Context, r row, seed uint64) (f figures, err
 		f.Warm.Seconds = secondsToSteady(f.Warm.PerSecond)
 	}
 
+	if r.kind == steady && r.write == nil {
+		rest = 0
+	}
 	settling, err := b.settle(ctx, rest)
 	if err != nil {
 		return f, err
@@ -204,7 +207,7 @@ func (b *bench) warmUp(ctx context.Context, l loadgen.Load, r row) error {
 		const times = 2
 		hot, i := b.data.keys/hotShare, 0
 		l.Duration, l.Requests, l.Pipeline = 0, int64(times*hot), 16
-		l.Next = func(*rand.Rand) (*loadgen.Op, int) { i++; return r.op, int(b.data.order[i%hot]) }
+		l.Next = func(*rand.Rand) (*loadgen.Op, int) { i++; return r.read, int(b.data.order[i%hot]) }
 	}
 	_, err := loadgen.Run(ctx, l)
 	return err

@@ -22,8 +22,8 @@ const (
 type row struct {
 	name     string
 	kind     kind
-	op       *loadgen.Op
-	write    *loadgen.Op // in every writeEvery-th request instead of op, if not nil
+	read     *loadgen.Op
+	write    *loadgen.Op // instead of read, if that is nil, or in every writeEvery-th request
 	keys     choose
 	pipeline int
 	warm     bool    // every key that the row may choose is read first, twice
@@ -47,44 +47,49 @@ const (
 )
 
 // suites are all that is measured. keys is the number of keys of the suite "large"; the others have about as many
-// bytes, or half of that, so that none fits into the memory that "large" does not fit into.
-func suites(keys int) []suite {
+// bytes, or half of that, so that none fits into the memory that "large" does not fit into. A quick run leaves out
+// what the others measure at P = 1.
+func suites(keys int, quick bool) []suite {
 	const small, large, big = 100, 1000, 16 << 10
-	return []suite{
+	all := []suite{
 		{valuesOf("large", large, keys), join(
 			[]row{
 				{name: "load SET P=16", kind: load, pipeline: 16, bar: ratioBar},
-				{name: "GET uniform P=1", op: get(large), keys: uniform, pipeline: 1, bar: ratioBar},
-				{name: "GET uniform P=16", op: get(large), keys: uniform, pipeline: 16, bar: ratioBar},
-				{name: "GET hot 5 % P=1", op: get(large), keys: hot, pipeline: 1, warm: true, bar: ratioBar},
-				{name: "SET uniform P=1", op: set(large), keys: uniform, pipeline: 1, bar: ratioBar},
-				{name: "SET uniform P=16", op: set(large), keys: uniform, pipeline: 16, bar: ratioBar},
-				{name: "INCR new P=16", op: incrNew, keys: fresh, pipeline: 16, bar: ratioBar},
+				{name: "GET uniform P=1", read: get(large), keys: uniform, pipeline: 1, bar: ratioBar},
+				{name: "GET uniform P=16", read: get(large), keys: uniform, pipeline: 16, bar: ratioBar},
+				{name: "GET hot 5 % P=1", read: get(large), keys: hot, pipeline: 1, warm: true, bar: ratioBar},
+				{name: "SET uniform P=1", write: set(large), keys: uniform, pipeline: 1, bar: ratioBar},
+				{name: "SET uniform P=16", write: set(large), keys: uniform, pipeline: 16, bar: ratioBar},
+				{name: "INCR new P=16", write: incrNew, keys: fresh, pipeline: 16, bar: ratioBar},
 			},
-			each(row{name: "GET zipfian", op: get(large), keys: zipfian}),
-			each(row{name: "SET zipfian", op: set(large), keys: zipfian}),
-			each(row{name: "GET/SET 4:1 uniform", op: get(large), write: set(large), keys: uniform}),
-			each(row{name: "GET/SET 4:1 zipfian", op: get(large), write: set(large), keys: zipfian}),
+			each(row{name: "GET zipfian", read: get(large), keys: zipfian}),
+			each(row{name: "SET zipfian", write: set(large), keys: zipfian}),
+			each(row{name: "GET/SET 4:1 uniform", read: get(large), write: set(large), keys: uniform}),
+			each(row{name: "GET/SET 4:1 zipfian", read: get(large), write: set(large), keys: zipfian}),
 			[]row{
-				{name: "GET while compacting P=16", kind: compacting, op: get(large), keys: uniform, pipeline: 16},
-				{name: "GET zipfian, restarted P=16", kind: restarted, op: get(large), keys: zipfian, pipeline: 16},
+				{name: "GET while compacting P=16", kind: compacting, read: get(large), keys: uniform, pipeline: 16},
+				{name: "GET zipfian, restarted P=16", kind: restarted, read: get(large), keys: zipfian, pipeline: 16},
 			},
 		)},
 		{valuesOf("small", small, 2*keys), join(
 			[]row{{name: "load SET P=16", kind: load, pipeline: 16}},
-			both("GET", get(small), nil), both("SET", set(small), nil), both("GET/SET 4:1", get(small), set(small)))},
+			both("GET", get(small), nil), both("SET", nil, set(small)), both("GET/SET 4:1", get(small), set(small)))},
 		{valuesOf("big", big, keys/30), join(
 			[]row{{name: "load SET P=4", kind: load, pipeline: 4}},
-			both("GET", get(big), nil), both("SET", set(big), nil), both("GET/SET 4:1", get(big), set(big)))},
+			both("GET", get(big), nil), both("SET", nil, set(big)), both("GET/SET 4:1", get(big), set(big)))},
 		{hashes(keys / 30), join(
 			[]row{{name: "load HSET of 100 P=4", kind: load, pipeline: 4}},
-			both("HGET", hget, nil), both("HGETALL", hgetall, nil), both("HSET", hset, nil),
+			both("HGET", hget, nil), both("HGETALL", hgetall, nil), both("HSET", nil, hset),
 			both("HGET/HSET 4:1", hget, hset))},
 		{sortedSets(keys / 30), join(
 			[]row{{name: "load ZADD of 100 P=4", kind: load, pipeline: 4}},
-			both("ZSCORE", zscore, nil), both("ZRANGE", zrange, nil), both("ZADD", zadd, nil),
+			both("ZSCORE", zscore, nil), both("ZRANGE", zrange, nil), both("ZADD", nil, zadd),
 			both("ZSCORE/ZADD 4:1", zscore, zadd))},
 	}
+	for i := 1; i < len(all) && quick; i++ {
+		all[i].rows = slices.DeleteFunc(all[i].rows, func(r row) bool { return r.pipeline == 1 })
+	}
+	return all
 }
 
 func join(parts ...[]row) []row { return slices.Concat(parts...) }
@@ -98,9 +103,9 @@ func each(r row) []row {
 }
 
 // both is each with uniform and with zipfian keys.
-func both(name string, op, write *loadgen.Op) []row {
-	return append(each(row{name: name + " uniform", op: op, write: write, keys: uniform}),
-		each(row{name: name + " zipfian", op: op, write: write, keys: zipfian})...)
+func both(name string, read, write *loadgen.Op) []row {
+	return append(each(row{name: name + " uniform", read: read, write: write, keys: uniform}),
+		each(row{name: name + " zipfian", read: read, write: write, keys: zipfian})...)
 }
 
 // choosing returns what chooses the requests of a row.
@@ -110,8 +115,8 @@ func (r row) choosing(d *dataset) func(*rand.Rand) (*loadgen.Op, int) {
 		return func(*rand.Rand) (*loadgen.Op, int) { i++; return d.fill, int(d.order[i]) }
 	}
 	return func(rnd *rand.Rand) (*loadgen.Op, int) {
-		op := r.op
-		if r.write != nil && rnd.IntN(writeEvery) == 0 {
+		op := r.read
+		if op == nil || r.write != nil && rnd.IntN(writeEvery) == 0 {
 			op = r.write
 		}
 		return op, r.keys(d, rnd)
