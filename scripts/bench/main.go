@@ -11,7 +11,7 @@
 // rows and means that miss the project's targets are marked BELOW. Commands that a
 // cache helps have three more rows: on 10,000 collections of 100 elements at random, on
 // one of them again and again, and that with a write after ten reads on average (sent by
-// this process). A full run takes about FULL minutes, -quick about QUICK; the ratios of a
+// this process). A full run takes about sixteen minutes, -quick about five; the ratios of a
 // quick run scatter more.
 package main
 

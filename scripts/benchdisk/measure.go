@@ -242,7 +242,7 @@ func (b *bench) settle(ctx context.Context, most time.Duration) (time.Duration, 
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
-		case <-time.After(step):
+		case <-time.After(min(step, most)):
 		}
 		var now usage
 		if now, err = b.usage(); now.written-before.written > little || now.read-before.read > little {
