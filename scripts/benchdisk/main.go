@@ -64,7 +64,7 @@ func main() {
 	flag.Var((*bytesFlag)(&o.sizes.writeBuffer), "write-buffer", "write buffer of a column family")
 	flag.DurationVar(&o.duration, "time", 10*time.Second, "length of the measurement of a row")
 	flag.IntVar(&o.rounds, "rounds", 1, "repetitions, of which the median counts; the order of the servers alternates")
-	flag.BoolVar(&o.quick, "quick", false, "a third of the keys, of the memory and of the cache, a quarter of the time, fewer rows")
+	flag.BoolVar(&o.quick, "quick", false, "a third of the keys, half of the memory and of the cache, a quarter of the time, fewer rows")
 	flag.StringVar(&o.only, "only", "", "parts of the names of suites and rows to measure, comma-separated (default all)")
 	flag.BoolVar(&o.list, "list", false, "list the rows and exit")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where the data goes: a directory on the disk to measure")
@@ -84,7 +84,7 @@ func run(ctx context.Context, o options) error {
 	if o.quick {
 		// In less memory the program itself, which does not shrink, would be what is measured.
 		o.keys, o.duration = o.keys/3, o.duration/4
-		o.sizes.memory, o.sizes.cache, o.sizes.writeBuffer = o.sizes.memory/3, o.sizes.cache/3, o.sizes.writeBuffer/2
+		o.sizes.memory, o.sizes.cache, o.sizes.writeBuffer = o.sizes.memory/2, o.sizes.cache/2, o.sizes.writeBuffer/2
 	}
 	picked := pick(suites(o.keys, o.quick), o.only)
 	if o.list {
@@ -136,7 +136,11 @@ func run(ctx context.Context, o options) error {
 				// Each server comes first in every second suite, and in the other ones in the next round.
 				p := products[(i+j+round)%len(products)]
 				rows, used, err := runSuite(ctx, p, s, pl)
-				if err != nil {
+				var dead *killed
+				if errors.As(err, &dead) {
+					fmt.Println(err)
+					rep.Killed = append(rep.Killed, dead.row)
+				} else if err != nil {
 					return err
 				}
 				rep.add(p.name, s, rows, used)
@@ -147,7 +151,12 @@ func run(ctx context.Context, o options) error {
 	rep.print(os.Stdout)
 	fmt.Printf("\ntook %v\n", time.Since(begin).Round(time.Second))
 	if o.json != "" {
-		return rep.write(o.json)
+		if err := rep.write(o.json); err != nil {
+			return err
+		}
+	}
+	if len(rep.Killed) > 0 {
+		return fmt.Errorf("killed for want of memory: %s", strings.Join(rep.Killed, ", "))
 	}
 	return nil
 }

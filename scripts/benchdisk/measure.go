@@ -66,6 +66,13 @@ type bench struct {
 	made     int64 // new keys
 }
 
+// killed is the end of a server in a row for which its memory cgroup was too small: the rest of the suite is missing.
+type killed struct{ row string }
+
+func (k *killed) Error() string {
+	return k.row + ": the server was killed because its memory cgroup was full"
+}
+
 // runSuite fills a server of the product with the suite's data and measures all rows. Nothing is left of it.
 func runSuite(ctx context.Context, p product, s suite, pl plan) (rows []figures, used space, err error) {
 	dir := filepath.Join(pl.dir, p.name)
@@ -84,7 +91,14 @@ func runSuite(ctx context.Context, p product, s suite, pl plan) (rows []figures,
 			if ctx.Err() != nil {
 				return nil, used, errors.New("interrupted")
 			}
-			return nil, used, fmt.Errorf("%s: %s %s: %w%s\n%s", p.name, s.data.name, r.name, err, b.fate(), b.Output())
+			name := fmt.Sprintf("%s: %s %s", p.name, s.data.name, r.name)
+			switch b.fate() {
+			case outOfMemory:
+				return rows, used, &killed{name}
+			case ended:
+				err = fmt.Errorf("%w: the server has ended\n%s", err, b.Output())
+			}
+			return nil, used, fmt.Errorf("%s: %w", name, err)
 		}
 		rows = append(rows, f)
 		pl.progress(p.name, s.data.name, r.name, f)
@@ -207,7 +221,7 @@ func (b *bench) warmUp(ctx context.Context, l loadgen.Load, r row) error {
 		const times = 2
 		hot, i := b.data.keys/hotShare, 0
 		l.Duration, l.Requests, l.Pipeline = 0, int64(times*hot), 16
-		l.Next = func(*rand.Rand) (*loadgen.Op, int) { i++; return r.read, int(b.data.order[i%hot]) }
+		l.Next = func(*rand.Rand) (*loadgen.Op, int) { i++; return r.read, i % hot }
 	}
 	_, err := loadgen.Run(ctx, l)
 	return err

@@ -11,6 +11,7 @@ import (
 
 // report is all that was measured.
 type report struct {
+	Killed []string       `json:"killed,omitempty"` // rows in which a server was killed for want of memory
 	Note   string         `json:"note,omitempty"`
 	Keys   int            `json:"keys"`
 	Memory int64          `json:"memory_bytes"`
@@ -52,9 +53,9 @@ func (b barResult) holds() bool {
 	return b.Value >= b.Least
 }
 
-// add takes the figures of all rows of a suite, in order.
+// add takes the figures of the rows of a suite, in order. Some may be missing at the end, and what they use, too.
 func (rep *report) add(product string, s suite, rows []figures, used space) {
-	for i, r := range s.rows {
+	for i, r := range s.rows[:len(rows)] {
 		res := rep.row(s.data.name, r.name)
 		if res == nil {
 			res = &rowResult{Suite: s.data.name, Name: r.name, bar: r.bar}
@@ -65,6 +66,9 @@ func (rep *report) add(product string, s suite, rows []figures, used space) {
 		} else {
 			res.Kvrocks = append(res.Kvrocks, rows[i])
 		}
+	}
+	if used.Logical == 0 {
+		return
 	}
 	i := slices.IndexFunc(rep.Space, func(sp *spaceResult) bool { return sp.Suite == s.data.name })
 	if i < 0 {

@@ -71,7 +71,7 @@ func suites(keys int, quick bool) []suite {
 				{name: "GET zipfian, restarted P=16", kind: restarted, read: get(large), keys: zipfian, pipeline: 16},
 			},
 		)},
-		{valuesOf("small", small, 2*keys), join(
+		{valuesOf("small", small, 3*keys), join(
 			[]row{{name: "load SET P=16", kind: load, pipeline: 16}},
 			both("GET", get(small), nil), both("SET", nil, set(small)), both("GET/SET 4:1", get(small), set(small)))},
 		{valuesOf("big", big, keys/30), join(

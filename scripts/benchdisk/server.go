@@ -103,17 +103,25 @@ func (s *server) kill() error {
 	return s.removeGroup()
 }
 
-// fate says how a server that does not serve any more ended.
-func (s *server) fate() string {
+// fate is how a server is after an error.
+type fate int
+
+const (
+	running fate = iota
+	ended
+	outOfMemory // it was killed because its group was full
+)
+
+func (s *server) fate() fate {
 	select {
 	case <-s.Done():
 	case <-time.After(time.Second): // a socket closes before its process has ended
-		return ""
+		return running
 	}
 	if s.group != nil && s.group.oomKills() > 0 {
-		return " (killed: its memory cgroup is full)"
+		return outOfMemory
 	}
-	return " (the server has ended)"
+	return ended
 }
 
 // usage is what a process has used since its start.
