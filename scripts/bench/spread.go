@@ -88,7 +88,8 @@ func families() []family {
 		{name: "XRANGE_100", read: "XRANGE sx:KEY - +", write: "XADD sx:KEY MAXLEN 100 * field __rand_int__", prefix: "sx:",
 			fill: stream, each: true},
 		{name: "PFCOUNT_of_100", read: "PFCOUNT sp:KEY", write: "PFADD sp:KEY __rand_int__", prefix: "sp:", fill: hll},
-		{name: "BITCOUNT_10K", read: "BITCOUNT sb:KEY", write: "SETBIT sb:KEY 5 0|SETBIT sb:KEY 5 1", prefix: "sb:", fill: bits},
+		{name: "BITCOUNT_10K", read: "BITCOUNT sb:KEY", write: "SETBIT sb:KEY 5 0|SETBIT sb:KEY 5 1", prefix: "sb:",
+			fill: bits},
 	}
 }
 

@@ -61,7 +61,10 @@ func TestKeysAreChosen(t *testing.T) {
 		name        string
 		keys        choose
 		least, most int // different ones among 100,000
-	}{{"uniform", uniform, 1000, 1000}, {"hot", hot, 50, 50}, {"zipfian", zipfian, 900, 1000}, {"fresh", fresh, 99_990, 100_000}} {
+	}{
+		{"uniform", uniform, 1000, 1000}, {"hot", hot, 50, 50}, {"zipfian", zipfian, 900, 1000},
+		{"fresh", fresh, 99_990, 100_000},
+	} {
 		got := map[int]int{}
 		for range 100_000 {
 			got[c.keys(d, r)]++
@@ -122,9 +125,10 @@ func TestCompactionInput(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "db"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const text = `2026/11/22-15:00:00.1 9 EVENT_LOG_v1 {"time_micros": 1, "job": 3, "event": "flush_started", "input_data_size": 7}
-2026/11/22-15:00:00.2 9 EVENT_LOG_v1 {"time_micros": 2, "job": 4, "event": "compaction_started", "compaction_reason": "L0", "files_L0": [9, 8], "score": 1, "input_data_size": 1000, "oldest_snapshot_seqno": -1}
-2026/11/22-15:00:00.3 9 EVENT_LOG_v1 {"time_micros": 3, "job": 4, "event": "compaction_finished"}
+	const text = `2026/11/22-15:00:00.1 9 EVENT_LOG_v1 {"job": 3, "event": "flush_started", "input_data_size": 7}
+2026/11/22-15:00:00.2 9 EVENT_LOG_v1 {"job": 4, "event": "compaction_started", "files_L0": [9, 8], ` +
+		`"score": 1, "input_data_size": 1000, "oldest_snapshot_seqno": -1}
+2026/11/22-15:00:00.3 9 EVENT_LOG_v1 {"job": 4, "event": "compaction_finished"}
 `
 	for _, name := range []string{"LOG", "LOG.old.1"} {
 		if err := os.WriteFile(filepath.Join(dir, "db", name), []byte(text), 0o644); err != nil {
@@ -155,9 +159,10 @@ func TestReport(t *testing.T) {
 		{name: "GET uniform P=16", bar: 1.2}, {name: "SET uniform P=16", bar: 1.2}, {name: "GET zipfian P=1"},
 	}}}
 	rep := &report{Disk: []diskRate{{16 << 10, connections, 200}}}
-	rep.add("basalt", all[0], []figures{{Rate: 130, P99: 2}, {Rate: 50, P99: 1, ReadAll: 900, Compaction: 500}, {Rate: 7}}, space{100, 120, 3})
+	set := figures{Rate: 50, P99: 1, ReadAll: 900, Compaction: 500}
+	rep.add("basalt", all[0], []figures{{Rate: 130, P99: 2}, set, {Rate: 7}}, space{100, 120, 3})
 	rep.add("kvrocks", all[0], []figures{{Rate: 100, P99: 1}, {Rate: 100, P99: 2}, {Rate: 7}}, space{100, 110, 3})
-	rep.add("basalt", all[0], []figures{{Rate: 110, P99: 2}, {Rate: 50, P99: 1, ReadAll: 900, Compaction: 500}, {Rate: 7}}, space{100, 120, 3})
+	rep.add("basalt", all[0], []figures{{Rate: 110, P99: 2}, set, {Rate: 7}}, space{100, 120, 3})
 	var out bytes.Buffer
 	rep.print(&out)
 	holds := map[string]bool{}
@@ -201,7 +206,9 @@ func TestNoFiguresOfKvrocks(t *testing.T) {
 }
 
 func TestBytesFlag(t *testing.T) {
-	for in, want := range map[string]int64{"512MiB": 512 * mib, "1GiB": 1024 * mib, "4096": 4096, "2KiB": 2048, "x": 0, "-1": 0, "1MB": 0} {
+	for in, want := range map[string]int64{
+		"512MiB": 512 * mib, "1GiB": 1024 * mib, "4096": 4096, "2KiB": 2048, "x": 0, "-1": 0, "1MB": 0,
+	} {
 		var b bytesFlag
 		if err := b.Set(in); (err == nil) != (want > 0) || int64(b) != want {
 			t.Errorf("%s: %d, %v", in, int64(b), err)

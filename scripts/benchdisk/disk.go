@@ -70,7 +70,10 @@ func writeDirect(ctx context.Context, path string, size int64) error {
 	return f.Sync()
 }
 
-func readDirect(ctx context.Context, path string, size int64, bytes, depth int, duration time.Duration) (float64, error) {
+// readDirect returns the reads a second of so many bytes.
+func readDirect(
+	ctx context.Context, path string, size int64, bytes, depth int, duration time.Duration,
+) (float64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECT, 0)
 	if err != nil {
 		return 0, err

@@ -64,7 +64,8 @@ func main() {
 	flag.Var((*bytesFlag)(&o.sizes.writeBuffer), "write-buffer", "write buffer of a column family")
 	flag.DurationVar(&o.duration, "time", 10*time.Second, "length of the measurement of a row")
 	flag.IntVar(&o.rounds, "rounds", 1, "repetitions, of which the median counts; the order of the servers alternates")
-	flag.BoolVar(&o.quick, "quick", false, "a third of the keys, half of the memory and of the cache, a quarter of the time, fewer rows")
+	flag.BoolVar(&o.quick, "quick", false,
+		"a third of the keys, half of the memory and of the cache, a quarter of the time, fewer rows")
 	flag.StringVar(&o.only, "only", "", "parts of the names of suites and rows to measure, comma-separated (default all)")
 	flag.BoolVar(&o.list, "list", false, "list the rows and exit")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "where the data goes: a directory on the disk to measure")
@@ -117,7 +118,7 @@ func run(ctx context.Context, o options) error {
 	rep := &report{Keys: o.keys, Memory: o.sizes.memory, Cache: o.sizes.cache}
 	g, err := findGroups(o.cgroup, o.sizes.memory)
 	if err != nil {
-		rep.Note = fmt.Sprintf("no memory cgroup (%v): the servers' files are taken out of the page cache every half second", err)
+		rep.Note = fmt.Sprintf("no memory cgroup (%v): the servers' files leave the page cache every half second", err)
 	}
 	fmt.Printf("%d keys, memory %d MiB, block cache %d MiB, write buffers %d MiB, no compression, %d clients, %d cores\n",
 		o.keys, o.sizes.memory/mib, o.sizes.cache/mib, o.sizes.writeBuffer/mib, connections, runtime.NumCPU())
