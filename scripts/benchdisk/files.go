@@ -55,6 +55,13 @@ func starve(dir string) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
+// inMemory says whether a directory is in a file system that has no disk.
+func inMemory(dir string) bool {
+	const tmpfs = 0x01021994 // TMPFS_MAGIC
+	var s syscall.Statfs_t
+	return syscall.Statfs(dir, &s) == nil && s.Type == tmpfs
+}
+
 // diskUse is the bytes of the table files, blobs included, and of all other files below dir.
 func diskUse(dir string) (tables, rest int64, err error) {
 	err = eachFile(dir, func(path string, size int64) error {

@@ -114,6 +114,9 @@ func run(ctx context.Context, o options) error {
 	if dir, err = filepath.Abs(dir); err != nil { // servers may have another working directory
 		return err
 	}
+	if inMemory(dir) {
+		return fmt.Errorf("%s is in memory (tmpfs): -dir names a directory on the disk to measure", dir)
+	}
 	begin := time.Now()
 	rep := &report{Keys: o.keys, Memory: o.sizes.memory, Cache: o.sizes.cache}
 	g, err := findGroups(o.cgroup, o.sizes.memory)
