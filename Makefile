@@ -13,6 +13,7 @@ FUZZTIME ?= 10s
 PKGS ?= ./...
 TESTFLAGS ?=
 BENCHFLAGS ?=
+BENCHDISKFLAGS ?=
 CRASHFLAGS ?=
 SOAKFLAGS ?=
 
@@ -22,13 +23,14 @@ GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/r
 # Go's tools, with the paths that scripts/env.sh sets.
 ENV := . scripts/env.sh;
 
-.PHONY: help run build test lint race fuzz asan tsan arm64-check bench crash soak compat bootstrap clean
+.PHONY: help run build test lint race fuzz asan tsan arm64-check bench bench-disk crash soak compat bootstrap clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Variables: PORT, BIND, DATA (run); PKGS, TESTFLAGS (test, race); FUZZTIME (fuzz);'
-	@echo 'BENCHFLAGS (bench), CRASHFLAGS (crash), SOAKFLAGS (soak): for example BENCHFLAGS=-quick.'
+	@echo 'BENCHFLAGS (bench), BENCHDISKFLAGS (bench-disk), CRASHFLAGS (crash), SOAKFLAGS (soak): for example'
+	@echo 'BENCHFLAGS=-quick.'
 
 bootstrap: ## Install what building needs and this machine lacks
 	@scripts/bootstrap.sh
@@ -78,6 +80,9 @@ arm64-check: bootstrap ## Compile for arm64 what can be without a RocksDB for it
 bench: build ## Requests a second of basalt and redis-server side by side
 	@scripts/bootstrap.sh --test
 	@$(ENV) go run ./scripts/bench -basalt build/basalt $(BENCHFLAGS)
+
+bench-disk: build ## Data larger than memory: throughput, latency and disk use, Kvrocks beside it
+	@$(ENV) go run ./scripts/benchdisk -basalt build/basalt $(BENCHDISKFLAGS)
 
 crash: build ## Kill basalt 20 times under load and look for lost writes
 	@$(ENV) go run ./scripts/crash -basalt build/basalt $(CRASHFLAGS)

@@ -31,7 +31,7 @@ func subscribe(addr, channel string, n int) (*audience, error) {
 			a.close()
 			return nil, err
 		}
-		go a.read(i)
+		go a.read(i, c)
 	}
 	confirmation := int64(len(fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(channel), channel)))
 	if err := a.wait(confirmation); err != nil {
@@ -44,10 +44,10 @@ func subscribe(addr, channel string, n int) (*audience, error) {
 	return a, nil
 }
 
-func (a *audience) read(i int) {
+func (a *audience) read(i int, c net.Conn) {
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := a.conns[i].Read(buf)
+		n, err := c.Read(buf)
 		a.got[i].Add(int64(n))
 		if err != nil {
 			a.gone.Add(1)

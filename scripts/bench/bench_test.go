@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,20 +39,25 @@ func TestParseRate(t *testing.T) {
 
 func TestMeansAndVerdicts(t *testing.T) {
 	results := []result{
-		{Command: "SET", Pipeline: 16, Basalt: []float64{50, 10, 60}, Redis: []float64{100, 90, 110}},
+		{Command: "SET", Pipeline: 16, Basalt: []float64{50, 10, 60}, Redis: []float64{100, 90, 110}, target: 0.55},
 		{Command: "HGETALL_1000", Pipeline: 16, Basalt: []float64{8}, Redis: []float64{10}, RangeRead: true},
 		{Command: "GET", Pipeline: 16, Error: "basalt: no"},
 		{Command: "GET", Pipeline: 1, Basalt: []float64{1}, Redis: []float64{1}},
+		{Command: "X_spread", Pipeline: 16, Basalt: []float64{1}, Redis: []float64{4}, Other: true, spreadRange: true},
+		{Command: "Y_spread", Pipeline: 16, Basalt: []float64{1}, Redis: []float64{9}, Other: true},
 	}
 	got := means(results, 16)
-	if len(got) != 2 || got[0].Rows != 2 || got[1].Rows != 1 {
+	if len(got) != 4 || got[0].Rows != 2 || got[1].Rows != 1 || got[2].Rows != 1 || got[3].Rows != 1 {
 		t.Fatalf("got %+v", got)
 	}
 	if want := math.Sqrt(0.5 * 0.8); math.Abs(got[0].Ratio-want) > 1e-9 {
 		t.Errorf("mean over all is %v, want %v", got[0].Ratio, want)
 	}
-	if math.Abs(got[1].Ratio-0.8) > 1e-9 || got[1].Target != rangeTarget {
-		t.Errorf("range reads: %+v", got[1])
+	for i, want := range []mean{{Ratio: 0.5, Target: pointTarget[1]}, {Ratio: 0.8, Target: rangeTarget},
+		{Ratio: 0.25, Target: spreadTarget}} {
+		if m := got[i+1]; math.Abs(m.Ratio-want.Ratio) > 1e-9 || m.Target != want.Target {
+			t.Errorf("mean over %s: %+v, want %v of %v", m.Over, m, want.Ratio, want.Target)
+		}
 	}
 	var out bytes.Buffer
 	for _, r := range results {
@@ -112,10 +119,50 @@ func redisSide(t *testing.T) *side {
 	return s
 }
 
+// fewer has the spread rows read a few collections only, until the test ends.
+func fewer(t *testing.T) {
+	before := spreadOver
+	spreadOver = 50
+	t.Cleanup(func() { spreadOver = before })
+}
+
+// TestFamilies: a family has its three rows in order, is printed in one line, and stands for them in -commands.
+func TestFamilies(t *testing.T) {
+	picked, err := pick("zrank_of_100")
+	if err != nil || len(picked) != len(variants) {
+		t.Fatalf("got %v, %v", picked, err)
+	}
+	var results []result
+	for i, r := range picked {
+		if want := "ZRANK_of_100_" + variants[i]; r.name != want || (r.writes != nil) != (i == 2) {
+			t.Errorf("row %d is %+v, want %s", i, r, want)
+		}
+		results = append(results, result{Command: r.name, Family: r.family, target: target(r.targets(), 16),
+			Basalt: []float64{float64(1 + i)}, Redis: []float64{10}})
+	}
+	var out bytes.Buffer
+	printFamily(&out, results)
+	want := "ZRANK_of_100 1 10 0.10 2 10 0.20 3 10 0.30 0.60 BELOW"
+	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestOperation: numbers take the place of every __rand_int__, wherever the request lies in the buffer.
+func TestOperation(t *testing.T) {
+	op := operation([]string{"SETBIT", "k:__rand_int__", "0.__rand_int__"}, 10)
+	got := string(op.Encode(op.Encode(nil, rand.New(rand.NewPCG(1, 2)), 0), rand.New(rand.NewPCG(1, 2)), 0))
+	one := regexp.MustCompile(`^(\*3\r\n\$6\r\nSETBIT\r\n\$14\r\nk:0{11}\d\r\n\$14\r\n0\.0{11}\d\r\n){2}$`)
+	if !one.MatchString(got) {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestEveryRowFindsItsData runs each row once on redis-server and checks that the
 // command did what the row is there to measure: pops that find their collection
 // empty, or reads of keys that are not there, would be fast for the wrong reason.
 func TestEveryRowFindsItsData(t *testing.T) {
+	fewer(t)
 	s := redisSide(t)
 	s.load.c.SetDeadline(time.Now().Add(time.Minute))
 	number := func(section, field string) float64 {

@@ -56,12 +56,19 @@ func (s *side) measure(r row, pipeline, n int) (float64, error) {
 	if err := s.prepare(r, n); err != nil {
 		return 0, err
 	}
+	if len(r.writes) > 0 {
+		return s.mix(r, pipeline, n)
+	}
+	numbers := keyspace
+	if r.keyspace > 0 {
+		numbers = r.keyspace
+	}
 	host, port, err := net.SplitHostPort(s.addr)
 	if err != nil {
 		return 0, err
 	}
 	args := []string{"-h", host, "-p", port, "--csv",
-		"-c", strconv.Itoa(connections), "-r", strconv.Itoa(keyspace), "-d", strconv.Itoa(valueSize),
+		"-c", strconv.Itoa(connections), "-r", strconv.Itoa(numbers), "-d", strconv.Itoa(valueSize),
 		"-P", strconv.Itoa(pipeline), "-n", strconv.Itoa(n)}
 	if r.test != "" {
 		args = append(args, "-t", r.test)
@@ -75,7 +82,7 @@ func (s *side) measure(r row, pipeline, n int) (float64, error) {
 		}
 		defer heard.close()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), measureTimeout)
+	ctx, cancel := timeout()
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "redis-benchmark", args...)
@@ -89,6 +96,10 @@ func (s *side) measure(r row, pipeline, n int) (float64, error) {
 		}
 	}
 	return parseRate(stdout.String())
+}
+
+func timeout() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), measureTimeout)
 }
 
 // parseRate reads the requests a second out of redis-benchmark's CSV, whose lines
@@ -132,7 +143,11 @@ type result struct {
 	Redis     []float64 `json:"redis"`
 	RangeRead bool      `json:"range_read"`
 	Other     bool      `json:"other,omitempty"` // does not count in the means
+	Family    string    `json:"family,omitempty"`
 	Error     string    `json:"error,omitempty"`
+
+	target      float64 // 0 for none
+	spreadRange bool
 }
 
 func (r result) ratio() float64 { return median(r.Basalt) / median(r.Redis) }
@@ -148,7 +163,8 @@ type plan struct {
 // compare measures a row on both servers in turn, and in the other order in
 // every second repetition.
 func compare(basalt, redis *side, r row, pipeline int, p plan) result {
-	res := result{Command: r.name, Pipeline: pipeline, RangeRead: r.rangeRead, Other: r.other}
+	res := result{Command: r.name, Pipeline: pipeline, RangeRead: r.rangeRead, Other: r.other,
+		Family: r.family, spreadRange: r.spreadRange, target: target(r.targets(), pipeline)}
 	fail := func(s *side, err error) result {
 		res.Error = s.name + ": " + err.Error()
 		return res
@@ -191,6 +207,14 @@ func compare(basalt, redis *side, r row, pipeline int, p plan) result {
 	return res
 }
 
+// targets are the least ratios of the row.
+func (r row) targets() [3]float64 {
+	if r.family != "" {
+		return r.target
+	}
+	return targets[r.name]
+}
+
 // sides are the servers to measure the row on.
 func (r row) sides(basalt, redis *side) []*side {
 	if r.alone {
@@ -199,8 +223,7 @@ func (r row) sides(basalt, redis *side) []*side {
 	return []*side{basalt, redis}
 }
 
-// pick returns the rows that the comma-separated names ask for, all of them when
-// names is empty.
+// pick returns the rows that the comma-separated names of rows or families ask for, all of them when names is empty.
 func pick(names string) ([]row, error) {
 	if names == "" {
 		return rows(), nil
@@ -210,14 +233,18 @@ func pick(names string) ([]row, error) {
 		wanted[strings.ToUpper(strings.TrimSpace(name))] = true
 	}
 	var out []row
+	found := map[string]bool{}
 	for _, r := range rows() {
-		if wanted[strings.ToUpper(r.name)] {
+		name, family := strings.ToUpper(r.name), strings.ToUpper(r.family)
+		if wanted[name] || wanted[family] {
 			out = append(out, r)
-			delete(wanted, strings.ToUpper(r.name))
+			found[name], found[family] = true, true
 		}
 	}
 	for name := range wanted {
-		return nil, fmt.Errorf("-commands: no row is called %s (see -list)", name)
+		if !found[name] {
+			return nil, fmt.Errorf("-commands: no row is called %s (see -list)", name)
+		}
 	}
 	return out, nil
 }

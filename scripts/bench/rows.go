@@ -27,6 +27,14 @@ type row struct {
 	// subscribers is how many clients have subscribed to the channel of PUBLISH, which is the first argument. The
 	// measurement fails unless each of them gets every message.
 	subscribers int
+
+	// The rest is for the rows of a family, see spread.go.
+	family      string
+	keyspace    int        // random numbers are below it; 0 stands for the constant of this name
+	target      [3]float64 // least ratios; other rows have theirs in targets
+	spreadRange bool       // counts in the mean over spread ranges
+	// writes are command lines, one of which comes after readsPerWrite of args, on average.
+	writes [][]string
 }
 
 // rnd is a random element of a collection that the loader filled.
@@ -35,7 +43,7 @@ const rnd = "e:__rand_int__"
 // rows is everything that is measured, in the order of the report. Rows that
 // only read share their data.
 func rows() []row {
-	return []row{
+	return append([]row{
 		{name: "SET", test: "set"},
 		{name: "GET", test: "get", fill: stringsAt("key:")},
 		{name: "INCR", test: "incr"},
@@ -108,7 +116,7 @@ func rows() []row {
 
 		other(custom("PUBLISH", nil, "PUBLISH channel "+value)),
 		heard(custom("PUBLISH_100", nil, "PUBLISH channel "+value), 100),
-	}
+	}, spreadRows()...)
 }
 
 func custom(name string, fill func(*loader, int) error, line string) row {

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+// sizes are what both products are given.
+type sizes struct {
+	memory, cache, writeBuffer int64 // bytes; memory is the limit of the cgroup
+}
+
+// product is a program to measure.
+type product struct {
+	name    string
+	command launch.Command
+}
+
+const mib = 1 << 20
+
+func basalt(path string, s sizes, extra []string) product {
+	args := []string{
+		"--rocksdb.block_cache_size", strconv.FormatInt(s.cache/mib, 10),
+		"--rocksdb.write_buffer_size", strconv.FormatInt(s.writeBuffer/mib, 10),
+		"--rocksdb.compression", "no",
+	}
+	return product{"basalt", launch.Basalt(path, append(args, extra...)...)}
+}
+
+// kvrocks is Kvrocks with the settings of the kvrocks.conf that it is shipped with, but for the sizes.
+func kvrocks(path string, s sizes) product {
+	return product{"kvrocks", func(port int, dir string) *exec.Cmd {
+		conf := filepath.Join(dir, "kvrocks.conf")
+		text := fmt.Sprintf(`bind 127.0.0.1
+port %d
+dir %s
+pidfile %s/kvrocks.pid
+log-dir stdout
+workers 8
+rocksdb.block_cache_size %d
+rocksdb.write_buffer_size %d
+rocksdb.compression no
+rocksdb.max_background_compactions -1
+rocksdb.max_background_flushes -1
+rocksdb.level_compaction_dynamic_level_bytes yes
+`, port, dir, dir, s.cache/mib, s.writeBuffer/mib)
+		// A file that cannot be written ends the server with a message.
+		_ = os.WriteFile(conf, []byte(text), 0o644)
+		return exec.Command(path, "-c", conf)
+	}}
+}
+
+// server is a product that runs with a directory of its own.
+type server struct {
+	product
+	*launch.Server
+	dir   string
+	group *group // nil if there are no cgroups
+}
+
+// start starts a product on what is in dir.
+func start(p product, dir string, g *groups) (*server, error) {
+	s := &server{product: p, dir: dir}
+	command := p.command
+	if g != nil {
+		var err error
+		if s.group, err = g.make(p.name); err != nil {
+			return nil, err
+		}
+		command = func(port int, dir string) *exec.Cmd { return s.group.wrap(p.command(port, dir)) }
+	}
+	var err error
+	if s.Server, err = launch.Start(command, dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", p.name, err), s.removeGroup())
+	}
+	return s, nil
+}
+
+func (s *server) removeGroup() error {
+	if s.group == nil {
+		return nil
+	}
+	return s.group.remove()
+}
+
+// stop ends the server and keeps its data.
+func (s *server) stop() error {
+	return errors.Join(s.Server.Stop(), s.removeGroup())
+}
+
+// kill ends the server at once; after a stop it does nothing.
+func (s *server) kill() error {
+	s.Server.Kill()
+	return s.removeGroup()
+}
+
+// fate is how a server is after an error.
+type fate int
+
+const (
+	running fate = iota
+	ended
+	outOfMemory // it was killed because its group was full
+)
+
+func (s *server) fate() fate {
+	select {
+	case <-s.Done():
+	case <-time.After(time.Second): // a socket closes before its process has ended
+		return running
+	}
+	if s.group != nil && s.group.oomKills() > 0 {
+		return outOfMemory
+	}
+	return ended
+}
+
+// usage is what a process has used since its start.
+type usage struct {
+	read, written int64 // bytes from and to the disk
+	cpu           time.Duration
+}
+
+func (s *server) usage() (usage, error) {
+	var u usage
+	io, err := fields(fmt.Sprintf("/proc/%d/io", s.Pid()))
+	if err != nil {
+		return u, err
+	}
+	u.read, u.written = io["read_bytes"], io["write_bytes"]-io["cancelled_write_bytes"]
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
+	if err != nil {
+		return u, err
+	}
+	// The name of the program, in parentheses, may hold blanks; utime and stime are the 12th and 13th field after it.
+	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
+	for _, text := range f[11:13] {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return u, err
+		}
+		u.cpu += time.Duration(n) * tick
+	}
+	return u, nil
+}
+
+// resetPeak has the peak of the resident size start again.
+func (s *server) resetPeak() error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Pid()), []byte("5"), 0)
+}
+
+// peak is the largest resident size in bytes since resetPeak.
+func (s *server) peak() (int64, error) {
+	f, err := fields(fmt.Sprintf("/proc/%d/status", s.Pid()))
+	return f["VmHWM"] << 10, err
+}
+
+// fields reads a file of lines such as "name: 123" and leaves out what is no number.
+func fields(path string) (map[string]int64, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for line := range strings.Lines(string(b)) {
+		name, rest, _ := strings.Cut(line, ":")
+		f := strings.Fields(rest)
+		if len(f) == 0 {
+			continue
+		}
+		if n, err := strconv.ParseInt(f[0], 10, 64); err == nil {
+			out[name] = n
+		}
+	}
+	return out, nil
+}
+
+// compaction is a COMPACT that runs.
+type compaction struct {
+	ended chan struct{} // closed when INFO says that it is over
+	err   error
+	stop  chan struct{}
+}
+
+// compact starts COMPACT.
+func (s *server) compact() (*compaction, error) {
+	conn, err := redisclient.Dial(s.Addr, time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Do("COMPACT"); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	c := &compaction{ended: make(chan struct{}), stop: make(chan struct{})}
+	go func() {
+		defer conn.Close()
+		defer close(c.ended)
+		for {
+			select {
+			case <-c.stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			v, err := conn.Do("INFO", "rocksdb")
+			if err != nil || !strings.Contains(v.String(), "is_compacting:yes") {
+				c.err = err
+				return
+			}
+		}
+	}()
+	return c, nil
+}
+
+// wait stops to look whether the compaction is over, and returns what went wrong.
+func (c *compaction) wait() error {
+	close(c.stop)
+	<-c.ended
+	return c.err
+}
