@@ -14,7 +14,8 @@ type Job interface {
 	// RunIn does the work in a transaction in the same namespace that holds the locks that the job's own
 	// transaction asked for. The transaction may have written already: what the job replies holds only when that
 	// transaction is committed, even if the job itself writes nothing. It must neither commit nor release it.
-	RunIn(tx *Tx)
+	// It returns how many commands it has run.
+	RunIn(tx *Tx) (commands int)
 }
 
 // waiter is a transaction in the queue of a stripe.
@@ -160,8 +161,13 @@ func (g *guests) leave() {
 	g.list, g.result = g.list[:0], nil
 }
 
-// RunWaiting runs the jobs that wait for the only lock of the transaction, until there are none or full says that
-// the transaction is large enough. Call it before Commit.
+// maxGuestCommands bounds how many commands a transaction runs for others, while its own client waits: a job that
+// would begin beyond it is left to the next holder of the lock. Commands that write nothing, or the same record again
+// and again, never make a transaction large.
+const maxGuestCommands = 1024
+
+// RunWaiting runs the jobs that wait for the only lock of the transaction, until there are none, or as many as
+// one transaction may run, or full says that the transaction is large enough. Call it before Commit.
 func (tx *Tx) RunWaiting(full func() bool) {
 	if len(tx.locks.held) != 1 || tx.locks.held[0]&1 != 0 {
 		return
@@ -171,13 +177,13 @@ func (tx *Tx) RunWaiting(full func() bool) {
 		return
 	}
 	same := func(w *waiter) bool { return w.ns == tx.ns }
-	for !full() {
+	for commands := 0; commands < maxGuestCommands && !full(); {
 		w := s.dequeue(same)
 		if w == nil {
 			return
 		}
 		tx.guests.list = append(tx.guests.list, w)
 		tx.guests.result = errNotCommitted // until it is
-		w.job.RunIn(tx)
+		commands += w.job.RunIn(tx)
 	}
 }

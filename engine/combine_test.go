@@ -17,11 +17,13 @@ type countJob struct {
 	tx   *Tx // of its own
 	seen int
 	in   *Tx // where it ran
+	// commands is what RunIn returns; 0 = 1.
+	commands int
 }
 
 var counterKey = []byte("counter")
 
-func (j *countJob) RunIn(tx *Tx) {
+func (j *countJob) RunIn(tx *Tx) int {
 	j.in = tx
 	rec, err := tx.Load(counterKey, cf.TypeString)
 	if err != nil {
@@ -29,6 +31,7 @@ func (j *countJob) RunIn(tx *Tx) {
 	}
 	j.seen = len(rec.Tail)
 	tx.Save(&rec, append(append([]byte(nil), rec.Tail...), 'x'))
+	return max(1, j.commands)
 }
 
 // start begins a transaction that wants only the counter's lock.

@@ -10,18 +10,27 @@ import (
 
 // group is the one write path: a leader/follower group commit. A transaction that comes while another one
 // writes queues up; the leader appends the batches that wait and commits them with one write (and one fsync
-// when sync is on).
+// when sync is on). A leader writes one group, in which its own batch is the first, and then hands the lead to the
+// first of the queue: however many others come, its client, its locks and its guests wait for one write only.
 type group struct {
 	mu      sync.Mutex
-	queue   []*commitRequest
-	spare   []*commitRequest
-	leading bool
+	queue   []*commitRequest // without those that are being written
+	leading bool             // somebody leads; the queue is empty otherwise
+
+	// The leader's, and they move with the lead.
+	members []*commitRequest
 	merged  batch.Builder
 }
 
 type commitRequest struct {
 	batch *batch.Builder
-	done  chan error
+	told  chan outcome
+}
+
+// outcome is what one that waits in the queue is told: the result of its write, or that it is the leader now.
+type outcome struct {
+	lead bool
+	err  error
 }
 
 // maxGroupBytes bounds one write of the group: what is queued beyond it goes with the next one.
@@ -51,52 +60,52 @@ func (db *DB) commit(tx *Tx) error {
 	g.queue = append(g.queue, r)
 	if g.leading {
 		g.mu.Unlock()
-		return <-r.done
+		if o := <-r.told; !o.lead {
+			return o.err
+		}
+		return db.lead()
 	}
 	g.leading = true
 	g.mu.Unlock()
+	return db.lead()
+}
+
+// lead writes one group, the first member of which is the leader's own request, hands the lead on and returns the
+// result of the write.
+func (db *DB) lead() error {
 	// One yield lets those that are about to commit join the group: measured +8 % throughput with many
 	// writers, nothing lost with one.
 	runtime.Gosched()
-	return db.lead(r)
-}
-
-// lead writes groups until the queue is empty and returns the result of the leader's own request.
-func (db *DB) lead(own *commitRequest) error {
 	g := &db.group
-	var result error
-	for {
-		g.mu.Lock()
-		if len(g.queue) == 0 {
-			g.leading = false
-			g.mu.Unlock()
-			return result
-		}
-		n, size := 0, 0
-		for n < len(g.queue) && (n == 0 || size+g.queue[n].batch.Len() <= maxGroupBytes) {
-			size += g.queue[n].batch.Len()
-			n++
-		}
-		now := append(g.spare[:0], g.queue[:n]...)
-		rest := copy(g.queue, g.queue[n:])
-		clear(g.queue[rest:])
-		g.queue = g.queue[:rest]
-		g.spare = nil
-		g.mu.Unlock()
-
-		err := db.writeGroup(now)
-		for _, r := range now {
-			if r == own {
-				result = err
-			} else {
-				r.done <- err
-			}
-		}
-		clear(now)
-		g.mu.Lock()
-		g.spare = now[:0]
-		g.mu.Unlock()
+	g.mu.Lock()
+	n, size := 0, 0
+	for n < len(g.queue) && (n == 0 || size+g.queue[n].batch.Len() <= maxGroupBytes) {
+		size += g.queue[n].batch.Len()
+		n++
 	}
+	g.members = append(g.members[:0], g.queue[:n]...)
+	rest := copy(g.queue, g.queue[n:])
+	clear(g.queue[rest:])
+	g.queue = g.queue[:rest]
+	g.mu.Unlock()
+
+	err := db.writeGroup(g.members)
+	for _, r := range g.members[1:] {
+		r.told <- outcome{err: err}
+	}
+	clear(g.members)
+
+	g.mu.Lock()
+	g.leading = len(g.queue) > 0
+	var next *commitRequest
+	if g.leading {
+		next = g.queue[0]
+	}
+	g.mu.Unlock()
+	if next != nil {
+		next.told <- outcome{lead: true}
+	}
+	return err
 }
 
 // YieldToOthers lets the commit wait while RocksDB has trouble to keep up with the writes (its option low_pri). It

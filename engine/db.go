@@ -52,7 +52,7 @@ type DB struct {
 	replicationID []byte
 	maxBatchBytes atomic.Int64
 	asyncIO       atomic.Bool
-	injected      atomic.Pointer[error]
+	injected      atomic.Pointer[func() error] // called before every write, which fails with its error
 
 	events       events
 	recovery     recovery
@@ -248,8 +248,10 @@ func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
 
 // write is where everything reaches RocksDB.
 func (db *DB) write(rep []byte, flags rocks.WriteFlags) error {
-	if e := db.injected.Load(); e != nil {
-		return *e
+	if f := db.injected.Load(); f != nil {
+		if err := (*f)(); err != nil {
+			return err
+		}
 	}
 	if assertions { // see SyncWAL
 		db.logFails.RLock()
@@ -267,7 +269,8 @@ func (db *DB) InjectWriteError(err error) {
 	if err == nil {
 		db.injected.Store(nil)
 	} else {
-		db.injected.Store(&err)
+		f := func() error { return err }
+		db.injected.Store(&f)
 	}
 }
 

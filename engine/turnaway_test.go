@@ -11,7 +11,10 @@ import (
 
 type noJob struct{ t *testing.T }
 
-func (j noJob) RunIn(*engine.Tx) { j.t.Error("the job was run") }
+func (j noJob) RunIn(*engine.Tx) int {
+	j.t.Error("the job was run")
+	return 1
+}
 
 // keysApart returns n keys no two of which have one lock, as any two keys have in one of 16384 databases.
 func keysApart(t *testing.T, db *engine.DB, ns string, n int) (apart [][]byte) {

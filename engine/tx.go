@@ -87,7 +87,7 @@ func (db *DB) NewTx() *Tx {
 	tx.over.seed = db.locks.seed
 	tx.over.batch = &tx.batch
 	tx.batch.Reset()
-	tx.req.done = make(chan error, 1)
+	tx.req.told = make(chan outcome, 1)
 	tx.own.told = make(chan struct{}, 1)
 	return tx
 }

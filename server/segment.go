@@ -190,11 +190,12 @@ func (c *conn) runSegment() {
 
 // RunIn runs the segment in the transaction of another connection, which holds the locks; this connection waits
 // meanwhile.
-func (c *conn) RunIn(tx *engine.Tx) {
+func (c *conn) RunIn(tx *engine.Tx) (commands int) {
 	own := c.tx
 	c.tx, c.ctx.Tx, c.guest = tx, tx, true
 	c.runSegment()
 	c.tx, c.ctx.Tx, c.guest = own, own, false
+	return max(1, c.segment.done)
 }
 
 // segmentFailed replaces the replies that depended on a commit that has failed: what came after the first write

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// writeString commits one string in a transaction of its own.
+func writeString(db *DB, key string) error {
+	return db.Update("a", [][]byte{[]byte(key)}, func(tx *Tx) error {
+		rec := tx.Fresh([]byte(key), cf.TypeString)
+		tx.SaveAppend(&rec, []byte("v"))
+		return nil
+	})
+}
+
+// TestLeaderLeadsOnce: while writers keep coming, each leader writes one group and is done when that is written; the
+// first of those that wait leads the next one. The result of a group reaches its members and nobody else.
+func TestLeaderLeadsOnce(t *testing.T) {
+	db := openForJobs(t)
+	const rounds, size = 4, 3 // groups, and the transactions of each
+	failed := errors.New("the second group fails")
+	writes := make(chan chan error) // of each write that has begun: its result
+	stop := make(chan struct{})
+	defer close(stop) // after a failure the others go on
+	hook := func() error {
+		result := make(chan error)
+		select {
+		case writes <- result:
+		case <-stop:
+			return failed
+		}
+		select {
+		case err := <-result:
+			return err
+		case <-stop:
+			return failed
+		}
+	}
+	db.injected.Store(&hook)
+	type done struct {
+		round int
+		err   error
+	}
+	ended := make(chan done, rounds*size)
+	begin := func(round, n int) {
+		for i := range n {
+			go func() { ended <- done{round, writeString(db, fmt.Sprintf("k%d-%d", round, i))} }()
+		}
+	}
+	begin(0, 1)
+	for round := range rounds {
+		result := <-writes
+		if round+1 < rounds {
+			begin(round+1, size)
+			for db.queuedCommits() != size {
+				runtime.Gosched()
+			}
+		}
+		want := error(nil)
+		if round == 1 {
+			want = failed
+		}
+		result <- want
+		members := size
+		if round == 0 {
+			members = 1
+		}
+		for range members { // the leader among them, although the next write has begun or is about to
+			select {
+			case d := <-ended:
+				if d.round != round || !errors.Is(d.err, want) {
+					t.Errorf("a transaction of group %d ended with %v after group %d, whose result is %v", d.round, d.err, round, want)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("a leader waits for the writes of others")
+			}
+		}
+	}
+	db.injected.Store(nil)
+	if n, txs := db.Stats.Commits.Load(), db.Stats.GroupedTx.Load(); n != rounds || txs != 1+(rounds-1)*size {
+		t.Errorf("%d writes of %d transactions, want %d of %d", n, txs, rounds, 1+(rounds-1)*size)
+	}
+	if db.group.leading || db.queuedCommits() != 0 {
+		t.Error("somebody still leads")
+	}
+}
+
+func (db *DB) queuedCommits() int {
+	db.group.mu.Lock()
+	defer db.group.mu.Unlock()
+	return len(db.group.queue)
+}
+
+// TestGuestsAreBounded: however many jobs wait, a holder runs no more commands for others than one transaction may; the
+// next holder runs the next ones.
+func TestGuestsAreBounded(t *testing.T) {
+	db := openForJobs(t)
+	holder := &countJob{tx: db.NewTx()}
+	holder.start("a")
+	if _, err := holder.tx.AcquireOr(holder); err != nil {
+		t.Fatal(err)
+	}
+	const each, jobs = maxGuestCommands / 4, 10
+	txs := make(chan *Tx, jobs) // in which they ran
+	var wg sync.WaitGroup
+	for i := range jobs {
+		wg.Go(func() {
+			job := &countJob{tx: db.NewTx(), commands: each}
+			job.start("a")
+			ran, err := job.tx.AcquireOr(job)
+			if !ran {
+				job.RunIn(job.tx)
+				job.tx.RunWaiting(func() bool { return false })
+				err = job.tx.Commit()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			txs <- job.in
+			job.tx.Release()
+		})
+		for holder.tx.waitingJobs() != i+1 {
+			runtime.Gosched()
+		}
+	}
+	holder.RunIn(holder.tx)
+	holder.tx.RunWaiting(func() bool { return false })
+	if err := holder.tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	holder.tx.Release()
+	wg.Wait()
+	close(txs)
+	ran := map[*Tx]int{}
+	for tx := range txs {
+		ran[tx]++
+	}
+	for tx, n := range ran {
+		if tx != holder.tx {
+			n-- // its own
+		}
+		if n > maxGuestCommands/each {
+			t.Errorf("a transaction ran %d jobs of %d commands for others, want at most %d", n, each, maxGuestCommands/each)
+		}
+	}
+	if got := counterAt(t, db, "a"); got != jobs+1 {
+		t.Errorf("the counter stands at %d, want %d", got, jobs+1)
+	}
+}
+
+// waitingJobs returns how many wait for the only lock of the transaction.
+func (tx *Tx) waitingJobs() int {
+	return int(tx.db.locks.stripes[tx.locks.held[0]>>1].queued.Load())
+}
