@@ -51,6 +51,15 @@ func (c cell) scores() (min, max float64) {
 	return float64(c.bits() << free), float64((c.bits() + 1) << free)
 }
 
+// finest returns how many steps parts of the cell may have and still have scores of their own. Those of the eastern
+// edge of the map take 54 bits, and a double rounds them to even numbers: of four neighbours two or more have the same.
+func (c cell) finest() uint {
+	if c.col>>c.steps != 0 {
+		return maxSteps - 1
+	}
+	return maxSteps
+}
+
 // bounds returns the edges of the cell.
 func (c cell) bounds() box {
 	const width, height = MaxLon - MinLon, MaxLat - MinLat

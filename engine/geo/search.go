@@ -225,7 +225,7 @@ func (s *search) divide(i int, c cell, depth uint) {
 	if !touched {
 		return
 	}
-	if depth > 0 && !inside && c.steps < maxSteps {
+	if depth > 0 && !inside && c.steps < c.finest() {
 		for quarter := range uint32(4) { // in the order of their scores
 			s.divide(i, cell{c.col<<1 | quarter>>1, c.row<<1 | quarter&1, c.steps + 1}, depth-1)
 		}
