@@ -59,12 +59,15 @@ type DB struct {
 	logFails     sync.RWMutex // see SyncWAL
 	fileSize     uint64       // of a table file that a compaction writes
 	spaceNeeded  int          // bytes on the disk for RocksDB to recover from a full one
-	logsReplaced int          // of recoverLoop
-	closing      chan struct{}
-	closed       atomic.Bool
-	interrupted  atomic.Bool
-	compacting   sync.Mutex  // held by those who have asked for a compaction
-	filterLane   *rocks.Lane // of compactions' filters
+	logsReplaced int          // of recoverLoop, as the next two
+	// replaceWait is how many more times replaceLog is to do nothing, and replacePause how many after the next attempt.
+	replaceWait, replacePause int
+
+	closing     chan struct{}
+	closed      atomic.Bool
+	interrupted atomic.Bool
+	compacting  sync.Mutex  // held by those who have asked for a compaction
+	filterLane  *rocks.Lane // of compactions' filters
 	// droppedSubkeys counts the subkeys of collections that compactions have dropped from the metadata family.
 	droppedSubkeys atomic.Uint64
 	reclaimed      atomic.Uint64 // droppedSubkeys when flushed files were compacted for them

@@ -55,17 +55,35 @@ func (db *DB) hasSpace() bool {
 	return s.Bavail*uint64(s.Bsize) >= uint64(db.spaceNeeded)
 }
 
-// logBroken reports whether the log that is written to is one in which a write has failed.
+// logBroken reports whether the log that is written to is one in which a write has failed. Once there is a newer one,
+// the failure is forgotten: the next error may have nothing to do with the disk's space.
 func (db *DB) logBroken() bool {
 	failed := db.events.failedLog.Load()
-	return failed != 0 && db.newestLog() <= failed
+	if failed == 0 {
+		return false
+	}
+	if db.newestLog() <= failed {
+		return true
+	}
+	db.events.failedLog.CompareAndSwap(failed, 0)
+	return false
 }
 
-// replaceLog begins a new log if the one that is written to has failed and there is space.
+// replaceLog begins a new log if the one that is written to has failed and there is space. The pause after an attempt in
+// vain doubles up to maxReplacePause.
 func (db *DB) replaceLog() {
-	if db.events.failedLog.Load() == 0 || !db.hasSpace() || !db.logBroken() {
+	if db.events.failedLog.Load() == 0 {
+		db.replaceWait, db.replacePause = 0, 0
 		return
 	}
+	if db.replaceWait > 0 {
+		db.replaceWait--
+		return
+	}
+	if !db.hasSpace() || !db.logBroken() {
+		return
+	}
+	db.replaceWait, db.replacePause = db.replacePause, min(2*db.replacePause+1, maxReplacePause)
 	// Any change will do. The big value means as little as 0 does: no syncing by size.
 	value := strconv.FormatInt(1<<40*int64(db.logsReplaced&1^1), 10)
 	db.logsReplaced++
@@ -73,3 +91,6 @@ func (db *DB) replaceLog() {
 		db.log.Warn("no new log could be begun", zap.Error(err))
 	}
 }
+
+// maxReplacePause is the longest pause between two attempts to begin a new log, in units of spacePoll: 5 s.
+const maxReplacePause = 1000
