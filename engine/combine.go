@@ -1,9 +1,5 @@
 package engine
 
-import (
-	"sync"
-)
-
 // Many clients that write one key would each wait for the lock, and then for a commit of their own. Instead the
 // one that holds the lock runs the jobs of those that wait for it in its own transaction, and one commit carries
 // them all: flat combining (Hendler, Incze, Shavit, Tzafrir: Flat Combining and the Synchronization-Parallelism
@@ -18,107 +14,23 @@ type Job interface {
 	RunIn(tx *Tx) (commands int)
 }
 
-// waiter is a transaction in the queue of a stripe.
-type waiter struct {
-	job  Job
-	ns   string
-	next *waiter
-	told chan struct{} // something has become of it: its job was done, or it is to take the lock itself
-	done bool
-	err  error
-}
-
-// jobQueue holds the transactions that wait for one stripe for writing and need no other.
-type jobQueue struct {
-	mu          sync.Mutex
-	first, last *waiter
-}
-
-func (s *stripe) enqueue(w *waiter) {
-	q := &s.queue
-	q.mu.Lock()
-	w.next = nil
-	if q.last == nil {
-		q.first = w
-	} else {
-		q.last.next = w
-	}
-	q.last = w
-	s.queued.Add(1)
-	q.mu.Unlock()
-}
-
-// dequeue takes out the first waiter that ok accepts; nil = there is none.
-func (s *stripe) dequeue(ok func(*waiter) bool) *waiter {
-	if s.queued.Load() == 0 {
-		return nil
-	}
-	q := &s.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var before *waiter
-	for w := q.first; w != nil; before, w = w, w.next {
-		if ok != nil && !ok(w) {
-			continue
-		}
-		if before == nil {
-			q.first = w.next
-		} else {
-			before.next = w.next
-		}
-		if q.last == w {
-			q.last = before
-		}
-		w.next = nil
-		s.queued.Add(-1)
-		return w
-	}
-	return nil
-}
-
-// wake lets the first one in the queue take the lock by itself. Everybody who unlocks a stripe calls it, by release: one
-// that has found the stripe locked is in the queue before the one that holds it looks there.
-func (s *stripe) wake() {
-	if s.queued.Load() == 0 {
-		return
-	}
-	if w := s.dequeue(nil); w != nil {
-		w.told <- struct{}{}
-	}
-}
-
 // AcquireOr takes the locks as Acquire does. When the transaction needs only one, for writing, and another
 // transaction holds it, that one may run the job with its own commit: then AcquireOr returns true and the error
 // of that commit, and this transaction, which holds no locks, is to be released.
 // Without having run it, the error is Acquire's.
 func (tx *Tx) AcquireOr(job Job) (ran bool, err error) {
-	s := tx.locks.single(tx.db.locks)
-	if s == nil {
+	if !tx.locks.single() {
 		return false, tx.Acquire()
 	}
-	if !s.TryLock() {
-		w := &tx.own
-		w.job, w.ns, w.done, w.err = job, tx.ns, false, nil
-		s.enqueue(w)
-		// The lock may have become free before we were in the queue: then nobody will look there.
-		got := s.TryLock()
-		if got && s.dequeue(func(q *waiter) bool { return q == w }) == nil {
-			s.release(true)
-			got = false
-		}
-		if !got {
-			<-w.told
-			if w.done {
-				w.job = nil
-				tx.locks.want = tx.locks.want[:0]
-				return true, w.err
-			}
-			s.lock()
-		}
-		w.job = nil
-	}
-	tx.locks.held = append(tx.locks.held, tx.locks.want[0])
+	v, w := tx.locks.want[0], &tx.locks.self
 	tx.locks.want = tx.locks.want[:0]
+	w.job, w.ns, w.done = job, tx.ns, false
+	tx.db.locks.lock(v, w, false)
+	w.job = nil
+	if w.done {
+		return true, w.err
+	}
+	tx.locks.held = append(tx.locks.held, v)
 	if err := tx.locks.admitted(tx.db.locks); err != nil {
 		return false, err
 	}
@@ -126,21 +38,17 @@ func (tx *Tx) AcquireOr(job Job) (ran bool, err error) {
 	return false, nil
 }
 
-// single returns the stripe if one stripe for writing is all that is wanted.
-func (s *lockSet) single(t *lockTable) *stripe {
-	if len(s.want) == 0 || len(s.held) > 0 {
-		return nil
-	}
-	first := s.want[0]
-	if first&1 != 0 {
-		return nil
+// single reports whether one lock for writing is all that is wanted.
+func (s *lockSet) single() bool {
+	if len(s.want) == 0 || len(s.held) > 0 || s.want[0]&1 != 0 {
+		return false
 	}
 	for _, v := range s.want[1:] {
-		if v>>1 != first>>1 {
-			return nil
+		if v>>1 != s.want[0]>>1 {
+			return false
 		}
 	}
-	return &t.stripes[first>>1]
+	return true
 }
 
 // guests are the transactions whose jobs ran in another one and that wait for its end.
@@ -169,16 +77,16 @@ const maxGuestCommands = 1024
 // RunWaiting runs the jobs that wait for the only lock of the transaction, until there are none, or as many as
 // one transaction may run, or full says that the transaction is large enough. Call it before Commit.
 func (tx *Tx) RunWaiting(full func() bool) {
-	if len(tx.locks.held) != 1 || tx.locks.held[0]&1 != 0 {
+	if len(tx.locks.held) != 1 || tx.locks.held[0]&1 != 0 || tx.locks.refusal != nil {
 		return
 	}
-	s := &tx.db.locks.stripes[tx.locks.held[0]>>1]
-	if s.queued.Load() == 0 {
-		return
-	}
-	same := func(w *waiter) bool { return w.ns == tx.ns }
-	for commands := 0; commands < maxGuestCommands && !full(); {
-		w := s.dequeue(same)
+	v := tx.locks.held[0]
+	b := tx.db.locks.bucket(v)
+	same := func(w *waiter) bool { return w.job != nil && w.ns == tx.ns }
+	for commands := 0; b.waiting.Load() > 0 && commands < maxGuestCommands && !full(); {
+		b.mu.Lock()
+		w := b.dequeue(b.find(v), same)
+		b.mu.Unlock()
 		if w == nil {
 			return
 		}

@@ -49,12 +49,12 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 		if err != nil {
 			return rocks.Keep, 0
 		}
-		l := &db.locks.stripes[db.locks.index(nsKey)]
-		if !l.TryRLock() {
+		v := db.locks.name(nsKey)<<1 | 1
+		if !db.locks.tryLock(v) {
 			return rocks.Keep, 0
 		}
-		defer l.release(false)
-		if db.locks.refuses(db.locks.index(nsKey)<<1 | 1) {
+		defer db.locks.unlock(v)
+		if db.locks.refuses(v) {
 			return rocks.Keep, 0
 		}
 		raw, found, err := db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)

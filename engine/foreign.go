@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math/bits"
+	"slices"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
@@ -18,8 +18,8 @@ import (
 // is forgotten. See [Tx.AcquireFor] and [Tx.Apply].
 type ForeignBatch struct {
 	rep         []byte
-	records     int // without log data
-	stripes     [numStripes / 64]uint64
+	records     int      // without log data
+	locks       []uint64 // names, sorted when the check has ended
 	allLocks    bool
 	collections bool // it touches what hints may be about
 
@@ -75,6 +75,7 @@ func (db *DB) CheckBatch(rep []byte) (*ForeignBatch, error) {
 	if err := r.Err(); err != nil {
 		return nil, foreignError(err)
 	}
+	b.compactLocks()
 	if b.records*check.ranges > maxForeignRanges {
 		return nil, foreignError(fmt.Errorf("too many range deletes for %d records", b.records))
 	}
@@ -145,9 +146,29 @@ func (c *batchCheck) key(nsKey []byte) error {
 			return fmt.Errorf("%w: a key of slot %d is said to be of slot %d", cf.ErrCorrupt, cf.Slot(userKey), slot)
 		}
 	}
-	i := c.db.locks.index(nsKey)
-	c.b.stripes[i/64] |= 1 << (i % 64)
+	c.b.lock(c.db.locks.name(nsKey))
 	return nil
+}
+
+// maxForeignLocks is how many locks are taken one by one: a batch that needs more gets all.
+const maxForeignLocks = 1 << 14
+
+// lock notes that a lock is needed.
+func (b *ForeignBatch) lock(name uint64) {
+	if b.allLocks || len(b.locks) > 0 && b.locks[len(b.locks)-1] == name {
+		return // most records are of the same collection as the ones before
+	}
+	if b.locks = append(b.locks, name); len(b.locks) > 2*maxForeignLocks {
+		b.compactLocks()
+	}
+}
+
+func (b *ForeignBatch) compactLocks() {
+	slices.Sort(b.locks)
+	b.locks = slices.Compact(b.locks)
+	if b.allLocks = b.allLocks || len(b.locks) > maxForeignLocks; b.allLocks {
+		b.locks = nil
+	}
 }
 
 // deleteRange checks that the bounds are in order: RocksDB looks at that when the batch is in its log already.
@@ -219,10 +240,8 @@ func (tx *Tx) AcquireFor(b *ForeignBatch) error {
 		return tx.AcquireAll()
 	}
 	tx.locks.want = tx.locks.want[:0]
-	for i, word := range b.stripes {
-		for ; word != 0; word &= word - 1 {
-			tx.locks.add(uint32(i*64+bits.TrailingZeros64(word)), true)
-		}
+	for _, name := range b.locks {
+		tx.locks.add(name, true)
 	}
 	return tx.Acquire()
 }

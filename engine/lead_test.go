@@ -157,5 +157,5 @@ func TestGuestsAreBounded(t *testing.T) {
 
 // waitingJobs returns how many wait for the only lock of the transaction.
 func (tx *Tx) waitingJobs() int {
-	return int(tx.db.locks.stripes[tx.locks.held[0]>>1].queued.Load())
+	return int(tx.db.locks.bucket(tx.locks.held[0]).waiting.Load())
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A transaction that lasts (a script that does not end) can turn away those who want its locks: they get an error instead
-// of waiting. It puts its locks into the table of refusals and unlocks the stripes. Who gets hold of one of these stripes
+// of waiting. It puts its locks into the table of refusals and gives them back. Who gets hold of one of these locks
 // afterwards, those that have waited until then included, finds it in the table and gives up. So nothing has to interrupt
 // a wait, and as long as the table is empty it costs one atomic load for each transaction that takes locks.
 
@@ -22,14 +22,14 @@ type refusals struct {
 
 // refusal is what one transaction turns others away from.
 type refusal struct {
-	all     bool
-	stripes map[uint32]bool // true = held for writing, false = for reading
-	err     error
+	all   bool
+	locks map[uint64]bool // by name; true = held for writing, false = for reading
+	err   error
 }
 
-// find returns the error for one who has just locked the stripes of held, nil when none of them is in the table but by its
+// find returns the error for one who has just taken the locks of held, nil when none of them is in the table but by its
 // own refusal.
-func (r *refusals) find(own *refusal, held ...uint32) error {
+func (r *refusals) find(own *refusal, held ...uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.list {
@@ -40,7 +40,7 @@ func (r *refusals) find(own *refusal, held ...uint32) error {
 			return e.err
 		}
 		for _, v := range held {
-			if write, ok := e.stripes[v>>1]; ok && (write || v&1 == 0) {
+			if write, ok := e.locks[v>>1]; ok && (write || v&1 == 0) {
 				return e.err
 			}
 		}
@@ -48,7 +48,7 @@ func (r *refusals) find(own *refusal, held ...uint32) error {
 	return nil
 }
 
-// any returns the error for one who has locked all stripes.
+// any returns the error for one who has all locks.
 func (r *refusals) any() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,8 +58,8 @@ func (r *refusals) any() error {
 	return r.list[0].err
 }
 
-// refuses reports whether one who holds a stripe, as in lockSet.held, is to give it back.
-func (t *lockTable) refuses(v uint32) bool {
+// refuses reports whether one who holds a lock, as in lockSet.held, is to give it back.
+func (t *lockTable) refuses(v uint64) bool {
 	return t.refusals.n.Load() != 0 && t.refusals.find(nil, v) != nil
 }
 
@@ -70,9 +70,9 @@ func (tx *Tx) TurnAway(err error) {
 	if s.refusal != nil {
 		return
 	}
-	e := &refusal{all: s.all, stripes: map[uint32]bool{}, err: err}
+	e := &refusal{all: s.all, locks: map[uint64]bool{}, err: err}
 	for _, v := range s.held {
-		e.stripes[v>>1] = e.stripes[v>>1] || v&1 == 0
+		e.locks[v>>1] = e.locks[v>>1] || v&1 == 0
 	}
 	r := &t.refusals
 	r.mu.Lock()
@@ -101,10 +101,10 @@ func (db *DB) Refusing() error {
 	return db.locks.refusals.any()
 }
 
-// keep makes a stripe that was locked just now one from which others are turned away.
-func (t *lockTable) keep(e *refusal, v uint32) {
+// keep makes a lock that was taken just now one from which others are turned away.
+func (t *lockTable) keep(e *refusal, v uint64) {
 	t.refusals.mu.Lock()
-	e.stripes[v>>1] = e.stripes[v>>1] || v&1 == 0
+	e.locks[v>>1] = e.locks[v>>1] || v&1 == 0
 	t.refusals.mu.Unlock()
 	t.unlock(v)
 }
@@ -118,13 +118,9 @@ func (t *lockTable) withdraw(e *refusal) {
 	r.n.Store(int32(len(r.list)))
 }
 
-// unlock gives one stripe back, as in lockSet.held.
-func (t *lockTable) unlock(v uint32) { t.stripes[v>>1].release(v&1 == 0) }
-
-// tryLock takes one more stripe if that is possible without waiting.
-func (s *lockSet) tryLock(t *lockTable, v uint32) bool {
-	l := &t.stripes[v>>1]
-	if v&1 == 0 && !l.TryLock() || v&1 != 0 && !l.TryRLock() {
+// tryLock takes one more lock if that is possible without waiting.
+func (s *lockSet) tryLock(t *lockTable, v uint64) bool {
+	if !t.tryLock(v) {
 		return false
 	}
 	if t.refusals.n.Load() != 0 {
@@ -160,7 +156,7 @@ func (tx *Tx) TryRLock(userKey []byte) bool { return tx.TryLockIn(tx.ns, userKey
 // TryLockIn is TryLock or TryRLock for a key of any namespace.
 func (tx *Tx) TryLockIn(ns string, userKey []byte, write bool) bool {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], ns, userKey, tx.db.slots)
-	i := tx.db.locks.index(tx.keyBuf)
+	i := tx.db.locks.name(tx.keyBuf)
 	if tx.locks.holds(i) || !write && slices.Contains(tx.locks.held, i<<1|1) {
 		return true
 	}

@@ -54,7 +54,6 @@ type Tx struct {
 	foreign   bool // Apply was called
 	yielding  bool // see YieldToOthers
 	req       commitRequest
-	own       waiter // this transaction in the queue of a lock
 	guests    guests // transactions whose jobs were run in this one
 }
 
@@ -88,7 +87,7 @@ func (db *DB) NewTx() *Tx {
 	tx.over.batch = &tx.batch
 	tx.batch.Reset()
 	tx.req.told = make(chan outcome, 1)
-	tx.own.told = make(chan struct{}, 1)
+	tx.locks.self.told = make(chan struct{}, 1)
 	return tx
 }
 
@@ -170,7 +169,7 @@ func (tx *Tx) NSKey(userKey []byte) []byte {
 // AddLock asks for the lock of a key, to be taken by Acquire.
 func (tx *Tx) AddLock(userKey []byte, write bool) {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
-	tx.locks.add(tx.db.locks.index(tx.keyBuf), write)
+	tx.locks.add(tx.db.locks.name(tx.keyBuf), write)
 }
 
 // Acquire takes all locks that were asked for, in an order that cannot deadlock. It must not be called while

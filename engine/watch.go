@@ -97,7 +97,7 @@ type watchedKey struct {
 func (db *DB) NewWatch() *Watch { return &Watch{db: db} }
 
 func (t *watchTable) shard(db *DB, nsKey []byte) *watchShard {
-	return &t.shards[db.locks.index(nsKey)%uint32(len(t.shards))]
+	return &t.shards[db.locks.name(nsKey)%uint64(len(t.shards))]
 }
 
 // Watch adds a key. The transaction holds its lock, for reading at least, and has written nothing.
@@ -129,7 +129,7 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 // LockWatched asks for the locks of all keys of the watch, for reading: while they are held nothing changes.
 func (tx *Tx) LockWatched(w *Watch) {
 	for i := range w.keys {
-		tx.locks.add(tx.db.locks.index([]byte(w.keys[i].nsKey)), false)
+		tx.locks.add(tx.db.locks.name([]byte(w.keys[i].nsKey)), false)
 	}
 }
 
