@@ -44,8 +44,8 @@ func (db *DB) commit(tx *Tx) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	if limit := db.maxBatchBytes.Load(); limit > 0 && int64(tx.batch.Len()) > limit {
-		return ErrBatchSize
+	if err := tx.BatchError(); err != nil {
+		return err
 	}
 	if db.replicationID != nil {
 		tx.batch.LogData(db.replicationID)

@@ -57,6 +57,9 @@ type Tx struct {
 	guests    guests // transactions whose jobs were run in this one
 }
 
+// maxKeptBatch is how large a batch may be for its memory to be used again, in bytes.
+const maxKeptBatch = 4 << 20
+
 // touch is a change of the table of known keys.
 type touch struct {
 	hash  uint64
@@ -125,6 +128,9 @@ func (tx *Tx) End() {
 func (tx *Tx) reset() {
 	tx.Local = nil
 	tx.over.reset()
+	if tx.batch.Cap() > maxKeptBatch {
+		tx.batch = batch.Builder{}
+	}
 	tx.batch.Reset()
 	tx.arena.reset()
 	tx.undo = tx.undo[:0]
@@ -257,6 +263,19 @@ func (tx *Tx) Empty() bool { return tx.batch.Count() == 0 }
 
 // Size returns the length of the write batch in bytes.
 func (tx *Tx) Size() int { return tx.batch.Len() }
+
+// Reserve makes room in the write batch for so many records, of so many bytes each with key and value: a large batch
+// that grows is copied again and again.
+func (tx *Tx) Reserve(records, bytes int) { tx.batch.Grow(records * (bytes + batch.MaxOverhead)) }
+
+// BatchError returns the error with which the commit will end because the batch is too large, nil when it is not: for
+// those who write much.
+func (tx *Tx) BatchError() error {
+	if limit := tx.db.maxBatchBytes.Load(); limit > 0 && int64(tx.batch.Len()) > limit {
+		return ErrBatchSize
+	}
+	return nil
+}
 
 // Put writes a key.
 func (tx *Tx) Put(id cf.ID, key, value []byte) { tx.put(id, key, value) }

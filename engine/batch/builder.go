@@ -41,6 +41,15 @@ func (b *Builder) Reset() {
 	b.n = 0
 }
 
+// MaxOverhead is how many bytes a record of one operand, or two, takes at most besides them.
+const MaxOverhead = 1 + 5 + 2*5
+
+// Grow makes room for n more bytes.
+func (b *Builder) Grow(n int) {
+	b.start()
+	b.buf = slices.Grow(b.buf, n)
+}
+
 // begin writes the tag and family of a record that takes a sequence number.
 func (b *Builder) begin(id cf.ID, plain, withFamily byte) {
 	b.start()

@@ -29,14 +29,13 @@ func (o Op) String() string { return opNames[o] }
 // their ends on. Not takes one source. When all sources are empty or missing, the key is deleted.
 //
 // The result is a string when all sources are strings, a bitmap otherwise. Fragments are read, combined and written
-// one after the other, and those that all sources lack are not looked at. Where there may be more than [maxBatched] of
-// them (Not makes all, and so half a gigabyte of a bitmap with nothing but its last bit set), they do not wait for the
-// transaction's batch but are committed piece by piece: they belong to a version of the key that nobody can see before
-// its metadata record comes with the transaction. Until then the key's lock, which is held for writing, keeps
-// compactions from dropping them; if it never comes, because the command fails or the process ends, compactions do
-// drop them like those of a deleted key.
+// one after the other, and those that all sources lack are not looked at. All of the result is in the transaction's
+// batch, up to half a gigabyte of it, as in Kvrocks: fragments that are written before their metadata record belong to a
+// version that nobody knows yet, and are dropped by any compaction that runs between the two, here under the key's
+// lock or at a server that applies the same batches. A result that is larger than a batch may be ([engine.ErrBatchSize])
+// ends as soon as that is known.
 func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error) {
-	c := combination{tx: tx, op: op, dest: dest, out: tx}
+	c := combination{tx: tx, op: op, dest: dest}
 	for _, key := range sources {
 		if err := c.source(key); err != nil {
 			return 0, err
@@ -76,15 +75,7 @@ type combination struct {
 	strings [][]byte
 	bitmaps []engine.Record
 	keys    [][]byte // of the bitmaps
-
-	out    *engine.Tx // takes the fragments of the result
-	pieces bool       // and is committed whenever it holds pieceBytes
 }
-
-const (
-	maxBatched = 4096 // fragments
-	pieceBytes = 4 << 20
-)
 
 func (c *combination) source(key []byte) error {
 	rec, err := load(c.tx, key)
@@ -159,10 +150,8 @@ func (c *combination) combineFragments(dest *engine.Record) error {
 	if err != nil {
 		return err
 	}
-	if wanted.len() > maxBatched {
-		c.out, c.pieces = c.tx.DB().NewTx(), true
-		c.out.Begin(c.tx.Namespace())
-		defer func() { c.out.Release() }()
+	if c.op == Not { // the fragments of the result are all there, and whole
+		c.tx.Reserve(wanted.len(), len(fragmentKey(c.tx, dest, 0))+fragment)
 	}
 	var numbers [fragmentsPerRead]uint64
 	per := max(1, len(numbers)/len(c.bitmaps)) // fragments of the result that are made at once
@@ -186,12 +175,8 @@ func (c *combination) combineFragments(dest *engine.Record) error {
 		for i, n := range numbers[:some] {
 			c.fragment(dest, n, values[i*len(c.bitmaps):(i+1)*len(c.bitmaps)])
 		}
-		if c.pieces && (!more || n >= bound || c.out.Size() >= pieceBytes) {
-			if err := c.out.Commit(); err != nil {
-				return err
-			}
-			c.out.Release()
-			c.out.Begin(c.tx.Namespace())
+		if err := c.tx.BatchError(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -225,7 +210,7 @@ func (c *combination) fragment(dest *engine.Record, n uint64, values [][]byte) {
 		used = int(min(fragment, c.size-n*fragment))
 		invert(result[:used])
 	}
-	c.out.Put(cf.Default, fragmentKey(c.tx, dest, n), result[:used])
+	c.tx.Put(cf.Default, fragmentKey(c.tx, dest, n), result[:used])
 }
 
 // apply combines dst with b, which is followed by zeros and not longer.

@@ -20,10 +20,10 @@ func defaultRecords(t *testing.T, db *engine.DB) (n uint64) {
 	return n
 }
 
-// TestLargeResult: the fragments of a large result are not in the transaction's batch. They outlive a compaction
-// before the transaction commits, nobody sees them until then, and those of one that fails go with a compaction.
+// TestLargeResult: a large result is in one batch. It outlives compactions after every batch, here and at a server that
+// applies the batches one by one; nobody sees anything of one that fails.
 func TestLargeResult(t *testing.T) {
-	db := enginetest.Open(t)
+	db, replica := enginetest.Open(t), enginetest.Open(t)
 	src, dest := []byte("src"), []byte("dest")
 	keys := [][]byte{src, dest}
 	const fragments = 10000
@@ -33,23 +33,30 @@ func TestLargeResult(t *testing.T) {
 		_, err2 := bitmap.SetBit(tx, dest, 7, true, maxLen)
 		return errors.Join(err, err2)
 	})
-	compact := func() {
+	compact := func(db *engine.DB) {
 		t.Helper()
 		if err := db.CompactRange(cf.Default, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
+	counted := func(db *engine.DB, when string, want uint64) {
+		t.Helper()
+		view(t, db, keys, func(tx *engine.Tx) error {
+			n, err := bitmap.Count(tx, dest, bitmap.All)
+			if n != want {
+				t.Errorf("%s: %d bits, want %d", when, n, want)
+			}
+			return err
+		})
+	}
 	errFailed := errors.New("failed")
 	for _, fails := range []bool{true, false} {
+		before := db.Stats.Commits.Load()
 		err := db.Update(ns, keys, func(tx *engine.Tx) error {
 			n, err := bitmap.Combine(tx, bitmap.Not, dest, [][]byte{src})
 			if err != nil || n != fragments*1024 {
 				t.Fatalf("%d bytes, %v", n, err)
 			}
-			if size := tx.Size(); size > 1024 {
-				t.Errorf("a write batch of %d bytes", size)
-			}
-			compact()
 			if n, err := bitmap.Count(tx, dest, bitmap.All); n != far || err != nil {
 				t.Errorf("%d bits, %v", n, err)
 			}
@@ -61,20 +68,76 @@ func TestLargeResult(t *testing.T) {
 		if fails != (err == errFailed) || !fails && err != nil {
 			t.Fatal(err)
 		}
-		want := uint64(far)
+		want, commits, records := uint64(far), uint64(1), uint64(fragments+1)
 		if fails {
-			want = 1
+			want, commits, records = 1, 0, 2
 		}
-		compact()
-		view(t, db, keys, func(tx *engine.Tx) error {
-			n, err := bitmap.Count(tx, dest, bitmap.All)
-			if n != want {
-				t.Errorf("failed %v: %d bits, want %d", fails, n, want)
-			}
-			return err
-		})
-		if n := defaultRecords(t, db); fails && n != 2 || !fails && n != fragments+1 {
+		if n := db.Stats.Commits.Load() - before; n != commits {
+			t.Errorf("failed %v: %d commits", fails, n)
+		}
+		compact(db)
+		counted(db, "after a compaction", want)
+		if n := defaultRecords(t, db); n != records {
 			t.Errorf("failed %v: %d records after a compaction", fails, n)
 		}
+	}
+	log, err := db.WAL(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for {
+		rep, _, err := log.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep == nil {
+			break
+		}
+		apply(t, replica, rep)
+		compact(replica)
+	}
+	counted(replica, "the replica", far)
+}
+
+// apply commits a batch of another server.
+func apply(t *testing.T, db *engine.DB, rep []byte) {
+	t.Helper()
+	b, err := db.CheckBatch(rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := db.NewTx()
+	tx.Begin(ns)
+	defer tx.Release()
+	if err := errors.Join(tx.AcquireFor(b), tx.Apply(b), tx.Commit()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestResultBeyondBatch: a result that no batch may hold is refused while it is made.
+func TestResultBeyondBatch(t *testing.T) {
+	db := enginetest.Open(t)
+	src, dest := []byte("src"), []byte("dest")
+	keys := [][]byte{src, dest}
+	update(t, db, keys, func(tx *engine.Tx) error {
+		_, err := bitmap.SetBit(tx, src, 10000*8192-1, true, maxLen)
+		return err
+	})
+	const limit = 1 << 20
+	db.SetMaxBatchBytes(limit)
+	err := db.Update(ns, keys, func(tx *engine.Tx) error {
+		_, err := bitmap.Combine(tx, bitmap.Not, dest, [][]byte{src})
+		if n := tx.Size(); n > 2*limit {
+			t.Errorf("the batch holds %d bytes", n)
+		}
+		return err
+	})
+	if !errors.Is(err, engine.ErrBatchSize) {
+		t.Errorf("BITOP: %v", err)
+	}
+	db.SetMaxBatchBytes(0)
+	if n := defaultRecords(t, db); n != 1 {
+		t.Errorf("%d records", n)
 	}
 }
