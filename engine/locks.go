@@ -251,8 +251,9 @@ func (t *lockTable) unlock(v uint64) (handed bool) {
 	}
 	w := b.dequeue(l, (*waiter).writes)
 	l.held = -1
+	handed = w.job == nil // asked first: w is not ours afterwards
 	w.told <- struct{}{}
-	return w.job == nil
+	return handed
 }
 
 // lockAll takes every lock for writing: for FLUSHALL and other changes of the whole keyspace.

@@ -198,6 +198,9 @@ func (tx *Tx) ReadsDone() {
 	}
 }
 
+// Locked reports whether the transaction has locks.
+func (tx *Tx) Locked() bool { return tx.locks.all || len(tx.locks.held) > 0 }
+
 // KeepLocks makes ReadsDone do nothing until the end of the transaction: more commands come that are to see the same
 // state.
 func (tx *Tx) KeepLocks() { tx.locks.pinned = true }

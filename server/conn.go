@@ -364,13 +364,19 @@ func (c *conn) flush() bool {
 	}
 	// A large buffer is given away below. The outbox may keep it, unless it would keep much more than there is in it.
 	err := c.box.reply(c.out.Bytes(), c.out.Cap() > keepBuffer && n > c.out.Cap()/2)
+	ok := c.sent(n, err)
+	c.out.Release(keepBuffer)
+	return ok
+}
+
+// sent notes that the n bytes of replies that there were have been handed to the outbox, with the result err.
+func (c *conn) sent(n int, err error) bool {
 	c.info.netOut.Add(int64(n))
 	c.srv.stats.netOut.Add(int64(n))
 	if c.peak.note(n, c.clock) {
 		c.info.replyPeak.Store(int64(c.peak.get()))
 	}
 	c.out.Reset()
-	c.out.Release(keepBuffer)
 	if err != nil {
 		if !c.lost {
 			c.logEnd(err)
@@ -379,6 +385,19 @@ func (c *conn) flush() bool {
 		return false
 	}
 	return true
+}
+
+// TakeReply hands the beginning of a long reply to the outbox, and waits while the client has much of it still to
+// read. Nothing is handed over, and nobody waits, while the transaction has locks. For a client that is lost the reply
+// is dropped as it is made.
+func (c *conn) TakeReply() {
+	switch {
+	case c.lost:
+		c.out.Reset()
+	case !c.tx.Locked():
+		n := c.out.Len()
+		c.sent(n, c.box.replyPart(c.out.Bytes()))
+	}
 }
 
 func (c *conn) logEnd(err error) {

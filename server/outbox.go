@@ -14,7 +14,8 @@ import (
 // sends a long pipeline before it reads does not deadlock with us, and one that never reads is cut off when its
 // queue exceeds the limit. One reply may be longer than the limit, when nothing is queued before it; see also room.
 //
-// Several goroutines may send; each call's bytes stay together.
+// Several goroutines may send; each call's bytes stay together. Of a long reply, parts leave while it is made: the
+// messages of others wait until its end.
 type outbox struct {
 	nc    net.Conn
 	raw   syscall.RawConn                          // nil when the connection is not a socket
@@ -32,6 +33,8 @@ type outbox struct {
 	grace   int     // bytes that may be queued beyond the limit: a reply that is longer than it
 	added   *[]byte // of addedBuffers: by add, to go out with the next kick or send; nil = nothing
 	writing bool
+	partial bool // a reply has begun, and its end is to come with another call of replyPart or reply
+	stuck   bool // the client has taken nothing for some time of a reply that leaves in parts
 	err     error
 	idle    sync.Cond   // signalled when something of the queue was taken or it has failed
 	over    *time.Timer // runs while the soft limit is exceeded
@@ -54,6 +57,8 @@ const (
 const (
 	drainPiece = 64 << 10 // bytes of the queue that are written at once
 	stalled    = 3 * time.Second
+	// streamAhead is how many bytes of a reply that leaves in parts may wait for a client that reads.
+	streamAhead = 4 << 20
 )
 
 var addedBuffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -90,17 +95,37 @@ func (o *outbox) send(b []byte) error {
 
 // reply is send for the connection's own goroutine between commands, which waits while the queue is full, see room. With
 // owned, b belongs to the outbox from now on, so that nothing is copied.
-func (o *outbox) reply(b []byte, owned bool) error {
-	if o.secure != nil {
-		o.mu.Lock()
-		o.room(len(b))
-		o.mu.Unlock()
-		return o.sendSecure(b)
-	}
+func (o *outbox) reply(b []byte, owned bool) error { return o.sendReply(b, owned, false) }
+
+// replyPart sends a part of a reply that is not its end, and waits until the client has nearly all of what came before.
+// Once a client has not read for some time, only the limit counts.
+func (o *outbox) replyPart(b []byte) error { return o.sendReply(b, false, true) }
+
+func (o *outbox) sendReply(b []byte, owned, more bool) error {
 	o.mu.Lock()
+	if more && !o.stuck {
+		o.stuck = !o.room(func() bool { return o.queued+len(b) > streamAhead || o.full(len(b)) })
+	}
+	o.room(func() bool { return o.full(len(b)) })
+	if o.secure != nil {
+		o.mu.Unlock()
+		return o.sealReply(b, more)
+	}
 	defer o.mu.Unlock()
-	o.room(len(b))
-	return o.sendPlain(b, owned)
+	return o.endPart(o.sendPlain(b, owned), more)
+}
+
+// endPart notes that a part of a reply was sent, or its end, after which come the messages that waited for it. err is
+// the result so far; mu is held.
+func (o *outbox) endPart(err error, more bool) error {
+	was := o.partial
+	if o.partial = more; !more {
+		o.stuck = false
+	}
+	if was && !more && o.added != nil && err == nil && o.secure == nil {
+		err = o.pushAdded()
+	}
+	return err
 }
 
 // sendPlain sends b on a connection without TLS; mu is held.
@@ -109,7 +134,7 @@ func (o *outbox) sendPlain(b []byte, owned bool) error {
 		return o.err
 	}
 	o.allow(len(b))
-	if o.added == nil {
+	if o.added == nil || o.partial {
 		return o.push(b, owned)
 	}
 	*o.added = append(*o.added, b...)
@@ -133,10 +158,11 @@ func (o *outbox) full(n int) bool {
 	return limit > 0 && n > limit+o.grace-o.queued
 }
 
-// room waits until n more bytes fit into the queue, or it is empty, as long as the client takes something of what is
-// there: one that reads more slowly than we reply is not to be cut off. mu is held, and given back meanwhile.
-func (o *outbox) room(n int) {
-	for o.err == nil && o.queued > 0 && o.full(n) {
+// room waits until there is room in the queue, or it is empty, as long as the client takes something of what is there:
+// one that reads more slowly than we reply is not to be cut off. It returns false when the client has not. mu is held,
+// here and when full is called, and given back meanwhile.
+func (o *outbox) room(full func() bool) bool {
+	for o.err == nil && o.queued > 0 && full() {
 		taken, late := o.taken, false
 		timer := time.AfterFunc(o.stalled, func() {
 			o.mu.Lock()
@@ -149,9 +175,10 @@ func (o *outbox) room(n int) {
 		}
 		timer.Stop()
 		if o.taken == taken {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // pushAdded sends what was added; mu is held.
@@ -242,8 +269,17 @@ func (o *outbox) kick() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.added != nil && o.err == nil {
+	if o.added != nil && o.err == nil && !o.partial {
 		o.pushAdded()
+	}
+}
+
+// end ends the connection without its last replies.
+func (o *outbox) end(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		o.fail(err)
 	}
 }
 
@@ -306,7 +342,8 @@ func (o *outbox) fail(err error) {
 }
 
 // checkSoft starts the time of the soft limit when what is queued has come to exceed it, and ends it when it no longer
-// does. It begins anew whenever something was taken of a reply that is longer than the limits. mu is held.
+// does. It begins anew whenever something was taken of a reply that is longer than the limits, or leaves in parts. mu is
+// held.
 func (o *outbox) checkSoft() {
 	if o.soft == nil || o.over == nil && o.queued == 0 {
 		return
@@ -327,7 +364,7 @@ func (o *outbox) checkSoft() {
 	case !exceeded && o.over != nil:
 		o.over.Stop()
 		o.over = nil
-	case exceeded && o.queued <= most+o.grace:
+	case exceeded && (o.partial || o.queued <= most+o.grace):
 		o.over.Reset(during)
 	}
 }

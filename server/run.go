@@ -169,7 +169,16 @@ func (c *conn) run(r *request) (wrote bool) {
 		c.srv.monitors.show(c, r, c.sess.Addr) // before what it calls
 		r.shown = true                         // it may come again, for more locks
 	}
+	if c.streams {
+		c.out.Stream(c)
+	}
 	err := c.call(r)
+	if c.streams && c.out.EndStream() {
+		r.reply, c.streamed = 0, true
+		if err != nil {
+			c.cutReply(r, err)
+		}
+	}
 	if c.track != nil || c.seen.monitored {
 		c.observeRun(r)
 	}
@@ -199,6 +208,31 @@ func (c *conn) run(r *request) (wrote bool) {
 		c.noteRun(nil, wrote)
 	}
 	return wrote
+}
+
+// runStreaming runs a reader outside of transactions, whose reply may leave in parts.
+func (c *conn) runStreaming(r *request) {
+	c.streams, c.streamed = c.sess.ReplyMode == command.ReplyOn, false
+	c.run(r)
+	c.streams = false
+}
+
+// endReply sends the end of a reply that has left in parts, before anything else is sent.
+func (c *conn) endReply() {
+	if c.streamed {
+		c.streamed = false
+		c.flush()
+	}
+}
+
+// cutReply ends the connection after an error of a command whose reply has left in part: there is no other way to tell.
+func (c *conn) cutReply(r *request, err error) {
+	if !c.lost {
+		c.srv.log.Error("a reply could not be completed, the client is disconnected", zap.String("command", r.spec.FullName()),
+			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Error(err))
+	}
+	c.lost, c.closeAfterReply = true, true
+	c.box.end(err)
 }
 
 // solo runs a command that takes care of its own locks and transactions, and may change the session. It returns 0
@@ -264,8 +298,9 @@ func (c *conn) singles(reqs []request) int {
 	c.tx.Begin(c.sess.Namespace)
 	c.prefetch(keys, nil)
 	for i := range reqs[:n] {
-		c.run(&reqs[i])
+		c.runStreaming(&reqs[i])
 		c.replied(&reqs[i], reqs[i].reply)
+		c.endReply()
 	}
 	c.tx.Release()
 	c.publishDeferred(nil)
@@ -309,12 +344,13 @@ func (c *conn) read(r *request) {
 		}
 	}
 	failures := c.failures
-	c.run(r)
-	if keep != nil && c.failures == failures {
+	c.runStreaming(r)
+	if keep != nil && c.failures == failures && !c.streamed {
 		keep(c.out.Bytes()[r.reply:])
 	}
 	c.tx.Release()
 	c.replied(r, r.reply)
+	c.endReply()
 	c.publishDeferred(nil)
 }
 

@@ -115,14 +115,36 @@ var sealBuffers = sync.Pool{New: func() any { return new([]byte) }}
 func (o *outbox) sendSecure(b []byte) error {
 	o.turn.Lock()
 	defer o.turn.Unlock()
+	return o.seal(b)
+}
+
+// sealReply is sendSecure of a reply, or of a part of it that is not its end.
+func (o *outbox) sealReply(b []byte, more bool) error {
+	o.turn.Lock()
+	defer o.turn.Unlock()
+	err := o.seal(b)
+	o.mu.Lock()
+	was := o.partial
+	err = o.endPart(err, more)
+	o.mu.Unlock()
+	if was && !more && err == nil {
+		err = o.seal(nil) // the messages that waited for the end
+	}
+	return err
+}
+
+// seal encrypts and sends; it is called by the one whose turn it is.
+func (o *outbox) seal(b []byte) error {
 	o.mu.Lock()
 	if err := o.err; err != nil {
 		o.mu.Unlock()
 		return err
 	}
 	o.allow(len(b))
-	added := o.added
-	o.added = nil
+	var added *[]byte
+	if !o.partial {
+		added, o.added = o.added, nil
+	}
 	o.sealed = sealBuffers.Get().(*[]byte)
 	o.mu.Unlock()
 

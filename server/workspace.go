@@ -37,6 +37,8 @@ type workspace struct {
 	calls     callStats
 	seen      *observed // what is to be noted of this run
 	profiled  bool      // one command runs, and is profiled
+	streams   bool      // the reply of the command that runs may leave in parts
+	streamed  bool      // it has, except for its end
 }
 
 func newWorkspace(s *Server) *workspace {

@@ -14,12 +14,41 @@ import (
 // header is put in later: see InsertArray. The Writer does not check that as
 // many elements follow as a header announced.
 //
+// A long reply may leave in pieces while it is written: see Stream.
+//
 // A Writer is not safe for concurrent use.
 type Writer struct {
 	// Proto is the protocol version, 2 or 3, of the replies to come.
 	Proto int
 
-	buf []byte
+	buf  []byte
+	to   Taker // of Stream
+	left bool  // it was called
+}
+
+// Taker takes what is in a Writer, see [Writer.Stream].
+type Taker interface{ TakeReply() }
+
+// streamChunk is how many bytes a reply has before a part of it leaves.
+const streamChunk = 256 << 10
+
+// Stream lets TakeReply be called before a bulk string is written when there are more than 256 KiB in the buffer: it may
+// send them and Reset the Writer. EndStream or Mark ends that: what follows a mark must stay.
+func (w *Writer) Stream(to Taker) { w.to, w.left = to, false }
+
+// EndStream ends what Stream has begun, and reports whether a part of the reply may have left.
+func (w *Writer) EndStream() (left bool) {
+	left = w.left
+	w.to, w.left = nil, false
+	return left
+}
+
+// chunk lets what is in the buffer leave if there is much of it.
+func (w *Writer) chunk() {
+	if w.to != nil && len(w.buf) > streamChunk {
+		w.left = true
+		w.to.TakeReply()
+	}
 }
 
 // OK writes the simple string OK.
@@ -58,6 +87,7 @@ func (w *Writer) Int(n int64) {
 
 // Bulk writes b as a bulk string. A nil b is the empty string, not a null.
 func (w *Writer) Bulk(b []byte) {
+	w.chunk()
 	w.header('$', int64(len(b)))
 	w.buf = append(w.buf, b...)
 	w.crlf()
@@ -65,6 +95,7 @@ func (w *Writer) Bulk(b []byte) {
 
 // BulkString writes s as a bulk string.
 func (w *Writer) BulkString(s string) {
+	w.chunk()
 	w.header('$', int64(len(s)))
 	w.buf = append(w.buf, s...)
 	w.crlf()
@@ -188,7 +219,10 @@ func (w *Writer) BigNumber(s string) {
 func (w *Writer) Raw(b []byte) { w.buf = append(w.buf, b...) }
 
 // Mark returns a position in the buffer for Truncate and the Insert methods.
-func (w *Writer) Mark() int { return len(w.buf) }
+func (w *Writer) Mark() int {
+	w.to = nil
+	return len(w.buf)
+}
 
 // Truncate drops all that was written after mark.
 func (w *Writer) Truncate(mark int) { w.buf = w.buf[:mark] }

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// longList makes a list of n elements of size bytes and returns the reply of LRANGE for all of it.
+func longList(c *client, key string, n, size int) string {
+	c.t.Helper()
+	element := strings.Repeat("e", size)
+	for range n {
+		c.do("RPUSH", key, element)
+	}
+	return fmt.Sprintf("*%d\r\n", n) + strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", size, element), n)
+}
+
+// A client that asks for one long reply and reads nothing is cut off; the heap grows by its output limit, a part of the
+// reply and little more.
+func TestLongReplyIsBoundedWhileItIsMade(t *testing.T) {
+	for _, layer := range []string{"plain", "TLS"} {
+		t.Run(layer, func(t *testing.T) {
+			h, dial := layered(t, layer)
+			const limit, slack = 6 << 20, 10 << 20
+			c := dial()
+			longList(c, "l", 64, 1<<20)
+			h.limits.out.Store(limit)
+			for _, served := range h.boxes() {
+				served.mu.Lock()
+				served.stalled = 100 * time.Millisecond
+				served.mu.Unlock()
+			}
+			before := heapAlive()
+			before = min(before, heapAlive())
+			c.send(encode("LRANGE", "l", "0", "-1"))
+			var peak int64
+			eventually(t, "the client is forgotten", func() bool {
+				peak = max(peak, heapAlive())
+				return h.clients() == 0
+			})
+			if grown := peak - before; grown > limit+slack {
+				t.Errorf("the heap grew by %d MiB; the limit is %d MiB", grown>>20, limit>>20)
+			}
+			if n := h.logs.FilterMessage("a client that does not read its replies was disconnected").Len(); n != 1 {
+				t.Errorf("%d log lines about it", n)
+			}
+		})
+	}
+}
+
+// A client that reads late gets a long reply whole, and what others tell it behind it.
+func TestLongReplyLeavesInParts(t *testing.T) {
+	for _, layer := range []string{"plain", "TLS"} {
+		t.Run(layer, func(t *testing.T) {
+			h, dial := layered(t, layer)
+			c, other := dial(), dial()
+			want := longList(c, "l", 48, 1<<20)
+			for _, served := range h.boxes() { // who reads is not to be taken for one who does not, on a busy machine
+				served.mu.Lock()
+				served.stalled = patience
+				served.mu.Unlock()
+			}
+			h.limits.out.Store(6 << 20)
+			c.do("HELLO", "3")
+			c.want("SUBSCRIBE ch", ">3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
+			c.send(encode("LRANGE", "l", "0", "-1") + encode("PING"))
+			eventually(t, "parts of the reply are queued", func() bool {
+				for _, m := range queuedBytes.FindAllStringSubmatch(other.do("CLIENT", "LIST"), -1) {
+					if len(m[1]) >= len("2000000") {
+						return true
+					}
+				}
+				return false
+			})
+			for range 3 {
+				other.want("PUBLISH ch m", ":1\r\n")
+			}
+			if got := c.reply(); got != want {
+				t.Fatalf("%d bytes that begin with %.40q, want %d", len(got), got, len(want))
+			}
+			rest := ""
+			for range 4 {
+				rest += c.reply()
+			}
+			message := ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"
+			if n := strings.Count(rest, message); n != 3 || strings.ReplaceAll(rest, message, "") != "+PONG\r\n" {
+				t.Errorf("behind the reply: %q", rest)
+			}
+		})
+	}
+}
+
+// layered starts a server, with TLS or without, and returns how to connect.
+func layered(t *testing.T, layer string) (*harness, func() *client) {
+	if layer == "TLS" {
+		h, ca := startTLS(t)
+		return h, func() *client { return h.dialTLS(t, ca.Client("")) }
+	}
+	h := start(t)
+	return h, func() *client { return h.dial(t) }
+}
+
+// boxes returns the outboxes of all clients.
+func (h *harness) boxes() (boxes []*outbox) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.conns {
+		boxes = append(boxes, c.box)
+	}
+	return boxes
+}
