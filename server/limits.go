@@ -30,7 +30,8 @@ import (
 //	input of a client that is blocked             1 MiB is read ahead                not read until it is served
 //	commands queued by MULTI                      512 MiB                            error, EXEC aborts
 //	replies that wait to be read                  client-output-buffer-limit,        closed, logged, if the client takes
-//	                                              or one reply                       nothing of them for 3 s
+//	                                              or one reply (see docs/locks-and-  nothing of them for 3 s
+//	                                              commits.md: in parts, if it can)
 //	  the same at the end of a connection         1 min, 2 s at the server's end     closed
 //	silence                                       timeout                            closed; who waits or listens is exempt
 //	a name of a command: POST or Host:            none                               closed without a reply, logged
