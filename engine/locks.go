@@ -177,8 +177,28 @@ func (b *bucket) dequeue(l *keyLock, ok func(*waiter) bool) *waiter {
 	return nil
 }
 
-func (w *waiter) reads() bool  { return !w.write }
 func (w *waiter) writes() bool { return w.write }
+
+// admitReaders gives a free lock to all readers in its queue.
+func (b *bucket) admitReaders(l *keyLock) {
+	w := l.first
+	l.first, l.last = nil, nil
+	for w != nil {
+		next := w.next
+		w.next = nil
+		switch {
+		case !w.write:
+			l.held++
+			b.waiting.Add(-1)
+			w.told <- struct{}{}
+		case l.last == nil:
+			l.first, l.last = w, w
+		default:
+			l.last.next, l.last = w, w
+		}
+		w = next
+	}
+}
 
 // enter locks the bucket of v, when it is not being closed; more says that one of its locks is held by the caller, for
 // whom the one that closes it waits.
@@ -241,11 +261,7 @@ func (t *lockTable) unlock(v uint64) (handed bool) {
 		return false
 	}
 	if v&1 == 0 || l.writers == 0 {
-		for w := b.dequeue(l, (*waiter).reads); w != nil; w = b.dequeue(l, (*waiter).reads) {
-			l.held++
-			w.told <- struct{}{}
-		}
-		if l.held > 0 {
+		if b.admitReaders(l); l.held > 0 {
 			return false
 		}
 	}
