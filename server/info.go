@@ -425,10 +425,10 @@ func (s *Server) infoDatabases(w *infoWriter, namespace string) {
 	if all.Exact {
 		kind = "exact"
 	}
-	w.field("dbsize", kind)
-	w.field("dbsize_error_bound", all.Bound)
-	w.field("dbsize_scan_in_progress", flag(all.Scanning))
-	w.field("dbsize_unread_keys", all.Unread)
+	w.field("key_count", kind)
+	w.field("key_count_error_bound", all.Bound)
+	w.field("key_scan_in_progress", flag(all.Scanning))
+	w.field("key_scan_unread_keys", all.Unread)
 }
 
 // diskUsage returns the size of the file system of a directory and how much of it is in use.
