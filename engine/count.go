@@ -236,7 +236,12 @@ func (db *DB) fitsCache() bool {
 		return false
 	}
 	f.Store(fitsNo) // a file that comes meanwhile makes it unknown again
-	if db.DiskSize() > uint64(db.counts.cacheSize)/2 {
+	size := db.DiskSize()
+	for _, fam := range db.fam {
+		n, _ := db.rocks.IntProperty(fam, "rocksdb.live-blob-file-size")
+		size += n
+	}
+	if size > uint64(db.counts.cacheSize)/2 {
 		return false
 	}
 	f.CompareAndSwap(fitsNo, fitsYes)
@@ -285,7 +290,7 @@ func (db *DB) KeyCount(ns string) (k KeyCount) {
 	c.mu.RUnlock()
 	k.Scanning, k.Scanned, k.Unread = scans > 0, last.at, last.unread
 	if counter == nil || db.isClosing() {
-		k.Exact = true
+		k.Exact = !c.partial.Load()
 		return k
 	}
 	k.State = counter.State(time.Now().UnixMilli(), time.Since(c.origin))

@@ -165,14 +165,14 @@ func (s *keyScan) run() {
 	if !db.withAllLocks(func() { s.c.EndScan(s.fresh, err != nil) }) {
 		return
 	}
-	ended := time.Now()
-	db.counts.mu.Lock()
-	db.counts.last[s.ns] = scanResult{at: ended, unread: unread}
-	db.counts.mu.Unlock()
 	if err != nil {
 		db.log.Error("counting the keys failed", zap.String("namespace", s.ns), zap.Error(err))
 		return
 	}
+	ended := time.Now()
+	db.counts.mu.Lock()
+	db.counts.last[s.ns] = scanResult{at: ended, unread: unread}
+	db.counts.mu.Unlock()
 	db.log.Info("counted the keys", zap.String("namespace", s.ns), zap.Int("records", n),
 		zap.Int64("unread", unread), zap.Duration("took", ended.Sub(s.began)))
 }

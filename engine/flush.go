@@ -93,6 +93,7 @@ func (tx *Tx) FlushAll() error {
 		// The locks are still held, so nobody else has written a key. What the transaction itself has written since is not gone.
 		if tx.batch.Count() == records {
 			tx.db.flushedAt.Store(tx.db.LatestSequence())
+			tx.db.counts.partial.Store(false)
 		}
 	})
 	return nil

@@ -231,16 +231,17 @@ func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 		}
 		tx.db.rocks.Peek(tx.db.family(cf.Metadata), keys[:bytes], lens[:n], sizes[:], heads[:n*cf.MaxHead])
 		for i, k := range lens[:n] {
-			key, size := keys[:k], sizes[i]
+			key, size, head := keys[:k], sizes[i], heads[i*cf.MaxHead:]
 			keys = keys[k:]
-			switch size {
-			case rocks.Missing:
+			switch {
+			case size == rocks.Missing:
 				tx.cache(cf.Metadata, key, nil, false)
-			case rocks.Untold:
+			case size == rocks.Untold:
 				tx.cacheHead(cf.Metadata, key, nil, untold)
+			case size <= cf.MaxHead:
+				tx.cache(cf.Metadata, key, tx.arena.copy(head[:size]), true)
 			default:
-				head := heads[i*cf.MaxHead:][:min(size, cf.MaxHead)]
-				tx.cacheHead(cf.Metadata, key, tx.arena.copy(head), int(size))
+				tx.cacheHead(cf.Metadata, key, tx.arena.copy(head[:cf.MaxHead]), int(size))
 			}
 		}
 		lens = lens[n:]

@@ -143,6 +143,14 @@ func (b *buckets) moveTo(sec int64, steady time.Duration) {
 				}
 			}
 		}
+	} else if d < 0 && -d <= stepMost {
+		for s := b.now; s > sec; s-- {
+			for width, w := range widths {
+				if (s+1)%w == 0 {
+					b.live += b.at(int64(width), s/w)
+				}
+			}
+		}
 	} else {
 		b.live = 0
 		for id, p := range b.pages {

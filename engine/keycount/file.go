@@ -245,14 +245,8 @@ func (s *Saved) Write(dir string) error {
 	}
 	if err != nil {
 		_ = os.Remove(name + ".tmp")
-		return err
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return err // should the power fail now, the next start has no file
 }
 
 // Identify tells which state of a database in a directory the counts are of, except for the sequence number.
