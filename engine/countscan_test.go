@@ -237,6 +237,7 @@ func TestBlindWritesEstimate(t *testing.T) {
 	db := enginetest.OpenWith(t, o)
 	rng := rand.New(rand.NewPCG(3, 4))
 	truth := map[int]bool{}
+	before := ioBytes(t)
 	for range writes / 100 {
 		if err := db.Update(ns, nil, func(tx *engine.Tx) error {
 			var list [][]byte
@@ -256,6 +257,9 @@ func TestBlindWritesEstimate(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if read := (ioBytes(t) - before) / writes; read > 1000 {
+		t.Errorf("a SET reads %d bytes", read)
 	}
 	want := n
 	for i := range truth {

@@ -249,7 +249,7 @@ func TestFlushAndSize(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	h.db.WaitScans()
-	info, _ := parseInfo(t, c.do("INFO keyspace"))
+	info, _ := parseInfo(t, c.do("INFO", "keyspace"))
 	if info["key_count"] != "exact" || info["key_count_error_bound"] != "0" || info["key_scan_unread_keys"] != "0" {
 		t.Errorf("INFO keyspace: %v", info)
 	}
