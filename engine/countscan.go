@@ -180,7 +180,8 @@ func (s *keyScan) run() {
 // scanRecords calls f with the metadata records in [lower, upper) until it returns false; no upper bound when that is
 // empty. It passes over records that are damaged, and over files and blocks that cannot be read: unread is about how
 // many keys these hold.
-func (db *DB) scanRecords(snap *Snapshot, lower, upper []byte, f func(key []byte, m *cf.Meta) bool) (unread int64, err error) {
+func (db *DB) scanRecords(snap *Snapshot, lower, upper []byte,
+	f func(key []byte, m *cf.Meta) bool) (unread int64, err error) {
 	if len(upper) == 0 {
 		upper = append(metadataEnd, 0)
 	}
@@ -228,8 +229,8 @@ func (db *DB) scanRecords(snap *Snapshot, lower, upper []byte, f func(key []byte
 	return max(int64(lost*read/max(all-lost, 1)), 1), nil
 }
 
-// behindDamage returns a key between from and upper to go on at: about n bytes behind from, or where the next file begins
-// when RocksDB does not know of so many bytes, or upper.
+// behindDamage returns a key between from and upper to go on at: about n bytes behind from, or where the next file
+// begins when RocksDB does not know of so many bytes, or upper.
 func (db *DB) behindDamage(from, upper []byte, n uint64) []byte {
 	size := func(to []byte) uint64 { return db.ApproximateSize(cf.Metadata, from, to) }
 	if size(upper) > n {
@@ -237,7 +238,8 @@ func (db *DB) behindDamage(from, upper []byte, n uint64) []byte {
 	}
 	next := upper
 	for _, f := range db.rocks.LiveFiles() {
-		if f.ColumnFamilyName == cf.Metadata.String() && bytes.Compare(f.SmallestKey, from) > 0 && bytes.Compare(f.SmallestKey, next) < 0 {
+		between := bytes.Compare(f.SmallestKey, from) > 0 && bytes.Compare(f.SmallestKey, next) < 0
+		if between && f.ColumnFamilyName == cf.Metadata.String() {
 			next = f.SmallestKey
 		}
 	}
@@ -267,8 +269,8 @@ func bisect(lo, hi []byte, is func(key []byte) bool) []byte {
 // countSmall counts the keys of a database that is being opened, unless it is large.
 func (db *DB) countSmall() error {
 	var size uint64
-	for _, p := range []string{"rocksdb.live-sst-files-size", "rocksdb.live-blob-file-size", "rocksdb.cur-size-all-mem-tables"} {
-		n, _ := db.rocks.IntProperty(db.family(cf.Metadata), p)
+	for _, p := range []string{"live-sst-files-size", "live-blob-file-size", "cur-size-all-mem-tables"} {
+		n, _ := db.rocks.IntProperty(db.family(cf.Metadata), "rocksdb."+p)
 		size += n
 	}
 	if size > scanMost {

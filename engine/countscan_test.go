@@ -175,7 +175,8 @@ func TestSavedCountsHold(t *testing.T) {
 	wantCount(t, db, ns, 1, 0)
 	setString(t, db, "b", 0)
 	now := close(db)
-	for _, b := range map[string][]byte{"old": old, "now": now, "damaged": now[:len(now)-1], "another's": bytes.Replace(now, []byte("MANIFEST-"), []byte("MANIFEST-1"), 1), "empty": nil} {
+	others := bytes.Replace(now, []byte("MANIFEST-"), []byte("MANIFEST-1"), 1)
+	for _, b := range [][]byte{old, now, now[:len(now)-1], others, nil} {
 		if err := os.WriteFile(file, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +336,8 @@ func TestScanPassesDamage(t *testing.T) {
 		if k.Exact || lost <= 0 || lost > 2000 || k.Unread < lost/2 || k.Unread > 3*lost || k.Bound < k.Unread {
 			t.Errorf("%+v", k)
 		}
-		if lines := logged.FilterMessageSnippet("cannot be read").TakeAll(); len(lines) < 2 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()), "checksum") {
+		lines := logged.FilterMessageSnippet("cannot be read").TakeAll()
+		if len(lines) < 2 || !strings.Contains(fmt.Sprint(lines[0].ContextMap()), "checksum") {
 			t.Errorf("%d lines: %+v", len(lines), lines)
 		}
 	}

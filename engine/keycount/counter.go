@@ -34,8 +34,9 @@ type Counter struct {
 	ends   buckets         // keys with an expiry
 	exact  map[int64]int32 // some of them by millisecond
 	missed int64           // wrong guesses that make the count vary for ever
-	misses buckets         // those that do so for a time, by its end, less those whose time has not begun, by its beginning
-	slack  int64           // how far the count may be off besides
+	// Those that do so for a time, by its end, less those whose time has not begun, by its beginning.
+	misses buckets
+	slack  int64 // how far the count may be off besides
 	// loose: there are keys with an expiry that were counted as having none.
 	loose bool
 }
@@ -149,8 +150,8 @@ func (c *Counter) Unseen() {
 	}
 }
 
-// Missed notes that a guess was wrong. Of two records that expire, the count is wrong from the end of the one to that of
-// the other; else it is from now on, until the record ends.
+// Missed notes that a guess was wrong. Of two records that expire, the count is wrong from the end of the one to that
+// of the other; else it is from now on, until the record ends.
 func (c *Counter) Missed(guess, truth Record) {
 	c.miss(guess, truth)
 	if s := c.scan.Load(); s != nil {

@@ -40,6 +40,7 @@ func TestCounterAgainstModel(t *testing.T) {
 	now, steady := int64(1_700_000_000_123), time.Duration(0)
 	c := New(now)
 	back := 0
+	spans := []int64{300, 5000, 59_999, 60_001, 200_000, 3600_000, day, 63 * day, 65 * day, 400 * day, 5000 * day}
 	var keys []counted
 	used := map[int64]bool{0: true}
 	add := func(expire int64) {
@@ -53,12 +54,13 @@ func TestCounterAgainstModel(t *testing.T) {
 		if k.n < 0 || k.expire < 0 {
 			return
 		}
-		if u := until(c, k.expire, now); k.until == k.expire+1 || k.until == u || u == k.expire+1 && k.until == (k.expire/1000+1)*1000 {
+		u, second := until(c, k.expire, now), (k.expire/1000+1)*1000
+		if k.until == k.expire+1 || k.until == u || u == k.expire+1 && k.until == second {
 			keys[i] = keys[len(keys)-1]
 			keys = keys[:len(keys)-1]
 		} else {
 			if u == k.expire+1 {
-				u = (k.expire/1000 + 1) * 1000
+				u = second
 			}
 			keys = append(keys, counted{k.expire, u, -1})
 			keys[i].expire = -1 // cannot go again
@@ -72,7 +74,7 @@ func TestCounterAgainstModel(t *testing.T) {
 			expire := int64(0)
 			if rng.IntN(4) > 0 {
 				for used[expire] {
-					expire = now + rng.Int64N([]int64{300, 5000, 59_999, 60_001, 200_000, 3600_000, day, 63 * day, 65 * day, 400 * day, 5000 * day}[rng.IntN(11)])
+					expire = now + rng.Int64N(spans[rng.IntN(len(spans))])
 				}
 			}
 			add(expire)
@@ -317,7 +319,8 @@ func sample(now int64) *Saved {
 	d.Unseen()
 	d.Missed(Record{Exists: true}, Record{})
 	d.Missed(Record{Exists: true, End: uint64(now + 60_000)}, Record{})
-	return &Saved{Identity: "id", Manifest: "MANIFEST-000007\n", Sequence: 1 << 40, Counters: map[string]*Counter{"": c, "db7": d, "gone": New(now)}}
+	all := map[string]*Counter{"": c, "db7": d, "gone": New(now)}
+	return &Saved{Identity: "id", Manifest: "MANIFEST-000007\n", Sequence: 1 << 40, Counters: all}
 }
 
 func TestFile(t *testing.T) {
@@ -334,7 +337,8 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Identity != saved.Identity || got.Manifest != saved.Manifest || got.Sequence != saved.Sequence || len(got.Counters) != 3 {
+	if got.Identity != saved.Identity || got.Manifest != saved.Manifest || got.Sequence != saved.Sequence ||
+		len(got.Counters) != 3 {
 		t.Errorf("%+v", got)
 	}
 	for ns, c := range saved.Counters {

@@ -168,7 +168,8 @@ func Decode(b []byte, now int64) (*Saved, error) {
 // decode is Decode without magic and checksum.
 func decode(b []byte, now int64) (*Saved, error) {
 	r := &reader{b: b}
-	s := &Saved{Identity: string(r.take(r.uvarint())), Manifest: string(r.take(r.uvarint())), Counters: map[string]*Counter{}}
+	s := &Saved{Counters: map[string]*Counter{}}
+	s.Identity, s.Manifest = string(r.take(r.uvarint())), string(r.take(r.uvarint()))
 	if p := r.take(8); p != nil {
 		s.Sequence = binary.LittleEndian.Uint64(p)
 	}

@@ -276,9 +276,9 @@ func lengthOf(n int, cerr *C.char) (size int, found bool, err error) {
 	return n, true, nil
 }
 
-// Peek looks for the values of several keys of a family in memtables, filters and the block cache, and reads no file. keys
-// and lens are those of MultiGet. sizes gets the length of each value, or [Missing] or [Untold]; heads its first bytes, as
-// many as len(heads) has for each key.
+// Peek looks for the values of several keys of a family in memtables, filters and the block cache, and reads no file.
+// keys and lens are those of MultiGet. sizes gets the length of each value, or [Missing] or [Untold]; heads its first
+// bytes, as many as len(heads) has for each key.
 func (d *DB) Peek(f *Family, keys []byte, lens, sizes []uint32, heads []byte) {
 	C.bk_peek(d.ptr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
 		C.size_t(len(heads)/len(lens)), (*C.uint32_t)(unsafe.SliceData(sizes)), bytesPtr(heads))

@@ -39,7 +39,8 @@ void bk_multiget_rest(void* rest, char* buf);
 // bk_peek looks for n keys, concatenated in keys with their lengths in lens, in memtables, filters and the block cache
 // only; it reads no file. sizes gets the length of each value, 0xffffffff = there is none, 0xfffffffe = these do not
 // tell; heads the first most bytes of each, most bytes apart.
-void bk_peek(void* db, void* cf, int n, const char* keys, const uint32_t* lens, size_t most, uint32_t* sizes, char* heads);
+void bk_peek(void* db, void* cf, int n, const char* keys, const uint32_t* lens, size_t most, uint32_t* sizes,
+             char* heads);
 
 // bk_kept returns how many bytes of buffers for values the calling thread keeps for its next reads.
 size_t bk_kept(void);

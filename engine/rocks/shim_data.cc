@@ -160,7 +160,8 @@ void bk_multiget_rest(void* rest, char* buf) {
   copy_values(r->values.data(), r->lens.data(), static_cast<int>(r->lens.size()), r->vmax, buf);
 }
 
-void bk_peek(void* dbp, void* cfp, int n, const char* keys, const uint32_t* lens, size_t most, uint32_t* sizes, char* heads) {
+void bk_peek(void* dbp, void* cfp, int n, const char* keys, const uint32_t* lens, size_t most, uint32_t* sizes,
+             char* heads) {
   ReadOptions ro;
   ro.read_tier = kBlockCacheTier;
   // RocksDB 7.8 reads partitions of the index from the disk all the same. A deadline that has passed fails whatever

@@ -190,7 +190,8 @@ func TestReads(t *testing.T) {
 	count := func(row int, kind, other string) int {
 		least := 1 << 30
 		for try := range tries {
-			words := strings.Fields(strings.NewReplacer("KEY", key(row, try, kind), "OTHER", key(row, try, other)).Replace(reads[row].command))
+			names := strings.NewReplacer("KEY", key(row, try, kind), "OTHER", key(row, try, other))
+			words := strings.Fields(names.Replace(reads[row].command))
 			stop := engine.ProfileThread()
 			reply := do(t, db, words...)
 			perf, io := stop()
