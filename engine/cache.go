@@ -179,6 +179,18 @@ func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (value []byte, fo
 	return dst, false, s.seq
 }
 
+// head is get for a caller who needs no more of a value than fits dst, which is empty.
+func (c *recordCache) head(h uint64, id cf.ID, key, dst []byte) (head []byte, found bool) {
+	sh, s, first := c.lock(h)
+	defer sh.Unlock()
+	if w := s.find(h); w >= 0 && s.busy == 0 {
+		if v, ok := slotValue(c.place(s, first, w), id, key); ok {
+			return append(dst, v[:min(len(v), cap(dst))]...), true
+		}
+	}
+	return nil, false
+}
+
 // noTicket says that what is read must not be kept.
 const noTicket = ^uint32(0)
 

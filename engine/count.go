@@ -1,134 +1,86 @@
 package engine
 
 import (
+	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/keycount"
+	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// Counting keys. DBSIZE is exact and costs nothing, without a scan, by these rules:
+// Counting keys. DBSIZE costs nothing and needs no scan, by these rules:
 //
-//   - Every write of a metadata record goes through Tx.Save or Tx.Drop, which know the record that was there
-//     before. So the number of keys without an expiry is a counter that changes with the commit.
-//   - Keys with an expiry are counted by the time at which they expire. When that time has passed, the count of
-//     the time no longer adds to the sum. No one needs to notice the expiry, and it does not matter when (or
-//     whether) a compaction drops the record.
-//
-// The times are kept to the millisecond for expiries within a minute from now, to the second within 64 days
-// after the start of the process, to the minute beyond that; so a key may be counted up to a second (a minute)
-// after its expiry. Emptied collections do not count. A hash all of whose fields expire counts as a key that expires
-// with the last of them.
-//
-// At the start one scan of the metadata family in the background counts what is there; a caller that asks
-// before it is done waits for it.
-type counter struct {
-	plain atomic.Int64
-	mu    sync.Mutex
-	exact map[int64]int32        // by millisecond
-	secs  map[int64]*[256]uint32 // by second >> 8
-	mins  map[int64]*[256]uint32 // by minute >> 8
-	ttl   int64                  // sum of all buckets that have not passed
-	upTo  int64                  // seconds up to here have passed and are gone from secs
-	near  int64                  // seconds from here on are in mins
+//   - Every write of a metadata record goes through Tx.Save or Tx.Drop, and tells the counter of its namespace what it
+//     replaces. Most writers have read it. For one that has not (SET), memory is asked: the transaction, memtables,
+//     filters, the caches. When these do not tell either, package keycount estimates.
+//   - A database all of which fits the block cache is read instead, so that it stays exact.
+//   - Keys with an expiry are counted by the time at which they expire: no one needs to notice the expiry, and it does
+//     not matter when (or whether) a compaction drops the record. Emptied collections do not count. A hash all of whose
+//     fields expire counts as a key that expires with the last of them.
+//   - Close saves the counts in a file. Without it (a crash, a directory of Kvrocks) the next Open counts a small
+//     database, and estimates a large one by what RocksDB says of its files. ScanKeys counts, see countscan.go.
+
+// counts holds the counters of all namespaces.
+type counts struct {
+	mu    sync.RWMutex
+	byNS  map[string]*keycount.Counter
+	scans map[string]int // scans that are wanted or under way
+	last  map[string]scanResult
+	idle  *sync.Cond // scans has become empty; of mu
+	// partial: byNS may lack namespaces that have keys.
+	partial atomic.Bool
+	origin  time.Time // of the clock that cannot be set
+
+	cacheSize int          // of the block cache, in bytes
+	fits      atomic.Int32 // see fitsCache
 }
 
-const (
-	exactWindow = 60 * 1000 // milliseconds
-	nearWindow  = 64 * 24 * 3600
-)
-
-func newCounter(now int64) *counter {
-	return &counter{exact: map[int64]int32{}, secs: map[int64]*[256]uint32{}, mins: map[int64]*[256]uint32{},
-		upTo: now/1000 - 1, near: now/1000 + nearWindow}
-}
-
-// add counts n (1 or -1) keys that expire at a time (ms, 0 = never).
-func (c *counter) add(expire uint64, n int, now int64) {
-	if expire == 0 {
-		c.plain.Add(int64(n))
-		return
-	}
-	ms := int64(min(expire, 1<<62))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if ms/1000 <= c.upTo {
-		return // passed: it does not count, whether it comes or goes
-	}
-	if have := c.exact[ms]; n > 0 && ms-now < exactWindow || n < 0 && have > 0 {
-		if have += int32(n); have == 0 {
-			delete(c.exact, ms)
-		} else {
-			c.exact[ms] = have
-		}
-		c.ttl += int64(n)
-		return
-	}
-	m, at := c.secs, ms/1000
-	if at >= c.near {
-		m, at = c.mins, at/60
-	}
-	page := m[at>>8]
-	if page == nil {
-		page = new([256]uint32)
-		m[at>>8] = page
-	}
-	page[at&255] += uint32(n)
-	c.ttl += int64(n)
-}
-
-// total returns how many keys have not expired, and how many of them have an expiry.
-func (c *counter) total(now int64) (keys, expires int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for ; c.upTo < now/1000-1; c.upTo++ {
-		sec := c.upTo + 1
-		if page := c.secs[sec>>8]; page != nil {
-			c.ttl -= int64(int32(page[sec&255]))
-			page[sec&255] = 0
-			if sec&255 == 255 {
-				delete(c.secs, sec>>8)
-			}
-		}
-		if sec%60 == 59 {
-			if page := c.mins[sec/60>>8]; page != nil {
-				c.ttl -= int64(int32(page[sec/60&255]))
-				page[sec/60&255] = 0
-				if sec/60&255 == 255 {
-					delete(c.mins, sec/60>>8)
-				}
-			}
-		}
-	}
-	expires = c.ttl
-	for ms, n := range c.exact {
-		if ms/1000 <= c.upTo {
-			c.ttl -= int64(n)
-			expires -= int64(n)
-			delete(c.exact, ms)
-		} else if ms < now {
-			expires -= int64(n)
-		}
-	}
-	return c.plain.Load() + expires, expires
+func (c *counts) init(cacheSize int) {
+	c.byNS = map[string]*keycount.Counter{}
+	c.scans = map[string]int{}
+	c.last = map[string]scanResult{}
+	c.idle = sync.NewCond(&c.mu)
+	c.origin = time.Now()
+	c.cacheSize = cacheSize
 }
 
 // countDelta is a change of a key count that takes effect with the commit.
 type countDelta struct {
-	c      *counter
-	expire uint64
-	n      int
-	now    int64
-	reset  bool // all keys are gone
+	c    *keycount.Counter
+	kind deltaKind
+	n    int32
+	end  uint64
+	now  int64
+	// guess and truth of a guess that was wrong
+	guess, truth keycount.Record
 }
 
-func (d countDelta) apply() {
-	if d.reset {
-		d.c.reset(d.now)
-		return
+type deltaKind uint8
+
+const (
+	keysAdded deltaKind = iota // n keys that expire at end
+	keysGone                   // there is no key
+	keyUnseen                  // a record was replaced unseen
+	keyMissed                  // a guess was wrong
+)
+
+func (d *countDelta) apply() {
+	switch d.kind {
+	case keysAdded:
+		d.c.Add(d.end, int(d.n), d.now)
+	case keysGone:
+		d.c.Reset(d.now)
+	case keyUnseen:
+		d.c.Unseen()
+	case keyMissed:
+		d.c.Missed(d.guess, d.truth)
 	}
-	d.c.add(d.expire, d.n, d.now)
 }
 
 // CountKeys returns how many keys there will be in the transaction's namespace after its commit, and how many of them
@@ -136,56 +88,178 @@ func (d countDelta) apply() {
 func (tx *Tx) CountKeys() (keys, expires int64) {
 	keys, expires = tx.db.Count(tx.ns)
 	own := tx.db.counts.find(tx.ns)
-	for _, d := range tx.deltas {
-		switch {
+	for i := range tx.deltas {
+		switch d := &tx.deltas[i]; {
 		case d.c != own:
-		case d.reset:
+		case d.kind == keysGone:
 			keys, expires = 0, 0
-		default:
+		case d.kind == keysAdded:
 			keys += int64(d.n)
-			if d.expire != 0 {
+			if d.end != 0 {
 				expires += int64(d.n)
 			}
 		}
 	}
-	return keys, expires
+	return max(keys, 0), max(expires, 0)
+}
+
+// count adds a change of the count of n keys, unless the record is none.
+func (tx *Tx) count(r keycount.Record, n int32) {
+	if r.Exists {
+		tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), end: r.End, n: n, now: tx.now})
+	}
 }
 
 // note records how a write of a metadata record changes the key count: old is what was there, next what is
 // written, nil for a delete.
 func (tx *Tx) note(nsKey []byte, old cf.Meta, oldOK bool, next *cf.Meta) {
 	tx.touched = append(tx.touched, touch{hash: tx.db.known.hash(nsKey), plain: plainKey(next)})
-	was := oldOK && countable(&old)
-	is := next != nil && countable(next)
-	if was && is && old.End() == next.End() || !was && !is {
-		return
+	was, is := counted(&old, oldOK), counted(next, next != nil)
+	if was != is {
+		tx.count(was, -1)
+		tx.count(is, 1)
 	}
-	if was {
-		tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), expire: old.End(), n: -1, now: tx.now})
+}
+
+// counted returns what the count sees of a record.
+func counted(m *cf.Meta, ok bool) keycount.Record {
+	if !ok || !countable(m) {
+		return keycount.Record{}
 	}
-	if is {
-		tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), expire: next.End(), n: 1, now: tx.now})
-	}
+	return keycount.Record{Exists: true, End: m.End()}
 }
 
 func countable(m *cf.Meta) bool { return m.Size > 0 || m.Type.MayBeEmpty() }
 
-// counts holds the counters of all namespaces.
-type counts struct {
-	mu    sync.RWMutex
-	byNS  map[string]*counter
-	ready chan struct{}
+// replace is note for a record that the transaction need not have read.
+func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
+	old, ok, told := tx.known(nsKey)
+	if told {
+		tx.note(nsKey, old, ok, next)
+		return
+	}
+	tx.touched = append(tx.touched, touch{hash: tx.db.known.hash(nsKey), plain: plainKey(next)})
+	c := tx.counter()
+	tx.deltas = append(tx.deltas, countDelta{c: c, kind: keyUnseen})
+	guess, is := c.Guess(tx.now), counted(next, next != nil)
+	if rand.Uint32N(keycount.SampleEvery) == 0 {
+		if m, ok, err := tx.head(nsKey); err == nil {
+			truth := counted(&m, ok)
+			if truth.End != 0 && int64(truth.End) < tx.now {
+				truth = keycount.Record{} // it does not count any more
+			}
+			c.Learn(truth, tx.now)
+			if truth != guess {
+				tx.deltas = append(tx.deltas, countDelta{c: c, kind: keyMissed, guess: guess, truth: truth, now: tx.now})
+				tx.count(guess, keycount.SampleEvery)
+				tx.count(truth, -keycount.SampleEvery)
+			}
+		}
+	}
+	if guess != is {
+		tx.count(guess, -1)
+		tx.count(is, 1)
+	}
 }
 
+// known returns what is known of a metadata record without a look at the disk, unless the whole database fits the block
+// cache; of a key that is known to exist without an expiry only that. An unreadable record counts as none: it only
+// matters to the key count.
+func (tx *Tx) known(nsKey []byte) (m cf.Meta, ok, told bool) {
+	value, found, own := tx.overlaid(cf.Metadata, nsKey)
+	here := own == itKnows
+	if !here && tx.db.known.has(nsKey) {
+		return cf.Meta{Type: cf.TypeString}, true, true
+	}
+	var buf [cf.MaxHead]byte
+	if !here {
+		if c := tx.db.cache; c != nil {
+			value, found = c.head(c.hash(cf.Metadata, nsKey), cf.Metadata, nsKey, buf[:0])
+			here = found
+		}
+	}
+	if !here && own != memoryDoesNot {
+		if tx.usable() != nil {
+			return m, false, true // there will be no commit
+		}
+		var n int
+		var err error
+		if tx.db.fitsCache() {
+			n, found, err = tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, buf[:])
+			here = true
+		} else {
+			lens, sizes := [1]uint32{uint32(len(nsKey))}, [1]uint32{}
+			tx.db.rocks.Peek(tx.db.family(cf.Metadata), nsKey, lens[:], sizes[:], buf[:])
+			n, found, here = int(sizes[0]), sizes[0] < rocks.Untold, sizes[0] != rocks.Untold
+		}
+		if err != nil {
+			found = false
+		}
+		value = buf[:min(n, len(buf))]
+	}
+	if !here || !found {
+		return m, false, here
+	}
+	m, _, err := cf.DecodeMeta(value)
+	return m, err == nil, true
+}
+
+// head reads the head of a metadata record that the transaction does not know. What it reads is not remembered.
+func (tx *Tx) head(nsKey []byte) (m cf.Meta, ok bool, err error) {
+	if err := tx.usable(); err != nil {
+		return m, false, err
+	}
+	var buf [cf.MaxHead]byte
+	n, found, err := tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, buf[:])
+	if err != nil || !found {
+		return m, false, err
+	}
+	m, _, err = cf.DecodeMeta(buf[:min(n, len(buf))])
+	return m, err == nil, nil
+}
+
+// Values of counts.fits.
+const (
+	fitsUnknown = iota
+	fitsYes
+	fitsNo
+)
+
+// fitsCache reports whether all files together fit the block cache, with room for what is compressed in them. Then
+// every block is read from the disk once at most, and a blind write may read.
+func (db *DB) fitsCache() bool {
+	f := &db.counts.fits
+	switch f.Load() {
+	case fitsYes:
+		return true
+	case fitsNo:
+		return false
+	}
+	f.Store(fitsNo) // a file that comes meanwhile makes it unknown again
+	size := db.DiskSize()
+	for _, fam := range db.fam {
+		n, _ := db.rocks.IntProperty(fam, "rocksdb.live-blob-file-size")
+		size += n
+	}
+	if size > uint64(db.counts.cacheSize)/2 {
+		return false
+	}
+	f.CompareAndSwap(fitsNo, fitsYes)
+	return true
+}
+
+// filesChanged makes fitsCache look again.
+func (c *counts) filesChanged() { c.fits.Store(fitsUnknown) }
+
 // find returns the counter of a namespace, nil when it has never had a key.
-func (c *counts) find(ns string) *counter {
+func (c *counts) find(ns string) *keycount.Counter {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.byNS[ns]
 }
 
 // of returns the counter of a namespace.
-func (c *counts) of(ns string) *counter {
+func (c *counts) of(ns string) *keycount.Counter {
 	if x := c.find(ns); x != nil {
 		return x
 	}
@@ -193,36 +267,41 @@ func (c *counts) of(ns string) *counter {
 	defer c.mu.Unlock()
 	x := c.byNS[ns]
 	if x == nil {
-		x = newCounter(time.Now().UnixMilli())
+		x = keycount.New(time.Now().UnixMilli())
 		c.byNS[ns] = x
 	}
 	return x
 }
 
-// Count returns how many keys of a namespace have not expired, and how many of those have an expiry. It waits
-// for the first count after Open.
-func (db *DB) Count(ns string) (keys, expires int64) {
-	select {
-	case <-db.counts.ready:
-	case <-db.closing:
-		return 0, 0
-	}
-	c := db.counts.find(ns)
-	if c == nil {
-		return 0, 0
-	}
-	return c.total(time.Now().UnixMilli())
+// KeyCount is what is known of the number of keys of a namespace.
+type KeyCount struct {
+	keycount.State
+	Scanning bool      // a scan is wanted or under way
+	Scanned  time.Time // when the last scan by ScanKeys ended; zero = there was none
+	// Unread is about how many keys the last scan, or that of Open, could not read because of damaged files.
+	Unread int64
 }
 
-// CountNow is the number of keys that Count returns, when the first count is over.
-func (db *DB) CountNow(ns string) (keys int64, ok bool) {
-	select {
-	case <-db.counts.ready:
-		keys, _ = db.Count(ns)
-		return keys, true
-	default:
-		return 0, false
+// KeyCount returns the number of keys of a namespace that have not expired, and how reliable it is. It never waits.
+func (db *DB) KeyCount(ns string) (k KeyCount) {
+	c := &db.counts
+	c.mu.RLock()
+	counter, last, scans := c.byNS[ns], c.last[ns], c.scans[ns]
+	c.mu.RUnlock()
+	k.Scanning, k.Scanned, k.Unread = scans > 0, last.at, last.unread
+	if counter == nil || db.isClosing() {
+		k.Exact = !c.partial.Load()
+		return k
 	}
+	k.State = counter.State(time.Now().UnixMilli(), time.Since(c.origin))
+	return k
+}
+
+// Count returns how many keys of a namespace have not expired, and how many of those have an expiry. KeyCount says
+// whether that is exact.
+func (db *DB) Count(ns string) (keys, expires int64) {
+	k := db.KeyCount(ns)
+	return k.Keys, k.Expires
 }
 
 // Namespaces returns the namespaces that have had keys since the start.
@@ -236,40 +315,49 @@ func (db *DB) Namespaces() []string {
 	return all
 }
 
-// countAll counts the keys of a snapshot that was taken before the first write of this process, and now (ms) before
-// that.
-//
-// Keys that have expired in the present second count, as add sees it, until that second has passed: a write of one
-// takes it off the count.
-func (db *DB) countAll(snap *Snapshot, now int64) {
-	defer close(db.counts.ready)
-	defer snap.Close()
-	tx := db.NewTx()
-	tx.Begin("")
-	defer tx.Release()
-	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: cf.MaxHead, NoFill: true, Snapshot: snap})
-	defer it.Close()
-	var c *counter
-	var last string
-	for n := 0; it.Next(); n++ {
-		if n&1023 == 0 && db.isClosing() {
-			return
-		}
-		ns, _, err := cf.SplitNSKey(it.Key(), db.slots)
-		if err != nil {
-			continue
-		}
-		m, _, err := cf.DecodeMeta(it.Value())
-		if err != nil || !countable(&m) || m.End() != 0 && int64(m.End()/1000) < now/1000 {
-			continue
-		}
-		if c == nil || last != string(ns) {
-			last = string(ns)
-			c = db.counts.of(last)
-		}
-		c.add(m.End(), 1, now)
+// saveCounts writes the counts into the directory of the database, which is closed, for the next Open.
+func (db *DB) saveCounts(sequence uint64) {
+	s, err := keycount.Identify(db.dir)
+	if err == nil {
+		s.Sequence, s.Counters = sequence, db.counts.byNS
+		err = s.Write(db.dir)
 	}
-	if err := it.Err(); err != nil && !db.isClosing() {
-		db.log.Error("counting the keys failed; DBSIZE is too low until the next start: " + err.Error())
+	if err != nil {
+		db.log.Warn("the number of keys could not be saved; the next start estimates it", zap.Error(err))
+	}
+}
+
+// savedCounts reads the counts that Close has left, before the database is opened; nil when there are none that hold.
+func savedCounts(dir string, log *zap.Logger) *keycount.Saved {
+	saved, err := keycount.Read(dir, time.Now().UnixMilli())
+	if err != nil {
+		log.Warn("the number of keys that was saved cannot be read", zap.Error(err))
+	}
+	if saved == nil {
+		return nil
+	}
+	is, err := keycount.Identify(dir)
+	if err != nil || saved.Identity != is.Identity || saved.Manifest != is.Manifest {
+		return nil
+	}
+	return saved
+}
+
+// startCounts begins to count, before the first write.
+func (db *DB) startCounts(saved *keycount.Saved) {
+	if err := keycount.Remove(db.dir); err != nil {
+		db.log.Warn("the file of key counts cannot be removed", zap.Error(err))
+	}
+	if saved != nil && saved.Sequence == db.LatestSequence() {
+		db.counts.byNS = saved.Counters
+		return
+	}
+	err := db.countSmall()
+	if errors.Is(err, errTooLarge) {
+		err = db.estimateKeys()
+	}
+	if err != nil {
+		db.counts.partial.Store(true)
+		db.log.Error("the keys could not be counted; DBSIZE is too low until DBSIZE SCAN", zap.Error(err))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/keycount"
 )
 
 // wantCount checks what DBSIZE would say of a namespace.
@@ -391,6 +392,9 @@ func TestCountOfOldRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := keycount.Remove(dir); err != nil { // the other server does not write it
 		t.Fatal(err)
 	}
 	db = enginetest.OpenWith(t, engine.Options{Dir: dir})

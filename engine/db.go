@@ -109,8 +109,8 @@ func Open(o Options) (*DB, error) {
 	if o.RecordCache > 0 {
 		db.cache = newRecordCache(cacheSize{o.RecordCache, o.RecordCacheMost, o.LargeRecordCache, o.LargeRecordCacheMost})
 	}
-	db.counts.byNS = make(map[string]*counter)
-	db.counts.ready = make(chan struct{})
+	db.counts.init(o.Rocks.BlockCacheSize)
+	saved := savedCounts(o.Dir, o.Logger)
 	db.versions.init()
 	db.flags = o.writeFlags()
 	db.maxBatchBytes.Store(o.MaxBatchBytes)
@@ -146,9 +146,7 @@ func Open(o Options) (*DB, error) {
 	db.opened.Store(true)
 	db.checkRecovered()
 	db.noteLogs(false)
-	now := time.Now().UnixMilli()
-	snap := db.NewSnapshot()
-	db.work.Go(func() { db.countAll(snap, now) })
+	db.startCounts(saved)
 	db.work.Go(db.recoverLoop)
 	db.work.Go(db.noteLoop)
 	return db, nil
@@ -185,17 +183,23 @@ func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return ErrClosed
 	}
+	db.counts.mu.Lock() // nobody adds to the work from now on
 	close(db.closing)
+	db.counts.mu.Unlock()
 	db.rocks.Stop(func(users int64) {
 		db.log.Warn("closing the database waits for those who use it", zap.Int64("users", users))
 	})
 	db.work.Wait()
 	// After a failed write the log must not be synced: see SyncWAL. Nobody writes any more.
 	err := db.BackgroundError()
+	sequence := db.rocks.LastSequence()
 	if e := db.rocks.Close(err == nil); err == nil {
 		err = e
 	}
 	db.noteLogs(err == nil)
+	if err == nil && db.opened.Load() && !db.counts.partial.Load() {
+		db.saveCounts(sequence)
+	}
 	db.release()
 	return err
 }

@@ -41,9 +41,11 @@ func (db *DB) onEvent(ev rocks.Event) {
 	switch ev.Kind {
 	case rocks.FlushCompleted:
 		db.Stats.Flushes.Add(1)
+		db.counts.filesChanged()
 		db.log.Debug("flush completed", zap.String("family", ev.Family), zap.String("file", ev.Text))
 	case rocks.CompactionCompleted:
 		db.Stats.Compactions.Add(1)
+		db.counts.filesChanged()
 		db.log.Debug("compaction completed", zap.String("family", ev.Family), zap.String("what", ev.Text))
 	case rocks.StallChanged:
 		db.events.stalled.Store(int32(ev.Code))

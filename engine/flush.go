@@ -35,7 +35,6 @@ func (db *DB) exclusive(ns string, f func(tx *Tx) error) error {
 // AcquireAll takes the locks of all keys that there are or may be, in place of those that were asked for. The error
 // is that of a transaction that turns others away.
 func (tx *Tx) AcquireAll() error {
-	<-tx.db.counts.ready // the first count must not add what is deleted here
 	tx.locks.want = tx.locks.want[:0]
 	tx.db.locks.lockAll()
 	if err := tx.db.Refusing(); err != nil {
@@ -55,7 +54,7 @@ func (tx *Tx) FlushNamespace() error {
 	if !ok {
 		return NewError("ERR", "the namespace cannot be flushed: its name has no successor")
 	}
-	tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), reset: true, now: time.Now().UnixMilli()})
+	tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), kind: keysGone, now: time.Now().UnixMilli()})
 	tx.flushRange(prefix, end)
 	return nil
 }
@@ -72,7 +71,7 @@ func (tx *Tx) FlushAll() error {
 		return nil
 	}
 	end := metadataEnd
-	if tx.db.counts.find(lastNamespace) != nil {
+	if tx.db.counts.find(lastNamespace) != nil || tx.db.counts.partial.Load() {
 		it := tx.Iter(cf.Metadata, IterOptions{KeysOnly: true, Limit: 1, Reverse: true})
 		if it.Next() && bytes.Compare(it.Key(), end) >= 0 {
 			end = append(bytes.Clone(it.Key()), 0)
@@ -85,7 +84,7 @@ func (tx *Tx) FlushAll() error {
 	now := time.Now().UnixMilli()
 	tx.db.counts.mu.RLock()
 	for _, c := range tx.db.counts.byNS {
-		tx.deltas = append(tx.deltas, countDelta{c: c, reset: true, now: now})
+		tx.deltas = append(tx.deltas, countDelta{c: c, kind: keysGone, now: now})
 	}
 	tx.db.counts.mu.RUnlock()
 	tx.flushRange(nil, end)
@@ -94,6 +93,7 @@ func (tx *Tx) FlushAll() error {
 		// The locks are still held, so nobody else has written a key. What the transaction itself has written since is not gone.
 		if tx.batch.Count() == records {
 			tx.db.flushedAt.Store(tx.db.LatestSequence())
+			tx.db.counts.partial.Store(false)
 		}
 	})
 	return nil
@@ -109,16 +109,4 @@ func (tx *Tx) flushRange(begin, end []byte) {
 	tx.DeleteRange(cf.Metadata, begin, end)
 	tx.touched = append(tx.touched, touch{all: true})
 	tx.OnCommit(tx.db.hints.clear) // the record cache is cleared with every range
-}
-
-// reset forgets all keys.
-func (c *counter) reset(now int64) { c.become(newCounter(now)) }
-
-// become takes over what another counter, which is not used any more, has counted. Transactions keep a pointer to the
-// counter, so it stays the same object.
-func (c *counter) become(fresh *counter) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.exact, c.secs, c.mins, c.ttl, c.upTo, c.near = fresh.exact, fresh.secs, fresh.mins, fresh.ttl, fresh.upTo, fresh.near
-	c.plain.Store(fresh.plain.Load())
 }

@@ -308,41 +308,15 @@ func (tx *Tx) noteForeign(nsKey []byte, next *cf.Meta) error {
 	if string(ns) != tx.ns {
 		tx.SwitchNamespace(string(ns))
 	}
-	old, oldOK, err := tx.head(nsKey)
-	if err != nil {
-		return err
-	}
-	tx.note(nsKey, old, oldOK, next)
+	tx.replace(nsKey, next)
 	return nil
-}
-
-// head is known for a batch that may replace very many keys: what it reads is not remembered.
-func (tx *Tx) head(nsKey []byte) (m cf.Meta, ok bool, err error) {
-	var buf [cf.MaxHead]byte
-	var value []byte
-	var found bool
-	switch {
-	case tx.overlaid(cf.Metadata, nsKey):
-		value, _, found, err = tx.read(cf.Metadata, nsKey, cf.MaxHead, nil)
-	case tx.db.known.has(nsKey):
-		return cf.Meta{Type: cf.TypeString}, true, nil
-	default:
-		var size int
-		size, found, err = tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, buf[:])
-		value = buf[:min(size, len(buf))]
-	}
-	if err != nil || !found {
-		return m, false, err
-	}
-	m, _, err = cf.DecodeMeta(value)
-	return m, err == nil, nil // an unreadable record counts as none
 }
 
 // countOffMost is how many keys of a range are counted one by one.
 const countOffMost = 10000
 
 // countOff takes the keys of a range that is going to be deleted off the counts. All locks are held. If there are many,
-// what is left of their namespaces is counted after the commit: that is little in the log of a FLUSHALL.
+// the namespaces of which the range leaves something are counted again after the commit.
 func (tx *Tx) countOff(begin, end []byte) error {
 	if bytes.Equal(begin, end) {
 		return nil
@@ -353,7 +327,7 @@ func (tx *Tx) countOff(begin, end []byte) error {
 	for n := 0; it.Next(); n++ {
 		if n == countOffMost {
 			tx.deltas, tx.touched = tx.deltas[:deltas], append(tx.touched[:touched], touch{all: true})
-			tx.OnCommit(func() { tx.db.recount(begin, end) })
+			tx.recount(begin, end)
 			return nil
 		}
 		ns, _, err := cf.SplitNSKey(it.Key(), tx.db.slots)
@@ -372,38 +346,20 @@ func (tx *Tx) countOff(begin, end []byte) error {
 	return it.Err()
 }
 
-// recount counts the keys of the namespaces anew that have or may have metadata keys in [begin, end). All locks are
-// held, by one who has committed.
-func (db *DB) recount(begin, end []byte) {
-	for _, ns := range db.Namespaces() {
+// recount makes the counts of all namespaces right that have or may have metadata keys in [begin, end), which the
+// transaction deletes.
+func (tx *Tx) recount(begin, end []byte) {
+	for _, ns := range tx.db.Namespaces() {
 		lower := cf.AppendNSPrefix(nil, ns)
 		upper, ok := cf.AppendSuccessor(nil, lower)
-		if bytes.Compare(lower, end) >= 0 || ok && bytes.Compare(upper, begin) <= 0 {
-			continue
-		}
-		if err := db.recountNamespace(ns, lower, upper); err != nil {
-			db.log.Error("counting the keys failed; DBSIZE is wrong until the next start: " + err.Error())
-		}
-	}
-}
-
-func (db *DB) recountNamespace(ns string, lower, upper []byte) error {
-	tx := db.NewTx()
-	tx.Begin(ns)
-	defer tx.Release()
-	fresh := newCounter(tx.Now()) // others may ask for the count meanwhile
-	it := tx.Iter(cf.Metadata, IterOptions{Lower: lower, Upper: upper, ValueMax: cf.MaxHead, NoFill: true})
-	defer it.Close()
-	for it.Next() {
-		if m, _, err := cf.DecodeMeta(it.Value()); err == nil && countable(&m) {
-			fresh.add(m.End(), 1, tx.Now())
+		switch {
+		case bytes.Compare(lower, end) >= 0 || ok && bytes.Compare(upper, begin) <= 0:
+		case ok && bytes.Compare(begin, lower) <= 0 && bytes.Compare(upper, end) <= 0:
+			tx.deltas = append(tx.deltas, countDelta{c: tx.db.counts.of(ns), kind: keysGone, now: tx.now})
+		default:
+			tx.OnCommit(func() { tx.db.rescan(ns) })
 		}
 	}
-	if err := it.Err(); err != nil {
-		return err
-	}
-	db.counts.of(ns).become(fresh)
-	return nil
 }
 
 // touchForeign tells of the range deletes of subkeys in a batch from outside. (Those that the data types make come with

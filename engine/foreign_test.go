@@ -323,6 +323,7 @@ func TestApplyRangeOfManyKeys(t *testing.T) {
 		b.Put(cf.Metadata, nsKey("a", "new"), stringRecord("v", hour))
 		b.Delete(cf.Metadata, nsKey("b", "00101"))
 	})
+	db.WaitScans()
 	wantCount(t, db, "a", 101, 1)
 	wantCount(t, db, "b", many-101, many/2-51)
 	wantCount(t, db, "c", 1, 0)

@@ -101,8 +101,11 @@ func (tx *Tx) adopted(id cf.ID, key, value []byte, from int) []byte {
 func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
 	h := tx.over.hash(id, key)
 	if e := tx.over.find(h, id, key); e != nil {
-		if e.kind == cachedHead && found {
+		switch {
+		case e.kind == cachedHead && found:
 			e.kind, e.value = cachedValue, value
+		case e.kind == cachedHead && e.valN == untold:
+			e.kind = cachedMissing
 		}
 		return
 	}
@@ -116,7 +119,9 @@ func (tx *Tx) cache(id cf.ID, key, value []byte, found bool) {
 // cacheHead remembers the beginning of a value of size bytes in the overlay.
 func (tx *Tx) cacheHead(id cf.ID, key, head []byte, size int) {
 	h := tx.over.hash(id, key)
-	if tx.over.find(h, id, key) == nil {
+	if e := tx.over.find(h, id, key); e == nil {
 		tx.over.insert(entry{hash: h, id: id, key: tx.arena.copy(key), value: head, valN: size, kind: cachedHead})
+	} else if e.kind == cachedHead && e.valN == untold {
+		e.value, e.valN = head, size
 	}
 }

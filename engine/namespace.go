@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/basaltdb/basalt/cf"
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/keycount"
+)
 
 // SwitchNamespace makes the transaction work on the keys of another namespace from now on; what it has read,
 // written and locked stays. It is for commands that touch two namespaces (MOVE) and for transactions that choose
@@ -31,7 +34,7 @@ func (tx *Tx) AddLockIn(ns string, userKey []byte, write bool) {
 
 // counter returns the count of keys of the transaction's namespace. It is made when there is something to count:
 // looking at a namespace without keys leaves nothing behind.
-func (tx *Tx) counter() *counter {
+func (tx *Tx) counter() *keycount.Counter {
 	if tx.nsCount == nil {
 		tx.nsCount = tx.db.counts.of(tx.ns)
 	}

@@ -25,10 +25,13 @@ type entryKind uint8
 const (
 	cachedMissing entryKind = iota // a read found nothing
 	cachedValue                    // a read found the value
-	cachedHead                     // a read found a value of valN bytes, of which only the beginning is kept
+	cachedHead                     // a read found a value of valN bytes, of which only the beginning is kept; see untold
 	written                        // put by this transaction
 	deleted                        // deleted by this transaction
 )
+
+// untold as the length of a cachedHead says that nothing is kept: memory did not tell of the key.
+const untold = -1
 
 // entry is what is known of one key. For own writes key and value are offsets into the write batch, which
 // moves when it grows; for cached reads they are slices of the arena.
@@ -137,9 +140,34 @@ func (o *overlay) deletedByRange(id cf.ID, key []byte) bool {
 	return false
 }
 
-// overlaid reports whether the transaction has written, deleted or remembered a key, so that it need not be looked up.
-func (tx *Tx) overlaid(id cf.ID, key []byte) bool {
-	return tx.over.find(tx.over.hash(id, key), id, key) != nil || tx.over.deletedByRange(id, key)
+// knowledge is what a transaction knows of a key by itself.
+type knowledge uint8
+
+const (
+	nothing       knowledge = iota
+	itKnows                 // it has written, deleted or remembered the key
+	memoryDoesNot           // memory was asked in vain, see PrefetchBlind
+)
+
+// overlaid returns the head of the value that the transaction has written to a key, or remembers, if it knows.
+func (tx *Tx) overlaid(id cf.ID, key []byte) (head []byte, found bool, k knowledge) {
+	if len(tx.over.ents) > 0 {
+		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
+			switch {
+			case e.kind == written || e.kind == cachedValue:
+				return tx.over.valueOf(e), true, itKnows
+			case e.kind == cachedHead && e.valN == untold:
+				return nil, false, memoryDoesNot
+			case e.kind == cachedHead:
+				return e.value, true, itKnows
+			}
+			return nil, false, itKnows
+		}
+	}
+	if len(tx.over.ranges) > 0 && tx.over.deletedByRange(id, key) {
+		return nil, false, itKnows
+	}
+	return nil, false, nothing
 }
 
 // dirty reports whether reads of a family must look at the overlay beyond point look-ups.

@@ -17,7 +17,7 @@ func (tx *Tx) Saved(r *Record) bool {
 
 // Near reports whether Get will most likely find a key in memory.
 func (tx *Tx) Near(id cf.ID, key []byte) bool {
-	if tx.overlaid(id, key) {
+	if _, _, k := tx.overlaid(id, key); k == itKnows {
 		return true
 	}
 	c := tx.db.cache

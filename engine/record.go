@@ -121,7 +121,8 @@ func (tx *Tx) SaveHead(r *Record) error {
 func (tx *Tx) SaveFrom(r, src *Record, n int) (tail []byte, err error) {
 	var held rocks.Held
 	defer held.Close()
-	old, oldOK := tx.known(r.key)
+	var old cf.Meta
+	seen := false
 	from, begin, all := src.Tail, 0, len(src.Tail)
 	if src.Rest > 0 {
 		value, size, found, err := tx.read(cf.Metadata, src.key, cf.MaxHead, &held)
@@ -137,10 +138,14 @@ func (tx *Tx) SaveFrom(r, src *Record, n int) (tail []byte, err error) {
 		}
 		begin, all = len(value)-len(from), size-len(value)+len(from)
 		if string(src.key) == string(r.key) {
-			old, oldOK = meta, true
+			old, seen = meta, true
 		}
 	}
-	tx.note(r.key, old, oldOK, &r.Meta)
+	if seen {
+		tx.note(r.key, old, true, &r.Meta)
+	} else {
+		tx.replace(r.key, &r.Meta)
+	}
 	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
 	at, tail := tx.batch.PutRoom(cf.Metadata, r.key, tx.valBuf, n)
 	had := tail[:min(n, all)]
@@ -262,8 +267,7 @@ func (tx *Tx) SaveAppend(r *Record, tail []byte) { tx.save(r, tail, false) }
 
 func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
-	old, oldOK := tx.known(r.key)
-	tx.note(r.key, old, oldOK, &r.Meta)
+	tx.replace(r.key, &r.Meta)
 	if !inPlaceOK {
 		at := tx.batch.PutParts(cf.Metadata, r.key, tx.valBuf, tail)
 		tx.over.write(cf.Metadata, r.key, at, len(tx.valBuf)+len(tail), written)
@@ -281,23 +285,8 @@ func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 
 // Drop deletes the record: the key is gone, its subkeys are unreachable.
 func (tx *Tx) Drop(r *Record) {
-	old, oldOK := tx.known(r.key)
-	tx.note(r.key, old, oldOK, nil)
+	tx.replace(r.key, nil)
 	tx.Delete(cf.Metadata, r.key)
-}
-
-// known returns what the transaction knows of a metadata record, reading it if need be; of a key that is known
-// to exist without an expiry only that. An unreadable record counts as none: it only matters to the key count.
-func (tx *Tx) known(nsKey []byte) (cf.Meta, bool) {
-	if !tx.overlaid(cf.Metadata, nsKey) && tx.db.known.has(nsKey) {
-		return cf.Meta{Type: cf.TypeString}, true
-	}
-	value, _, found, err := tx.read(cf.Metadata, nsKey, cf.MaxHead, nil)
-	if err != nil || !found {
-		return cf.Meta{}, false
-	}
-	m, _, err := cf.DecodeMeta(value)
-	return m, err == nil
 }
 
 // SubkeyPrefix returns what all subkeys of the record begin with; valid until the end of the transaction.

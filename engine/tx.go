@@ -5,6 +5,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/keycount"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -26,7 +27,7 @@ type Tx struct {
 	lane    *rocks.Lane
 	entered bool // the database stays open
 	ns      string
-	nsCount *counter // of ns; nil = not needed so far
+	nsCount *keycount.Counter // of ns; nil = not needed so far
 	now     int64
 	locks   lockSet
 	batch   batch.Builder
@@ -355,8 +356,8 @@ func (tx *Tx) commit() error {
 			tx.reportExpiries(*f)
 		}
 	}
-	for _, d := range tx.deltas {
-		d.apply()
+	for i := range tx.deltas {
+		tx.deltas[i].apply()
 	}
 	tx.deltas = tx.deltas[:0]
 	for _, t := range tx.touched {

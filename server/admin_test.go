@@ -213,16 +213,16 @@ func TestSchedules(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "backup")
 	// A time that is hardly that of the test: the server looks at its own clock, too.
 	h := start(t, "backup-dir", dir, "bgsave-cron", "30 4 29 2 *", "compact-cron", "31 4 29 2 *", "compaction-checker-cron", "")
-	var bgsave, compact compaction.Firing
+	var bgsave, compact, scan compaction.Firing
 	at := time.Date(2024, 2, 29, 4, 29, 0, 0, time.Local)
-	h.schedules(at, &bgsave, &compact)
+	h.schedules(at, &bgsave, &compact, &scan)
 	if h.work.saving.Load() || h.LastSave() != time.Unix(h.started.Unix(), 0) {
 		t.Error("a backup before its time")
 	}
 	h.work.lastSave.Store(1)
-	h.schedules(at.Add(time.Minute), &bgsave, &compact)
+	h.schedules(at.Add(time.Minute), &bgsave, &compact, &scan)
 	eventually(t, "the scheduled backup", func() bool { return h.work.lastSave.Load() > 1 })
-	h.schedules(at.Add(2*time.Minute), &bgsave, &compact)
+	h.schedules(at.Add(2*time.Minute), &bgsave, &compact, &scan)
 	eventually(t, "the scheduled compaction", func() bool { return h.logs.FilterMessage("compaction done").Len() == 1 })
 }
 
@@ -248,6 +248,11 @@ func TestCompact(t *testing.T) {
 func TestFlushAndSize(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
+	h.db.WaitScans()
+	info, _ := parseInfo(t, c.do("INFO", "keyspace"))
+	if info["key_count"] != "exact" || info["key_count_error_bound"] != "0" || info["key_scan_unread_keys"] != "0" {
+		t.Errorf("INFO keyspace: %v", info)
+	}
 	for _, tt := range []struct{ command, want string }{
 		{"DBSIZE", ":0\r\n"},
 		{"MSET a 1 b 2", "+OK\r\n"},

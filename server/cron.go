@@ -26,11 +26,12 @@ const (
 )
 
 // cron does what is due at fixed times: samples for the rates in INFO and a look at the heap every tick, the size of the
-// database, old backups, memory that malloc holds, and the schedules of bgsave-cron and compact-cron.
+// database, old backups, memory that malloc holds, and the schedules of bgsave-cron, compact-cron and
+// dbsize-scan-cron.
 func (s *Server) cron() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	var bgsave, compact compaction.Firing
+	var bgsave, compact, scan compaction.Firing
 	begin := time.Now()
 	nextPurge, nextCrons, nextSize, nextTrim := begin.Add(purgeEvery), begin.Add(cronsEvery), begin.Add(sizeEvery), begin.Add(trimEvery)
 	s.sample(begin)
@@ -60,7 +61,7 @@ func (s *Server) cron() {
 		}
 		if now.After(nextCrons) {
 			nextCrons = now.Add(cronsEvery)
-			s.schedules(now, &bgsave, &compact)
+			s.schedules(now, &bgsave, &compact, &scan)
 		}
 	}
 }
@@ -69,9 +70,16 @@ func (s *Server) sample(now time.Time) {
 	s.stats.samples.add(sample{at: now, commands: s.stats.commands.Load(), netIn: s.stats.netIn.Load(), netOut: s.stats.netOut.Load(), tickers: s.rateTickers()})
 }
 
-// schedules starts what bgsave-cron and compact-cron say. compact-cron is ignored while the compaction checker
-// has a schedule.
-func (s *Server) schedules(now time.Time, bgsave, compact *compaction.Firing) {
+// schedules starts what bgsave-cron, compact-cron and dbsize-scan-cron say. compact-cron is ignored while the compaction
+// checker has a schedule.
+func (s *Server) schedules(now time.Time, bgsave, compact, scan *compaction.Firing) {
+	if scan.Due(s.cronSetting("dbsize-scan-cron"), now) {
+		for _, ns := range s.db.Namespaces() {
+			if err := s.db.ScanKeys(ns); err != nil {
+				s.log.Warn("scheduled count of keys not started", zap.String("namespace", ns), zap.Error(err))
+			}
+		}
+	}
 	if bgsave.Due(s.cronSetting("bgsave-cron"), now) {
 		if err := s.BackgroundSave(); err != nil {
 			s.log.Warn("scheduled backup not started", zap.Error(err))

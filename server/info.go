@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -370,8 +371,6 @@ func (s *Server) infoErrors(w *infoWriter, _ string) {
 func (s *Server) infoCluster(w *infoWriter, _ string) { w.field("cluster_enabled", 0) }
 
 func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
-	// Kvrocks says here when it has counted last; the count here is always up to date.
-	fmt.Fprintf(w, "# Last DBSIZE SCAN time: %s\r\n", time.Now().Format("Mon Jan _2 15:04:05 2006"))
 	s.infoDatabases(w, namespace)
 	used := int64(s.diskSize())
 	limit := s.cfg.Int("max-db-size") << 30
@@ -385,29 +384,51 @@ func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
 	w.field("used_disk_percent", " "+percent(usedDisk, capacity))
 }
 
-// infoDatabases writes a line for each database that has keys; without databases one for the namespace.
+// infoDatabases writes a line for each database that has keys; without databases one for the namespace. Before it stands,
+// as in Kvrocks, when the keys were counted, and behind it whether their number is exact.
 func (s *Server) infoDatabases(w *infoWriter, namespace string) {
-	line := func(n int, keys, expires int64) {
-		w.field("db"+strconv.Itoa(n), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", keys, expires))
-	}
-	most := s.Databases()
-	if most == 0 {
-		keys, expires := s.db.Count(namespace)
-		line(0, keys, expires)
-		return
-	}
-	var numbers []int
-	for _, ns := range s.db.Namespaces() {
-		if n, ok := cf.NamespaceDatabase(ns); ok && int64(n) < most {
-			numbers = append(numbers, n)
+	names := map[int]string{0: namespace}
+	if most := s.Databases(); most > 0 {
+		clear(names)
+		for _, ns := range s.db.Namespaces() {
+			if n, ok := cf.NamespaceDatabase(ns); ok && int64(n) < most {
+				names[n] = ns
+			}
 		}
 	}
-	slices.Sort(numbers)
-	for _, n := range numbers {
-		if keys, expires := s.db.Count(cf.DatabaseNamespace(n)); keys > 0 {
-			line(n, keys, expires)
+	numbers := slices.Sorted(maps.Keys(names))
+	counts := make([]engine.KeyCount, len(numbers))
+	all := engine.KeyCount{}
+	all.Exact, all.Scanned = true, time.Now()
+	for i, n := range numbers {
+		c := s.db.KeyCount(names[n])
+		counts[i] = c
+		if !c.Exact && (all.Exact || c.Scanned.Before(all.Scanned)) {
+			all.Scanned = c.Scanned
+		}
+		all.Exact = all.Exact && c.Exact
+		all.Bound += c.Bound
+		all.Unread += c.Unread
+		all.Scanning = all.Scanning || c.Scanning
+	}
+	if all.Scanned.IsZero() {
+		w.WriteString("# WARN: DBSIZE SCAN never performed yet\r\n")
+	} else { // exact: as if they were counted now
+		fmt.Fprintf(w, "# Last DBSIZE SCAN time: %s\r\n", all.Scanned.Format("Mon Jan _2 15:04:05 2006"))
+	}
+	for i, n := range numbers {
+		if c := &counts[i]; c.Keys > 0 || s.Databases() == 0 {
+			w.field("db"+strconv.Itoa(n), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", c.Keys, c.Expires))
 		}
 	}
+	kind := "estimate"
+	if all.Exact {
+		kind = "exact"
+	}
+	w.field("key_count", kind)
+	w.field("key_count_error_bound", all.Bound)
+	w.field("key_scan_in_progress", flag(all.Scanning))
+	w.field("key_scan_unread_keys", all.Unread)
 }
 
 // diskUsage returns the size of the file system of a directory and how much of it is in use.

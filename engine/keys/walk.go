@@ -98,8 +98,8 @@ const (
 func Random(tx *engine.Tx) (key []byte, found bool, err error) {
 	prefix := cf.AppendNSPrefix(nil, tx.Namespace())
 	size := uint64(unknownSize)
-	if n, ok := tx.DB().CountNow(tx.Namespace()); ok {
-		size = uint64(max(n, leastSize))
+	if n := tx.DB().KeyCount(tx.Namespace()); n.Exact {
+		size = uint64(max(n.Keys, leastSize))
 	}
 	var pos []byte
 	for range randomTries {

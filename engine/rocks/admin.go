@@ -282,6 +282,28 @@ func (d *DB) TableProperties(f *Family) ([]TableProperties, error) {
 	return files, nil
 }
 
+// Stored says how many entries a family stores, old versions of keys included.
+type Stored struct {
+	Puts, Deletes uint64 // in files and memtables
+	RangeDeletes  uint64 // in files
+	// LowestPuts are those of the lowest level with files, below level 0. A key is there at most once.
+	LowestPuts uint64
+}
+
+// Stored counts the entries of a family by the properties of its files; it reads no data.
+func (d *DB) Stored(f *Family) (s Stored, err error) {
+	if !d.enter() {
+		return s, ErrClosed
+	}
+	defer d.leave()
+	var out [4]C.uint64_t
+	var cerr *C.char
+	if C.bk_stored(d.ptr, f.ptr, &out[0], &cerr) == 0 {
+		return s, takeErr(cerr)
+	}
+	return Stored{uint64(out[0]), uint64(out[1]), uint64(out[2]), uint64(out[3])}, nil
+}
+
 // WALIter reads the write batches of the WAL; the caller closes it.
 type WALIter struct {
 	d  *DB

@@ -16,6 +16,8 @@ package rocks
 #cgo nocallback bk_rest_copy
 #cgo noescape bk_multiget
 #cgo nocallback bk_multiget
+#cgo noescape bk_peek
+#cgo nocallback bk_peek
 #cgo noescape bk_multiget_rest
 #cgo nocallback bk_multiget_rest
 #cgo noescape bk_iter_open
@@ -156,6 +158,9 @@ func (d *DB) Stop(waiting func(users int64)) {
 // waitingEvery is the time between two calls of what Stop was given.
 const waitingEvery = 5 * time.Second
 
+// LastSequence is LatestSequence for the owner between Stop and Close.
+func (d *DB) LastSequence() uint64 { return d.db.GetLatestSequenceNumber() }
+
 // Close closes the database and frees everything that it owns, after Stop. With sync the log is brought to the disk
 // before; the error is about that.
 func (d *DB) Close(sync bool) error {
@@ -271,11 +276,22 @@ func lengthOf(n int, cerr *C.char) (size int, found bool, err error) {
 	return n, true, nil
 }
 
+// Peek looks for the values of several keys of a family in memtables, filters and the block cache, and reads no file.
+// keys and lens are those of MultiGet. sizes gets the length of each value, or [Missing] or [Untold]; heads its first
+// bytes, as many as len(heads) has for each key.
+func (d *DB) Peek(f *Family, keys []byte, lens, sizes []uint32, heads []byte) {
+	C.bk_peek(d.ptr, f.ptr, C.int(len(lens)), bytesPtr(keys), (*C.uint32_t)(unsafe.SliceData(lens)),
+		C.size_t(len(heads)/len(lens)), (*C.uint32_t)(unsafe.SliceData(sizes)), bytesPtr(heads))
+}
+
 // keptByThread returns how many bytes the calling thread keeps for its next reads.
 func keptByThread() int { return int(C.bk_kept()) }
 
-// Missing marks a key without a value in the result of MultiGet.
-const Missing = 1<<32 - 1
+// What stands for the length of a value in the results of MultiGet and Peek.
+const (
+	Missing = 1<<32 - 1 // there is none
+	Untold  = 1<<32 - 2 // memory does not tell; only of Peek
+)
 
 // MultiGet reads several keys of one family in one batch: keys concatenated in keys, their lengths in lens.
 // buf is filled with, a key: u32 length (little-endian; Missing = there is none), value; it is grown when it is

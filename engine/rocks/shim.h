@@ -36,6 +36,12 @@ int64_t bk_multiget(void* db, void* ro, void* cf, int n, const char* keys, const
 // bk_multiget_rest writes the result, of which bk_multiget has returned the length, into buf and frees rest.
 void bk_multiget_rest(void* rest, char* buf);
 
+// bk_peek looks for n keys, concatenated in keys with their lengths in lens, in memtables, filters and the block cache
+// only; it reads no file. sizes gets the length of each value, 0xffffffff = there is none, 0xfffffffe = these do not
+// tell; heads the first most bytes of each, most bytes apart.
+void bk_peek(void* db, void* cf, int n, const char* keys, const uint32_t* lens, size_t most, uint32_t* sizes,
+             char* heads);
+
 // bk_kept returns how many bytes of buffers for values the calling thread keeps for its next reads.
 size_t bk_kept(void);
 
@@ -150,6 +156,11 @@ void bk_cancel_compactions(void* db);
 // bytes of the file name; u64 file_creation_time; u64 bytes of keys and values; u32 level; then for total_keys,
 // deleted_keys, start_key, stop_key, basalt.expiries each u32 length (0xffffffff = absent) and bytes. All integers little-endian. NULL on an error.
 char* bk_table_properties(void* db, void* cf, size_t* n, char** err);
+
+// bk_stored tells how many entries a column family stores, in out: puts and deletes of files and memtables, range deletes
+// of files, puts in files of the lowest level that has any (0 = none below level 0). It reads the properties of the
+// files, no data. 0 on an error.
+int bk_stored(void* db, void* cf, uint64_t out[4], char** err);
 
 // bk_approximate_size returns about how many bytes [start, stop) takes in files and memtables; 0 on an error.
 uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el);

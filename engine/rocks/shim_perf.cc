@@ -4,6 +4,8 @@
 #include <rocksdb/perf_level.h>
 #include <string.h>
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,35 @@ void bk_perf_stop(char** perf, char** io) {
   *perf = strdup(rocksdb::get_perf_context()->ToString(true).c_str());
   *io = strdup(rocksdb::get_iostats_context()->ToString(true).c_str());
   rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+}
+
+int bk_stored(void* dbp, void* cfp, uint64_t out[4], char** err) {
+  rocksdb::DB* db = bk::db(dbp);
+  rocksdb::ColumnFamilyHandle* cf = bk::cf(cfp);
+  rocksdb::TablePropertiesCollection props;
+  if (bk::set_err(err, db->GetPropertiesOfAllTables(cf, &props))) return 0;
+  rocksdb::ColumnFamilyMetaData meta;
+  db->GetColumnFamilyMetaData(cf, &meta);
+  std::set<std::string> lowest;
+  for (auto level = meta.levels.rbegin(); level != meta.levels.rend() && lowest.empty() && level->level > 0; ++level)
+    for (auto& f : level->files) lowest.insert(f.db_path + f.name);
+  memset(out, 0, 4 * sizeof *out);
+  for (auto& p : props) {
+    // Range deletes count as entries and as deletes, as the others do.
+    uint64_t puts = p.second->num_entries - std::min(p.second->num_entries, p.second->num_deletions);
+    out[0] += puts;
+    out[1] += p.second->num_deletions - std::min(p.second->num_deletions, p.second->num_range_deletions);
+    out[2] += p.second->num_range_deletions;
+    if (lowest.count(p.first)) out[3] += puts;
+  }
+  for (const char* kind : {"active-mem-table", "imm-mem-tables"}) {
+    uint64_t entries = 0, deletes = 0;
+    db->GetIntProperty(cf, std::string("rocksdb.num-entries-") + kind, &entries);
+    db->GetIntProperty(cf, std::string("rocksdb.num-deletes-") + kind, &deletes);
+    out[0] += entries - std::min(entries, deletes);
+    out[1] += deletes;
+  }
+  return 1;
 }
 
 uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, const char* stop, size_t el) {

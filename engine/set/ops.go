@@ -278,13 +278,11 @@ func Store(tx *engine.Tx, key []byte, produce func(add func(member []byte)) erro
 	if err := produce(p.add); err != nil {
 		return 0, err
 	}
-	old, err := tx.Look(key)
-	if err != nil {
-		return 0, err
-	}
 	members := p.members()
-	if len(members) == 0 && !old.Exists {
-		return 0, nil
+	if len(members) == 0 {
+		if old, err := tx.Look(key); err != nil || !old.Exists {
+			return 0, err
+		}
 	}
 	rec := tx.Fresh(key, cf.TypeSet)
 	tx.LogData(cf.LogSet)

@@ -41,13 +41,16 @@ func timeNow(c *Ctx) error {
 	return nil
 }
 
-// dbsize accepts Kvrocks's DBSIZE SCAN, which starts a count there; here the number is always right.
+// dbsize tells how many keys there are; INFO says whether that is exact. DBSIZE SCAN counts them in the background.
 func dbsize(c *Ctx) error {
 	switch {
 	case len(c.Args) == 1:
 		n, _ := c.Tx.CountKeys()
 		c.Out.Int(n)
 	case len(c.Args) == 2 && EqualFold(c.Args[1], "SCAN"):
+		if err := c.Tx.DB().ScanKeys(c.Tx.Namespace()); err != nil {
+			return err
+		}
 		c.Out.OK()
 	default:
 		return wrongArgs("dbsize")

@@ -90,7 +90,7 @@ var serverGroups = []group{
 	{"Background work (cron: minute hour day-of-month month weekday)", []Setting{
 		text("compact-cron", "", dynamic, "When to compact the whole database; empty = never.").check(checkCron),
 		text("bgsave-cron", "", dynamic, "When to make a backup; empty = never.").check(checkCron),
-		text("dbsize-scan-cron", "", dynamic, "Accepted and without effect: the number of keys is always known.").check(checkCron),
+		text("dbsize-scan-cron", "", dynamic, "When to count the keys of all namespaces, as DBSIZE SCAN does; empty = never.").check(checkCron),
 		text("compaction-checker-cron", "* 0-7 * * *", dynamic, "When to look for files worth compacting; empty = never.").check(checkCron),
 		text("compaction-checker-range", "", dynamic, "The same as hours \"from-to\"; deprecated, only with an empty cron.").check(checkRange),
 		integer("force-compact-file-age", 2*24*3600, 60, math.MaxInt64, dynamic, "Seconds after which a file with deleted records is compacted."),

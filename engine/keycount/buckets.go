@@ -1,0 +1,194 @@
+package keycount
+
+import (
+	"slices"
+	"time"
+)
+
+// buckets counts things by the second at which they end, and knows the sum of those that have not ended.
+//
+// The width of a bucket grows with its distance from the present: a second up to 64 days, a minute up to 4 years, a day
+// up to 1000 years, one bucket for the rest. So all buckets together take at most 25 MiB, however many keys there are;
+// pages of 64 buckets are made as they are needed. The windows move with the clock. A thing that was counted in a wide
+// bucket and is taken off a narrow one makes the sum wrong by one from the end of the one to the end of the other.
+//
+// A bucket that has passed is no longer part of the sum, but it is kept for a day or two, by a clock that cannot be
+// set: when the clock was set forward and is set back, its things are there again.
+type buckets struct {
+	pages map[int64]*page // by pageID
+	live  int64           // sum of the buckets that have not passed
+	now   int64           // buckets whose last second is at most this one have passed
+	start int64           // second from which the windows are counted
+
+	gone     int64         // buckets whose last second is at most this one were dropped
+	dropped  int64         // what the dropped buckets held
+	lost     int64         // how many dropped things the clock may have come back to
+	next     int64         // what the next drop takes: now at the time of the last one
+	lastDrop time.Duration // when the last drop was
+}
+
+type page [pageLen]int32
+
+const (
+	pageLen = 64
+
+	day         = 24 * 3600
+	secondsSpan = 64 * day
+	minutesSpan = 4 * 366 * day
+	daysSpan    = 1000 * 366 * day
+	// rebase is how far the clock moves before the windows follow it.
+	rebase = 32 * day
+	// keep is how long buckets are kept after they have passed.
+	keep = 24 * time.Hour
+	// farEnd is the last second of the last bucket.
+	farEnd = int64(1) << 52
+	// stepMost is how many seconds the clock moves one by one; beyond that it is cheaper to add up all buckets.
+	stepMost = 3600
+)
+
+// widths are those of the buckets in seconds; the last one has room for everything.
+var widths = [...]int64{1, 60, day, farEnd + 1}
+
+// newBuckets makes buckets for a present (seconds since the epoch) up to which everything has passed.
+func newBuckets(now int64) buckets {
+	return buckets{pages: map[int64]*page{}, now: now, start: now, gone: now - day, next: now - day}
+}
+
+// bucket returns the bucket of a second: its width (an index of widths) and its number among those of its width.
+func (b *buckets) bucket(sec int64) (width, n int64) {
+	switch {
+	case sec < b.start+secondsSpan:
+		width = 0
+	case sec < b.start+minutesSpan:
+		width = 1
+	case sec < b.start+daysSpan:
+		width = 2
+	default:
+		width = 3
+	}
+	return width, sec / widths[width]
+}
+
+// last returns the last second of a bucket.
+func last(width, n int64) int64 { return (n+1)*widths[width] - 1 }
+
+// pageID makes one number of a width and the number of a page among those of its width.
+func pageID(width, n int64) int64 { return width<<60 | n }
+
+func splitPageID(id int64) (width, n int64) { return id >> 60, id & (1<<60 - 1) }
+
+// add counts n things that end in a second; n may be negative.
+func (b *buckets) add(sec int64, n int) {
+	width, i := b.bucket(min(max(sec, 0), farEnd))
+	end := last(width, i)
+	if end <= b.gone {
+		return
+	}
+	id := pageID(width, i/pageLen)
+	p := b.pages[id]
+	if p == nil {
+		p = new(page)
+		b.pages[id] = p
+	}
+	p[i%pageLen] += int32(n)
+	if end > b.now {
+		b.live += int64(n)
+	}
+}
+
+func (b *buckets) at(width, n int64) int64 {
+	if p := b.pages[pageID(width, n/pageLen)]; p != nil {
+		return int64(p[n%pageLen])
+	}
+	return 0
+}
+
+// holds reports whether the bucket of a second has counted more than was taken off it.
+func (b *buckets) holds(sec int64) bool {
+	return b.at(b.bucket(min(max(sec, 0), farEnd))) > 0
+}
+
+// each calls f with the last second and the count of every bucket that is not zero, in the order of the seconds.
+func (b *buckets) each(f func(sec int64, n int32)) {
+	ids := make([]int64, 0, len(b.pages))
+	for id := range b.pages {
+		ids = append(ids, id)
+	}
+	type entry struct {
+		sec int64
+		n   int32
+	}
+	var all []entry
+	for _, id := range ids {
+		width, first := splitPageID(id)
+		for i, n := range b.pages[id] {
+			if n != 0 {
+				all = append(all, entry{last(width, first*pageLen+int64(i)), n})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return int(a.sec - b.sec) })
+	for _, e := range all {
+		f(e.sec, e.n)
+	}
+}
+
+// moveTo sets the present. steady is the time by a clock that cannot be set, from any origin.
+func (b *buckets) moveTo(sec int64, steady time.Duration) {
+	if d := sec - b.now; d >= 0 && d <= stepMost {
+		for s := b.now + 1; s <= sec; s++ {
+			for width, w := range widths {
+				if (s+1)%w == 0 {
+					b.live -= b.at(int64(width), s/w)
+				}
+			}
+		}
+	} else if d < 0 && -d <= stepMost {
+		for s := b.now; s > sec; s-- {
+			for width, w := range widths {
+				if (s+1)%w == 0 {
+					b.live += b.at(int64(width), s/w)
+				}
+			}
+		}
+	} else {
+		b.live = 0
+		for id, p := range b.pages {
+			width, first := splitPageID(id)
+			for i, n := range p {
+				if last(width, first*pageLen+int64(i)) > sec {
+					b.live += int64(n)
+				}
+			}
+		}
+	}
+	b.now = sec
+	if d := sec - b.start; d > rebase || d < -rebase {
+		b.start = sec
+	}
+	if sec < b.gone {
+		b.lost += max(b.dropped, -b.dropped)
+		b.gone, b.dropped, b.next = sec, 0, sec
+	}
+	if steady-b.lastDrop >= keep {
+		b.drop()
+		b.lastDrop = steady
+	}
+}
+
+// drop forgets the pages that had passed at the last drop already.
+func (b *buckets) drop() {
+	b.next = min(b.next, b.now)
+	for id, p := range b.pages {
+		width, first := splitPageID(id)
+		if last(width, (first+1)*pageLen-1) > b.next {
+			continue
+		}
+		for _, n := range p {
+			b.dropped += int64(n)
+		}
+		delete(b.pages, id)
+	}
+	b.gone = max(b.gone, b.next)
+	b.next = b.now
+}
