@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -91,6 +92,9 @@ func run(cfg *config.Config) (err error) {
 	}
 	mem := cfg.MemoryPlan()
 	log.Info("memory: " + mem.String())
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(mem.GoLimit())
+	}
 	db, err := engine.Open(server.EngineOptions(cfg, mem, log.Logger))
 	switch {
 	case errors.Is(err, engine.ErrSlots):

@@ -26,6 +26,7 @@ type Server struct {
 	runID   string
 	// startupRSS is the resident memory of the process before it had a client.
 	startupRSS int64
+	plan       config.MemoryPlan
 	stats      stats
 	limits     limits
 	access     access
@@ -84,6 +85,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.limits.handshake.Store(int64(10 * time.Second))
 	s.limits.ending.Store(int64(2 * time.Second))
 	s.startupRSS, _ = residentBytes()
+	s.plan = cfg.MemoryPlan()
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
 	s.openAccess()
