@@ -20,16 +20,15 @@ import (
 	"time"
 )
 
-// Periods of looking. While this process does little it is not worth more.
 const (
-	busyPeriod = 50 * time.Millisecond
-	idlePeriod = 100 * time.Millisecond
+	// period is the time between two looks. The kernel rounds the idle time of each core to 10 ms.
+	period = 100 * time.Millisecond
 	// idle is the use of the CPU, in cores, below which the process does little.
 	idle = 0.25
 	// A step counts one part in so many of the moving average.
 	smoothing = 2
 	// After so many steps of doing little what was learned of the others is out of date.
-	forget = int(5 * time.Second / idlePeriod)
+	forget = int(5 * time.Second / period)
 )
 
 // A Governor decides how many threads may run Go code. It belongs to one goroutine.
@@ -99,7 +98,7 @@ func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter) {
 	}
 	defer func() { apply(m.cores()) }()
 	g := NewGovernor(m.cores())
-	timer := time.NewTimer(idlePeriod)
+	timer := time.NewTicker(period)
 	defer timer.Stop()
 	last, at := ownTime(), time.Now()
 	for {
@@ -120,7 +119,6 @@ func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter) {
 		if mine < idle {
 			apply(g.Step(mine, 0))
 			m.forget()
-			timer.Reset(idlePeriod)
 			continue
 		}
 		others, ok, err := m.others(proc, span, mine)
@@ -130,7 +128,6 @@ func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter) {
 		if ok {
 			apply(g.Step(mine, others))
 		}
-		timer.Reset(busyPeriod)
 	}
 }
 
