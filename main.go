@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -91,6 +92,9 @@ func run(cfg *config.Config) (err error) {
 	}
 	mem := cfg.MemoryPlan()
 	log.Info("memory: " + mem.String())
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(mem.GoLimit())
+	}
 	db, err := engine.Open(server.EngineOptions(cfg, mem, log.Logger))
 	switch {
 	case errors.Is(err, engine.ErrSlots):
@@ -116,7 +120,7 @@ func run(cfg *config.Config) (err error) {
 	removePid := writePid(cfg, log.Logger)
 	done := make(chan struct{})
 	defer close(done)
-	go procs.Run(done, func() bool { return cfg.Bool("adaptive-threads") })
+	go procs.Run(done, func() bool { return cfg.Bool("adaptive-threads") && s.OnlyLocalClients() })
 	log.Info("ready", zap.String("version", version), zap.Strings("addresses", s.Addrs()), zap.String("dir", cfg.Dir()))
 	for running := true; running; {
 		select {

@@ -106,7 +106,27 @@ func (p *process) ready(line string) {
 // spawn runs a server and does not wait for it.
 func spawn(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: basalt(t, append([]string{"--port", "0"}, args...)...), lines: make(chan string, 1000)}
+	return follow(t, basalt(t, append([]string{"--port", "0"}, args...)...))
+}
+
+// spawnIn is spawn in a control group, given by its directory.
+func spawnIn(t *testing.T, group string, args ...string) *process {
+	t.Helper()
+	cmd := basalt(t, append([]string{"--port", "0"}, args...)...)
+	// The shell enters the group and then becomes the server.
+	enter := []string{"sh", "-c", `echo $$ >"$0"/cgroup.procs && exec "$@"`, group}
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	cmd.Path, cmd.Args = sh, append(enter, cmd.Args...)
+	return follow(t, cmd)
+}
+
+// follow starts a server and reads its log.
+func follow(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, lines: make(chan string, 1000)}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -21,15 +22,14 @@ import (
 // before its commit (readers pass by a marked slot and ask RocksDB) and fills them when the commit has
 // succeeded. A reader that missed fills a slot only if no one has marked it since it began to read.
 //
-// The memory has no pointers: sets of four slots of slotSize bytes. Records that do not fit into a slot lie
-// in another slab, see largeSlots. It begins small and grows with what is read, see grow. A slot holds
+// The memory has no pointers and is not in Go's heap: sets of four slots of slotSize bytes. Records that do not fit into
+// a slot lie in another slab, see largeSlots. It begins small and grows with what is read, see grow. A slot holds
 //
 //	1 byte never written, see touch | 1 byte family | 1 byte length of the key | 2 bytes length of the value | key | value
 type recordCache struct {
 	seed   maphash.Seed
-	slab   []byte // the slots that there are from the start
-	more   []byte // the slots behind them, not in Go's heap
-	sets   []cacheSet
+	slab   slab       // the slots of all sets
+	sets   []cacheSet // as many as there may ever be
 	large  largeSlots
 	shards [cacheShards]cacheShard
 }
@@ -65,7 +65,7 @@ type cacheSet struct {
 // latter is less than the former, it does not grow.
 type cacheSize struct{ small, smallMost, large, largeMost int }
 
-// newRecordCache makes a cache, nil when its size is too small to be of use.
+// newRecordCache makes a cache, nil when its size is too small to be of use or there is no memory.
 func newRecordCache(size cacheSize) *recordCache {
 	sets := func(bytes int) uint64 { // a power of two
 		if bytes < slotSize*cacheWays {
@@ -78,16 +78,14 @@ func newRecordCache(size cacheSize) *recordCache {
 		return nil
 	}
 	most := min(max(n, sets(size.smallMost)), 1<<31)
-	c := &recordCache{seed: maphash.MakeSeed(), slab: make([]byte, n*slotSize*cacheWays)}
-	hugePages(c.slab)
-	if most > n {
-		var ok bool
-		if c.more, ok = mapFor(c, int((most-n)*slotSize*cacheWays)); !ok {
-			most = n
-		}
+	c := &recordCache{seed: maphash.MakeSeed()}
+	var ok bool
+	if c.slab, ok = mapSlab(c, int(most*slotSize*cacheWays)); !ok {
+		return nil
 	}
-	c.sets = make([]cacheSet, most)
-	hugePages(c.sets)
+	if c.sets, ok = mapFor[cacheSet](c, int(most)); !ok {
+		return nil
+	}
 	for i := range c.shards {
 		c.shards[i].mask.Store(uint32(n - 1))
 	}
@@ -134,13 +132,10 @@ func (c *recordCache) place(s *cacheSet, first, w int) []byte {
 }
 
 // slot returns the memory of a slot.
-func (c *recordCache) slot(n int) []byte {
-	at, slab := n*slotSize, c.slab
-	if at >= len(slab) {
-		at, slab = at-len(slab), c.more
-	}
-	return slab[at : at+slotSize]
-}
+func (c *recordCache) slot(n int) []byte { return c.slab.bytes[n*slotSize : (n+1)*slotSize] }
+
+// writeSlot is slot for one who is about to write.
+func (c *recordCache) writeSlot(n int) []byte { return c.slab.write(n*slotSize, (n+1)*slotSize) }
 
 // slotValue returns what a slot holds, when it is of that key.
 func slotValue(place []byte, id cf.ID, key []byte) ([]byte, bool) {
@@ -233,7 +228,12 @@ func (c *recordCache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id
 	}
 	s.hash[w].Store(h)
 	s.used |= 1 << w
-	p := c.place(s, first, w)
+	var p []byte
+	if s.large[w] > 0 {
+		p = c.large.write(s.large[w] - 1)
+	} else {
+		p = c.writeSlot(first + w)
+	}
 	p[1], p[2] = uint8(id), uint8(len(key))
 	binary.LittleEndian.PutUint16(p[3:], uint16(len(value)))
 	copy(p[slotHeader+copy(p[slotHeader:], key):], value)
@@ -262,7 +262,7 @@ func (c *recordCache) touch(hashes []uint64) (sum uint8) {
 			sum += c.slot(int(i*cacheWays) + w)[0]
 		}
 	}
-	runtime.KeepAlive(c) // the slots may not be in Go's heap
+	runtime.KeepAlive(c) // the slots are not in Go's heap
 	return sum
 }
 
@@ -271,6 +271,7 @@ func (c *recordCache) touchSets(hashes []uint64) {
 	for _, h := range hashes {
 		c.sets[c.shard(h).index(h)].hash[0].Load()
 	}
+	runtime.KeepAlive(c)
 }
 
 // mark is called before a commit for every key that it writes.
@@ -291,15 +292,17 @@ func (c *recordCache) seemsToHold(h uint64) bool {
 }
 
 // done is called after the commit. With ok the new value is kept, or the key forgotten when it was deleted or
-// does not fit; without ok nothing was written and what the cache has is still true. A large record of the metadata family,
-// a string, is kept only in the place of one that was read: copying all that are written would cost more than it gains.
-// Subkeys, of which each write reads what was there before, are kept at once.
+// does not fit; without ok nothing was written and what the cache has is still true.
+//
+// A large record is kept only in the place of one that was read: a load of data that nobody reads must not fill the
+// large slots, and copying all that is written would cost more than it gains. Small ones are kept at once, in the slots
+// that the cache begins with: writes alone never let it grow.
 func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
 	sh, s, first := c.lock(h)
 	s.busy--
 	if ok {
 		n := slotHeader + len(key) + len(value)
-		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || id != cf.Default && s.find(h) < 0) {
+		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || s.find(h) < 0) {
 			if w := s.find(h); w >= 0 {
 				if _, same := slotValue(c.place(s, first, w), id, key); same {
 					c.empty(s, w)
@@ -326,6 +329,15 @@ func (c *recordCache) clear() {
 		}
 		sh.Unlock()
 	}
+}
+
+// resident returns about how many bytes of memory the cache takes.
+func (c *recordCache) resident() int {
+	sets := 0
+	for i := range c.shards {
+		sets += int(c.shards[i].mask.Load()+1) / cacheShards
+	}
+	return sets*int(unsafe.Sizeof(cacheSet{})) + c.slab.resident() + c.large.slab.resident()
 }
 
 // DropCaches forgets the records that were read, so that the next reads ask RocksDB.

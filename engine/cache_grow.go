@@ -53,7 +53,7 @@ func (c *recordCache) grow(sh *cacheShard, first uint32) bool {
 				to.large[w], from.large[w] = at, 0
 				c.large.owner[at-1] = (i+n)*cacheWays + uint32(w) + 1
 			} else {
-				copy(c.slot(int(i+n)*cacheWays + w)[1:], c.slot(int(i)*cacheWays + w)[1:])
+				copy(c.writeSlot(int(i+n)*cacheWays + w)[1:], c.slot(int(i)*cacheWays + w)[1:])
 			}
 			to.hash[w].Store(h)
 			from.hash[w].Store(0)
@@ -82,7 +82,7 @@ func (c *recordCache) growLarge(sh *cacheShard, first uint32) {
 				continue
 			}
 			to += at - old
-			copy(l.place(to), l.place(at))
+			copy(l.write(to), l.place(at))
 			l.owner[to], l.used[to] = l.owner[at], l.used[at]
 			l.owner[at], l.used[at] = 0, false
 			c.sets[slot/cacheWays].large[slot%cacheWays] = to + 1

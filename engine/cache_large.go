@@ -2,9 +2,7 @@ package engine
 
 import (
 	"math/bits"
-	"runtime"
 	"slices"
-	"syscall"
 )
 
 // largeSlots are the slots of the records that do not fit into one of slotSize bytes: fragments of bitmaps, segments of
@@ -14,10 +12,8 @@ import (
 // Slots form groups, and a set of the cache takes only slots of its group. All sets that share a group have the same
 // lock, which so guards the group: the number of groups of a shard is its own, and the number of a group has the same
 // remainder by cacheShards as those of its sets.
-//
-// The slab is not in Go's heap: there it would let as much garbage gather before each collection as it is long.
 type largeSlots struct {
-	slab   []byte
+	slab   slab
 	groups uint32   // of a shard, at the most
 	owner  []uint32 // number of the slot of the cache + 1; 0 = free
 	used   []bool   // since its group was last full of used ones
@@ -48,7 +44,7 @@ func (c *recordCache) initLarge(size, most int, sets uint64) {
 		mostGroups = 1 << (bits.Len32(mostGroups) - 1)
 	}
 	n := int(mostGroups) * cacheShards * largeWays
-	slab, ok := mapFor(c, n*largeSlot)
+	slab, ok := mapSlab(c, n*largeSlot)
 	if !ok {
 		return
 	}
@@ -58,20 +54,13 @@ func (c *recordCache) initLarge(size, most int, sets uint64) {
 	}
 }
 
-// mapFor returns memory, backed by huge pages, that the kernel gives only where it is used. It is given back when nobody refers to
-// the cache any more; those who use it hold a lock of the cache, and so refer to it.
-func mapFor(c *recordCache, size int) ([]byte, bool) {
-	slab, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
-	if err != nil {
-		return nil, false
-	}
-	runtime.AddCleanup(c, func(slab []byte) { _ = syscall.Munmap(slab) }, slab)
-	hugePages(slab)
-	return slab, true
+func (l *largeSlots) place(at uint32) []byte {
+	return l.slab.bytes[int(at)*largeSlot : (int(at)+1)*largeSlot]
 }
 
-func (l *largeSlots) place(at uint32) []byte {
-	return l.slab[int(at)*largeSlot : (int(at)+1)*largeSlot]
+// write is place for one who is about to write.
+func (l *largeSlots) write(at uint32) []byte {
+	return l.slab.write(int(at)*largeSlot, (int(at)+1)*largeSlot)
 }
 
 // group returns the number of the first slot of a set's group.

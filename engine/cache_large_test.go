@@ -36,7 +36,7 @@ func TestLargeSlotsAreGivenBack(t *testing.T) {
 	if c.large.groups == 0 {
 		t.Fatal("there are no large slots")
 	}
-	middle := uintptr(unsafe.Pointer(&c.large.slab[len(c.large.slab)/2]))
+	middle := uintptr(unsafe.Pointer(&c.large.slab.bytes[slab/2]))
 	if !mapped(t, middle) {
 		t.Fatal("there is no slab")
 	}

@@ -81,7 +81,8 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 		return value, size, true, nil
 	}
 	value = tx.adopted(id, key, value, len(free))
-	if ticket != noTicket {
+	// Who looks at the head only, to see what a write replaces for instance, does not need a large record again.
+	if ticket != noTicket && (most == 0 || len(value) <= slotSize) {
 		tx.db.cache.fill(h, id, key, value, ticket)
 	}
 	return value, len(value), true, nil

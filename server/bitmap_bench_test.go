@@ -27,7 +27,7 @@ const pieces = 1 << 19
 func BenchmarkBits(b *testing.B) {
 	// The caches of a server that has 24 GB of memory.
 	cfg := testConfig(b)
-	mem := config.AutoMemory(config.Memory{Bytes: 24 << 30}, 0, 0, 0, int(cfg.Int("rocksdb.max_write_buffer_number")))
+	mem := config.PlanMemory(config.Memory{Bytes: 24 << 30}, config.MemorySettings{Buffers: int(cfg.Int("rocksdb.max_write_buffer_number"))})
 	o := EngineOptions(cfg, mem, nil)
 	o.Dir = b.TempDir()
 	db := enginetest.OpenWith(b, o)

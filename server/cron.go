@@ -36,6 +36,7 @@ func (s *Server) cron() {
 	nextPurge, nextCrons, nextSize, nextTrim := begin.Add(purgeEvery), begin.Add(cronsEvery), begin.Add(sizeEvery), begin.Add(trimEvery)
 	s.sample(begin)
 	var heap heapReturn
+	pace := newGCPace(s.plan.GoHeap)
 	for {
 		select {
 		case <-s.stop:
@@ -47,6 +48,7 @@ func (s *Server) cron() {
 		s.forgetPause()
 		s.expireTracked(now)
 		heap.look()
+		pace.look()
 		if now.After(nextSize) {
 			nextSize = now.Add(sizeEvery)
 			s.checkSize()

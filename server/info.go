@@ -185,16 +185,27 @@ func residentBytes() (now, peak int64) {
 	return kib("VmRSS"), kib("VmHWM")
 }
 
-// heapBytes returns the live objects of Go's heap and all that Go has from the system.
+// residentFiles returns what is resident of files: the program and the libraries.
+func residentFiles() int64 {
+	b, err := os.ReadFile("/proc/self/statm") // in pages: size, resident, of files, ...
+	if f := strings.Fields(string(b)); err == nil && len(f) > 2 {
+		n, _ := strconv.ParseInt(f[2], 10, 64)
+		return n * int64(os.Getpagesize())
+	}
+	return 0
+}
+
+// heapBytes returns the objects of Go's heap and all that Go has from the system and has not given back.
 func heapBytes() (objects, total int64) {
-	m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
+	m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(m)
-	return int64(m[0].Value.Uint64()), int64(m[1].Value.Uint64())
+	return int64(m[0].Value.Uint64()), int64(m[1].Value.Uint64() - m[2].Value.Uint64())
 }
 
 func (s *Server) infoMemory(w *infoWriter, _ string) {
 	m := s.memoryUse()
-	used, peak, overhead := m.used(), max(m.peak, m.used()), m.heap+m.tableReaders
+	used, peak, overhead := m.used(), max(m.peak, m.used()), m.heap+int64(m.db.TableReaders)
 	data := max(used-overhead, 0)
 	w.bytes("used_memory", used)
 	w.bytes("used_memory_rss", m.rss)
@@ -208,8 +219,11 @@ func (s *Server) infoMemory(w *infoWriter, _ string) {
 	w.field("allocator_resident", m.rss)
 	w.field("used_memory_go_heap", m.heap)
 	w.field("used_memory_go_total", m.goTotal)
-	w.field("used_memory_block_cache", m.blockCache)
-	w.field("used_memory_memtables", m.memtables)
+	for _, h := range m.holders {
+		w.field("used_memory_"+h.name, h.bytes)
+	}
+	w.field("used_memory_accounted", m.accounted())
+	w.bytes("memory_budget", int64(s.plan.Budget))
 	w.field("used_memory_startup", s.startupRSS)
 	w.bytes("total_system_memory", totalMemory())
 	s.infoScripts(w)

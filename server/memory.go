@@ -18,32 +18,67 @@ import (
 
 // memoryUse is where the memory of the process is, in bytes.
 type memoryUse struct {
-	rss, peak       int64 // resident
-	heap, goTotal   int64 // live objects of Go, and all that Go has from the system
-	blockCache      int64
-	memtables       int64
-	tableReaders    int64 // index and filter blocks outside the block cache
+	rss, peak int64 // resident
+	heap      int64 // live objects of Go and garbage
+	goTotal   int64 // all that Go has from the system, what it has given back left out
+	db        engine.MemoryUse
+
 	inputs, outputs int64 // buffers of clients
 	clients         int64 // all that they take
+
+	holders []holder
+}
+
+// A holder is one of those between whom the resident memory is divided; in INFO its field is used_memory_NAME.
+type holder struct {
+	name  string
+	bytes int64
 }
 
 func (s *Server) memoryUse() (m memoryUse) {
 	m.rss, m.peak = residentBytes()
 	m.heap, m.goTotal = heapBytes()
-	cache, _ := s.db.CacheUsage()
-	m.blockCache = int64(cache)
-	m.memtables = int64(s.sumProperty("rocksdb.cur-size-all-mem-tables"))
-	m.tableReaders = int64(s.sumProperty("rocksdb.estimate-table-readers-mem"))
+	m.db = s.db.MemoryUse()
 	for _, c := range s.Clients() {
 		m.inputs += c.QueryBuf + c.QueryFree
 		m.outputs += c.OutputBytes
 		m.clients += c.TotalMem()
 	}
+	program := residentFiles()
+	replies, cells := s.replies.bytes.Load(), s.geoCells.Bytes()
+	db := &m.db
+	m.holders = []holder{
+		{"block_cache", int64(db.BlockCache)},
+		{"memtables", int64(db.Memtables)},
+		{"memtables_free", int64(db.MemtableFree)},
+		{"table_readers", int64(db.TableReaders)},
+		{"record_cache", int64(db.RecordCache)},
+		{"reply_cache", replies},
+		{"geo_cache", cells},
+		{"client_buffers", m.clients},
+		{"go_other", max(m.goTotal-replies-cells-m.clients, 0)},
+		{"native_other", int64(max(db.Native, 0))},
+		{"program", program},
+	}
+	// Of the free memory in malloc's arenas nobody knows how much the system has got back. It is not more than what else
+	// the kernel has given.
+	free := int64(db.NativeFree)
+	m.holders = append(m.holders, holder{"allocator_free", max(min(free, m.rss-m.accounted()), 0)})
 	return m
 }
 
-// used is what INFO calls used_memory.
-func (m *memoryUse) used() int64 { return m.heap + m.blockCache + m.memtables }
+// accounted is the sum of all holders: the resident memory of the process, but for what no one knows of.
+func (m *memoryUse) accounted() (sum int64) {
+	for _, h := range m.holders {
+		sum += h.bytes
+	}
+	return sum
+}
+
+// used is what INFO calls used_memory: what holds data.
+func (m *memoryUse) used() int64 {
+	return m.heap + int64(m.db.BlockCache+m.db.Memtables+m.db.RecordCache+m.db.TableReaders)
+}
 
 // MemoryStats is MEMORY STATS.
 func (s *Server) MemoryStats() []command.MemoryStat {
@@ -53,7 +88,7 @@ func (s *Server) MemoryStats() []command.MemoryStat {
 	ratio := func(name string, part, whole int64) command.MemoryStat {
 		return command.MemoryStat{Name: name, Ratio: float64(part) / float64(max(whole, 1))}
 	}
-	overhead := m.heap + m.tableReaders
+	overhead := m.heap + int64(m.db.TableReaders)
 	scripts := s.scripts.memory()
 	return []command.MemoryStat{
 		n("peak.allocated", max(m.peak, m.used())),
@@ -68,9 +103,10 @@ func (s *Server) MemoryStats() []command.MemoryStat {
 		n("functions.caches", scripts.functions),
 		n("go.heap", m.heap),
 		n("go.total", m.goTotal),
-		n("rocksdb.block-cache", m.blockCache),
-		n("rocksdb.memtables", m.memtables),
-		n("rocksdb.table-readers", m.tableReaders),
+		n("rocksdb.block-cache", int64(m.db.BlockCache)),
+		n("rocksdb.memtables", int64(m.db.Memtables)),
+		n("rocksdb.table-readers", int64(m.db.TableReaders)),
+		n("record.cache", int64(m.db.RecordCache)),
 		n("overhead.total", overhead),
 		n("keys.count", keys),
 		n("keys.bytes-per-key", int64(s.diskSize())/max(keys, 1)),
@@ -89,8 +125,11 @@ func (s *Server) MemoryStats() []command.MemoryStat {
 func (s *Server) MemoryReport() string {
 	m := s.memoryUse()
 	var b strings.Builder
-	fmt.Fprintf(&b, "Resident: %s, at most so far %s. Block cache %s, memtables %s, table readers %s, Go heap %s (Go has %s from the system), buffers of clients %s.\n",
-		human(m.rss), human(m.peak), human(m.blockCache), human(m.memtables), human(m.tableReaders), human(m.heap), human(m.goTotal), human(m.inputs+m.outputs))
+	fmt.Fprintf(&b, "Resident: %s, at most so far %s; budget %s.", human(m.rss), human(m.peak), human(int64(s.plan.Budget)))
+	for _, h := range m.holders {
+		fmt.Fprintf(&b, " %s %s,", strings.ReplaceAll(h.name, "_", " "), human(h.bytes))
+	}
+	fmt.Fprintf(&b, " together %s.\n", human(m.accounted()))
 	advice := 0
 	say := func(when bool, text string) {
 		if when {
@@ -99,11 +138,11 @@ func (s *Server) MemoryReport() string {
 		}
 	}
 	total := totalMemory()
-	say(total > 0 && m.rss > total*8/10, "More than four fifths of the machine's memory are in use: lower rocksdb.block_cache_size or rocksdb.write_buffer_size.")
+	say(total > 0 && m.rss > total*8/10, "More than four fifths of the machine's memory are in use: lower memory-budget-mb, rocksdb.block_cache_size or rocksdb.write_buffer_size.")
 	say(m.outputs > 64<<20, "Clients do not read their replies: CLIENT LIST shows which (omem); client-output-buffer-limit cuts them off earlier.")
 	say(m.inputs > 64<<20, "Clients have long commands under way: CLIENT LIST shows which (qbuf).")
 	say(m.goTotal > 4*m.heap+(256<<20), "Go has much more from the system than it uses, after a load that is over: MEMORY PURGE gives it back.")
-	say(m.tableReaders > 1<<30, "Index and filter blocks lie outside the block cache: rocksdb.cache_index_and_filter_blocks bounds them.")
+	say(m.db.TableReaders > 1<<30, "Index and filter blocks lie outside the block cache: rocksdb.cache_index_and_filter_blocks bounds them.")
 	if advice == 0 {
 		b.WriteString("Nothing is out of the ordinary.\n")
 	}

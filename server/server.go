@@ -26,6 +26,7 @@ type Server struct {
 	runID   string
 	// startupRSS is the resident memory of the process before it had a client.
 	startupRSS int64
+	plan       config.MemoryPlan
 	stats      stats
 	limits     limits
 	access     access
@@ -52,6 +53,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners Listeners
 	conns     map[int64]*conn
+	remote    atomic.Int64 // connections in conns from other machines
 	lastID    atomic.Int64
 	closing   atomic.Bool
 	stop      chan struct{}
@@ -83,6 +85,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.limits.handshake.Store(int64(10 * time.Second))
 	s.limits.ending.Store(int64(2 * time.Second))
 	s.startupRSS, _ = residentBytes()
+	s.plan = cfg.MemoryPlan()
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
 	s.openAccess()
@@ -162,7 +165,13 @@ func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c.sess.ID)
 	s.mu.Unlock()
+	if c.info.remote {
+		s.remote.Add(-1)
+	}
 }
+
+// OnlyLocalClients reports whether all clients that are connected are on this machine.
+func (s *Server) OnlyLocalClients() bool { return s.remote.Load() == 0 }
 
 // Close stops accepting, lets the commands that run finish and their replies be sent, closes all connections
 // and waits for the background work; compactions are cut short.

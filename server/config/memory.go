@@ -97,23 +97,41 @@ const (
 	smallestBlockCache  = 8 << 20
 )
 
-// MemoryPlan is how much memory RocksDB gets.
+// MemoryPlan is how the memory is shared out. All sizes are in bytes.
 type MemoryPlan struct {
 	Memory         Memory
-	BlockCache     uint64 // bytes
-	WriteBuffer    uint64 // bytes of one write buffer
-	WriteBuffers   uint64 // bytes of all of them: WriteBuffer * max_write_buffer_number * families
-	RowCache       uint64 // bytes
-	AutoBlockCache bool   // chosen here and not by the settings
+	Budget         uint64 // what everything together may take
+	BudgetGiven    bool   // by the settings; else it is a quarter of the memory
+	Program        uint64 // threads, table readers, buffers of compactions
+	GoHeap         uint64 // the caches of replies and of geo cells, clients, and garbage
+	BlockCache     uint64 // what was read: RocksDB's block cache and the caches of records
+	WriteBuffer    uint64 // one write buffer
+	WriteBuffers   uint64 // all of them: WriteBuffer * max_write_buffer_number * families
+	RowCache       uint64
+	AutoBlockCache bool // chosen here and not by the settings
 	AutoBuffer     bool
 }
 
-// Budget is the memory that defaults may use: half of what there is.
-func (p MemoryPlan) Budget() uint64 { return p.Memory.Bytes / 2 }
+// Total is what everything together takes at the most, when clients do not need more of Go's heap than is planned.
+func (p MemoryPlan) Total() uint64 {
+	return p.Program + p.GoHeap + withHoles(p.BlockCache) + p.WriteBuffers + p.RowCache
+}
+
+// withHoles adds what malloc holds in vain when so many bytes of blocks come and go.
+func withHoles(n uint64) uint64 { return n + n/10 }
 
 // OverBudget reports whether the sizes are above the budget. Only sizes that the settings give can be.
-func (p MemoryPlan) OverBudget() bool {
-	return p.BlockCache+p.WriteBuffers+p.RowCache > p.Budget()
+func (p MemoryPlan) OverBudget() bool { return p.Total() > p.Budget }
+
+// GoLimit is the soft limit of all memory that Go has: what is left of the memory, but for an eighth, when everything
+// else takes what is planned. Beyond it Go collects garbage ever more often.
+//
+// It lies above GoHeap: big values on their way and clients that read slowly may need more than is planned, and to fail
+// or to crawl while there is memory would help nobody.
+func (p MemoryPlan) GoLimit() int64 {
+	left := p.Memory.Bytes - p.Memory.Bytes/8
+	left -= min(left, p.Total()-p.GoHeap)
+	return int64(min(max(left, p.GoHeap, 16<<20), math.MaxInt64))
 }
 
 // String is the plan in one line, for the log.
@@ -124,35 +142,50 @@ func (p MemoryPlan) String() string {
 		}
 		return "configured"
 	}
-	s := fmt.Sprintf("block cache %d MiB (%s), write buffers %d x %d KiB (%s), of %d MiB %s",
+	s := fmt.Sprintf("block cache %d MiB (%s), write buffers %d x %d KiB (%s), Go heap %d MiB, budget %d MiB (%s) of %d MiB %s",
 		p.BlockCache>>20, by(p.AutoBlockCache), p.WriteBuffers/p.WriteBuffer, p.WriteBuffer>>10, by(p.AutoBuffer),
-		p.Memory.Bytes>>20, p.Memory.Source)
+		p.GoHeap>>20, p.Budget>>20, by(!p.BudgetGiven), p.Memory.Bytes>>20, p.Memory.Source)
 	if p.OverBudget() {
-		s += ": more than half of it"
+		s += ": more than the budget"
 	}
 	return s
 }
 
-// AutoMemory chooses the sizes that are 0 in the settings. All sizes are in bytes; buffers is
-// max_write_buffer_number. What is chosen stays, together with what is given, below half of the memory unless what
-// is given leaves nothing.
-func AutoMemory(m Memory, blockCache, writeBuffer, rowCache uint64, buffers int) MemoryPlan {
-	p := MemoryPlan{Memory: m, BlockCache: blockCache, WriteBuffer: writeBuffer, RowCache: rowCache,
-		AutoBlockCache: blockCache == 0, AutoBuffer: writeBuffer == 0}
-	count := uint64(max(buffers, 2)) * writtenFamilies // RocksDB takes 2 where less is given
-	left := p.Budget() - min(p.Budget(), rowCache)
+// MemorySettings are what the settings say about memory, in bytes; 0 = nothing.
+type MemorySettings struct {
+	Budget, BlockCache, WriteBuffer, RowCache uint64
+	GoCaches                                  uint64 // of replies and geo cells
+	Buffers                                   int    // max_write_buffer_number
+}
+
+// PlanMemory chooses the sizes that the settings leave open. What is chosen stays, together with what is given, within
+// the budget unless what is given leaves too little.
+func PlanMemory(m Memory, given MemorySettings) MemoryPlan {
+	p := MemoryPlan{Memory: m, Budget: given.Budget, BudgetGiven: given.Budget > 0,
+		BlockCache: given.BlockCache, WriteBuffer: given.WriteBuffer, RowCache: given.RowCache,
+		AutoBlockCache: given.BlockCache == 0, AutoBuffer: given.WriteBuffer == 0}
+	if !p.BudgetGiven {
+		p.Budget = m.Bytes / 4
+	}
+	p.Program = min(p.Budget/4, 32<<20)
+	p.GoHeap = min(p.Budget/8, 128<<20) + min(p.Budget/8, given.GoCaches)
+	left := p.Budget - p.Program - p.GoHeap
+	left -= min(left, p.RowCache)
+	count := uint64(max(given.Buffers, 2)) * writtenFamilies // RocksDB takes 2 where less is given
 	if p.AutoBuffer {
-		// A quarter of the budget, or what a given block cache leaves of it.
-		share := min(p.Budget()/4, left-min(left, blockCache)) / count
-		p.WriteBuffer = biggestWriteBuffer
-		for p.WriteBuffer > share && p.WriteBuffer > smallestWriteBuffer {
-			p.WriteBuffer /= 2
+		// A third of the budget, or what a given block cache leaves of it; but an eighth in any case, as with tiny
+		// buffers compactions would never end.
+		share := max(min(p.Budget/3, left-min(left, withHoles(p.BlockCache))), p.Budget/8) / count
+		unit := uint64(smallestWriteBuffer)
+		if share > 1<<20 {
+			unit = 1 << 20
 		}
+		p.WriteBuffer = max(min(share/unit*unit, biggestWriteBuffer), smallestWriteBuffer)
 	}
 	p.WriteBuffers = p.WriteBuffer * count
 	if p.AutoBlockCache {
 		left -= min(left, p.WriteBuffers)
-		p.BlockCache = max(left>>20<<20, min(smallestBlockCache, m.Bytes/8))
+		p.BlockCache = max((left-left/11)>>20<<20, min(smallestBlockCache, p.Budget/8))
 	}
 	return p
 }
@@ -161,10 +194,17 @@ func AutoMemory(m Memory, blockCache, writeBuffer, rowCache uint64, buffers int)
 func (c *Config) MemoryPlan() MemoryPlan { return c.memoryPlan(DetectMemory()) }
 
 func (c *Config) memoryPlan(m Memory) MemoryPlan {
-	mib := func(name string) uint64 { return uint64(c.Int("rocksdb."+name)) << 20 }
-	cache := mib("block_cache_size")
+	mib := func(name string) uint64 { return uint64(c.Int(name)) << 20 }
+	cache := mib("rocksdb.block_cache_size")
 	if cache == 0 {
-		cache = mib("subkey_block_cache_size") + mib("metadata_block_cache_size")
+		cache = mib("rocksdb.subkey_block_cache_size") + mib("rocksdb.metadata_block_cache_size")
 	}
-	return AutoMemory(m, cache, mib("write_buffer_size"), mib("row_cache_size"), int(c.Int("rocksdb.max_write_buffer_number")))
+	return PlanMemory(m, MemorySettings{
+		Budget:      mib("memory-budget-mb"),
+		BlockCache:  cache,
+		WriteBuffer: mib("rocksdb.write_buffer_size"),
+		RowCache:    mib("rocksdb.row_cache_size"),
+		GoCaches:    mib("reply-cache-size") + mib("geo-cache-size"),
+		Buffers:     int(c.Int("rocksdb.max_write_buffer_number")),
+	})
 }

@@ -48,27 +48,42 @@ func TestDetectMemory(t *testing.T) {
 	}
 }
 
-// TestAutoMemoryBudget checks for all sizes of machines that what is chosen stays within half of the memory.
-func TestAutoMemoryBudget(t *testing.T) {
+// TestPlanWithinBudget checks for all sizes of machines that what is chosen stays within the budget.
+func TestPlanWithinBudget(t *testing.T) {
+	const caches = 24 << 20 // of replies and geo cells
 	for m := uint64(4 << 20); m < 1<<42; m += m / 7 {
 		mem := Memory{m, "test"}
 		for _, buffers := range []int{0, 1, 2, 4, 8} {
-			p := AutoMemory(mem, 0, 0, 0, buffers)
-			if m >= 16<<20 && p.OverBudget() {
+			p := PlanMemory(mem, MemorySettings{Buffers: buffers, GoCaches: caches})
+			if m >= 64<<20 && (p.OverBudget() || p.Budget > m/4) {
 				t.Errorf("%d bytes, %d buffers: %s", m, buffers, p)
 			}
 			if p.WriteBuffer < 64<<10 || p.WriteBuffer > 64<<20 || p.BlockCache == 0 || p.WriteBuffers%p.WriteBuffer != 0 {
 				t.Errorf("%d bytes, %d buffers: %+v", m, buffers, p)
 			}
-			// With one of the two given, the other takes what is left.
-			if p := AutoMemory(mem, m/4, 0, 0, 4); m >= 64<<20 && (p.OverBudget() || p.BlockCache != m/4 || p.AutoBlockCache) {
+			// Most of a big budget is used, most of that for what was read.
+			if m >= 32<<30 && buffers == 4 && (p.Total() < p.Budget*9/10 || p.BlockCache < p.Budget*6/10) {
+				t.Errorf("%d bytes: %s uses only %d", m, p, p.Total())
+			}
+			if limit := p.GoLimit(); limit < 16<<20 || m >= 256<<20 && (uint64(limit)+p.Total()-p.GoHeap > m-m/8 || uint64(limit) < m/4) {
+				t.Errorf("%d bytes: a limit of %d bytes for Go", m, limit)
+			}
+			// With one of the sizes given, the others take what is left.
+			given := MemorySettings{BlockCache: m / 16, Buffers: 4, GoCaches: caches}
+			if p := PlanMemory(mem, given); m >= 128<<20 && (p.OverBudget() || p.BlockCache != m/16 || p.AutoBlockCache) {
 				t.Errorf("%d bytes, cache given: %s", m, p)
 			}
-			if p := AutoMemory(mem, 0, m/128, 0, 4); m >= 64<<20 && (p.OverBudget() || p.WriteBuffer != m/128 || p.AutoBuffer) {
+			given = MemorySettings{WriteBuffer: m / 256, Buffers: 4, GoCaches: caches}
+			if p := PlanMemory(mem, given); m >= 128<<20 && (p.OverBudget() || p.WriteBuffer != m/256 || p.AutoBuffer) {
 				t.Errorf("%d bytes, buffer given: %s", m, p)
 			}
-			if p := AutoMemory(mem, 0, 0, m/8, 4); m >= 64<<20 && p.OverBudget() {
+			given = MemorySettings{RowCache: m / 128, Buffers: 4, GoCaches: caches}
+			if p := PlanMemory(mem, given); m >= 256<<20 && p.OverBudget() {
 				t.Errorf("%d bytes, row cache given: %s", m, p)
+			}
+			given = MemorySettings{Budget: m / 2, Buffers: 4, GoCaches: caches}
+			if p := PlanMemory(mem, given); m >= 64<<20 && (p.OverBudget() || p.Budget != m/2 || p.Total() <= m/4) {
+				t.Errorf("%d bytes, budget given: %s", m, p)
 			}
 		}
 	}
@@ -80,15 +95,27 @@ func TestMemoryPlan(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		{16 << 30, nil, "block cache 7168 MiB (chosen), write buffers 16 x 65536 KiB (chosen), of 16384 MiB test"},
-		{1 << 30, nil, "block cache 384 MiB (chosen), write buffers 16 x 8192 KiB (chosen), of 1024 MiB test"},
-		{64 << 20, nil, "block cache 24 MiB (chosen), write buffers 16 x 512 KiB (chosen), of 64 MiB test"},
-		{16 << 30, []string{"--rocksdb.block_cache_size", "4096", "--rocksdb.write_buffer_size", "32"},
-			"block cache 4096 MiB (configured), write buffers 16 x 32768 KiB (configured), of 16384 MiB test"},
+		{16 << 30, nil, "block cache 2625 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 152 MiB, " +
+			"budget 4096 MiB (chosen) of 16384 MiB test"},
+		{4 << 30, nil, "block cache 458 MiB (chosen), write buffers 16 x 21504 KiB (chosen), Go heap 152 MiB, " +
+			"budget 1024 MiB (chosen) of 4096 MiB test"},
+		{256 << 20, nil, "block cache 14 MiB (chosen), write buffers 16 x 1024 KiB (chosen), Go heap 16 MiB, " +
+			"budget 64 MiB (chosen) of 256 MiB test"},
+		{64 << 20, nil, "block cache 2 MiB (chosen), write buffers 16 x 320 KiB (chosen), Go heap 4 MiB, " +
+			"budget 16 MiB (chosen) of 64 MiB test"},
+		{16 << 30, []string{"--memory-budget-mb", "8192"},
+			"block cache 6349 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 152 MiB, " +
+				"budget 8192 MiB (configured) of 16384 MiB test"},
+		{16 << 30, []string{"--rocksdb.block_cache_size", "2048", "--rocksdb.write_buffer_size", "32"},
+			"block cache 2048 MiB (configured), write buffers 16 x 32768 KiB (configured), Go heap 152 MiB, " +
+				"budget 4096 MiB (chosen) of 16384 MiB test"},
 		{2 << 30, []string{"--rocksdb.block_cache_size", "4096", "--rocksdb.write_buffer_size", "64"},
-			"block cache 4096 MiB (configured), write buffers 16 x 65536 KiB (configured), of 2048 MiB test: more than half of it"},
-		{16 << 30, []string{"--rocksdb.subkey_block_cache_size", "100", "--rocksdb.metadata_block_cache_size", "20", "--rocksdb.max_write_buffer_number", "2"},
-			"block cache 120 MiB (configured), write buffers 8 x 65536 KiB (chosen), of 16384 MiB test"},
+			"block cache 4096 MiB (configured), write buffers 16 x 65536 KiB (configured), Go heap 88 MiB, " +
+				"budget 512 MiB (chosen) of 2048 MiB test: more than the budget"},
+		{16 << 30, []string{"--rocksdb.subkey_block_cache_size", "100", "--rocksdb.metadata_block_cache_size", "20",
+			"--rocksdb.max_write_buffer_number", "2"},
+			"block cache 120 MiB (configured), write buffers 8 x 65536 KiB (chosen), Go heap 152 MiB, " +
+				"budget 4096 MiB (chosen) of 16384 MiB test"},
 	} {
 		cfg, err := Load(c.args, nil)
 		if err != nil {

@@ -5,12 +5,12 @@ import "math"
 var compressionNames = []string{"no", "snappy", "lz4", "zstd", "zlib"}
 
 // rocksdbGroups are the keys of RocksDB's options, with the defaults of the kvrocks.conf that Kvrocks 2.10 ships,
-// except for the sizes of the block cache and of the write buffers: 0, their default, takes what [AutoMemory]
+// except for the sizes of the block cache and of the write buffers: 0, their default, takes what [PlanMemory]
 // finds. subkey_ and metadata_block_cache_size, which Kvrocks adds up when block_cache_size is 0, are 0 for the same
 // reason.
 var rocksdbGroups = []group{
 	{"[rocksdb]", []Setting{
-		integer("rocksdb.block_cache_size", 0, 0, maxInt, fixed, "MiB of the block cache; 0 = from the machine's memory, with write buffers at most half of it."),
+		integer("rocksdb.block_cache_size", 0, 0, maxInt, fixed, "MiB of the block cache and the caches of records; 0 = what memory-budget-mb leaves."),
 		enum("rocksdb.block_cache_type", "lru", []string{"lru", "hcc"}, fixed, "Block cache: lru, or hcc (hyper clock cache)."),
 		integer("rocksdb.subkey_block_cache_size", 0, 0, maxInt, fixed, "MiB added to an unset block_cache_size; deprecated."),
 		integer("rocksdb.metadata_block_cache_size", 0, 0, maxInt, fixed, "MiB added to an unset block_cache_size; deprecated."),
@@ -19,7 +19,7 @@ var rocksdbGroups = []group{
 		boolean("rocksdb.cache_index_and_filter_blocks", "yes", fixed, "Index and filter blocks are in the block cache and not beside it."),
 		size("rocksdb.block_size", 16384, 0, maxInt, fixed, "Bytes of a block before compression."),
 		integer("rocksdb.max_open_files", 8096, -1, maxInt, dynamic, "Files that RocksDB holds open; -1 = all."),
-		integer("rocksdb.write_buffer_size", 0, 0, 4096, dynamic, "MiB of one write buffer of one column family; 0 = from the machine's memory, at most 64."),
+		integer("rocksdb.write_buffer_size", 0, 0, 4096, dynamic, "MiB of one write buffer of one column family; 0 = from memory-budget-mb, at most 64."),
 		integer("rocksdb.max_write_buffer_number", 4, 0, 256, dynamic, "Write buffers of one column family."),
 		integer("rocksdb.target_file_size_base", 128, 1, 1024, dynamic, "MiB of a table file."),
 		integer("rocksdb.max_background_jobs", 4, 0, 32, dynamic, "Flushes and compactions at one time."),

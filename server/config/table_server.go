@@ -26,10 +26,11 @@ var serverGroups = []group{
 			Comment: "Longest argument of a command in bytes; a string may have a unit: \"512m\"."},
 		boolean("resp3-enabled", "yes", dynamic, "HELLO 3 switches to RESP3."),
 		integer("workers", 8, 1, 256, dynamic, "Network threads of Kvrocks; without effect, the Go scheduler serves all connections."),
-		boolean("adaptive-threads", "yes", dynamic, "Run on fewer threads, down to half of the cores, while other processes keep cores busy."),
+		boolean("adaptive-threads", "yes", dynamic, "While all clients are on this machine: run on fewer threads, down to half of the cores, as others use these."),
 	}},
 	{"Access", []Setting{
 		text("requirepass", "", dynamic, "Password of the administrator of the default namespace; empty = none asked for."),
+		integer("memory-budget-mb", 0, 0, math.MaxInt32, fixed, "MiB that caches, write buffers and all else take together; 0 = a quarter of the memory or of the container's limit."),
 		integer("reply-cache-size", 16, 0, 1<<20, dynamic, "MiB of replies to repeated range reads of unchanged keys that are kept; 0 = none."),
 		integer("geo-cache-size", 8, 0, 1<<20, dynamic, "MiB of points of geo sets that nobody writes, in cells of the map that are searched again; 0 = none."),
 		text("notify-keyspace-events", "", dynamic, "Classes of keyspace events to publish, letters of KEg$lshzxetdmnA; empty = none.").check(checkEvents).canonical(canonicalEvents),

@@ -34,6 +34,19 @@ __attribute__((constructor)) static void bound(void) {
   mallopt(M_TRIM_THRESHOLD, 4 * big);  // bytes free at the end of an arena; 128 KiB otherwise, now that big is given
 }
 
+// basalt_malloc_usage tells how many bytes of malloc are in use, blocks with mappings of their own included, and how many
+// are free in the arenas, whether the system has their pages back or not. It takes each arena's lock, for as long as a walk
+// over its free blocks lasts.
+void basalt_malloc_usage(size_t* used, size_t* unused) {
+#if __GLIBC_PREREQ(2, 33)
+  struct mallinfo2 m = mallinfo2();
+  *used = m.uordblks + m.hblkhd;
+  *unused = m.fordblks;
+#else
+  *used = *unused = 0;
+#endif
+}
+
 // Each arena keeps the holes of what it once held, and the block cache moves from arena to arena with the threads that read: in
 // time malloc would keep it once an arena. malloc_trim gives the pages of holes back, wherever they are; a page costs some tenths
 // of a microsecond, and the arena waits meanwhile. What has been given back already costs little.
@@ -41,7 +54,7 @@ int basalt_malloc_trim(void) {
 #if __GLIBC_PREREQ(2, 33)
   if (given()) return 0;
   struct mallinfo2 m = mallinfo2();
-  if (m.fordblks < 32 * (size_t)big || m.fordblks < m.uordblks / 4) return 0;
+  if (m.fordblks < 32 * (size_t)big || m.fordblks < m.uordblks / 8) return 0;
   malloc_trim(4 * big);
   return 1;
 #else
@@ -52,5 +65,6 @@ int basalt_malloc_trim(void) {
 #else
 
 int basalt_malloc_trim(void) { return 0; }
+void basalt_malloc_usage(size_t* used, size_t* unused) { *used = *unused = 0; }
 
 #endif

@@ -13,9 +13,19 @@
 // MALLOC_TRIM_THRESHOLD_, or GLIBC_TUNABLES with any of malloc's), nor with another C library than glibc.
 package malloc
 
+// #include <stddef.h>
 // int basalt_malloc_trim(void);
+// void basalt_malloc_usage(size_t* used, size_t* unused);
 import "C"
 
-// Trim gives the memory of holes back to the system, if malloc holds 32 MiB of them and a quarter of what is in use, and reports
-// whether it has. It may take a tenth of a second for each GiB.
+// Usage returns how many bytes of malloc are in use, and how many are free in its arenas, whether the system has their
+// pages back or not. Both are 0 with another C library than glibc. It costs a walk over the free blocks.
+func Usage() (used, free int) {
+	var u, f C.size_t
+	C.basalt_malloc_usage(&u, &f)
+	return int(u), int(f)
+}
+
+// Trim gives the memory of holes back to the system, if malloc holds 32 MiB of them and an eighth of what is in use, and
+// reports whether it has. It may take a tenth of a second for each GiB.
 func Trim() bool { return C.basalt_malloc_trim() != 0 }
