@@ -48,6 +48,9 @@ func (s *Server) accept(l net.Listener) {
 			return
 		}
 		s.conns[c.sess.ID] = c
+		if c.info.remote {
+			s.remote.Add(1)
+		}
 		s.wg.Add(1)
 		s.mu.Unlock()
 		go func() {
@@ -55,6 +58,14 @@ func (s *Server) accept(l net.Listener) {
 			c.serve()
 		}()
 	}
+}
+
+// onThisMachine reports whether a client is on the machine of the server: it comes from the loopback interface, from an
+// address of this machine to that same address, or over a Unix socket.
+func onThisMachine(local, remote net.Addr) bool {
+	to, ok1 := local.(*net.TCPAddr)
+	from, ok2 := remote.(*net.TCPAddr)
+	return !ok1 || !ok2 || from.IP.IsLoopback() || from.IP.Equal(to.IP)
 }
 
 // keepAlive lets the system probe a silent client after some seconds, and give it up after as many more. 0 = never.

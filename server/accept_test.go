@@ -279,3 +279,48 @@ func TestQueryBufferLimit(t *testing.T) {
 		return h.logs.FilterMessage("a client that does not complete its command was disconnected").Len() == 1
 	})
 }
+
+func TestOnThisMachine(t *testing.T) {
+	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
+	unix := &net.UnixAddr{Name: "/s", Net: "unix"}
+	for _, c := range []struct {
+		local, remote net.Addr
+		want          bool
+	}{
+		{tcp("127.0.0.1"), tcp("127.0.0.1"), true},
+		{tcp("::1"), tcp("::1"), true},
+		{tcp("10.0.0.2"), tcp("10.0.0.2"), true},
+		{tcp("10.0.0.2"), tcp("10.0.0.3"), false},
+		{tcp("fe80::1"), tcp("fe80::2"), false},
+		{unix, unix, true},
+		{unix, nil, true},
+	} {
+		if have := onThisMachine(c.local, c.remote); have != c.want {
+			t.Errorf("from %v to %v: %v", c.remote, c.local, have)
+		}
+	}
+}
+
+func TestOnlyLocalClients(t *testing.T) {
+	h := start(t)
+	if !h.OnlyLocalClients() {
+		t.Error("there are no clients")
+	}
+	here, there := net.Pipe()
+	defer here.Close()
+	c := newConn(h.Server, remoteConn{there}, 1<<40)
+	h.remote.Add(1) // as accept does
+	if !c.info.remote || h.OnlyLocalClients() {
+		t.Error("a client on another machine does not count")
+	}
+	h.remove(c)
+	if !h.OnlyLocalClients() {
+		t.Error("it counts when it is gone")
+	}
+}
+
+// remoteConn is a connection from another machine.
+type remoteConn struct{ net.Conn }
+
+func (remoteConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 6666} }
+func (remoteConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 4444} }

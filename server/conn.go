@@ -77,6 +77,7 @@ type connInfo struct {
 	netOut     atomic.Int64
 	fd         int
 	unix       bool // a client of the unix socket
+	remote     bool // a client on another machine
 }
 
 // sessionView is the part of the session that others see. It is replaced, never changed.
@@ -100,6 +101,7 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 		c.info.unix = true
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
 	}
+	c.info.remote = !onThisMachine(nc.LocalAddr(), nc.RemoteAddr())
 	if id, ok := s.Anonymous(); ok {
 		c.sess.SetIdentity(id)
 	}

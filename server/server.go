@@ -52,6 +52,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners Listeners
 	conns     map[int64]*conn
+	remote    atomic.Int64 // connections in conns from other machines
 	lastID    atomic.Int64
 	closing   atomic.Bool
 	stop      chan struct{}
@@ -162,7 +163,13 @@ func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c.sess.ID)
 	s.mu.Unlock()
+	if c.info.remote {
+		s.remote.Add(-1)
+	}
 }
+
+// OnlyLocalClients reports whether all clients that are connected are on this machine.
+func (s *Server) OnlyLocalClients() bool { return s.remote.Load() == 0 }
 
 // Close stops accepting, lets the commands that run finish and their replies be sent, closes all connections
 // and waits for the background work; compactions are cut short.

@@ -6,14 +6,16 @@
 // one, as every request woke a thread. So a Governor watches how many cores others use and lowers GOMAXPROCS by as
 // many, to half of the cores at the least: other processes cannot crowd this one out by being greedy. Those of a lower
 // priority (a positive nice value) do not count, they give way by themselves.
+//
+// Cores are those that this process may use: its affinity mask, which a cpuset narrows. What others do on the rest of
+// the machine is not seen. Nothing is governed where GOMAXPROCS is fewer than these, by the environment or by the CPU
+// quota of a control group.
 package procs
 
 import (
-	"errors"
+	"io/fs"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -76,29 +78,30 @@ func (g *Governor) Step(own, others float64) int {
 // nothing to say: on one core, or when GOMAXPROCS or a limit of the container has set the number of threads.
 // enabled is asked again and again.
 func Run(done <-chan struct{}, enabled func() bool) {
-	cores := runtime.NumCPU()
-	if cores < 2 || os.Getenv("GOMAXPROCS") != "" || runtime.GOMAXPROCS(0) != cores {
+	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
-	set := cores
+	proc := os.DirFS("/proc")
+	m, err := newMeter(proc, isNiced())
+	if err != nil || m.cores() < 2 || runtime.GOMAXPROCS(0) != m.cores() {
+		return
+	}
+	run(done, enabled, proc, m)
+}
+
+func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter) {
+	set := m.cores()
 	apply := func(n int) {
 		if n != set {
 			runtime.GOMAXPROCS(n)
 			set = n
 		}
 	}
-	defer func() { apply(cores) }()
-	g := NewGovernor(cores)
+	defer func() { apply(m.cores()) }()
+	g := NewGovernor(m.cores())
 	timer := time.NewTimer(idlePeriod)
 	defer timer.Stop()
-	niced := isNiced()
-	online, err := onlineCores()
-	if err != nil {
-		return
-	}
-	last := ownTime()
-	at := time.Now()
-	unused := time.Duration(-1) // when last was taken; negative = not known
+	last, at := ownTime(), time.Now()
 	for {
 		select {
 		case <-done:
@@ -110,24 +113,23 @@ func Run(done <-chan struct{}, enabled func() bool) {
 		mine := float64(own-last) / float64(span)
 		last, at = own, now
 		if !enabled() {
-			g = NewGovernor(cores)
-			apply(cores)
+			g = NewGovernor(m.cores())
+			apply(m.cores())
 			mine = 0
 		}
 		if mine < idle {
 			apply(g.Step(mine, 0))
-			unused = -1
+			m.forget()
 			timer.Reset(idlePeriod)
 			continue
 		}
-		left, err := unusedTime(niced)
+		others, ok, err := m.others(proc, span, mine)
 		if err != nil {
 			return
 		}
-		if unused >= 0 {
-			apply(g.Step(mine, float64(online)-float64(left-unused)/float64(span)-mine))
+		if ok {
+			apply(g.Step(mine, others))
 		}
-		unused = left
 		timer.Reset(busyPeriod)
 	}
 }
@@ -141,70 +143,8 @@ func ownTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// tick is the unit of /proc/stat: USER_HZ is 100 on every architecture that Go runs on.
-const tick = 10 * time.Millisecond
-
 // isNiced reports whether this process has a lower priority than usual.
 func isNiced() bool {
 	p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 	return err == nil && p < 20 // the system call returns 20 - nice
-}
-
-// onlineCores is how many cores the machine has, whether this process may use them or not.
-func onlineCores() (n int, err error) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if len(line) > 3 && line[:3] == "cpu" && line[3] >= '0' && line[3] <= '9' {
-			n++
-		}
-	}
-	if n == 0 {
-		return 0, errStat
-	}
-	return n, nil
-}
-
-// unusedTime is the CPU time since the start of the machine that no process has used, or only one of a lower priority,
-// unless this process has such a one itself. The kernel knows exactly how long a core was idle, while it counts at the
-// ticks of its clock what a core was used for.
-func unusedTime(niced bool) (time.Duration, error) {
-	f, err := os.Open("/proc/stat")
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	var line [256]byte
-	n, _ := f.Read(line[:])
-	return parseUnused(string(line[:n]), niced)
-}
-
-var errStat = errors.New("/proc/stat does not begin with the cpu line")
-
-// parseUnused reads the first line of /proc/stat: "cpu" and the ticks of user, nice, system, idle, iowait, irq, softirq,
-// steal and more that do not count here (man 5 proc_stat).
-func parseUnused(stat string, niced bool) (time.Duration, error) {
-	line, _, _ := strings.Cut(stat, "\n")
-	f := strings.Fields(line)
-	if len(f) < 9 || f[0] != "cpu" {
-		return 0, errStat
-	}
-	var sum int64
-	for i, s := range f[1:9] {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return 0, errStat
-		}
-		switch i {
-		case 3, 4, 7: // idle, iowait, steal
-			sum += n
-		case 1:
-			if !niced {
-				sum += n
-			}
-		}
-	}
-	return time.Duration(sum) * tick, nil
 }

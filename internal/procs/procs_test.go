@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -50,36 +49,6 @@ func TestGovernor(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestParseUnused(t *testing.T) {
-	for _, c := range []struct {
-		stat  string
-		niced bool
-		want  time.Duration
-		err   bool
-	}{
-		{"cpu  100 20 30 4000 50 6 7 8 9 10\ncpu0 1 2 3\n", true, 40580 * time.Millisecond, false},
-		{"cpu  100 20 30 4000 50 6 7 8", true, 40580 * time.Millisecond, false},
-		{"cpu  100 20 30 4000 50 6 7 8", false, 40780 * time.Millisecond, false},
-		{"cpu  100 20 30 4000 50 6 7\n", true, 0, true},
-		{"cpu0 100 20 30 4000 50 6 7 8\n", true, 0, true},
-		{"cpu  100 20 x 4000 50 6 7 8\n", true, 0, true},
-		{"", true, 0, true},
-	} {
-		got, err := parseUnused(c.stat, c.niced)
-		if got != c.want || (err != nil) != c.err {
-			t.Errorf("parseUnused(%q) = %v, %v", c.stat, got, err)
-		}
-	}
-	if runtime.GOOS == "linux" {
-		if unused, err := unusedTime(true); err != nil || unused <= 0 {
-			t.Errorf("unusedTime() = %v, %v", unused, err)
-		}
-		if n, err := onlineCores(); err != nil || n < runtime.NumCPU() {
-			t.Errorf("onlineCores() = %d, %v; the process may use %d", n, err, runtime.NumCPU())
-		}
 	}
 }
 

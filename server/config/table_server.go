@@ -26,7 +26,7 @@ var serverGroups = []group{
 			Comment: "Longest argument of a command in bytes; a string may have a unit: \"512m\"."},
 		boolean("resp3-enabled", "yes", dynamic, "HELLO 3 switches to RESP3."),
 		integer("workers", 8, 1, 256, dynamic, "Network threads of Kvrocks; without effect, the Go scheduler serves all connections."),
-		boolean("adaptive-threads", "yes", dynamic, "Run on fewer threads, down to half of the cores, while other processes keep cores busy."),
+		boolean("adaptive-threads", "yes", dynamic, "While all clients are on this machine: run on fewer threads, down to half of the cores, as others use these."),
 	}},
 	{"Access", []Setting{
 		text("requirepass", "", dynamic, "Password of the administrator of the default namespace; empty = none asked for."),
