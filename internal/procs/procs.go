@@ -9,8 +9,8 @@
 // priority (a positive nice value) do not count, they give way by themselves.
 //
 // Cores are those that this process may use: its affinity mask, which a cpuset narrows. What others do on the rest of
-// the machine is not seen. Others do not count where GOMAXPROCS is fewer than these, by the CPU quota of a control group.
-// Nothing is changed where the environment sets GOMAXPROCS.
+// the machine is not seen. Others do not count where GOMAXPROCS is fewer than these, by the CPU quota of a control
+// group. Nothing is changed where the environment sets GOMAXPROCS.
 package procs
 
 import (
@@ -90,8 +90,8 @@ func Run(done <-chan struct{}, enabled func() bool) {
 	run(done, enabled, proc, m, cores, usage, func(n int) { runtime.GOMAXPROCS(n) })
 }
 
-// run is Run on so many cores, without the process: use is usage, and set sets the number of threads. m is nil where other
-// processes do not count.
+// run is Run on so many cores, apart from the process: use is usage, and set sets the number of threads. m is nil where
+// other processes do not count.
 func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores int,
 	use func() (cpu time.Duration, blocks int64), set func(n int)) {
 	threads := cores
