@@ -48,7 +48,7 @@ type Options struct {
 // DefaultRocksOptions are Kvrocks's options for a small memory: tests and library users that do not care.
 func DefaultRocksOptions() *RocksOptions {
 	return &RocksOptions{
-		BlockCacheSize: 64 << 20, BlockSize: 16384, CacheIndexAndFilterBlocks: true,
+		BlockCacheSize: 64 << 20, CacheIndexAndFilterBlocks: true,
 		WriteBufferSize: 16 << 20, MaxWriteBufferNumber: 4, TargetFileSizeBase: 128 << 20, MaxOpenFiles: 8096,
 		MaxBackgroundCompactions: -1, MaxBackgroundFlushes: -1, MaxBackgroundJobs: 4, MaxSubcompactions: 2,
 		Compression: "snappy", CompressionLevel: 32767, CompressionStartLevel: 2,

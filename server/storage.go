@@ -70,6 +70,8 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 			Compression:                    cfg.Text("rocksdb.compression"),
 			CompressionLevel:               num("rocksdb.compression_level"),
 			CompressionStartLevel:          num("rocksdb.compression_start_level"),
+			CompressionMaxDictBytes:        num("rocksdb.compression_max_dict_bytes"),
+			CompressionZstdMaxTrainBytes:   num("rocksdb.compression_zstd_max_train_bytes"),
 			DelayedWriteRate:               int64(num("rocksdb.delayed_write_rate")),
 			WALCompression:                 cfg.Text("rocksdb.wal_compression") == "zstd",
 			WALTTLSeconds:                  num("rocksdb.wal_ttl_seconds"),

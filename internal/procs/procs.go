@@ -1,4 +1,5 @@
-// Package procs fits the number of threads that run Go code to the cores that other processes leave.
+// Package procs fits the number of threads that run Go code to the cores that other processes leave, and to the reads
+// that wait for the disk: see diskReads.
 //
 // The Go scheduler wakes a sleeping thread whenever there is more to run than running threads, as if all cores were
 // its own. Where clients on the same machine keep some of them busy, each such thread only takes turns with a client:
@@ -8,8 +9,8 @@
 // priority (a positive nice value) do not count, they give way by themselves.
 //
 // Cores are those that this process may use: its affinity mask, which a cpuset narrows. What others do on the rest of
-// the machine is not seen. Nothing is governed where GOMAXPROCS is fewer than these, by the environment or by the CPU
-// quota of a control group.
+// the machine is not seen. Others do not count where GOMAXPROCS is fewer than these, by the CPU quota of a control
+// group. Nothing is changed where the environment sets GOMAXPROCS.
 package procs
 
 import (
@@ -73,9 +74,8 @@ func (g *Governor) Step(own, others float64) int {
 	return g.now
 }
 
-// Run governs this process until done is closed and then gives all cores back. It returns at once where it has
-// nothing to say: on one core, or when GOMAXPROCS or a limit of the container has set the number of threads.
-// enabled is asked again and again.
+// Run governs this process until done is closed and then restores the number of threads. It returns at once when
+// GOMAXPROCS in the environment has set that. enabled is asked again and again whether other processes count.
 func Run(done <-chan struct{}, enabled func() bool) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
@@ -83,61 +83,68 @@ func Run(done <-chan struct{}, enabled func() bool) {
 	proc := os.DirFS("/proc")
 	m, err := newMeter(proc, isNiced())
 	if err != nil || m.cores() < 2 || runtime.GOMAXPROCS(0) != m.cores() {
-		return
+		m = nil
 	}
-	run(done, enabled, proc, m)
+	cores := runtime.GOMAXPROCS(0)
+	run(done, enabled, proc, m, cores, usage, func(n int) { runtime.GOMAXPROCS(n) })
 }
 
-func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter) {
-	set := m.cores()
+// run is Run on so many cores, apart from the process: use is usage, and set sets the number of threads. m is nil where
+// other processes do not count.
+func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores int,
+	use func() (cpu time.Duration, blocks int64), set func(n int)) {
+	threads := cores
 	apply := func(n int) {
-		if n != set {
-			runtime.GOMAXPROCS(n)
-			set = n
+		if n != threads {
+			set(n)
+			threads = n
 		}
 	}
-	defer func() { apply(m.cores()) }()
-	g := NewGovernor(m.cores())
+	defer func() { apply(cores) }()
+	g := NewGovernor(cores)
 	timer := time.NewTicker(period)
 	defer timer.Stop()
-	last, at := ownTime(), time.Now()
+	last, blocks := use()
+	at := time.Now()
+	disk := diskReads{blocks: blocks}
 	for {
 		select {
 		case <-done:
 			return
 		case <-timer.C:
 		}
-		own, now := ownTime(), time.Now()
+		own, blocks := use()
+		now := time.Now()
 		span := now.Sub(at)
 		mine := float64(own-last) / float64(span)
 		last, at = own, now
-		if !enabled() {
-			g = NewGovernor(m.cores())
-			apply(m.cores())
-			mine = 0
-		}
-		if mine < idle {
-			apply(g.Step(mine, 0))
+		waiting := disk.step(blocks, span)
+		switch {
+		case m == nil || !enabled():
+			g = NewGovernor(cores)
+		case mine < idle:
+			g.Step(mine, 0)
 			m.forget()
-			continue
+		default:
+			others, ok, err := m.others(proc, span, mine)
+			switch {
+			case err != nil:
+				m = nil
+			case ok:
+				g.Step(mine, others)
+			}
 		}
-		others, ok, err := m.others(proc, span, mine)
-		if err != nil {
-			return
-		}
-		if ok {
-			apply(g.Step(mine, others))
-		}
+		apply(g.now + waiting)
 	}
 }
 
-// ownTime is the CPU time of this process.
-func ownTime() time.Duration {
+// usage returns the CPU time of this process, and how many blocks of 512 bytes it has read from disks.
+func usage() (cpu time.Duration, blocks int64) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
+		return 0, 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), int64(u.Inblock)
 }
 
 // isNiced reports whether this process has a lower priority than usual.

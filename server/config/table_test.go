@@ -126,7 +126,7 @@ func TestDefaultsOfKvrocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	different := map[string]string{
-		"rocksdb.block_cache_size": "4096", "rocksdb.write_buffer_size": "64",
+		"rocksdb.block_cache_size": "4096", "rocksdb.block_size": "16384", "rocksdb.write_buffer_size": "64",
 	}
 	def := Default()
 	for _, s := range table {
@@ -182,6 +182,8 @@ func TestSettingsOfKvrocks(t *testing.T) {
 		"rocksdb.write_buffer_size":         "type Int default 0 range 0 4096 dynamic true",
 		"rocksdb.subkey_block_cache_size":   "type Int default 0 range 0 2147483647 dynamic false",
 		"rocksdb.metadata_block_cache_size": "type Int default 0 range 0 2147483647 dynamic false",
+		// By family.
+		"rocksdb.block_size": "type Bytes default 0 range 0 2147483647 dynamic false",
 		// More is no length of anything.
 		"proto-max-bulk-len": "type Bytes default 536870912 range 1048576 9223372036854775807 dynamic true",
 		"unixsocketperm":     "type Octal default 777 range 1 2147483647 dynamic false",
