@@ -52,6 +52,8 @@ type lockTable struct {
 	seed     maphash.Seed
 	refusals refusals
 	stripes  [numStripes]stripe
+	// epochs stamp what is derived from the keys of each stripe and kept current by writers, see derived.go.
+	epochs [numStripes]atomic.Uint64
 }
 
 func newLockTable() *lockTable { return &lockTable{seed: maphash.MakeSeed()} }
