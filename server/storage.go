@@ -50,6 +50,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		RecordCacheMost:      recordsMost,
 		LargeRecordCacheMost: largeMost,
 		KnownKeysMost:        known,
+		DerivedState:         max(int64(mem.Budget()/64), 8*mib),
 		Rocks: &engine.RocksOptions{
 			BlockCacheSize:                 cache - recordsMost - largeMost - known,
 			HyperClockCache:                cfg.Text("rocksdb.block_cache_type") == "hcc",

@@ -291,7 +291,7 @@ func (r *Registry) evict() {
 	}
 }
 
-// evictOne takes the next entry that was not used since the hand has passed it.
+// evictOne takes the next entry that was not used since the hand has passed it, none if all of the shard were.
 func (s *shard) evictOne() {
 	e := s.hand
 	if e == nil {
@@ -299,7 +299,9 @@ func (s *shard) evictOne() {
 	}
 	for looks := 0; e.used && looks < maxLooks; looks++ {
 		e.used = false
-		e = e.next
+		if e = e.next; e == s.hand {
+			return
+		}
 	}
 	s.hand = e
 	s.stats[e.kind].Evictions++
