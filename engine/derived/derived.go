@@ -68,7 +68,9 @@ const (
 	// maxLooks is how many entries the hand passes over before it takes one that was used.
 	maxLooks = 16
 	// bytesPerMark is the part of the limit for which there is one mark of what was asked for, see Asked.
-	bytesPerMark = 512
+	bytesPerMark = 256
+	// marksOfSet is among how many places a mark is looked for.
+	marksOfSet = 4
 	// oneOf is how many states that are worth to be made are not made for each one that is, when there is no room.
 	oneOf = 8
 )
@@ -259,26 +261,38 @@ func (r *Registry) Clear() {
 
 // Asked notes that a state was wanted that is not kept.
 func (k Kind[P]) Asked(r *Registry, key []byte, stamp uint64) {
-	m, mark := r.mark(k.ID, key, stamp)
-	m.Store(mark)
+	set, mark := r.marked(k.ID, key, stamp)
+	free := rand.IntN(len(set))
+	for i := range set {
+		switch set[i].Load() {
+		case mark:
+			return
+		case 0:
+			free = i
+		}
+	}
+	set[free].Store(mark)
 }
 
 // Worth reports whether a state that is not kept should be made now, which costs more than to do without it once: when
 // it was asked for before, with the same stamp, and only now and then while there is no room, so that states which
 // displace one another before they are used cost little.
 func (k Kind[P]) Worth(r *Registry, key []byte, stamp uint64, bytes int) bool {
-	if m, mark := r.mark(k.ID, key, stamp); m.Load() != mark {
-		return false
+	set, mark := r.marked(k.ID, key, stamp)
+	asked := false
+	for i := range set {
+		asked = asked || set[i].Load() == mark
 	}
 	size := int64(bytes + len(key) + overhead)
-	return size <= r.MaxState() && (r.used.Load()+size <= r.limit.Load() || rand.IntN(oneOf) == 0)
+	return asked && size <= r.MaxState() && (r.used.Load()+size <= r.limit.Load() || rand.IntN(oneOf) == 0)
 }
 
-// mark returns where it is noted that a state was asked for, and the note. Notes displace one another.
-func (r *Registry) mark(id ID, key []byte, stamp uint64) (at *atomic.Uint32, mark uint32) {
+// marked returns where it may be noted that a state was asked for, and the note. Notes displace one another.
+func (r *Registry) marked(id ID, key []byte, stamp uint64) (set []atomic.Uint32, mark uint32) {
 	h := r.hash(id, key) + stamp*0xff51afd7ed558ccd
 	marks := *r.marks.Load()
-	return &marks[h%uint64(len(marks))], uint32(h>>32) | 1
+	at := h % uint64(len(marks)/marksOfSet) * marksOfSet
+	return marks[at : at+marksOfSet], uint32(h>>32) | 1
 }
 
 // evict takes states until the rest is within the limit.
