@@ -345,7 +345,7 @@ func (db *DB) DropCaches() {
 	if db.cache != nil {
 		db.cache.clear()
 	}
-	db.hints.clear()
+	db.derived.Clear()
 }
 
 // markWrites tells the cache which keys the transaction is about to commit. Nothing may be written to the overlay

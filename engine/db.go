@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/derived"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -35,7 +36,7 @@ type DB struct {
 	extra   []string
 	locks   *lockTable
 	group   group
-	hints   hints
+	derived *derived.Registry
 	known   *knownKeys
 	watches watchTable
 	expiry  atomic.Pointer[expiryHook]
@@ -105,7 +106,8 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, o.Dir)
 	}
-	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(o.KnownKeysMost), closing: make(chan struct{})}
+	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(o.KnownKeysMost),
+		derived: derived.New(max(o.DerivedState, 0)), closing: make(chan struct{})}
 	if o.RecordCache > 0 {
 		db.cache = newRecordCache(cacheSize{o.RecordCache, o.RecordCacheMost, o.LargeRecordCache, o.LargeRecordCacheMost})
 	}

@@ -108,5 +108,5 @@ var (
 func (tx *Tx) flushRange(begin, end []byte) {
 	tx.DeleteRange(cf.Metadata, begin, end)
 	tx.touched = append(tx.touched, touch{all: true})
-	tx.OnCommit(tx.db.hints.clear) // the record cache is cleared with every range
+	tx.OnCommit(tx.db.derived.Clear) // the record cache is cleared with every range
 }

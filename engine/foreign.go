@@ -21,7 +21,7 @@ type ForeignBatch struct {
 	records     int      // without log data
 	locks       []uint64 // names, sorted when the check has ended
 	allLocks    bool
-	collections bool // it touches what hints may be about
+	collections bool // it touches what state may be derived from
 
 	// What it changes of the propagate family, which belongs to no namespace and of which the server has a copy.
 	Namespaces bool // the tokens of namespaces
@@ -255,7 +255,7 @@ func (tx *Tx) Apply(b *ForeignBatch) error {
 	defer tx.SwitchNamespace(began)
 	if b.collections {
 		// The locks are held, so nobody learns anything of these keys again until they hold what the batch says.
-		tx.db.hints.clear()
+		tx.forget(b)
 	}
 	tx.foreign = true
 	r, err := batch.NewReader(b.rep)

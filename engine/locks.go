@@ -24,6 +24,8 @@ type lockTable struct {
 	refusals refusals
 	spare    sync.Pool // of *keyLock
 	buckets  [numBuckets]bucket
+	// epochs, one a bucket, stamp what is derived from keys and kept current by writers, see derived.go.
+	epochs [numBuckets]atomic.Uint64
 
 	exclusive sync.Mutex    // held by the one who has or takes all locks
 	reopened  chan struct{} // closed when that one gives them back
@@ -82,6 +84,9 @@ func newLockTable() *lockTable {
 func (t *lockTable) name(nsKey []byte) uint64 { return maphash.Bytes(t.seed, nsKey) >> 1 }
 
 func bucketOf(v uint64) uint64 { return v >> (64 - bucketBits) }
+
+// epoch returns the epoch of the keys whose locks have a name.
+func (t *lockTable) epoch(name uint64) *atomic.Uint64 { return &t.epochs[bucketOf(name<<1)] }
 
 func (t *lockTable) bucket(v uint64) *bucket { return &t.buckets[bucketOf(v)] }
 

@@ -34,6 +34,8 @@ type Options struct {
 	RecordCacheMost, LargeRecordCacheMost int
 	// KnownKeysMost is the size in bytes up to which the table of keys grows that a SET need not read, 8 bytes a key.
 	KnownKeysMost int
+	// DerivedState is how many bytes of state that was derived from collections may be kept; 0 = 16 MiB, negative = none.
+	DerivedState int64
 
 	MaxBatchBytes int64 // a bigger write batch fails; 0 = no limit
 	AsyncIO       bool  // iterators prefetch asynchronously
@@ -67,6 +69,9 @@ func (o *Options) fill() {
 	}
 	if o.RecordCache == 0 {
 		o.RecordCache = 16 << 20
+	}
+	if o.DerivedState == 0 {
+		o.DerivedState = 16 << 20
 	}
 	if o.LargeRecordCache == 0 {
 		o.LargeRecordCache = 16 << 20

@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/derived"
 )
 
 // Random members of a collection, without reading the whole of it.
@@ -52,22 +54,16 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 	out := make([][]byte, 0, n)
 	for misses := 0; len(out) < n && misses < 256; misses++ { // someone may delete what was found, again and again
 		want := n - len(out)
-		var got [][]byte
-		tx.withHint(id, prefix, false, func(h *hint) {
-			for len(got) < want && h.draws > 0 && h.pool.len() > 0 {
-				got = append(got, h.pool.at(rand.IntN(h.pool.len())))
-				h.draws--
-			}
-		})
+		got := tx.findPool(prefix).draw(want)
+		var err error
 		if len(got) == 0 {
-			filled, err := tx.fillPool(id, prefix, drawPool(size), misses > 4)
-			if err != nil || !filled {
+			p, err := tx.fillPool(id, prefix, drawPool(size), misses > 4)
+			if err != nil || p == nil {
 				return out, err
 			}
-			continue
+			got = p.draw(want)
 		}
 		had := len(out)
-		var err error
 		if out, err = tx.verified(id, prefix, got, out); err != nil {
 			return nil, err
 		}
@@ -91,21 +87,16 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 	}
 	for fills := 0; len(out) < n; {
 		want := n - len(out)
-		var got [][]byte
-		tx.withHint(id, prefix, false, func(h *hint) {
-			for len(got) < want && h.pool.len() > 0 {
-				got = append(got, h.pool.pop())
-			}
-			h.draws = min(h.draws, h.pool.len())
-		})
+		got := tx.findPool(prefix).take(want)
 		if len(got) == 0 {
 			if fills++; fills > 8 { // the size lies, or the pools hold nothing new: look at everything
 				return tx.popFromAll(id, prefix, n)
 			}
-			if filled, err := tx.fillPool(id, prefix, tx.nextPopPool(id, prefix, size, n), fills > 4); err != nil || !filled {
+			p, err := tx.fillPool(id, prefix, tx.nextPopPool(prefix, size, n), fills > 4)
+			if err != nil || p == nil {
 				return out, err
 			}
-			continue
+			got = p.take(want)
 		}
 		live, err := tx.verified(id, prefix, got, nil)
 		if err != nil {
@@ -160,7 +151,9 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 		if len(out) == n {
 			return out, nil
 		}
-		tx.setPool(id, prefix, pool{})
+		if p := tx.findPool(prefix); p != nil {
+			p.Drop()
+		}
 	}
 	// A crowded keyspace that the walks do not spread over: fill up from a scan.
 	all, err := tx.allSubkeys(id, prefix)
@@ -223,12 +216,11 @@ func drawPool(size uint64) int {
 }
 
 // nextPopPool returns how many subkeys are pooled for a pop of n, all when that is nearly the whole collection.
-func (tx *Tx) nextPopPool(id cf.ID, prefix []byte, size uint64, n int) int {
+func (tx *Tx) nextPopPool(prefix []byte, size uint64, n int) int {
 	want := popPool
-	tx.withHint(id, prefix, true, func(h *hint) {
-		want = max(want, min(h.popPool*popGrowth, popPoolMax))
-		h.popPool = want
-	})
+	if p := tx.findPool(prefix); p != nil { // used up
+		want = max(want, min(p.size*popGrowth, popPoolMax))
+	}
 	want = max(want, min(n, popPoolMax))
 	if size <= uint64(want+want/2) {
 		return poolAll
@@ -242,9 +234,10 @@ const (
 )
 
 // fillPool collects about want random subkeys for later draws. With scan it reads from a random point on without
-// giving up over tombstones. It reports whether it found any.
-func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (bool, error) {
+// giving up over tombstones. The pool is nil when it found none.
+func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (*samplePool, error) {
 	f := poolFiller{tx: tx, id: id, prefix: prefix}
+	maxPool := int(max(min(maxPool, tx.db.derived.MaxState()/4), 16<<10)) // half of the memory may be free, and the refs come too
 	switch {
 	case want == poolAll || want == poolBounded && !scan:
 		most, maxSkip := want, uint64(0)
@@ -253,30 +246,30 @@ func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (bool, erro
 		}
 		missing, err := f.take(nil, nil, most, maxPool, maxSkip)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if missing == 0 { // there is more, which would never be drawn
 			f.pool = pool{}
-			if err := f.runs(poolRuns * poolRunMax); err != nil {
-				return false, err
+			if err := f.runs(poolRuns*poolRunMax, maxPool); err != nil {
+				return nil, err
 			}
 		}
 	case scan:
 		at, err := tx.walk(id, prefix)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if _, err := f.take(at, nil, want, maxPool, 0); err != nil {
-			return false, err
+			return nil, err
 		}
 		if f.pool.len() < want/poolRuns {
 			if _, err := f.take(nil, at, want, maxPool, 0); err != nil {
-				return false, err
+				return nil, err
 			}
 		}
 	default:
-		if err := f.runs(want); err != nil {
-			return false, err
+		if err := f.runs(want, maxPool); err != nil {
+			return nil, err
 		}
 	}
 	p := f.pool
@@ -284,11 +277,12 @@ func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (bool, erro
 		if want != poolAll && !scan {
 			return tx.fillPool(id, prefix, want, true)
 		}
-		return false, nil
+		return nil, nil
 	}
 	rand.Shuffle(p.len(), func(i, j int) { p.refs[i], p.refs[j] = p.refs[j], p.refs[i] })
-	tx.setPool(id, prefix, p)
-	return true, nil
+	made := &samplePool{pool: p, draws: poolDraws * p.len(), size: p.len()}
+	poolKind.Put(tx.db.derived, prefix, 0, made, p.memory())
+	return made, nil
 }
 
 // poolFiller reads the subkeys of one collection into a pool.
@@ -329,8 +323,9 @@ func (f *poolFiller) take(lower, upper []byte, n, most int, maxSkip uint64) (mis
 }
 
 // runs pools the neighbours of several random points, about want in all. The subkeys lie in a circle for it: a
-// run that comes to the last one goes on with the first, or else the first ones would hardly ever be drawn.
-func (f *poolFiller) runs(want int) error {
+// run that comes to the last one goes on with the first, or else the first ones would hardly ever be drawn. The pool gets
+// about maxPool bytes at most.
+func (f *poolFiller) runs(want, maxPool int) error {
 	starts := make([][]byte, poolRuns)
 	for i := range starts {
 		var err error
@@ -358,6 +353,53 @@ func (f *poolFiller) runs(want int) error {
 	}
 	_, err := f.take(nil, starts[0], missing, maxPool, readSkip)
 	return err
+}
+
+// poolKind is the random subkeys of collections. Each is verified before it is used, so there is nothing to keep current.
+var poolKind = derived.Kind[*samplePool]{ID: derived.Pools}
+
+func (tx *Tx) findPool(prefix []byte) *samplePool {
+	if !poolKind.Any(tx.db.derived) {
+		return nil
+	}
+	return poolKind.Find(tx.db.derived, prefix, 0)
+}
+
+// samplePool is the pool of one collection.
+type samplePool struct {
+	derived.Entry
+	size  int // how many subkeys it was made of
+	mu    sync.Mutex
+	pool  pool
+	draws int // how often may be drawn from it with replacement
+}
+
+// draw returns up to n subkeys, which may be the same.
+func (p *samplePool) draw(n int) (got [][]byte) {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(got) < n && p.draws > 0 && p.pool.len() > 0 {
+		got = append(got, p.pool.at(rand.IntN(p.pool.len())))
+		p.draws--
+	}
+	return got
+}
+
+// take takes up to n subkeys out.
+func (p *samplePool) take(n int) (got [][]byte) {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(got) < n && p.pool.len() > 0 {
+		got = append(got, p.pool.pop())
+	}
+	p.draws = min(p.draws, p.pool.len())
+	return got
 }
 
 // pool holds subkeys in one piece of memory, in any order.

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -211,43 +213,121 @@ func TestPopSampleEmptiesACollection(t *testing.T) {
 	}
 }
 
-func TestHintsFollowAdds(t *testing.T) {
+func TestBoundsFollowAdds(t *testing.T) {
 	db := enginetest.Open(t)
-	tx := db.NewTx()
-	tx.Begin(ns)
-	defer tx.Release()
-	p := []byte("z:")
-	if tx.LowBound(cf.ZSetScore, p) != nil {
-		t.Error("a bound out of nowhere")
+	key, other := []byte("z"), []byte("other")
+	for db.SameEpoch(key, other) {
+		other = append(other, '.')
 	}
-	tx.SetLowBound(cf.ZSetScore, p, []byte("z:m"))
-	tx.KeyAdded(cf.ZSetScore, p, []byte("z:x"))
-	if got := tx.LowBound(cf.ZSetScore, p); string(got) != "z:m" {
-		t.Errorf("low bound = %q after an add above it", got)
+	load := func(tx *engine.Tx, key []byte) (*engine.Record, func(sub string) []byte) {
+		rec, err := tx.Load(key, cf.TypeZSet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &rec, func(sub string) []byte { return bytes.Clone(tx.Subkey(&rec, []byte(sub))) }
 	}
-	tx.KeyAdded(cf.ZSetScore, p, []byte("z:c"))
-	if got := tx.LowBound(cf.ZSetScore, p); string(got) != "z:c" {
-		t.Errorf("low bound = %q after an add below it", got)
+	for _, k := range [][]byte{key, other} {
+		enginetest.Update(t, db, [][]byte{k}, func(tx *engine.Tx) error {
+			rec, _ := load(tx, k)
+			rec.Size = 1
+			tx.Save(rec, nil)
+			return nil
+		})
 	}
-	tx.SetHighBound(cf.ZSetScore, p, []byte("z:m"))
-	tx.KeyAdded(cf.ZSetScore, p, []byte("z:m"))
-	if got := tx.HighBound(cf.ZSetScore, p); string(got) <= "z:m" {
-		t.Errorf("high bound = %q after an add at it", got)
+	bound := func(what, low, high string) {
+		t.Helper()
+		enginetest.View(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+			rec, sub := load(tx, key)
+			gotLow, gotHigh := tx.Bounds(rec, tx.SubkeyPrefix(rec))
+			for _, b := range []struct {
+				got  []byte
+				want string
+			}{{gotLow, low}, {gotHigh, high}} {
+				if b.want == "" && b.got != nil || b.want != "" && !bytes.Equal(b.got, sub(b.want)) {
+					t.Errorf("%s: a bound is %q, want %q", what, b.got, b.want)
+				}
+			}
+			return nil
+		})
 	}
-	db.Update(ns, nil, func(tx *engine.Tx) error {
-		m := tx.Savepoint()
-		tx.Put(cf.ZSetScore, []byte("z:a"), nil)
-		return tx.Rollback(m)
-	})
-	if tx.LowBound(cf.ZSetScore, p) != nil {
-		t.Error("a rollback left hints behind")
+	change := func(keys [][]byte, f func(tx *engine.Tx, rec *engine.Record, sub func(string) []byte) error) error {
+		return db.Update(ns, keys, func(tx *engine.Tx) error {
+			rec, sub := load(tx, keys[0])
+			return f(tx, rec, sub)
+		})
 	}
-	tx.SetLowBound(cf.ZSetScore, p, []byte("z:m"))
-	db.Update(ns, nil, func(tx *engine.Tx) error {
-		tx.Put(cf.ZSetScore, []byte("z:b"), nil)
-		return engine.ErrWrongType
-	})
-	if tx.LowBound(cf.ZSetScore, p) != nil {
-		t.Error("a transaction that was dropped left hints behind")
+	set := func(low, high string) {
+		change([][]byte{key}, func(tx *engine.Tx, rec *engine.Record, sub func(string) []byte) error {
+			tx.SetLowBound(rec, tx.SubkeyPrefix(rec), sub(low))
+			tx.SetHighBound(rec, tx.SubkeyPrefix(rec), sub(high))
+			return nil
+		})
+	}
+	add := func(s string) {
+		change([][]byte{key}, func(tx *engine.Tx, rec *engine.Record, sub func(string) []byte) error {
+			tx.KeyAdded(rec, tx.SubkeyPrefix(rec), sub(s))
+			return nil
+		})
+	}
+	bound("nothing is known", "", "")
+	set("m", "s")
+	add("p")
+	bound("an entry between them", "m", "s")
+	add("c")
+	bound("an entry below", "c", "s")
+	add("s")
+	bound("an entry at the upper one", "c", "s\x00")
+
+	// What may have followed writes that never come is forgotten, and nothing else is.
+	put := func(tx *engine.Tx, _ *engine.Record, sub func(string) []byte) error {
+		tx.Put(cf.ZSetScore, sub("a"), nil)
+		return nil
+	}
+	for _, tt := range []struct {
+		what string
+		f    func(keys [][]byte) error
+	}{
+		{"a rollback", func(keys [][]byte) error {
+			return change(keys, func(tx *engine.Tx, rec *engine.Record, sub func(string) []byte) error {
+				m := tx.Savepoint()
+				put(tx, rec, sub)
+				return tx.Rollback(m)
+			})
+		}},
+		{"a transaction that is dropped", func(keys [][]byte) error {
+			err := change(keys, func(tx *engine.Tx, rec *engine.Record, sub func(string) []byte) error {
+				put(tx, rec, sub)
+				return engine.ErrWrongType
+			})
+			if err != engine.ErrWrongType {
+				return fmt.Errorf("the transaction ended with %v", err)
+			}
+			return nil
+		}},
+		{"a failed commit", func(keys [][]byte) error {
+			db.InjectWriteError(errors.New("disk full"))
+			defer db.InjectWriteError(nil)
+			if change(keys, put) == nil {
+				return errors.New("the commit did not fail")
+			}
+			return nil
+		}},
+	} {
+		set("m", "s")
+		if err := tt.f([][]byte{other, key}); err != nil {
+			t.Fatal(err)
+		}
+		bound(tt.what+" of another key", "m", "s")
+		if err := tt.f([][]byte{key}); err != nil {
+			t.Fatal(err)
+		}
+		bound(tt.what, "", "")
+	}
+	set("m", "s")
+	if err := db.FlushAll(); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Derived().Used(); n != 0 {
+		t.Errorf("%d bytes are kept of a flushed database", n)
 	}
 }

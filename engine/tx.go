@@ -215,7 +215,7 @@ func (tx *Tx) Unlock() {
 // Release ends the transaction: the locks are given back and what was not committed is dropped.
 func (tx *Tx) Release() {
 	if !tx.committed && !tx.Empty() {
-		tx.db.hints.clear() // bounds were moved for pops that have not happened
+		tx.doubt()
 	}
 	tx.locks.release(tx.db.locks)
 	tx.locks.want = tx.locks.want[:0]
@@ -250,6 +250,7 @@ func (tx *Tx) Rollback(m Mark) error {
 		tx.hooks = tx.hooks[:m.hooks]
 		return nil
 	}
+	tx.doubt()
 	raw := tx.batch.Bytes()
 	for i := len(tx.undo) - 1; i >= m.undo; i-- {
 		copy(raw[tx.undo[i].at:], tx.undo[i].old)
@@ -258,7 +259,6 @@ func (tx *Tx) Rollback(m Mark) error {
 	tx.mark.undo = min(tx.mark.undo, m.undo)
 	tx.batch.Truncate(m.batch)
 	tx.deltas, tx.touched, tx.hooks = tx.deltas[:m.deltas], tx.touched[:m.touched], tx.hooks[:m.hooks]
-	tx.db.hints.clear()
 	return tx.over.rebuild()
 }
 
@@ -345,7 +345,7 @@ func (tx *Tx) commit() error {
 		err := tx.db.commit(tx)
 		tx.writesDone(err == nil)
 		if err != nil {
-			tx.db.hints.clear()
+			tx.doubt()
 			return err
 		}
 		tx.committed = true

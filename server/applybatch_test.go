@@ -259,7 +259,7 @@ func TestApplyBatchPingPong(t *testing.T) {
 	var h [3]*harness
 	var c [3]*client
 	for i := range c {
-		h[i] = start(t, "reply-cache-size", "1")
+		h[i] = start(t)
 		c[i] = h[i].dial(t)
 	}
 	step := func(args ...string) {

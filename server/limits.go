@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/basaltdb/basalt/engine/geo"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 )
@@ -160,9 +159,6 @@ func (e clientsError) Error() string {
 
 // MaxBulk returns the longest string that a client may send or a command make, in bytes.
 func (s *Server) MaxBulk() int64 { return s.limits.bulk.Load() }
-
-// GeoCells returns what is kept of geo sets between searches.
-func (s *Server) GeoCells() *geo.Cells { return s.geoCells }
 
 // checkSize compares the size of the database on disk with max-db-size, which is in GiB.
 func (s *Server) checkSize() {

@@ -45,7 +45,7 @@ func (s *Server) memoryUse() (m memoryUse) {
 		m.clients += c.TotalMem()
 	}
 	program := residentFiles()
-	replies, cells := s.replies.bytes.Load(), s.geoCells.Bytes()
+	derived := s.db.Derived().Used()
 	db := &m.db
 	m.holders = []holder{
 		{"block_cache", int64(db.BlockCache)},
@@ -53,10 +53,9 @@ func (s *Server) memoryUse() (m memoryUse) {
 		{"memtables_free", int64(db.MemtableFree)},
 		{"table_readers", int64(db.TableReaders)},
 		{"record_cache", int64(db.RecordCache)},
-		{"reply_cache", replies},
-		{"geo_cache", cells},
+		{"derived_state", derived},
 		{"client_buffers", m.clients},
-		{"go_other", max(m.goTotal-replies-cells-m.clients, 0)},
+		{"go_other", max(m.goTotal-derived-m.clients, 0)},
 		{"native_other", int64(max(db.Native, 0))},
 		{"program", program},
 	}

@@ -8,11 +8,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/basaltdb/basalt/engine/derived"
 )
+
+// replies returns the numbers of kept replies.
+func (h *harness) replies() derived.Stats { return h.db.Derived().Stats()[derived.Replies] }
 
 // Replies from the cache are those of a server without one, whatever happens to the keys in between.
 func TestReplyCacheIsNeverStale(t *testing.T) {
-	with, without := start(t), start(t, "reply-cache-size", "0")
+	with, without := start(t), start(t, "derived-state-size", "-1")
 	a, b := with.dial(t), without.dial(t)
 	rounds := 6000
 	if testing.Short() || raceEnabled {
@@ -38,11 +43,11 @@ func TestReplyCacheIsNeverStale(t *testing.T) {
 			}
 		}
 	}
-	// About 11 % are, without those commands that the seed of the hashes lets share a place: 2 to 4 % fewer hits for two such.
-	if with.replies.hits.Load() < int64(rounds/20) {
-		t.Errorf("only %d of %d commands were answered from the cache", with.replies.hits.Load(), rounds)
+	// About 11 % are.
+	if with.replies().Hits < int64(rounds/20) {
+		t.Errorf("only %d of %d commands were answered from the cache", with.replies().Hits, rounds)
 	}
-	if without.replies.hits.Load() > 0 {
+	if without.replies().Hits > 0 {
 		t.Error("replies were kept although there is no cache")
 	}
 }
@@ -92,16 +97,16 @@ func TestReplyCacheAndExpiry(t *testing.T) {
 	for range 4 {
 		c.want("LRANGE s 0 -1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
 	}
-	hits := h.replies.hits.Load()
+	hits := h.replies().Hits
 	c.want("LRANGE s 0 -1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
-	if h.replies.hits.Load() != hits {
+	if h.replies().Hits != hits {
 		t.Error("an error came from the cache")
 	}
 }
 
 // The cache keeps to its size.
 func TestReplyCacheIsBounded(t *testing.T) {
-	h := start(t, "reply-cache-size", "1")
+	h := start(t, "derived-state-size", "1")
 	c := h.dial(t)
 	value := strings.Repeat("v", 1000)
 	for i := range 300 {
@@ -110,23 +115,23 @@ func TestReplyCacheIsBounded(t *testing.T) {
 		for range 3 {
 			c.do("LRANGE", key, "0", "-1")
 		}
-		if n := h.replies.bytes.Load(); n > 1<<20 {
+		if n := h.db.Derived().Used(); n > 1<<20 {
 			t.Fatalf("%d bytes are kept, at most %d are allowed", n, 1<<20)
 		}
 	}
-	if n := h.replies.bytes.Load(); n < 1<<19 {
+	if n := h.db.Derived().Used(); n < 1<<19 {
 		t.Errorf("only %d bytes are kept of what would fit", n)
 	}
 	c.do("RPUSH", "big", strings.Repeat("v", maxCachedReply))
-	hits := h.replies.hits.Load()
+	hits := h.replies().Hits
 	for range 4 {
 		c.do("LRANGE", "big", "0", "-1")
 	}
-	if h.replies.hits.Load() != hits {
+	if h.replies().Hits != hits {
 		t.Error("a reply longer than the limit was kept")
 	}
-	c.want("CONFIG SET reply-cache-size 0", "+OK\r\n")
-	if n := h.replies.bytes.Load(); n != 0 {
+	c.want("CONFIG SET derived-state-size -1", "+OK\r\n")
+	if n := h.db.Derived().Used(); n != 0 {
 		t.Errorf("%d bytes are kept without a cache", n)
 	}
 }

@@ -335,7 +335,7 @@ func (c *conn) read(r *request) {
 		c.prefetch(keys, nil)
 	}
 	var keep func(reply []byte)
-	if r.spec.Flags&command.Repeatable != 0 && len(c.keys) == 1 && c.srv.replies.limit.Load() > 0 {
+	if r.spec.Flags&command.Repeatable != 0 && len(c.keys) == 1 && c.srv.db.Derived().Limit() > 0 {
 		var done bool
 		if done, keep = c.repeated(r, r.args[c.keys[0].Arg]); done {
 			c.tx.Release()

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/engine/geo"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 )
@@ -30,8 +29,6 @@ type Server struct {
 	stats      stats
 	limits     limits
 	access     access
-	replies    replyCache
-	geoCells   *geo.Cells
 	scripts    scripts
 	waiters    waitTable
 	hub        hub
@@ -78,8 +75,6 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
 	s.tracker.seed = maphash.MakeSeed()
-	s.replies.init()
-	s.geoCells = geo.NewCells(0)
 	s.scripts.init(s)
 	s.limits.queued.Store(maxQueuedBytes)
 	s.limits.handshake.Store(int64(10 * time.Second))

@@ -51,16 +51,7 @@ func (s *Server) follow() {
 			return nil
 		})
 	}
-	s.replies.setLimit(s.cfg.Int("reply-cache-size") << 20)
-	s.cfg.OnChange("reply-cache-size", func(_, _ string) error {
-		s.replies.setLimit(s.cfg.Int("reply-cache-size") << 20)
-		return nil
-	})
-	s.geoCells.SetLimit(s.cfg.Int("geo-cache-size") << 20)
-	s.cfg.OnChange("geo-cache-size", func(_, _ string) error {
-		s.geoCells.SetLimit(s.cfg.Int("geo-cache-size") << 20)
-		return nil
-	})
+	s.followDerived()
 	s.cfg.OnChange("acllog-max-len", func(_, _ string) error {
 		s.access.users.Log().SetMax(int(s.cfg.Int("acllog-max-len")))
 		return nil

@@ -52,6 +52,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		RecordCacheMost:      recordsMost,
 		LargeRecordCacheMost: largeMost,
 		KnownKeysMost:        known,
+		DerivedState:         int64(mem.Derived),
 		Rocks: &engine.RocksOptions{
 			BlockCacheSize:                 cache - recordsMost - largeMost - known,
 			HyperClockCache:                cfg.Text("rocksdb.block_cache_type") == "hcc",

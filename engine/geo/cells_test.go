@@ -10,6 +10,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/derived"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/zset"
@@ -29,7 +30,6 @@ func TestCellsAreNeverStale(t *testing.T) {
 		lon, lat := at()
 		return Place{fmt.Appendf(nil, "m%d", r.IntN(2000)), lon, lat}
 	}
-	cells := NewCells(1 << 20)
 	changes := []func(tx *engine.Tx) error{
 		func(tx *engine.Tx) error { _, _, err := Add(tx, key, 0, []Place{place()}); return err },
 		func(tx *engine.Tx) error { _, err := zset.Remove(tx, key, [][]byte{place().Member}); return err },
@@ -44,12 +44,12 @@ func TestCellsAreNeverStale(t *testing.T) {
 		},
 		func(tx *engine.Tx) error { // a transaction sees what it writes between its searches, and nobody else does when it fails
 			for range 4 {
-				q := Query{Shape: Shape{Lon: 0.05, Lat: 0.05, Radius: 2000, Unit: Metre}}
+				q := Query{Shape: Shape{Lon: 0.05, Lat: 0.05, Radius: 2000, Unit: Metre}, fresh: true}
 				want, err := names(tx, key, &q)
 				if err != nil {
 					return err
 				}
-				q.Cells = cells
+				q.fresh = false
 				if got, err := names(tx, key, &q); err != nil || !slices.Equal(got, want) {
 					t.Fatalf("in a transaction: %v, %v, want %v", got, err, want)
 				}
@@ -78,11 +78,12 @@ func TestCellsAreNeverStale(t *testing.T) {
 				if r.IntN(4) == 0 {
 					q.Count = 1 + r.IntN(20)
 				}
+				q.fresh = true
 				want, err := names(tx, key, &q)
 				if err != nil {
 					return err
 				}
-				q.Cells = cells
+				q.fresh = false
 				got, err := names(tx, key, &q)
 				if err != nil || !slices.Equal(got, want) {
 					t.Fatalf("round %d: %+v: %v, %v, want %v", round, q, got, err, want)
@@ -91,44 +92,8 @@ func TestCellsAreNeverStale(t *testing.T) {
 			return nil
 		})
 	}
-	if hits, misses := cells.Lookups(); hits < 10_000 || misses == 0 {
-		t.Errorf("%d cells were found in the cache, %d were not", hits, misses)
-	}
-	if n := cells.Bytes(); n <= 0 || n > 1<<20 {
-		t.Errorf("%d bytes are kept of at most %d", n, 1<<20)
-	}
-	cells.SetLimit(0)
-	if n := cells.Bytes(); n != 0 {
-		t.Errorf("%d bytes are kept of none", n)
-	}
-}
-
-// TestCellsBounds fills the cache beyond its limit; what does not belong to the generation is not there.
-func TestCellsBounds(t *testing.T) {
-	c := NewCells(32 * 4096)
-	id := cellID{key: 1, version: 2, min: 3, steps: 4}
-	long := make([]byte, 3000)
-	for i := range uint64(10_000) {
-		id.key = i
-		c.put(c.hash(id), id, i, long)
-		if got := c.get(c.hash(id), id, i); len(got) != len(long) {
-			t.Fatalf("%d bytes of what was put last", len(got))
-		}
-		if c.get(c.hash(id), id, i+1) != nil {
-			t.Fatal("a cell of another generation")
-		}
-		if n := c.Bytes(); n > 32*4096 {
-			t.Fatalf("%d bytes", n)
-		}
-	}
-	c.put(c.hash(id), id, 1, make([]byte, 5000))
-	if got := c.get(c.hash(id), id, 9999); len(got) != len(long) {
-		t.Error("what has no room has pushed out what there was")
-	}
-	id.key = 10_000
-	c.put(c.hash(id), id, 1, nil)
-	if got := c.get(c.hash(id), id, 1); got == nil || len(got) != 0 {
-		t.Errorf("an empty cell is %v", got)
+	if st := db.Derived().Stats()[derived.Cells]; st.Hits < 10_000 || st.Misses == 0 || st.Bytes <= 0 {
+		t.Errorf("%+v: cells that are kept were not used", st)
 	}
 }
 
@@ -136,7 +101,6 @@ func TestCellsBounds(t *testing.T) {
 func TestCellsConcurrently(t *testing.T) {
 	db := enginetest.Open(t)
 	key := []byte("geo")
-	cells := NewCells(1 << 20)
 	var places []Place
 	for i := range 200 {
 		places = append(places, Place{fmt.Appendf(nil, "m%d", i), 0.001 * float64(i%20), 0.001 * float64(i/20)})
@@ -157,7 +121,7 @@ func TestCellsConcurrently(t *testing.T) {
 					continue
 				}
 				err := db.View(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
-					q := Query{Shape: Shape{Lon: 0.01, Lat: 0.005, Radius: 4, Unit: Kilometre}, Cells: cells}
+					q := Query{Shape: Shape{Lon: 0.01, Lat: 0.005, Radius: 4, Unit: Kilometre}}
 					got, err := names(tx, key, &q)
 					if len(got) != 0 && len(got) != len(places) {
 						t.Errorf("%d of %d points", len(got), len(places))

@@ -1,19 +1,41 @@
 package geo
 
 import (
-	"hash/maphash"
+	"bytes"
+	"encoding/binary"
+	"math"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/derived"
 	"github.com/basaltdb/basalt/engine/zset"
 )
 
-// mostLeaves is how many leaves a search may have that looks for them in the cache.
-const mostLeaves = 64
+// cellKind is what was found in cells of the map that searches come back to: a search reads some ten of them, and
+// reading a cell of a few points takes longer in RocksDB than measuring the points.
+//
+// A cell is good as long as nobody has held the lock of the key's stripe for writing since it was read (the stripe's
+// generation). It is kept from the second time on that it is read. Its key is the prefix of the set's subkeys, the
+// lowest score of the cell and its steps.
+var cellKind = derived.Kind[*keptCell]{ID: derived.Cells}
+
+// keptCell holds of each point the score (8 bytes, little-endian), the length of the member as a varint, and the
+// member. The bytes are never changed.
+type keptCell struct {
+	derived.Entry
+	points []byte
+}
+
+const (
+	// mostCellBytes is how long the points of a cell may be that is kept: what makes small cells slow is finding them.
+	mostCellBytes = 8 << 10
+	// mostLeaves is how many leaves a search may have that looks for them among what is kept.
+	mostLeaves = 64
+)
 
 // mayKeep reports whether the search may use cells that were read before: not one that ends early.
 func (s *search) mayKeep() bool {
-	if s.q.Cells == nil || s.q.Cells.limit.Load() == 0 || s.q.Any || len(s.leaves) > mostLeaves {
+	if s.q.fresh || s.q.Any || len(s.leaves) > mostLeaves {
 		return false
 	}
 	for i := 1; i < len(s.leaves); i++ {
@@ -26,50 +48,50 @@ func (s *search) mayKeep() bool {
 
 // readLeaves calls add with the points of all leaves: in their order, with the index in sorted of their cell.
 func (s *search) readLeaves(tx *engine.Tx, key []byte, add func(at int, member []byte, score float64) bool) error {
-	if s.mayKeep() {
+	if tx.DB().Derived().Limit() > 0 && s.mayKeep() {
 		rec, found := tx.Glance(key, cf.TypeZSet)
 		if generation, ok := tx.ReadGeneration(key); found && ok {
-			return s.throughCells(tx, key, rec.Version, generation, add)
+			return s.throughCells(tx, key, tx.SubkeyPrefix(&rec), generation, add)
 		}
 	}
 	s.join()
 	return zset.ScoreRanges(tx, key, s.ranges, func(i int, member []byte, score float64) bool { return add(s.first[i], member, score) })
 }
 
-// throughCells is readLeaves with the cache: leaves that are known come from there, and those that come again are kept.
-func (s *search) throughCells(tx *engine.Tx, key []byte, version, generation uint64, add func(at int, member []byte, score float64) bool) error {
-	c := s.q.Cells
-	var h maphash.Hash
-	h.SetSeed(c.seed)
-	h.WriteString(tx.Namespace())
-	h.WriteByte(0)
-	h.Write(key)
-	name := h.Sum64()
-	known := 0
+// appendID appends what comes after the prefix in a cell's key.
+func (l *leaf) appendID(prefix []byte) []byte {
+	return append(binary.LittleEndian.AppendUint64(prefix, math.Float64bits(l.min)), l.steps)
+}
+
+// throughCells is readLeaves with cells that are kept: leaves that are known come from there, and those that come again
+// are kept.
+func (s *search) throughCells(tx *engine.Tx, key, prefix []byte, generation uint64, add func(at int, member []byte, score float64) bool) error {
+	r := tx.DB().Derived()
+	id := append(make([]byte, 0, len(prefix)+9), prefix...)
 	for i := range s.leaves {
 		l := &s.leaves[i]
-		l.id = cellID{key: name, version: version, min: l.min, steps: l.steps}
-		l.hash = c.hash(l.id)
-		if l.kept = c.get(l.hash, l.id, generation); l.kept != nil {
-			known++
-		} else {
-			l.record = c.repeats(l.hash, generation)
+		id := l.appendID(id)
+		if l.kept = cellKind.Find(r, id, generation); l.kept == nil {
+			if l.record = cellKind.Worth(r, id, generation, mostCellBytes/16); !l.record {
+				cellKind.Asked(r, id, generation)
+			}
 		}
 	}
-	c.hits.Add(int64(known))
-	c.misses.Add(int64(len(s.leaves) - known))
 	s.join()
 	next := 0 // the leaf that comes
 	pass := func() {
 		l := &s.leaves[next]
-		for p := l.kept; len(p) > 0; {
-			var member []byte
-			var score float64
-			member, score, p = nextPoint(p)
-			add(l.at, member, score)
+		if l.kept != nil {
+			for p := l.kept.points; len(p) > 0; {
+				var member []byte
+				var score float64
+				member, score, p = nextPoint(p)
+				add(l.at, member, score)
+			}
 		}
 		if l.record {
-			c.put(l.hash, l.id, generation, s.read)
+			c := &keptCell{points: bytes.Clone(s.read)}
+			cellKind.Put(r, l.appendID(id), generation, c, cap(c.points)+32)
 		}
 		s.read = s.read[:0]
 		next++
@@ -96,4 +118,19 @@ func (s *search) throughCells(tx *engine.Tx, key []byte, version, generation uin
 		pass()
 	}
 	return nil
+}
+
+// appendPoint appends a point as it is kept.
+func appendPoint(dst, member []byte, score float64) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(score))
+	dst = binary.AppendUvarint(dst, uint64(len(member)))
+	return append(dst, member...)
+}
+
+// nextPoint returns the first point of a kept cell and the rest of them.
+func nextPoint(points []byte) (member []byte, score float64, rest []byte) {
+	score = math.Float64frombits(binary.LittleEndian.Uint64(points))
+	n, size := binary.Uvarint(points[8:])
+	points = points[8+size:]
+	return points[:n:n], score, points[n:]
 }

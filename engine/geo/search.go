@@ -25,9 +25,9 @@ const (
 type Query struct {
 	Shape Shape
 	Order Order
-	Count int    // at most so many; 0 = all
-	Any   bool   // with Count: the first ones found, wherever they are
-	Cells *Cells // what is known of cells of the map; may be nil
+	Count int  // at most so many; 0 = all
+	Any   bool // with Count: the first ones found, wherever they are
+	fresh bool // cells that are kept are not used
 }
 
 // Found is a member inside the shape.
@@ -111,10 +111,8 @@ type leaf struct {
 	at       int // index in sorted of the cell
 	steps    uint8
 	min, max float64
-	hash     uint64
-	id       cellID
-	kept     []byte // its points, nil when they are not known
-	record   bool   // its points are to be kept
+	kept     *keptCell // nil when its points are not known
+	record   bool      // its points are to be kept
 }
 
 // span is the range of scores of a cell, and what was found in it.

@@ -90,7 +90,7 @@ func Add(tx *engine.Tx, key []byte, elements [][]byte) (changed bool, err error)
 
 // adder is the working memory of one Add.
 type adder struct {
-	segments [cf.HLLSegments]segment // those that the elements belong to, in the memory of hot or in block
+	segments [cf.HLLSegments]segment // those that the elements belong to
 	dirty    uint16                  // bit i: segments[i] has changed
 	block    [cf.HLLSegments][cf.HLLSegmentLen]byte
 }
@@ -105,40 +105,23 @@ func (a *adder) open(tx *engine.Tx, rec *engine.Record, elements [][]byte) error
 		register, _ := place(e)
 		touched |= 1 << (register / cf.HLLSegmentRegisters)
 	}
-	var kept *hot
-	if rec.Exists && touched != 0 {
-		kept = hotOf(tx, rec)
-	}
-	var missing uint16
 	for n := range a.segments {
-		switch {
-		case touched>>n&1 == 0:
-		case kept != nil:
-			a.segments[n] = kept.segments[n][:]
-			missing |= 1 << n &^ kept.loaded
-		default:
+		if touched>>n&1 != 0 {
 			a.segments[n] = a.block[n][:]
 			clear(a.segments[n])
-			missing |= 1 << n
 		}
 	}
-	if missing == 0 || !rec.Exists {
+	if touched == 0 || !rec.Exists {
 		return nil
 	}
-	if err := a.read(tx, rec, missing); err != nil {
-		return err
-	}
-	if kept != nil {
-		kept.loaded |= missing
-	}
-	return nil
+	return a.read(tx, rec, touched)
 }
 
-// read reads segments into the memory that they have.
-func (a *adder) read(tx *engine.Tx, rec *engine.Record, missing uint16) error {
+// read reads the segments of a set of numbers.
+func (a *adder) read(tx *engine.Tx, rec *engine.Record, numbers uint16) error {
 	list := tx.Keys()
 	for n := range a.segments {
-		if missing>>n&1 != 0 {
+		if numbers>>n&1 != 0 {
 			list.Add(subkey(tx, rec, n))
 		}
 	}
@@ -148,7 +131,7 @@ func (a *adder) read(tx *engine.Tx, rec *engine.Record, missing uint16) error {
 	}
 	i := 0
 	for n := range a.segments {
-		if missing>>n&1 == 0 {
+		if numbers>>n&1 == 0 {
 			continue
 		}
 		if values[i] != nil {
@@ -163,7 +146,7 @@ func (a *adder) read(tx *engine.Tx, rec *engine.Record, missing uint16) error {
 	return nil
 }
 
-// add raises the registers of the elements. What is in the memory of hot now must be written.
+// add raises the registers of the elements.
 func (a *adder) add(elements [][]byte) {
 	for _, e := range elements {
 		register, rank := place(e)
@@ -177,12 +160,6 @@ func (a *adder) add(elements [][]byte) {
 // each calls f with the segments that are stored.
 func each(tx *engine.Tx, rec *engine.Record, f func(number int, s segment)) error {
 	if !rec.Exists {
-		return nil
-	}
-	if h := hotNow(tx, rec); h != nil && h.loaded == 1<<cf.HLLSegments-1 {
-		for n := range h.segments {
-			f(n, h.segments[n][:])
-		}
 		return nil
 	}
 	list := tx.Keys()
@@ -312,7 +289,6 @@ func Merge(tx *engine.Tx, dst []byte, sources ...[]byte) error {
 			return err
 		}
 	}
-	forget(tx, &rec)
 	tx.LogData(cf.LogHyperLogLog)
 	var empty, packed [cf.HLLSegmentLen]byte
 	for n := range cf.HLLSegments {

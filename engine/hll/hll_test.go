@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -254,54 +253,6 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A HyperLogLog that is added to again and again is kept in memory until a transaction is dropped.
-func TestHot(t *testing.T) {
-	db := enginetest.Open(t)
-	key := []byte("h")
-	elements := numbered(2 * hotTries)
-	add := func(tx *engine.Tx) error {
-		for _, e := range elements {
-			if _, err := Add(tx, key, [][]byte{e}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	kept := func(tx *engine.Tx) bool {
-		rec, err := load(tx, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return hotNow(tx, &rec) != nil
-	}
-	update(t, db, [][]byte{key}, add)
-	abandoned := errors.New("abandoned")
-	err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
-		if !kept(tx) {
-			t.Error("it is not kept")
-		}
-		if _, err := Add(tx, key, numbered(10_000)); err != nil {
-			return err
-		}
-		return abandoned
-	})
-	if !errors.Is(err, abandoned) {
-		t.Fatal(err)
-	}
-	view(t, db, [][]byte{key}, func(tx *engine.Tx) error {
-		if kept(tx) {
-			t.Error("it is kept, with what was not committed")
-		}
-		var want model
-		want.add(elements)
-		values, _, err := Values(tx, key)
-		if err == nil && *values != want {
-			t.Error("the registers are not those of what was committed")
-		}
-		return err
-	})
-}
-
 // TestConcurrent adds the same and other elements from several sides while they are counted.
 func TestConcurrent(t *testing.T) {
 	db := enginetest.Open(t)
@@ -346,45 +297,6 @@ func TestConcurrent(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// TestCopyOfADatabase: what is kept in memory belongs to one database, though another has the same key with the
-// same version.
-func TestCopyOfADatabase(t *testing.T) {
-	dir, other := t.TempDir(), t.TempDir()+"/copy"
-	key := []byte("h")
-	func() {
-		db, err := engine.Open(engine.Options{Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		update(t, db, [][]byte{key}, func(tx *engine.Tx) error { _, err := Add(tx, key, raw("x")); return err })
-	}()
-	if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	dbs := [2]*engine.DB{enginetest.OpenWith(t, engine.Options{Dir: dir}), enginetest.OpenWith(t, engine.Options{Dir: other})}
-	elements := numbered(4 * hotTries)
-	var want [2]model
-	for i := range want {
-		want[i].add(raw("x"))
-	}
-	for i := range elements {
-		w := i / (hotTries + 10) % 2
-		e := elements[i : i+1]
-		update(t, dbs[w], [][]byte{key}, func(tx *engine.Tx) error { _, err := Add(tx, key, e); return err })
-		want[w].add(e)
-	}
-	for i, db := range dbs {
-		view(t, db, [][]byte{key}, func(tx *engine.Tx) error {
-			values, _, err := Values(tx, key)
-			if err == nil && *values != want[i] {
-				t.Errorf("database %d holds other registers", i)
-			}
-			return err
-		})
-	}
 }
 
 // Many keys are read in another way.

@@ -49,7 +49,6 @@ func Import(tx *engine.Tx, key, image []byte) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	forget(tx, &rec)
 	tx.LogData(cf.LogHyperLogLog)
 	for n := range cf.HLLSegments {
 		s := registers[n*cf.HLLSegmentLen:][:cf.HLLSegmentLen]

@@ -3,7 +3,8 @@ package stream
 import (
 	"slices"
 
-	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/derived"
 )
 
 // An ahead is a copy of the entries that a group hands out next. Consumers ask for one or a few entries at a time, and
@@ -23,22 +24,26 @@ type ahead struct {
 }
 
 // aheads are those of the groups of one stream, by name.
-type aheads struct{ groups map[string]*ahead }
+type aheads struct {
+	derived.Entry
+	groups map[string]*ahead
+	bytes  int // that they take
+}
 
 const (
-	aheadMaxGroups = 16       // of a stream
+	aheadMaxGroups = 128      // of a stream
 	aheadBytes     = 16 << 10 // of the values of one ahead, about
 	aheadFirst     = 4
 	aheadMost      = 64
 	aheadCount     = 16 // who asks for more entries reads them with an iterator
 )
 
-var aheadsOf = remembered[aheads]{most: 64, sentinel: cf.Propagate}
+var aheadKind = derived.Kind[*aheads]{ID: derived.Aheads}
 
 // dropAheads forgets what was read ahead of the stream.
 func (s *stream) dropAheads() {
-	if a := aheadsOf.of(s, false); a != nil {
-		clear(a.groups)
+	if a := engine.HaveState(s.tx, aheadKind, &s.rec); a != nil {
+		a.Drop()
 	}
 }
 
@@ -47,7 +52,8 @@ func (a *aheads) of(group []byte) *ahead {
 	x := a.groups[string(group)]
 	if x == nil {
 		if len(a.groups) >= aheadMaxGroups {
-			for k := range a.groups {
+			for k, other := range a.groups {
+				a.bytes -= other.memory()
 				delete(a.groups, k)
 				break
 			}
@@ -56,10 +62,14 @@ func (a *aheads) of(group []byte) *ahead {
 			a.groups = map[string]*ahead{}
 		}
 		x = new(ahead)
+		a.bytes += x.memory() + len(group)
 		a.groups[string(group)] = x
 	}
 	return x
 }
+
+// memory returns how many bytes it takes.
+func (a *ahead) memory() int { return 192 + cap(a.data) + 16*cap(a.ids) + 8*(cap(a.ends)+cap(a.sizes)) }
 
 // next calls f with the entries of the stream behind the last one that the group has handed out, at most count of
 // them. f moves the group on.
@@ -68,11 +78,20 @@ func (g *Group) next(count uint64, f func(e *Entry)) error {
 		from, _ := Next(g.value.LastDelivered)
 		return g.s.scan(RangeOptions{From: from, To: MaxID, Count: count}, f)
 	}
-	a := aheadsOf.of(&g.s, true).of(g.name)
+	all := engine.FindState(g.s.tx, aheadKind, &g.s.rec)
+	if all == nil {
+		all = &aheads{}
+		engine.KeepState(g.s.tx, aheadKind, &g.s.rec, all, 0)
+	}
+	a := all.of(g.name)
 	for count > 0 && g.HasNew() {
 		i, ok := a.find(greater(g.value.LastDelivered, before(g.s.meta.First)))
 		if !ok {
-			if err := a.read(g, count); err != nil {
+			all.bytes -= a.memory()
+			err := a.read(g, count)
+			all.bytes += a.memory()
+			all.Resize(all.bytes)
+			if err != nil {
 				return err
 			}
 			if i = 0; len(a.ids) == 0 {

@@ -215,7 +215,7 @@ func (g *Group) deleteAll(kind cf.StreamKind) error {
 	prefix := append([]byte(nil), g.s.groupKey(kind, g.name)...)
 	o := engine.IterOptions{Prefix: prefix, KeysOnly: true}
 	if kind == cf.StreamPending {
-		o.Lower = tx.LowBound(cf.Stream, prefix)
+		o.Lower, _ = tx.Bounds(&g.s.rec, prefix)
 	}
 	it := tx.Iter(cf.Stream, o)
 	defer it.Close()

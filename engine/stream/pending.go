@@ -30,7 +30,7 @@ func (g *Group) walk(from, to ID, limit int) walker {
 	prefix := g.pendingPrefix()
 	w := walker{g: g, toEnd: to == MaxID}
 	lower, upper := appendBounds(nil, nil, prefix, from, to)
-	low := g.s.tx.LowBound(cf.Stream, prefix)
+	low, _ := g.s.tx.Bounds(&g.s.rec, prefix)
 	if w.known = low != nil; w.known && bytes.Compare(lower, low) <= 0 {
 		lower, w.learn = low, low
 	} else if from.Ms == 0 && from.Seq <= 1 { // no entry has the id 0-0
@@ -78,7 +78,7 @@ func (w *walker) next() bool {
 func (w *walker) raise(id ID) {
 	key := under(w.g.pendingPrefix(), id)
 	if !w.known || bytes.Compare(key, w.learn) > 0 {
-		w.g.s.tx.SetLowBound(cf.Stream, w.g.pendingPrefix(), key)
+		w.g.s.tx.SetLowBound(&w.g.s.rec, w.g.pendingPrefix(), key)
 	}
 	w.learn = nil
 }
@@ -99,7 +99,7 @@ func (g *Group) putPending(id ID, v *cf.StreamPendingValue) {
 
 // added notes that an entry is pending that was not before.
 func (g *Group) added(id ID) {
-	g.s.tx.KeyAdded(cf.Stream, g.pendingPrefix(), g.pendingKey(id))
+	g.s.tx.KeyAdded(&g.s.rec, g.pendingPrefix(), g.pendingKey(id))
 }
 
 // owners are the consumers that lose or get entries in one command.

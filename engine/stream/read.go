@@ -81,7 +81,7 @@ func (g *Group) hand(ids []ID, c *consumer, o *owners) error {
 func (g *Group) pendingAmong(ids []ID) ([][]byte, error) {
 	tx := g.s.tx
 	prefix := g.pendingPrefix()
-	high := tx.HighBound(cf.Stream, prefix)
+	_, high := tx.Bounds(&g.s.rec, prefix)
 	if high == nil {
 		var err error
 		if high, err = g.findHighBound(); err != nil {
@@ -120,7 +120,7 @@ func (g *Group) findHighBound() ([]byte, error) {
 	tx := g.s.tx
 	prefix := g.pendingPrefix()
 	o := engine.IterOptions{Prefix: prefix, Reverse: true, KeysOnly: true, Limit: 1}
-	if low := tx.LowBound(cf.Stream, prefix); low != nil {
+	if low, _ := tx.Bounds(&g.s.rec, prefix); low != nil {
 		o.Lower = low
 	}
 	it := tx.Iter(cf.Stream, o)
@@ -137,7 +137,7 @@ func (g *Group) findHighBound() ([]byte, error) {
 		return nil, err
 	}
 	high := append(under(prefix, last), 0)
-	tx.SetHighBound(cf.Stream, prefix, high)
+	tx.SetHighBound(&g.s.rec, prefix, high)
 	return high, nil
 }
 

@@ -3,7 +3,8 @@ package stream
 import (
 	"slices"
 
-	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/derived"
 )
 
 // A run is the ids of the oldest entries of a stream that is trimmed, one after the other. An entry that is added to
@@ -14,6 +15,7 @@ import (
 // Only writers use runs, which change at once with every write to the stream, in the transaction that makes it. As a
 // last check, a run must begin with the first entry by the metadata record.
 type run struct {
+	derived.Entry
 	ids   []ID
 	pos   int // entries before it are gone
 	ahead int // how many were read last time
@@ -26,16 +28,23 @@ const (
 	runMax   = 1024 // ids of a run at most, beyond which it is not extended by entries that are added
 )
 
-var runs = remembered[run]{most: 256, sentinel: cf.PubSub}
+var runKind = derived.Kind[*run]{ID: derived.Runs}
 
-// runOf returns the run of a stream, nil when there is none that can be trusted; with create, an empty one then.
+// runOf returns the run of a stream, nil when there is none; with create, an empty one then.
 func (s *stream) runOf(create bool) *run {
-	r := runs.of(s, create)
+	r := engine.FindState(s.tx, runKind, &s.rec)
+	if r == nil && create {
+		r = &run{}
+		engine.KeepState(s.tx, runKind, &s.rec, r, 0)
+	}
 	if r != nil && (r.left() == 0 || r.ids[r.pos] != s.meta.First) {
 		r.ids, r.pos, r.end = r.ids[:0], 0, ID{}
 	}
 	return r
 }
+
+// resize tells the registry how many bytes the run takes.
+func (r *run) resize() { r.Resize(16*cap(r.ids) + 64) }
 
 func (r *run) left() int { return len(r.ids) - r.pos }
 

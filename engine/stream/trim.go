@@ -226,6 +226,7 @@ func (t *trimmer) fill(n int) (more bool, err error) {
 	if r.left() < n {
 		r.end = s.meta.Last
 	}
+	r.resize()
 	return more, t.it.Err()
 }
 

@@ -6,32 +6,41 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// Ranked reports whether the counts of a set are in the rank cache and can be trusted.
+// Ranked reports whether the counts of a set are kept and can be trusted.
 func Ranked(tx *engine.Tx, key []byte) bool {
-	rec, err := load(tx, key)
-	return err == nil && rec.Exists && ranks.ready(tx, &rec) != nil
+	n, _ := Blocks(tx, key)
+	return n > 0
 }
 
-// Blocks returns the number of blocks of a set in the rank cache, and of entries in the biggest one.
+// Blocks returns the number of blocks of a set whose counts are kept, and of entries in the biggest one.
 func Blocks(tx *engine.Tx, key []byte) (n int, biggest uint64) {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
 		return 0, 0
 	}
-	a := ranks.ready(tx, &rec)
+	a := findRanks(tx, &rec)
 	if a == nil {
 		return 0, 0
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, c := range a.count {
-		biggest = max(biggest, c)
+	if !a.usable(&rec) {
+		return 0, 0
 	}
-	return len(a.count), biggest
+	for _, c := range a.blocks.count {
+		biggest = max(biggest, uint64(c))
+	}
+	return len(a.blocks.count), biggest
 }
 
-// Builds returns how often the entries of a set were counted for the rank cache.
-func Builds() uint64 { return ranks.token.Load() }
+// RanksOf returns the state itself.
+func RanksOf(tx *engine.Tx, key []byte) any {
+	rec, err := load(tx, key)
+	if err != nil {
+		return err
+	}
+	return findRanks(tx, &rec)
+}
 
 // BeginRanks begins to count the entries of a set; the function that it returns does it.
 func BeginRanks(tx *engine.Tx, key []byte) (finish func() error, err error) {
@@ -39,14 +48,12 @@ func BeginRanks(tx *engine.Tx, key []byte) (finish func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for range rankMinAsks {
-		ranks.asked(tx, &rec)
-	}
-	a, it := ranks.begin(tx, &rec)
+	engine.AskedState(tx, rankKind, &rec)
+	a, it := wantRanks(tx, &rec)
 	if a == nil {
 		return nil, errors.New("the counting did not begin")
 	}
-	return func() error { return ranks.fill(a, it, rankBlockOf(rec.Size)) }, nil
+	return func() error { return a.settle(it, &rec, nil) }, nil
 }
 
 // Ahead returns how many of the members to be popped next are remembered.
@@ -55,16 +62,12 @@ func Ahead(tx *engine.Tx, key []byte, highest bool) int {
 	if err != nil {
 		return 0
 	}
-	a := pops.of(tx, &rec, false)
-	if a == nil {
+	p := engine.FindState(tx, popKind, &rec)
+	if p == nil {
 		return 0
 	}
-	return a.run(highest).left()
+	return p.run(highest).left()
 }
 
-// Bounds of the rank cache.
-const (
-	RankMinSize = rankMinSize
-	RankMaxIdle = rankMaxIdle
-	RankMaxSets = rankMaxSets
-)
+// RankSingle is how many members a set may have whose members are counted one by one.
+const RankSingle = rankSingle

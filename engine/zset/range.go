@@ -144,23 +144,20 @@ func Count(tx *engine.Tx, key []byte, r ScoreRange) (uint64, error) {
 	}
 	s := span{id: cf.ZSetScore}
 	s.lower, s.upper = r.bounds(tx.SubkeyPrefix(&rec))
-	if a := ranks.ready(tx, &rec); a != nil {
+	if rec.Size <= rankNearSteps {
+		return s.count(tx, &rec)
+	}
+	if a := findRanks(tx, &rec); a != nil {
 		if from, to, ok, err := s.ranks(tx, &rec, a); ok || err != nil {
 			return to - min(from, to), err
 		}
 	}
-	build, it := ranks.begin(tx, &rec)
+	build, it := wantRanks(tx, &rec)
 	n, err := s.count(tx, &rec)
-	switch {
-	case build != nil && err == nil:
-		err = ranks.fill(build, it, rankBlockOf(rec.Size))
-	case build != nil:
-		it.Close()
-		ranks.drop(build)
-	case n > rankFarSteps:
-		ranks.asked(tx, &rec)
+	if n > rankFarSteps {
+		engine.AskedState(tx, rankKind, &rec)
 	}
-	return n, err
+	return n, build.settle(it, &rec, err)
 }
 
 // LexCount returns how many members there are in the range, see [Range].
@@ -200,27 +197,31 @@ func Rank(tx *engine.Tx, key, member []byte, reverse bool) (rank uint64, score f
 // rankOf counts the members before one.
 func rankOf(tx *engine.Tx, rec *engine.Record, score float64, member []byte) (uint64, error) {
 	at := bytes.Clone(tx.ScoreKey(rec, score, member))
-	if rec.Size < rankMinSize {
-		before := span{id: cf.ZSetScore, upper: at}
-		return before.count(tx, rec)
-	}
-	if a := ranks.ready(tx, rec); a != nil {
-		if n, ok, err := ranks.rank(tx, rec, a, at[len(tx.SubkeyPrefix(rec)):]); ok || err != nil {
+	sub := at[len(tx.SubkeyPrefix(rec)):]
+	if a := findRanks(tx, rec); a != nil {
+		if n, ok, err := a.rank(tx, rec, sub, true); ok || err != nil {
 			return n, err
 		}
 	}
-	build, it := ranks.begin(tx, rec)
-	n, err := rankFromEnds(tx, rec, at)
-	switch {
-	case build != nil && err == nil:
-		err = ranks.fill(build, it, rankBlockOf(rec.Size))
-	case build != nil:
-		it.Close()
-		ranks.drop(build)
-	case min(n, rec.Size-min(n, rec.Size)) > rankFarSteps:
-		ranks.asked(tx, rec)
+	build, it := wantRanks(tx, rec)
+	if rec.Size > rankSingle {
+		n, err := rankFromEnds(tx, rec, at)
+		if min(n, rec.Size-min(n, rec.Size)) > rankFarSteps {
+			engine.AskedState(tx, rankKind, rec)
+		}
+		return n, build.settle(it, rec, err)
 	}
-	return n, err
+	if build != nil { // to fill them costs about as much as to count
+		if err := build.settle(it, rec, nil); err != nil {
+			return 0, err
+		}
+		if n, ok, err := build.rank(tx, rec, sub, true); ok || err != nil {
+			return n, err
+		}
+	}
+	engine.AskedState(tx, rankKind, rec)
+	before := span{id: cf.ZSetScore, upper: at}
+	return before.count(tx, rec)
 }
 
 // rankChunk is how many members are counted from either side at first.

@@ -116,8 +116,8 @@ func (w *writer) removeByScore(q *Query) error {
 	}
 	tail := s.total - s.skip - min(s.n, s.total-s.skip)
 	if s.exact && s.skip > rankFarSteps {
-		if a := ranks.ready(w.tx, &w.rec); a != nil {
-			lower, skip, ok, err := ranks.seek(w.tx, &w.rec, a, s.skip)
+		if a := findRanks(w.tx, &w.rec); a != nil {
+			lower, skip, ok, err := a.seek(w.tx, &w.rec, s.skip)
 			if err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func (w *writer) removeFromEnd(s *span, tail uint64) error {
 	}
 	t.backwards(0, len(t.ents), w.remove)
 	if n := len(t.ents); n > 0 && tail == 0 {
-		w.tx.SetHighBound(cf.ZSetScore, w.tx.SubkeyPrefix(&w.rec), w.tx.ScoreKey(&w.rec, t.ents[n-1].score, t.member(n-1)))
+		w.tx.SetHighBound(&w.rec, w.tx.SubkeyPrefix(&w.rec), w.tx.ScoreKey(&w.rec, t.ents[n-1].score, t.member(n-1)))
 	}
 	return nil
 }
@@ -178,9 +178,9 @@ func (w *writer) removeFromEnd(s *span, tail uint64) error {
 func (w *writer) bound(sub []byte, highest bool) {
 	prefix := w.tx.SubkeyPrefix(&w.rec)
 	if key := w.tx.Subkey(&w.rec, sub); highest {
-		w.tx.SetHighBound(cf.ZSetScore, prefix, key)
+		w.tx.SetHighBound(&w.rec, prefix, key)
 	} else {
-		w.tx.SetLowBound(cf.ZSetScore, prefix, append(key, 0))
+		w.tx.SetLowBound(&w.rec, prefix, append(key, 0))
 	}
 }
 
@@ -189,11 +189,11 @@ func (w *writer) bound(sub []byte, highest bool) {
 func (w *writer) cleared(s *span) {
 	prefix := w.tx.SubkeyPrefix(&w.rec)
 	first := scoreBound(prefix, cf.EncodeDouble(math.Inf(-1)))
-	if low := w.tx.LowBound(cf.ZSetScore, prefix); bytes.Compare(low, first) > 0 {
+	if low, _ := w.tx.Bounds(&w.rec, prefix); bytes.Compare(low, first) > 0 {
 		first = low
 	}
 	if bytes.Compare(s.lower, first) <= 0 && bytes.Compare(s.upper, first) > 0 {
-		w.tx.SetLowBound(cf.ZSetScore, prefix, s.upper)
+		w.tx.SetLowBound(&w.rec, prefix, s.upper)
 	}
 }
 
@@ -204,10 +204,22 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 	if err != nil || !rec.Exists || n == 0 {
 		return err
 	}
-	w := writer{tx: tx, rec: rec, cached: true, ranks: ranks.of(tx, &rec), pops: pops.of(tx, &rec, true)}
-	run := w.pops.run(highest)
+	w := writer{tx: tx, rec: rec, looked: true, ranks: engine.HaveState(tx, rankKind, &rec), pops: makePops(tx, &rec)}
+	if err := w.popRun(w.pops.run(highest), n, emit); err != nil {
+		w.pops.Drop()
+		return err
+	}
+	w.done()
+	if w.rec.Size == 0 {
+		w.pops.Drop()
+	}
+	return nil
+}
+
+// popRun pops members from a run, and more once it is used up.
+func (w *writer) popRun(run *popRun, n uint64, emit Emit) error {
 	w.popping = run
-	n = min(n, rec.Size)
+	n = min(n, w.rec.Size)
 	for ; n > 0 && run.left() > 0; n-- {
 		sub := run.at(run.pos)
 		run.pos++
@@ -215,19 +227,13 @@ func Pop(tx *engine.Tx, key []byte, n uint64, highest bool, emit Emit) error {
 			return err
 		}
 		if n == 1 {
-			w.bound(sub, highest)
+			w.bound(sub, run.highest)
 		}
 	}
-	if n > 0 {
-		if err := w.popFresh(run, n, emit); err != nil {
-			return err
-		}
+	if n == 0 {
+		return nil
 	}
-	w.done()
-	if w.rec.Size == 0 {
-		pops.drop(w.pops.id)
-	}
-	return nil
+	return w.popFresh(run, n, emit)
 }
 
 // pop removes the member of a zset_score subkey and emits it.
@@ -260,5 +266,6 @@ func (w *writer) popFresh(run *popRun, n uint64, emit Emit) error {
 	}
 	for ; ahead > 0 && it.Next() && run.add(it.Key()); ahead-- {
 	}
+	w.pops.Resize(w.pops.memory())
 	return it.Err()
 }

@@ -48,10 +48,10 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 		turn = s.exact && far*backwardCost < near
 	}
 	vain := s.vain(turn)
-	if s.id != cf.ZSetScore || rec.Size < rankMinSize || vain < rankNearSteps {
+	if s.id != cf.ZSetScore || vain < rankNearSteps {
 		return s.runPlain(tx, rec, turn, emit)
 	}
-	if a := ranks.ready(tx, rec); a != nil {
+	if a := findRanks(tx, rec); a != nil {
 		if done, err := s.runRanked(tx, rec, a, emit); done || err != nil {
 			return err
 		}
@@ -59,18 +59,9 @@ func (s *span) run(tx *engine.Tx, rec *engine.Record, emit Emit) error {
 	if vain < rankFarSteps {
 		return s.runPlain(tx, rec, turn, emit)
 	}
-	build, it := ranks.begin(tx, rec)
-	err := s.runPlain(tx, rec, turn, emit)
-	switch {
-	case build == nil:
-		ranks.asked(tx, rec)
-	case err != nil:
-		it.Close()
-		ranks.drop(build)
-	default:
-		err = ranks.fill(build, it, rankBlockOf(rec.Size))
-	}
-	return err
+	build, it := wantRanks(tx, rec)
+	engine.AskedState(tx, rankKind, rec)
+	return build.settle(it, rec, s.runPlain(tx, rec, turn, emit))
 }
 
 // vain returns the cost of the entries that are gone over, in steps forward, beyond that of reading the wanted ones
@@ -100,8 +91,8 @@ func (s *span) runPlain(tx *engine.Tx, rec *engine.Record, turn bool, emit Emit)
 	return s.readTurned(tx, rec, !s.reverse, 0, s.total, s.skip, s.n, emit)
 }
 
-// runRanked is run with the help of the rank cache; done is false when that does not know the set any more.
-func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *anchors, emit Emit) (done bool, err error) {
+// runRanked is run with the help of the set's counts; done is false when those cannot be used.
+func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *ranks, emit Emit) (done bool, err error) {
 	start, total, n := uint64(0), s.total, s.n
 	if !s.exact {
 		from, to, ok, err := s.ranks(tx, rec, a)
@@ -118,7 +109,7 @@ func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *anchors, emit Emi
 	} else {
 		start += s.skip
 	}
-	lower, skip, ok, err := ranks.seek(tx, rec, a, start)
+	lower, skip, ok, err := a.seek(tx, rec, start)
 	if !ok || err != nil {
 		return false, err
 	}
@@ -130,12 +121,12 @@ func (s *span) runRanked(tx *engine.Tx, rec *engine.Record, a *anchors, emit Emi
 }
 
 // ranks returns how many entries of the set are before the span's lower and upper bounds.
-func (s *span) ranks(tx *engine.Tx, rec *engine.Record, a *anchors) (from, to uint64, ok bool, err error) {
+func (s *span) ranks(tx *engine.Tx, rec *engine.Record, a *ranks) (from, to uint64, ok bool, err error) {
 	strip := len(tx.SubkeyPrefix(rec))
-	if from, ok, err = ranks.rank(tx, rec, a, s.lower[strip:]); !ok || err != nil {
+	if from, ok, err = a.rank(tx, rec, s.lower[strip:], false); !ok || err != nil {
 		return 0, 0, false, err
 	}
-	to, ok, err = ranks.rank(tx, rec, a, s.upper[strip:])
+	to, ok, err = a.rank(tx, rec, s.upper[strip:], false)
 	return from, to, ok, err
 }
 
@@ -183,10 +174,11 @@ func (s *span) open(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 	}
 	if s.id == cf.ZSetScore {
 		// Before and behind what is known to be there may be nothing but the tombstones of popped members.
-		if low := tx.LowBound(s.id, prefix); bytes.Compare(low, o.Lower) > 0 {
+		low, high := tx.Bounds(rec, prefix)
+		if bytes.Compare(low, o.Lower) > 0 {
 			o.Lower = low
 		}
-		if high := tx.HighBound(s.id, prefix); high != nil && (o.Upper == nil || bytes.Compare(high, o.Upper) < 0) {
+		if high != nil && (o.Upper == nil || bytes.Compare(high, o.Upper) < 0) {
 			o.Upper = high
 		}
 		if o.Lower != nil && o.Upper != nil && bytes.Compare(o.Lower, o.Upper) >= 0 {

@@ -130,9 +130,9 @@ type writer struct {
 	logged bool
 	grown  int64 // members added less members removed
 
-	cached  bool // ranks and pops were looked up
-	ranks   *anchors
-	pops    *popAnchor
+	looked  bool // ranks and pops were looked up
+	ranks   *ranks
+	pops    *pops
 	popping *popRun // from which members are popped right now
 }
 
@@ -159,7 +159,7 @@ func (w *writer) put(member []byte, had bool, old, score float64) {
 	tx.Put(cf.Default, tx.Subkey(rec, member), cf.AppendDouble(value[:0], score))
 	key := tx.ScoreKey(rec, score, member)
 	tx.Put(cf.ZSetScore, key, nil)
-	tx.KeyAdded(cf.ZSetScore, tx.SubkeyPrefix(rec), key)
+	tx.KeyAdded(rec, tx.SubkeyPrefix(rec), key)
 	w.moved(key, 1)
 }
 
@@ -169,17 +169,18 @@ func (w *writer) deleteScore(key []byte) {
 	w.moved(key, -1)
 }
 
-// moved tells the caches that a key of the zset_score family was added (1) or deleted (-1).
+// moved tells what is derived from the set that a key of the zset_score family was added (1) or deleted (-1).
 func (w *writer) moved(key []byte, n int) {
-	if !w.cached {
-		w.ranks, w.pops, w.cached = ranks.of(w.tx, &w.rec), pops.of(w.tx, &w.rec, false), true
+	if !w.looked {
+		w.ranks, w.pops = engine.HaveState(w.tx, rankKind, &w.rec), engine.HaveState(w.tx, popKind, &w.rec)
+		w.looked = true
 	}
 	if w.ranks == nil && w.pops == nil {
 		return
 	}
 	sub := key[len(w.tx.SubkeyPrefix(&w.rec)):]
 	if w.ranks != nil {
-		ranks.changed(w.ranks, sub, n)
+		w.ranks.changed(sub, n)
 	}
 	if w.pops != nil {
 		w.pops.changed(sub, w.popping)

@@ -200,11 +200,7 @@ func TestPopsDoNotScanTombstones(t *testing.T) {
 				return err
 			}
 			o := engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), Reverse: highest, Limit: 1, MaxSkip: 4}
-			if highest {
-				o.Upper = tx.HighBound(cf.ZSetScore, o.Prefix)
-			} else {
-				o.Lower = tx.LowBound(cf.ZSetScore, o.Prefix)
-			}
+			o.Lower, o.Upper = tx.Bounds(&rec, o.Prefix)
 			it := tx.Iter(cf.ZSetScore, o)
 			defer it.Close()
 			if !it.Next() {

@@ -51,7 +51,6 @@ type geoSearch struct {
 // all arguments have been read.
 func geoSearchCommand(c *Ctx, form geoForm) error {
 	s := geoSearch{c: c, form: form, source: c.Args[1]}
-	s.q.Cells = c.Srv.GeoCells()
 	if form == formStore {
 		s.store, s.source = c.Args[1], c.Args[2]
 	}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/engine/geo"
 	"github.com/basaltdb/basalt/server/acl"
 )
 
@@ -15,8 +14,6 @@ type Server interface {
 	Commands() *Table
 	// MaxBulk is proto-max-bulk-len: the longest string, in bytes, that a command may make.
 	MaxBulk() int64
-	// GeoCells returns what is kept of geo sets between searches.
-	GeoCells() *geo.Cells
 
 	// Setting returns the text of a setting as CONFIG GET shows it; ok is false when there is none.
 	Setting(name string) (value string, ok bool)

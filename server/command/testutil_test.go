@@ -8,7 +8,6 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/engine/geo"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -81,8 +80,6 @@ type testServer struct {
 func (s testServer) DB() *engine.DB { return s.db }
 
 func (s testServer) MaxBulk() int64 { return 512 << 20 }
-
-func (s testServer) GeoCells() *geo.Cells { return nil }
 
 // Databases says that there is one.
 func (testServer) Databases() int64 { return 0 }

@@ -103,7 +103,8 @@ type MemoryPlan struct {
 	Budget         uint64 // what everything together may take
 	BudgetGiven    bool   // by the settings; else it is a quarter of the memory
 	Program        uint64 // threads, table readers, buffers of compactions
-	GoHeap         uint64 // the caches of replies and of geo cells, clients, and garbage
+	GoHeap         uint64 // state derived from collections, clients, and garbage
+	Derived        uint64 // state derived from collections
 	BlockCache     uint64 // what was read: RocksDB's block cache and the caches of records
 	WriteBuffer    uint64 // one write buffer
 	WriteBuffers   uint64 // all of them: WriteBuffer * max_write_buffer_number * families
@@ -154,7 +155,7 @@ func (p MemoryPlan) String() string {
 // MemorySettings are what the settings say about memory, in bytes; 0 = nothing.
 type MemorySettings struct {
 	Budget, BlockCache, WriteBuffer, RowCache uint64
-	GoCaches                                  uint64 // of replies and geo cells
+	Derived                                   int64 // state derived from collections; negative = none
 	Buffers                                   int    // max_write_buffer_number
 }
 
@@ -168,7 +169,13 @@ func PlanMemory(m Memory, given MemorySettings) MemoryPlan {
 		p.Budget = m.Bytes / 4
 	}
 	p.Program = min(p.Budget/4, 32<<20)
-	p.GoHeap = min(p.Budget/8, 128<<20) + min(p.Budget/8, given.GoCaches)
+	switch {
+	case given.Derived > 0:
+		p.Derived = uint64(given.Derived)
+	case given.Derived == 0:
+		p.Derived = p.Budget / 32
+	}
+	p.GoHeap = min(p.Budget/8, 128<<20) + min(p.Budget/8, p.Derived)
 	left := p.Budget - p.Program - p.GoHeap
 	left -= min(left, p.RowCache)
 	count := uint64(max(given.Buffers, 2)) * writtenFamilies // RocksDB takes 2 where less is given
@@ -204,7 +211,7 @@ func (c *Config) memoryPlan(m Memory) MemoryPlan {
 		BlockCache:  cache,
 		WriteBuffer: mib("rocksdb.write_buffer_size"),
 		RowCache:    mib("rocksdb.row_cache_size"),
-		GoCaches:    mib("reply-cache-size") + mib("geo-cache-size"),
+		Derived:     c.Int("derived-state-size") << 20,
 		Buffers:     int(c.Int("rocksdb.max_write_buffer_number")),
 	})
 }

@@ -54,7 +54,7 @@ func TestPlanWithinBudget(t *testing.T) {
 	for m := uint64(4 << 20); m < 1<<42; m += m / 7 {
 		mem := Memory{m, "test"}
 		for _, buffers := range []int{0, 1, 2, 4, 8} {
-			p := PlanMemory(mem, MemorySettings{Buffers: buffers, GoCaches: caches})
+			p := PlanMemory(mem, MemorySettings{Buffers: buffers, Derived: int64(caches)})
 			if m >= 64<<20 && (p.OverBudget() || p.Budget > m/4) {
 				t.Errorf("%d bytes, %d buffers: %s", m, buffers, p)
 			}
@@ -69,19 +69,19 @@ func TestPlanWithinBudget(t *testing.T) {
 				t.Errorf("%d bytes: a limit of %d bytes for Go", m, limit)
 			}
 			// With one of the sizes given, the others take what is left.
-			given := MemorySettings{BlockCache: m / 16, Buffers: 4, GoCaches: caches}
+			given := MemorySettings{BlockCache: m / 16, Buffers: 4, Derived: int64(caches)}
 			if p := PlanMemory(mem, given); m >= 128<<20 && (p.OverBudget() || p.BlockCache != m/16 || p.AutoBlockCache) {
 				t.Errorf("%d bytes, cache given: %s", m, p)
 			}
-			given = MemorySettings{WriteBuffer: m / 256, Buffers: 4, GoCaches: caches}
+			given = MemorySettings{WriteBuffer: m / 256, Buffers: 4, Derived: int64(caches)}
 			if p := PlanMemory(mem, given); m >= 128<<20 && (p.OverBudget() || p.WriteBuffer != m/256 || p.AutoBuffer) {
 				t.Errorf("%d bytes, buffer given: %s", m, p)
 			}
-			given = MemorySettings{RowCache: m / 128, Buffers: 4, GoCaches: caches}
+			given = MemorySettings{RowCache: m / 128, Buffers: 4, Derived: int64(caches)}
 			if p := PlanMemory(mem, given); m >= 256<<20 && p.OverBudget() {
 				t.Errorf("%d bytes, row cache given: %s", m, p)
 			}
-			given = MemorySettings{Budget: m / 2, Buffers: 4, GoCaches: caches}
+			given = MemorySettings{Budget: m / 2, Buffers: 4, Derived: int64(caches)}
 			if p := PlanMemory(mem, given); m >= 64<<20 && (p.OverBudget() || p.Budget != m/2 || p.Total() <= m/4) {
 				t.Errorf("%d bytes, budget given: %s", m, p)
 			}
@@ -95,26 +95,26 @@ func TestMemoryPlan(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		{16 << 30, nil, "block cache 2625 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 152 MiB, " +
+		{16 << 30, nil, "block cache 2625 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 256 MiB, " +
 			"budget 4096 MiB (chosen) of 16384 MiB test"},
-		{4 << 30, nil, "block cache 458 MiB (chosen), write buffers 16 x 21504 KiB (chosen), Go heap 152 MiB, " +
+		{4 << 30, nil, "block cache 458 MiB (chosen), write buffers 16 x 21504 KiB (chosen), Go heap 256 MiB, " +
 			"budget 1024 MiB (chosen) of 4096 MiB test"},
 		{256 << 20, nil, "block cache 14 MiB (chosen), write buffers 16 x 1024 KiB (chosen), Go heap 16 MiB, " +
 			"budget 64 MiB (chosen) of 256 MiB test"},
 		{64 << 20, nil, "block cache 2 MiB (chosen), write buffers 16 x 320 KiB (chosen), Go heap 4 MiB, " +
 			"budget 16 MiB (chosen) of 64 MiB test"},
 		{16 << 30, []string{"--memory-budget-mb", "8192"},
-			"block cache 6349 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 152 MiB, " +
+			"block cache 6349 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 256 MiB, " +
 				"budget 8192 MiB (configured) of 16384 MiB test"},
 		{16 << 30, []string{"--rocksdb.block_cache_size", "2048", "--rocksdb.write_buffer_size", "32"},
-			"block cache 2048 MiB (configured), write buffers 16 x 32768 KiB (configured), Go heap 152 MiB, " +
+			"block cache 2048 MiB (configured), write buffers 16 x 32768 KiB (configured), Go heap 256 MiB, " +
 				"budget 4096 MiB (chosen) of 16384 MiB test"},
 		{2 << 30, []string{"--rocksdb.block_cache_size", "4096", "--rocksdb.write_buffer_size", "64"},
 			"block cache 4096 MiB (configured), write buffers 16 x 65536 KiB (configured), Go heap 88 MiB, " +
 				"budget 512 MiB (chosen) of 2048 MiB test: more than the budget"},
 		{16 << 30, []string{"--rocksdb.subkey_block_cache_size", "100", "--rocksdb.metadata_block_cache_size", "20",
 			"--rocksdb.max_write_buffer_number", "2"},
-			"block cache 120 MiB (configured), write buffers 8 x 65536 KiB (chosen), Go heap 152 MiB, " +
+			"block cache 120 MiB (configured), write buffers 8 x 65536 KiB (chosen), Go heap 256 MiB, " +
 				"budget 4096 MiB (chosen) of 16384 MiB test"},
 	} {
 		cfg, err := Load(c.args, nil)

@@ -193,5 +193,6 @@ var foreign = map[string]bool{
 	"rocksdb.min_write_buffer_number_to_merge": true, "rocksdb.partition_filters": true,
 	"rocksdb.periodic_compaction_seconds": true, "rocksdb.sst_file_delete_rate_bytes_per_sec": true, "rocksdb.ttl": true,
 	// Given up before 2.10.
+	"geo-cache-size": true, "reply-cache-size": true, // basalt's own; see derived-state-size
 	"codis-enabled": true, "repl-bind": true, "repl-workers": true, "rocksdb.max_sub_compactions": true,
 }

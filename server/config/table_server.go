@@ -31,8 +31,7 @@ var serverGroups = []group{
 	{"Access", []Setting{
 		text("requirepass", "", dynamic, "Password of the administrator of the default namespace; empty = none asked for."),
 		integer("memory-budget-mb", 0, 0, math.MaxInt32, fixed, "MiB that caches, write buffers and all else take together; 0 = a quarter of the memory or of the container's limit."),
-		integer("reply-cache-size", 16, 0, 1<<20, dynamic, "MiB of replies to repeated range reads of unchanged keys that are kept; 0 = none."),
-		integer("geo-cache-size", 8, 0, 1<<20, dynamic, "MiB of points of geo sets that nobody writes, in cells of the map that are searched again; 0 = none."),
+		integer("derived-state-size", 0, -1, 1<<20, dynamic, "MiB of state derived from collections, such as counts of sorted sets; 0 = from memory-budget-mb, -1 = none."),
 		text("notify-keyspace-events", "", dynamic, "Classes of keyspace events to publish, letters of KEg$lshzxetdmnA; empty = none.").check(checkEvents).canonical(canonicalEvents),
 		text("aclfile", "", fixed, "File of the ACL's users, read at the start and by ACL LOAD, written by ACL SAVE; empty = none."),
 		enum("acl-pubsub-default", "resetchannels", []string{"allchannels", "resetchannels"}, fixed, "The channels that a new user may use: allchannels or resetchannels."),

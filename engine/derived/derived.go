@@ -1,0 +1,361 @@
+// Package derived keeps state that was derived from collections: what a sorted set's counts are, which of its members
+// are popped next, what a command replied. Losing any of it costs time and nothing else.
+//
+// One [Registry] holds the state of all kinds. It is bounded by bytes: when there are more, what was not used lately
+// leaves, whatever its kind, see [Registry.SetLimit]. It is sharded; no lock is held while anything is computed.
+//
+// State is found by its kind, its key and its stamp, and only state with exactly this stamp is found. Who stamps it
+// makes the rule of validity; package engine has the two that there are: the epoch of a stripe of key locks for state
+// that writers keep current, the generation of the stripe for state that any write makes invalid.
+package derived
+
+import (
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+)
+
+// ID names a kind of state.
+type ID uint8
+
+// The kinds of state. Their table is in docs/architecture.md.
+const (
+	Bounds  ID = iota // where the live entries of a collection begin and end
+	Pools             // random subkeys of a collection
+	Ranks             // counts of the members of a sorted set
+	Pops              // members of a sorted set that are popped next
+	Runs              // ids of the oldest entries of a stream
+	Aheads            // entries of a stream that its groups hand out next
+	Cells             // points of a cell of the map
+	Replies           // replies of commands
+	NumIDs
+)
+
+var names = [NumIDs]string{"bounds", "pools", "ranks", "pops", "runs", "aheads", "cells", "replies"}
+
+// String returns the name of the kind in INFO.
+func (id ID) String() string { return names[id] }
+
+// State is something that the registry can keep: a pointer to a struct that embeds [Entry].
+type State interface{ entry() *Entry }
+
+// Kind is the typed handle of a kind of state; P is the type of its states.
+type Kind[P State] struct{ ID ID }
+
+// Entry is what the registry knows of a state. Its fields are guarded by the mutex of its shard.
+type Entry struct {
+	registry   *Registry // set by Put, and not changed afterwards
+	hash       uint64
+	key        string
+	stamp      uint64
+	state      State
+	next, prev *Entry // the ring of the shard
+	bytes      int64  // with overhead
+	kind       ID
+	used       bool // since the hand has passed
+}
+
+func (e *Entry) entry() *Entry { return e }
+
+const (
+	numShards = 64
+	// overhead is what an entry takes beside the state, the key's bytes included: itself, its place in the map, and
+	// what the allocator rounds up. In bytes, about.
+	overhead = 240
+	// maxShare is the part of the limit that one state may take.
+	maxShare = 4
+	// maxLooks is how many entries the hand passes over before it takes one that was used.
+	maxLooks = 16
+	// bytesPerMark is the part of the limit for which there is one mark of what was asked for, see Asked.
+	bytesPerMark = 256
+	// marksOfSet is among how many places a mark is looked for.
+	marksOfSet = 4
+	// oneOf is how many states that are worth to be made are not made for each one that is, when there is no room.
+	oneOf = 8
+)
+
+// Registry holds derived state. Its methods may be called by several goroutines.
+type Registry struct {
+	seed        maphash.Seed
+	limit, used atomic.Int64
+	hand        atomic.Uint32 // the shard from which is taken next
+	count       [NumIDs]atomic.Int64
+	marks       atomic.Pointer[[]atomic.Uint32]
+	shards      [numShards]shard
+}
+
+type shard struct {
+	mu      sync.Mutex
+	entries map[uint64]*Entry
+	hand    *Entry // in a ring of all entries; nil = none
+	stats   [NumIDs]Stats
+	_       [64]byte
+}
+
+// Stats are the numbers of one kind, or of all.
+type Stats struct {
+	Entries, Bytes          int64
+	Hits, Misses, Evictions int64
+}
+
+// New returns a registry of up to so many bytes; 0 = nothing is kept.
+func New(limit int64) *Registry {
+	r := &Registry{seed: maphash.MakeSeed()}
+	r.SetLimit(limit)
+	return r
+}
+
+// SetLimit changes how many bytes all states together may take; 0 = nothing is kept.
+func (r *Registry) SetLimit(n int64) {
+	marks := 1024
+	for int64(marks)*bytesPerMark < n {
+		marks *= 2
+	}
+	if old := r.marks.Load(); old == nil || len(*old) != marks {
+		fresh := make([]atomic.Uint32, marks)
+		r.marks.Store(&fresh)
+	}
+	r.limit.Store(n)
+	r.evict()
+}
+
+// Limit returns how many bytes the states may take.
+func (r *Registry) Limit() int64 { return r.limit.Load() }
+
+// MaxState returns how many bytes one state may take.
+func (r *Registry) MaxState() int64 { return r.limit.Load() / maxShare }
+
+// Used returns how many bytes the states take.
+func (r *Registry) Used() int64 { return r.used.Load() }
+
+// Stats returns the numbers of each kind.
+func (r *Registry) Stats() (all [NumIDs]Stats) {
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		for id := range all {
+			a, b := &all[id], &s.stats[id]
+			a.Entries += b.Entries
+			a.Bytes += b.Bytes
+			a.Hits += b.Hits
+			a.Misses += b.Misses
+			a.Evictions += b.Evictions
+		}
+		s.mu.Unlock()
+	}
+	return all
+}
+
+func (r *Registry) hash(id ID, key []byte) uint64 {
+	return maphash.Bytes(r.seed, key) ^ uint64(id+1)*0x9e3779b97f4a7c15
+}
+
+func (r *Registry) shard(h uint64) *shard { return &r.shards[h%numShards] }
+
+// Any reports whether there is any state of the kind.
+func (k Kind[P]) Any(r *Registry) bool { return r.count[k.ID].Load() > 0 }
+
+// Find returns the state of a key with exactly this stamp, else nil: one with another stamp is dropped.
+func (k Kind[P]) Find(r *Registry, key []byte, stamp uint64) P { return k.get(r, key, stamp, true) }
+
+// Have is Find for those who keep the state current but do not use it: it neither counts nor keeps it from leaving.
+func (k Kind[P]) Have(r *Registry, key []byte, stamp uint64) P { return k.get(r, key, stamp, false) }
+
+func (k Kind[P]) get(r *Registry, key []byte, stamp uint64, use bool) (p P) {
+	h := r.hash(k.ID, key)
+	s := r.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[h]
+	if e != nil && e.kind == k.ID && e.key == string(key) {
+		if e.stamp == stamp {
+			if use {
+				e.used = true
+				s.stats[k.ID].Hits++
+			}
+			return e.state.(P)
+		}
+		s.remove(e)
+	}
+	if use {
+		s.stats[k.ID].Misses++
+	}
+	return p
+}
+
+// Put keeps a state, which must not have been put before, of so many bytes beside its Entry and key. What was kept for
+// the key goes. It reports whether the state is kept: not one that takes too large a part of the limit.
+func (k Kind[P]) Put(r *Registry, key []byte, stamp uint64, p P, bytes int) bool {
+	e := p.entry()
+	h := r.hash(k.ID, key)
+	size := int64(bytes + len(key) + overhead)
+	s := r.shard(h)
+	s.mu.Lock()
+	if old := s.entries[h]; old != nil {
+		s.remove(old)
+	}
+	e.registry, e.hash, e.key, e.stamp, e.state, e.kind, e.bytes = r, h, string(key), stamp, p, k.ID, size
+	if size > r.MaxState() {
+		s.mu.Unlock()
+		return false
+	}
+	s.add(e)
+	s.mu.Unlock()
+	r.evict()
+	return true
+}
+
+// Resize notes that the state takes so many bytes now.
+func (e *Entry) Resize(bytes int) {
+	r := e.registry
+	if r == nil {
+		return
+	}
+	s := r.shard(e.hash)
+	s.mu.Lock()
+	if !s.holds(e) {
+		s.mu.Unlock()
+		return
+	}
+	size := int64(bytes + len(e.key) + overhead)
+	s.stats[e.kind].Bytes += size - e.bytes
+	r.used.Add(size - e.bytes)
+	e.bytes, e.used = size, true
+	if size > r.MaxState() {
+		s.remove(e)
+		s.stats[e.kind].Evictions++
+	}
+	s.mu.Unlock()
+	r.evict()
+}
+
+// Drop removes the state if it is kept.
+func (e *Entry) Drop() {
+	if e.registry == nil {
+		return
+	}
+	s := e.registry.shard(e.hash)
+	s.mu.Lock()
+	if s.holds(e) {
+		s.remove(e)
+	}
+	s.mu.Unlock()
+}
+
+// Clear drops everything.
+func (r *Registry) Clear() {
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		s.entries, s.hand = nil, nil
+		for id := range s.stats {
+			st := &s.stats[id]
+			r.used.Add(-st.Bytes)
+			r.count[id].Add(-st.Entries)
+			st.Bytes, st.Entries = 0, 0
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Asked notes that a state was wanted that is not kept.
+func (k Kind[P]) Asked(r *Registry, key []byte, stamp uint64) {
+	set, mark := r.marked(k.ID, key, stamp)
+	free := rand.IntN(len(set))
+	for i := range set {
+		switch set[i].Load() {
+		case mark:
+			return
+		case 0:
+			free = i
+		}
+	}
+	set[free].Store(mark)
+}
+
+// Worth reports whether a state that is not kept should be made now, which costs more than to do without it once: when
+// it was asked for before, with the same stamp, and only now and then while there is no room, so that states which
+// displace one another before they are used cost little.
+func (k Kind[P]) Worth(r *Registry, key []byte, stamp uint64, bytes int) bool {
+	set, mark := r.marked(k.ID, key, stamp)
+	asked := false
+	for i := range set {
+		asked = asked || set[i].Load() == mark
+	}
+	size := int64(bytes + len(key) + overhead)
+	return asked && size <= r.MaxState() && (r.used.Load()+size <= r.limit.Load() || rand.IntN(oneOf) == 0)
+}
+
+// marked returns where it may be noted that a state was asked for, and the note. Notes displace one another.
+func (r *Registry) marked(id ID, key []byte, stamp uint64) (set []atomic.Uint32, mark uint32) {
+	h := r.hash(id, key) + stamp*0xff51afd7ed558ccd
+	marks := *r.marks.Load()
+	at := h % uint64(len(marks)/marksOfSet) * marksOfSet
+	return marks[at : at+marksOfSet], uint32(h>>32) | 1
+}
+
+// evict takes states until the rest is within the limit.
+func (r *Registry) evict() {
+	for r.used.Load() > r.limit.Load() {
+		s := &r.shards[r.hand.Add(1)%numShards]
+		s.mu.Lock()
+		s.evictOne()
+		s.mu.Unlock()
+	}
+}
+
+// evictOne takes the next entry that was not used since the hand has passed it, none if all of the shard were.
+func (s *shard) evictOne() {
+	e := s.hand
+	if e == nil {
+		return
+	}
+	for looks := 0; e.used && looks < maxLooks; looks++ {
+		e.used = false
+		if e = e.next; e == s.hand {
+			return
+		}
+	}
+	s.hand = e
+	s.stats[e.kind].Evictions++
+	s.remove(e)
+}
+
+func (s *shard) holds(e *Entry) bool { return s.entries[e.hash] == e }
+
+// add puts an entry where the hand comes last.
+func (s *shard) add(e *Entry) {
+	if s.entries == nil {
+		s.entries = map[uint64]*Entry{}
+	}
+	s.entries[e.hash] = e
+	if s.hand == nil {
+		e.next, e.prev = e, e
+		s.hand = e
+	} else {
+		e.next, e.prev = s.hand, s.hand.prev
+		e.prev.next, e.next.prev = e, e
+	}
+	s.stats[e.kind].Entries++
+	s.stats[e.kind].Bytes += e.bytes
+	e.registry.used.Add(e.bytes)
+	e.registry.count[e.kind].Add(1)
+}
+
+func (s *shard) remove(e *Entry) {
+	delete(s.entries, e.hash)
+	if e.next == e {
+		s.hand = nil
+	} else {
+		e.prev.next, e.next.prev = e.next, e.prev
+		if s.hand == e {
+			s.hand = e.next
+		}
+	}
+	e.next, e.prev = nil, nil
+	s.stats[e.kind].Entries--
+	s.stats[e.kind].Bytes -= e.bytes
+	e.registry.used.Add(-e.bytes)
+	e.registry.count[e.kind].Add(-1)
+}

@@ -1,0 +1,421 @@
+package zset
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/derived"
+)
+
+// rankKind is the counts of sorted sets whose ranks are asked for: how many members lie between certain places of the
+// order by score. RocksDB can only count by going over the entries; with the counts a rank in a small set costs no
+// look into RocksDB, and in a big one a rank, a member at a deep rank or the size of a wide range of scores a walk
+// over one block of entries.
+//
+// The counts of a set change with every member that is added or removed, at once, in the transaction that does it
+// and that holds the key's lock for writing. So a reader, who holds the lock for reading when it looks, finds the
+// counts of what is committed, and a transaction finds those of its own writes. As a last check the counts must add up
+// to the size in the metadata record.
+var rankKind = derived.Kind[*ranks]{ID: derived.Ranks}
+
+const (
+	rankSingle = 1024 // sets up to this size get a block for each entry, bigger ones ...
+	rankBlock  = 32   // ... blocks of so many entries at least, and ...
+	rankBlocks = 4096 // ... so many blocks at most, when they are made
+	// Operations that go over this many entries in vain use the counts when there are any, ...
+	rankNearSteps = 100
+	// ... and over this many, have them made.
+	rankFarSteps = 512
+	rankMaxBytes = 1 << 20 // bytes of the firsts of a set at most
+	rankMaxLog   = 1 << 14 // writes while the entries are counted, at most
+	rankPerBlock = 24      // bytes that a block takes, about
+)
+
+type rankState uint8
+
+const (
+	rankCounting rankState = iota // being counted: writes are logged
+	rankReady
+	rankDropped
+)
+
+// ranks are the counts of one set.
+type ranks struct {
+	derived.Entry
+	mu     sync.Mutex
+	state  rankState
+	most   uint32 // entries of a block at most; a bigger one is split
+	total  uint64
+	blocks blocks
+	upTo   []uint32 // upTo[i] is how many entries come before block i; made anew by sums
+	stale  bool     // upTo is not right
+	logged []change // while counting
+}
+
+// blocks are runs of entries in the order of the zset_score family. Block i holds the entries from first(i) up to, not
+// including, first(i+1); first(0) is empty. A first is no longer than it takes to tell it from the entry before it.
+type blocks struct {
+	firsts []byte   // one after the other
+	ends   []uint32 // of each in firsts
+	count  []uint32
+}
+
+// change is an entry of the zset_score family that was added (1) or removed (-1).
+type change struct {
+	sub []byte
+	n   int
+}
+
+func (b *blocks) first(i int) []byte {
+	at := uint32(0)
+	if i > 0 {
+		at = b.ends[i-1]
+	}
+	return b.firsts[at:b.ends[i]]
+}
+
+func (b *blocks) add(first []byte, n uint32) {
+	b.firsts = append(b.firsts, first...)
+	b.ends = append(b.ends, uint32(len(b.firsts)))
+	b.count = append(b.count, n)
+}
+
+// of returns the block to which an entry belongs.
+func (b *blocks) of(sub []byte) int {
+	return sort.Search(len(b.count)-1, func(i int) bool { return bytes.Compare(b.first(i+1), sub) > 0 })
+}
+
+// replace puts other blocks, or none, in the place of block i. The first of the first block is empty afterwards.
+func (b *blocks) replace(i int, with *blocks) {
+	from, to := b.ends[i]-uint32(len(b.first(i))), b.ends[i]
+	b.firsts = slices.Replace(b.firsts, int(from), int(to), with.firsts...)
+	b.ends = slices.Replace(b.ends, i, i+1, with.ends...)
+	b.count = slices.Replace(b.count, i, i+1, with.count...)
+	for j := range with.ends {
+		b.ends[i+j] += from
+	}
+	grown := uint32(len(with.firsts)) - (to - from)
+	for j := i + len(with.ends); j < len(b.ends); j++ {
+		b.ends[j] += grown
+	}
+	if n := b.ends[0]; n > 0 {
+		b.firsts = slices.Delete(b.firsts, 0, int(n))
+		for j := range b.ends {
+			b.ends[j] -= n
+		}
+	}
+}
+
+// rankBlockOf returns how many entries a block of a set of the given size has when the blocks are made.
+func rankBlockOf(size uint64) uint64 {
+	if size <= rankSingle {
+		return 1
+	}
+	return max(rankBlock, size/rankBlocks)
+}
+
+// drop makes the counts unusable for everybody who has them. The mutex is held.
+func (a *ranks) drop() {
+	a.state, a.blocks, a.upTo, a.logged = rankDropped, blocks{}, nil, nil
+	a.Drop()
+}
+
+// sums returns how many entries come before each block.
+func (a *ranks) sums() []uint32 {
+	if a.stale || len(a.upTo) != len(a.blocks.count) {
+		a.upTo = slices.Grow(a.upTo[:0], len(a.blocks.count))[:len(a.blocks.count)]
+		n := uint32(0)
+		for i, c := range a.blocks.count {
+			a.upTo[i] = n
+			n += c
+		}
+		a.stale = false
+	}
+	return a.upTo
+}
+
+// findRanks returns the counts of a set, which may not be ready, or nil.
+func findRanks(tx *engine.Tx, rec *engine.Record) *ranks { return engine.FindState(tx, rankKind, rec) }
+
+// wantRanks returns counts to be filled and the iterator to fill them from, when those of a set that has none have been
+// wanted often enough. The caller holds the key's lock; it may give it back before it fills them.
+func wantRanks(tx *engine.Tx, rec *engine.Record) (*ranks, *engine.Iter) {
+	size := rankPerBlock * int(min(rec.Size/rankBlockOf(rec.Size)+1, rankBlocks))
+	if !tx.Empty() || rec.Size > math.MaxUint32 || !engine.WorthState(tx, rankKind, rec, size) {
+		return nil, nil // own writes may be rolled back while the entries are counted
+	}
+	if engine.HaveState(tx, rankKind, rec) != nil { // being counted, or too big
+		return nil, nil
+	}
+	s := span{id: cf.ZSetScore}
+	it, _ := s.open(tx, rec, false, 0, math.MaxUint64)
+	if it == nil {
+		return nil, nil
+	}
+	a := &ranks{}
+	if !engine.KeepState(tx, rankKind, rec, a, size) {
+		it.Close()
+		return nil, nil
+	}
+	return a, it
+}
+
+// settle fills counts that wantRanks has returned, if any, when what was done without them has gone well.
+func (a *ranks) settle(it *engine.Iter, rec *engine.Record, err error) error {
+	if a == nil {
+		return err
+	}
+	if err == nil {
+		return a.fill(it, rankBlockOf(rec.Size))
+	}
+	it.Close()
+	a.mu.Lock()
+	a.drop()
+	a.mu.Unlock()
+	return err
+}
+
+// fill counts the entries of the iterator in blocks of about the given size, and closes it. Changes that were made
+// since it was opened are in the log, and are made up for at the end.
+func (a *ranks) fill(it *engine.Iter, block uint64) error {
+	b, err := countBlocks(it, block)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err != nil:
+		a.drop()
+		return err
+	case a.state != rankCounting:
+		return nil
+	case len(b.firsts) > rankMaxBytes:
+		a.state, a.logged = rankDropped, nil // it is kept so that it is not tried again
+		return nil
+	}
+	a.state, a.blocks, a.most, a.stale = rankReady, b, uint32(4*block), true
+	if block == 1 {
+		a.most = 1
+	}
+	for _, n := range b.count {
+		a.total += uint64(n)
+	}
+	for _, ch := range a.logged {
+		a.change(ch.sub, ch.n)
+	}
+	a.logged = nil
+	a.resize()
+	return nil
+}
+
+// resize tells the registry what the counts take.
+func (a *ranks) resize() {
+	a.Resize(cap(a.blocks.firsts) + 4*(cap(a.blocks.ends)+2*cap(a.blocks.count)) + 128)
+}
+
+// countBlocks counts the entries of the iterator in blocks of the given size, and closes it.
+func countBlocks(it *engine.Iter, size uint64) (b blocks, err error) {
+	defer it.Close()
+	var last []byte // entry of the block before
+	for it.Next() {
+		var first []byte
+		if len(b.count) > 0 {
+			first = separator(last, it.Key())
+		}
+		n := uint64(1)
+		if size > 2 {
+			n += it.Skip(size - 2)
+		}
+		if n+1 == size && it.Next() {
+			n++
+		}
+		b.add(first, uint32(n))
+		last = append(last[:0], it.Key()...)
+	}
+	if len(b.count) == 0 {
+		b.add(nil, 0)
+	}
+	return b, it.Err()
+}
+
+// separator returns the shortest string that is greater than before and not greater than sub, which is.
+func separator(before, sub []byte) []byte {
+	n := 0
+	for n < len(before) && n < len(sub) && before[n] == sub[n] {
+		n++
+	}
+	return sub[:min(n+1, len(sub))]
+}
+
+// changed keeps the counts up to date: an entry was added or removed.
+func (a *ranks) changed(sub []byte, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch a.state {
+	case rankReady:
+		a.change(sub, n)
+	case rankCounting:
+		a.logged = append(a.logged, change{bytes.Clone(sub), n})
+		if len(a.logged) > rankMaxLog {
+			a.drop()
+		}
+	}
+}
+
+// change counts an entry. An emptied block is joined with its neighbour.
+func (a *ranks) change(sub []byte, n int) {
+	i := a.blocks.of(sub)
+	a.blocks.count[i] += uint32(n)
+	a.total += uint64(n)
+	a.stale = true
+	if a.blocks.count[i] == 0 && len(a.blocks.count) > 1 {
+		a.blocks.replace(i, &blocks{})
+	}
+}
+
+// place is the beginning of a block.
+type place struct {
+	first  []byte
+	n      uint64 // entries before it
+	tooBig bool   // the block should be split
+	exact  bool   // there is nothing to count
+}
+
+// usable reports whether the counts are there and right. The mutex is held.
+func (a *ranks) usable(rec *engine.Record) bool {
+	if a.state == rankReady && a.total != rec.Size {
+		a.drop()
+	}
+	return a.state == rankReady
+}
+
+// before returns where to begin to count the entries before one. exists: it is in the set.
+func (a *ranks) before(rec *engine.Record, sub []byte, exists bool) (p place, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.usable(rec) {
+		return p, false
+	}
+	i := a.blocks.of(sub)
+	if exists && a.blocks.count[i] == 1 {
+		return place{n: uint64(a.sums()[i]), exact: true}, true
+	}
+	return a.place(i), true
+}
+
+// at returns the beginning of the block that holds the entry of a rank.
+func (a *ranks) at(rec *engine.Record, rank uint64) (p place, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.usable(rec) || rank >= a.total {
+		return p, false
+	}
+	sums := a.sums()
+	return a.place(sort.Search(len(sums)-1, func(i int) bool { return uint64(sums[i+1]) > rank })), true
+}
+
+// place is that of block i. Its first is a copy: other readers may split blocks, which moves the firsts.
+func (a *ranks) place(i int) place {
+	return place{first: bytes.Clone(a.blocks.first(i)), n: uint64(a.sums()[i]), tooBig: a.blocks.count[i] > a.most}
+}
+
+// split divides a block that has grown. The caller holds the key's lock, so the entries do not change meanwhile.
+func (a *ranks) split(tx *engine.Tx, rec *engine.Record, first []byte) error {
+	a.mu.Lock()
+	i := 0
+	ok := a.state == rankReady
+	var next []byte
+	var n, most uint32
+	if ok {
+		i = a.blocks.of(first)
+		n, most = a.blocks.count[i], a.most
+		if ok = bytes.Equal(a.blocks.first(i), first) && n > most; ok && i+1 < len(a.blocks.count) {
+			next = bytes.Clone(a.blocks.first(i + 1))
+		}
+	}
+	a.mu.Unlock()
+	if !ok { // someone else has split it
+		return nil
+	}
+	prefix := tx.SubkeyPrefix(rec)
+	s := span{id: cf.ZSetScore, lower: memberBound(prefix, first, false)}
+	if next != nil {
+		s.upper = memberBound(prefix, next, false)
+	}
+	var part blocks
+	if it, _ := s.open(tx, rec, false, 0, uint64(n)); it != nil {
+		var err error
+		if part, err = countBlocks(it, max(uint64(most)/4, 1)); err != nil {
+			return err
+		}
+	}
+	total := uint32(0)
+	for _, c := range part.count {
+		total += c
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state != rankReady {
+		return nil
+	}
+	if i = a.blocks.of(first); !bytes.Equal(a.blocks.first(i), first) || a.blocks.count[i] != n {
+		return nil // someone else has split it
+	}
+	if total != n || len(a.blocks.count)+len(part.count) > 2*rankBlocks {
+		a.drop() // a wrong count, or so many blocks that it is better to begin anew
+		return nil
+	}
+	part.firsts = append(bytes.Clone(first), part.firsts...)
+	for j := range part.ends {
+		part.ends[j] += uint32(len(first))
+	}
+	a.blocks.replace(i, &part)
+	a.stale = true
+	a.resize()
+	return nil
+}
+
+// rank returns how many entries are before a zset_score subkey; ok is false when the counts do not tell. The caller
+// holds the key's lock. exists: the subkey is that of a member.
+func (a *ranks) rank(tx *engine.Tx, rec *engine.Record, sub []byte, exists bool) (rank uint64, ok bool, err error) {
+	p, ok := a.before(rec, sub, exists)
+	if ok && p.tooBig {
+		if err := a.split(tx, rec, p.first); err != nil {
+			return 0, false, err
+		}
+		p, ok = a.before(rec, sub, exists)
+	}
+	if !ok || p.exact {
+		return p.n, ok, nil
+	}
+	prefix := tx.SubkeyPrefix(rec)
+	var lo, up [192]byte
+	lower := append(append(lo[:0], prefix...), p.first...)
+	upper := append(append(up[:0], prefix...), sub...)
+	if low, _ := tx.Bounds(rec, prefix); bytes.Compare(low, lower) > 0 {
+		lower = low // before it there is nothing but tombstones
+	}
+	if bytes.Compare(lower, upper) >= 0 {
+		return p.n, true, nil
+	}
+	n, err := tx.Count(cf.ZSetScore, lower, upper)
+	return p.n + n, true, err
+}
+
+// seek returns the lower bound of a scan that reaches the entry of a rank after skip entries.
+func (a *ranks) seek(tx *engine.Tx, rec *engine.Record, rank uint64) (lower []byte, skip uint64, ok bool, err error) {
+	p, ok := a.at(rec, rank)
+	if ok && p.tooBig {
+		if err := a.split(tx, rec, p.first); err != nil {
+			return nil, 0, false, err
+		}
+		p, ok = a.at(rec, rank)
+	}
+	if !ok {
+		return nil, 0, false, nil
+	}
+	return memberBound(tx.SubkeyPrefix(rec), p.first, false), rank - p.n, true, nil
+}
