@@ -156,7 +156,7 @@ func (p MemoryPlan) String() string {
 type MemorySettings struct {
 	Budget, BlockCache, WriteBuffer, RowCache uint64
 	Derived                                   int64 // state derived from collections; negative = none
-	Buffers                                   int    // max_write_buffer_number
+	Buffers                                   int   // max_write_buffer_number
 }
 
 // PlanMemory chooses the sizes that the settings leave open. What is chosen stays, together with what is given, within

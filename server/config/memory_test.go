@@ -99,18 +99,18 @@ func TestMemoryPlan(t *testing.T) {
 			"budget 4096 MiB (chosen) of 16384 MiB test"},
 		{4 << 30, nil, "block cache 458 MiB (chosen), write buffers 16 x 21504 KiB (chosen), Go heap 256 MiB, " +
 			"budget 1024 MiB (chosen) of 4096 MiB test"},
-		{256 << 20, nil, "block cache 14 MiB (chosen), write buffers 16 x 1024 KiB (chosen), Go heap 16 MiB, " +
+		{256 << 20, nil, "block cache 20 MiB (chosen), write buffers 16 x 1024 KiB (chosen), Go heap 10 MiB, " +
 			"budget 64 MiB (chosen) of 256 MiB test"},
-		{64 << 20, nil, "block cache 2 MiB (chosen), write buffers 16 x 320 KiB (chosen), Go heap 4 MiB, " +
+		{64 << 20, nil, "block cache 4 MiB (chosen), write buffers 16 x 320 KiB (chosen), Go heap 2 MiB, " +
 			"budget 16 MiB (chosen) of 64 MiB test"},
 		{16 << 30, []string{"--memory-budget-mb", "8192"},
-			"block cache 6349 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 256 MiB, " +
+			"block cache 6138 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 384 MiB, " +
 				"budget 8192 MiB (configured) of 16384 MiB test"},
 		{16 << 30, []string{"--rocksdb.block_cache_size", "2048", "--rocksdb.write_buffer_size", "32"},
 			"block cache 2048 MiB (configured), write buffers 16 x 32768 KiB (configured), Go heap 256 MiB, " +
 				"budget 4096 MiB (chosen) of 16384 MiB test"},
 		{2 << 30, []string{"--rocksdb.block_cache_size", "4096", "--rocksdb.write_buffer_size", "64"},
-			"block cache 4096 MiB (configured), write buffers 16 x 65536 KiB (configured), Go heap 88 MiB, " +
+			"block cache 4096 MiB (configured), write buffers 16 x 65536 KiB (configured), Go heap 80 MiB, " +
 				"budget 512 MiB (chosen) of 2048 MiB test: more than the budget"},
 		{16 << 30, []string{"--rocksdb.subkey_block_cache_size", "100", "--rocksdb.metadata_block_cache_size", "20",
 			"--rocksdb.max_write_buffer_number", "2"},
