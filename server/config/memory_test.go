@@ -95,9 +95,9 @@ func TestMemoryPlan(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		{16 << 30, nil, "block cache 2625 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 256 MiB, " +
+		{16 << 30, nil, "block cache 2530 MiB (chosen), write buffers 16 x 65536 KiB (chosen), Go heap 256 MiB, " +
 			"budget 4096 MiB (chosen) of 16384 MiB test"},
-		{4 << 30, nil, "block cache 458 MiB (chosen), write buffers 16 x 21504 KiB (chosen), Go heap 256 MiB, " +
+		{4 << 30, nil, "block cache 450 MiB (chosen), write buffers 16 x 21504 KiB (chosen), Go heap 160 MiB, " +
 			"budget 1024 MiB (chosen) of 4096 MiB test"},
 		{256 << 20, nil, "block cache 20 MiB (chosen), write buffers 16 x 1024 KiB (chosen), Go heap 10 MiB, " +
 			"budget 64 MiB (chosen) of 256 MiB test"},
