@@ -232,18 +232,20 @@ masterauth ""
 func TestMemoryIsLogged(t *testing.T) {
 	p := start(t, "--dir", t.TempDir())
 	p.stop(os.Interrupt)
-	line := regexp.MustCompile(`memory: block cache (\d+) MiB \(chosen\), write buffers (\d+) x (\d+) KiB \(chosen\), of (\d+) MiB (physical memory|cgroup v[12] limit)$`)
+	line := regexp.MustCompile(`memory: block cache (\d+) MiB \(chosen\), write buffers (\d+) x (\d+) KiB \(chosen\), ` +
+		`Go heap (\d+) MiB, budget (\d+) MiB \(chosen\) of (\d+) MiB (physical memory|cgroup v[12] limit)$`)
 	for _, l := range p.log {
 		m := line.FindStringSubmatch(l)
 		if m == nil {
 			continue
 		}
-		var n [4]int
+		var n [6]int
 		for i := range n {
 			n[i], _ = strconv.Atoi(m[i+1])
 		}
-		if cache, buffers, total := n[0], n[1]*n[2]/1024, n[3]; cache == 0 || buffers == 0 || 2*(cache+buffers) > total {
-			t.Errorf("more than half, or nothing: %s", l)
+		cache, buffers, heap, budget, total := n[0], n[1]*n[2]/1024, n[3], n[4], n[5]
+		if cache == 0 || buffers == 0 || cache+buffers+heap > budget || 4*budget > total {
+			t.Errorf("more than a quarter, or nothing: %s", l)
 		}
 		return
 	}

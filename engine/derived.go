@@ -57,16 +57,15 @@ func AskedState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record) {
 // doubt forgets what may have been derived from what the transaction has written and not committed. The locks are
 // still held.
 func (tx *Tx) doubt() {
-	var key []byte
-	forget := func(id cf.ID, k []byte) {
+	forget := func(id cf.ID, key []byte) {
 		switch id {
 		case cf.Metadata:
-			key = append(key[:0], k...)
 		case cf.Default, cf.ZSetScore, cf.Stream:
 			var err error
-			if key, err = cf.AppendNSKeyOf(key[:0], k, tx.db.slots); err != nil {
+			if key, err = cf.AppendNSKeyOf(tx.keyBuf[:0], key, tx.db.slots); err != nil {
 				return // no subkey: nothing is derived from it
 			}
+			tx.keyBuf = key
 		default:
 			return
 		}
