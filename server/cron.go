@@ -36,7 +36,7 @@ func (s *Server) cron() {
 	nextPurge, nextCrons, nextSize, nextTrim := begin.Add(purgeEvery), begin.Add(cronsEvery), begin.Add(sizeEvery), begin.Add(trimEvery)
 	s.sample(begin)
 	var heap heapReturn
-	pace := newGCPace(s.plan.GoHeap)
+	pace := newGCPace(s.plan.GoGarbage())
 	for {
 		select {
 		case <-s.stop:

@@ -128,12 +128,17 @@ func (p MemoryPlan) OverBudget() bool { return p.Total() > p.Budget }
 // else takes what is planned. Beyond it Go collects garbage ever more often.
 //
 // It lies above GoHeap: big values on their way and clients that read slowly may need more than is planned, and to fail
-// or to crawl while there is memory would help nobody.
+// or to crawl while there is memory would help nobody. Sizes that the settings give may leave nothing, but are rarely
+// all in use at once: a quarter of the memory is left in any case. A server of 50 clients in 256 MiB that had 16 MiB
+// for Go collected garbage all the time, and made 50,600 instead of 73,600 SETs a second.
 func (p MemoryPlan) GoLimit() int64 {
 	left := p.Memory.Bytes - p.Memory.Bytes/8
 	left -= min(left, p.Total()-p.GoHeap)
-	return int64(min(max(left, p.GoHeap, 16<<20), math.MaxInt64))
+	return int64(min(max(left, p.GoHeap, p.Memory.Bytes/4, 16<<20), math.MaxInt64))
 }
+
+// GoGarbage is up to which size of Go's heap garbage may gather freely: an eighth of the memory where less is planned.
+func (p MemoryPlan) GoGarbage() uint64 { return max(p.GoHeap, p.Memory.Bytes/8) }
 
 // String is the plan in one line, for the log.
 func (p MemoryPlan) String() string {
