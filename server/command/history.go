@@ -55,6 +55,7 @@ var histories = map[string][]docChange{
 	"auth":        {{"6.0.0", "The name of a user."}},
 	"bgsave":      {{"3.2.2", "`SCHEDULE`."}},
 	"bitcount":    byteOrBit,
+	"bitop":       {{"8.2.0", "`DIFF`, `DIFF1`, `ANDOR` and `ONE`."}},
 	"bitpos":      byteOrBit,
 	"blpop":       doubleTimeout,
 	"brpop":       doubleTimeout,
