@@ -19,8 +19,8 @@ type Server interface {
 	Setting(name string) (value string, ok bool)
 	// MatchSettings returns the settings whose names match, sorted by name.
 	MatchSettings(match func(name string) bool) []Setting
-	// SetSettings changes settings, all or, with an error, none.
-	SetSettings(s []Setting) error
+	// SetSettings changes settings for a session, all or, with an error, none.
+	SetSettings(sess *Session, s []Setting) error
 	// RewriteSettings writes the settings to the configuration file.
 	RewriteSettings() error
 	// BecomeMaster forgets the master that the settings name.
