@@ -243,6 +243,10 @@ var eventRules = map[string]eventRule{
 	"hincrby": first(EventHash, "hincrby"), "hincrbyfloat": first(EventHash, "hincrbyfloat"),
 	// HDEL and those of the expiry of fields tell by themselves: they write also when all that they do is delete what has expired.
 	"hsetex": hsetexEvents,
+	"hsetexpire": func(c *Change) {
+		c.emit(EventHash, "hset", c.Keys[0])
+		c.emit(EventGeneric, "expire", c.Keys[0])
+	},
 
 	"lpush": first(EventList, "lpush"), "rpush": first(EventList, "rpush"), "lpushx": first(EventList, "lpush"), "rpushx": first(EventList, "rpush"),
 	"lpop": first(EventList, "lpop"), "rpop": first(EventList, "rpop"), "lset": first(EventList, "lset"), "linsert": first(EventList, "linsert"),

@@ -32,17 +32,17 @@ var keySpecs = map[string]string{
 	"OW update": "json.mset json.set mset psetex restore restore-asking setex",
 	"RM delete": "del unlink",
 	"RO": "exists hexists hlen hstrlen llen memory|usage object|encoding object|freq object|idletime " +
-		"object|refcount scard sicard siexists sismember strlen touch type watch xlen zcard",
+		"kmetadata object|refcount scard sicard siexists sismember strlen touch type watch xlen zcard",
 	"RW access":                       "pfcount pfdebug",
 	"RW access delete":                "blmpop blpop brpop bzmpop bzpopmax bzpopmin getdel hgetdel lmpop lpop rpop spop zmpop zpopmax zpopmin",
 	"RW access update":                "eval evalsha fcall",
 	"RW access update variable_flags": "bitfield set",
-	"RW delete": "delex hdel json.del json.forget lrem ltrim sirem srem tdigest.reset xautoclaim xdel xgroup|delconsumer " +
-		"xgroup|destroy xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore",
+	"RW delete": "delex hdel json.del json.forget lrem ltrim sirem srem tdigest.reset xautoclaim xdel " +
+		"xgroup|delconsumer xgroup|destroy xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore",
 	"RW insert": "append bf.add bf.insert bf.madd hsetnx linsert lpush lpushx pfadd rpush rpushx sadd siadd " +
 		"tdigest.add xgroup|create xgroup|createconsumer",
-	"RW update": "expire expireat geoadd hexpire hexpireat hmset hpersist hpexpire hpexpireat hset hsetex lset persist " +
-		"pexpire pexpireat setrange xack xadd xclaim xgroup|setid xsetid zadd",
+	"RW update": "expire expireat geoadd hexpire hexpireat hmset hpersist hpexpire hpexpireat hset hsetex hsetexpire " +
+		"lset persist pexpire pexpireat setrange xack xadd xclaim xgroup|setid xsetid zadd",
 	"not_key":                                                       "spublish ssubscribe sunsubscribe",
 	"OW update @ #1 2":                                              "msetex",
 	"OW update @ 1 / RO access @ #2":                                "zdiffstore zinterstore zunionstore",

@@ -111,6 +111,10 @@ type Server interface {
 
 	// BackgroundSave starts a backup.
 	BackgroundSave() error
+	// Save makes a backup and returns when it is made.
+	Save() error
+	// FlushMemtables writes RocksDB's memtables to files. With wait it returns when they are written.
+	FlushMemtables(wait bool) error
 	// LastSave returns when the last backup was made, or when the server was started.
 	LastSave() time.Time
 	// FlushBackup deletes the backup in the background.
