@@ -118,17 +118,24 @@ func (m *Meta) headLen() int {
 	return n
 }
 
+// Flags returns the first byte of the encoded head: the type and the form.
+func (m *Meta) Flags() byte {
+	flags := byte(m.Type) & 0x0f
+	if !m.Narrow {
+		flags |= wideFlag
+	}
+	return flags
+}
+
 // Append appends the encoded head; the caller appends the tail.
 //
 // In the old form an expiry is rounded to seconds, except that 1..999 ms become 1 s, so that a key that has an
 // expiry keeps one.
 func (m *Meta) Append(dst []byte) []byte {
-	flags := byte(m.Type) & 0x0f
+	dst = append(dst, m.Flags())
 	if !m.Narrow {
-		dst = append(dst, flags|wideFlag)
 		dst = binary.BigEndian.AppendUint64(dst, m.Expire)
 	} else {
-		dst = append(dst, flags)
 		dst = binary.BigEndian.AppendUint32(dst, uint32(roundSeconds(m.Expire)))
 	}
 	if m.Type.SingleRecord() {

@@ -123,6 +123,9 @@ func (db *DB) Statistics() string { return db.rocks.Statistics() }
 // CacheUsage returns how many bytes the block cache holds, and how many of them are pinned.
 func (db *DB) CacheUsage() (used, pinned int) { return db.rocks.CacheUsage() }
 
+// DropBlockCache drops the blocks of RocksDB's block cache that no iterator uses.
+func (db *DB) DropBlockCache() { db.rocks.DropCache() }
+
 // ApproximateSize returns about how many bytes a range of a family takes on disk and in memtables.
 func (db *DB) ApproximateSize(id cf.ID, lower, upper []byte) uint64 {
 	return db.rocks.ApproximateSize(db.fam[id], lower, upper)

@@ -112,8 +112,13 @@ func (s *Server) denies(nc net.Conn) bool {
 	if !s.cfg.Bool("protected-mode") || s.PasswordRequired() {
 		return false
 	}
+	return !isLocal(nc)
+}
+
+// isLocal reports whether the client is on this machine.
+func isLocal(nc net.Conn) bool {
 	addr, ok := nc.RemoteAddr().(*net.TCPAddr)
-	return ok && !addr.IP.IsLoopback()
+	return !ok || addr.IP.IsLoopback() // else the Unix socket
 }
 
 // sentByBrowser reports whether the name of a command that there is not is how a request of HTTP goes on: a web page

@@ -159,7 +159,7 @@ func (s *Server) AuthFailed(sess *command.Session, name string, user []byte) {
 	}
 }
 
-// describe returns a connection's line of CLIENT LIST.
+// describe returns what CLIENT INFO shows of a connection, for ACL LOG: go-redis parses both.
 func (s *Server) describe(id int64) string {
 	s.mu.Lock()
 	c := s.conns[id]
@@ -168,7 +168,7 @@ func (s *Server) describe(id int64) string {
 		return ""
 	}
 	i := c.describe(time.Now())
-	return i.Line()
+	return i.InfoLine()
 }
 
 // check compares a command with the permissions of a user. at is the argument that is denied.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
 )
 
 // parseInfo returns the fields and the section names of INFO.
@@ -158,7 +160,7 @@ func TestBackup(t *testing.T) {
 	c.want("SET k 1", "+OK\r\n")
 	save()
 	c.want("SET k 2", "+OK\r\n")
-	save() // takes the place of the first
+	c.want("SAVE", "+OK\r\n") // takes the place of the first
 	c.want("SET k 3", "+OK\r\n")
 	if _, err := os.Stat(dir + ".tmp"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the temporary directory is left: %v", err)
@@ -166,6 +168,12 @@ func TestBackup(t *testing.T) {
 	if a, b := integer(t, started), integer(t, c.do("LASTSAVE")); b < a {
 		t.Errorf("LASTSAVE went from %d to %d", a, b)
 	}
+	iso := regexp.MustCompile(`^\$24\r\n\d{4}(-\d\d){2}T(\d\d:){2}\d\d[+-]\d{4}\r\n$`)
+	if got := c.do("LASTSAVE", "iso8601"); !iso.MatchString(got) {
+		t.Errorf("LASTSAVE ISO8601: %q", got)
+	}
+	c.want("LASTSAVE what", "-ERR syntax error\r\n")
+	c.want("LASTSAVE ISO8601 x", "-ERR wrong number of arguments for 'lastsave' command\r\n")
 	old, err := engine.Open(engine.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -197,6 +205,7 @@ func TestBackup(t *testing.T) {
 
 	h.work.saving.Store(true)
 	c.want("BGSAVE", "-ERR Background save already in progress\r\n")
+	c.want("SAVE", "-ERR Background save already in progress\r\n")
 	h.work.saving.Store(false)
 
 	// A directory that cannot be made: the failure is reported, and the next one may succeed.
@@ -292,4 +301,64 @@ func integer(t *testing.T, reply string) int64 {
 		t.Fatalf("%q is no integer reply", reply)
 	}
 	return n
+}
+
+// TestFlushToFiles: what the memtables hold is in files afterwards, and what the caches held is read again.
+func TestFlushToFiles(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	files := func() int {
+		props, err := h.db.TableProperties(cf.Metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(props)
+	}
+	for i, flush := range []string{"FLUSHMEMTABLE", "FLUSHMEMTABLE async"} {
+		c.want(fmt.Sprintf("SET k%d v", i), "+OK\r\n")
+		c.want(flush, "+OK\r\n")
+		if i == 0 && files() != 1 {
+			t.Errorf("%s has left %d files", flush, files())
+		}
+	}
+	eventually(t, "there are two files", func() bool { return files() == 2 })
+	c.want("FLUSHMEMTABLE NOW", "-ERR parameter must be 'ASYNC'\r\n")
+	c.want("FLUSHMEMTABLE ASYNC x", "-ERR wrong number of arguments for 'flushmemtable' command\r\n")
+
+	c.want("FLUSHBLOCKCACHE", "+OK\r\n")
+	empty, _ := h.db.CacheUsage()
+	c.want("GET k0", "$1\r\nv\r\n")
+	if used, _ := h.db.CacheUsage(); used <= empty {
+		t.Errorf("the block cache holds %d bytes after a read, and held %d when it was emptied", used, empty)
+	}
+	c.want("FLUSHBLOCKCACHE", "+OK\r\n")
+	if used, _ := h.db.CacheUsage(); used > empty {
+		t.Errorf("the block cache still holds %d bytes, %d when it was emptied before", used, empty)
+	}
+}
+
+func TestClusterModes(t *testing.T) {
+	c := start(t).dial(t)
+	for _, name := range []string{"READONLY", "READWRITE", "ASKING"} {
+		c.want(name, "+OK\r\n")
+		c.want(name+" x", "-ERR wrong number of arguments for '"+strings.ToLower(name)+"' command\r\n")
+	}
+}
+
+// TestProtectedConfigs: CONFIG SET changes paths only if enable-protected-configs allows it.
+func TestProtectedConfigs(t *testing.T) {
+	const denied = "-ERR CONFIG SET failed (possibly related to argument 'backup-dir') - can't set protected config\r\n"
+	for mode, want := range map[string]string{"no": denied, "yes": "+OK\r\n", "local": "+OK\r\n"} {
+		h := start(t, "enable-protected-configs", mode)
+		c := h.dial(t)
+		c.want("CONFIG SET timeout 7 backup-dir "+t.TempDir(), want)
+		if timeout := h.cfg.Int("timeout"); (timeout == 7) != (want == "+OK\r\n") {
+			t.Errorf("%s: timeout is %d", mode, timeout)
+		}
+		far := command.Session{}
+		err := h.SetSettings(&far, []command.Setting{{Name: "backup-dir", Value: t.TempDir()}})
+		if (err == nil) != (mode == "yes") {
+			t.Errorf("%s, from another machine: %v", mode, err)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -44,20 +45,39 @@ func (s *Server) spawn(f func()) error {
 	return nil
 }
 
-// BackgroundSave starts a backup: a checkpoint of the database is made beside the backup directory and then
-// takes its place, so that at every moment but one the directory holds a whole backup.
+// BackgroundSave starts a backup.
 func (s *Server) BackgroundSave() error {
+	_, err := s.startSave()
+	return err
+}
+
+// Save makes a backup and waits for it.
+func (s *Server) Save() error {
+	done, err := s.startSave()
+	if err != nil {
+		return err
+	}
+	return <-done
+}
+
+// startSave starts a backup, whose outcome comes through the channel. A checkpoint of the database is made beside the
+// backup directory and then takes its place, so that at every moment but one the directory holds a whole backup.
+func (s *Server) startSave() (<-chan error, error) {
 	dir := s.backupDir()
 	if dir == "" {
-		return errNoBackup
+		return nil, errNoBackup
 	}
 	if s.work.saving.Swap(true) {
-		return errSaving
+		return nil, errSaving
 	}
+	done := make(chan error, 1) // nobody need receive
 	err := s.spawn(func() {
-		defer s.work.saving.Store(false)
 		start := time.Now()
 		err := s.save(dir)
+		defer func() {
+			s.work.saving.Store(false)
+			done <- err
+		}()
 		took := time.Since(start)
 		s.work.saveFailed.Store(err != nil)
 		s.work.saveTook.Store(int64(took.Seconds()))
@@ -71,7 +91,26 @@ func (s *Server) BackgroundSave() error {
 	if err != nil {
 		s.work.saving.Store(false)
 	}
-	return err
+	return done, err
+}
+
+// FlushMemtables writes RocksDB's memtables to files, and waits for that if wait is set.
+func (s *Server) FlushMemtables(wait bool) error {
+	done := make(chan error, 1) // nobody need receive
+	err := s.spawn(func() {
+		var err error
+		for id := range cf.NumFamilies {
+			err = errors.Join(err, s.db.FlushMemtable(id))
+		}
+		if err != nil {
+			s.log.Error("the memtables were not flushed", zap.Error(err))
+		}
+		done <- err
+	})
+	if err != nil || !wait {
+		return err
+	}
+	return <-done
 }
 
 func (s *Server) save(dir string) error {

@@ -97,6 +97,7 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 	c := &conn{srv: s, nc: nc}
 	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}
 	c.sess.Addr, c.sess.LAddr = nc.RemoteAddr().String(), nc.LocalAddr().String()
+	c.sess.Local = isLocal(nc)
 	if nc.LocalAddr().Network() == "unix" { // the client's end has no name
 		c.info.unix = true
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"

@@ -120,13 +120,13 @@ func (s *Server) MatchSettings(match func(name string) bool) []command.Setting {
 	return all
 }
 
-// SetSettings changes settings, all or, with an error, none.
-func (s *Server) SetSettings(changes []command.Setting) error {
+// SetSettings changes settings for a session, all or, with an error, none.
+func (s *Server) SetSettings(sess *command.Session, changes []command.Setting) error {
 	var pairs []string
 	for _, c := range changes {
 		pairs = append(pairs, c.Name, c.Value)
 	}
-	err := s.cfg.Set(pairs...)
+	err := s.cfg.SetFor(sess.Local, pairs...)
 	s.refreshAccess() // repl-namespace-enabled has moved namespaces
 	if err != nil {
 		return engine.NewError("ERR", err.Error())

@@ -57,7 +57,8 @@ func another(kind, value, bounds string) string {
 // and sees that the others are refused.
 func TestSetEveryKvrocksSetting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kvrocks.conf")
-	text := "# every key\nport 0 # any\nbind 127.0.0.1\nlog-dir " + t.TempDir() + "\ndir " + t.TempDir() + "\n"
+	text := "# every key\nport 0 # any\nbind 127.0.0.1\nlog-dir " + t.TempDir() + "\ndir " + t.TempDir() +
+		"\nenable-protected-configs yes\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -304,10 +304,13 @@ func (w *world) fields(tx *engine.Tx, key []byte, m *model) error {
 }
 
 func (w *world) combine(tx *engine.Tx) error {
-	op, d := bitmap.Op(w.IntN(4)), w.IntN(len(w.keys))
+	op, d := bitmap.Op(w.IntN(int(bitmap.One)+1)), w.IntN(len(w.keys))
 	sources := make([]int, 1+w.IntN(3))
 	if op == bitmap.Not {
 		sources = sources[:1]
+	}
+	if op.FirstDiffers() && len(sources) == 1 {
+		sources = append(sources, 0)
 	}
 	var keys [][]byte
 	size := 0
@@ -317,7 +320,31 @@ func (w *world) combine(tx *engine.Tx) error {
 		size = max(size, len(w.have[sources[i]]))
 	}
 	want := make(model, size)
+	byBits := func(first int, others []int) int { // others: how many have the bit
+		n := 0
+		for _, b := range others {
+			n += b
+		}
+		switch {
+		case op == bitmap.One:
+			return map[bool]int{true: 1}[first+n == 1]
+		case op == bitmap.Diff && first == 1 && n == 0, op == bitmap.Diff1 && first == 0 && n > 0,
+			op == bitmap.AndOr && first == 1 && n > 0:
+			return 1
+		}
+		return 0
+	}
 	for i := range want {
+		if op > bitmap.Not {
+			for at := uint64(i) * 8; at < uint64(i)*8+8; at++ {
+				var bits []int
+				for _, s := range sources {
+					bits = append(bits, w.have[s].bit(at))
+				}
+				want[i] = want[i]<<1 | byte(byBits(bits[0], bits[1:]))
+			}
+			continue
+		}
 		for j, s := range sources {
 			b := byte(0)
 			if i < len(w.have[s]) {

@@ -17,12 +17,21 @@ const (
 	Or
 	Xor
 	Not
+	Diff  // what the first source has and no other one
+	Diff1 // what another source than the first has and the first has not
+	AndOr // what the first source has and another one too
+	One   // what exactly one source has
 )
 
-var opNames = [...]string{And: "AND", Or: "OR", Xor: "XOR", Not: "NOT"}
+var opNames = [...]string{
+	And: "AND", Or: "OR", Xor: "XOR", Not: "NOT", Diff: "DIFF", Diff1: "DIFF1", AndOr: "ANDOR", One: "ONE",
+}
 
 // String returns the name of the operation as BITOP takes it.
 func (o Op) String() string { return opNames[o] }
+
+// FirstDiffers reports whether the first source has another part in the operation than the others.
+func (o Op) FirstDiffers() bool { return o == Diff || o == Diff1 || o == AndOr }
 
 // Combine keeps the result of an operation on several bitmaps and strings in a key, whatever that held, and returns
 // its length in bytes: that of the longest source. Shorter ones and those that do not exist count as zeros from
@@ -36,8 +45,8 @@ func (o Op) String() string { return opNames[o] }
 // ends as soon as that is known.
 func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error) {
 	c := combination{tx: tx, op: op, dest: dest}
-	for _, key := range sources {
-		if err := c.source(key); err != nil {
+	for i, key := range sources {
+		if err := c.source(key, i == 0); err != nil {
 			return 0, err
 		}
 	}
@@ -72,12 +81,14 @@ type combination struct {
 	dest    []byte
 	size    uint64 // bytes of the longest one
 	missing bool   // one of them does not exist
-	strings [][]byte
-	bitmaps []engine.Record
-	keys    [][]byte // of the bitmaps
+	// The first source: whether it is the first of the strings or of the bitmaps; neither if it does not exist.
+	firstString, firstBitmap bool
+	strings                  [][]byte
+	bitmaps                  []engine.Record
+	keys                     [][]byte // of the bitmaps
 }
 
-func (c *combination) source(key []byte) error {
+func (c *combination) source(key []byte, first bool) error {
 	rec, err := load(c.tx, key)
 	switch {
 	case err != nil:
@@ -86,8 +97,10 @@ func (c *combination) source(key []byte) error {
 		c.missing = true
 		return nil
 	case rec.Type == cf.TypeString:
+		c.firstString = c.firstString || first
 		c.strings = append(c.strings, rec.Tail)
 	default:
+		c.firstBitmap = c.firstBitmap || first
 		c.bitmaps = append(c.bitmaps, rec)
 		c.keys = append(c.keys, key)
 	}
@@ -98,6 +111,13 @@ func (c *combination) source(key []byte) error {
 func (c *combination) combineStrings() []byte {
 	if c.op == And && c.missing {
 		return make([]byte, c.size)
+	}
+	if c.op.FirstDiffers() || c.op == One {
+		m := merger{op: c.op, result: make([]byte, c.size), other: make([]byte, c.size)}
+		for i, s := range c.strings {
+			m.add(s, c.firstString && i == 0)
+		}
+		return m.finish()
 	}
 	value := resized(c.strings[0], c.size)
 	if c.op == Not {
@@ -186,6 +206,20 @@ func (c *combination) combineFragments(dest *engine.Record) error {
 // long as the longest of them; zeros behind need not be written.
 func (c *combination) fragment(dest *engine.Record, n uint64, values [][]byte) {
 	var result, part [fragment]byte
+	if c.op.FirstDiffers() || c.op == One {
+		var other [fragment]byte
+		m := merger{op: c.op, result: result[:], other: other[:]}
+		for i, v := range values {
+			m.add(clip(v), c.firstBitmap && i == 0)
+		}
+		for i, s := range c.strings {
+			b := stringFragment(s, n)
+			flip(part[:len(b)], b)
+			m.add(part[:len(b)], c.firstString && i == 0)
+		}
+		c.tx.Put(cf.Default, fragmentKey(c.tx, dest, n), m.finish()[:m.used])
+		return
+	}
 	used := 0
 	first := true
 	add := func(b []byte) {
@@ -201,8 +235,7 @@ func (c *combination) fragment(dest *engine.Record, n uint64, values [][]byte) {
 		add(clip(v))
 	}
 	for _, s := range c.strings {
-		b := s[min(n*fragment, uint64(len(s))):]
-		b = b[:min(len(b), fragment)]
+		b := stringFragment(s, n)
 		flip(part[:len(b)], b)
 		add(part[:len(b)])
 	}
@@ -211,6 +244,52 @@ func (c *combination) fragment(dest *engine.Record, n uint64, values [][]byte) {
 		invert(result[:used])
 	}
 	c.tx.Put(cf.Default, fragmentKey(c.tx, dest, n), result[:used])
+}
+
+// stringFragment returns the part of a string that is in the n-th fragment.
+func stringFragment(s []byte, n uint64) []byte {
+	b := s[min(n*fragment, uint64(len(s))):]
+	return b[:min(len(b), fragment)]
+}
+
+// merger combines sources for Diff, Diff1, AndOr and One.
+type merger struct {
+	op Op
+	// result is the first source, and other all that the others have; for One result is what an odd number of sources
+	// has, and other what more than one has.
+	result, other []byte
+	used          int // bytes of the longest source
+}
+
+// add adds a source, which is followed by zeros and no longer than the result.
+func (m *merger) add(b []byte, first bool) {
+	m.used = max(m.used, len(b))
+	switch {
+	case m.op == One:
+		for i, v := range b {
+			m.other[i] |= m.result[i] & v
+			m.result[i] ^= v
+		}
+	case first:
+		copy(m.result, b)
+	default:
+		Or.apply(m.other, b)
+	}
+}
+
+// finish returns the result.
+func (m *merger) finish() []byte {
+	for i, o := range m.other {
+		switch m.op {
+		case Diff, One:
+			m.result[i] &^= o
+		case Diff1:
+			m.result[i] = o &^ m.result[i]
+		case AndOr:
+			m.result[i] &= o
+		}
+	}
+	return m.result
 }
 
 // apply combines dst with b, which is followed by zeros and not longer.

@@ -69,6 +69,17 @@ func (d *DB) CacheUsage() (used, pinned int) {
 	return int(C.bk_cache_usage(d.cache)), int(C.bk_cache_pinned(d.cache))
 }
 
+// DropCache drops the blocks of the shared block cache that nobody uses.
+func (d *DB) DropCache() {
+	if !d.enter() {
+		return
+	}
+	defer d.leave()
+	if d.cache != nil {
+		C.bk_cache_drop(d.cache)
+	}
+}
+
 // SetDBOption changes an option of the running database.
 func (d *DB) SetDBOption(key, value string) error {
 	if !d.enter() {

@@ -91,6 +91,8 @@ bk_cache* bk_cache_new(size_t capacity, int hyper, size_t block_size);
 void bk_cache_free(bk_cache* c);
 size_t bk_cache_usage(bk_cache* c);
 size_t bk_cache_pinned(bk_cache* c);
+// bk_cache_drop drops the entries that nobody has pinned. The cache stays the caller's.
+void bk_cache_drop(bk_cache* c);
 
 // bk_options_set_table sets the block-based table format of a column family. cache may be NULL: then the
 // table has a small one of its own.

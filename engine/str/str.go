@@ -152,6 +152,28 @@ func MSetNX(tx *engine.Tx, pairs [][]byte) (bool, error) {
 	return true, nil
 }
 
+// MSetIf is MSet with the options of Set except Get: IfMissing requires that none of the keys exists, IfExists that all
+// of them do. It reports whether it has set them. An expiry in the past leaves none of the keys.
+//
+// Without options it does not look at what is there.
+func MSetIf(tx *engine.Tx, pairs [][]byte, o SetOptions) (bool, error) {
+	if o.IfMissing || o.IfExists {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			rec, err := tx.Look(pairs[i])
+			if err != nil || rec.Exists == o.IfMissing {
+				return false, err
+			}
+		}
+	}
+	each := SetOptions{KeepTTL: o.KeepTTL, Expire: o.Expire}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if _, err := Set(tx, pairs[i], pairs[i+1], each); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // Expiry is a change of the expiry of a key.
 type Expiry struct {
 	Change bool
@@ -349,7 +371,7 @@ func IncrByFloat(tx *engine.Tx, key, by []byte) ([]byte, error) {
 // Match is the outcome of a comparison with the value that a key has.
 type Match int
 
-// The outcomes of CompareAndSet and CompareAndDelete, with the numbers that Kvrocks replies.
+// The outcomes of Compare, CompareAndSet and CompareAndDelete, with the numbers that Kvrocks replies.
 const (
 	Missing Match = iota - 1
 	Differs
@@ -377,6 +399,12 @@ func CompareAndDelete(tx *engine.Tx, key, old []byte) (Match, error) {
 	if err == nil && m == Equal {
 		tx.Drop(&rec)
 	}
+	return m, err
+}
+
+// Compare compares the value of a key with a given one.
+func Compare(tx *engine.Tx, key, value []byte) (Match, error) {
+	_, m, err := compare(tx, key, value)
 	return m, err
 }
 

@@ -18,8 +18,16 @@ var adminCommands = []Spec{
 		Categories: "@keyspace @dangerous", Summary: "Deletes all keys of all namespaces."},
 	{Name: "bgsave", Handler: bgsave, Arity: -1, Flags: Admin | NoScript | NoAsyncLoading | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
 		Summary: "Makes a backup of the database in the background."},
-	{Name: "lastsave", Handler: lastSave, Arity: 1, Flags: Loading | Stale | Fast | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "O(1)",
-		Categories: "@admin @dangerous", Summary: "Returns the time of the last backup in seconds since the epoch."},
+	{Name: "save", Handler: save, Arity: 1, Flags: Admin | NoScript | NoAsyncLoading | NoMulti | Solo | AdminOnly,
+		Group: "server", Since: "1.0.0", Complexity: "O(N) with N files of the database",
+		Summary: "Makes a backup of the database and waits for it."},
+	{Name: "lastsave", Handler: lastSave, Arity: -1, Flags: Loading | Stale | Fast | Solo | AdminOnly,
+		Group: "server", Since: "1.0.0", Complexity: "O(1)", Categories: "@admin @dangerous",
+		Summary: "Returns the time of the last backup in seconds since the epoch."},
+	{Name: "flushmemtable", Handler: flushMemtable, Arity: -1, Flags: NoScript | Solo, Group: "server", Since: "7.2.0",
+		Complexity: "O(N) with N bytes in the memtables", Summary: "Writes RocksDB's memtables to files."},
+	{Name: "flushblockcache", Handler: flushBlockCache, Arity: 1, Flags: NoScript | Solo, Group: "server", Since: "7.2.0",
+		Complexity: "O(N) with N cached blocks", Summary: "Empties the block cache and the caches of records."},
 	{Name: "flushbackup", Handler: flushBackup, Arity: 1, Flags: Admin | NoScript | Solo | AdminOnly, Group: "server", Since: "7.2.0", Complexity: "O(1)",
 		Summary: "Deletes the backup in the background."},
 	{Name: "compact", Handler: compact, Arity: 1, Flags: NoScript | Solo, Group: "server", Since: "7.2.0", Complexity: "O(N) in the background, with N bytes on disk",
@@ -114,8 +122,53 @@ func bgsave(c *Ctx) error {
 	return nil
 }
 
+func save(c *Ctx) error {
+	if err := c.Srv.Save(); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// lastSave also accepts Kvrocks's LASTSAVE ISO8601.
 func lastSave(c *Ctx) error {
-	c.Out.Int(c.Srv.LastSave().Unix())
+	at := c.Srv.LastSave()
+	switch {
+	case len(c.Args) == 1:
+		c.Out.Int(at.Unix())
+	case len(c.Args) > 2:
+		return wrongArgs("lastsave")
+	case EqualFold(c.Args[1], "ISO8601"):
+		c.Out.BulkString(at.Format("2006-01-02T15:04:05-0700"))
+	default:
+		return ErrSyntax
+	}
+	return nil
+}
+
+var errNotAsync = engine.NewError("ERR", "parameter must be 'ASYNC'")
+
+// flushMemtable is Kvrocks's FLUSHMEMTABLE [ASYNC].
+func flushMemtable(c *Ctx) error {
+	async := len(c.Args) == 2 && EqualFold(c.Args[1], "ASYNC")
+	switch {
+	case len(c.Args) > 2:
+		return wrongArgs("flushmemtable")
+	case len(c.Args) == 2 && !async:
+		return errNotAsync
+	}
+	if err := c.Srv.FlushMemtables(!async); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
+
+// flushBlockCache is Kvrocks's FLUSHBLOCKCACHE. The caches of records go too: they stand before the block cache.
+func flushBlockCache(c *Ctx) error {
+	c.Srv.DB().DropCaches()
+	c.Srv.DB().DropBlockCache()
+	c.Out.OK()
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"fmt"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/bitmap"
@@ -184,11 +186,22 @@ func bitop(c *Ctx) error {
 		op = bitmap.Xor
 	case EqualFold(c.Args[1], "NOT"):
 		op = bitmap.Not
+	case EqualFold(c.Args[1], "DIFF"):
+		op = bitmap.Diff
+	case EqualFold(c.Args[1], "DIFF1"):
+		op = bitmap.Diff1
+	case EqualFold(c.Args[1], "ANDOR"):
+		op = bitmap.AndOr
+	case EqualFold(c.Args[1], "ONE"):
+		op = bitmap.One
 	default:
 		return ErrSyntax
 	}
-	if op == bitmap.Not && len(c.Args) != 4 {
+	switch {
+	case op == bitmap.Not && len(c.Args) != 4:
 		return errBitNot
+	case op.FirstDiffers() && len(c.Args) < 5:
+		return engine.NewError("ERR", fmt.Sprintf("BITOP %v must be called with at least two source keys.", op))
 	}
 	n, err := bitmap.Combine(c.Tx, op, c.Args[2], c.Args[3:])
 	return replyInt(c, int64(n), err)

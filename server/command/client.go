@@ -365,10 +365,10 @@ func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 	return n
 }
 
-// Line returns the line of CLIENT LIST.
-func (i *ClientInfo) Line() string {
+// InfoLine returns the line of CLIENT INFO.
+func (i *ClientInfo) InfoLine() string {
 	var b strings.Builder
-	i.line(&b, true)
+	i.line(&b, false)
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

@@ -61,7 +61,7 @@ func configSet(c *Ctx) error {
 	for i := 2; i < len(c.Args); i += 2 {
 		changes = append(changes, Setting{Name: string(c.Args[i]), Value: string(c.Args[i+1])})
 	}
-	if err := c.Srv.SetSettings(changes); err != nil {
+	if err := c.Srv.SetSettings(c.Sess, changes); err != nil {
 		return err
 	}
 	c.Out.OK()

@@ -219,7 +219,7 @@ func byWord(from int, word, with, without string) func(*Change) string {
 
 var eventRules = map[string]eventRule{
 	"set": setEvents, "setex": setEvents, "psetex": setEvents, "setnx": setEvents, "getset": setEvents, "cas": setEvents,
-	"mset": eachSet, "msetnx": eachSet,
+	"mset": eachSet, "msetnx": eachSet, "msetex": msetExEvents,
 	"getex": func(c *Change) {
 		if c.Is[0] {
 			c.emit(EventGeneric, byWord(2, "PERSIST", "persist", "expire")(c), c.Keys[0])
@@ -243,6 +243,10 @@ var eventRules = map[string]eventRule{
 	"hincrby": first(EventHash, "hincrby"), "hincrbyfloat": first(EventHash, "hincrbyfloat"),
 	// HDEL and those of the expiry of fields tell by themselves: they write also when all that they do is delete what has expired.
 	"hsetex": hsetexEvents,
+	"hsetexpire": func(c *Change) {
+		c.emit(EventHash, "hset", c.Keys[0])
+		c.emit(EventGeneric, "expire", c.Keys[0])
+	},
 
 	"lpush": first(EventList, "lpush"), "rpush": first(EventList, "rpush"), "lpushx": first(EventList, "lpush"), "rpushx": first(EventList, "rpush"),
 	"lpop": first(EventList, "lpop"), "rpop": first(EventList, "rpop"), "lset": first(EventList, "lset"), "linsert": first(EventList, "linsert"),
@@ -307,13 +311,46 @@ func storedLast(class EventClass, name string) eventRule {
 }
 
 func setEvents(c *Change) {
-	c.emit(EventString, "set", c.Keys[0])
-	if n := c.Spec.Name; n == "setex" || n == "psetex" || n == "set" && (c.word(3, "EX") || c.word(3, "PX") || c.word(3, "EXAT") || c.word(3, "PXAT")) {
-		c.emit(EventGeneric, "expire", c.Keys[0])
+	n := c.Spec.Name
+	c.emitSet(0, n == "setex" || n == "psetex" || n == "set" && givesExpiry(c.Args[3:]))
+}
+
+// emitSet adds the events of a key that was set to a value, with an expiry or without.
+func (c *Change) emitSet(i int, expires bool) {
+	key := c.Keys[i]
+	c.emit(EventString, "set", key)
+	if expires {
+		c.emit(EventGeneric, "expire", key)
 	}
-	if !c.Is[0] { // it is to expire at a time that is past
-		delete(c.gone, string(c.Keys[0]))
-		c.emit(EventExpired, "expired", c.Keys[0])
+	if !c.Is[i] { // it is to expire at a time that is past
+		delete(c.gone, string(key))
+		c.emit(EventExpired, "expired", key)
+	}
+}
+
+// givesExpiry reports whether EX, PX, EXAT or PXAT is among the options of a SET that has succeeded.
+func givesExpiry(options [][]byte) bool {
+	var e expiryOption
+	var cond condition
+	for ; len(options) > 0; options = options[1:] {
+		switch {
+		case e.parse(options):
+			return true
+		case cond.parse(options):
+			options = options[1:]
+		}
+	}
+	return false
+}
+
+func msetExEvents(c *Change) {
+	_, options, err := msetExPairs(c.Args)
+	if err != nil {
+		return
+	}
+	expires := givesExpiry(options)
+	for i := range c.Keys {
+		c.emitSet(i, expires)
 	}
 }
 

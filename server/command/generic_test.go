@@ -159,3 +159,46 @@ func TestKeysOfCommands(t *testing.T) {
 		}
 	}
 }
+
+func TestKMetadata(t *testing.T) {
+	db := enginetest.Open(t)
+	do(t, db, "SET", "s", "v", "PXAT", "9999999999123")
+	do(t, db, "HSET", "h", "f", "v", "g", "w")
+	str := "*6\r\n" + bulkReply("type") + bulkReply("string") + bulkReply("expire") + ":9999999999123\r\n" +
+		bulkReply("flags") + ":129\r\n"
+	if got := do(t, db, "KMETADATA", "s"); got != str {
+		t.Errorf("a string: %q", got)
+	}
+	if got, want := do3(t, db, "KMETADATA", "s"), "%3"+str[2:]; got != want {
+		t.Errorf("RESP3: %q", got)
+	}
+	hash := "*10\r\n" + bulkReply("type") + bulkReply("hash") + bulkReply("size") + ":2\r\n" +
+		bulkReply("expire") + ":0\r\n" +
+		bulkReply("flags") + ":130\r\n" + bulkReply("version") + ":"
+	if got := do(t, db, "KMETADATA", "h"); !strings.HasPrefix(got, hash) || strings.HasPrefix(got, hash+"0\r") {
+		t.Errorf("a hash: %q", got)
+	}
+	if got := do(t, db, "KMETADATA", "none"); got != "-ERR NotFound: no such key\r\n" {
+		t.Errorf("a missing key: %q", got)
+	}
+}
+
+func TestHSetExpire(t *testing.T) {
+	converse(t, []exchange{
+		{"HSETEXPIRE h 100 f", "-ERR wrong number of arguments for 'hsetexpire' command\r\n", ""},
+		{"HSETEXPIRE h 100 f v g", "-ERR Invalid number of arguments: field-value pairs must be complete\r\n", ""},
+		{"HSETEXPIRE h x f v", replyNotInteger, ""},
+		{"HSETEXPIRE h 0 f v", "-ERR invalid expire time in 'hsetexpire' command\r\n", ""},
+		{"EXISTS h", ":0\r\n", ""},
+		{"HSETEXPIRE h 100 f v g w", "+OK\r\n", ""},
+		{"HMGET h f g", "*2\r\n" + bulkReply("v") + bulkReply("w"), ""},
+		{"TTL h", ":100\r\n", ""},
+		{"HSETEXPIRE h 200 f x", "+OK\r\n", ""},
+		{"HGET h f", bulkReply("x"), ""},
+		{"HLEN h", ":2\r\n", ""},
+		{"TTL h", ":200\r\n", ""},
+		{"SET s v", "+OK\r\n", ""},
+		{"HSETEXPIRE s 100 f v", replyWrongType, ""},
+		{"TTL s", ":-1\r\n", ""},
+	})
+}

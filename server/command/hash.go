@@ -4,6 +4,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/longdouble"
 	"github.com/basaltdb/basalt/server/resp"
 )
@@ -17,6 +18,9 @@ var hashCommands = []Spec{
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "The former form of HSET with several fields."},
 	{Name: "hsetnx", Handler: hsetnx, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Sets a field of a hash if there is none of that name."},
+	{Name: "hsetexpire", Handler: hsetexpire, Arity: -5, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Group: "hash", Since: "7.2.0", Complexity: "O(N) with N fields", Categories: catHash,
+		Summary: "Sets fields of a hash and lets the hash expire after some seconds."},
 	{Name: "hget", Handler: hget, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Returns the value of a field."},
 	{Name: "hmget", Handler: hmget, Arity: -3, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
@@ -80,6 +84,28 @@ func hmset(c *Ctx) error {
 		c.Out.OK()
 	}
 	return err
+}
+
+var errHalfPair = engine.NewError("ERR", "Invalid number of arguments: field-value pairs must be complete")
+
+// hsetexpire is Kvrocks's HSETEXPIRE key seconds field value ...
+func hsetexpire(c *Ctx) error {
+	if len(c.Args)%2 == 0 {
+		return errHalfPair
+	}
+	e := expiryOption{arg: c.Args[2], seconds: true}
+	at, err := e.millis(c)
+	if err != nil {
+		return err
+	}
+	if _, err := hash.Set(c.Tx, c.Args[1], c.Args[3:]); err != nil {
+		return err
+	}
+	if _, err := keys.Expire(c.Tx, c.Args[1], at, 0); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
 }
 
 // hsetnx takes several fields, as Kvrocks does, and returns how many it has set.

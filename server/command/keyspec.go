@@ -20,6 +20,7 @@ import (
 //	3            the argument with this index
 //	3 -1 1       from this index, up to the one so far from it (negative: from the end), every so many arguments
 //	#2           as many as the number at this index says, after it
+//	#1 2         the same, every second argument after it
 //	STORE@6      the argument after this word, which is looked for from this index on
 //	STORE@6 -1 1 2   from the argument after the word up to the end, all or (limit 2) the first half of them
 //	?            none of the arguments: the names of these keys are made from other data
@@ -31,18 +32,19 @@ var keySpecs = map[string]string{
 	"OW update": "json.mset json.set mset psetex restore restore-asking setex",
 	"RM delete": "del unlink",
 	"RO": "exists hexists hlen hstrlen llen memory|usage object|encoding object|freq object|idletime " +
-		"object|refcount scard sicard siexists sismember strlen touch type watch xlen zcard",
+		"kmetadata object|refcount scard sicard siexists sismember strlen touch type watch xlen zcard",
 	"RW access":                       "pfcount pfdebug",
 	"RW access delete":                "blmpop blpop brpop bzmpop bzpopmax bzpopmin getdel hgetdel lmpop lpop rpop spop zmpop zpopmax zpopmin",
 	"RW access update":                "eval evalsha fcall",
 	"RW access update variable_flags": "bitfield set",
-	"RW delete": "hdel json.del json.forget lrem ltrim sirem srem tdigest.reset xautoclaim xdel xgroup|delconsumer " +
-		"xgroup|destroy xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore",
+	"RW delete": "delex hdel json.del json.forget lrem ltrim sirem srem tdigest.reset xautoclaim xdel " +
+		"xgroup|delconsumer xgroup|destroy xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore",
 	"RW insert": "append bf.add bf.insert bf.madd hsetnx linsert lpush lpushx pfadd rpush rpushx sadd siadd " +
 		"tdigest.add xgroup|create xgroup|createconsumer",
-	"RW update": "expire expireat geoadd hexpire hexpireat hmset hpersist hpexpire hpexpireat hset hsetex lset persist " +
-		"pexpire pexpireat setrange xack xadd xclaim xgroup|setid xsetid zadd",
+	"RW update": "expire expireat geoadd hexpire hexpireat hmset hpersist hpexpire hpexpireat hset hsetex hsetexpire " +
+		"lset persist pexpire pexpireat setrange xack xadd xclaim xgroup|setid xsetid zadd",
 	"not_key":                                                       "spublish ssubscribe sunsubscribe",
+	"OW update @ #1 2":                                              "msetex",
 	"OW update @ 1 / RO access @ #2":                                "zdiffstore zinterstore zunionstore",
 	"OW update @ 1 / RO access @ 2":                                 "geosearchstore zrangestore",
 	"OW update @ 1 / RO access @ 2 -1 1":                            "sdiffstore sunionstore",
@@ -86,7 +88,7 @@ var tips = map[string]string{
 	"request_policy:all_shards response_policy:special nondeterministic_output": "randomkey",
 	"request_policy:multi_shard":                                                "mget",
 	"request_policy:multi_shard response_policy:agg_sum":                        "del exists touch unlink",
-	"request_policy:multi_shard response_policy:all_succeeded":                  "mset",
+	"request_policy:multi_shard response_policy:all_succeeded":                  "mset msetex",
 }
 
 // keySpec is a key specification of a command.
@@ -192,6 +194,9 @@ func (s *Spec) parseKeySpec(text string) keySpec {
 	}
 	if after, ok := strings.CutPrefix(words[0], "#"); ok {
 		k.begin, k.find, k.at, k.span = "index", "keynum", number(after), [3]int{0, 1, 1}
+		if len(words) > 1 {
+			k.span[2] = number(words[1])
+		}
 		return k
 	}
 	k.begin, k.find, k.span = "index", "range", [3]int{0, 1, 0}

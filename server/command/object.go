@@ -29,7 +29,16 @@ var objectCommands = []Spec{{
 	},
 }}
 
-func init() { register(objectCommands...) }
+var kmetadataCommands = []Spec{
+	{Name: "kmetadata", Handler: kmetadata, Arity: 2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
+		Group: "generic", Since: "7.2.0", Complexity: "O(1)", Categories: catKeyspace,
+		Summary: "Returns the fields of the metadata record of a key."},
+}
+
+func init() {
+	register(objectCommands...)
+	register(kmetadataCommands...)
+}
 
 func objectHelp(c *Ctx) error {
 	writeHelp(c, "OBJECT",
@@ -97,6 +106,41 @@ var errNoLFU = engine.NewError("ERR", "An LFU maxmemory policy is not selected, 
 func objectFreq(c *Ctx) error {
 	return ofObject(c, func(*engine.Record) error { return errNoLFU })
 }
+
+// kmetadata is Kvrocks's KMETADATA key: type, size, expire (milliseconds since the epoch), the first byte of the record
+// and the version. Types that have no other records than this one have neither size nor version.
+func kmetadata(c *Ctx) error {
+	rec, err := c.Tx.Look(c.Args[1])
+	switch {
+	case err != nil:
+		return err
+	case !rec.Exists:
+		return errNoMetadata
+	}
+	w, whole := c.Out, rec.Type.SingleRecord()
+	number := func(name string, n uint64) {
+		w.BulkString(name)
+		w.Int(int64(n))
+	}
+	if whole {
+		w.Map(3)
+	} else {
+		w.Map(5)
+	}
+	w.BulkString("type")
+	w.BulkString(rec.Type.String())
+	if !whole {
+		number("size", rec.Size)
+	}
+	number("expire", rec.Expire)
+	number("flags", uint64(rec.Flags()))
+	if !whole {
+		number("version", rec.Version)
+	}
+	return nil
+}
+
+var errNoMetadata = engine.NewError("ERR", "NotFound: no such key")
 
 // objectDump is Kvrocks's OBJECT DUMP: names and values in turn, all of them bulk strings. The record of a
 // missing key has none.

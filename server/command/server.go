@@ -19,8 +19,8 @@ type Server interface {
 	Setting(name string) (value string, ok bool)
 	// MatchSettings returns the settings whose names match, sorted by name.
 	MatchSettings(match func(name string) bool) []Setting
-	// SetSettings changes settings, all or, with an error, none.
-	SetSettings(s []Setting) error
+	// SetSettings changes settings for a session, all or, with an error, none.
+	SetSettings(sess *Session, s []Setting) error
 	// RewriteSettings writes the settings to the configuration file.
 	RewriteSettings() error
 	// BecomeMaster forgets the master that the settings name.
@@ -111,6 +111,10 @@ type Server interface {
 
 	// BackgroundSave starts a backup.
 	BackgroundSave() error
+	// Save makes a backup and returns when it is made.
+	Save() error
+	// FlushMemtables writes RocksDB's memtables to files. With wait it returns when they are written.
+	FlushMemtables(wait bool) error
 	// LastSave returns when the last backup was made, or when the server was started.
 	LastSave() time.Time
 	// FlushBackup deletes the backup in the background.

@@ -23,6 +23,7 @@ const (
 type Session struct {
 	ID          int64
 	Addr, LAddr string // of the client and of this server, host:port
+	Local       bool   // the client is on this machine
 	Namespace   string
 	Authorized  bool // has authenticated, or no password is set
 	Admin       bool // may run administrative commands

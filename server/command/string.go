@@ -56,6 +56,15 @@ var stringCommands = []Spec{
 		Categories: catString, Summary: "Sets a key to a value if its value is a given one: 1 = done, 0 = another value, -1 = no such key."},
 	{Name: "cad", Handler: cad, Arity: 3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "7.2.0", Complexity: "O(N) with N bytes in the value",
 		Categories: catString, Summary: "Deletes a key if its value is a given one: 1 = done, 0 = another value, -1 = no such key."},
+	{Name: "digest", Handler: digest, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
+		Group: "string", Since: "8.4.0", Complexity: "O(N) with N bytes in the value", Categories: catString,
+		Summary: "Returns the XXH3 hash of a value as 16 hexadecimal digits."},
+	{Name: "delex", Handler: delEx, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1,
+		Group: "string", Since: "8.4.0", Complexity: "O(N) with N bytes in the value", Categories: catString,
+		Summary: "Deletes a key if its value, or the digest of its value, equals or differs from a given one."},
+	{Name: "msetex", Handler: msetEx, Arity: -4, Flags: Write | DenyOOM | Blind | MovableKeys, Keys: msetExKeys,
+		Group: "string", Since: "8.4.0", Complexity: "O(N) with N keys", Categories: catString,
+		Summary: "Sets several keys to values with one expiry, if none or all of them exist."},
 }
 
 func init() { register(stringCommands...) }
@@ -135,9 +144,19 @@ func (e *expiryOption) millis(c *Ctx) (int64, error) {
 func set(c *Ctx) error {
 	var o str.SetOptions
 	if len(c.Args) > 3 {
+		var cond condition
 		var err error
-		if o, err = setOptions(c); err != nil {
+		if o, cond, err = setOptions(c); err != nil {
 			return err
+		}
+		if cond.kind != 0 {
+			met, err := cond.metBySet(c)
+			if err != nil {
+				return err
+			}
+			if !met {
+				return setNothing(c, o.Get)
+			}
 		}
 	}
 	res, err := setGet(c, o)
@@ -154,14 +173,30 @@ func set(c *Ctx) error {
 	return nil
 }
 
-func setOptions(c *Ctx) (o str.SetOptions, err error) {
+// setNothing replies for a SET whose condition is not met.
+func setNothing(c *Ctx, get bool) error {
+	if !get {
+		c.Out.Null()
+		return nil
+	}
+	value, found, err := stringValue(c, c.Args[1])
+	if err != nil {
+		return err
+	}
+	bulkOrNull(c, value, found)
+	return nil
+}
+
+func setOptions(c *Ctx) (o str.SetOptions, cond condition, err error) {
 	var e expiryOption
 	for args := c.Args[3:]; len(args) > 0; args = args[1:] {
 		switch {
-		case EqualFold(args[0], "NX") && !o.IfExists:
+		case EqualFold(args[0], "NX") && !o.IfExists && cond.kind == 0:
 			o.IfMissing = true
-		case EqualFold(args[0], "XX") && !o.IfMissing:
+		case EqualFold(args[0], "XX") && !o.IfMissing && cond.kind == 0:
 			o.IfExists = true
+		case !o.IfExists && !o.IfMissing && cond.parse(args):
+			args = args[1:]
 		case EqualFold(args[0], "GET"):
 			o.Get = true
 		case EqualFold(args[0], "KEEPTTL") && e.arg == nil:
@@ -169,11 +204,11 @@ func setOptions(c *Ctx) (o str.SetOptions, err error) {
 		case !o.KeepTTL && e.parse(args):
 			args = args[1:]
 		default:
-			return o, ErrSyntax
+			return o, cond, ErrSyntax
 		}
 	}
 	o.Expire, err = e.millis(c)
-	return o, err
+	return o, cond, err
 }
 
 // setEx is SETEX and PSETEX.

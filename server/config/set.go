@@ -47,6 +47,8 @@ var (
 	errDynamicLevelsOff = replyError("Must set rocksdb.level_compaction_dynamic_level_bytes yes first.")
 )
 
+var errProtected = errors.New("can't set protected config")
+
 // failed is the error of CONFIG SET for one argument.
 func failed(name string, err error) error {
 	return fmt.Errorf("CONFIG SET failed (possibly related to argument '%s') - %w", name, err)
@@ -54,7 +56,16 @@ func failed(name string, err error) error {
 
 // Set changes settings, given as name and text in turn: all of them or, with an error, none. The error's text is
 // the reply of CONFIG SET without its code ERR.
-func (c *Config) Set(pairs ...string) error {
+func (c *Config) Set(pairs ...string) error { return c.set(true, pairs) }
+
+// SetFor is Set for a client, which is local when it is on this machine: enable-protected-configs says whether it may
+// change settings that are protected.
+func (c *Config) SetFor(local bool, pairs ...string) error {
+	mode := c.Text("enable-protected-configs")
+	return c.set(mode == "yes" || mode == "local" && local, pairs)
+}
+
+func (c *Config) set(protected bool, pairs []string) error {
 	if len(pairs)%2 != 0 || len(pairs) == 0 {
 		return errOddArguments
 	}
@@ -67,6 +78,8 @@ func (c *Config) Set(pairs ...string) error {
 			return replyError("Unknown option or number of arguments for CONFIG SET - '" + pairs[p] + "'")
 		case !s.Dynamic:
 			return failed(pairs[p], errFixed)
+		case s.Protected && !protected:
+			return failed(pairs[p], errProtected)
 		case seen[i]:
 			return failed(pairs[p], errTwice)
 		}

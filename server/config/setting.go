@@ -35,7 +35,9 @@ type Setting struct {
 	Dynamic bool
 	// Volatile settings name a file: CONFIG SET to the value that they have already applies the file anew.
 	Volatile bool
-	Comment  string // one line, for kvrocks.toml
+	// Protected settings name a path to which the server writes: see enable-protected-configs.
+	Protected bool
+	Comment   string // one line, for kvrocks.toml
 	// Check refuses texts that are right for the Kind but wrong for the setting; nil = none.
 	Check func(text string) error
 	// Canonical gives a text that Check has accepted the form in which it is shown; nil = as it is.

@@ -86,6 +86,9 @@ func text(name, def string, m mode, comment string) Setting {
 
 func (s Setting) alias(name string) Setting { s.Alias = name; return s }
 
+// protected is for a path to which the server writes.
+func (s Setting) protected() Setting { s.Protected = true; return s }
+
 // volatile is for the name of a file whose content counts.
 func (s Setting) volatile() Setting { s.Volatile = true; return s }
 

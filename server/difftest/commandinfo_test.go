@@ -20,6 +20,7 @@ var other = map[string]string{
 	"wait":                    "may be called by scripts as in Redis 7.2",
 	"hsetnx":                  "several pairs as in Kvrocks",
 	"dbsize":                  "DBSIZE SCAN of Kvrocks",
+	"lastsave":                "LASTSAVE ISO8601 of Kvrocks",
 	"xlen":                    "XLEN key id of Kvrocks",
 	"zrank":                   "WITHSCORE of Redis 7.2",
 	"zrevrank":                "WITHSCORE of Redis 7.2",

@@ -33,6 +33,14 @@ var permitted = []struct {
 		"XLEN key id [+|-] is Kvrocks's",
 	},
 	{
+		`(READONLY|READWRITE|ASKING)`, `^-ERR This instance has cluster support disabled`, `^\+OK`,
+		"without a cluster they are answered as by Kvrocks",
+	},
+	{
+		`LASTSAVE \S+`, `^-ERR wrong number of arguments for 'lastsave'`, `^-ERR syntax error`,
+		"LASTSAVE ISO8601 is Kvrocks's",
+	},
+	{
 		`COMMAND GETKEYS(ANDFLAGS)? PFMERGE \S+`, `^-ERR Invalid arguments`, `^\*1\r\n`,
 		"the destination of PFMERGE is a key, alone too",
 	},
