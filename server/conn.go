@@ -392,12 +392,13 @@ func (c *conn) sent(n int, err error) bool {
 
 // TakeReply hands the beginning of a long reply to the outbox, and waits while the client has much of it still to
 // read. Nothing is handed over, and nobody waits, while the transaction has locks. For a client that is lost the reply
-// is dropped as it is made.
+// is dropped as it is made. Messages to others go before: they must not wait for this client.
 func (c *conn) TakeReply() {
 	switch {
 	case c.lost:
 		c.out.Reset()
 	case !c.tx.Locked():
+		c.kickAll()
 		n := c.out.Len()
 		c.sent(n, c.box.replyPart(c.out.Bytes()))
 	}

@@ -92,6 +92,37 @@ func TestLongReplyLeavesInParts(t *testing.T) {
 	}
 }
 
+// What a client has told others before its long reply does not wait until it has read that.
+func TestLongReplyHoldsNoMessagesBack(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		listen    []string // commands of the one who is told
+		tell, got string
+	}{
+		{"channel", []string{"SUBSCRIBE ch"}, encode("PUBLISH", "ch", "m"), ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"},
+		{"tracking", []string{"CLIENT TRACKING ON", "GET k"}, encode("SET", "k", "v"), ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := start(t)
+			c, other := h.dial(t), h.dial(t)
+			longList(c, "l", 32, 1<<20)
+			for _, served := range h.boxes() {
+				served.mu.Lock()
+				served.stalled = time.Hour // it is waited for
+				served.mu.Unlock()
+			}
+			other.do("HELLO", "3")
+			for _, command := range test.listen {
+				other.do(strings.Fields(command)...)
+			}
+			c.send(test.tell + encode("LRANGE", "l", "0", "-1")) // whose replies it does not read
+			if got := other.reply(); got != test.got {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
 // layered starts a server, with TLS or without, and returns how to connect.
 func layered(t *testing.T, layer string) (*harness, func() *client) {
 	if layer == "TLS" {
