@@ -8,7 +8,7 @@ type arena struct{ buf []byte }
 
 const (
 	arenaBlock = 16 << 10
-	arenaMax   = 1 << 20 // a block bigger than this is not kept between transactions
+	arenaMax   = 512 << 10 // a block bigger than this is not kept between transactions
 )
 
 func (a *arena) reset() {
@@ -37,6 +37,16 @@ func (a *arena) keep(b []byte) []byte {
 		a.buf = a.buf[:n+len(b)]
 	}
 	return slices.Clip(b)
+}
+
+// keepGrown is keep for what replaces the slice of take if it had too little room. It is the next block if it is bigger
+// than the present one, so that the next transaction has room for as much.
+func (a *arena) keepGrown(b []byte) []byte {
+	if cap(b) > cap(a.buf) {
+		a.buf = b
+		return slices.Clip(b)
+	}
+	return a.keep(b)
 }
 
 // adopt takes over b, which is the arena's buffer with something appended behind from; append may have moved

@@ -9,3 +9,8 @@ func (db *DB) SameEpoch(a, b []byte) bool {
 	}
 	return epoch(a) == epoch(b)
 }
+
+// Kept returns how many bytes of buffers the transaction object holds; after Begin, what it has kept of the one before.
+func (tx *Tx) Kept() int {
+	return cap(tx.arena.buf) + tx.batch.Cap() + cap(tx.missBuf) + cap(tx.iterBuf) + cap(tx.keyBuf) + cap(tx.valBuf)
+}

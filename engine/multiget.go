@@ -150,21 +150,22 @@ func (tx *Tx) readMissing(id cf.ID, keys *KeyList, miss *missList, most int) err
 	return nil
 }
 
+// leastBatchRoom is how many bytes of the arena are free, at the least, for the values of a batch.
+const leastBatchRoom = 4 << 10
+
 // readBatch reads up to multiGetBatch keys in one crossing.
 func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, most int) error {
-	if cap(tx.multi) == 0 {
-		tx.multi = make([]byte, 8<<10)
-	}
 	if err := tx.usable(); err != nil {
 		return err
 	}
-	res, err := tx.db.rocks.MultiGet(tx.db.family(id), keys, lens, most, tx.multi)
+	// The values are read to where they stay. A batch is likely to be as long as the one before it.
+	tx.arena.reserve(max(leastBatchRoom, tx.batchBytes))
+	res, err := tx.db.rocks.MultiGet(tx.db.family(id), keys, lens, most, tx.arena.take(1))
 	if err != nil {
 		return err
 	}
-	if cap(res) > cap(tx.multi) {
-		tx.multi = res
-	}
+	tx.batchBytes = min(len(res), arenaMax/2)
+	res = tx.arena.keepGrown(res)
 	off := 0
 	for i, l := range lens {
 		n := binary.LittleEndian.Uint32(res)
@@ -172,10 +173,10 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 		switch {
 		case n == rocks.Missing:
 		case most > 0 && int(n) > most:
-			tx.cacheHead(id, keys[off:off+int(l)], tx.arena.copy(res[:min(most, commonValue)]), int(n))
+			tx.cacheHead(id, keys[off:off+int(l)], slices.Clip(res[:min(most, commonValue)]), int(n))
 			res = res[most:]
 		default:
-			v := tx.arena.copy(res[:n])
+			v := res[:n:n]
 			res = res[n:]
 			tx.vals[miss[i].at] = v
 			if miss[i].ticket != noTicket {

@@ -39,11 +39,13 @@ type Tx struct {
 	hooks   []func()
 	cacheOK bool // reads of metadata may be kept: the keys are locked for the whole transaction
 
-	keyBuf  []byte
-	valBuf  []byte
-	list    KeyList
-	vals    [][]byte
-	multi   []byte
+	keyBuf []byte
+	valBuf []byte
+	list   KeyList
+	vals   [][]byte
+	// batchBytes is how many bytes the last batched read of the transaction has brought.
+	batchBytes int
+
 	missBuf []byte
 	iterBuf []byte
 	hashes  []uint64 // of keys that are looked up together
@@ -59,7 +61,7 @@ type Tx struct {
 }
 
 // maxKeptBatch is how large a batch may be for its memory to be used again, in bytes.
-const maxKeptBatch = 4 << 20
+const maxKeptBatch = 1 << 20
 
 // touch is a change of the table of known keys.
 type touch struct {
@@ -143,9 +145,7 @@ func (tx *Tx) reset() {
 	tx.committed = false
 	tx.foreign, tx.yielding = false, false
 	tx.cacheOK = false
-	if cap(tx.multi) > 1<<20 {
-		tx.multi = nil
-	}
+	tx.batchBytes = 0
 	if cap(tx.iterBuf) > 128<<10 {
 		tx.iterBuf = nil
 	}

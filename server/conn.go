@@ -21,9 +21,10 @@ import (
 // Sizes of a connection's buffers.
 const (
 	readBuffer     = 16 << 10
-	keepBuffer     = 64 << 10 // a bigger buffer is given back after use
-	maxReplyBuffer = 1 << 20  // replies are handed to the outbox when there are so many bytes of them
-	maxDecoded     = 4096     // commands decoded before they are run
+	keepBuffer     = 64 << 10  // a bigger buffer is given back after use
+	keepReplies    = 128 << 10 // the same of replies
+	maxReplyBuffer = 64 << 10  // replies are handed to the outbox when there are so many bytes of them
+	maxDecoded     = 4096      // commands decoded before they are run
 )
 
 // conn is one client connection. Its goroutine reads, runs and replies; other goroutines only look at the
@@ -366,10 +367,19 @@ func (c *conn) flush() bool {
 		return true
 	}
 	// A large buffer is given away below. The outbox may keep it, unless it would keep much more than there is in it.
-	err := c.box.reply(c.out.Bytes(), c.out.Cap() > keepBuffer && n > c.out.Cap()/2)
+	err := c.box.reply(c.out.Bytes(), c.out.Cap() > keepReplies && n > c.out.Cap()/2)
 	ok := c.sent(n, err)
-	c.out.Release(keepBuffer)
+	c.out.Release(keepReplies)
 	return ok
+}
+
+// flushMany is flush when there are many bytes of replies; no locks are held. What is measured together ends before: the
+// lengths of its replies tell which one was slow.
+func (c *conn) flushMany() {
+	if c.out.Len() > maxReplyBuffer {
+		c.look(nil)
+		c.flush()
+	}
 }
 
 // sent notes that the n bytes of replies that there were have been handed to the outbox, with the result err.

@@ -53,9 +53,7 @@ func (c *conn) execute() {
 		if c.own.Len() > 0 {
 			c.tellOwn()
 		}
-		if c.out.Len() > maxReplyBuffer {
-			c.flush()
-		}
+		c.flushMany()
 	}
 	c.look(nil)
 }
@@ -301,6 +299,7 @@ func (c *conn) singles(reqs []request) int {
 		c.runStreaming(&reqs[i])
 		c.replied(&reqs[i], reqs[i].reply)
 		c.endReply()
+		c.flushMany()
 	}
 	c.tx.Release()
 	c.publishDeferred(nil)
