@@ -43,8 +43,8 @@ func TestReplyCacheIsNeverStale(t *testing.T) {
 			}
 		}
 	}
-	// About 11 % are.
-	if with.replies().Hits < int64(rounds/20) {
+	// About 5 % are: a reply is kept when it is asked for twice between two writes.
+	if with.replies().Hits < int64(rounds/40) {
 		t.Errorf("only %d of %d commands were answered from the cache", with.replies().Hits, rounds)
 	}
 	if without.replies().Hits > 0 {
