@@ -13,7 +13,7 @@ import (
 // when the same command comes again while the key stays as it is: a range of a hundred elements costs as much as dozens
 // of point reads, and hot ones are asked for again and again.
 //
-// A reply is good as long as nobody has held the lock of the key's stripe for writing since it was made (the stripe's
+// A reply is good as long as nobody has held a lock of the key's bucket for writing since it was made (the bucket's
 // generation) and the key has not expired. It is kept from the second time on that a command is seen. Its key is what
 // appendCommand makes.
 var replyKind = derived.Kind[*cachedReply]{ID: derived.Replies}

@@ -5,8 +5,8 @@
 // leaves, whatever its kind, see [Registry.SetLimit]. It is sharded; no lock is held while anything is computed.
 //
 // State is found by its kind, its key and its stamp, and only state with exactly this stamp is found. Who stamps it
-// makes the rule of validity; package engine has the two that there are: the epoch of a stripe of key locks for state
-// that writers keep current, the generation of the stripe for state that any write makes invalid.
+// makes the rule of validity; package engine has the two that there are: the epoch of a bucket of key locks for state
+// that writers keep current, the generation of the bucket for state that any write makes invalid.
 package derived
 
 import (

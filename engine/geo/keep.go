@@ -14,7 +14,7 @@ import (
 // cellKind is what was found in cells of the map that searches come back to: a search reads some ten of them, and
 // reading a cell of a few points takes longer in RocksDB than measuring the points.
 //
-// A cell is good as long as nobody has held the lock of the key's stripe for writing since it was read (the stripe's
+// A cell is good as long as nobody has held a lock of the key's bucket for writing since it was read (the bucket's
 // generation). It is kept from the second time on that it is read. Its key is the prefix of the set's subkeys, the
 // lowest score of the cell and its steps.
 var cellKind = derived.Kind[*keptCell]{ID: derived.Cells}
