@@ -40,20 +40,19 @@ func (db *DB) FileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 // since the epoch, one by one, each within its level; files in level 0 go to the next level, with those that overlap
 // them. It returns how many it has compacted. A file that RocksDB is compacting by itself is left to that.
 func (db *DB) CompactExpired(percent int, now int64) (n int, err error) {
-	dropped := db.droppedSubkeys.Load()
-	reclaimed := db.reclaimed.Load()
+	reclaimed := db.reclaimed.Load() // the same for all families of subkeys
 	for _, id := range expiringFamilies {
 		files, err := db.FileProperties(id)
 		if err != nil {
 			return n, err
 		}
 		due := compaction.PickExpired(id, files, percent, now)
-		if id == cf.Metadata {
-			dropped = 0
-		}
-		if flushed := compaction.PickFlushed(files, percent, dropped-reclaimed); id != cf.Metadata && len(flushed) > 0 {
-			due = append(due, flushed...)
-			db.reclaimed.Store(dropped)
+		if id != cf.Metadata { // whose records were dropped above, before this is read
+			dropped := db.droppedSubkeys.Load()
+			if flushed := compaction.PickFlushed(files, percent, dropped-reclaimed); len(flushed) > 0 {
+				due = append(due, flushed...)
+				db.reclaimed.Store(dropped)
+			}
 		}
 		for _, f := range due {
 			if db.interrupted.Load() || db.isClosing() {

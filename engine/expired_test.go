@@ -105,6 +105,24 @@ func TestCompactExpired(t *testing.T) {
 	}
 }
 
+// Flushed files of subkeys tell no expiries: they are compacted once, when enough collections were dropped.
+func TestCompactExpiredFlushed(t *testing.T) {
+	db := openQuiet(t)
+	past := time.Now().Add(-time.Minute).UnixMilli() // they have expired when they are written
+	putHashes(t, db, "h", 20, uint64(past))
+	putHashes(t, db, "staysh", 2, 0)
+	flushAll(t, db)
+	compactExpired(t, db, past+1000)
+	if got := records(t, db, cf.Default); got != 20 {
+		t.Errorf("%d subkeys are left, want 20", got)
+	}
+	putHashes(t, db, "more", 3, 0)
+	flushAll(t, db)
+	if n := compactExpired(t, db, past+1000); n != 0 {
+		t.Errorf("%d files in which nothing has expired were compacted", n)
+	}
+}
+
 // The few points that a file keeps are never too early, and late by a small part of the time that they span on average.
 func TestExpiriesOfFiles(t *testing.T) {
 	db := openQuiet(t)
