@@ -1,0 +1,85 @@
+package proto
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+// OK is the good answer to AUTH, REPLCONF and PSYNC.
+const OK = "+OK\r\n"
+
+// MaxLine bounds the answers that are one line; that to _fetch_meta is bounded by [MaxFileList].
+const MaxLine = 4 << 10
+
+// maxLengthLine bounds a marker and a decimal length.
+const maxLengthLine = 20
+
+// ErrLineLength: a line is longer than it may be.
+var ErrLineLength = errors.New("a line is too long")
+
+// ReadLine returns the first line, without CR LF, and its length with these.
+func ReadLine(buf []byte, limit int) (line []byte, n int, err error) {
+	at := bytes.Index(buf[:min(len(buf), limit+2)], []byte("\r\n"))
+	switch {
+	case at >= 0:
+		return buf[:at], at + 2, nil
+	case len(buf) >= limit+2:
+		return nil, 0, ErrLineLength
+	}
+	return nil, 0, nil
+}
+
+// AppendError appends an error reply. Kvrocks answers ErrCheckpoint without a code.
+func AppendError(dst []byte, err Error) []byte {
+	dst = append(dst, '-')
+	if err != ErrCheckpoint {
+		dst = append(dst, "ERR "...)
+	}
+	dst = append(dst, err...)
+	return append(dst, '\r', '\n')
+}
+
+// ReplyError is an error reply of a master, without the minus sign.
+type ReplyError string
+
+func (e ReplyError) Error() string { return "the master answered: " + string(e) }
+
+// Loading reports whether the master is about to replace its database, so that it is worth to ask again.
+func (e ReplyError) Loading() bool {
+	return strings.HasPrefix(string(e), "LOADING") || strings.Contains(string(e), "is restoring the db from backup")
+}
+
+// UnknownOption reports whether the master does not know an option of REPLCONF.
+func (e ReplyError) UnknownOption() bool {
+	return strings.Contains(strings.ToLower(string(e)), string(ErrUnknownOption))
+}
+
+// ErrReply: an answer is neither "+OK" nor an error.
+var ErrReply = errors.New("unexpected answer")
+
+// CheckOK returns nil for "+OK" and the error of an error reply.
+func CheckOK(line []byte) error {
+	if string(line) == "+OK" {
+		return nil
+	}
+	return replyError(line)
+}
+
+func replyError(line []byte) error {
+	if len(line) > 0 && line[0] == '-' {
+		return ReplyError(line[1:])
+	}
+	return ErrReply
+}
+
+// AppendName appends the answer to _db_name.
+func AppendName(dst []byte, name string) []byte { return append(append(dst, name...), '\r', '\n') }
+
+// ParseName reads the answer to _db_name: the name of the database, which says whether two servers belong together.
+func ParseName(line []byte) (string, error) {
+	if len(line) > 0 && line[0] == '-' {
+		return "", replyError(line)
+	}
+	return string(line), nil
+}

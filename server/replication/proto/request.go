@@ -1,0 +1,221 @@
+package proto
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// IDLen is the length of a replication id: characters 0-9 and A-Z.
+const IDLen = 16
+
+// Error is the text of an error reply, without the minus sign and "ERR ".
+type Error string
+
+func (e Error) Error() string { return string(e) }
+
+// The errors of requests, as Kvrocks words them.
+const (
+	ErrIDLength      Error = "Wrong replication id length"
+	ErrSequence      Error = "value is not an unsigned long long or out of range"
+	ErrWrongID       Error = "wrong replication id of the last log"
+	ErrOutOfRange    Error = "sequence out of range, please use fullsync"
+	ErrPort          Error = "listening-port should be number or out of range"
+	ErrAddress       Error = "ip-address should not be empty"
+	ErrUnknownOption Error = "unknown option"
+	ErrArguments     Error = "wrong number of arguments"
+	ErrCheckpoint    Error = "can't create db checkpoint" // without "ERR " on the wire
+)
+
+// AppendRequest appends a request: a RESP array of bulk strings.
+func AppendRequest(dst []byte, words ...string) []byte {
+	dst = append(dst, '*')
+	dst = strconv.AppendInt(dst, int64(len(words)), 10)
+	dst = append(dst, '\r', '\n')
+	for _, w := range words {
+		dst = AppendFrame(dst, w)
+	}
+	return dst
+}
+
+// AppendAuth appends AUTH with a password, and with a user unless that is empty.
+func AppendAuth(dst []byte, user, password string) []byte {
+	if user != "" {
+		return AppendRequest(dst, "AUTH", user, password)
+	}
+	return AppendRequest(dst, "AUTH", password)
+}
+
+// AppendDBName appends the request for the name of the database.
+func AppendDBName(dst []byte) []byte { return AppendRequest(dst, "_db_name") }
+
+// AppendFetchMeta appends the request for the names of the files of a checkpoint.
+func AppendFetchMeta(dst []byte) []byte { return AppendRequest(dst, "_fetch_meta") }
+
+// AppendFetchFiles appends the request for the content of files of the checkpoint.
+func AppendFetchFiles(dst []byte, names []string) []byte {
+	return AppendRequest(dst, "_fetch_file", strings.Join(names, ","))
+}
+
+// AppendAck appends the acknowledgement of all writes up to a sequence number. Kvrocks compares the words by case.
+func AppendAck(dst []byte, sequence uint64) []byte {
+	return AppendRequest(dst, "replconf", "ack", strconv.FormatUint(sequence, 10))
+}
+
+// Conf is what a replica says of itself with REPLCONF; zero values are not said.
+type Conf struct {
+	Port    int    // where it listens
+	Address string // under which it can be reached
+	Ack     bool   // it answers "_getack"
+}
+
+// AppendConf appends REPLCONF with the port and the address. A capability goes with a request of its own, AppendCapa:
+// to Kvrocks an unknown option makes the whole request invalid.
+func AppendConf(dst []byte, c Conf) []byte {
+	words := []string{"replconf", "listening-port", strconv.Itoa(c.Port)}
+	if c.Address != "" {
+		words = append(words, "ip-address", c.Address)
+	}
+	return AppendRequest(dst, words...)
+}
+
+// AppendCapa appends REPLCONF with the capability to answer "_getack".
+func AppendCapa(dst []byte) []byte { return AppendRequest(dst, "replconf", "capa", "ack") }
+
+// ParseConf reads the arguments of REPLCONF, without its name, into c. Other capabilities than ack are left out. An ack
+// before the stream is an unknown option.
+func ParseConf(c *Conf, args [][]byte) error {
+	if len(args) == 0 || len(args)%2 != 0 {
+		return ErrArguments
+	}
+	next := *c
+	for i := 0; i < len(args); i += 2 {
+		value := string(args[i+1])
+		switch strings.ToLower(string(args[i])) {
+		case "listening-port":
+			port, err := strconv.Atoi(value)
+			if err != nil || port < 1 || port > 65535 {
+				return ErrPort
+			}
+			next.Port = port
+		case "ip-address":
+			if value == "" {
+				return ErrAddress
+			}
+			next.Address = value
+		case "capa":
+			next.Ack = next.Ack || strings.EqualFold(value, "ack")
+		default:
+			return ErrUnknownOption
+		}
+	}
+	*c = next
+	return nil
+}
+
+// PSync is what a replica asks for: the batches from a sequence number on.
+type PSync struct {
+	ID   string // the replication id of the last write of the replica, "" = not told
+	Next uint64
+}
+
+// AppendPSync appends PSYNC.
+func AppendPSync(dst []byte, p PSync) []byte {
+	next := strconv.FormatUint(p.Next, 10)
+	if p.ID != "" {
+		return AppendRequest(dst, "PSYNC", p.ID, next)
+	}
+	return AppendRequest(dst, "PSYNC", next)
+}
+
+// ParsePSync reads the arguments of PSYNC, without its name.
+func ParsePSync(args [][]byte) (p PSync, err error) {
+	if len(args) != 1 && len(args) != 2 {
+		return p, ErrArguments
+	}
+	if p.Next, err = strconv.ParseUint(string(args[len(args)-1]), 10, 64); err != nil {
+		return PSync{}, ErrSequence
+	}
+	if len(args) == 2 {
+		if p.ID = string(args[0]); len(p.ID) != IDLen {
+			return PSync{}, ErrIDLength
+		}
+	}
+	return p, nil
+}
+
+// Bounds of what a replica sends while the stream lasts.
+const (
+	maxWords   = 16
+	maxWordLen = 256
+)
+
+// ErrRequest: what a replica sends while the stream lasts is no request.
+var ErrRequest = errors.New("not a RESP array of short bulk strings")
+
+// ReadAck reads one request of a replica during the stream. ack is false when it is another request than an
+// acknowledgement, which a master ignores.
+func ReadAck(buf []byte) (sequence uint64, ack bool, n int, err error) {
+	count, n, err := readLength(buf, '*', maxWords)
+	if n == 0 || err != nil {
+		return 0, false, 0, err
+	}
+	var words [3]string
+	for i := range count {
+		size, used, err := readLength(buf[n:], '$', maxWordLen)
+		if used == 0 || err != nil {
+			return 0, false, 0, err
+		}
+		n += used
+		if len(buf)-n < size+2 {
+			return 0, false, 0, nil
+		}
+		if string(buf[n+size:n+size+2]) != "\r\n" {
+			return 0, false, 0, ErrRequest
+		}
+		if i < len(words) {
+			words[i] = string(buf[n : n+size])
+		}
+		n += size + 2
+	}
+	if count != 3 || !strings.EqualFold(words[0], "replconf") || !strings.EqualFold(words[1], "ack") {
+		return 0, false, n, nil
+	}
+	sequence, err = strconv.ParseUint(words[2], 10, 64)
+	if err != nil {
+		return 0, false, 0, ErrRequest
+	}
+	return sequence, true, n, nil
+}
+
+// readLength reads a line of a marker and a length of at most limit.
+func readLength(buf []byte, marker byte, limit int) (length, n int, err error) {
+	line, n, err := ReadLine(buf, maxLengthLine)
+	switch {
+	case errors.Is(err, ErrLineLength):
+		return 0, 0, ErrRequest
+	case n == 0 && len(buf) > 0 && buf[0] != marker:
+		return 0, 0, ErrRequest
+	case n == 0:
+		return 0, 0, nil
+	}
+	length, ok := parseLength(line, marker)
+	if !ok || length > limit {
+		return 0, 0, ErrRequest
+	}
+	return length, n, nil
+}
+
+// parseLength reads a marker and a decimal number, both of which must be there.
+func parseLength(line []byte, marker byte) (length int, ok bool) {
+	if len(line) < 2 || len(line) > maxLengthLine || line[0] != marker {
+		return 0, false
+	}
+	for _, c := range line[1:] {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		length = length*10 + int(c-'0')
+	}
+	return length, true
+}

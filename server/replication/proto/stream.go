@@ -1,0 +1,99 @@
+package proto
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// A frame of the stream is one bulk string: "$<length>\r\n", the payload, "\r\n". The payload of an update is a write
+// batch of RocksDB: u64 sequence number of its first record, u32 number of records, both little-endian, records.
+
+// batchHeader is the length of a batch without records.
+const batchHeader = 12
+
+// The payloads that are no batches.
+const (
+	Ping   = "ping"    // the master is idle
+	GetAck = "_getack" // the replica shall acknowledge at once; only to one that has said so
+)
+
+// Kind tells frames apart.
+type Kind uint8
+
+// The kinds of frames.
+const (
+	KindBatch Kind = iota
+	KindPing
+	KindGetAck
+)
+
+// Frame is a frame of the stream. Payload points into the buffer that it was read from.
+type Frame struct {
+	Kind    Kind
+	Payload []byte
+}
+
+// Sequence returns the sequence number of the first record of a batch.
+func (f *Frame) Sequence() uint64 { return binary.LittleEndian.Uint64(f.Payload) }
+
+// Count returns how many sequence numbers a batch takes.
+func (f *Frame) Count() uint32 { return binary.LittleEndian.Uint32(f.Payload[8:]) }
+
+// ErrFrame: the stream holds something that is no frame. The link is to be closed.
+var ErrFrame = errors.New("not a frame of the replication stream")
+
+// ErrFrameLength: a frame is longer than it may be.
+var ErrFrameLength = errors.New("a frame of the replication stream is too long")
+
+// AppendFrame appends a frame: a bulk string.
+func AppendFrame[T ~string | ~[]byte](dst []byte, payload T) []byte {
+	dst = AppendFrameHead(dst, len(payload))
+	dst = append(dst, payload...)
+	return append(dst, '\r', '\n')
+}
+
+// AppendFrameHead appends the line before a payload, which a CR LF follows.
+func AppendFrameHead(dst []byte, size int) []byte {
+	dst = append(dst, '$')
+	dst = strconv.AppendInt(dst, int64(size), 10)
+	return append(dst, '\r', '\n')
+}
+
+// ReadFrame reads one frame whose payload is at most limit bytes. When it is not complete, n is 0 and need says how
+// many bytes of buf it takes at least, so that the reader can make room.
+func ReadFrame(buf []byte, limit int) (f Frame, n, need int, err error) {
+	line, head, err := ReadLine(buf, maxLengthLine)
+	switch {
+	case err != nil, head == 0 && len(buf) > 0 && buf[0] != '$':
+		return f, 0, 0, fmt.Errorf("%w: %.32q", ErrFrame, buf)
+	case head == 0:
+		return f, 0, len(buf) + 1, nil
+	}
+	size, ok := parseLength(line, '$')
+	if !ok {
+		return f, 0, 0, fmt.Errorf("%w: %.32q", ErrFrame, line)
+	}
+	if size > limit {
+		return f, 0, 0, fmt.Errorf("%w: %d bytes, at most %d", ErrFrameLength, size, limit)
+	}
+	n = head + size + 2
+	if len(buf) < n {
+		return f, 0, n, nil
+	}
+	payload := buf[head : head+size]
+	if string(buf[head+size:n]) != "\r\n" {
+		return f, 0, 0, fmt.Errorf("%w: no CR LF after %d bytes", ErrFrame, size)
+	}
+	switch {
+	case string(payload) == Ping:
+		f.Kind = KindPing
+	case string(payload) == GetAck:
+		f.Kind = KindGetAck
+	case size < batchHeader:
+		return f, 0, 0, fmt.Errorf("%w: %.32q", ErrFrame, payload)
+	}
+	f.Payload = payload
+	return f, n, 0, nil
+}
