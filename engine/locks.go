@@ -247,6 +247,28 @@ func (t *lockTable) tryLock(v uint64) bool {
 	return taken
 }
 
+// tryUpgrade makes a lock that the caller holds for reading one for writing, if nobody else reads. Those who wait go on
+// waiting. v is the lock for writing.
+func (t *lockTable) tryUpgrade(v uint64) bool {
+	b := t.bucket(v)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.find(v)
+	if l.held != 1 {
+		return false
+	}
+	l.held = -1
+	return true
+}
+
+// downgrade undoes tryUpgrade, before anything was written. Readers who have come meanwhile wait until unlock.
+func (t *lockTable) downgrade(v uint64) {
+	b := t.bucket(v)
+	b.mu.Lock()
+	b.find(v).held = 1
+	b.mu.Unlock()
+}
+
 // unlock gives a lock back. It goes over to those who wait: from a writer to all readers, if there are any, and else to
 // the first writer. So neither side waits for more than one turn of the other. handed says that it has gone to a writer
 // for whom nobody else does the work.
@@ -312,7 +334,9 @@ func (t *lockTable) unlockAll() {
 type lockSet struct {
 	want []uint64
 	held []uint64
-	all  bool // every lock is held for writing
+	// index finds those in held that it has by name, once there are many, see find.
+	index map[uint64]int
+	all   bool // every lock is held for writing
 	// pinned: they are not given back early.
 	pinned bool
 	// refusal: others are turned away, see TurnAway. The locks are free then.
@@ -321,12 +345,14 @@ type lockSet struct {
 	self waiter
 }
 
-func (s *lockSet) add(name uint64, write bool) {
-	v := name << 1
-	if !write {
-		v |= 1
+func (s *lockSet) add(name uint64, write bool) { s.want = append(s.want, lockValue(name, write)) }
+
+// lockValue is a lock with the way in which it is held, see lockTable.
+func lockValue(name uint64, write bool) uint64 {
+	if write {
+		return name << 1
 	}
-	s.want = append(s.want, v)
+	return name<<1 | 1
 }
 
 // acquire takes everything that was added, in order, each lock once. With an error, that of a transaction that turns
@@ -365,7 +391,7 @@ func (s *lockSet) admitted(t *lockTable) error {
 // release gives the locks back. A writer to whom one of them has gone runs at once: the holder has replies to send and
 // may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *lockSet) release(t *lockTable) {
-	s.pinned = false
+	s.pinned, s.index = false, nil
 	if s.refusal != nil {
 		t.withdraw(s.refusal)
 		s.refusal, s.all, s.held = nil, false, s.held[:0]
@@ -408,7 +434,31 @@ func (tx *Tx) Holds(userKey []byte) bool {
 }
 
 func (s *lockSet) holds(name uint64) bool {
-	return s.all || slices.Contains(s.held, name<<1)
+	if s.all {
+		return true
+	}
+	i := s.find(name)
+	return i >= 0 && s.held[i]&1 == 0
+}
+
+// fewLocks: so many are searched one after the other.
+const fewLocks = 32
+
+// find returns where in held the lock with a name is, -1 = nowhere. A script may take many locks, one by one.
+func (s *lockSet) find(name uint64) int {
+	if len(s.held) <= fewLocks {
+		return slices.IndexFunc(s.held, func(v uint64) bool { return v>>1 == name })
+	}
+	if s.index == nil {
+		s.index = map[uint64]int{}
+	}
+	for i := len(s.index); i < len(s.held); i++ {
+		s.index[s.held[i]>>1] = i
+	}
+	if i, ok := s.index[name]; ok {
+		return i
+	}
+	return -1
 }
 
 // Generation returns a number that changes whenever somebody may have written the key, of which the transaction holds

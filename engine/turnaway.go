@@ -136,6 +136,31 @@ func (s *lockSet) tryLock(t *lockTable, v uint64) bool {
 	return true
 }
 
+// tryUpgrade makes a lock that is held for reading, held[i], one for writing if no other transaction reads.
+func (s *lockSet) tryUpgrade(t *lockTable, i int) bool {
+	v := s.held[i] &^ 1
+	if s.refusal != nil { // the lock itself is free
+		if !t.tryLock(v) {
+			return false
+		}
+		if t.refusals.find(s.refusal, v) != nil {
+			t.unlock(v)
+			return false
+		}
+		t.keep(s.refusal, v)
+	} else {
+		if !t.tryUpgrade(v) {
+			return false
+		}
+		if t.refuses(v) { // another reader has put it into the table, and given it back
+			t.downgrade(v)
+			return false
+		}
+	}
+	s.held[i] = v
+	return true
+}
+
 // Barrier waits until every transaction that holds locks now has given them back. It returns the error of one that
 // turns others away, and does not wait for that one.
 func (db *DB) Barrier() error {
@@ -146,7 +171,8 @@ func (db *DB) Barrier() error {
 }
 
 // TryLock takes one more lock for writing if that is possible without waiting, and reports whether the transaction
-// has it. (To wait for it could be a deadlock: locks are taken in one order.)
+// has it. (To wait for it could be a deadlock: locks are taken in one order.) A lock that it holds for reading becomes
+// one for writing if no other transaction reads.
 func (tx *Tx) TryLock(userKey []byte) bool { return tx.TryLockIn(tx.ns, userKey, true) }
 
 // TryRLock takes one more lock for reading if that is possible without waiting, and reports whether the transaction
@@ -156,13 +182,16 @@ func (tx *Tx) TryRLock(userKey []byte) bool { return tx.TryLockIn(tx.ns, userKey
 // TryLockIn is TryLock or TryRLock for a key of any namespace.
 func (tx *Tx) TryLockIn(ns string, userKey []byte, write bool) bool {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], ns, userKey, tx.db.slots)
-	i := tx.db.locks.name(tx.keyBuf)
-	if tx.locks.holds(i) || !write && slices.Contains(tx.locks.held, i<<1|1) {
+	s, t, name := &tx.locks, tx.db.locks, tx.db.locks.name(tx.keyBuf)
+	if s.all {
 		return true
 	}
-	v := i << 1
-	if !write {
-		v |= 1
+	i := s.find(name)
+	switch {
+	case i >= 0 && write && s.held[i]&1 != 0:
+		return s.tryUpgrade(t, i)
+	case i >= 0:
+		return true
 	}
-	return tx.locks.tryLock(tx.db.locks, v)
+	return s.tryLock(t, lockValue(name, write))
 }

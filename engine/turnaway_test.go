@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/basaltdb/basalt/engine"
@@ -111,6 +112,19 @@ func TestTurnAway(t *testing.T) {
 		t.Error("locks that can be had without waiting")
 	}
 	try.Release()
+	// One reads beside the slow one: neither becomes a writer.
+	try.Begin("ns")
+	if !try.TryRLock(read) || try.TryLock(read) || try.Holds(read) || slow.TryLock(read) || slow.Holds(read) {
+		t.Error("a reader becomes a writer beside another one")
+	}
+	try.Release()
+	if !slow.TryLock(read) || !slow.Holds(read) {
+		t.Error("the slow one does not become a writer of what it alone reads")
+	}
+	if err := view(read)(); err != busy {
+		t.Errorf("reading what the slow one may write: %v", err)
+	}
+	ways = slices.DeleteFunc(ways, func(w way) bool { return w.name == "read read" })
 	// What it takes later counts too.
 	if !slow.TryLock(other) || !slow.Holds(other) {
 		t.Fatal("it cannot take one more lock")

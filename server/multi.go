@@ -130,14 +130,12 @@ func (c *conn) Exec() error {
 			c.script.forget()
 			return err
 		}
-		// A script needs locks that others hold: once more, with all there are.
-		c.script.all = true
+		// A script needs locks that others hold: once more, with those too.
 	}
 }
 
 // execQueued runs what was queued.
 func (c *conn) execQueued(m *multi) error {
-	c.script.retry = false
 	writes := func() bool { return c.mayWriteQueued(m) }
 	err := c.lockUnpaused(writes, func() error {
 		if err := c.lockQueued(m); err != nil {
@@ -216,6 +214,7 @@ func (c *conn) lockQueued(m *multi) error {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	exclusive := m.login || c.script.all
 	began := c.tx.Namespace()
+	c.script.addLocks(c.tx)
 	for i := range m.queue {
 		r := &m.queue[i]
 		if m.switches && r.spec.IsSelect() {

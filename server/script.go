@@ -212,7 +212,7 @@ type scriptRun struct {
 	retry bool
 	all   bool
 	tries int
-	more  []lockWanted
+	more  []engine.Lock
 	// shared: others wait for the commit of the script's transaction. alone: it is tried again without them.
 	shared, alone bool
 
@@ -226,22 +226,15 @@ type keyRef struct {
 	key []byte
 }
 
-type lockWanted struct {
-	keyRef
-	write bool
-}
-
 // lockTries is how often a script is tried with the locks that it is known to need, before it gets all.
 const lockTries = 8
 
 var errMoreLocks = fmt.Errorf("the script needs more locks: %w", lua.ErrAgain)
 
-// addLocks asks for the locks that were missing.
+// addLocks asks for the locks that were missing, and for those that the tries before had.
 func (s *scriptRun) addLocks(tx *engine.Tx) {
 	s.retry = false
-	for _, l := range s.more {
-		tx.AddLockIn(l.ns, l.key, l.write)
-	}
+	tx.AddLocks(s.more)
 }
 
 // forget ends the tries.

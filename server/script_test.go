@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -118,6 +119,85 @@ func TestScriptsWithUndeclaredKeys(t *testing.T) {
 	c := h.dial(t)
 	c.want("GET count", "$4\r\n1200\r\n")
 	c.want("EVAL_RO return(redis.call('GET','x')+redis.call('GET','y')) 0", ":0\r\n")
+}
+
+// A script that reads undeclared keys and then writes them runs once, when nobody else uses them.
+func TestScriptsThatReadAndWriteRunOnce(t *testing.T) {
+	h := start(t)
+	c := h.dial(t)
+	const script = `redis.log(redis.LOG_WARNING, 'it runs')
+		for i = 1, 30 do redis.call('SET', 'k' .. i, (redis.call('GET', 'k' .. i) or 0) + 1) end`
+	const scripts = 5
+	for i := range scripts {
+		switch i % 3 {
+		case 0:
+			c.do("EVAL", script, "0")
+		case 1: // in a segment
+			c.send(encode("SET", "a", "b") + encode("EVAL", script, "0"))
+			c.reply()
+			c.reply()
+		case 2:
+			c.send(encode("MULTI") + encode("EVAL", script, "0") + encode("EXEC"))
+			c.reply()
+			c.reply()
+			c.reply()
+		}
+	}
+	c.want("GET k30", "$1\r\n5\r\n")
+	if n := h.logs.FilterMessage("it runs").Len(); n != scripts {
+		t.Errorf("%d scripts ran %d times", scripts, n)
+	}
+}
+
+// Scripts add one to the same undeclared keys, which they read and then write, in any order, beside transactions and
+// plain commands: nothing is lost, each sees all keys as they are together, and nobody waits for ever.
+func TestScriptsLoseNoUpdates(t *testing.T) {
+	h := start(t)
+	const clients, each, keys = 6, 120, 5
+	const script = `local seen
+		for i, k in ipairs(ARGV) do
+			local v = tonumber(redis.call('GET', k) or 0)
+			if i == 1 then seen = v elseif v ~= seen then return redis.error_reply('HALF seen') end
+		end
+		for i = #ARGV, 1, -1 do redis.call('SET', ARGV[i], seen + 1) end
+		return seen`
+	var wg sync.WaitGroup
+	for n := range clients {
+		c := h.dial(t)
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(n)))
+			for i := range each {
+				args := []string{"EVAL", script, "0"}
+				for _, k := range r.Perm(keys) {
+					args = append(args, "k"+strconv.Itoa(k))
+				}
+				var reply string
+				switch {
+				case n == 0 && i%2 == 0:
+					c.send(encode("MULTI") + encode("SET", "other", "x") + encode(args...) + encode("EXEC"))
+					for range 3 {
+						c.reply()
+					}
+					reply = strings.TrimPrefix(c.reply(), "*2\r\n+OK\r\n")
+				case n == 1 && i%2 == 0:
+					c.send(encode("GET", "k1") + encode("SET", "other", "x") + encode(args...))
+					c.reply()
+					c.reply()
+					reply = c.reply()
+				default:
+					reply = c.do(args...)
+				}
+				if reply[0] != ':' {
+					t.Errorf("%q", reply)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c := h.dial(t)
+	for k := range keys {
+		c.want("GET k"+strconv.Itoa(k), fmt.Sprintf("$3\r\n%d\r\n", clients*each))
+	}
 }
 
 func TestScriptKillUndoesTheScript(t *testing.T) {

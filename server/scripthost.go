@@ -179,24 +179,25 @@ func (c *conn) lockForScript(r *request) error {
 		if k.Write && c.tx.TryLock(key) || !k.Write && c.tx.TryRLock(key) {
 			continue
 		}
-		return s.wantLock(c.tx.Namespace(), key, k.Write)
+		return s.wantLock(c.tx, c.tx.Namespace(), key, k.Write)
 	}
 	if r.spec.Foreign != nil {
 		ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args)
 		if ok && !c.tx.TryLockIn(ns, r.args[arg], true) {
-			return s.wantLock(ns, r.args[arg], true)
+			return s.wantLock(c.tx, ns, r.args[arg], true)
 		}
 	}
 	return nil
 }
 
-// wantLock makes the script be undone and run again with one more lock, after some such tries with all.
-func (s *scriptRun) wantLock(ns string, key []byte, write bool) error {
+// wantLock makes the script be undone and run again, with one more lock and those that it has by now: others may want
+// them too. After some such tries it gets all locks.
+func (s *scriptRun) wantLock(tx *engine.Tx, ns string, key []byte, write bool) error {
 	s.retry = true
 	if s.tries++; s.tries > lockTries {
 		s.all = true
 	}
-	s.more = append(s.more, lockWanted{keyRef{ns, slices.Clone(key)}, write})
+	s.more = append(tx.AppendLocks(s.more[:0]), tx.LockIn(ns, key, write))
 	return errMoreLocks
 }
 
