@@ -37,7 +37,7 @@ func (s *Server) accept(l net.Listener) {
 			tc.SetKeepAliveConfig(keepAlive(int(s.cfg.Int("tcp-keepalive"))))
 		}
 		c := newConn(s, nc, s.lastID.Add(1))
-		c.resolver.Use(s.commands)
+		c.resolver.Use(s.services.Table)
 		if secure {
 			c.encrypt(s.tls.Load())
 		}

@@ -356,7 +356,7 @@ func TestProtectedConfigs(t *testing.T) {
 			t.Errorf("%s: timeout is %d", mode, timeout)
 		}
 		far := command.Session{}
-		err := h.SetSettings(&far, []command.Setting{{Name: "backup-dir", Value: t.TempDir()}})
+		err := h.services.Settings.Set(&far, []command.Setting{{Name: "backup-dir", Value: t.TempDir()}})
 		if (err == nil) != (mode == "yes") {
 			t.Errorf("%s, from another machine: %v", mode, err)
 		}

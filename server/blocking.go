@@ -181,7 +181,7 @@ func (c *conn) appendReady(ready []keyRef, r *request) []keyRef {
 		}
 	}
 	if r.spec.Foreign != nil {
-		if other, arg, ok := r.spec.Foreign(c.srv, c.sess, ns, r.args); ok {
+		if other, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, ns, r.args); ok {
 			ready = append(ready, keyRef{other, r.args[arg]})
 		}
 	}
@@ -304,7 +304,8 @@ func (w *waiter) try(s *Server, tx *engine.Tx) (err error) {
 		w.denied = true
 		return err
 	}
-	ctx := command.Ctx{Args: w.wait.Args, Out: &w.out, Tx: tx, Sess: w.conn.sess, Srv: s, Spec: w.spec, Retry: true}
+	ctx := command.Ctx{Args: w.wait.Args, Out: &w.out, Tx: tx, Sess: w.conn.sess, Srv: &s.services,
+		Spec: w.spec, Retry: true}
 	if err = w.spec.Handler(&ctx); err != nil {
 		w.out.Reset()
 	}
@@ -538,7 +539,8 @@ func (c *conn) reply(w *waiter) bool {
 var errUnblocked = engine.NewError("UNBLOCKED", "client unblocked via CLIENT UNBLOCK")
 
 // Unblock ends the wait of a client, with the reply of a timeout or an error.
-func (s *Server) Unblock(id int64, withError bool) bool {
+func (t clients) Unblock(id int64, withError bool) bool {
+	s := t.srv
 	s.mu.Lock()
 	c := s.conns[id]
 	s.mu.Unlock()
@@ -566,8 +568,8 @@ func (s *Server) Unblock(id int64, withError bool) bool {
 	return ok
 }
 
-// KeysFlushed implements command.FlushServer.
-func (s *Server) KeysFlushed() {
+// keysFlushed wakes the waiters of keys that a flush has deleted, see command.Server.
+func (s *Server) keysFlushed() {
 	if s.waiters.n.Load() > 0 {
 		s.waiters.keyspaceChanged()
 	}

@@ -9,9 +9,13 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Clients returns what CLIENT LIST shows of the connections, sorted by their ids. One that was killed is no client any
+// clients are the connections as commands see them.
+type clients struct{ srv *Server }
+
+// List returns what CLIENT LIST shows of the connections, sorted by their ids. One that was killed is no client any
 // more, even while its goroutine has still to notice it.
-func (s *Server) Clients() []command.ClientInfo {
+func (t clients) List() []command.ClientInfo {
+	s := t.srv
 	s.mu.Lock()
 	conns := make([]*conn, 0, len(s.conns))
 	for _, c := range s.conns {
@@ -29,8 +33,9 @@ func (s *Server) Clients() []command.ClientInfo {
 	return list
 }
 
-// CloseClient closes a connection and reports whether there was one.
-func (s *Server) CloseClient(id int64) bool {
+// Close closes a connection and reports whether it existed.
+func (t clients) Close(id int64) bool {
+	s := t.srv
 	s.mu.Lock()
 	c := s.conns[id]
 	s.mu.Unlock()
@@ -50,7 +55,7 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		NetIn: c.info.netIn.Load(), NetOut: c.info.netOut.Load(), Commands: c.info.cmds.Load(),
 		Overhead: connBytes + int64(v.subBytes) + int64(len(v.name)+len(v.libName)+len(v.libVer)),
 	}
-	if c.srv.Databases() > 0 {
+	if c.srv.cfg.Databases() > 0 {
 		i.Databases = true
 		i.DB, _ = cf.NamespaceDatabase(v.namespace)
 	}

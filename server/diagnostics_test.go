@@ -59,8 +59,8 @@ func TestMemoryAndDiskUsage(t *testing.T) {
 func TestHeapProfiling(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
-	was := h.HeapProfiling()
-	t.Cleanup(func() { h.SetHeapProfiling(was) })
+	was := h.services.Memory.HeapProfiling()
+	t.Cleanup(func() { h.services.Memory.SetHeapProfiling(was) })
 	c.want("KPROFILE MEMORY ENABLE", "+OK\r\n")
 	c.want("KPROFILE memory STATUS", "+enabled\r\n")
 	dir := t.TempDir()

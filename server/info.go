@@ -58,8 +58,8 @@ func (w *infoWriter) bytes(name string, n int64) {
 	w.field(name+"_human", human(n))
 }
 
-// Info returns the text of INFO for the sections of which want is true.
-func (s *Server) Info(want func(section string) bool, namespace string) string {
+// Text returns the text of INFO for the sections of which want is true.
+func (s *Server) Text(want func(section string) bool, namespace string) string {
 	var w infoWriter
 	for _, sec := range sections {
 		if !want(strings.ToLower(sec.name)) {
@@ -153,7 +153,7 @@ func (s *Server) infoClients(w *infoWriter, _ string) {
 	w.field("connected_clients", s.clients())
 	w.field("cluster_connections", 0)
 	var in, out int64
-	for _, c := range s.Clients() {
+	for _, c := range s.services.Clients.List() {
 		in, out = max(in, c.QueryBuf), max(out, c.OutputBytes)
 	}
 	w.field("client_recent_max_input_buffer", in)
@@ -396,7 +396,7 @@ func (s *Server) infoKeyspace(w *infoWriter, namespace string) {
 // as in Kvrocks, when the keys were counted, and behind it whether their number is exact.
 func (s *Server) infoDatabases(w *infoWriter, namespace string) {
 	names := map[int]string{0: namespace}
-	if most := s.Databases(); most > 0 {
+	if most := s.cfg.Databases(); most > 0 {
 		clear(names)
 		for _, ns := range s.db.Namespaces() {
 			if n, ok := cf.NamespaceDatabase(ns); ok && int64(n) < most {
@@ -425,7 +425,7 @@ func (s *Server) infoDatabases(w *infoWriter, namespace string) {
 		fmt.Fprintf(w, "# Last DBSIZE SCAN time: %s\r\n", all.Scanned.Format("Mon Jan _2 15:04:05 2006"))
 	}
 	for i, n := range numbers {
-		if c := &counts[i]; c.Keys > 0 || s.Databases() == 0 {
+		if c := &counts[i]; c.Keys > 0 || s.cfg.Databases() == 0 {
 			w.field("db"+strconv.Itoa(n), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,expired=0", c.Keys, c.Expires))
 		}
 	}

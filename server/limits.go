@@ -157,9 +157,6 @@ func (e clientsError) Error() string {
 	return fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", int64(e))
 }
 
-// MaxBulk returns the longest string that a client may send or a command make, in bytes.
-func (s *Server) MaxBulk() int64 { return s.limits.bulk.Load() }
-
 // checkSize compares the size of the database on disk with max-db-size, which is in GiB.
 func (s *Server) checkSize() {
 	limit := uint64(s.cfg.Int("max-db-size")) << 30

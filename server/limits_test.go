@@ -150,7 +150,7 @@ func TestBigArguments(t *testing.T) {
 		t.Fatalf("another value came back, %d bytes", len(got))
 	}
 	c.want("PING", "+PONG\r\n")
-	if n := h.Clients()[0].QueryBuf + h.Clients()[0].QueryFree; n > keepBuffer {
+	if n := h.services.Clients.List()[0].QueryBuf + h.services.Clients.List()[0].QueryFree; n > keepBuffer {
 		t.Errorf("an idle connection keeps a read buffer of %d bytes", n)
 	}
 	c.send(fmt.Sprintf("*2\r\n$3\r\nGET\r\n$%d\r\n", 8<<20+1))
@@ -241,7 +241,7 @@ func TestClose(t *testing.T) {
 		}
 		busy.send(pipeline("SET k v", "DEBUG SLEEP 1000"))
 		eventually(t, "the client sleeps", func() bool {
-			return len(h.Clients()) == 3 && h.Clients()[1].Command == "debug"
+			return len(h.services.Clients.List()) == 3 && h.services.Clients.List()[1].Command == "debug"
 		})
 		h.Close()
 		if got := idle.closed(); got != "" {

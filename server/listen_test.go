@@ -108,8 +108,8 @@ func TestConfigCommands(t *testing.T) {
 	}
 	c.want("CONFIG SET proto-max-bulk-len 1mb client-output-buffer-limit", "-ERR syntax error\r\n")
 	c.want("CONFIG SET proto-max-bulk-len 1m", "+OK\r\n")
-	if h.MaxBulk() != 1<<20 {
-		t.Errorf("proto-max-bulk-len is %d", h.MaxBulk())
+	if h.limits.bulk.Load() != 1<<20 {
+		t.Errorf("proto-max-bulk-len is %d", h.limits.bulk.Load())
 	}
 	if got := c.do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"); got != "+OK\r\n" || h.limits.output() != 1<<20 {
 		t.Errorf("%q, limit %d", got, h.limits.output())

@@ -39,7 +39,7 @@ func (s *Server) memoryUse() (m memoryUse) {
 	m.rss, m.peak = residentBytes()
 	m.heap, m.goTotal = heapBytes()
 	m.db = s.db.MemoryUse()
-	for _, c := range s.Clients() {
+	for _, c := range s.services.Clients.List() {
 		m.inputs += c.QueryBuf + c.QueryFree
 		m.outputs += c.OutputBytes
 		m.clients += c.TotalMem()
@@ -79,8 +79,11 @@ func (m *memoryUse) used() int64 {
 	return m.heap + int64(m.db.BlockCache+m.db.Memtables+m.db.RecordCache+m.db.TableReaders)
 }
 
-// MemoryStats is MEMORY STATS.
-func (s *Server) MemoryStats() []command.MemoryStat {
+// memory is the memory of the process as commands see it.
+type memory struct{ *Server }
+
+// Stats is MEMORY STATS.
+func (s memory) Stats() []command.MemoryStat {
 	m := s.memoryUse()
 	keys, _ := s.db.Count(cf.DefaultNamespace)
 	n := func(name string, v int64) command.MemoryStat { return command.MemoryStat{Name: name, Value: v} }
@@ -120,8 +123,8 @@ func (s *Server) MemoryStats() []command.MemoryStat {
 	}
 }
 
-// MemoryReport is MEMORY DOCTOR: where the memory is, and what to do when there is much of it in one place.
-func (s *Server) MemoryReport() string {
+// Report is MEMORY DOCTOR: where the memory is, and what to do when there is much of it in one place.
+func (s memory) Report() string {
 	m := s.memoryUse()
 	var b strings.Builder
 	fmt.Fprintf(&b, "Resident: %s, at most so far %s; budget %s.", human(m.rss), human(m.peak), human(int64(s.plan.Budget)))
@@ -149,7 +152,7 @@ func (s *Server) MemoryReport() string {
 }
 
 // RuntimeStats is MEMORY MALLOC-STATS.
-func (s *Server) RuntimeStats() string {
+func (memory) RuntimeStats() string {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	var b strings.Builder
@@ -166,8 +169,8 @@ func (s *Server) RuntimeStats() string {
 	return b.String()
 }
 
-// FreeMemory is MEMORY PURGE.
-func (s *Server) FreeMemory() { debug.FreeOSMemory() }
+// Free is MEMORY PURGE.
+func (memory) Free() { debug.FreeOSMemory() }
 
 // heapRate is how many allocated bytes there are from one sample of the heap profile to the next: Go's default.
 const heapRate = 512 << 10
@@ -175,7 +178,7 @@ const heapRate = 512 << 10
 var heapProfiling sync.Mutex
 
 // SetHeapProfiling is KPROFILE MEMORY ENABLE and DISABLE, for the whole process.
-func (s *Server) SetHeapProfiling(on bool) {
+func (memory) SetHeapProfiling(on bool) {
 	heapProfiling.Lock()
 	defer heapProfiling.Unlock()
 	if on {
@@ -186,14 +189,14 @@ func (s *Server) SetHeapProfiling(on bool) {
 }
 
 // HeapProfiling is KPROFILE MEMORY STATUS.
-func (s *Server) HeapProfiling() bool {
+func (memory) HeapProfiling() bool {
 	heapProfiling.Lock()
 	defer heapProfiling.Unlock()
 	return runtime.MemProfileRate > 0
 }
 
 // DumpHeapProfile is KPROFILE MEMORY DUMP: a file for go tool pprof in the directory.
-func (s *Server) DumpHeapProfile(dir string) error {
+func (memory) DumpHeapProfile(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return engine.NewError("ERR", fmt.Sprintf("%q is not a directory", dir))
 	}

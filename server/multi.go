@@ -218,7 +218,7 @@ func (c *conn) lockQueued(m *multi) error {
 	for i := range m.queue {
 		r := &m.queue[i]
 		if m.switches && r.spec.IsSelect() {
-			c.tx.SwitchNamespace(command.SelectedBy(c.srv, c.sess, c.tx.Namespace(), r.args))
+			c.tx.SwitchNamespace(command.SelectedBy(&c.srv.services, c.sess, c.tx.Namespace(), r.args))
 		}
 		if r.spec.Foreign != nil {
 			c.lockForeign(r)

@@ -15,11 +15,11 @@ import (
 // errReplicaNamespaces is what Kvrocks answers on a replica that has its namespaces from its master.
 var errReplicaNamespaces = engine.NewError("ERR", "namespace is read-only for slave")
 
-// Databases is redis-databases.
-func (s *Server) Databases() int64 { return s.cfg.Databases() }
+// namespaces are the namespaces as commands see them.
+type namespaces struct{ *Server }
 
-// Namespaces returns the namespaces sorted by their tokens, the default one with requirepass last.
-func (s *Server) Namespaces() []command.Namespace {
+// List returns the namespaces sorted by their tokens, the default one with requirepass last.
+func (s namespaces) List() []command.Namespace {
 	var all []command.Namespace
 	for name, token := range s.cfg.Namespaces() {
 		all = append(all, command.Namespace{Name: name, Token: token})
@@ -28,18 +28,18 @@ func (s *Server) Namespaces() []command.Namespace {
 	return append(all, command.Namespace{Name: cf.DefaultNamespace, Token: s.cfg.RequirePass()})
 }
 
-// AddNamespace is NAMESPACE ADD.
-func (s *Server) AddNamespace(name, token string) error {
+// Add is NAMESPACE ADD.
+func (s namespaces) Add(name, token string) error {
 	return s.changeNamespace("add", name, func() error { return s.cfg.AddNamespace(name, token) })
 }
 
-// SetNamespace is NAMESPACE SET.
-func (s *Server) SetNamespace(name, token string) error {
+// Set is NAMESPACE SET.
+func (s namespaces) Set(name, token string) error {
 	return s.changeNamespace("set", name, func() error { return s.cfg.SetNamespace(name, token) })
 }
 
-// DeleteNamespace is NAMESPACE DEL. Connections that are in the namespace stay there.
-func (s *Server) DeleteNamespace(name string) error {
+// Delete is NAMESPACE DEL. Connections that are in the namespace stay there.
+func (s namespaces) Delete(name string) error {
 	return s.changeNamespace("delete", name, func() error { return s.cfg.DeleteNamespace(name) })
 }
 

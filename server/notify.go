@@ -70,7 +70,7 @@ func (c *conn) watchChange(r *request) {
 	}
 	ch.Other, ch.otherEnded = nil, engine.NotEnded
 	if r.spec.Foreign != nil {
-		if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+		if ns, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, c.tx.Namespace(), r.args); ok {
 			ch.Other, ch.otherNS = r.args[arg], ns
 			ch.otherEnded = c.endedIn(ns, ch.Other)
 		}
@@ -187,7 +187,7 @@ func (s *Server) databaseName(ns string) string {
 	if ns == cf.DefaultNamespace {
 		return "0"
 	}
-	if s.Databases() > 0 {
+	if s.cfg.Databases() > 0 {
 		if n, ok := cf.NamespaceDatabase(ns); ok {
 			return strconv.Itoa(n)
 		}

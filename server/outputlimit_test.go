@@ -15,7 +15,7 @@ func TestOutputLimitClasses(t *testing.T) {
 	if got := c.do("CONFIG", "SET", "client-output-buffer-limit", "normal 0 0 0 pubsub 1000000 0 0"); got != "+OK\r\n" {
 		t.Fatal(got)
 	}
-	conns := h.Clients()
+	conns := h.services.Clients.List()
 	h.mu.Lock()
 	one := h.conns[conns[0].ID]
 	h.mu.Unlock()

@@ -86,7 +86,8 @@ func (c *conn) passBarrier() {
 }
 
 // Unpause ends the pause.
-func (s *Server) Unpause() {
+func (t clients) Unpause() {
+	s := t.srv
 	var old *pause
 	s.observe(func(o *observed) { old, o.pause = o.pause, nil })
 	old.end()

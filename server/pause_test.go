@@ -74,7 +74,7 @@ func TestPauseAll(t *testing.T) {
 	other := h.dial(t)
 	other.want("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: \r\n")
 	other.want("GET", "-ERR wrong number of arguments for 'get' command\r\n")
-	h.Unpause()
+	h.services.Clients.Unpause()
 	c.expect("+PONG\r\n")
 	admin.expect("+OK\r\n")
 	for cmd, want := range map[string]string{
@@ -104,7 +104,7 @@ func TestPausedClientLeaves(t *testing.T) {
 	a.Close()
 	h.pausedClients(t, 2)
 	id := 0
-	for _, i := range h.Clients() {
+	for _, i := range h.services.Clients.List() {
 		if i.Name == "c1" {
 			id = int(i.ID)
 		}

@@ -77,7 +77,7 @@ func TestPauseHolds(t *testing.T) {
 		} else {
 			w.reply() // as the pause does not end, it was not held
 		}
-		h.Unpause()
+		h.services.Clients.Unpause()
 		if c.held {
 			w.reply()
 		}
@@ -112,10 +112,10 @@ func TestPauseHoldsExec(t *testing.T) {
 		w.send(encode("EXEC"))
 		if c.held {
 			h.pausedClients(t, 1)
-			h.Unpause()
+			h.services.Clients.Unpause()
 		}
 		w.reply()
-		h.Unpause()
+		h.services.Clients.Unpause()
 		w.Close()
 	}
 	// A command that writes is held before it is queued.
@@ -231,7 +231,7 @@ func TestPauseOfBlocked(t *testing.T) {
 // idOf returns the id of a client's connection.
 func idOf(t *testing.T, h *harness, c *client) string {
 	t.Helper()
-	for _, i := range h.Clients() {
+	for _, i := range h.services.Clients.List() {
 		if i.Addr == c.LocalAddr().String() {
 			return fmt.Sprint(i.ID)
 		}
@@ -247,7 +247,7 @@ func TestPauseHoldsExpiry(t *testing.T) {
 	sub.do("PSUBSCRIBE", "__keyevent@0__:*expired")
 	var tracker *client
 	inTime(t, 200*time.Millisecond, func(life time.Duration) error {
-		h.Unpause()
+		h.services.Clients.Unpause()
 		tracker = h.dial3(t)
 		tracker.want("CLIENT TRACKING ON", "+OK\r\n")
 		ms := fmt.Sprint(life.Milliseconds())

@@ -72,12 +72,3 @@ func (c *conn) profile(reqs []request) int {
 	}
 	return n
 }
-
-// PerfLog returns the newest entries, newest first; n < 0 = all.
-func (s *Server) PerfLog(n int) []command.PerfEntry { return s.perflog.newest(n) }
-
-// PerfLogLen returns how many entries there are.
-func (s *Server) PerfLogLen() int { return s.perflog.len() }
-
-// ResetPerfLog deletes them.
-func (s *Server) ResetPerfLog() { s.perflog.reset() }

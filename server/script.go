@@ -65,9 +65,6 @@ func (s *scripts) init(srv *Server) {
 	s.readLibraries()
 }
 
-// Scripts returns the scripts that are there.
-func (s *Server) Scripts() command.Scripts { return &s.scripts }
-
 var errNoScript = engine.NewError("NOSCRIPT", "No matching script. Please use EVAL.")
 
 // scriptKey is the key under which the database keeps a script.
@@ -285,7 +282,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	s.shared = !c.inTx && (c.guest || c.segment.done > 0)
 	s.outer = c.tx.SavepointIn(engine.Mark{})
 	c.tx.KeepLocks()
-	s.resolver.Use(c.srv.commands)
+	s.resolver.Use(c.srv.services.Table)
 	own, inTx, deferred, began := c.ctx, c.inTx, len(c.deferred), c.sess.Namespace
 	if s.caller = c.ctx.Spec; inTx {
 		s.caller = command.Lookup([]byte("exec"))

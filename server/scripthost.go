@@ -124,7 +124,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 				}
 			}
 			if r.spec.Foreign != nil {
-				if other, arg, ok := r.spec.Foreign(c.srv, c.sess, ns, args); ok {
+				if other, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, ns, args); ok {
 					s.written = append(s.written, keyRef{other, slices.Clone(args[arg])})
 				}
 			}
@@ -182,7 +182,7 @@ func (c *conn) lockForScript(r *request) error {
 		return s.wantLock(c.tx, c.tx.Namespace(), key, k.Write)
 	}
 	if r.spec.Foreign != nil {
-		ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args)
+		ns, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, c.tx.Namespace(), r.args)
 		if ok && !c.tx.TryLockIn(ns, r.args[arg], true) {
 			return s.wantLock(c.tx, ns, r.args[arg], true)
 		}

@@ -143,7 +143,7 @@ func (c *conn) turnedAway(reqs []request, err error) int {
 
 // lockForeign asks for the lock of the key that a command touches in another namespace.
 func (c *conn) lockForeign(r *request) {
-	if ns, arg, ok := r.spec.Foreign(c.srv, c.sess, c.tx.Namespace(), r.args); ok {
+	if ns, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, c.tx.Namespace(), r.args); ok {
 		c.tx.AddLockIn(ns, r.args[arg], true)
 	}
 }

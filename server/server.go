@@ -42,7 +42,7 @@ type Server struct {
 	paused     atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 	notify     notifier
 	work       background
-	commands   *command.Table
+	services   command.Server             // what commands see of all this
 	build      string                     // the version of this program
 	diskSize   func() uint64              // bytes of the database on disk
 	tls        atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
@@ -71,7 +71,13 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		log = zap.NewNop()
 	}
 	s := &Server{cfg: cfg, db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
-		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), commands: command.DefaultTable(), diskSize: db.DiskSize}
+		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), diskSize: db.DiskSize}
+	s.services = command.Server{
+		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},
+		Scripts: &s.scripts, Clients: clients{s}, PubSub: s, SlowLog: &s.slowlog, PerfLog: &s.perflog,
+		Diagnostics: s, Debug: s, Memory: memory{s}, Info: s, Maintenance: s,
+		KeysFlushed: s.keysFlushed,
+	}
 	s.workspaces.New = func() any { return newWorkspace(s) }
 	s.stats.init()
 	s.tracker.seed = maphash.MakeSeed()
@@ -120,7 +126,7 @@ func (s *Server) Serve(listeners Listeners) error {
 		listeners.Close()
 		return err
 	}
-	s.listeners, s.commands = listeners, table
+	s.listeners, s.services.Table = listeners, table
 	s.checkSize()
 	if s.limits.readOnly.Load() {
 		s.log.Warn("slaveof is set, but there is no replication: the data stays as it is and writes are refused")
@@ -199,15 +205,6 @@ func (s *Server) Shutdown() { s.downOnce.Do(func() { close(s.shutdown) }) }
 // SetBuild sets the version of this program that INFO shows. It must be called before Serve.
 func (s *Server) SetBuild(version string) { s.build = version }
 
-// Commands returns the commands that there are for clients: all but those that rename-command disables.
-func (s *Server) Commands() *command.Table { return s.commands }
-
-// Started returns when the server was made.
-func (s *Server) Started() time.Time { return s.started }
-
-// DB returns the database.
-func (s *Server) DB() *engine.DB { return s.db }
-
 // writeFailed logs a failed commit, not more often than once a second.
 func (s *Server) writeFailed(err error) {
 	s.stats.writeErrors.Add(1)
@@ -224,5 +221,3 @@ func (r *rateLimit) allow(every time.Duration) bool {
 	last := r.last.Load()
 	return now-last >= int64(every) && r.last.CompareAndSwap(last, now)
 }
-
-var _ command.Server = (*Server)(nil)

@@ -207,7 +207,7 @@ func TestClientKill(t *testing.T) {
 	// One that waits is woken.
 	sleeper := connect("secret")
 	sleeper.send(pipeline("DEBUG SLEEP 1000"))
-	eventually(t, "it sleeps", func() bool { c := h.Clients(); return c[len(c)-1].Command == "debug" })
+	eventually(t, "it sleeps", func() bool { c := h.services.Clients.List(); return c[len(c)-1].Command == "debug" })
 	me.want("CLIENT KILL TYPE normal", ":1\r\n")
 	sleeper.closed()
 	eventually(t, "it is gone", func() bool { return h.clients() == 1 })

@@ -108,11 +108,20 @@ func (s *Server) port() int {
 	return s.cfg.Port()
 }
 
-// Setting returns the text of a setting.
-func (s *Server) Setting(name string) (string, bool) { return s.cfg.Get(name) }
+// settings are the settings as commands see them.
+type settings struct{ *Server }
 
-// MatchSettings returns the settings whose names match, sorted by name.
-func (s *Server) MatchSettings(match func(name string) bool) []command.Setting {
+// MaxBulk returns the longest string that a client may send or a command make, in bytes.
+func (s settings) MaxBulk() int64 { return s.limits.bulk.Load() }
+
+// Databases is redis-databases.
+func (s settings) Databases() int64 { return s.cfg.Databases() }
+
+// Get returns the text of a setting.
+func (s settings) Get(name string) (string, bool) { return s.cfg.Get(name) }
+
+// Match returns the settings whose names match, sorted by name.
+func (s settings) Match(match func(name string) bool) []command.Setting {
 	var all []command.Setting
 	for _, p := range s.cfg.Match(match) {
 		all = append(all, command.Setting(p))
@@ -120,8 +129,8 @@ func (s *Server) MatchSettings(match func(name string) bool) []command.Setting {
 	return all
 }
 
-// SetSettings changes settings for a session, all or, with an error, none.
-func (s *Server) SetSettings(sess *command.Session, changes []command.Setting) error {
+// Set changes settings for a session, all or, with an error, none.
+func (s settings) Set(sess *command.Session, changes []command.Setting) error {
 	var pairs []string
 	for _, c := range changes {
 		pairs = append(pairs, c.Name, c.Value)
@@ -135,7 +144,7 @@ func (s *Server) SetSettings(sess *command.Session, changes []command.Setting) e
 }
 
 // BecomeMaster is REPLICAOF NO ONE.
-func (s *Server) BecomeMaster() error {
+func (s settings) BecomeMaster() error {
 	if _, _, replica := s.cfg.Master(); !replica {
 		return nil
 	}
@@ -147,8 +156,8 @@ func (s *Server) BecomeMaster() error {
 	return nil
 }
 
-// RewriteSettings writes the settings to the configuration file.
-func (s *Server) RewriteSettings() error {
+// Rewrite writes the settings to the configuration file.
+func (s settings) Rewrite() error {
 	if err := s.cfg.Rewrite(); err != nil {
 		return engine.NewError("ERR", err.Error())
 	}

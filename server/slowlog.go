@@ -41,8 +41,8 @@ func (l *entryLog[T]) push(f func(id int64) T) {
 	l.mu.Unlock()
 }
 
-// newest returns up to n entries, newest first; n < 0 = all.
-func (l *entryLog[T]) newest(n int) []T {
+// Newest returns up to n entries, newest first; n < 0 = all.
+func (l *entryLog[T]) Newest(n int) []T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n < 0 || n > len(l.entries) {
@@ -55,13 +55,13 @@ func (l *entryLog[T]) newest(n int) []T {
 	return out
 }
 
-func (l *entryLog[T]) len() int {
+func (l *entryLog[T]) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.entries)
 }
 
-func (l *entryLog[T]) reset() {
+func (l *entryLog[T]) Reset() {
 	l.mu.Lock()
 	l.entries = nil
 	l.mu.Unlock()
@@ -106,12 +106,3 @@ func trimArgs(spec *command.Spec, args [][]byte) []string {
 	}
 	return out
 }
-
-// SlowLog returns the newest entries, newest first; n < 0 = all.
-func (s *Server) SlowLog(n int) []command.SlowEntry { return s.slowlog.newest(n) }
-
-// SlowLogLen returns how many entries there are.
-func (s *Server) SlowLogLen() int { return s.slowlog.len() }
-
-// ResetSlowLog deletes them.
-func (s *Server) ResetSlowLog() { s.slowlog.reset() }

@@ -11,12 +11,12 @@ import (
 // lastSlow returns the arguments of the newest entry that is of a command.
 func (h *harness) lastSlow(t *testing.T, name string) []string {
 	t.Helper()
-	for _, e := range h.SlowLog(-1) {
+	for _, e := range h.slowlog.Newest(-1) {
 		if strings.EqualFold(e.Args[0], name) {
 			return e.Args
 		}
 	}
-	t.Fatalf("no entry of %s in %v", name, h.SlowLog(-1))
+	t.Fatalf("no entry of %s in %v", name, h.slowlog.Newest(-1))
 	return nil
 }
 
@@ -29,7 +29,7 @@ func TestSlowLog(t *testing.T) {
 		c.reply()
 	}
 	// Every call has an entry of its own: with so low a threshold nothing is measured in groups.
-	list := h.SlowLog(-1)
+	list := h.slowlog.Newest(-1)
 	var got []string
 	for _, e := range list {
 		got = append(got, strings.Join(e.Args, " "))
@@ -59,7 +59,7 @@ func TestSlowLog(t *testing.T) {
 	c.want("SLOWLOG LEN", ":0\r\n")
 	c.want("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n")
 	c.want("GET a", "$1\r\n1\r\n")
-	if id := h.SlowLog(1)[0].ID; id < next {
+	if id := h.slowlog.Newest(1)[0].ID; id < next {
 		t.Errorf("after a reset the numbers begin anew: %d, %d", id, next)
 	}
 }
@@ -78,7 +78,7 @@ func TestSlowLogOfBlockedClients(t *testing.T) {
 		c.send(pipeline(tt.wait))
 		if tt.end != "" {
 			h.blockedClients(t, 1)
-			for _, e := range h.SlowLog(-1) {
+			for _, e := range h.slowlog.Newest(-1) {
 				if strings.Join(e.Args, " ") == tt.wait {
 					t.Errorf("%s is in the log while it waits", tt.wait)
 				}
@@ -88,7 +88,7 @@ func TestSlowLogOfBlockedClients(t *testing.T) {
 		c.reply()
 		c.want("PING", "+PONG\r\n") // whose entry comes after it
 		n := 0
-		for _, e := range h.SlowLog(-1) {
+		for _, e := range h.slowlog.Newest(-1) {
 			if strings.Join(e.Args, " ") == tt.wait {
 				n++
 			}
@@ -105,7 +105,7 @@ func TestSlowLogOfScript(t *testing.T) {
 	c := h.dial(t)
 	c.want("CLIENT SETNAME me", "+OK\r\n")
 	c.do("EVAL", "redis.call('SET', KEYS[1], 'v') return 1", "1", "k")
-	list := h.SlowLog(2)
+	list := h.slowlog.Newest(2)
 	if inner := list[1]; strings.Join(inner.Args, " ") != "SET k v" || inner.Addr != "" || inner.Name != "" {
 		t.Errorf("called: %+v", inner)
 	}
@@ -145,7 +145,7 @@ func TestSlowLogOfTransaction(t *testing.T) {
 		c.do(strings.Fields(cmd)...)
 	}
 	var got []string
-	for _, e := range h.SlowLog(-1) {
+	for _, e := range h.slowlog.Newest(-1) {
 		got = append(got, e.Args[0])
 	}
 	if want := "DEL INCR MULTI"; strings.Join(got, " ") != want {
@@ -196,7 +196,7 @@ func TestSlowGroup(t *testing.T) {
 	for range 3 {
 		c.reply()
 	}
-	list := h.SlowLog(-1)
+	list := h.slowlog.Newest(-1)
 	if len(list) != 1 || strings.Join(list[0].Args, " ") != "GET long" {
 		t.Errorf("%+v", list)
 	}
@@ -209,7 +209,7 @@ func TestPerfLog(t *testing.T) {
 	for range 5 {
 		c.reply()
 	}
-	list := h.PerfLog(-1)
+	list := h.perflog.Newest(-1)
 	if len(list) != 2 || list[0].Command != "hgetall" || list[1].Command != "hset" || list[0].ID != 2 {
 		t.Fatalf("%+v", list)
 	}

@@ -88,7 +88,7 @@ func TestTLS(t *testing.T) {
 		}
 		eventually(t, "an idle connection has no buffer", func() bool {
 			c.want("PING", "+PONG\r\n")
-			i := h.Clients()[0]
+			i := h.services.Clients.List()[0]
 			return i.QueryBuf+i.QueryFree <= readBuffer
 		})
 		// The end is told by TLS, so the client knows that nothing was cut off.

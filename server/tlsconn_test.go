@@ -229,8 +229,8 @@ func TestTLSIdleMemory(t *testing.T) {
 	}
 	with := cost()
 	// The clients' side is in the same process: its share is measured by dropping the server's.
-	for _, c := range h.Clients() {
-		h.CloseClient(c.ID)
+	for _, c := range h.services.Clients.List() {
+		h.services.Clients.Close(c.ID)
 	}
 	eventually(t, "they are gone", func() bool { return h.clients() == 0 })
 	each := (with - cost()) / n

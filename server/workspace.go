@@ -44,7 +44,7 @@ type workspace struct {
 func newWorkspace(s *Server) *workspace {
 	w := &workspace{tx: s.db.NewTx()}
 	w.full = func() bool { return w.tx.Size() > segmentBatch }
-	w.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: s}
+	w.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: &s.services}
 	return w
 }
 

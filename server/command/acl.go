@@ -11,9 +11,6 @@ import (
 	"github.com/basaltdb/basalt/server/acl"
 )
 
-// ACLServer is a [Server] with users. The ACL commands are an error without one.
-type ACLServer interface{ ACL() *acl.Store }
-
 const (
 	aclFlags      = NoScript | Loading | Stale | Solo
 	aclAdminFlags = aclFlags | Admin | AdminOnly
@@ -53,16 +50,6 @@ var aclCommands = []Spec{{
 }}
 
 func init() { register(aclCommands...) }
-
-var errNoACL = engine.NewError("ERR", "this server has no users")
-
-// users returns the store of the users.
-func users(c *Ctx) (*acl.Store, error) {
-	if s, ok := c.Srv.(ACLServer); ok && s.ACL() != nil {
-		return s.ACL(), nil
-	}
-	return nil, errNoACL
-}
 
 // aclArity is the error for too many arguments of the subcommands that Redis checks itself.
 func aclArity(sub []byte) error {
@@ -136,10 +123,7 @@ func aclWhoAmI(c *Ctx) error {
 }
 
 func aclUsers(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	var names []string
 	for _, u := range s.Users() {
 		names = append(names, u.Name())
@@ -149,19 +133,13 @@ func aclUsers(c *Ctx) error {
 }
 
 func aclList(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	writeBulks(c, s.Lines())
 	return nil
 }
 
 func aclGetUser(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	u := s.User(string(c.Args[2]))
 	if u == nil {
 		c.Out.Null()
@@ -204,10 +182,7 @@ func writePermissions(c *Ctx, p acl.Permissions) {
 }
 
 func aclSetUser(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	if err := s.SetUser(string(c.Args[2]), texts(c.Args[3:])...); err != nil {
 		return err
 	}
@@ -225,10 +200,7 @@ func texts(args [][]byte) []string {
 }
 
 func aclDelUser(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	gone, err := s.DeleteUsers(texts(c.Args[2:])...)
 	if err != nil {
 		return err
@@ -243,9 +215,9 @@ func closeUsers(c *Ctx, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	for _, client := range c.Srv.Clients() {
+	for _, client := range c.Srv.Clients.List() {
 		if client.ID != c.Sess.ID && slices.Contains(names, client.User) {
-			c.Srv.CloseClient(client.ID)
+			c.Srv.Clients.Close(client.ID)
 		}
 	}
 	if slices.Contains(names, c.Sess.User) {
@@ -254,10 +226,7 @@ func closeUsers(c *Ctx, names []string) {
 }
 
 func aclLoad(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	gone, err := s.Load()
 	if err != nil {
 		return err
@@ -268,10 +237,7 @@ func aclLoad(c *Ctx) error {
 }
 
 func aclSave(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	if err := s.Save(); err != nil {
 		return err
 	}
@@ -280,10 +246,7 @@ func aclSave(c *Ctx) error {
 }
 
 func aclLog(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	count := int64(10)
 	switch len(c.Args) {
 	case 2:
@@ -325,16 +288,13 @@ func aclLog(c *Ctx) error {
 }
 
 func aclDryRun(c *Ctx) error {
-	s, err := users(c)
-	if err != nil {
-		return err
-	}
+	s := c.Srv.Users.ACL()
 	u := s.User(string(c.Args[2]))
 	if u == nil {
 		return engine.NewError("ERR", "User '"+string(shorten(c.Args[2], len(c.Args[2])))+"' not found")
 	}
 	args := c.Args[3:]
-	spec, err := c.Srv.Commands().Resolve(args)
+	spec, err := c.Srv.Table.Resolve(args)
 	if err != nil {
 		var e *engine.Error
 		if errors.As(err, &e) && strings.HasPrefix(e.Text, "wrong number of arguments") {

@@ -10,24 +10,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
 // aclServer is a server with users and some connections.
 type aclServer struct {
-	testServer
+	Users
+	Clients
 	store  *acl.Store
 	closed []int64
 }
 
-func (s *aclServer) ACL() *acl.Store  { return s.store }
-func (s *aclServer) Commands() *Table { return DefaultTable() }
-func (s *aclServer) Clients() []ClientInfo {
+func (s *aclServer) ACL() *acl.Store { return s.store }
+
+func (s *aclServer) List() []ClientInfo {
 	return []ClientInfo{{ID: 1, User: "bob"}, {ID: 2, User: "bob"}, {ID: 3, User: "amy"}, {ID: 4, User: "default"}}
 }
-func (s *aclServer) CloseClient(id int64) bool {
+
+func (s *aclServer) Close(id int64) bool {
 	s.closed = append(s.closed, id)
 	return true
 }
@@ -46,7 +47,9 @@ func aclDo(t *testing.T, s *aclServer, control *aclControl, proto int, args ...s
 	w := &resp.Writer{Proto: proto}
 	spec, err := Resolve(raw)
 	if err == nil {
-		err = spec.Handler(&Ctx{Args: raw, Out: w, Srv: s, Spec: spec, Sess: &Session{ID: 1, User: "bob", Proto: proto, Control: control}})
+		srv := &Server{Table: DefaultTable(), Users: s, Clients: s}
+		sess := &Session{ID: 1, User: "bob", Proto: proto, Control: control}
+		err = spec.Handler(&Ctx{Args: raw, Out: w, Srv: srv, Spec: spec, Sess: sess})
 	}
 	if err != nil {
 		w.Reset()
@@ -200,16 +203,6 @@ func TestACLLog(t *testing.T) {
 	}
 	if got := aclDo(t, s, nil, 2, "ACL", "LOG", "reset"); got != "+OK\r\n" || len(s.store.Log().Entries(9)) != 0 {
 		t.Errorf("ACL LOG RESET: %q", got)
-	}
-}
-
-// A server without users tells so.
-func TestACLWithoutUsers(t *testing.T) {
-	db := enginetest.Open(t)
-	for _, args := range []string{"USERS", "LIST", "GETUSER x", "SETUSER x", "DELUSER x", "LOAD", "SAVE", "LOG", "DRYRUN x get k"} {
-		if got := do(t, db, append([]string{"ACL"}, strings.Fields(args)...)...); got != "-ERR this server has no users\r\n" {
-			t.Errorf("ACL %s: %q", args, got)
-		}
 	}
 }
 

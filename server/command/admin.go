@@ -90,16 +90,10 @@ func flushAll(c *Ctx) error {
 	return nil
 }
 
-// FlushServer is a server on which clients wait for keys to end: a flush names no keys to find them by.
-type FlushServer interface {
-	// KeysFlushed hears that keys are gone. It must not wait for a lock.
-	KeysFlushed()
-}
-
 // tellOfFlush tells the server of a flush once it is committed, on its own or within a transaction or script.
 func tellOfFlush(c *Ctx) {
-	if s, ok := c.Srv.(FlushServer); ok {
-		c.Tx.OnCommit(s.KeysFlushed)
+	if flushed := c.Srv.KeysFlushed; flushed != nil {
+		c.Tx.OnCommit(flushed)
 	}
 }
 
@@ -115,7 +109,7 @@ func bgsave(c *Ctx) error {
 	if len(c.Args) > 2 || len(c.Args) == 2 && !EqualFold(c.Args[1], "SCHEDULE") {
 		return ErrSyntax
 	}
-	if err := c.Srv.BackgroundSave(); err != nil {
+	if err := c.Srv.Maintenance.BackgroundSave(); err != nil {
 		return err
 	}
 	c.Out.SimpleString("Background saving started")
@@ -123,7 +117,7 @@ func bgsave(c *Ctx) error {
 }
 
 func save(c *Ctx) error {
-	if err := c.Srv.Save(); err != nil {
+	if err := c.Srv.Maintenance.Save(); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -132,7 +126,7 @@ func save(c *Ctx) error {
 
 // lastSave also accepts Kvrocks's LASTSAVE ISO8601.
 func lastSave(c *Ctx) error {
-	at := c.Srv.LastSave()
+	at := c.Srv.Maintenance.LastSave()
 	switch {
 	case len(c.Args) == 1:
 		c.Out.Int(at.Unix())
@@ -157,7 +151,7 @@ func flushMemtable(c *Ctx) error {
 	case len(c.Args) == 2 && !async:
 		return errNotAsync
 	}
-	if err := c.Srv.FlushMemtables(!async); err != nil {
+	if err := c.Srv.Maintenance.FlushMemtables(!async); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -166,14 +160,14 @@ func flushMemtable(c *Ctx) error {
 
 // flushBlockCache is Kvrocks's FLUSHBLOCKCACHE. The caches of records go too: they stand before the block cache.
 func flushBlockCache(c *Ctx) error {
-	c.Srv.DB().DropCaches()
-	c.Srv.DB().DropBlockCache()
+	c.Srv.DB.DropCaches()
+	c.Srv.DB.DropBlockCache()
 	c.Out.OK()
 	return nil
 }
 
 func flushBackup(c *Ctx) error {
-	c.Srv.FlushBackup()
+	c.Srv.Maintenance.FlushBackup()
 	c.Out.OK()
 	return nil
 }
@@ -183,7 +177,7 @@ func compact(c *Ctx) error {
 	if ns == cf.DefaultNamespace {
 		ns = ""
 	}
-	if err := c.Srv.Compact(ns); err != nil {
+	if err := c.Srv.Maintenance.Compact(ns); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -214,10 +208,10 @@ func shutdown(c *Ctx) error {
 	case abort:
 		return engine.NewError("ERR", "No shutdown in progress.")
 	}
-	if err := c.Srv.DB().Refusing(); err != nil && !noSave {
+	if err := c.Srv.DB.Refusing(); err != nil && !noSave {
 		return err // as in Redis; a signal ends the server anyway
 	}
 	c.Sess.Control.CloseAfterReply()
-	c.Srv.Shutdown()
+	c.Srv.Maintenance.Shutdown()
 	return nil
 }

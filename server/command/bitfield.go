@@ -111,8 +111,9 @@ func bitfields(c *Ctx, readOnly bool) error {
 		}
 	}
 	var few [8]bitmap.FieldResult
-	order, _ := c.Srv.Setting("redis-bitfield-compatible")
-	results, err := bitmap.Fields(c.Tx, c.Args[1], ops, bitmap.FieldOptions{MaxLen: c.Srv.MaxBulk(), RedisOrder: order == "yes"}, few[:0])
+	order, _ := c.Srv.Settings.Get("redis-bitfield-compatible")
+	o := bitmap.FieldOptions{MaxLen: c.Srv.Settings.MaxBulk(), RedisOrder: order == "yes"}
+	results, err := bitmap.Fields(c.Tx, c.Args[1], ops, o, few[:0])
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func setbit(c *Ctx) error {
 	if !ok || bit != 0 && bit != 1 {
 		return errBit
 	}
-	old, err := bitmap.SetBit(c.Tx, c.Args[1], offset, bit == 1, c.Srv.MaxBulk())
+	old, err := bitmap.SetBit(c.Tx, c.Args[1], offset, bit == 1, c.Srv.Settings.MaxBulk())
 	return replyBool(c, old, err)
 }
 

@@ -20,7 +20,7 @@ const defaultBitmapLimit = 16
 // bitmapLimit returns how many bytes of a bitmap may become a string.
 func bitmapLimit(c *Ctx) uint64 {
 	mb := uint64(defaultBitmapLimit)
-	if text, ok := c.Srv.Setting("max-bitmap-to-string-mb"); ok {
+	if text, ok := c.Srv.Settings.Get("max-bitmap-to-string-mb"); ok {
 		if n, err := strconv.ParseUint(text, 10, 43); err == nil {
 			mb = n
 		}

@@ -200,23 +200,24 @@ func TestStringCommandsOnBitmap(t *testing.T) {
 	script(t, db, [][2]string{{"TYPE k", "+bitmap\r\n"}})
 }
 
-// bitmapServer is a server with some value of max-bitmap-to-string-mb, which counts how often it is asked for it.
-type bitmapServer struct {
-	testServer
+// bitmapSettings have some value of max-bitmap-to-string-mb, and count how often they are asked for it.
+type bitmapSettings struct {
+	testSettings
 	limit string
-	asked *int
+	asked int
 }
 
-func (s bitmapServer) Setting(name string) (string, bool) {
-	*s.asked++
+func (s *bitmapSettings) Get(name string) (string, bool) {
+	s.asked++
 	return s.limit, name == "max-bitmap-to-string-mb"
 }
 
 // TestBitmapLimitSetting: the setting is looked at for bitmaps only, and holds when it does.
 func TestBitmapLimitSetting(t *testing.T) {
 	db := enginetest.Open(t)
-	asked := 0
-	srv := bitmapServer{testServer{db: db}, "1", &asked}
+	settings := &bitmapSettings{limit: "1"}
+	srv := testServer(db)
+	srv.Settings = settings
 	script(t, db, [][2]string{{"SETBIT fits 8388607 1", ":0\r\n"}, {"SETBIT long 8388608 1", ":0\r\n"}, {"SET s text", "+OK\r\n"},
 		{"HSET h f v", ":1\r\n"}, {"SIADD si 1", ":1\r\n"}, {"PFADD hll a", ":1\r\n"}, {"BF.ADD bf a", ":1\r\n"}})
 	const null, end = "$-1\r\n", "$4\r\ntext\r\n"
@@ -246,8 +247,8 @@ func TestBitmapLimitSetting(t *testing.T) {
 			t.Errorf("MGET %s: %q", key, got)
 		}
 	}
-	if asked > 0 {
-		t.Errorf("without a bitmap, settings were asked for %d times", asked)
+	if settings.asked > 0 {
+		t.Errorf("without a bitmap, settings were asked for %d times", settings.asked)
 	}
 	for key, want := range map[string]string{"fits": "$1048576\r\n", "long": "-ERR Operation aborted"} {
 		if got := doOn(t, srv, 2, "GET", key); !strings.HasPrefix(got, want) {

@@ -217,7 +217,7 @@ func clientUnblock(c *Ctx) error {
 	}
 	for _, i := range visible(c) {
 		if i.ID == id {
-			return replyBool(c, c.Srv.Unblock(id, withError), nil)
+			return replyBool(c, c.Srv.Clients.Unblock(id, withError), nil)
 		}
 	}
 	return replyBool(c, false, nil)

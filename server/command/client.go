@@ -170,7 +170,7 @@ func onOff(c *Ctx, field *bool) error {
 
 // clients returns all connections, of this one also what only it knows itself.
 func clients(c *Ctx) []ClientInfo {
-	all := c.Srv.Clients()
+	all := c.Srv.Clients.List()
 	for n := range all {
 		i := &all[n]
 		if i.ID != c.Sess.ID {
@@ -340,10 +340,7 @@ func address(value []byte) string {
 
 // isUser reports whether there is a user of this name.
 func isUser(c *Ctx, name string) bool {
-	if store, err := users(c); err == nil {
-		return store.User(name) != nil
-	}
-	return name == defaultUser
+	return c.Srv.Users.ACL().User(name) != nil
 }
 
 // killClients closes the connections that match, and returns how many; this one after its reply.
@@ -354,7 +351,7 @@ func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 		switch {
 		case !match(info):
 		case info.ID != c.Sess.ID:
-			if c.Srv.CloseClient(info.ID) {
+			if c.Srv.Clients.Close(info.ID) {
 				n++
 			}
 		case !skipMe:

@@ -19,7 +19,7 @@ type Ctx struct {
 	Out  *resp.Writer // the reply
 	Tx   *engine.Tx   // in the session's namespace, with the locks of the command's keys held
 	Sess *Session
-	Srv  Server
+	Srv  *Server
 	Spec *Spec
 	// Clock is the time that TIME tells, which stands still in EXEC and scripts; zero = the present.
 	Clock time.Time
@@ -142,7 +142,7 @@ type Spec struct {
 	// Foreign finds the key that the command touches in another namespace than ns, the one that it runs in: the other
 	// namespace and the index of the argument. ok is false when there is none, also because the command will fail.
 	// nil = there never is one.
-	Foreign func(srv Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
+	Foreign func(srv *Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
 	// Blocks reports whether a command with the flag Blocking may wait, which for some depends on an option. It may say
 	// so of one that does not, never the opposite. nil = it may.
 	Blocks func(args [][]byte) bool

@@ -38,7 +38,7 @@ func configGet(c *Ctx) error {
 			asked[name] = string(a)
 		}
 	}
-	found := c.Srv.MatchSettings(func(name string) bool {
+	found := c.Srv.Settings.Match(func(name string) bool {
 		return slices.ContainsFunc(patterns, func(p *Glob) bool { return p.Match([]byte(name)) })
 	})
 	c.Out.Map(len(found))
@@ -61,7 +61,7 @@ func configSet(c *Ctx) error {
 	for i := 2; i < len(c.Args); i += 2 {
 		changes = append(changes, Setting{Name: string(c.Args[i]), Value: string(c.Args[i+1])})
 	}
-	if err := c.Srv.SetSettings(c.Sess, changes); err != nil {
+	if err := c.Srv.Settings.Set(c.Sess, changes); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -69,7 +69,7 @@ func configSet(c *Ctx) error {
 }
 
 func configRewrite(c *Ctx) error {
-	if err := c.Srv.RewriteSettings(); err != nil {
+	if err := c.Srv.Settings.Rewrite(); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -77,7 +77,7 @@ func configRewrite(c *Ctx) error {
 }
 
 func configResetStat(c *Ctx) error {
-	c.Srv.ResetStats()
+	c.Srv.Diagnostics.ResetStats()
 	c.Out.OK()
 	return nil
 }

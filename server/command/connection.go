@@ -73,7 +73,7 @@ func auth(c *Ctx) error {
 	user, password := []byte(defaultUser), c.Args[1]
 	switch len(c.Args) {
 	case 2:
-		if !c.Srv.PasswordRequired() {
+		if !c.Srv.Users.PasswordRequired() {
 			return errNoPass
 		}
 	case 3:
@@ -91,12 +91,12 @@ func auth(c *Ctx) error {
 // login gives the session the rights that the name and the password stand for. A failed one leaves the session as it
 // was; by says which command it was.
 func login(c *Ctx, user, password []byte, by string) error {
-	id, ok := c.Srv.Authenticate(user, password)
+	id, ok := c.Srv.Users.Authenticate(user, password)
 	if !ok {
-		c.Srv.AuthFailed(c.Sess, by, user)
+		c.Srv.Users.AuthFailed(c.Sess, by, user)
 		return errWrongPass
 	}
-	if id.Namespace == cf.DefaultNamespace && c.Srv.Databases() > 0 {
+	if id.Namespace == cf.DefaultNamespace && c.Srv.Settings.Databases() > 0 {
 		// As in Redis, the database stays selected: a client may log in again on a connection that it goes on using.
 		if _, ok := cf.NamespaceDatabase(c.Sess.Namespace); ok {
 			id.Namespace = c.Sess.Namespace
@@ -147,7 +147,7 @@ func hello(c *Ctx) error {
 	if withName {
 		c.Sess.Name = string(name)
 	}
-	if v, ok := c.Srv.Setting("resp3-enabled"); ok && v == "no" && proto == 3 {
+	if v, ok := c.Srv.Settings.Get("resp3-enabled"); ok && v == "no" && proto == 3 {
 		proto = 2 // as Kvrocks does, without an error
 	}
 	if proto != 0 {
@@ -191,7 +191,7 @@ func reset(c *Ctx) error {
 	}
 	s.Namespace, s.Admin, s.Authorized, s.User = cf.DefaultNamespace, false, false, defaultUser
 	s.Account = nil
-	if id, ok := c.Srv.Anonymous(); ok {
+	if id, ok := c.Srv.Users.Anonymous(); ok {
 		s.SetIdentity(id)
 	}
 	c.Out.SimpleString("RESET")

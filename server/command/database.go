@@ -39,8 +39,8 @@ var (
 
 // database returns the namespace of a database for a session that is in the namespace ns; ok is false when it has no
 // database of that number.
-func database(srv Server, sess *Session, ns string, n int64) (_ string, ok bool) {
-	most := srv.Databases()
+func database(srv *Server, sess *Session, ns string, n int64) (_ string, ok bool) {
+	most := srv.Settings.Databases()
 	switch {
 	case most == 0 || !sess.Admin:
 		return ns, n == 0
@@ -64,7 +64,7 @@ func parseDB(arg []byte) (int64, error) {
 
 // SelectedBy returns the namespace that SELECT with these arguments leads to for a session in the namespace ns, which
 // it is itself when the command fails.
-func SelectedBy(srv Server, sess *Session, ns string, args [][]byte) string {
+func SelectedBy(srv *Server, sess *Session, ns string, args [][]byte) string {
 	n, err := parseDB(args[1])
 	if err != nil {
 		return ns
@@ -108,7 +108,7 @@ func moveDB(c *Ctx) error {
 	return moveTo(c, ns)
 }
 
-func moveForeign(srv Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
+func moveForeign(srv *Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
 	n, err := parseDB(args[2])
 	if err != nil {
 		return "", 0, false
@@ -119,22 +119,22 @@ func moveForeign(srv Server, sess *Session, ns string, args [][]byte) (string, i
 
 // moveX is Kvrocks's MOVEX key token: the token says where to, requirepass stands for the default namespace.
 func moveX(c *Ctx) error {
-	if !c.Srv.PasswordRequired() {
+	if !c.Srv.Users.PasswordRequired() {
 		return errMoveNoPass
 	}
-	id, ok := c.Srv.Authenticate([]byte(defaultUser), c.Args[2])
+	id, ok := c.Srv.Users.Authenticate([]byte(defaultUser), c.Args[2])
 	if !ok {
-		c.Srv.AuthFailed(c.Sess, "MOVEX", []byte(defaultUser))
+		c.Srv.Users.AuthFailed(c.Sess, "MOVEX", []byte(defaultUser))
 		return errMoveToken
 	}
 	return moveTo(c, id.Namespace)
 }
 
-func moveXForeign(srv Server, _ *Session, ns string, args [][]byte) (string, int, bool) {
-	if !srv.PasswordRequired() {
+func moveXForeign(srv *Server, _ *Session, ns string, args [][]byte) (string, int, bool) {
+	if !srv.Users.PasswordRequired() {
 		return "", 0, false
 	}
-	id, ok := srv.Authenticate([]byte(defaultUser), args[2])
+	id, ok := srv.Users.Authenticate([]byte(defaultUser), args[2])
 	return id.Namespace, 1, ok && id.Namespace != ns
 }
 

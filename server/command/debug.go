@@ -118,7 +118,7 @@ func debugError(c *Ctx) error {
 }
 
 func debugLog(c *Ctx) error {
-	c.Srv.Log("DEBUG LOG: " + string(c.Args[2]))
+	c.Srv.Debug.Log("DEBUG LOG: " + string(c.Args[2]))
 	c.Out.OK()
 	return nil
 }
@@ -128,7 +128,7 @@ func debugSizeLimit(c *Ctx) error {
 	if !on && string(c.Args[2]) != "0" {
 		return ErrSyntax
 	}
-	c.Srv.SetFull(on)
+	c.Srv.Debug.SetFull(on)
 	c.Out.OK()
 	return nil
 }
@@ -140,7 +140,7 @@ func debugNoTables(c *Ctx) error {
 }
 
 func debugInScripts(c *Ctx) error {
-	c.Srv.AllowDebugInScripts(string(c.Args[2]) == "1")
+	c.Srv.Debug.AllowDebugInScripts(string(c.Args[2]) == "1")
 	c.Out.OK()
 	return nil
 }
@@ -153,11 +153,11 @@ func debugReload(c *Ctx) error {
 		}
 	}
 	for id := range cf.NumFamilies {
-		if err := c.Srv.DB().FlushMemtable(id); err != nil {
+		if err := c.Srv.DB.FlushMemtable(id); err != nil {
 			return err
 		}
 	}
-	c.Srv.DB().DropCaches()
+	c.Srv.DB.DropCaches()
 	c.Out.OK()
 	return nil
 }

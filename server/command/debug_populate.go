@@ -29,7 +29,7 @@ func debugPopulate(c *Ctx) error {
 		if size, ok = ParseInt(c.Args[4]); !ok || size < 0 {
 			return ErrNotPositive
 		}
-		if size > c.Srv.MaxBulk() {
+		if size > c.Srv.Settings.MaxBulk() {
 			return str.ErrTooLong
 		}
 	}
@@ -45,7 +45,7 @@ func debugPopulate(c *Ctx) error {
 		for n := first; n < min(first+many, count); n++ {
 			names = append(names, strconv.AppendInt(append(bytes.Clone(prefix), ':'), n, 10))
 		}
-		err := c.Srv.DB().Update(ns, names, func(tx *engine.Tx) error {
+		err := c.Srv.DB.Update(ns, names, func(tx *engine.Tx) error {
 			for i, name := range names {
 				value := strconv.AppendInt([]byte("value:"), first+int64(i), 10)
 				if size > 0 {

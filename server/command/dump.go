@@ -39,7 +39,7 @@ func dump(c *Ctx) error {
 		c.Out.Null()
 		return nil
 	}
-	d := dumper{limit: c.Srv.MaxBulk(), version: rdb.PlainVersion}
+	d := dumper{limit: c.Srv.Settings.MaxBulk(), version: rdb.PlainVersion}
 	if err := d.value(c, &rec); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func restore(c *Ctx) error {
 		}
 		ttl += c.Tx.Now()
 	}
-	if err := restoreKey(c.Tx, key, v, ttl, c.Srv.MaxBulk()); err != nil {
+	if err := restoreKey(c.Tx, key, v, ttl, c.Srv.Settings.MaxBulk()); err != nil {
 		return err
 	}
 	c.Out.OK()

@@ -62,7 +62,7 @@ func errFunctionArgs(c *Ctx) error {
 }
 
 func fcall(c *Ctx) error {
-	if !c.Srv.Scripts().HasFunction(c.Tx, c.Args[1]) {
+	if !c.Srv.Scripts.HasFunction(c.Tx, c.Args[1]) {
 		return errNoFunction
 	}
 	keys, rest, err := scriptKeys(c.Args)
@@ -85,7 +85,7 @@ func functionLoad(c *Ctx) error {
 		}
 		replace, args = true, args[1:]
 	}
-	name, err := c.Srv.Scripts().LoadLibrary(c.Tx, args[0], replace)
+	name, err := c.Srv.Scripts.LoadLibrary(c.Tx, args[0], replace)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func functionLoad(c *Ctx) error {
 }
 
 func functionDelete(c *Ctx) error {
-	if !c.Srv.Scripts().DeleteLibrary(c.Tx, string(c.Args[2])) {
+	if !c.Srv.Scripts.DeleteLibrary(c.Tx, string(c.Args[2])) {
 		return errNoLibrary
 	}
 	c.Out.OK()
@@ -108,7 +108,7 @@ func functionFlush(c *Ctx) error {
 	if len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
 		return errFunctionFlush
 	}
-	c.Srv.Scripts().FlushLibraries(c.Tx)
+	c.Srv.Scripts.FlushLibraries(c.Tx)
 	c.Out.OK()
 	return nil
 }
@@ -121,7 +121,7 @@ const functionVersion = 10
 
 func functionDump(c *Ctx) error {
 	var b []byte
-	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
+	for _, l := range c.Srv.Scripts.Libraries(c.Tx) {
 		b = rdb.AppendString(append(b, functionOpcode), []byte(l.Source))
 	}
 	c.Out.Bulk(rdb.AppendFooter(b, functionVersion))
@@ -152,13 +152,13 @@ func functionRestore(c *Ctx) error {
 		if body[0] != functionOpcode {
 			return errNotFunctions
 		}
-		source, rest, err := rdb.ReadString(body[1:], c.Srv.MaxBulk())
+		source, rest, err := rdb.ReadString(body[1:], c.Srv.Settings.MaxBulk())
 		if err != nil {
 			return engine.NewError("ERR", "Failed loading library data")
 		}
 		sources, body = append(sources, source), rest
 	}
-	err = c.Srv.Scripts().RestoreLibraries(c.Tx, sources, flush, replace)
+	err = c.Srv.Scripts.RestoreLibraries(c.Tx, sources, flush, replace)
 	var exists *LibraryExistsError
 	if errors.As(err, &exists) {
 		return engine.NewError("ERR", "Library "+exists.Name+" already exists") // Redis does not quote the name here
@@ -189,7 +189,7 @@ func functionList(c *Ctx) error {
 		}
 	}
 	mark, n := c.Out.Mark(), 0
-	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
+	for _, l := range c.Srv.Scripts.Libraries(c.Tx) {
 		if pattern != nil && !CompileGlob(pattern).Match(bytes.ToLower([]byte(l.Name))) {
 			continue
 		}
@@ -234,7 +234,7 @@ func functionList(c *Ctx) error {
 func functionStats(c *Ctx) error {
 	c.Out.Map(2)
 	c.Out.BulkString("running_script")
-	if f, ok := c.Srv.Scripts().Running(); ok {
+	if f, ok := c.Srv.Scripts.Running(); ok {
 		c.Out.Map(3)
 		c.Out.BulkString("name")
 		c.Out.BulkString(f.Name)
@@ -248,7 +248,7 @@ func functionStats(c *Ctx) error {
 	} else {
 		c.Out.Null()
 	}
-	libraries := c.Srv.Scripts().Libraries(c.Tx)
+	libraries := c.Srv.Scripts.Libraries(c.Tx)
 	functions := 0
 	for _, l := range libraries {
 		functions += len(l.Functions)
@@ -265,7 +265,7 @@ func functionStats(c *Ctx) error {
 }
 
 func functionKill(c *Ctx) error {
-	if err := c.Srv.Scripts().Kill(true); err != nil {
+	if err := c.Srv.Scripts.Kill(true); err != nil {
 		return err
 	}
 	c.Out.OK()

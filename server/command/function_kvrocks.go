@@ -32,7 +32,7 @@ func functionListFunc(c *Ctx) error {
 		prefix = args[1]
 	}
 	var list []*lua.Function
-	for _, l := range c.Srv.Scripts().Libraries(c.Tx) {
+	for _, l := range c.Srv.Scripts.Libraries(c.Tx) {
 		for _, f := range l.Functions {
 			if bytes.HasPrefix([]byte(f.Name()), prefix) {
 				list = append(list, f)
@@ -53,7 +53,7 @@ func functionListFunc(c *Ctx) error {
 
 // functionListLib is FUNCTION LISTLIB library: a map; the functions are in the order of their registration.
 func functionListLib(c *Ctx) error {
-	libraries := c.Srv.Scripts().Libraries(c.Tx)
+	libraries := c.Srv.Scripts.Libraries(c.Tx)
 	i := slices.IndexFunc(libraries, func(l *lua.Library) bool { return l.Name == string(c.Args[2]) })
 	if i < 0 {
 		return errNoListedLibrary

@@ -187,7 +187,7 @@ func copyKeys(args [][]byte, add func(argIndex int, write bool)) error {
 }
 
 // copyOptions reads the options of COPY; to is the namespace of the copy.
-func copyOptions(srv Server, sess *Session, ns string, args [][]byte) (to string, replace bool, err error) {
+func copyOptions(srv *Server, sess *Session, ns string, args [][]byte) (to string, replace bool, err error) {
 	to = ns
 	for args = args[3:]; len(args) > 0; args = args[1:] {
 		switch {
@@ -210,7 +210,7 @@ func copyOptions(srv Server, sess *Session, ns string, args [][]byte) (to string
 	return to, replace, nil
 }
 
-func copyForeign(srv Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
+func copyForeign(srv *Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
 	if len(args) == 3 {
 		return ns, 0, false
 	}

@@ -22,6 +22,7 @@ func info(c *Ctx) error {
 			wanted[name] = true
 		}
 	}
-	c.Out.Verbatim("txt", c.Srv.Info(func(section string) bool { return all || wanted[section] || most && section != "latencystats" }, c.Sess.Namespace))
+	want := func(section string) bool { return all || wanted[section] || most && section != "latencystats" }
+	c.Out.Verbatim("txt", c.Srv.Info.Text(want, c.Sess.Namespace))
 	return nil
 }

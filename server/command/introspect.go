@@ -45,12 +45,12 @@ func commandHelp(c *Ctx) error {
 }
 
 func commandCount(c *Ctx) error {
-	c.Out.Int(int64(c.Srv.Commands().Len()))
+	c.Out.Int(int64(c.Srv.Table.Len()))
 	return nil
 }
 
 func commandAll(c *Ctx) error {
-	all := c.Srv.Commands().All()
+	all := c.Srv.Table.All()
 	c.Out.Array(len(all))
 	for _, s := range all {
 		s.writeInfo(c)
@@ -64,7 +64,7 @@ func commandInfo(c *Ctx) error {
 	}
 	c.Out.Array(len(c.Args) - 2)
 	for _, name := range c.Args[2:] {
-		if s := c.Srv.Commands().byFullName(name); s != nil {
+		if s := c.Srv.Table.byFullName(name); s != nil {
 			s.writeInfo(c)
 		} else {
 			c.Out.Null()
@@ -149,13 +149,13 @@ func writeWords(c *Ctx, words []string) {
 func commandDocs(c *Ctx) error {
 	mark, n := c.Out.Mark(), 0
 	if len(c.Args) == 2 {
-		for _, s := range c.Srv.Commands().All() {
+		for _, s := range c.Srv.Table.All() {
 			s.writeDocs(c)
 			n++
 		}
 	}
 	for _, name := range c.Args[2:] {
-		if s := c.Srv.Commands().byFullName(name); s != nil {
+		if s := c.Srv.Table.byFullName(name); s != nil {
 			s.writeDocs(c)
 			n++
 		}
@@ -230,7 +230,7 @@ func (s *Spec) writeDocs(c *Ctx) {
 }
 
 func commandList(c *Ctx) error {
-	table := c.Srv.Commands()
+	table := c.Srv.Table
 	keep := func(*Spec) bool { return true }
 	switch {
 	case len(c.Args) == 2:
@@ -293,7 +293,7 @@ func commandGetKeysAndFlags(c *Ctx) error {
 // keysInCommand finds the keys of a command that is given as arguments; their positions are those in that command.
 func keysInCommand(c *Ctx) (*Spec, []KeyRef, error) {
 	args := c.Args[2:]
-	s := c.Srv.Commands().Lookup(args[0])
+	s := c.Srv.Table.Lookup(args[0])
 	if s != nil && s.sub != nil && len(args) > 1 {
 		s = s.Subcommand(args[1])
 	}

@@ -56,15 +56,15 @@ var (
 // jsonOptions returns how documents are written.
 func jsonOptions(c *Ctx) json.Options {
 	o := json.DefaultOptions
-	if f, _ := c.Srv.Setting("json-storage-format"); f == "cbor" {
+	if f, _ := c.Srv.Settings.Get("json-storage-format"); f == "cbor" {
 		o.Format = cf.JSONCBOR
 	}
-	if text, ok := c.Srv.Setting("json-max-nesting-depth"); ok {
+	if text, ok := c.Srv.Settings.Get("json-max-nesting-depth"); ok {
 		if n, err := strconv.Atoi(text); err == nil {
 			o.MaxDepth = n
 		}
 	}
-	o.MaxBytes = int(c.Srv.MaxBulk())
+	o.MaxBytes = int(c.Srv.Settings.MaxBulk())
 	return o
 }
 
@@ -96,7 +96,7 @@ type bounded struct {
 	end int // how long the output may become
 }
 
-func bound(c *Ctx) bounded { return bounded{c, c.Out.Len() + int(c.Srv.MaxBulk())} }
+func bound(c *Ctx) bounded { return bounded{c, c.Out.Len() + int(c.Srv.Settings.MaxBulk())} }
 
 // check checks that the reply has not become too long.
 func (c bounded) check() error {

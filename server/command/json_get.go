@@ -105,7 +105,7 @@ func jsonGet(c *Ctx) error {
 		c.Out.Bulk(*b)
 		return nil
 	}
-	w := json.Printer{Format: format, Dst: *b, Limit: int(c.Srv.MaxBulk())}
+	w := json.Printer{Format: format, Dst: *b, Limit: int(c.Srv.Settings.MaxBulk())}
 	if len(paths) == 1 {
 		if err = printPath(&w, d, paths[0], paths[0].Legacy()); errors.Is(err, errNoResult) {
 			err = noPath(paths[0])
@@ -263,7 +263,7 @@ func jsonMGet(c *Ctx) error {
 			c.Out.Null()
 			continue
 		}
-		w := json.Printer{Dst: (*text)[:0], Limit: int(c.Srv.MaxBulk())}
+		w := json.Printer{Dst: (*text)[:0], Limit: int(c.Srv.Settings.MaxBulk())}
 		err := printPath(&w, d, p, p.Legacy())
 		*text = w.Dst
 		switch {

@@ -78,19 +78,19 @@ func TestJSONNesting(t *testing.T) {
 	}
 }
 
-// jsonServer is a server with settings for JSON.
-type jsonServer struct {
-	testServer
+// jsonSettings are settings for JSON.
+type jsonSettings struct {
+	testSettings
 	settings map[string]string
 	maxBulk  int64
 }
 
-func (s jsonServer) Setting(name string) (string, bool) { v, ok := s.settings[name]; return v, ok }
+func (s jsonSettings) Get(name string) (string, bool) { v, ok := s.settings[name]; return v, ok }
 
-func (s jsonServer) MaxBulk() int64 { return s.maxBulk }
+func (s jsonSettings) MaxBulk() int64 { return s.maxBulk }
 
-// run runs a command as do does.
-func (s jsonServer) run(t *testing.T, line string) string {
+// runOn runs a command as doOn does.
+func runOn(t *testing.T, s *Server, line string) string {
 	t.Helper()
 	args := bytesOf(quotedWords(line)...)
 	spec, err := Resolve(args)
@@ -101,8 +101,8 @@ func (s jsonServer) run(t *testing.T, line string) string {
 	for _, k := range spec.AppendKeys(nil, args) {
 		keys = append(keys, args[k.Arg])
 	}
-	return writeWith(t, s.db, func(c *Ctx) {
-		err := s.db.Update(cf.DefaultNamespace, keys, func(tx *engine.Tx) error {
+	return writeWith(t, s.DB, func(c *Ctx) {
+		err := s.DB.Update(cf.DefaultNamespace, keys, func(tx *engine.Tx) error {
 			*c = Ctx{Args: args, Out: c.Out, Tx: tx, Spec: spec, Srv: s}
 			return spec.Handler(c)
 		})
@@ -115,15 +115,16 @@ func (s jsonServer) run(t *testing.T, line string) string {
 
 // TestJSONSettings: documents are written in the format and up to the nesting that are set, and both formats are read.
 func TestJSONSettings(t *testing.T) {
-	s := jsonServer{testServer{db: enginetest.Open(t)}, map[string]string{}, 1 << 20}
+	s, settings := testServer(enginetest.Open(t)), map[string]string{}
+	s.Settings = jsonSettings{settings: settings, maxBulk: 1 << 20}
 	check := func(line string, want any) {
 		t.Helper()
-		if got := s.run(t, line); got != jsonReply(2, want) {
+		if got := runOn(t, s, line); got != jsonReply(2, want) {
 			t.Errorf("%s: %q, want %q", line, got, jsonReply(2, want))
 		}
 	}
 	check(`JSON.SET text $ '{"b":[1,2.5,"x"],"a":null}'`, jsonOK)
-	s.settings["json-storage-format"] = "cbor"
+	settings["json-storage-format"] = "cbor"
 	check(`JSON.SET cbor $ '{"b":[1,2.5,"x"],"a":null}'`, jsonOK)
 	for key, format := range map[string]string{"text": "json", "cbor": "cbor"} {
 		check("JSON.INFO "+key, array{"storage_format", format})
@@ -136,17 +137,17 @@ func TestJSONSettings(t *testing.T) {
 	check("JSON.DEBUG MEMORY text .b", 11)
 	check("JSON.ARRAPPEND text $.b 3", array{4})
 	check("JSON.INFO text", array{"storage_format", "cbor"})
-	s.settings["json-storage-format"] = "json"
+	settings["json-storage-format"] = "json"
 	check("JSON.NUMINCRBY cbor .b[0] 1", "2")
 	check("JSON.INFO cbor", array{"storage_format", "json"})
 	check("JSON.GET cbor .b", "[2,2.5,\"x\"]")
 	check("JSON.GET text .b", "[1,2.5,\"x\",3]")
 
-	s.settings["json-max-nesting-depth"] = "3"
+	settings["json-max-nesting-depth"] = "3"
 	check("JSON.SET n $ [[[]]]", jsonOK)
 	check("JSON.SET n $ [[[[]]]]", jsonErr("ERR recursion limit exceeded at line 1 column 4"))
 	check("JSON.SET n $[0][0] [[]]", jsonErr("ERR recursion limit exceeded"))
-	s.settings["json-max-nesting-depth"] = "1"
+	settings["json-max-nesting-depth"] = "1"
 	check("JSON.GET n", "[[[]]]") // what is stored can be read
 	check("JSON.TYPE n $[0][0]", array{"array"})
 }
@@ -155,11 +156,12 @@ func TestJSONSettings(t *testing.T) {
 // often, fail before they have taken much memory or time: without a bound most of them would not end before the test
 // itself times out, and the others would have another reply.
 func TestJSONBounds(t *testing.T) {
-	s := jsonServer{testServer{db: enginetest.Open(t)}, map[string]string{"json-max-nesting-depth": "1000"}, 1 << 20}
+	s := testServer(enginetest.Open(t))
+	s.Settings = jsonSettings{settings: map[string]string{"json-max-nesting-depth": "1000"}, maxBulk: 1 << 20}
 	long := strings.Repeat("x", 4000)
 	nested := strings.Repeat(`{"a":`, 900) + `"` + long + `"` + strings.Repeat("}", 900)
-	s.run(t, "JSON.SET deep $ "+nested)
-	s.run(t, "JSON.SET wide $ ["+strings.Repeat("1,", 9999)+"1]")
+	runOn(t, s, "JSON.SET deep $ "+nested)
+	runOn(t, s, "JSON.SET wide $ ["+strings.Repeat("1,", 9999)+"1]")
 	const (
 		replyLong = "-ERR the reply would be too long\r\n"
 		tooLarge  = "-ERR the document would be too large\r\n"
@@ -185,11 +187,11 @@ func TestJSONBounds(t *testing.T) {
 		{`JSON.STRAPPEND deep $..a '"` + strings.Repeat("x", 1<<20) + `"'`, tooLarge},
 		{"JSON.ARRAPPEND wide $" + " " + strings.Repeat(`"`+long+`" `, 300), tooLarge},
 	} {
-		if got := s.run(t, c.line); got != c.want {
+		if got := runOn(t, s, c.line); got != c.want {
 			t.Errorf("%.60s: %.100q", c.line, got)
 		}
 	}
-	if got := s.run(t, "JSON.GET wide $[0]"); got != "$3\r\n[2]\r\n" {
+	if got := runOn(t, s, "JSON.GET wide $[0]"); got != "$3\r\n[2]\r\n" {
 		t.Errorf("%q", got)
 	}
 }

@@ -51,7 +51,7 @@ func lcs(c *Ctx) error {
 	if length && index {
 		return errLCSBoth
 	}
-	if str.LCSCost(a, b) > uint64(c.Srv.MaxBulk()) {
+	if str.LCSCost(a, b) > uint64(c.Srv.Settings.MaxBulk()) {
 		return errLCSLarge
 	}
 	c.Tx.ReadsDone()

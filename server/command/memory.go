@@ -79,7 +79,7 @@ func memoryHelp(c *Ctx) error {
 
 // memoryStats has the names of Redis where they mean something here, and those of what only this server has.
 func memoryStats(c *Ctx) error {
-	stats := c.Srv.MemoryStats()
+	stats := c.Srv.Memory.Stats()
 	c.Out.Map(len(stats))
 	for _, s := range stats {
 		c.Out.BulkString(s.Name)
@@ -100,17 +100,17 @@ type MemoryStat struct {
 }
 
 func memoryDoctor(c *Ctx) error {
-	c.Out.Verbatim("txt", c.Srv.MemoryReport())
+	c.Out.Verbatim("txt", c.Srv.Memory.Report())
 	return nil
 }
 
 func memoryMallocStats(c *Ctx) error {
-	c.Out.Verbatim("txt", c.Srv.RuntimeStats())
+	c.Out.Verbatim("txt", c.Srv.Memory.RuntimeStats())
 	return nil
 }
 
 func memoryPurge(c *Ctx) error {
-	c.Srv.FreeMemory()
+	c.Srv.Memory.Free()
 	c.Out.OK()
 	return nil
 }
@@ -137,18 +137,18 @@ func kprofile(c *Ctx) error {
 	case dump && n != 4, !dump && n != 3:
 		return wrongArgs("kprofile")
 	case EqualFold(op, "ENABLE"):
-		c.Srv.SetHeapProfiling(true)
+		c.Srv.Memory.SetHeapProfiling(true)
 	case EqualFold(op, "DISABLE"):
-		c.Srv.SetHeapProfiling(false)
+		c.Srv.Memory.SetHeapProfiling(false)
 	case EqualFold(op, "STATUS"):
-		if c.Srv.HeapProfiling() {
+		if c.Srv.Memory.HeapProfiling() {
 			c.Out.SimpleString("enabled")
 		} else {
 			c.Out.SimpleString("disabled")
 		}
 		return nil
 	case dump:
-		if err := c.Srv.DumpHeapProfile(string(c.Args[3])); err != nil {
+		if err := c.Srv.Memory.DumpHeapProfile(string(c.Args[3])); err != nil {
 			return err
 		}
 	default:

@@ -21,7 +21,7 @@ func namespace(c *Ctx) error {
 	switch {
 	case !c.Sess.Admin && !current:
 		return ErrAdminOnly
-	case c.Srv.Databases() > 0:
+	case c.Srv.Settings.Databases() > 0:
 		return errNamespaceDatabases
 	case current:
 		c.Out.BulkString(c.Sess.Namespace)
@@ -32,11 +32,11 @@ func namespace(c *Ctx) error {
 	var err error
 	switch {
 	case EqualFold(sub, "ADD") && n == 4:
-		err = c.Srv.AddNamespace(string(c.Args[2]), string(c.Args[3]))
+		err = c.Srv.Namespaces.Add(string(c.Args[2]), string(c.Args[3]))
 	case EqualFold(sub, "SET") && n == 4:
-		err = c.Srv.SetNamespace(string(c.Args[2]), string(c.Args[3]))
+		err = c.Srv.Namespaces.Set(string(c.Args[2]), string(c.Args[3]))
 	case EqualFold(sub, "DEL") && n == 3:
-		err = c.Srv.DeleteNamespace(string(c.Args[2]))
+		err = c.Srv.Namespaces.Delete(string(c.Args[2]))
 	default:
 		return errNamespaceSub
 	}
@@ -49,7 +49,7 @@ func namespace(c *Ctx) error {
 
 // getNamespace writes the token of a namespace; of "*", all names and tokens in turn, the default one last.
 func getNamespace(c *Ctx, name string) error {
-	all := c.Srv.Namespaces()
+	all := c.Srv.Namespaces.List()
 	if name == "*" {
 		c.Out.Array(2 * len(all))
 		for _, n := range all {

@@ -140,7 +140,7 @@ func listChannels(c *Ctx, kind SubscriptionKind) error {
 	default:
 		return pubsubSyntax(c)
 	}
-	names := c.Srv.Channels(kind, match)
+	names := c.Srv.PubSub.Channels(kind, match)
 	c.Out.Array(len(names))
 	for _, n := range names {
 		c.Out.BulkString(n)
@@ -156,13 +156,13 @@ func countSubscribers(c *Ctx, kind SubscriptionKind) error {
 	c.Out.Array(2 * (len(c.Args) - 2))
 	for _, name := range c.Args[2:] {
 		c.Out.Bulk(name)
-		c.Out.Int(int64(c.Srv.Subscribers(kind, name)))
+		c.Out.Int(int64(c.Srv.PubSub.Subscribers(kind, name)))
 	}
 	return nil
 }
 
 func pubsubNumPat(c *Ctx) error {
-	c.Out.Int(int64(c.Srv.Topics(Pattern)))
+	c.Out.Int(int64(c.Srv.PubSub.Topics(Pattern)))
 	return nil
 }
 

@@ -69,10 +69,11 @@ func rdbLoad(c *Ctx) error {
 	}
 	if err != nil {
 		err = l.stopped(err)
-		c.Srv.Log(fmt.Sprintf("RDB LOAD of %q has failed: %v", c.Args[2], err))
+		c.Srv.Debug.Log(fmt.Sprintf("RDB LOAD of %q has failed: %v", c.Args[2], err))
 		return err
 	}
-	c.Srv.Log(fmt.Sprintf("RDB LOAD of %q: %d keys and %d libraries were loaded; %d keys had expired, %d were kept as they were, %d were empty",
+	c.Srv.Debug.Log(fmt.Sprintf("RDB LOAD of %q: %d keys and %d libraries were loaded; %d keys had expired, "+
+		"%d were kept as they were, %d were empty",
 		c.Args[2], l.done.keys, l.done.libraries, l.done.expired, l.done.kept, l.done.empty))
 	c.Out.OK()
 	return nil
@@ -205,7 +206,7 @@ func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
 			return nil
 		}
 	}
-	if err := restoreKey(tx, i.Key, i.Value, i.Expire, l.c.Srv.MaxBulk()); err != nil {
+	if err := restoreKey(tx, i.Key, i.Value, i.Expire, l.c.Srv.Settings.MaxBulk()); err != nil {
 		return err
 	}
 	done.keys++
@@ -215,7 +216,7 @@ func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
 // library keeps a library of functions.
 func (l *loader) library(source []byte) error {
 	err := l.c.Sess.Control.Update(nil, true, func(tx *engine.Tx) error {
-		_, err := l.c.Srv.Scripts().LoadLibrary(tx, source, !l.keep)
+		_, err := l.c.Srv.Scripts.LoadLibrary(tx, source, !l.keep)
 		return err
 	})
 	var e *engine.Error

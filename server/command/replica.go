@@ -22,7 +22,7 @@ func init() { register(replicaCommands...) }
 func role(c *Ctx) error {
 	c.Out.Array(3)
 	c.Out.BulkString("master")
-	c.Out.Int(int64(c.Srv.DB().LatestSequence()))
+	c.Out.Int(int64(c.Srv.DB.LatestSequence()))
 	c.Out.Array(0)
 	return nil
 }
@@ -97,7 +97,7 @@ func waitAOF(c *Ctx) error {
 		return err
 	}
 	if local == 1 {
-		if err := c.Srv.DB().SyncWAL(); err != nil {
+		if err := c.Srv.DB.SyncWAL(); err != nil {
 			return err
 		}
 	}

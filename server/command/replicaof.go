@@ -33,7 +33,7 @@ var (
 // keeps that.
 func replicaOf(c *Ctx) error {
 	if EqualFold(c.Args[1], "NO") && EqualFold(c.Args[2], "ONE") {
-		if err := c.Srv.BecomeMaster(); err != nil {
+		if err := c.Srv.Settings.BecomeMaster(); err != nil {
 			return err
 		}
 		c.Out.OK()

@@ -80,7 +80,7 @@ func pollUpdates(c *Ctx) error {
 		}
 		args = args[2:]
 	}
-	u, err := c.Srv.DB().UpdatesAfter(seq, limit)
+	u, err := c.Srv.DB.UpdatesAfter(seq, limit)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func CallOf(spec *Spec, args [][]byte) (call ScriptCall, ok bool) {
 }
 
 func scriptLoad(c *Ctx) error {
-	sha, err := c.Srv.Scripts().Load(c.Tx, c.Args[2])
+	sha, err := c.Srv.Scripts.Load(c.Tx, c.Args[2])
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func scriptLoad(c *Ctx) error {
 func scriptExists(c *Ctx) error {
 	c.Out.Array(len(c.Args) - 2)
 	for _, sha := range c.Args[2:] {
-		ok, err := c.Srv.Scripts().Has(c.Tx, sha)
+		ok, err := c.Srv.Scripts.Has(c.Tx, sha)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func scriptFlush(c *Ctx) error {
 	if len(c.Args) > 3 || len(c.Args) == 3 && !EqualFold(c.Args[2], "SYNC") && !EqualFold(c.Args[2], "ASYNC") {
 		return errFlushMode
 	}
-	if err := c.Srv.Scripts().Flush(c.Tx, c.Args); err != nil {
+	if err := c.Srv.Scripts.Flush(c.Tx, c.Args); err != nil {
 		return err
 	}
 	c.Out.OK()
@@ -176,7 +176,7 @@ func scriptFlush(c *Ctx) error {
 }
 
 func scriptKill(c *Ctx) error {
-	if err := c.Srv.Scripts().Kill(false); err != nil {
+	if err := c.Srv.Scripts.Kill(false); err != nil {
 		return err
 	}
 	c.Out.OK()

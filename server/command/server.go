@@ -7,118 +7,166 @@ import (
 	"github.com/basaltdb/basalt/server/acl"
 )
 
-// Server is what handlers need of the server. Its methods may be called by several goroutines.
-type Server interface {
-	DB() *engine.DB
-	// Commands returns the commands that there are for clients, with their names.
-	Commands() *Table
+// Server is what handlers need of the server: the database, the table of the commands, and what the rooms of the server
+// do for them. The server fills it in before the first command; a test fills in what its handlers use. The methods may
+// be called by several goroutines. The errors that they return are replies.
+type Server struct {
+	DB *engine.DB
+	// Table has the commands that exist for clients, with their names.
+	Table *Table
+
+	Settings    Settings
+	Users       Users
+	Namespaces  Namespaces
+	Scripts     Scripts
+	Clients     Clients
+	PubSub      Subscriptions
+	SlowLog     Log[SlowEntry]
+	PerfLog     Log[PerfEntry]
+	Diagnostics Diagnostics
+	Debug       Debug
+	Memory      Memory
+	Info        Info
+	Maintenance Maintenance
+
+	// KeysFlushed hears that a flush is committed: clients may wait for keys to end, and a flush names no keys to find
+	// them by. It must not wait for a lock. nil = no client waits.
+	KeysFlushed func()
+}
+
+// Settings is the configuration.
+type Settings interface {
 	// MaxBulk is proto-max-bulk-len: the longest string, in bytes, that a command may make.
 	MaxBulk() int64
-
-	// Setting returns the text of a setting as CONFIG GET shows it; ok is false when there is none.
-	Setting(name string) (value string, ok bool)
-	// MatchSettings returns the settings whose names match, sorted by name.
-	MatchSettings(match func(name string) bool) []Setting
-	// SetSettings changes settings for a session, all or, with an error, none.
-	SetSettings(sess *Session, s []Setting) error
-	// RewriteSettings writes the settings to the configuration file.
-	RewriteSettings() error
+	// Databases is redis-databases: the number of databases, 0 = only database 0, and namespaces may exist.
+	Databases() int64
+	// Get returns the text of a setting as CONFIG GET shows it; ok is false when the setting does not exist.
+	Get(name string) (value string, ok bool)
+	// Match returns the settings whose names match, sorted by name.
+	Match(match func(name string) bool) []Setting
+	// Set changes settings for a session, all or, with an error, none.
+	Set(sess *Session, s []Setting) error
+	// Rewrite writes the settings to the configuration file.
+	Rewrite() error
 	// BecomeMaster forgets the master that the settings name.
 	BecomeMaster() error
+}
 
+// Users is who may connect.
+type Users interface {
+	// ACL returns the users and their permissions.
+	ACL() *acl.Store
 	// PasswordRequired reports whether a client must authenticate.
 	PasswordRequired() bool
-	// Authenticate returns what a name and a password stand for; the tokens of namespaces have the name default. It takes as long for a wrong as for a right one.
+	// Authenticate returns what a name and a password stand for. The tokens of namespaces have the name default.
+	// It takes as long for a wrong password as for a right one.
 	Authenticate(user, password []byte) (id Identity, ok bool)
-	// Anonymous returns what a client is that has not authenticated; ok is false when it must.
+	// Anonymous returns the identity of an unauthenticated client; ok is false when the client must authenticate.
 	Anonymous() (id Identity, ok bool)
 	// AuthFailed notes that an authentication by the command of this name has failed.
 	AuthFailed(s *Session, command string, user []byte)
+}
 
-	// Databases is redis-databases: how many databases there are, 0 = only 0, and there may be namespaces.
-	Databases() int64
-	// Namespaces returns the namespaces with their tokens, sorted by these; the default one, with requirepass, is last.
-	Namespaces() []Namespace
-	// AddNamespace adds a namespace, SetNamespace also replaces the token of one, DeleteNamespace removes one. The
-	// change outlives the process. The errors are replies.
-	AddNamespace(name, token string) error
-	SetNamespace(name, token string) error
-	DeleteNamespace(name string) error
+// Namespaces are the namespaces with their tokens. A change outlives the process.
+type Namespaces interface {
+	// List returns the namespaces sorted by their tokens; the default one, with requirepass, is last.
+	List() []Namespace
+	// Add adds a namespace.
+	Add(name, token string) error
+	// Set adds a namespace or replaces its token.
+	Set(name, token string) error
+	// Delete removes a namespace.
+	Delete(name string) error
+}
 
-	// Scripts returns the scripts that are there.
-	Scripts() Scripts
+// Clients are the connections.
+type Clients interface {
+	// List returns the connections sorted by their ids.
+	List() []ClientInfo
+	// Close closes another connection; the command that it may be running is finished first. It reports whether the
+	// connection existed.
+	Close(id int64) bool
+	// Unblock ends the wait of another connection, with the reply of a timeout or with an error. It reports whether
+	// that connection was waiting.
+	Unblock(id int64, withError bool) bool
+	// Unpause ends what Control.Pause has begun.
+	Unpause()
+}
 
-	// Clients returns the connections sorted by their ids.
-	Clients() []ClientInfo
-	// CloseClient closes another connection; the command that it may be running is finished first. It reports
-	// whether there was one.
-	CloseClient(id int64) bool
-
+// Subscriptions is who is subscribed to what.
+type Subscriptions interface {
 	// Channels returns the channels or shard channels that have subscribers and match; nil matches all.
 	Channels(kind SubscriptionKind, match func(name []byte) bool) []string
-	// Subscribers returns how many have subscribed to a channel.
+	// Subscribers returns how many clients are subscribed to a channel.
 	Subscribers(kind SubscriptionKind, name []byte) int
 	// Topics returns how many different channels or patterns have subscribers.
 	Topics(kind SubscriptionKind) int
+}
 
-	// Unblock ends the wait of another connection, with the reply of a timeout or with an error. It reports whether
-	// that one was waiting.
-	Unblock(id int64, withError bool) bool
+// Log is a log of commands, such as the slow log.
+type Log[Entry any] interface {
+	// Newest returns up to n entries, newest first; n < 0 = all.
+	Newest(n int) []Entry
+	Len() int
+	Reset()
+}
 
-	// SlowLog and PerfLog return the newest entries of the logs, newest first; n < 0 = all.
-	SlowLog(n int) []SlowEntry
-	SlowLogLen() int
-	ResetSlowLog()
-	PerfLog(n int) []PerfEntry
-	PerfLogLen() int
-	ResetPerfLog()
-	// LatencyEvents returns what the latency monitor knows of the events that match, nil = of all, sorted by name.
+// Diagnostics is what the server has measured of its commands.
+type Diagnostics interface {
+	// LatencyEvents returns what the latency monitor knows of the events that match, sorted by name; nil matches all.
 	LatencyEvents(match func(name string) bool) []LatencyEvent
 	// ResetLatency forgets events, without names all of them, and returns how many.
 	ResetLatency(names ...string) int
-	// Latencies returns how many calls of a command took up to how many microseconds, and how many calls were measured;
-	// ok is false when none was.
+	// Latencies returns how many calls of a command took up to how many microseconds, and how many calls were
+	// measured; ok is false when none was.
 	Latencies(s *Spec) (usec, counts []int64, calls int64, ok bool)
+	// ResetStats is CONFIG RESETSTAT.
+	ResetStats()
+}
 
-	// Unpause ends what Control.Pause has begun.
-	Unpause()
-
-	// MemoryStats, MemoryReport and RuntimeStats are MEMORY STATS, DOCTOR and MALLOC-STATS.
-	MemoryStats() []MemoryStat
-	MemoryReport() string
-	RuntimeStats() string
-	// FreeMemory gives unused memory back to the system.
-	FreeMemory()
-	// SetHeapProfiling, HeapProfiling and DumpHeapProfile are KPROFILE; the dump goes to a new file in the directory.
-	SetHeapProfiling(on bool)
-	HeapProfiling() bool
-	DumpHeapProfile(dir string) error
-
+// Debug is what DEBUG changes in the server.
+type Debug interface {
 	// Log writes a line to the log.
 	Log(line string)
 	// SetFull lets the server behave as if max-db-size were reached, or not.
 	SetFull(full bool)
 	// AllowDebugInScripts lets scripts call DEBUG PROTOCOL and DEBUG SLEEP, or not.
 	AllowDebugInScripts(allow bool)
+}
 
-	// Info returns the text of INFO for the sections of which want is true. Their names are in lower case.
-	// Keys are those of the namespace.
-	Info(want func(section string) bool, namespace string) string
-	// ResetStats is CONFIG RESETSTAT.
-	ResetStats()
-	// Started returns when the server was started.
-	Started() time.Time
+// Memory is the memory of the process.
+type Memory interface {
+	// Stats is MEMORY STATS, Report is MEMORY DOCTOR, RuntimeStats is MEMORY MALLOC-STATS.
+	Stats() []MemoryStat
+	Report() string
+	RuntimeStats() string
+	// Free gives unused memory back to the system.
+	Free()
+	// SetHeapProfiling, HeapProfiling and DumpHeapProfile are KPROFILE; the dump goes to a new file in the directory.
+	SetHeapProfiling(on bool)
+	HeapProfiling() bool
+	DumpHeapProfile(dir string) error
+}
 
+// Info is what INFO shows.
+type Info interface {
+	// Text returns the sections for which want is true. The names of sections are in lower case. Keys are those of
+	// the namespace.
+	Text(want func(section string) bool, namespace string) string
+}
+
+// Maintenance is the work that commands start in the background, and the end of the process.
+type Maintenance interface {
 	// BackgroundSave starts a backup.
 	BackgroundSave() error
 	// Save makes a backup and returns when it is made.
 	Save() error
-	// FlushMemtables writes RocksDB's memtables to files. With wait it returns when they are written.
-	FlushMemtables(wait bool) error
 	// LastSave returns when the last backup was made, or when the server was started.
 	LastSave() time.Time
 	// FlushBackup deletes the backup in the background.
 	FlushBackup()
+	// FlushMemtables writes RocksDB's memtables to files. With wait it returns when they are written.
+	FlushMemtables(wait bool) error
 	// Compact starts a compaction of a namespace, "" = of everything.
 	Compact(namespace string) error
 	// Shutdown asks for the end of the process and returns at once.

@@ -79,7 +79,7 @@ func slowlogGet(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	list := c.Srv.SlowLog(n)
+	list := c.Srv.SlowLog.Newest(n)
 	c.Out.Array(len(list))
 	for _, e := range list {
 		c.Out.Array(6)
@@ -97,12 +97,12 @@ func slowlogGet(c *Ctx) error {
 }
 
 func slowlogLen(c *Ctx) error {
-	c.Out.Int(int64(c.Srv.SlowLogLen()))
+	c.Out.Int(int64(c.Srv.SlowLog.Len()))
 	return nil
 }
 
 func slowlogReset(c *Ctx) error {
-	c.Srv.ResetSlowLog()
+	c.Srv.SlowLog.Reset()
 	c.Out.OK()
 	return nil
 }
@@ -120,7 +120,7 @@ func perflogGet(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	list := c.Srv.PerfLog(n)
+	list := c.Srv.PerfLog.Newest(n)
 	c.Out.Array(len(list))
 	for _, e := range list {
 		c.Out.Array(6)
@@ -135,12 +135,12 @@ func perflogGet(c *Ctx) error {
 }
 
 func perflogLen(c *Ctx) error {
-	c.Out.Int(int64(c.Srv.PerfLogLen()))
+	c.Out.Int(int64(c.Srv.PerfLog.Len()))
 	return nil
 }
 
 func perflogReset(c *Ctx) error {
-	c.Srv.ResetPerfLog()
+	c.Srv.PerfLog.Reset()
 	c.Out.OK()
 	return nil
 }

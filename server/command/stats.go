@@ -16,7 +16,7 @@ func init() { register(statsCommands...) }
 
 // stats is Kvrocks's STATS.
 func stats(c *Ctx) error {
-	c.Out.Bulk(appendStatistics(nil, c.Srv.DB().Statistics()))
+	c.Out.Bulk(appendStatistics(nil, c.Srv.DB.Statistics()))
 	return nil
 }
 

@@ -335,7 +335,7 @@ func replyInt(c *Ctx, n int64, err error) error {
 
 func appendString(c *Ctx) error {
 	return onString(c, func() error {
-		n, err := str.Append(c.Tx, c.Args[1], c.Args[2], c.Srv.MaxBulk())
+		n, err := str.Append(c.Tx, c.Args[1], c.Args[2], c.Srv.Settings.MaxBulk())
 		return replyInt(c, int64(n), err)
 	})
 }
@@ -381,7 +381,7 @@ func setRange(c *Ctx) error {
 		return replyInt(c, n, err)
 	}
 	return onString(c, func() error {
-		n, err := str.SetRange(c.Tx, c.Args[1], offset, c.Args[3], c.Srv.MaxBulk())
+		n, err := str.SetRange(c.Tx, c.Args[1], offset, c.Args[3], c.Srv.Settings.MaxBulk())
 		return replyInt(c, int64(n), err)
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-func (testServer) Commands() *Table { return DefaultTable() }
-
 // renamed returns a table after renames "old new"; a lone "old" is disabled.
 func renamed(t testing.TB, renames ...string) *Table {
 	t.Helper()
@@ -116,22 +114,15 @@ func TestRenamedLookupDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// renamedServer is a server with another table.
-type renamedServer struct {
-	testServer
-	table *Table
-}
-
-func (s renamedServer) Commands() *Table { return s.table }
-
 // COMMAND finds renamed commands by the names that clients can use and shows their own ones, as Redis and Kvrocks do;
 // of a command that is disabled it shows nothing.
 func TestCommandOfRenames(t *testing.T) {
 	table := renamed(t, "GET fetch", "CONFIG conf", "KEYS", "ZADD zzz")
-	srv := renamedServer{testServer{db: enginetest.Open(t)}, table}
+	srv := testServer(enginetest.Open(t))
+	srv.Table = table
 	run := func(words ...string) string {
 		t.Helper()
-		return writeWith(t, srv.db, func(c *Ctx) {
+		return writeWith(t, srv.DB, func(c *Ctx) {
 			c.Args, c.Srv = bytesOf(words...), srv
 			spec, err := table.Resolve(c.Args)
 			if err == nil {
@@ -165,7 +156,7 @@ func TestCommandOfRenames(t *testing.T) {
 	if got := run("command", "docs", "get", "fetch"); !strings.HasPrefix(got, "*2\r\n$3\r\nget\r\n") {
 		t.Errorf("COMMAND DOCS: %.40q", got)
 	}
-	if got, def := run("command", "count"), writeWith(t, srv.db, func(c *Ctx) { commandCount(c) }); got == def {
+	if got, def := run("command", "count"), writeWith(t, srv.DB, func(c *Ctx) { commandCount(c) }); got == def {
 		t.Errorf("COMMAND COUNT is %q with and without a disabled command", got)
 	}
 	if got := run("command", "getkeys", "fetch", "k"); got != "*1\r\n$1\r\nk\r\n" {

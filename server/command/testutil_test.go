@@ -25,13 +25,13 @@ func do3(t testing.TB, db *engine.DB, args ...string) string {
 
 func doProto(t testing.TB, db *engine.DB, proto int, args ...string) string {
 	t.Helper()
-	return doOn(t, testServer{db: db}, proto, args...)
+	return doOn(t, testServer(db), proto, args...)
 }
 
 // doOn is do on a server of its own, in either protocol.
-func doOn(t testing.TB, srv Server, proto int, args ...string) string {
+func doOn(t testing.TB, srv *Server, proto int, args ...string) string {
 	t.Helper()
-	db := srv.DB()
+	db := srv.DB
 	raw := make([][]byte, len(args))
 	for i, a := range args {
 		raw[i] = []byte(a)
@@ -70,28 +70,28 @@ func doOn(t testing.TB, srv Server, proto int, args ...string) string {
 	return string(w.Bytes())
 }
 
-// testServer is a Server for handlers that need no more than the database and the limits; what else they call
+// testServer returns a Server for handlers that need no more than the database and the limits; what else they call
 // panics.
-type testServer struct {
-	Server
-	db *engine.DB
+func testServer(db *engine.DB) *Server {
+	return &Server{DB: db, Table: DefaultTable(), Settings: testSettings{}}
 }
 
-func (s testServer) DB() *engine.DB { return s.db }
+// testSettings have their defaults, and a limit of 512 MiB.
+type testSettings struct{ Settings }
 
-func (s testServer) MaxBulk() int64 { return 512 << 20 }
+func (testSettings) MaxBulk() int64 { return 512 << 20 }
 
 // Databases says that there is one.
-func (testServer) Databases() int64 { return 0 }
+func (testSettings) Databases() int64 { return 0 }
 
-// Setting knows no settings: those that a handler asks for have their defaults.
-func (testServer) Setting(string) (string, bool) { return "", false }
+// Get knows no settings: those that a handler asks for have their defaults.
+func (testSettings) Get(string) (string, bool) { return "", false }
 
 // writeWith returns what f writes as a RESP2 reply.
 func writeWith(t testing.TB, db *engine.DB, f func(c *Ctx)) string {
 	t.Helper()
 	w := &resp.Writer{Proto: 2}
-	f(&Ctx{Out: w, Srv: testServer{db: db}})
+	f(&Ctx{Out: w, Srv: testServer(db)})
 	return string(w.Bytes())
 }
 

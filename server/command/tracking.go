@@ -100,7 +100,7 @@ func trackingOptions(c *Ctx) (how Tracking, err error) {
 				return how, ErrNotInteger
 			}
 			// Redirecting to a client that does not exist is most likely a mistake.
-			if !slices.ContainsFunc(c.Srv.Clients(), func(info ClientInfo) bool {
+			if !slices.ContainsFunc(c.Srv.Clients.List(), func(info ClientInfo) bool {
 				return info.ID == id && (c.Sess.Admin || info.Namespace == c.Sess.Namespace)
 			}) {
 				return how, errNoRedirect
@@ -242,7 +242,7 @@ func clientPause(c *Ctx) error {
 }
 
 func clientUnpause(c *Ctx) error {
-	c.Srv.Unpause()
+	c.Srv.Clients.Unpause()
 	c.Out.OK()
 	return nil
 }
