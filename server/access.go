@@ -215,18 +215,18 @@ func (c *conn) permitted(u *acl.User, r *request) error {
 	if reason == acl.Allowed {
 		return nil
 	}
-	inScript := c.workspace != nil && c.script.running
+	inScript := c.frame.mode == scripted
 	switch { // the last command, as Redis has it: it need not run
 	case inScript:
 		c.info.lastCmd.Store(c.script.caller)
-	case !c.inTx:
+	case !c.inTx():
 		c.info.lastCmd.Store(r.spec)
 	}
 	e := c.denial(u, r, reason, at)
 	switch {
 	case inScript:
 		e.Context = acl.Script
-	case c.multi != nil || c.inTx:
+	case c.multi != nil || c.inTx():
 		e.Context = acl.Multi
 	}
 	c.srv.access.users.Log().Add(e, time.Now())

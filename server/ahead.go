@@ -42,7 +42,7 @@ func (c *conn) readsAhead(reqs []request) int {
 	c.prefetchAhead(reqs)
 	for i := range reqs {
 		r := &reqs[i]
-		c.run(r)
+		c.invoke(c.frame, r)
 		c.replied(r, r.reply)
 	}
 	c.tx.Release()

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
@@ -132,10 +130,10 @@ func (t *waitTable) keys() []string {
 
 // Block lets the client wait. The locks of the keys are held, so nothing is missed.
 func (c *conn) Block(wait command.Wait) error {
-	w := &waiter{conn: c, spec: c.ctx.Spec, wait: wait}
+	w := &waiter{conn: c, spec: c.frame.ctx.Spec, wait: wait}
 	w.wait.Args = cloneArgs(wait.Args)
-	if w.args = w.wait.Args; &wait.Args[0] != &c.ctx.Args[0] {
-		w.args = cloneArgs(c.ctx.Args)
+	if w.args = w.wait.Args; &wait.Args[0] != &c.frame.ctx.Args[0] {
+		w.args = cloneArgs(c.frame.ctx.Args)
 	}
 	w.wait.Keys = cloneArgs(wait.Keys)
 	w.out.Proto = c.sess.Proto
@@ -254,19 +252,12 @@ func (c *conn) serveOne(w *waiter) bool {
 			w.mu.Unlock()
 			return false
 		}
-		r := request{args: w.wait.Args, spec: w.spec}
-		c.watchChange(&r)
-		mark := c.tx.Savepoint()
-		err := w.try(c.srv, c.tx)
+		err := c.tryFor(w)
 		if err == nil {
-			c.noteRun(nil, true)
 			w.state = served
 			w.hold()
 			c.served = append(c.served, w)
 			return true
-		}
-		if e := c.tx.Rollback(mark); e != nil {
-			err = e
 		}
 		if err != command.ErrNotReady && err != command.ErrNeedLocks {
 			w.fail(err)
@@ -289,26 +280,21 @@ func (c *conn) serveOne(w *waiter) bool {
 	}
 }
 
-// try runs the command of the waiter again; its reply goes to out.
-func (w *waiter) try(s *Server, tx *engine.Tx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error("panic in a command", zap.String("command", w.spec.FullName()), zap.Any("panic", p), zap.Stack("stack"))
-			err = engine.NewError("ERR", "internal error")
-		}
-	}()
+// tryFor runs the command of a waiter in this connection's transaction; its reply goes to out. The error is not yet the
+// reply: it may be ErrNotReady.
+func (c *conn) tryFor(w *waiter) error {
 	w.out.Reset()
 	began := time.Now()
-	defer func() { w.took.Add(int64(time.Since(began))) }()
-	if err = w.permitted(); err != nil {
-		w.denied = true
-		return err
+	err := w.permitted()
+	w.denied = err != nil
+	if err == nil {
+		f := &c.wait
+		f.ctx = command.Ctx{Out: &w.out, Tx: c.tx, Sess: w.conn.sess, Srv: &c.srv.services, Retry: true}
+		f.req = request{args: w.wait.Args, spec: w.spec}
+		_, err = c.invoke(f, &f.req)
+		f.ctx, f.req = command.Ctx{}, request{}
 	}
-	ctx := command.Ctx{Args: w.wait.Args, Out: &w.out, Tx: tx, Sess: w.conn.sess, Srv: &s.services,
-		Spec: w.spec, Retry: true}
-	if err = w.spec.Handler(&ctx); err != nil {
-		w.out.Reset()
-	}
+	w.took.Add(int64(time.Since(began)))
 	return err
 }
 
@@ -455,7 +441,6 @@ func (w *waiter) give() bool {
 func (c *conn) tryAlone(w *waiter) (ok bool) {
 	c.attach()
 	defer c.detach()
-	r := request{args: w.wait.Args, spec: w.spec}
 	c.tx.Begin(c.sess.Namespace)
 	defer c.tx.Release()
 	err := c.lockUnpaused(always, func() error {
@@ -466,15 +451,12 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 	})
 	c.tx.Tick(time.Now().UnixMilli())
 	w.missed.Store(false)
-	c.watchChange(&r)
-	mark := c.tx.Savepoint()
 	if err == nil { // otherwise a slow script holds a key, and the client gets that for its reply
-		err = w.try(c.srv, c.tx)
+		err = c.tryFor(w)
 	}
 	if err == nil {
-		c.noteRun(nil, true)
 		w.owed.Store(false) // those behind it are served now
-		c.serveWaiters(&r)
+		c.serveWaiters(&request{args: w.wait.Args, spec: w.spec})
 		if err = c.tx.Commit(); err != nil {
 			c.srv.writeFailed(err)
 			w.owed.Store(true)
@@ -482,8 +464,6 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 		c.settle(err)
 		c.publishDeferred(err)
 		c.kickAll()
-	} else if e := c.tx.Rollback(mark); e != nil {
-		err = e
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -137,7 +137,7 @@ func TestBigBufferIsForgotten(t *testing.T) {
 	c.in.w = len(c.in.buf)
 	c.attach()
 	c.runAll()
-	if c.in.buf != nil || c.ctx.Args != nil {
+	if c.in.buf != nil || c.top.ctx.Args != nil {
 		t.Error("the read buffer is kept")
 	}
 	for _, r := range c.reqs[:cap(c.reqs)] {

@@ -153,9 +153,11 @@ func (c *conn) execQueued(m *multi) error {
 		c.out.NullArray()
 		return nil
 	}
-	own, began := c.ctx, c.tx.Namespace()
-	c.ctx.NoBlock, c.ctx.Clock, c.inTx = true, now, true
-	defer func() { c.ctx, c.inTx = own, false }()
+	began := c.tx.Namespace()
+	c.frame = &c.exec
+	c.frame.ctx = c.top.ctx
+	c.frame.ctx.NoBlock, c.frame.ctx.Clock = true, now
+	defer func() { c.frame, c.exec.ctx = &c.top, command.Ctx{} }()
 	c.prefetch(c.userKeys, c.blindKeys)
 	c.out.Array(len(m.queue))
 	wrote := false
@@ -166,7 +168,8 @@ func (c *conn) execQueued(m *multi) error {
 			c.srv.stats.rejected(r.spec, r.err)
 			continue
 		}
-		wrote = c.run(r) || wrote
+		did, _ := c.invoke(c.frame, r)
+		wrote = wrote || did
 		if c.script.retry {
 			c.out.Truncate(start)
 			c.deferred = c.deferred[:0]

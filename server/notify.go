@@ -32,12 +32,16 @@ type change struct {
 	refs       []command.KeyRef
 }
 
+// forget ends the watching of the command: it has done nothing, or its events were kept.
+func (ch *change) forget() { ch.on, ch.misses = false, ch.misses[:0] }
+
 // watchChange notes which of the command's keys exist before it runs.
-func (c *conn) watchChange(r *request) {
-	ch := &c.change
-	ch.on, ch.misses, c.ctx.Told = false, ch.misses[:0], nil
+func (c *conn) watchChange(f *frame, r *request) {
+	ch := &f.change
+	ch.forget()
+	f.ctx.Told = nil
 	classes := command.EventClass(c.srv.notify.classes.Load())
-	if classes == 0 || c.srv.hub.subscriptions.Load() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 {
+	if classes == 0 || c.srv.hub.subscriptions.Load() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 || r.spec.Flags&command.Script != 0 {
 		return
 	}
 	ch.on = r.spec.Flags&command.Write != 0
@@ -75,7 +79,7 @@ func (c *conn) watchChange(r *request) {
 			ch.otherEnded = c.endedIn(ns, ch.Other)
 		}
 	}
-	c.ctx.Told = &ch.Told
+	f.ctx.Told = &ch.Told
 }
 
 // endedIn returns how a key of a namespace has ended. An error is the command's to meet.
@@ -89,8 +93,7 @@ func (c *conn) endedIn(ns string, key []byte) (how engine.Ended) {
 
 // noteEnded keeps the events of those keys that had expired and that the command has replaced: the sweep will not find
 // them any more.
-func (c *conn) noteEnded() {
-	ch := &c.change
+func (c *conn) noteEnded(ch *change) {
 	if how := ch.otherEnded; how != engine.NotEnded && c.endedIn(ch.otherNS, ch.Other) == engine.NotEnded {
 		for _, e := range endEvents(how, ch.Other) {
 			c.noteEvent(ch.otherNS, e)
@@ -121,20 +124,20 @@ func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
 
 // noteRun keeps the events of the command that has run until the commit: those of the keys that it has missed and, if
 // it has written, what it has done.
-func (c *conn) noteRun(err error, wrote bool) {
-	ch := &c.change
+func (c *conn) noteRun(f *frame, err error, wrote bool) {
+	ch := &f.change
 	if ch.on && err == nil && wrote {
-		c.noteEnded()
+		c.noteEnded(ch)
 	}
 	if len(ch.misses) > 0 && lookedUp(err) {
 		for _, key := range ch.misses {
 			c.noteEvent(c.tx.Namespace(), command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: key})
 		}
 	}
-	if ch.on && err == nil && (wrote || c.ctx.Same) {
-		c.noteEvents()
+	if ch.on && err == nil && (wrote || f.ctx.Same) {
+		c.noteEvents(ch)
 	}
-	ch.on, ch.misses = false, ch.misses[:0] // EXEC and scripts go on after the commands that they have run
+	ch.forget()
 }
 
 // lookedUp reports whether a command with this error has got as far as looking up its keys.
@@ -144,8 +147,7 @@ func lookedUp(err error) bool {
 }
 
 // noteEvents keeps the events of the command, which has written, until the commit.
-func (c *conn) noteEvents() {
-	ch := &c.change
+func (c *conn) noteEvents(ch *change) {
 	if !ch.on || len(ch.Keys) == 0 {
 		return
 	}

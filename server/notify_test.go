@@ -194,6 +194,7 @@ func TestEventsOfOthers(t *testing.T) {
 		{"EVAL return{redis.call('get','m')} 1 m", "m"},
 		{"MULTI;GET m;EXEC", "m"},
 		{"EVAL_RO return(redis.call('get','m')) 1 m", "m"},
+		{"EVAL_RO return(1) 1 m", ""},
 	} {
 		for _, cmd := range strings.Split(tt.commands, ";") {
 			c.do(strings.Fields(cmd)...)

@@ -64,7 +64,7 @@ func (s *Server) beginPause(d time.Duration, all bool) (p, old *pause) {
 // Pause is CLIENT PAUSE. In EXEC, whose locks are held, it cannot wait for those of others: EXEC does before it replies, see
 // passBarrier. What comes after it in the transaction is not held.
 func (c *conn) Pause(d time.Duration, all bool) error {
-	if !c.inTx {
+	if !c.inTx() {
 		return c.srv.Pause(d, all)
 	}
 	if err := c.srv.db.Refusing(); err != nil {

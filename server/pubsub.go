@@ -114,7 +114,7 @@ func (c *conn) Subscribe(kind command.SubscriptionKind, name []byte, confirm fun
 	if !added {
 		return
 	}
-	if !c.inTx {
+	if !c.inTx() {
 		if c.box.add(c.out.Bytes()) != noKick {
 			c.kicks = append(c.kicks, c.box)
 		}
@@ -251,7 +251,7 @@ func (t *topic) deliver(m *message, from *conn) {
 //
 // Inside EXEC and scripts it is sent after the commit.
 func (c *conn) Publish(channel, payload []byte, shard bool) int {
-	if c.inTx {
+	if c.inTx() {
 		if c.srv.hub.subscriptions.Load() == 0 {
 			return 0
 		}

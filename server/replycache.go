@@ -44,36 +44,37 @@ func appendCommand(dst []byte, proto int, ns string, spec *command.Spec, args []
 	return dst
 }
 
-// repeated replies with what is kept if it can, while the key's lock is held. Otherwise keep, if it is not nil, is to be
-// called with the reply once the command has run.
-func (c *conn) repeated(r *request, key []byte) (done bool, keep func(reply []byte)) {
-	registry := c.srv.db.Derived()
-	c.cmdKey = appendCommand(c.cmdKey[:0], c.out.Proto, c.tx.Namespace(), r.spec, r.args)
-	generation := c.tx.Generation(key)
-	if kept := replyKind.Find(registry, c.cmdKey, generation); kept != nil && (kept.until == 0 || kept.until > c.tx.Now()) {
+// repeat is a command whose reply may be kept, while it runs.
+type repeat struct {
+	key        []byte // what appendCommand makes
+	generation uint64
+	until      int64
+}
+
+// findReply makes the reply that is kept that of the command, if there is one; the key's lock is held. keep says that the
+// reply of the command, which is to run, is worth to be kept: then keepReply is to be called.
+func (c *conn) findReply(r *request, key []byte) (keep bool) {
+	registry, p := c.srv.db.Derived(), &c.repeat
+	p.key = appendCommand(p.key[:0], c.out.Proto, c.tx.Namespace(), r.spec, r.args)
+	p.generation = c.tx.Generation(key)
+	if kept := replyKind.Find(registry, p.key, p.generation); kept != nil && (kept.until == 0 || kept.until > c.tx.Now()) {
 		c.srv.db.Stats.Hits.Add(1)
-		c.meter(r)
-		r.reply = c.out.Mark()
-		if c.track != nil {
-			c.track.remember(c, r)
-		}
-		c.out.Raw(kept.reply)
-		c.observeRun(r)
-		return true, nil
+		c.kept = kept
+		return false
 	}
-	if !replyKind.Worth(registry, c.cmdKey, generation, commonReply) {
-		replyKind.Asked(registry, c.cmdKey, generation)
-		return false, nil
+	if !replyKind.Worth(registry, p.key, p.generation, commonReply) {
+		replyKind.Asked(registry, p.key, p.generation)
+		return false
 	}
-	until, ok := keptUntil(c.tx, key)
-	if !ok {
-		return false, nil
-	}
-	return false, func(reply []byte) {
-		if len(reply) <= maxCachedReply {
-			kept := &cachedReply{until: until, reply: append(make([]byte, 0, len(reply)), reply...)}
-			replyKind.Put(registry, c.cmdKey, generation, kept, cap(kept.reply)+32)
-		}
+	p.until, keep = keptUntil(c.tx, key)
+	return keep
+}
+
+// keepReply keeps the reply of the command that has run.
+func (c *conn) keepReply(reply []byte) {
+	if len(reply) <= maxCachedReply {
+		kept := &cachedReply{until: c.repeat.until, reply: append(make([]byte, 0, len(reply)), reply...)}
+		replyKind.Put(c.srv.db.Derived(), c.repeat.key, c.repeat.generation, kept, cap(kept.reply)+32)
 	}
 }
 

@@ -1,12 +1,10 @@
 package server
 
 import (
-	"runtime/debug"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -95,7 +93,7 @@ func (c *conn) refuse(r *request) error {
 			}
 		}
 	}
-	if c.subs != nil && c.sess.Proto == 2 && !c.inTx && !command.AllowedWhileSubscribed(r.spec) {
+	if c.subs != nil && c.sess.Proto == 2 && !c.inTx() && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}
 	if r.spec.Flags&command.Write != 0 {
@@ -136,82 +134,10 @@ func (c *conn) replied(r *request, mark int) {
 	}
 }
 
-// call runs the handler of a command. A panic in it is logged and becomes an error; the connection is closed
-// then, the server goes on.
-func (c *conn) call(r *request) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.srv.log.Error("panic in a command", zap.String("command", r.spec.FullName()), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			c.closeAfterReply = true
-			err = engine.NewError("ERR", "internal error")
-		}
-	}()
-	c.ctx.Args, c.ctx.Spec, c.ctx.Same = r.args, r.spec, false
-	return r.spec.Handler(&c.ctx)
-}
-
-// run calls a handler inside the transaction and leaves either its reply or the reply of its error. It reports
-// whether it has written.
-func (c *conn) run(r *request) (wrote bool) {
-	c.meter(r)
-	r.reply = c.out.Mark()
-	events := c.change.on || c.srv.notify.classes.Load() != 0
-	if events {
-		c.watchChange(r)
-	}
-	mark := c.tx.Savepoint()
-	if c.track != nil {
-		c.track.remember(c, r)
-	}
-	if c.seen.monitored && r.spec.Flags&command.Script != 0 && r.spec.Flags&command.SkipMonitor != 0 && !r.shown {
-		c.srv.monitors.show(c, r, c.sess.Addr) // before what it calls
-		r.shown = true                         // it may come again, for more locks
-	}
-	if c.streams {
-		c.out.Stream(c)
-	}
-	err := c.call(r)
-	if c.streams && c.out.EndStream() {
-		r.reply, c.streamed = 0, true
-		if err != nil {
-			c.cutReply(r, err)
-		}
-	}
-	if c.track != nil || c.seen.monitored {
-		c.observeRun(r)
-	}
-	if err != nil {
-		c.out.Truncate(r.reply)
-		if e := c.tx.Rollback(mark); e != nil {
-			err = e
-		}
-		if err == errMoreLocks {
-			c.calls.group.n-- // it comes again
-			return false
-		}
-		command.WriteError(&c.out, err)
-		c.srv.stats.calls[r.spec.ID].failed.Add(1)
-		c.srv.stats.failed(err)
-		c.failures++
-		if events {
-			c.noteRun(err, false)
-		}
-		return false
-	}
-	wrote = c.tx.Wrote(mark)
-	if c.ctx.Same && !wrote {
-		c.tx.Touch(r.args[1])
-	}
-	if events {
-		c.noteRun(nil, wrote)
-	}
-	return wrote
-}
-
 // runStreaming runs a reader outside of transactions, whose reply may leave in parts.
 func (c *conn) runStreaming(r *request) {
 	c.streams, c.streamed = c.sess.ReplyMode == command.ReplyOn, false
-	c.run(r)
+	c.invoke(c.frame, r)
 	c.streams = false
 }
 
@@ -251,7 +177,7 @@ func (c *conn) solo(r *request) int {
 		}
 	}
 	mark := c.out.Mark() // the handler may run other commands
-	c.run(r)
+	c.invoke(c.frame, r)
 	if r.spec.Flags&command.Exclusive != 0 {
 		if err := c.tx.Commit(); err != nil {
 			c.srv.writeFailed(err)
@@ -310,7 +236,7 @@ func (c *conn) singles(reqs []request) int {
 // command that neither reads nor writes data gets no transaction.
 func (c *conn) read(r *request) {
 	if r.spec.Flags&(command.ReadOnly|command.Write) == 0 {
-		c.run(r)
+		c.invoke(c.frame, r)
 		c.replied(r, r.reply)
 		return
 	}
@@ -333,20 +259,16 @@ func (c *conn) read(r *request) {
 		c.userKeys = keys
 		c.prefetch(keys, nil)
 	}
-	var keep func(reply []byte)
+	keep := false
 	if r.spec.Flags&command.Repeatable != 0 && len(c.keys) == 1 && c.srv.db.Derived().Limit() > 0 {
-		var done bool
-		if done, keep = c.repeated(r, r.args[c.keys[0].Arg]); done {
-			c.tx.Release()
-			c.replied(r, r.reply)
-			return
-		}
+		keep = c.findReply(r, r.args[c.keys[0].Arg])
 	}
 	failures := c.failures
 	c.runStreaming(r)
-	if keep != nil && c.failures == failures && !c.streamed {
-		keep(c.out.Bytes()[r.reply:])
+	if keep && c.failures == failures && !c.streamed {
+		c.keepReply(c.out.Bytes()[r.reply:])
 	}
+	c.kept = nil
 	c.tx.Release()
 	c.replied(r, r.reply)
 	c.endReply()

@@ -196,10 +196,8 @@ func scriptError(err error) error {
 type scriptRun struct {
 	resolver command.Resolver
 	run      lua.Run
-	req      request
-	outer    engine.Mark
+	frame    frame
 	readOnly bool
-	running  bool
 	caller   *command.Spec // the command that runs it, or EXEC does; only while it runs
 	declared [][]byte
 	keys     []command.KeyRef
@@ -252,7 +250,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	var err error
 	switch {
 	case call.Function != nil:
-		r.Command = strings.ToUpper(c.ctx.Spec.Name)
+		r.Command = strings.ToUpper(c.frame.ctx.Spec.Name)
 		if r.Function = c.srv.scripts.function(c.tx, call.Function); r.Function == nil {
 			err = errNoFunction
 		}
@@ -278,21 +276,12 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	}
 	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
 	s.declared = call.Keys
-	s.running = true
-	s.shared = !c.inTx && (c.guest || c.segment.done > 0)
-	s.outer = c.tx.SavepointIn(engine.Mark{})
+	inTx, deferred, began := c.inTx(), len(c.deferred), c.sess.Namespace
+	s.shared = !inTx && (c.guest || c.segment.done > 0)
+	s.failed = false
 	c.tx.KeepLocks()
 	s.resolver.Use(c.srv.services.Table)
-	own, inTx, deferred, began := c.ctx, c.inTx, len(c.deferred), c.sess.Namespace
-	if s.caller = c.ctx.Spec; inTx {
-		s.caller = command.Lookup([]byte("exec"))
-	}
-	c.ctx.NoBlock, c.ctx.InScript, c.inTx = true, true, true
-	if c.ctx.Clock.IsZero() {
-		c.ctx.Clock = time.Now()
-		c.tx.Tick(c.ctx.Clock.UnixMilli())
-	}
-	s.failed = false
+	outer := c.beginScript()
 	if r.Final = c.tx.HoldsAll() && !s.shared; inTx && !r.Final && r.Function != nil && r.Function.Library.Resident() {
 		// What it does to the variables of its library could not be undone when a later command of the transaction needs
 		// a lock.
@@ -300,6 +289,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	} else {
 		err = c.srv.scripts.engine.Run(r)
 	}
+	c.frame = outer
 	if err == lua.ErrExclusive {
 		s.retry, s.all = true, true
 		err = errMoreLocks
@@ -308,13 +298,10 @@ func (c *conn) Eval(call command.ScriptCall) error {
 		s.forget() // it was killed meanwhile
 	}
 	s.calls.settle(&c.srv.stats, !s.retry)
-	c.ctx, c.inTx = own, inTx
 	c.sess.Namespace = began // a SELECT ends with the script
 	c.tx.SwitchNamespace(began)
-	c.change.on = false
-	s.running = false
 	*r = lua.Run{}
-	s.caller, s.declared, s.req = nil, nil, request{}
+	s.caller, s.declared, s.frame.ctx, s.frame.req = nil, nil, command.Ctx{}, request{}
 	var failed *lua.Error
 	if errors.As(err, &failed) {
 		// What it has written stays, so this is a reply and not an error of the command.
@@ -323,7 +310,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 		err = nil
 	}
 	if err == nil && s.failed {
-		c.srv.stats.calls[c.ctx.Spec.ID].failed.Add(1)
+		c.srv.stats.calls[c.frame.ctx.Spec.ID].failed.Add(1)
 	}
 	if err != nil {
 		clear(c.deferred[deferred:])
@@ -331,6 +318,23 @@ func (c *conn) Eval(call command.ScriptCall) error {
 		s.written = nil
 	}
 	return scriptError(err)
+}
+
+// beginScript begins the frame of a script inside of that of the command which runs it, and returns the latter.
+func (c *conn) beginScript() (outer *frame) {
+	s, outer := &c.script, c.frame
+	if s.caller = outer.ctx.Spec; outer.mode == queued {
+		s.caller = command.Lookup([]byte("exec"))
+	}
+	s.frame.ctx, s.frame.outer = outer.ctx, c.tx.SavepointIn(engine.Mark{})
+	ctx := &s.frame.ctx
+	ctx.NoBlock, ctx.InScript = true, true
+	if ctx.Clock.IsZero() {
+		ctx.Clock = time.Now()
+		c.tx.Tick(ctx.Clock.UnixMilli())
+	}
+	c.frame = &s.frame
+	return outer
 }
 
 var (

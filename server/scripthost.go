@@ -57,9 +57,8 @@ func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
 func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	c := (*conn)(h)
 	s := &c.script
-	r := &s.req
-	r.args = args
-	r.spec = nil
+	r := &s.frame.req
+	r.args, r.spec = args, nil
 	if err := c.resolveForScript(r); err != nil {
 		c.srv.stats.rejected(r.spec, err)
 		command.WriteError(out, err)
@@ -74,59 +73,27 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		command.WriteError(out, err)
 		return nil
 	}
-	c.watchChange(r)
 	ns := c.tx.Namespace()
-	mark := c.tx.SavepointIn(s.outer)
-	c.ctx.Out = out
-	if c.track != nil {
-		c.track.remember(c, r)
-	}
-	began := time.Now()
-	err = c.call(r)
-	took := time.Since(began)
-	s.calls.ran(r.spec, took)
-	if c.seen.histograms {
-		c.srv.stats.calls[r.spec.ID].histogram().add(took, 1)
-	}
-	if took >= c.seen.noteworthy {
-		c.noteCall(&inScript, r, took)
-	}
-	if c.seen.monitored {
-		c.srv.monitors.feed(c, r, "lua")
-	}
-	if err != nil {
-		c.srv.stats.calls[r.spec.ID].failed.Add(1)
-		c.srv.stats.failed(err)
-		out.Reset()
-		if e := c.tx.Rollback(mark); e != nil {
-			return e
-		}
-		command.WriteError(out, err)
-		if c.closeAfterReply {
-			return err
-		}
-		c.noteRun(err, false)
+	s.frame.ctx.Out = out
+	wrote, err := c.invoke(&s.frame, r)
+	switch {
+	case err != nil && c.closeAfterReply: // nothing is to follow
+		return err
+	case err != nil:
 		return nil
 	}
-	if c.sess.Namespace != c.tx.Namespace() { // SELECT
+	if c.sess.Namespace != ns { // SELECT
 		c.tx.SwitchNamespace(c.sess.Namespace)
 	}
-	wrote := c.tx.Wrote(mark)
-	if c.ctx.Same && !wrote {
-		c.tx.Touch(args[1])
-	}
-	c.noteRun(nil, wrote)
-	if wrote {
-		if c.srv.waiters.n.Load() > 0 {
-			for _, k := range s.keys {
-				if k.Write {
-					s.written = append(s.written, keyRef{ns, slices.Clone(args[k.Arg])})
-				}
+	if wrote && c.srv.waiters.n.Load() > 0 {
+		for _, k := range s.keys {
+			if k.Write {
+				s.written = append(s.written, keyRef{ns, slices.Clone(args[k.Arg])})
 			}
-			if r.spec.Foreign != nil {
-				if other, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, ns, args); ok {
-					s.written = append(s.written, keyRef{other, slices.Clone(args[arg])})
-				}
+		}
+		if r.spec.Foreign != nil {
+			if other, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, ns, args); ok {
+				s.written = append(s.written, keyRef{other, slices.Clone(args[arg])})
 			}
 		}
 	}

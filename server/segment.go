@@ -170,7 +170,7 @@ func (c *conn) runSegment() {
 			r.reply = c.out.Mark()
 			command.WriteError(&c.out, r.err)
 			c.srv.stats.rejected(r.spec, r.err)
-		} else if c.run(r) {
+		} else if wrote, _ := c.invoke(c.frame, r); wrote {
 			if !s.wrote {
 				s.firstWrite, s.wrote = s.done, true
 			}
@@ -192,9 +192,9 @@ func (c *conn) runSegment() {
 // meanwhile.
 func (c *conn) RunIn(tx *engine.Tx) (commands int) {
 	own := c.tx
-	c.tx, c.ctx.Tx, c.guest = tx, tx, true
+	c.tx, c.top.ctx.Tx, c.guest = tx, tx, true
 	c.runSegment()
-	c.tx, c.ctx.Tx, c.guest = own, own, false
+	c.tx, c.top.ctx.Tx, c.guest = own, own, false
 	return max(1, c.segment.done)
 }
 

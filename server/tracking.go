@@ -151,7 +151,7 @@ func (t *tracking) remember(c *conn, r *request) {
 
 // ran notes that a command has run or was refused: what CLIENT CACHING has said was of this one, or of the transaction.
 func (t *tracking) ran(c *conn, r *request) {
-	if c.inTx || c.multi != nil {
+	if c.inTx() || c.multi != nil {
 		return
 	}
 	if s := r.spec; s == nil || s.Name != "client" && (s.Parent == nil || s.Parent.Name != "client") {

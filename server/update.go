@@ -13,7 +13,7 @@ func (c *conn) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) erro
 	if err := c.lockPiece(keys, all); err != nil {
 		return err
 	}
-	if err := c.srv.limits.refuseWrite(c.ctx.Spec.Flags); err != nil {
+	if err := c.srv.limits.refuseWrite(c.frame.ctx.Spec.Flags); err != nil {
 		return err
 	}
 	c.tx.Tick(time.Now().UnixMilli())

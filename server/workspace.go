@@ -11,10 +11,10 @@ import (
 // workspace is what a run of commands needs besides the state of its connection. Connections that have nothing to
 // do have none, so that many idle ones take little memory.
 type workspace struct {
-	tx  *engine.Tx
-	ctx command.Ctx
-	out resp.Writer
-	own resp.Writer // messages of the client to itself, see tellOwn
+	tx    *engine.Tx
+	frame *frame // that of the commands that run now: top, exec or that of the script
+	out   resp.Writer
+	own   resp.Writer // messages of the client to itself, see tellOwn
 
 	argv      [][]byte
 	reqs      []request
@@ -27,10 +27,9 @@ type workspace struct {
 	kicks     []*outbox     // of others that were sent messages, to be kicked when the run ends
 	parcels   []*outbox     // of subscribers, to be kicked by the courier
 	deferred  []post        // messages to be published when the transaction is committed
-	change    change        // of the command that runs, for its events
 	failures  int           // commands that have replied with an error
-	cmdKey    []byte        // of replyCache
-	inTx      bool          // commands run whose writes are committed with those of others after them: EXEC, a script
+	repeat    repeat        // the command that runs, when its reply may be kept
+	kept      *cachedReply  // the reply of the command that runs, when it was kept
 	clock     time.Duration // since the server's start, when the clock was last looked at
 	guest     bool          // the segment runs in the transaction of another connection
 	script    scriptRun
@@ -39,19 +38,23 @@ type workspace struct {
 	profiled  bool      // one command runs, and is profiled
 	streams   bool      // the reply of the command that runs may leave in parts
 	streamed  bool      // it has, except for its end
+
+	top, exec, wait frame // of the client's commands, those that EXEC runs, and those of clients that wait
 }
 
 func newWorkspace(s *Server) *workspace {
 	w := &workspace{tx: s.db.NewTx()}
 	w.full = func() bool { return w.tx.Size() > segmentBatch }
-	w.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: &s.services}
+	w.top.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: &s.services}
+	w.exec.mode, w.script.frame.mode, w.wait.mode = queued, scripted, awaited
+	w.frame = &w.top
 	return w
 }
 
 // attach gives the connection a workspace.
 func (c *conn) attach() {
 	c.workspace = c.srv.workspaces.Get().(*workspace)
-	c.out.Proto, c.ctx.Sess, c.tx.Origin = c.sess.Proto, c.sess, c
+	c.out.Proto, c.top.ctx.Sess, c.tx.Origin = c.sess.Proto, c.sess, c
 }
 
 // detach gives the workspace back.
@@ -59,7 +62,7 @@ func (c *conn) detach() {
 	w := c.workspace
 	c.workspace = nil
 	w.tx.End() // SCRIPT EXISTS, for one, reads without a transaction
-	w.ctx.Sess, w.tx.Origin = nil, nil
+	w.top.ctx.Sess, w.tx.Origin = nil, nil
 	if cap(w.argv) > maxDecoded {
 		w.argv, w.reqs, w.keys, w.userKeys, w.blindKeys = nil, nil, nil, nil, nil
 	}
@@ -72,6 +75,6 @@ func (w *workspace) forget() {
 	clear(w.reqs[:cap(w.reqs)])
 	clear(w.userKeys[:cap(w.userKeys)])
 	clear(w.blindKeys[:cap(w.blindKeys)])
-	w.ctx.Args = nil
+	w.top.ctx.Args = nil
 	w.segment.reqs = nil
 }
