@@ -83,11 +83,14 @@ func TestMedian(t *testing.T) {
 }
 
 func TestPick(t *testing.T) {
-	got, err := pick("get, SET")
-	if err != nil || len(got) != 2 || got[0].name != "SET" || got[1].name != "GET" {
-		t.Errorf("got %v, %v", got, err)
+	got, scripts, err := pick("get, SET, lua fib")
+	if err != nil || len(got) != 2 || got[0].name != "SET" || got[1].name != "GET" || len(scripts) != 1 || scripts[0].name != "Lua fib" {
+		t.Errorf("got %v, %v, %v", got, scripts, err)
 	}
-	if _, err := pick("SET,NOSUCH"); err == nil || !strings.Contains(err.Error(), "NOSUCH") {
+	if got, scripts, err := pick("lua"); err != nil || len(got) != 0 || len(scripts) != len(scriptRows()) {
+		t.Errorf("got %v, %v, %v", got, scripts, err)
+	}
+	if _, _, err := pick("SET,NOSUCH"); err == nil || !strings.Contains(err.Error(), "NOSUCH") {
 		t.Errorf("got %v, want an error that names the row", err)
 	}
 	seen := map[string]bool{}
@@ -100,6 +103,38 @@ func TestPick(t *testing.T) {
 	for name := range targets {
 		if !seen[name] {
 			t.Errorf("there is a target for %s but no such row", name)
+		}
+	}
+}
+
+// TestScripts runs each script once on redis-server: it replies no error, and processor time is told.
+func TestScripts(t *testing.T) {
+	s := redisSide(t)
+	for _, r := range scriptRows() {
+		if _, rate, err := s.runScript(r, 1); err != nil || rate <= 0 {
+			t.Errorf("%s: %v a second, %v", r.name, rate, err)
+		}
+	}
+	var out bytes.Buffer
+	printScript(&out, scriptResult{Script: "x", Basalt: []float64{3, 1, 2}, Redis: []float64{1}, Target: 1.5})
+	printScript(&out, scriptResult{Script: "y", Basalt: []float64{1}, Redis: []float64{2}, Target: 1.5})
+	want := "x 2.00 1.00 2.00 1.50 ABOVE y 1.00 2.00 0.50 1.50"
+	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestParseProcessorTime(t *testing.T) {
+	for _, tt := range []struct {
+		stat string
+		want time.Duration
+	}{
+		{"7 (redis-server) S 1 7 7 0 -1 4194560 1 0 0 0 12 30 0 0 20 0 6 0 99", 420 * time.Millisecond},
+		{"7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 1 0 0 0 20 0 6 0 99", 10 * time.Millisecond},
+		{"7 (a) S 1", -1},
+	} {
+		if got, err := parseProcessorTime(tt.stat); (err == nil) != (tt.want >= 0) || err == nil && got != tt.want {
+			t.Errorf("%q: %v, %v", tt.stat, got, err)
 		}
 	}
 }
@@ -128,7 +163,7 @@ func fewer(t *testing.T) {
 
 // TestFamilies: a family has its three rows in order, is printed in one line, and stands for them in -commands.
 func TestFamilies(t *testing.T) {
-	picked, err := pick("zrank_of_100")
+	picked, _, err := pick("zrank_of_100")
 	if err != nil || len(picked) != len(variants) {
 		t.Fatalf("got %v, %v", picked, err)
 	}
@@ -201,7 +236,7 @@ func TestEveryRowFindsItsData(t *testing.T) {
 // TestFillsHaveTheirOwnTime: the deadline of an earlier fill does not end a later one.
 func TestFillsHaveTheirOwnTime(t *testing.T) {
 	s := redisSide(t)
-	picked, err := pick("LPOP,XREADGROUP,XACK") // those that make as much as there are requests
+	picked, _, err := pick("LPOP,XREADGROUP,XACK") // those that make as much as there are requests
 	if err != nil {
 		t.Fatal(err)
 	}

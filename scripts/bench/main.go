@@ -5,6 +5,9 @@
 //
 //	go run ./scripts/bench [-quick] [-commands SET,GET] [-pipelines 1,16,64]
 //
+// Rows whose names begin with "Lua" are scripts, measured at one pipeline length in microseconds of the servers' processor
+// time. -commands Lua measures them alone.
+//
 // PUBLISH_100 has 100 subscribers, which read in this process.
 //
 // Arguments after the flags go to basalt. Every row of the table is a command;
@@ -64,6 +67,9 @@ func run(o options) error {
 		for _, r := range rows() {
 			fmt.Println(r.name)
 		}
+		for _, r := range scriptRows() {
+			fmt.Println(r.name)
+		}
 		return nil
 	}
 	o.plan.rounds = 2
@@ -73,7 +79,7 @@ func run(o options) error {
 	if o.plan.reps < 1 || o.plan.requests < 0 {
 		return fmt.Errorf("-reps needs to be at least 1 and -requests at least 0")
 	}
-	picked, err := pick(o.commands)
+	picked, scripts, err := pick(o.commands)
 	if err != nil {
 		return err
 	}
@@ -113,6 +119,9 @@ func run(o options) error {
 	var allMeans []mean
 	begin := time.Now()
 	for _, p := range pipelines {
+		if len(picked) == 0 {
+			break
+		}
 		printHeader(os.Stdout, p)
 		var family []result // of the family of the last row
 		headed := false
@@ -142,15 +151,24 @@ func run(o options) error {
 		printMeans(os.Stdout, ms)
 		allMeans = append(allMeans, ms...)
 	}
+	scriptResults, err := compareScripts(basalt.side, redis.side, scripts, o.plan, interrupted)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("\ntook %v\n", time.Since(begin).Round(time.Second))
 	if o.out != "" {
-		if err := writeJSON(o.out, results, allMeans); err != nil {
+		if err := writeJSON(o.out, results, allMeans, scriptResults); err != nil {
 			return err
 		}
 	}
 	for _, r := range results {
 		if r.Error != "" {
 			return fmt.Errorf("%s at P = %d: %s", r.Command, r.Pipeline, r.Error)
+		}
+	}
+	for _, r := range scriptResults {
+		if r.Error != "" {
+			return fmt.Errorf("%s: %s", r.Script, r.Error)
 		}
 	}
 	return nil
@@ -196,11 +214,12 @@ func redisVersion() string {
 	return "redis-server"
 }
 
-func writeJSON(path string, results []result, ms []mean) error {
+func writeJSON(path string, results []result, ms []mean, scripts []scriptResult) error {
 	b, err := json.MarshalIndent(struct {
-		Results []result `json:"results"`
-		Means   []mean   `json:"means"`
-	}{results, ms}, "", "  ")
+		Results []result       `json:"results"`
+		Means   []mean         `json:"means"`
+		Scripts []scriptResult `json:"scripts"`
+	}{results, ms, scripts}, "", "  ")
 	if err != nil {
 		return err
 	}

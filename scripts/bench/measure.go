@@ -223,30 +223,40 @@ func (r row) sides(basalt, redis *side) []*side {
 	return []*side{basalt, redis}
 }
 
-// pick returns the rows that the comma-separated names of rows or families ask for, all of them when names is empty.
-func pick(names string) ([]row, error) {
+// pick returns the rows and scripts that the comma-separated names of rows, families or scripts ask for, all of them when
+// names is empty. "Lua" stands for all scripts.
+func pick(names string) ([]row, []script, error) {
 	if names == "" {
-		return rows(), nil
+		return rows(), scriptRows(), nil
 	}
 	wanted := map[string]bool{}
 	for name := range strings.SplitSeq(names, ",") {
 		wanted[strings.ToUpper(strings.TrimSpace(name))] = true
 	}
-	var out []row
+	var commands []row
+	var scripts []script
 	found := map[string]bool{}
+	is := func(name string) bool {
+		name = strings.ToUpper(name)
+		found[name] = found[name] || wanted[name]
+		return wanted[name]
+	}
 	for _, r := range rows() {
-		name, family := strings.ToUpper(r.name), strings.ToUpper(r.family)
-		if wanted[name] || wanted[family] {
-			out = append(out, r)
-			found[name], found[family] = true, true
+		if name, family := is(r.name), is(r.family); name || family {
+			commands = append(commands, r)
+		}
+	}
+	for _, r := range scriptRows() {
+		if name, all := is(r.name), is("Lua"); name || all {
+			scripts = append(scripts, r)
 		}
 	}
 	for name := range wanted {
 		if !found[name] {
-			return nil, fmt.Errorf("-commands: no row is called %s (see -list)", name)
+			return nil, nil, fmt.Errorf("-commands: no row is called %s (see -list)", name)
 		}
 	}
-	return out, nil
+	return commands, scripts, nil
 }
 
 // parsePipelines reads "1,16,64".

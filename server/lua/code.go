@@ -49,6 +49,7 @@ func compile(source []byte, name string, calls int) (c *code, err error) {
 	if err != nil {
 		return nil, err
 	}
+	proto.IsVarArg &^= vm.VarArgNeedsArg // the chunk has no variable arg, which would be a table with ...
 	bindOperators(proto)
 	fitConstructors(proto)
 	return &code{proto: proto, setsGlobals: setsGlobals(proto)}, nil

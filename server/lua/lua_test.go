@@ -269,26 +269,68 @@ func FuzzPattern(f *testing.F) {
 	fuzzEval(f, "return {ARGV[2]:rep(2):gsub(ARGV[1],'%0'), ARGV[2]:find(ARGV[1])}", "(%a+)=(%d*)", "[^]%w-z]", "%b()", "%f[%a]", "(()a*?")
 }
 
+// sources are what BenchmarkEval runs.
+var sources = []struct{ name, text string }{
+	{"nothing", "return 1"},
+	{"one", "return redis.call('one', KEYS[1])"},
+	{"calls", "local s=0 for i=1,1000 do s=s+redis.call('one',KEYS[1],'field','1') end return s"},
+	{"strings", "local s=0 for i=1,1000 do s=#redis.call('echo',KEYS[1],'field'..i) end return s"},
+	{"compute", `local function fib(n) if n<2 then return n end return fib(n-1)+fib(n-2) end
+		local s=0 for i=1,20000 do s=(s*31+i)%1000003 end local t={} for i=1,2000 do t[i]=(i*7919)%2003 end table.sort(t)
+		local b={} for i=1,500 do b[#b+1]='k'..i end return fib(16)+s+#table.concat(b)`},
+	{"decode", jobs + `for i=1,100 do cjson.decode(d) end return 1`},
+	{"encode", jobs + `local t=cjson.decode(d) for i=1,100 do cjson.encode(t) end return 1`},
+	{"pack", jobs + `local t=cjson.decode(d) for i=1,100 do cmsgpack.pack(t) end return 1`},
+	{"unpack", jobs + `local p=cmsgpack.pack(cjson.decode(d)) for i=1,100 do cmsgpack.unpack(p) end return 1`},
+	{"loop", "for i=1,200000 do end"},
+	{"bytes", "local s,n=('abcdefghij'):rep(100),0 for i=1,#s do n=n+s:byte(i)+#s:sub(i,i+3) end return n"},
+	{"fib", "local function fib(n) if n<2 then return n end return fib(n-1)+fib(n-2) end return fib(18)"},
+	{"pairs", "local t,n={},0 for i=1,100 do t['k'..i]=i end for i=1,100 do for k,v in pairs(t) do n=n+v end end return n"},
+	{"fields", "local t={a=1,b=2} for i=1,20000 do t.a=t.a+t.b t[1]=i end return t.a"},
+	{"pcall", "local function f(x) return x end local n=0 for i=1,3000 do local ok,v=pcall(f,i) n=n+v end return n"},
+	{"sort", "local t={} for i=1,2000 do t[i]=(i*7919)%2003 end table.sort(t) return t[1]"},
+	{"format", "local s for i=1,2000 do s=string.format('%d:%s:%5.2f',i,'name',i/3) end return s"},
+	{"concat", "local t={} for i=1,2000 do t[#t+1]='k'..i end return #table.concat(t,',')"},
+}
+
+const jobs = `local d='{"id":12345,"name":"job","opts":{"delay":100,"attempts":3,"tags":["a","b","c"]},` +
+	`"data":{"x":1.5,"y":[1,2,3,4,5,6,7,8]}}' `
+
 func BenchmarkEval(b *testing.B) {
 	e := newEngine(b, 1<<28)
-	for name, source := range map[string]string{
-		"one":     "return redis.call('one', KEYS[1])",
-		"calls":   "local s=0 for i=1,1000 do s=s+redis.call('one',KEYS[1],'field','1') end return s",
-		"compute": `local function fib(n) if n<2 then return n end return fib(n-1)+fib(n-2) end local s=0 for i=1,20000 do s=(s*31+i)%1000003 end local t={} for i=1,2000 do t[i]=(i*7919)%2003 end table.sort(t) local b={} for i=1,500 do b[#b+1]='k'..i end return fib(16)+s+#table.concat(b)`,
-		"cjson":   `local d='{"id":12345,"name":"job","opts":{"delay":100,"attempts":3,"tags":["a","b","c"]},"data":{"x":1.5,"y":[1,2,3,4,5,6,7,8]}}' for i=1,100 do local t=cjson.decode(d) t.id=i local e=cjson.encode(t) end return 1`,
-	} {
-		b.Run(name, func(b *testing.B) {
+	for _, source := range sources {
+		b.Run(source.name, func(b *testing.B) {
 			b.ReportAllocs()
 			var w resp.Writer
 			r := &Run{Host: &echo{}, Out: &w, Keys: [][]byte{[]byte("key")}}
 			for b.Loop() {
-				r.Script, _ = e.Script([]byte(source))
+				r.Script, _ = e.Script([]byte(source.text))
 				w.Reset()
 				if err := e.Run(r); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
+	}
+}
+
+// What a script costs that does nothing.
+func TestScriptsAllocateLittle(t *testing.T) {
+	e := newEngine(t, 1<<28)
+	script, err := e.Script([]byte("return 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w resp.Writer
+	r := &Run{Script: script, Host: &echo{}, Out: &w}
+	n := testing.AllocsPerRun(100, func() {
+		w.Reset()
+		if err := e.Run(r); err != nil {
+			t.Error(err)
+		}
+	})
+	if n > 7 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

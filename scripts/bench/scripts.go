@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// script is a Lua script whose processor time is measured: that of the whole server process, divided by the calls. It is
+// called by EVALSHA, from few clients with pipelines, so that the network counts little.
+type script struct {
+	name   string
+	source string
+	keys   int     // declared: as many, with random numbers in their names
+	target float64 // the largest ratio to redis-server; 0 = none
+}
+
+const (
+	scriptClients  = 8
+	scriptPipeline = 16
+	scriptKeys     = 10_000 // random numbers are below it
+	scriptKey      = "script:__rand_int__:"
+)
+
+// The calls that follow each other are one GET and one SET of the same key.
+const thirtyCalls = `for i = 1, 15 do local k = %s redis.call('SET', k, (redis.call('GET', k) or 0) + 1) end`
+
+// job is a document as queues keep it.
+const job = `{"id":12345,"name":"job","opts":{"delay":100,"attempts":3,"tags":["a","b","c"]},` +
+	`"data":{"x":1.5,"y":[1,2,3,4,5,6,7,8]}}`
+
+// scriptRows are the scripts, in the order of the report. Each of those that compute takes redis-server about a millisecond.
+func scriptRows() []script {
+	return []script{
+		{name: "Lua return 1", source: `return 1`},
+		{name: "Lua INCR", source: `return redis.call('INCR', KEYS[1])`, keys: 1, target: 1.5},
+		{name: "Lua 30 declared calls", source: fmt.Sprintf(thirtyCalls, `KEYS[i]`), keys: 15, target: 1.5},
+		{name: "Lua 30 undeclared calls", source: fmt.Sprintf(thirtyCalls, `ARGV[1] .. i`), target: 2},
+		{name: "Lua cjson decode", source: `for i = 1, 100 do cjson.decode('` + job + `') end`, target: 1.5},
+		{name: "Lua cjson encode", source: `local t = cjson.decode('` + job + `') for i = 1, 100 do cjson.encode(t) end`, target: 1.5},
+		{name: "Lua cmsgpack", source: `local t = cjson.decode('` + job + `')
+			for i = 1, 100 do cmsgpack.unpack(cmsgpack.pack(t)) end`, target: 1.5},
+
+		{name: "Lua empty loop", source: `for i = 1, 200000 do end`},
+		{name: "Lua byte and sub", source: `local s, n = ('abcdefghij'):rep(100), 0
+			for i = 1, #s do n = n + s:byte(i) + #s:sub(i, i + 3) end return n`},
+		{name: "Lua fib", source: `local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end return fib(18)`},
+		{name: "Lua pairs", source: `local t, n = {}, 0 for i = 1, 100 do t['k' .. i] = i end
+			for i = 1, 100 do for k, v in pairs(t) do n = n + v end end return n`},
+		{name: "Lua table fields", source: `local t = {a = 1, b = 2} for i = 1, 20000 do t.a = t.a + t.b t[1] = i end return t.a`},
+		{name: "Lua pcall", source: `local function f(x) return x end local n = 0
+			for i = 1, 3000 do local ok, v = pcall(f, i) n = n + v end return n`},
+		{name: "Lua sort", source: `local t = {} for i = 1, 2000 do t[i] = (i * 7919) % 2003 end table.sort(t) return t[1]`},
+		{name: "Lua format", source: `local s for i = 1, 2000 do s = string.format('%d:%s:%5.2f', i, 'name', i / 3) end return s`},
+		{name: "Lua concat", source: `local t = {} for i = 1, 2000 do t[#t + 1] = 'k' .. i end return #table.concat(t, ',')`},
+	}
+}
+
+// scriptResult is the processor time of one call, in microseconds, of each repetition.
+type scriptResult struct {
+	Script string    `json:"script"`
+	Calls  int       `json:"calls"`
+	Basalt []float64 `json:"basalt"`
+	Redis  []float64 `json:"redis"`
+	Target float64   `json:"target,omitempty"`
+	Error  string    `json:"error,omitempty"`
+}
+
+func (r scriptResult) ratio() float64 { return median(r.Basalt) / median(r.Redis) }
+
+// processorTime is what the server's process has used so far. The server has to run on this machine.
+func (s *side) processorTime() (time.Duration, error) {
+	if err := s.load.c.SetDeadline(time.Now().Add(measureTimeout)); err != nil {
+		return 0, err
+	}
+	info, err := s.load.c.Do("INFO", "server")
+	if err != nil {
+		return 0, err
+	}
+	_, pid, found := strings.Cut(info.String(), "\r\nprocess_id:")
+	pid, _, _ = strings.Cut(pid, "\r\n")
+	if !found {
+		return 0, errors.New("INFO server has no process_id")
+	}
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	return parseProcessorTime(string(stat))
+}
+
+// parseProcessorTime reads the processor time, of user and system, out of /proc/PID/stat. The name of the program, the
+// second field, may contain anything.
+func parseProcessorTime(stat string) (time.Duration, error) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/PID/stat has no processor time: %q", stat)
+	}
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseInt(fields[12], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	const tick = time.Second / 100 // the kernel's USER_HZ
+	return time.Duration(user+system) * tick, nil
+}
+
+// runScript calls a script, and returns the processor time of one call in microseconds, and the calls a second.
+func (s *side) runScript(r script, calls int) (usec, rate float64, err error) {
+	sha, err := s.load.c.Do("SCRIPT", "LOAD", r.source)
+	if err != nil {
+		return 0, 0, err
+	}
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return 0, 0, err
+	}
+	args := []string{"-h", host, "-p", port, "--csv", "-c", strconv.Itoa(scriptClients), "-P", strconv.Itoa(scriptPipeline),
+		"-r", strconv.Itoa(scriptKeys), "-n", strconv.Itoa(calls), "EVALSHA", sha.String(), strconv.Itoa(r.keys)}
+	for i := range r.keys {
+		args = append(args, scriptKey+strconv.Itoa(i+1))
+	}
+	if r.keys == 0 {
+		args = append(args, scriptKey)
+	}
+	before, err := s.processorTime()
+	if err != nil {
+		return 0, 0, err
+	}
+	ctx, cancel := timeout()
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "redis-benchmark", args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return 0, 0, fmt.Errorf("redis-benchmark: %w: %s", err, complaint(stderr.String()))
+	}
+	after, err := s.processorTime()
+	if err != nil {
+		return 0, 0, err
+	}
+	rate, err = parseRate(stdout.String())
+	return float64((after - before).Microseconds()) / float64(calls), rate, err
+}
+
+// compareScript measures a script on both servers in turn, and in the other order in every second repetition.
+func compareScript(basalt, redis *side, r script, p plan) scriptResult {
+	res := scriptResult{Script: r.name, Calls: p.requests, Target: r.target}
+	sides := []*side{basalt, redis}
+	if res.Calls == 0 {
+		const trial = 4 * scriptClients * scriptPipeline
+		slower := math.Inf(1)
+		for _, s := range sides {
+			_, rate, err := s.runScript(r, trial)
+			if err != nil {
+				res.Error = s.name + ": " + err.Error()
+				return res
+			}
+			slower = min(slower, rate)
+		}
+		res.Calls = max(trial, int(slower*p.duration.Seconds()))
+	}
+	for rep := range p.reps {
+		order := slices.Clone(sides)
+		if rep%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, s := range order {
+			usec, _, err := s.runScript(r, res.Calls)
+			if err != nil {
+				res.Error = s.name + ": " + err.Error()
+				return res
+			}
+			if s == basalt {
+				res.Basalt = append(res.Basalt, usec)
+			} else {
+				res.Redis = append(res.Redis, usec)
+			}
+		}
+	}
+	return res
+}
+
+// compareScripts measures scripts and prints what it finds.
+func compareScripts(basalt, redis *side, scripts []script, p plan, interrupted <-chan os.Signal) (all []scriptResult, err error) {
+	for i, r := range scripts {
+		select {
+		case <-interrupted:
+			return all, errors.New("interrupted")
+		default:
+		}
+		if i == 0 {
+			printScriptHeader(os.Stdout)
+		}
+		res := compareScript(basalt, redis, r, p)
+		printScript(os.Stdout, res)
+		all = append(all, res)
+	}
+	return all, nil
+}
+
+func printScriptHeader(w io.Writer) {
+	fmt.Fprintf(w, "\n%-22s %10s %10s %8s %8s   microseconds of processor time per script\n",
+		"EVALSHA", "basalt", "redis", "ratio", "target")
+}
+
+func printScript(w io.Writer, r scriptResult) {
+	if r.Error != "" {
+		fmt.Fprintf(w, "%-22s %.100s\n", r.Script, r.Error)
+		return
+	}
+	fmt.Fprintf(w, "%-22s %10.2f %10.2f %8.2f", r.Script, median(r.Basalt), median(r.Redis), r.ratio())
+	switch {
+	case r.Target == 0:
+	case r.ratio() > r.Target:
+		fmt.Fprintf(w, "   %.2f  ABOVE", r.Target)
+	default:
+		fmt.Fprintf(w, "   %.2f", r.Target)
+	}
+	fmt.Fprintln(w)
+}
