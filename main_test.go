@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 		{"no certificate", []string{"--tls-port", "1", "--tls-cert-file", file, "--tls-key-file", file}, "tls-cert-file: there is no certificate in it"},
 		{"unknown TLS version", []string{"--tls-port", "1", "--tls-protocols", "SSLv2", "--tls-cert-file", tlsCert, "--tls-key-file", tlsKey, "--tls-auth-clients", "no"}, "tls-protocols: unknown version 'sslv2'"},
 		{"address of another machine", []string{"--bind", "192.0.2.1"}, "bind: cannot listen on 192.0.2.1:"},
-		{"file as socket", []string{"--unixsocket", file}, "unixsocket: " + file + " exists and is no socket"},
+		{"file as socket", []string{"--unixsocket", file}, "unixsocket: " + file + " exists and is not a socket"},
 		{"file as log directory", []string{"--log-dir", file}, "log-dir: "},
 		{"locked", []string{"--dir", locked}, "dir: the data directory is locked by another process: " + locked + "/db"},
 		{"no database", []string{"--dir", base + "/photos"}, "dir: the data directory was not written by Kvrocks or basalt: " + base + "/photos/db holds photo.jpg"},

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 func (s *Server) accept(l net.Listener) {
-	_, secure := l.(tlsListener)
+	secure := wire.IsTLS(l)
 	for {
 		nc, err := l.Accept()
 		if err != nil {
@@ -34,12 +36,13 @@ func (s *Server) accept(l net.Listener) {
 			continue
 		}
 		if tc, ok := nc.(*net.TCPConn); ok {
-			tc.SetKeepAliveConfig(keepAlive(int(s.cfg.Int("tcp-keepalive"))))
+			tc.SetKeepAliveConfig(wire.KeepAlive(int(s.cfg.Int("tcp-keepalive"))))
 		}
 		c := newConn(s, nc, s.lastID.Add(1))
 		c.resolver.Use(s.services.Table)
 		if secure {
-			c.encrypt(s.tls.Load())
+			c.wire.Encrypt(s.tls.Load())
+			c.shaking.Store(true)
 		}
 		s.mu.Lock()
 		if s.closing.Load() {
@@ -60,31 +63,21 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// onThisMachine reports whether a client is on the machine of the server: it comes from the loopback interface, from an
-// address of this machine to that same address, or over a Unix socket.
-func onThisMachine(local, remote net.Addr) bool {
-	to, ok1 := local.(*net.TCPAddr)
-	from, ok2 := remote.(*net.TCPAddr)
-	return !ok1 || !ok2 || from.IP.IsLoopback() || from.IP.Equal(to.IP)
-}
-
-// keepAlive lets the system probe a silent client after some seconds, and give it up after as many more. 0 = never.
-func keepAlive(seconds int) net.KeepAliveConfig {
-	if seconds <= 0 {
-		return net.KeepAliveConfig{}
+// handshake makes a TLS connection ready for commands. A deadline that passes meanwhile ends it.
+func (c *conn) handshake() error {
+	c.wire.SetReadDeadline(time.Now().Add(time.Duration(c.srv.limits.handshake.Load())))
+	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+		return net.ErrClosed
 	}
-	const (
-		probes  = 3
-		longest = 32767 // seconds, all that Linux takes
-	)
-	idle := min(seconds, longest)
-	return net.KeepAliveConfig{Enable: true, Idle: time.Duration(idle) * time.Second,
-		Interval: time.Duration(max(1, idle/probes)) * time.Second, Count: probes}
+	c.deadline = true // so that the first read sets its own
+	err := c.wire.Handshake()
+	c.shaking.Store(false)
+	return err
 }
 
 // greet does what comes before the first command. It returns false when there is to be none.
 func (c *conn) greet() bool {
-	if c.box.secure != nil {
+	if c.wire.Encrypted() {
 		if err := c.handshake(); err != nil {
 			if !c.srv.closing.Load() && c.srv.handshakes.allow(time.Second) {
 				c.srv.log.Warn("a TLS handshake failed", zap.String("addr", c.sess.Addr), zap.Error(err))
@@ -92,9 +85,9 @@ func (c *conn) greet() bool {
 			return false
 		}
 	}
-	if c.srv.denies(c.nc) {
+	if c.srv.denies(c.wire.RemoteAddr()) {
 		c.srv.stats.rejectedConns.Add(1)
-		c.box.send([]byte(denied))
+		c.wire.Send([]byte(denied))
 		return false
 	}
 	return true
@@ -108,16 +101,16 @@ const denied = "-DENIED Redis is running in protected mode because protected mod
 	"3) write protected-mode no into the configuration file, or start the server with --protected-mode no.\r\n"
 
 // denies reports whether protected-mode keeps a client out: it comes over the network, and no password is asked for.
-func (s *Server) denies(nc net.Conn) bool {
+func (s *Server) denies(client net.Addr) bool {
 	if !s.cfg.Bool("protected-mode") || s.PasswordRequired() {
 		return false
 	}
-	return !isLocal(nc)
+	return !isLocal(client)
 }
 
 // isLocal reports whether the client is on this machine.
-func isLocal(nc net.Conn) bool {
-	addr, ok := nc.RemoteAddr().(*net.TCPAddr)
+func isLocal(client net.Addr) bool {
+	addr, ok := client.(*net.TCPAddr)
 	return !ok || addr.IP.IsLoopback() // else the Unix socket
 }
 
@@ -158,7 +151,7 @@ func (s *Server) wakeIdle() {
 	}
 	for _, c := range s.conns {
 		if c.info.waiter.Load() == nil && !c.shaking.Load() { // those have a deadline of another kind
-			c.nc.SetReadDeadline(time.Unix(1, 0))
+			c.wire.Wake()
 		}
 	}
 }

@@ -98,8 +98,11 @@ func TestKeepAlive(t *testing.T) {
 	h := start(t)
 	option := func(c *conn, level, name int) (v int) {
 		t.Helper()
-		var err error
-		if e := c.box.raw.Control(func(fd uintptr) { v, err = syscall.GetsockoptInt(int(fd), level, name) }); e != nil || err != nil {
+		raw, err := c.wire.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := raw.Control(func(fd uintptr) { v, err = syscall.GetsockoptInt(int(fd), level, name) }); e != nil || err != nil {
 			t.Fatal(e, err)
 		}
 		return v
@@ -178,68 +181,8 @@ func TestMaxClientsAtRunTime(t *testing.T) {
 	}
 }
 
-func TestUnixSocket(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "s")
-	listen := func() (net.Listener, error) { return listenUnix(path, 0o640, 5) }
-	l, err := listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
-	// Another server is refused, and disturbs nothing, with a full queue too.
-	for range 10 {
-		if _, err := listen(); err == nil || err.Error() != "unixsocket: "+path+" is in use" {
-			t.Fatalf("a second listener: %v", err)
-		}
-	}
-	if c, err := l.Accept(); err != nil {
-		t.Fatal(err)
-	} else {
-		c.Close()
-	}
-	// One that was killed is replaced.
-	l.(*unixListener).info = nil
-	l.Close()
-	if _, err := os.Stat(path); err != nil {
-		t.Fatal("the dead socket is to be there: ", err)
-	}
-	if l, err = listen(); err != nil {
-		t.Fatal(err)
-	}
-	// What is no longer ours is not removed.
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	next, err := listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	if c, err := net.Dial("unix", path); err != nil {
-		t.Errorf("the other's socket: %v", err)
-	} else {
-		c.Close()
-	}
-	next.Close()
-	if _, err := os.Lstat(path); !os.IsNotExist(err) {
-		t.Errorf("the socket is left behind: %v", err)
-	}
-	// A link to nowhere, a long name, and permissions that do not exist.
-	if err := os.Symlink(filepath.Join(dir, "nowhere"), path); err != nil {
-		t.Fatal(err)
-	}
-	if l, err := listen(); err == nil {
-		l.Close()
-		t.Error("a link was replaced")
-	}
-	if _, err := listenUnix(filepath.Join(dir, strings.Repeat("x", 200)), 0o700, 0); err == nil || !strings.HasPrefix(err.Error(), "unixsocket: ") {
-		t.Errorf("a long name: %v", err)
-	}
-	// The server removes its socket at its end.
-	path = filepath.Join(dir, "t")
+func TestUnixSocketIsRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
 	s := New(testConfig(t, "unixsocket", path), enginetest.Open(t), nil)
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
@@ -278,27 +221,6 @@ func TestQueryBufferLimit(t *testing.T) {
 	eventually(t, "it is logged", func() bool {
 		return h.logs.FilterMessage("a client that does not complete its command was disconnected").Len() == 1
 	})
-}
-
-func TestOnThisMachine(t *testing.T) {
-	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
-	unix := &net.UnixAddr{Name: "/s", Net: "unix"}
-	for _, c := range []struct {
-		local, remote net.Addr
-		want          bool
-	}{
-		{tcp("127.0.0.1"), tcp("127.0.0.1"), true},
-		{tcp("::1"), tcp("::1"), true},
-		{tcp("10.0.0.2"), tcp("10.0.0.2"), true},
-		{tcp("10.0.0.2"), tcp("10.0.0.3"), false},
-		{tcp("fe80::1"), tcp("fe80::2"), false},
-		{unix, unix, true},
-		{unix, nil, true},
-	} {
-		if have := onThisMachine(c.local, c.remote); have != c.want {
-			t.Errorf("from %v to %v: %v", c.remote, c.local, have)
-		}
-	}
 }
 
 func TestOnlyLocalClients(t *testing.T) {

@@ -38,10 +38,7 @@ func looped(tb testing.TB) *conn {
 }
 
 func (c *conn) feed(text string) {
-	if len(c.in.buf) < len(text) {
-		c.in.buf = make([]byte, len(text))
-	}
-	c.in.w = copy(c.in.buf, text)
+	c.wire.Inject([]byte(text))
 	c.process()
 }
 

@@ -318,7 +318,7 @@ func (c *conn) settle(err error) {
 // wake makes the connection look what has become of its wait.
 func (w *waiter) wake() {
 	w.woken.Store(true)
-	w.conn.nc.SetReadDeadline(time.Unix(1, 0))
+	w.conn.wire.Wake()
 }
 
 // hold keeps back what tracking tells the client of the commit that serves it: the reply comes first, as everywhere.
@@ -356,7 +356,7 @@ func (c *conn) await() bool {
 	}
 	defer leave()
 	for {
-		c.nc.SetReadDeadline(w.until)
+		c.wire.SetReadDeadline(w.until)
 		if c.srv.closing.Load() {
 			return w.give()
 		}
@@ -389,27 +389,18 @@ func (c *conn) await() bool {
 
 // readAhead waits for bytes of the commands to come, or for the deadline.
 func (c *conn) readAhead() error {
-	if c.in.w >= maxBlockedInput {
+	if len(c.wire.Input()) >= maxBlockedInput {
 		// What the client has sent is enough for now; its end is not noticed then.
-		return c.waitDeadline()
+		return c.wire.WaitDeadline()
 	}
-	c.in.grow(readBuffer)
-	n, err := c.in.read()
+	c.wire.Grow(0)
+	n, err := c.wire.Fill()
 	if n > 0 {
 		c.info.netIn.Add(int64(n))
 		c.srv.stats.netIn.Add(int64(n))
 		return nil
 	}
 	return err
-}
-
-// waitDeadline waits for the read deadline without reading.
-func (c *conn) waitDeadline() error {
-	if c.box.raw == nil {
-		<-c.done
-		return os.ErrDeadlineExceeded
-	}
-	return c.box.raw.Read(func(uintptr) bool { return false })
 }
 
 // look decides what comes next: the reply is there, or its time is up, or it is to try by itself.
@@ -463,7 +454,7 @@ func (c *conn) tryAlone(w *waiter) (ok bool) {
 		}
 		c.settle(err)
 		c.publishDeferred(err)
-		c.kickAll()
+		c.batch.Flush()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -505,7 +496,7 @@ func (c *conn) reply(w *waiter) bool {
 		return true
 	}
 	n := w.out.Len()
-	err := c.box.send(w.out.Bytes())
+	err := c.wire.Send(w.out.Bytes())
 	c.info.netOut.Add(int64(n))
 	c.srv.stats.netOut.Add(int64(n))
 	c.info.lastActive.Store(time.Now().UnixMilli())

@@ -22,7 +22,7 @@ func (h *harness) arrived(t testing.TB, c *client, bytes int) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for _, x := range h.conns {
-			if x.nc.RemoteAddr().String() == c.LocalAddr().String() {
+			if x.wire.RemoteAddr().String() == c.LocalAddr().String() {
 				return x.info.netIn.Load() >= int64(bytes)
 			}
 		}

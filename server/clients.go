@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // clients are the connections as commands see them.
@@ -45,7 +46,7 @@ func (t clients) Close(id int64) bool {
 // describe may be called by any goroutine.
 func (c *conn) describe(now time.Time) command.ClientInfo {
 	v := c.info.view.Load()
-	buffers, bytes := c.box.backlog()
+	buffers, bytes := c.wire.Backlog()
 	i := command.ClientInfo{
 		ID: c.sess.ID, Addr: c.sess.Addr, LAddr: c.sess.LAddr, FD: c.info.fd,
 		Name: v.name, Namespace: v.namespace, User: v.user, Proto: v.proto, LibName: v.libName, LibVer: v.libVer,
@@ -119,7 +120,7 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 }
 
 // connBytes is what a connection takes by itself, the stack with which its goroutine begins included.
-const connBytes = int64(unsafe.Sizeof(conn{})+unsafe.Sizeof(outbox{})+unsafe.Sizeof(command.Session{})+unsafe.Sizeof(sessionView{})) + 2<<10
+const connBytes = int64(unsafe.Sizeof(conn{})+unsafe.Sizeof(command.Session{})+unsafe.Sizeof(sessionView{})) + wire.Size + 2<<10
 
 // argBytes returns how many bytes the arguments of a command have.
 func argBytes(args [][]byte) (n int64) {

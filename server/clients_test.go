@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // clientFields returns the line of CLIENT LIST of a connection, by the names of its fields: nil as long as the server has
@@ -79,7 +81,7 @@ func TestClientBuffers(t *testing.T) {
 	// What was received of a command that is not complete.
 	half := h.dial(t)
 	half.send("*2\r\n$4\r\nECHO\r\n$100\r\nabc")
-	want(half, "qbuf=23", "qbuf-free="+fmt.Sprint(readBuffer-23), "tot-mem="+fmt.Sprint(base+readBuffer), "cmd=NULL")
+	want(half, "qbuf=23", "qbuf-free="+fmt.Sprint(wire.ReadBuffer-23), "tot-mem="+fmt.Sprint(base+wire.ReadBuffer), "cmd=NULL")
 
 	multi := h.dial(t)
 	multi.want("MULTI", "+OK\r\n")

@@ -16,14 +16,13 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // Sizes of a connection's buffers.
 const (
-	readBuffer     = 16 << 10
-	keepBuffer     = 64 << 10  // a bigger buffer is given back after use
-	keepReplies    = 128 << 10 // the same of replies
-	maxReplyBuffer = 64 << 10  // replies are handed to the outbox when there are so many bytes of them
+	keepReplies    = 128 << 10 // a bigger buffer of replies is given back after use
+	maxReplyBuffer = 64 << 10  // replies are sent when there are so many bytes of them
 	maxDecoded     = 4096      // commands decoded before they are run
 )
 
@@ -31,10 +30,8 @@ const (
 // fields of info and close the socket.
 type conn struct {
 	srv  *Server
-	nc   net.Conn
-	box  *outbox
+	wire *wire.Conn
 	sess *command.Session
-	in   reader
 	dec  resp.Decoder
 	// resolver finds the commands in the table.
 	resolver command.Resolver
@@ -95,29 +92,24 @@ type sessionView struct {
 }
 
 func newConn(s *Server, nc net.Conn, id int64) *conn {
-	c := &conn{srv: s, nc: nc}
+	c := &conn{srv: s}
+	c.wire = wire.New(nc, wire.Limits{Hard: c.outputLimit, Soft: c.softLimit})
 	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}
 	c.sess.Addr, c.sess.LAddr = nc.RemoteAddr().String(), nc.LocalAddr().String()
-	c.sess.Local = isLocal(nc)
+	c.sess.Local = isLocal(nc.RemoteAddr())
 	if nc.LocalAddr().Network() == "unix" { // the client's end has no name
 		c.info.unix = true
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
 	}
-	c.info.remote = !onThisMachine(nc.LocalAddr(), nc.RemoteAddr())
+	c.info.remote = !wire.OnThisMachine(nc.LocalAddr(), nc.RemoteAddr())
 	if id, ok := s.Anonymous(); ok {
 		c.sess.SetIdentity(id)
 	}
 	c.info.created = time.Now()
 	c.info.lastActive.Store(c.info.created.UnixMilli())
-	c.box = newOutbox(nc, c.outputLimit)
-	c.box.soft = c.softLimit
 	c.sess.Control = c
 	c.done = make(chan struct{})
-	c.info.fd = -1
-	c.in.init(nc, c.box.raw)
-	if c.box.raw != nil {
-		c.box.raw.Control(func(fd uintptr) { c.info.fd = int(fd) })
-	}
+	c.info.fd = c.wire.FD()
 	c.publish()
 	return c
 }
@@ -162,14 +154,12 @@ func (c *conn) serve() {
 	if c.greet() {
 		c.converse()
 	}
-	if c.box.secure != nil {
-		c.box.secure.CloseWrite()
-	}
-	if c.box.pending() > 0 {
+	c.wire.CloseWrite()
+	if c.wire.Pending() > 0 {
 		if !c.srv.closing.Load() {
-			c.nc.SetWriteDeadline(time.Now().Add(drainGrace))
+			c.wire.SetWriteDeadline(time.Now().Add(drainGrace))
 		}
-		c.box.wait()
+		c.wire.Drain()
 	}
 }
 
@@ -183,7 +173,7 @@ func (c *conn) converse() {
 		ok := c.process()
 		for ok && c.blocked != nil {
 			// What the client has sent meanwhile is there already.
-			ok = c.await() && (c.in.w == 0 || c.process())
+			ok = c.await() && (len(c.wire.Input()) == 0 || c.process())
 		}
 		if !ok {
 			return
@@ -193,10 +183,10 @@ func (c *conn) converse() {
 
 // readMore waits for bytes and appends them to the buffer.
 func (c *conn) readMore() error {
-	if int64(c.in.w) > c.srv.limits.queryBuffer() {
+	if int64(len(c.wire.Input())) > c.srv.limits.queryBuffer() {
 		return errQueryLimit
 	}
-	c.in.grow(c.dec.Need())
+	c.wire.Grow(c.dec.Need())
 	var since time.Time // when it has begun to wait
 	for {
 		if t := c.idleLimit(); t > 0 || c.deadline {
@@ -207,18 +197,18 @@ func (c *conn) readMore() error {
 				}
 				at = since.Add(t)
 			}
-			c.nc.SetReadDeadline(at)
+			c.wire.SetReadDeadline(at)
 			c.deadline = t > 0
 		}
 		if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
 			return net.ErrClosed
 		}
-		n, err := c.in.read()
+		n, err := c.wire.Fill()
 		if n > 0 {
 			c.info.netIn.Add(int64(n))
 			c.srv.stats.netIn.Add(int64(n))
-			c.info.qbuf.Store(int64(c.in.w))
-			c.info.qcap.Store(int64(len(c.in.buf)))
+			c.info.qbuf.Store(int64(len(c.wire.Input())))
+			c.info.qcap.Store(int64(c.wire.InputCap()))
 			return nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.srv.closing.Load() {
@@ -252,15 +242,15 @@ func (c *conn) afterFlush() {
 	if c.track != nil {
 		c.track.idle(c)
 	}
-	if len(c.kicks)+len(c.parcels) > 0 {
-		c.kickAll()
+	if c.batch.Pending() {
+		c.batch.Flush()
 	}
 }
 
 // runAll decodes and runs what was read. It returns false when the connection is to be closed after its replies.
 func (c *conn) runAll() bool {
-	used := 0
-	for used < c.in.w {
+	used, input := 0, c.wire.Input()
+	for used < len(input) {
 		c.limits()
 		c.reqs, c.argv = c.reqs[:0], c.argv[:0]
 		var protoErr error
@@ -269,9 +259,9 @@ func (c *conn) runAll() bool {
 		if !c.sess.Authorized {
 			most = 1 // what comes after AUTH is read with other limits
 		}
-		for len(c.reqs) < most && used < c.in.w {
+		for len(c.reqs) < most && used < len(input) {
 			from := len(c.argv)
-			argv, n, err := c.dec.Next(c.in.buf[used:c.in.w], c.argv)
+			argv, n, err := c.dec.Next(input[used:], c.argv)
 			if err != nil {
 				protoErr = err
 				break
@@ -314,12 +304,12 @@ func (c *conn) runAll() bool {
 			break
 		}
 	}
-	if c.in.consume(used) {
+	if c.wire.Consume(used) {
 		c.forget()
 	}
-	c.info.qbuf.Store(int64(c.in.w))
-	if c.in.w > 0 {
-		c.info.qcap.Store(int64(len(c.in.buf)))
+	c.info.qbuf.Store(int64(len(c.wire.Input())))
+	if len(c.wire.Input()) > 0 {
+		c.info.qcap.Store(int64(c.wire.InputCap()))
 	} else {
 		c.info.qcap.Store(0) // the next read gives an empty buffer away while it waits
 	}
@@ -357,17 +347,17 @@ func (c *conn) limits() {
 	c.dec.Limits.MaxBulk = c.srv.limits.bulk.Load()
 }
 
-// flush hands the replies to the outbox.
+// flush sends the replies.
 func (c *conn) flush() bool {
-	if len(c.kicks)+len(c.parcels) > 0 {
-		c.kickAll()
+	if c.batch.Pending() {
+		c.batch.Flush()
 	}
 	n := c.out.Len()
 	if n == 0 {
 		return true
 	}
-	// A large buffer is given away below. The outbox may keep it, unless it would keep much more than there is in it.
-	err := c.box.reply(c.out.Bytes(), c.out.Cap() > keepReplies && n > c.out.Cap()/2)
+	// A large buffer is given away below. The connection may keep it, unless it would keep much more than there is in it.
+	err := c.wire.Reply(c.out.Bytes(), c.out.Cap() > keepReplies && n > c.out.Cap()/2)
 	ok := c.sent(n, err)
 	c.out.Release(keepReplies)
 	return ok
@@ -382,7 +372,7 @@ func (c *conn) flushMany() {
 	}
 }
 
-// sent notes that the n bytes of replies that there were have been handed to the outbox, with the result err.
+// sent notes that the n bytes of replies that there were have been sent, with the result err.
 func (c *conn) sent(n int, err error) bool {
 	c.info.netOut.Add(int64(n))
 	c.srv.stats.netOut.Add(int64(n))
@@ -400,7 +390,7 @@ func (c *conn) sent(n int, err error) bool {
 	return true
 }
 
-// TakeReply hands the beginning of a long reply to the outbox, and waits while the client has much of it still to
+// TakeReply sends the beginning of a long reply, and waits while the client has much of it still to
 // read. Nothing is handed over, and nobody waits, while the transaction has locks. For a client that is lost the reply
 // is dropped as it is made. Messages to others go before: they must not wait for this client.
 func (c *conn) TakeReply() {
@@ -408,20 +398,20 @@ func (c *conn) TakeReply() {
 	case c.lost:
 		c.out.Reset()
 	case !c.tx.Locked():
-		c.kickAll()
+		c.batch.Flush()
 		n := c.out.Len()
-		c.sent(n, c.box.replyPart(c.out.Bytes()))
+		c.sent(n, c.wire.ReplyPart(c.out.Bytes()))
 	}
 }
 
 func (c *conn) logEnd(err error) {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
-	case errors.Is(err, errOutputLimit):
+	case errors.Is(err, wire.ErrOutputLimit):
 		c.srv.stats.outputLimit.Add(1)
 		c.srv.log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID))
 	case errors.Is(err, errQueryLimit):
-		c.srv.log.Warn("a client that does not complete its command was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("bytes", c.in.w))
+		c.srv.log.Warn("a client that does not complete its command was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("bytes", len(c.wire.Input())))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.srv.log.Debug("an idle client was disconnected", zap.String("addr", c.sess.Addr))
 	default:
@@ -430,8 +420,8 @@ func (c *conn) logEnd(err error) {
 }
 
 func (c *conn) close() {
-	if !c.lost && errors.Is(c.box.failure(), errOutputLimit) {
-		c.logEnd(errOutputLimit) // somebody else has filled its queue
+	if !c.lost && errors.Is(c.wire.Err(), wire.ErrOutputLimit) {
+		c.logEnd(wire.ErrOutputLimit) // somebody else has filled its queue
 	}
 	c.kill()
 	c.Unwatch()
@@ -446,7 +436,7 @@ func (c *conn) close() {
 func (c *conn) kill() bool {
 	first := c.gone.CompareAndSwap(false, true)
 	c.stopWaiting()
-	c.nc.Close()
+	c.wire.Close()
 	return first
 }
 

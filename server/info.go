@@ -117,7 +117,7 @@ func (s *Server) infoServer(w *infoWriter, _ string) {
 	w.field("executable", executable())
 	w.field("config_file", s.cfg.File())
 	w.field("io_threads_active", 0)
-	for i, line := range s.listeners.describe() {
+	for i, line := range s.listeners.Describe() {
 		w.field("listener"+strconv.Itoa(i), line)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 func TestProtocolErrors(t *testing.T) {
@@ -150,7 +151,7 @@ func TestBigArguments(t *testing.T) {
 		t.Fatalf("another value came back, %d bytes", len(got))
 	}
 	c.want("PING", "+PONG\r\n")
-	if n := h.services.Clients.List()[0].QueryBuf + h.services.Clients.List()[0].QueryFree; n > keepBuffer {
+	if n := h.services.Clients.List()[0].QueryBuf + h.services.Clients.List()[0].QueryFree; n > wire.KeepBuffer {
 		t.Errorf("an idle connection keeps a read buffer of %d bytes", n)
 	}
 	c.send(fmt.Sprintf("*2\r\n$3\r\nGET\r\n$%d\r\n", 8<<20+1))

@@ -2,49 +2,15 @@ package server
 
 import (
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
 )
 
-func TestListen(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		settings []string
-		want     string
-	}{
-		{[]string{"port", port}, "port: 127.0.0.1:" + port + " is in use"},
-		{[]string{"bind", "127.0.0.1 192.0.2.1"}, "bind: cannot listen on 192.0.2.1:"},
-		{[]string{"unixsocket", file}, "unixsocket: " + file + " exists and is no socket"},
-		{[]string{"unixsocket", "/nonexistent/socket"}, "unixsocket: cannot listen on /nonexistent/socket: "},
-		{[]string{"socket-fd", "60000"}, "socket-fd: 60000 is no listening socket: "},
-	} {
-		l, err := Listen(testConfig(t, tt.settings...))
-		if err == nil {
-			l.Close()
-			t.Errorf("%v: no error", tt.settings)
-		} else if !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v: %v", tt.settings, err)
-		}
-	}
-}
-
-// A server may listen on several addresses; they share the port that the system has picked. A Unix socket that
-// an earlier server has left behind is replaced.
+// A server may listen on several addresses; they share the port that the system has picked.
 func TestSeveralAddresses(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	for range 2 {
@@ -74,11 +40,6 @@ func TestSeveralAddresses(t *testing.T) {
 				t.Errorf("flags on %s: %s", network, got)
 			}
 			nc.Close()
-		}
-		for _, l := range s.listeners {
-			if u, ok := l.(*unixListener); ok {
-				u.info = nil // as if the process were killed
-			}
 		}
 		s.Close()
 	}
@@ -133,11 +94,10 @@ func TestConfigCommands(t *testing.T) {
 // What a big command leaves behind in its connection is let go.
 func TestBigBufferIsForgotten(t *testing.T) {
 	c := looped(t)
-	c.in.buf = []byte(encode("SET", "k", strings.Repeat("x", 1<<20)) + pipeline("GET nosuch"))
-	c.in.w = len(c.in.buf)
+	c.wire.Inject([]byte(encode("SET", "k", strings.Repeat("x", 1<<20)) + pipeline("GET nosuch")))
 	c.attach()
 	c.runAll()
-	if c.in.buf != nil || c.top.ctx.Args != nil {
+	if c.wire.InputCap() != 0 || c.top.ctx.Args != nil {
 		t.Error("the read buffer is kept")
 	}
 	for _, r := range c.reqs[:cap(c.reqs)] {
@@ -155,25 +115,3 @@ func TestBigBufferIsForgotten(t *testing.T) {
 	c.detach()
 	c.feed(pipeline("GET k"))
 }
-
-func TestDescribeListeners(t *testing.T) {
-	address := func(text string) net.Listener {
-		if path, ok := strings.CutPrefix(text, "unix:"); ok {
-			return fakeListener{addr: &net.UnixAddr{Name: path, Net: "unix"}}
-		}
-		return fakeListener{addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text))}
-	}
-	l := Listeners{address("127.0.0.1:6666"), address("[::1]:6666"), tlsListener{address("127.0.0.1:6667")}, address("unix:/run/basalt.sock")}
-	want := []string{"name=tcp,bind=127.0.0.1,bind=::1,port=6666", "name=tls,bind=127.0.0.1,port=6667", "name=unix,bind=/run/basalt.sock"}
-	if got := l.describe(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// fakeListener has an address and listens on nothing.
-type fakeListener struct {
-	net.Listener
-	addr net.Addr
-}
-
-func (l fakeListener) Addr() net.Addr { return l.addr }

@@ -73,9 +73,9 @@ func (m *monitors) show(c *conn, r *request, from string) {
 			line = appendMonitorLine(nil, time.Now(), c.srv.databaseName(c.sess.Namespace), from, r)
 		}
 		if to == c { // behind its reply
-			c.own.Raw(line)
-		} else if to.box.add(line) != noKick {
-			c.kicks = append(c.kicks, to.box)
+			c.batch.PostOwn(line)
+		} else {
+			c.batch.Post(to.wire, line)
 		}
 	}
 }

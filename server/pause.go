@@ -4,9 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
@@ -21,8 +19,7 @@ type pause struct {
 	all   bool // reads too
 
 	mu      sync.Mutex
-	over    bool          // ended, or replaced by another one
-	ended   chan struct{} // closed then
+	over    bool // ended, or replaced by another one
 	waiting map[*conn]struct{}
 }
 
@@ -47,7 +44,7 @@ func (s *Server) Pause(d time.Duration, all bool) error {
 // beginPause makes the pause the one that counts, and returns also the one that has counted until now, nil = none, which
 // the caller is to end.
 func (s *Server) beginPause(d time.Duration, all bool) (p, old *pause) {
-	p = &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}, ended: make(chan struct{})}
+	p = &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}}
 	s.observe(func(o *observed) {
 		old = o.pause
 		if old != nil && old.active() {
@@ -127,12 +124,9 @@ func (p *pause) end() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.over {
-		close(p.ended)
-	}
 	p.over = true
 	for c := range p.waiting {
-		c.nc.SetReadDeadline(time.Unix(1, 0))
+		c.wire.Wake()
 	}
 }
 
@@ -235,7 +229,7 @@ func (c *conn) waitFor(p *pause) bool {
 		c.srv.paused.Add(-1)
 		c.info.paused.Store(false)
 	}()
-	c.nc.SetReadDeadline(p.until)
+	c.wire.SetReadDeadline(p.until)
 	c.deadline = true // so that the next read sets its own
 	if c.srv.closing.Load() {
 		return false
@@ -252,48 +246,8 @@ func (c *conn) waitFor(p *pause) bool {
 		delete(p.waiting, c)
 		p.mu.Unlock()
 	}()
-	err := c.waitEnd(p)
+	err := c.wire.WaitHangup()
 	return errors.Is(err, os.ErrDeadlineExceeded) && !c.srv.closing.Load()
 }
 
-// waitEnd waits for the read deadline or the end of the connection, without taking what arrives. The end of one that is
-// no socket is not noticed.
-func (c *conn) waitEnd(p *pause) error {
-	if c.box.raw == nil {
-		t := time.NewTimer(time.Until(p.until))
-		defer t.Stop()
-		select {
-		case <-p.ended:
-		case <-t.C:
-		case <-c.done:
-			return errGone
-		}
-		return os.ErrDeadlineExceeded
-	}
-	gone := false
-	err := c.box.raw.Read(func(fd uintptr) bool {
-		gone = hungUp(fd)
-		return gone
-	})
-	if gone {
-		return errGone
-	}
-	return err
-}
-
-var (
-	errGone      = errors.New("the client is gone")
-	errPausedEnd = engine.NewError("ERR", "the server is closing")
-)
-
-// hungUp reports whether the other end of a socket has been closed, whatever there is to be read still.
-func hungUp(fd uintptr) bool {
-	const rdhup, hup, bad = 0x2000, 0x10, 0x8 | 0x20 // of poll(2)
-	p := struct {
-		fd              int32
-		events, revents int16
-	}{fd: int32(fd), events: rdhup}
-	var now syscall.Timespec
-	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
-	return errno == 0 && p.revents&(rdhup|hup|bad) != 0
-}
+var errPausedEnd = engine.NewError("ERR", "the server is closing")

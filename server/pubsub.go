@@ -8,15 +8,15 @@ import (
 
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // hub knows who has subscribed to what. Channels are those of the whole server, whatever the namespace, as in
 // Kvrocks.
 //
-// A message goes into the outbox of each subscriber at once. The courier writes it to the sockets, see there. Nobody
+// A message goes into the outbox of each subscriber at once. The flusher writes it to the sockets, see there. Nobody
 // waits for a subscriber; one that does not read is cut off at the output limit.
 type hub struct {
-	courier       courier
 	subscriptions atomic.Int64 // of all kinds; 0 = PUBLISH has nothing to look for
 	mu            sync.RWMutex
 	topics        [3]map[string]*topic // by command.SubscriptionKind
@@ -115,9 +115,7 @@ func (c *conn) Subscribe(kind command.SubscriptionKind, name []byte, confirm fun
 		return
 	}
 	if !c.inTx() {
-		if c.box.add(c.out.Bytes()) != noKick {
-			c.kicks = append(c.kicks, c.box)
-		}
+		c.batch.Post(c.wire, c.out.Bytes())
 		c.out.Reset()
 	}
 	c.srv.hub.add(kind, n, c)
@@ -228,21 +226,16 @@ func (m *message) in(proto int) []byte {
 // deliver gives the message to the subscribers of a topic; h.mu is held for reading, and h.order. from is the publisher, nil = the
 // server itself.
 func (t *topic) deliver(m *message, from *conn) {
+	var batch *wire.Batch
+	if from != nil {
+		batch = &from.batch
+	}
 	for _, c := range t.conns {
 		if c == from {
-			c.own.Proto = c.sess.Proto
-			m.writeTo(&c.own)
+			from.batch.PostOwn(m.in(c.sess.Proto))
 			continue
 		}
-		switch do := c.box.add(m.in(c.info.view.Load().proto)); {
-		case do == noKick:
-		case from == nil:
-			c.box.kick()
-		case do == kickLater:
-			from.parcels = append(from.parcels, c.box)
-		default:
-			from.kicks = append(from.kicks, c.box)
-		}
+		batch.PostShared(c.wire, m.in(c.info.view.Load().proto))
 	}
 }
 
@@ -330,28 +323,6 @@ func (h *hub) publish(channel, payload []byte, shard bool, from *conn) (n int) {
 		}
 	}
 	return n
-}
-
-// tellOwn puts the messages that the client has sent to itself behind the reply of the command that sent them, which CLIENT
-// REPLY may have dropped.
-func (c *conn) tellOwn() {
-	c.out.Raw(c.own.Bytes())
-	c.own.Reset()
-	c.own.Release(keepBuffer)
-}
-
-// kickAll sends what was put into the outboxes of others.
-func (c *conn) kickAll() {
-	if len(c.parcels) > 0 {
-		c.srv.hub.courier.take(c.parcels)
-		clear(c.parcels)
-		c.parcels = c.parcels[:0]
-	}
-	for i, b := range c.kicks {
-		b.kick()
-		c.kicks[i] = nil
-	}
-	c.kicks = c.kicks[:0]
 }
 
 // Channels returns the channels or shard channels with subscribers that match, in no particular order.

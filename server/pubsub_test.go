@@ -320,24 +320,6 @@ func TestMessagesHaveOneOrder(t *testing.T) {
 	}
 }
 
-// Messages that the courier has not sent yet do not pile up: publishers that are faster send themselves.
-func TestPublishersHelpTheCourier(t *testing.T) {
-	h := start(t)
-	h.hub.courier.running = true // and never comes
-	s, p := h.dial(t), h.dial(t)
-	s.do("SUBSCRIBE", "c")
-	message := strings.Repeat("x", 1000)
-	for range 2 * urgentAdded / len(message) {
-		p.want("PUBLISH c "+message, ":1\r\n")
-	}
-	for range urgentAdded / len(message) {
-		if got := s.reply(); got != bulk("message", "c", message) {
-			t.Fatalf("%q", got)
-		}
-	}
-	h.hub.courier.run()
-}
-
 // A message costs its publisher no allocation for each subscriber.
 func TestPublishDoesNotAllocatePerSubscriber(t *testing.T) {
 	if raceEnabled {

@@ -48,8 +48,9 @@ func (c *conn) execute() {
 		default:
 			i += c.dispatch(reqs[i:])
 		}
-		if c.own.Len() > 0 {
-			c.tellOwn()
+		if own := c.batch.Own(); len(own) > 0 {
+			c.out.Raw(own) // behind the reply of the command that sent them, which CLIENT REPLY may have dropped
+			c.batch.DropOwn()
 		}
 		c.flushMany()
 	}
@@ -156,7 +157,7 @@ func (c *conn) cutReply(r *request, err error) {
 			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Error(err))
 	}
 	c.lost, c.closeAfterReply = true, true
-	c.box.end(err)
+	c.wire.Fail(err)
 }
 
 // solo runs a command that takes care of its own locks and transactions, and may change the session. It returns 0

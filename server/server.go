@@ -14,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // Server serves one database to Redis clients.
@@ -32,6 +33,7 @@ type Server struct {
 	scripts    scripts
 	waiters    waitTable
 	hub        hub
+	flusher    wire.Flusher // of messages to subscribers
 	observed   atomic.Pointer[observed]
 	observing  sync.Mutex // held by those who replace it
 	monitors   monitors
@@ -48,7 +50,7 @@ type Server struct {
 	tls        atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
 
 	mu        sync.Mutex
-	listeners Listeners
+	listeners wire.Listeners
 	conns     map[int64]*conn
 	remote    atomic.Int64 // connections in conns from other machines
 	lastID    atomic.Int64
@@ -94,6 +96,15 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	return s
 }
 
+// Listen opens the sockets that the settings name: every address of bind with port, or the socket that socket-fd passes
+// on; every address of bind with tls-port; the Unix socket. The error begins with the setting that it is about.
+func Listen(cfg *config.Config) (wire.Listeners, error) {
+	return wire.Listen(wire.Addresses{
+		FD: int(cfg.Int("socket-fd")), Hosts: cfg.Bind(), Port: cfg.Port(), TLSPort: int(cfg.Int("tls-port")),
+		Unix: cfg.Text("unixsocket"), UnixPerm: uint32(cfg.Int("unixsocketperm")), Backlog: cfg.TCPBacklog(),
+	})
+}
+
 // Start is Listen and Serve.
 func (s *Server) Start() error {
 	l, err := Listen(s.cfg)
@@ -104,7 +115,7 @@ func (s *Server) Start() error {
 }
 
 // Serve serves in the background what connects to the listeners, which it takes over.
-func (s *Server) Serve(listeners Listeners) error {
+func (s *Server) Serve(listeners wire.Listeners) error {
 	if s.closing.Load() {
 		listeners.Close()
 		return errClosing
@@ -185,8 +196,8 @@ func (s *Server) Close() {
 		s.listeners.Close()
 		s.mu.Lock()
 		for _, c := range s.conns {
-			c.nc.SetReadDeadline(time.Unix(1, 0)) // wakes a waiting reader; running commands finish
-			c.nc.SetWriteDeadline(time.Now().Add(time.Duration(s.limits.ending.Load())))
+			c.wire.Wake() // wakes a waiting reader; running commands finish
+			c.wire.SetWriteDeadline(time.Now().Add(time.Duration(s.limits.ending.Load())))
 			c.stopWaiting()
 		}
 		s.mu.Unlock()

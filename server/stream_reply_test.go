@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // longList makes a list of n elements of size bytes and returns the reply of LRANGE for all of it.
@@ -27,10 +29,8 @@ func TestLongReplyIsBoundedWhileItIsMade(t *testing.T) {
 			c := dial()
 			longList(c, "l", 64, 1<<20)
 			h.limits.out.Store(limit)
-			for _, served := range h.boxes() {
-				served.mu.Lock()
-				served.stalled = 100 * time.Millisecond
-				served.mu.Unlock()
+			for _, served := range h.wires() {
+				served.SetPatience(100 * time.Millisecond)
 			}
 			before := heapAlive()
 			before = min(before, heapAlive())
@@ -57,10 +57,8 @@ func TestLongReplyLeavesInParts(t *testing.T) {
 			h, dial := layered(t, layer)
 			c, other := dial(), dial()
 			want := longList(c, "l", 48, 1<<20)
-			for _, served := range h.boxes() { // who reads is not to be taken for one who does not, on a busy machine
-				served.mu.Lock()
-				served.stalled = patience
-				served.mu.Unlock()
+			for _, served := range h.wires() { // who reads is not to be taken for one who does not, on a busy machine
+				served.SetPatience(patience)
 			}
 			h.limits.out.Store(6 << 20)
 			c.do("HELLO", "3")
@@ -106,10 +104,8 @@ func TestLongReplyHoldsNoMessagesBack(t *testing.T) {
 			h := start(t)
 			c, other := h.dial(t), h.dial(t)
 			longList(c, "l", 32, 1<<20)
-			for _, served := range h.boxes() {
-				served.mu.Lock()
-				served.stalled = time.Hour // it is waited for
-				served.mu.Unlock()
+			for _, served := range h.wires() {
+				served.SetPatience(time.Hour) // it is waited for
 			}
 			other.do("HELLO", "3")
 			for _, command := range test.listen {
@@ -133,12 +129,12 @@ func layered(t *testing.T, layer string) (*harness, func() *client) {
 	return h, func() *client { return h.dial(t) }
 }
 
-// boxes returns the outboxes of all clients.
-func (h *harness) boxes() (boxes []*outbox) {
+// wires returns the connections of all clients.
+func (h *harness) wires() (wires []*wire.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.conns {
-		boxes = append(boxes, c.box)
+		wires = append(wires, c.wire)
 	}
-	return boxes
+	return wires
 }

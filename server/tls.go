@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/tls"
 	"errors"
-	"net"
 	"slices"
 	"time"
 
@@ -11,10 +10,8 @@ import (
 
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/tlsconfig"
+	"github.com/basaltdb/basalt/server/wire"
 )
-
-// tlsListener accepts the clients of the TLS port. The handshake comes later, see conn.greet.
-type tlsListener struct{ net.Listener }
 
 // tlsSettings are those of which a change makes a new configuration for the connections to come.
 var tlsSettings = []string{"tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir",
@@ -52,8 +49,8 @@ func loadTLS(cfg *config.Config) (*tls.Config, []string, error) {
 }
 
 // startTLS prepares for clients of the TLS port, if there is one.
-func (s *Server) startTLS(listeners Listeners) error {
-	if !slices.ContainsFunc(listeners, func(l net.Listener) bool { _, ok := l.(tlsListener); return ok }) {
+func (s *Server) startTLS(listeners wire.Listeners) error {
+	if !slices.ContainsFunc(listeners, wire.IsTLS) {
 		return nil
 	}
 	c, warnings, err := loadTLS(s.cfg)

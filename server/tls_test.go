@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/internal/testcert"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // freePort returns a TCP port that nobody uses now: see startOnPorts.
@@ -89,7 +90,7 @@ func TestTLS(t *testing.T) {
 		eventually(t, "an idle connection has no buffer", func() bool {
 			c.want("PING", "+PONG\r\n")
 			i := h.services.Clients.List()[0]
-			return i.QueryBuf+i.QueryFree <= readBuffer
+			return i.QueryBuf+i.QueryFree <= wire.ReadBuffer
 		})
 		// The end is told by TLS, so the client knows that nothing was cut off.
 		c.send(pipeline("ECHO last", "QUIT", "PING"))

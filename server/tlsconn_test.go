@@ -38,7 +38,11 @@ func (c *cutConn) Write(b []byte) (int, error) {
 // allRead reports whether everything was read that the socket of a connection has received.
 func allRead(t *testing.T, c *conn) (empty bool) {
 	t.Helper()
-	if err := c.box.raw.Control(func(fd uintptr) {
+	raw, err := c.wire.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		empty = err == syscall.EAGAIN
 	}); err != nil {

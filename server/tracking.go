@@ -6,6 +6,7 @@ import (
 
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // Tracking (CLIENT TRACKING) tells clients which of the keys that they have read have changed.
@@ -236,14 +237,11 @@ func (t *tracking) deliver(n notice, by *conn) {
 
 // post puts a message into the outbox; by sends it when its run ends, or it is sent at once.
 func (c *conn) post(b []byte, by *conn) {
-	if c.box.add(b) == noKick {
-		return
-	}
+	var batch *wire.Batch
 	if by != nil && by.workspace != nil {
-		by.kicks = append(by.kicks, c.box)
-	} else {
-		c.box.kick()
+		batch = &by.batch
 	}
+	batch.Post(c.wire, b)
 }
 
 // namespace returns the namespace that the connection is in.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // Update runs f in a transaction of its own, see command.Control. It waits out a pause before, and serves those who wait
@@ -45,7 +46,7 @@ func (c *conn) lockPiece(keys [][]byte, all bool) error {
 		}
 		select {
 		case <-c.done:
-			return errGone
+			return wire.ErrGone
 		default:
 		}
 		c.tx.Release()

@@ -6,6 +6,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // workspace is what a run of commands needs besides the state of its connection. Connections that have nothing to
@@ -14,7 +15,6 @@ type workspace struct {
 	tx    *engine.Tx
 	frame *frame // that of the commands that run now: top, exec or that of the script
 	out   resp.Writer
-	own   resp.Writer // messages of the client to itself, see tellOwn
 
 	argv      [][]byte
 	reqs      []request
@@ -24,8 +24,7 @@ type workspace struct {
 	segment   segment
 	served    []*waiter     // clients that wait, served in the transaction that is under way
 	full      func() bool   // whether the transaction is to be committed before more is added
-	kicks     []*outbox     // of others that were sent messages, to be kicked when the run ends
-	parcels   []*outbox     // of subscribers, to be kicked by the courier
+	batch     wire.Batch    // messages to other clients
 	deferred  []post        // messages to be published when the transaction is committed
 	failures  int           // commands that have replied with an error
 	repeat    repeat        // the command that runs, when its reply may be kept
@@ -43,7 +42,7 @@ type workspace struct {
 }
 
 func newWorkspace(s *Server) *workspace {
-	w := &workspace{tx: s.db.NewTx()}
+	w := &workspace{tx: s.db.NewTx(), batch: wire.NewBatch(&s.flusher)}
 	w.full = func() bool { return w.tx.Size() > segmentBatch }
 	w.top.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: &s.services}
 	w.exec.mode, w.script.frame.mode, w.wait.mode = queued, scripted, awaited

@@ -1,7 +1,6 @@
-package server
+package wire
 
 import (
-	"crypto/tls"
 	"net"
 	"sync"
 	"time"
@@ -10,10 +9,10 @@ import (
 // A TLS connection is a socket like any other, with a layer between:
 //
 //	replies  → outbox.send → tls.Conn → transport.Write → outbox.push → socket
-//	commands ← reader.read ← tls.Conn ← transport.Read  ← socket
+//	commands ← receiver.read ← tls.Conn ← transport.Read  ← socket
 //
 // So crypto/tls never waits for the socket when it writes: the outbox queues what was encrypted, and its limit holds.
-// Everything else works on the socket itself: deadlines to wake the reader, closing. A read that meets its deadline
+// Everything else works on the socket itself: deadlines to wake the owner, closing. A read that meets its deadline
 // leaves crypto/tls in good order, in the middle of a record too; a write never has one.
 
 // transport is what crypto/tls takes for the network.
@@ -56,29 +55,9 @@ func (t *transport) SetReadDeadline(time.Time) error  { return nil }
 func (t *transport) SetWriteDeadline(time.Time) error { return nil }
 func (t *transport) Close() error                     { return nil }
 
-// encrypt puts TLS between a new connection and its socket.
-func (c *conn) encrypt(config *tls.Config) {
-	t := &transport{Conn: c.nc, box: c.box}
-	c.box.secure = tls.Server(t, config)
-	c.shaking.Store(true)
-	c.in.secure, c.in.transport, c.in.raw = c.box.secure, t, nil
-}
-
-// handshake makes the connection ready for commands. A deadline that passes meanwhile ends it.
-func (c *conn) handshake() error {
-	c.nc.SetReadDeadline(time.Now().Add(time.Duration(c.srv.limits.handshake.Load())))
-	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
-		return net.ErrClosed
-	}
-	c.deadline = true // so that the first read sets its own
-	err := c.box.secure.Handshake()
-	c.shaking.Store(false)
-	return err
-}
-
 // readSecure is read of a TLS connection. While it waits there is no buffer, as with a plain one: the first byte goes
 // elsewhere, then comes what else was received, without another look at the socket.
-func (r *reader) readSecure() (int, error) {
+func (r *receiver) readSecure() (int, error) {
 	r.release()
 	into := r.first[:]
 	if r.buf != nil {
@@ -110,7 +89,7 @@ const maxSealed = 64 << 10
 
 var sealBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// sendSecure is send and kick of a TLS connection. o.turn keeps the order of messages; it is taken before the lock of
+// sendSecure is send and flush of a TLS connection. o.turn keeps the order of messages; it is taken before the lock of
 // crypto/tls, and that before o.mu.
 func (o *outbox) sendSecure(b []byte) error {
 	o.turn.Lock()

@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"errors"
@@ -62,7 +62,7 @@ func removeDead(path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s exists and is no socket", path)
+		return fmt.Errorf("%s exists and is not a socket", path)
 	}
 	c, err := net.Dial("unix", path)
 	switch {
@@ -76,7 +76,7 @@ func removeDead(path string) error {
 	case errors.Is(err, syscall.EAGAIN): // its queue is full
 		return fmt.Errorf("%s is in use", path)
 	}
-	return fmt.Errorf("%s exists, and whether a server uses it cannot be found out: %w", path, err)
+	return fmt.Errorf("%s exists, cannot tell whether a server is using it: %w", path, err)
 }
 
 // unixListener removes its socket when it is closed, unless the path has come to be another's.

@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"crypto/tls"
@@ -8,12 +8,18 @@ import (
 	"syscall"
 )
 
+// Sizes of the read buffer, in bytes.
+const (
+	ReadBuffer = 16 << 10 // its first size
+	KeepBuffer = 64 << 10 // a bigger one is given back after use
+)
+
 // readBuffers are read buffers of the first size. A connection has one only while there is something in it, so
 // thousands of idle connections cost little.
-var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
+var readBuffers = sync.Pool{New: func() any { return new([ReadBuffer]byte) }}
 
-// reader reads from a socket into a buffer that exists only from the moment that there is something to read.
-type reader struct {
+// receiver reads from a socket into a buffer that exists only from the moment that there is something to read.
+type receiver struct {
 	nc  net.Conn
 	raw syscall.RawConn // nil when the connection is not a socket
 	buf []byte          // buf[:w] was read and not used yet
@@ -29,7 +35,7 @@ type reader struct {
 	try func(fd uintptr) bool
 }
 
-func (r *reader) init(nc net.Conn, raw syscall.RawConn) {
+func (r *receiver) init(nc net.Conn, raw syscall.RawConn) {
 	r.nc, r.raw = nc, raw
 	r.try = func(fd uintptr) bool {
 		r.acquire()
@@ -48,36 +54,36 @@ func (r *reader) init(nc net.Conn, raw syscall.RawConn) {
 }
 
 // acquire makes sure that there is a buffer.
-func (r *reader) acquire() {
+func (r *receiver) acquire() {
 	if r.buf == nil {
-		r.buf = readBuffers.Get().(*[readBuffer]byte)[:]
+		r.buf = readBuffers.Get().(*[ReadBuffer]byte)[:]
 	}
 }
 
 // release gives the buffer away when it is empty.
-func (r *reader) release() {
+func (r *receiver) release() {
 	if r.w > 0 || r.buf == nil {
 		return
 	}
-	if len(r.buf) == readBuffer {
-		readBuffers.Put((*[readBuffer]byte)(r.buf))
+	if len(r.buf) == ReadBuffer {
+		readBuffers.Put((*[ReadBuffer]byte)(r.buf))
 	}
 	r.buf = nil
 }
 
 // grow makes room for at least need bytes behind what is there, but never more than as much again as was really
 // received: the need is what a client has announced.
-func (r *reader) grow(need int) {
+func (r *receiver) grow(need int) {
 	if r.w < len(r.buf) || r.w == 0 {
 		return
 	}
-	grown := make([]byte, min(r.w+max(need, readBuffer), 2*r.w))
+	grown := make([]byte, min(r.w+max(need, ReadBuffer), 2*r.w))
 	copy(grown, r.buf[:r.w])
 	r.buf = grown
 }
 
 // read waits for bytes and appends them to the buffer.
-func (r *reader) read() (int, error) {
+func (r *receiver) read() (int, error) {
 	if r.secure != nil {
 		return r.readSecure()
 	}
@@ -101,11 +107,20 @@ func (r *reader) read() (int, error) {
 	return r.n, nil
 }
 
-// consume drops the first n bytes. A buffer that a big command has made big is not kept: then it reports true,
-// and the caller forgets what aliases it.
-func (r *reader) consume(n int) (dropped bool) {
+// inject appends b to the buffer.
+func (r *receiver) inject(b []byte) {
+	if len(r.buf)-r.w < len(b) {
+		grown := make([]byte, r.w+len(b))
+		copy(grown, r.buf[:r.w])
+		r.buf = grown
+	}
+	r.w += copy(r.buf[r.w:], b)
+}
+
+// consume drops the first n bytes, see Conn.Consume.
+func (r *receiver) consume(n int) (dropped bool) {
 	r.w = copy(r.buf, r.buf[n:r.w])
-	if r.w == 0 && len(r.buf) > keepBuffer {
+	if r.w == 0 && len(r.buf) > KeepBuffer {
 		r.buf = nil
 		return true
 	}

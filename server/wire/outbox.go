@@ -1,4 +1,4 @@
-package server
+package wire
 
 import (
 	"crypto/tls"
@@ -17,10 +17,9 @@ import (
 // Several goroutines may send; each call's bytes stay together. Of a long reply, parts leave while it is made: the
 // messages of others wait until its end.
 type outbox struct {
-	nc    net.Conn
-	raw   syscall.RawConn                          // nil when the connection is not a socket
-	limit func() int                               // bytes that may be queued; 0 = no limit
-	soft  func() (bytes int, during time.Duration) // more than bytes may be queued for so long only; nil or 0 = no such limit
+	nc     net.Conn
+	raw    syscall.RawConn // nil when the connection is not a socket
+	limits Limits
 
 	secure *tls.Conn  // encrypts what is sent, see sendSecure; nil = nothing does
 	turn   sync.Mutex // with secure: the right to encrypt
@@ -31,9 +30,9 @@ type outbox struct {
 	queued  int
 	taken   int     // bytes of the queue that the socket has taken, ever
 	grace   int     // bytes that may be queued beyond the limit: a reply that is longer than it
-	added   *[]byte // of addedBuffers: by add, to go out with the next kick or send; nil = nothing
+	added   *[]byte // of addedBuffers: by add, to go out with the next flush or send; nil = nothing
 	writing bool
-	partial bool // a reply has begun, and its end is to come with another call of replyPart or reply
+	partial bool // a reply has begun, and its end is to come with another call of sendReply
 	stuck   bool // the client has taken nothing for some time of a reply that leaves in parts
 	err     error
 	idle    sync.Cond   // signalled when something of the queue was taken or it has failed
@@ -63,21 +62,16 @@ const (
 
 var addedBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-var errOutputLimit = errors.New("output buffer limit exceeded")
+// ErrOutputLimit says that a client has not read what was sent to it, see Limits.
+var ErrOutputLimit = errors.New("output buffer limit exceeded")
 
-func newOutbox(nc net.Conn, limit func() int) *outbox {
-	o := &outbox{nc: nc, limit: limit, stalled: stalled}
+func (o *outbox) init(nc net.Conn, raw syscall.RawConn, limits Limits) {
+	o.nc, o.raw, o.limits, o.stalled = nc, raw, limits, stalled
 	o.idle.L = &o.mu
-	if sc, ok := nc.(syscall.Conn); ok {
-		if raw, err := sc.SyscallConn(); err == nil {
-			o.raw = raw
-		}
-	}
 	o.try = func(fd uintptr) bool {
 		o.n, o.werr = syscall.Write(int(fd), o.now)
 		return true
 	}
-	return o
 }
 
 // send sends b, or queues a copy of what the socket does not take. The error is permanent.
@@ -93,14 +87,7 @@ func (o *outbox) send(b []byte) error {
 	return o.sendPlain(b, false)
 }
 
-// reply is send for the connection's own goroutine between commands, which waits while the queue is full, see room. With
-// owned, b belongs to the outbox from now on, so that nothing is copied.
-func (o *outbox) reply(b []byte, owned bool) error { return o.sendReply(b, owned, false) }
-
-// replyPart sends a part of a reply that is not its end, and waits until the client has nearly all of what came before.
-// Once a client has not read for some time, only the limit counts.
-func (o *outbox) replyPart(b []byte) error { return o.sendReply(b, false, true) }
-
+// sendReply is Conn.Reply, or with more Conn.ReplyPart.
 func (o *outbox) sendReply(b []byte, owned, more bool) error {
 	o.mu.Lock()
 	if more && !o.stuck {
@@ -147,14 +134,14 @@ func (o *outbox) allow(n int) {
 		return
 	}
 	o.grace = 0
-	if limit := o.limit(); limit > 0 && n > limit {
+	if limit := o.limits.Hard(); limit > 0 && n > limit {
 		o.grace = n + n/64 + keepAdded // and what encryption adds, and messages before it
 	}
 }
 
 // full reports whether n more bytes are too many for the queue; mu is held.
 func (o *outbox) full(n int) bool {
-	limit := o.limit()
+	limit := o.limits.Hard()
 	return limit > 0 && n > limit+o.grace-o.queued
 }
 
@@ -211,8 +198,8 @@ func (o *outbox) push(b []byte, owned bool) error {
 		}
 	}
 	if o.full(len(b)) {
-		o.fail(errOutputLimit)
-		return errOutputLimit
+		o.fail(ErrOutputLimit)
+		return ErrOutputLimit
 	}
 	if !owned {
 		b = append([]byte(nil), b...)
@@ -227,42 +214,42 @@ func (o *outbox) push(b []byte, owned bool) error {
 	return nil
 }
 
-// urge says what the one who has added a message must do.
-type urge uint8
+// urgency says what the one who has added a message must do.
+type urgency uint8
 
 const (
-	noKick    urge = iota // nothing: somebody else has undertaken to kick
-	kickLater             // see to it that the outbox is kicked
-	kickSoon              // kick it before adding much more: whoever has undertaken to does not keep up
+	noFlush    urgency = iota // nothing: somebody else has undertaken to flush
+	flushLater                // see to it that the outbox is flushed
+	flushSoon                 // flush it before adding much more: whoever has undertaken to does not keep up
 )
 
-// add appends a message that kick, or the next send, is to send. A client whose messages exceed the limit is cut
+// add appends a message that flush, or the next send, is to send. A client whose messages exceed the limit is cut
 // off.
-func (o *outbox) add(b []byte) urge {
+func (o *outbox) add(b []byte) urgency {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
-		return noKick
+		return noFlush
 	}
-	do := noKick
+	do := noFlush
 	if o.added == nil {
 		o.added = addedBuffers.Get().(*[]byte)
-		do = kickLater
+		do = flushLater
 	}
 	before := len(*o.added)
 	if o.full(before + len(b)) {
-		o.fail(errOutputLimit)
-		return noKick
+		o.fail(ErrOutputLimit)
+		return noFlush
 	}
 	*o.added = append(*o.added, b...)
 	if after := len(*o.added); before < urgentAdded && after >= urgentAdded {
-		do = kickSoon
+		do = flushSoon
 	}
 	return do
 }
 
-// kick sends what was added.
-func (o *outbox) kick() {
+// flush sends what was added.
+func (o *outbox) flush() {
 	if o.secure != nil {
 		o.sendSecure(nil)
 		return
@@ -345,10 +332,10 @@ func (o *outbox) fail(err error) {
 // does. It begins anew whenever something was taken of a reply that is longer than the limits, or leaves in parts. mu is
 // held.
 func (o *outbox) checkSoft() {
-	if o.soft == nil || o.over == nil && o.queued == 0 {
+	if o.limits.Soft == nil || o.over == nil && o.queued == 0 {
 		return
 	}
-	most, during := o.soft()
+	most, during := o.limits.Soft()
 	exceeded := most > 0 && o.queued > most
 	switch {
 	case exceeded && o.over == nil:
@@ -357,7 +344,7 @@ func (o *outbox) checkSoft() {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			if o.over == t && o.err == nil { // not stopped meanwhile
-				o.fail(errOutputLimit)
+				o.fail(ErrOutputLimit)
 			}
 		})
 		o.over = t
@@ -383,7 +370,7 @@ func (o *outbox) failure() error {
 	return o.err
 }
 
-// backlog returns how many buffers are queued, and their bytes, messages that wait for a kick included.
+// backlog returns how many buffers are queued, and their bytes, messages that wait for a flush included.
 func (o *outbox) backlog() (buffers, bytes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -395,6 +382,15 @@ func (o *outbox) backlog() (buffers, bytes int) {
 		return buffers + 1, o.queued + len(*o.added)
 	}
 	return buffers, o.queued
+}
+
+// await waits until no more than n bytes are queued, or the connection has failed.
+func (o *outbox) await(n int) {
+	o.mu.Lock()
+	for o.err == nil && o.queued > n {
+		o.idle.Wait()
+	}
+	o.mu.Unlock()
 }
 
 // wait returns when everything was written or the connection failed.

@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Addresses say where to listen.
+type Addresses struct {
+	FD       int      // a listening socket that another process passes on; it replaces Port. -1 = none
+	Hosts    []string // for Port and TLSPort
+	Port     int      // 0 = none if there is a TLSPort, else one that the system picks, the same for all hosts
+	TLSPort  int      // 0 = none
+	Unix     string   // path of a Unix socket, "" = none
+	UnixPerm uint32   // its permissions
+	Backlog  int      // connections that may wait to be accepted; 0 = as many as the system allows
+}
+
+// Listeners are open sockets on which no one is served yet; clients that connect wait.
+type Listeners []net.Listener
+
+// Listen opens the sockets. The error begins with the setting that it is about: port, tls-port, bind, socket-fd,
+// unixsocket or unixsocketperm.
+func Listen(at Addresses) (_ Listeners, err error) {
+	var l Listeners
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	if at.FD >= 0 {
+		f := os.NewFile(uintptr(at.FD), "socket-fd")
+		defer f.Close()
+		nl, err := net.FileListener(f)
+		if err != nil {
+			return nil, fmt.Errorf("socket-fd: %d is not a listening socket: %w", at.FD, err)
+		}
+		l = append(l, nl)
+	} else if at.Port > 0 || at.TLSPort == 0 {
+		port := strconv.Itoa(at.Port)
+		for _, host := range at.Hosts {
+			nl, err := listenTCP("port", host, port, at.Backlog)
+			if err != nil {
+				return nil, err
+			}
+			l = append(l, nl)
+			if port == "0" {
+				_, port, _ = net.SplitHostPort(nl.Addr().String())
+			}
+		}
+	}
+	if at.TLSPort > 0 {
+		for _, host := range at.Hosts {
+			nl, err := listenTCP("tls-port", host, strconv.Itoa(at.TLSPort), at.Backlog)
+			if err != nil {
+				return nil, err
+			}
+			l = append(l, tlsListener{nl})
+		}
+	}
+	if at.Unix != "" {
+		nl, err := listenUnix(at.Unix, at.UnixPerm, at.Backlog)
+		if err != nil {
+			return nil, err
+		}
+		l = append(l, nl)
+	}
+	if len(l) == 0 {
+		return nil, errors.New("bind: there is no address to listen on")
+	}
+	return l, nil
+}
+
+// tlsListener accepts the clients of the TLS port.
+type tlsListener struct{ net.Listener }
+
+// IsTLS reports whether the clients of a listener are to be encrypted.
+func IsTLS(l net.Listener) bool {
+	_, ok := l.(tlsListener)
+	return ok
+}
+
+// Close closes the sockets.
+func (l Listeners) Close() {
+	for _, nl := range l {
+		nl.Close()
+	}
+}
+
+// Describe returns the listeners as INFO shows them, those of one kind and port together: name=tcp,bind=::1,port=6666.
+func (l Listeners) Describe() []string {
+	type group struct{ name, bind, port string }
+	var groups []group
+	for _, nl := range l {
+		g := group{name: "tcp", bind: ",bind=" + nl.Addr().String()}
+		if host, port, err := net.SplitHostPort(nl.Addr().String()); err == nil {
+			g.bind, g.port = ",bind="+host, ",port="+port
+		}
+		if IsTLS(nl) {
+			g.name = "tls"
+		} else if nl.Addr().Network() == "unix" {
+			g.name = "unix"
+		}
+		if n := len(groups); n > 0 && groups[n-1].name == g.name && groups[n-1].port == g.port {
+			groups[n-1].bind += g.bind
+		} else {
+			groups = append(groups, g)
+		}
+	}
+	lines := make([]string, len(groups))
+	for i, g := range groups {
+		lines[i] = "name=" + g.name + g.bind + g.port
+	}
+	return lines
+}
+
+func listenTCP(key, host, port string, backlog int) (net.Listener, error) {
+	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
+	lc := net.ListenConfig{KeepAlive: -1} // tcp-keepalive decides, when a client comes
+	l, err := lc.Listen(context.Background(), "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: %s is in use", key, addr)
+	}
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err
+		}
+		return nil, fmt.Errorf("bind: cannot listen on %s: %w", addr, err)
+	}
+	// Go listens with the system's largest backlog; a second listen(2) on the socket changes it.
+	if raw, err := l.(*net.TCPListener).SyscallConn(); err == nil && backlog > 0 {
+		raw.Control(func(fd uintptr) { syscall.Listen(int(fd), backlog) })
+	}
+	return l, nil
+}
+
+// KeepAlive lets the system probe a silent client after some seconds, and give it up after as many more. 0 = never.
+func KeepAlive(seconds int) net.KeepAliveConfig {
+	if seconds <= 0 {
+		return net.KeepAliveConfig{}
+	}
+	const (
+		probes  = 3
+		longest = 32767 // seconds, all that Linux takes
+	)
+	idle := min(seconds, longest)
+	return net.KeepAliveConfig{Enable: true, Idle: time.Duration(idle) * time.Second,
+		Interval: time.Duration(max(1, idle/probes)) * time.Second, Count: probes}
+}
+
+// OnThisMachine reports whether a client is on the machine of the server: it comes from the loopback interface, from an
+// address of this machine to that same address, or over a Unix socket.
+func OnThisMachine(local, remote net.Addr) bool {
+	to, ok1 := local.(*net.TCPAddr)
+	from, ok2 := remote.(*net.TCPAddr)
+	return !ok1 || !ok2 || from.IP.IsLoopback() || from.IP.Equal(to.IP)
+}
