@@ -1,349 +1,15 @@
 package engine
 
 import (
-	"bytes"
-	"encoding/binary"
-	"hash/maphash"
-	"math/bits"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"unsafe"
 
-	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/reccache"
 )
-
-// recordCache keeps small records that were read or written lately, so that a hot point read needs neither a
-// crossing into C nor a walk down the skip lists of several memtables (measured: 0.15 against 2 to 6
-// microseconds). It holds records of the metadata and default families.
-//
-// It never shows anything but what RocksDB would: a transaction marks the slots of the keys that it has written
-// before its commit (readers pass by a marked slot and ask RocksDB) and fills them when the commit has
-// succeeded. A reader that missed fills a slot only if no one has marked it since it began to read.
-//
-// The memory has no pointers and is not in Go's heap: sets of four slots of slotSize bytes. Records that do not fit into
-// a slot lie in another slab, see largeSlots. It begins small and grows with what is read, see grow. A slot holds
-//
-//	1 byte never written, see touch | 1 byte family | 1 byte length of the key | 2 bytes length of the value | key | value
-type recordCache struct {
-	seed   maphash.Seed
-	slab   slab       // the slots of all sets
-	sets   []cacheSet // as many as there may ever be
-	large  largeSlots
-	shards [cacheShards]cacheShard
-}
-
-const (
-	cacheShards = 1024
-	slotSize    = 256
-	slotHeader  = 5
-	cacheWays   = 4
-)
-
-// cacheShard guards the sets whose number has the same remainder by cacheShards.
-type cacheShard struct {
-	sync.Mutex
-	mask           atomic.Uint32 // number of sets in use - 1, were all shards as big as this one; atomic only for touch
-	groups         uint32        // the same for groups of large slots, divided by cacheShards
-	displaced      uint32        // records that were read in vain since the shard last grew
-	displacedLarge uint32        // large slots, the same
-	_              [64 - 24]byte
-}
-
-// cacheSet describes the four slots of a set. It is one line of the processor's caches.
-type cacheSet struct {
-	hash  [cacheWays]atomic.Uint64 // 0 = empty; atomic only for touch, which has no lock
-	large [cacheWays]uint32        // where the record lies in the slab of large ones, + 1; 0 = in its slot
-	seq   uint32                   // grows with every mark
-	busy  uint16                   // commits under way that write a key of this set
-	used  uint8                    // a bit for each slot: it was used since all of them had been
-	_     [9]byte
-}
-
-// cacheSize is how many bytes of slots the record cache begins with, and up to how many it grows, about. Where the
-// latter is less than the former, it does not grow.
-type cacheSize struct{ small, smallMost, large, largeMost int }
-
-// newRecordCache makes a cache, nil when its size is too small to be of use or there is no memory.
-func newRecordCache(size cacheSize) *recordCache {
-	sets := func(bytes int) uint64 { // a power of two
-		if bytes < slotSize*cacheWays {
-			return 0
-		}
-		return 1 << (bits.Len(uint(bytes/(slotSize*cacheWays))) - 1)
-	}
-	n := sets(size.small)
-	if n < cacheShards {
-		return nil
-	}
-	most := min(max(n, sets(size.smallMost)), 1<<31)
-	c := &recordCache{seed: maphash.MakeSeed()}
-	var ok bool
-	if c.slab, ok = mapSlab(c, int(most*slotSize*cacheWays)); !ok {
-		return nil
-	}
-	if c.sets, ok = mapFor[cacheSet](c, int(most)); !ok {
-		return nil
-	}
-	for i := range c.shards {
-		c.shards[i].mask.Store(uint32(n - 1))
-	}
-	c.initLarge(size.large, size.largeMost, n)
-	return c
-}
-
-func cacheable(id cf.ID) bool { return id == cf.Metadata || id == cf.Default }
-
-func (c *recordCache) hash(id cf.ID, key []byte) uint64 {
-	return (maphash.Bytes(c.seed, key)^uint64(id)*0x9e3779b97f4a7c15)<<1 | 1
-}
-
-// shard returns what guards a key's set.
-func (c *recordCache) shard(h uint64) *cacheShard { return &c.shards[h>>1&(cacheShards-1)] }
-
-// index returns the number of a key's set. Without the shard's lock it may be another one at once.
-func (sh *cacheShard) index(h uint64) uint64 { return h >> 1 & uint64(sh.mask.Load()) }
-
-// lock takes the lock that guards a key, and returns it, the key's set and the number of the set's first slot.
-func (c *recordCache) lock(h uint64) (sh *cacheShard, s *cacheSet, first int) {
-	sh = c.shard(h)
-	sh.Lock()
-	i := sh.index(h)
-	return sh, &c.sets[i], int(i * cacheWays)
-}
-
-// find returns which slot of a set seems to hold a key, -1 for none: another key may have the same hash.
-func (s *cacheSet) find(h uint64) int {
-	for w := range s.hash {
-		if s.hash[w].Load() == h {
-			return w
-		}
-	}
-	return -1
-}
-
-// place returns the memory of slot w of a set.
-func (c *recordCache) place(s *cacheSet, first, w int) []byte {
-	if s.large[w] > 0 {
-		return c.large.place(s.large[w] - 1)
-	}
-	return c.slot(first + w)
-}
-
-// slot returns the memory of a slot.
-func (c *recordCache) slot(n int) []byte { return c.slab.bytes[n*slotSize : (n+1)*slotSize] }
-
-// writeSlot is slot for one who is about to write.
-func (c *recordCache) writeSlot(n int) []byte { return c.slab.write(n*slotSize, (n+1)*slotSize) }
-
-// slotValue returns what a slot holds, when it is of that key.
-func slotValue(place []byte, id cf.ID, key []byte) ([]byte, bool) {
-	keyN, valN := int(place[2]), int(binary.LittleEndian.Uint16(place[3:]))
-	if place[1] != uint8(id) || keyN != len(key) || !bytes.Equal(place[slotHeader:slotHeader+keyN], key) {
-		return nil, false
-	}
-	return place[slotHeader+keyN : slotHeader+keyN+valN], true
-}
-
-// empty forgets what slot w of a set holds.
-func (c *recordCache) empty(s *cacheSet, w int) {
-	s.hash[w].Store(0)
-	if s.large[w] > 0 {
-		c.large.owner[s.large[w]-1], s.large[w] = 0, 0
-	}
-}
-
-// get appends the value of a key to dst. When it misses, the ticket lets fill tell whether what the caller then
-// reads from RocksDB may be kept.
-func (c *recordCache) get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bool, ticket uint32) {
-	sh, s, first := c.lock(h)
-	defer sh.Unlock()
-	if s.busy > 0 {
-		return dst, false, noTicket
-	}
-	if w := s.find(h); w >= 0 {
-		if v, ok := slotValue(c.place(s, first, w), id, key); ok {
-			s.used |= 1 << w
-			if s.large[w] > 0 {
-				c.large.used[s.large[w]-1] = true
-			}
-			return append(dst, v...), true, 0
-		}
-	}
-	return dst, false, s.seq
-}
-
-// head is get for a caller who needs no more of a value than fits dst, which is empty.
-func (c *recordCache) head(h uint64, id cf.ID, key, dst []byte) (head []byte, found bool) {
-	sh, s, first := c.lock(h)
-	defer sh.Unlock()
-	if w := s.find(h); w >= 0 && s.busy == 0 {
-		if v, ok := slotValue(c.place(s, first, w), id, key); ok {
-			return append(dst, v[:min(len(v), cap(dst))]...), true
-		}
-	}
-	return nil, false
-}
-
-// noTicket says that what is read must not be kept.
-const noTicket = ^uint32(0)
-
-// fill keeps what a reader got from RocksDB after a miss.
-func (c *recordCache) fill(h uint64, id cf.ID, key, value []byte, ticket uint32) {
-	if ticket == noTicket || slotHeader+len(key)+len(value) > c.most() || len(key) > 255 {
-		return
-	}
-	sh, s, first := c.lock(h)
-	if s.busy == 0 && s.seq == ticket {
-		d, dl := c.store(sh, s, first, h, id, key, value)
-		if d || dl {
-			c.displacedBy(sh, h, d, dl)
-		}
-	}
-	sh.Unlock()
-}
-
-// most is how many bytes a slot may have.
-func (c *recordCache) most() int {
-	if c.large.groups > 0 {
-		return largeSlot
-	}
-	return slotSize
-}
-
-// store puts a record into its set. It reports whether another one, or another large one, had to go for it.
-func (c *recordCache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id cf.ID, key, value []byte) (displaced, displacedLarge bool) {
-	// The same hash is enough to take a slot: it is this key's, or that of one to be displaced. Looking at the key
-	// would be one more miss of the processor's caches.
-	w := s.find(h)
-	if w < 0 {
-		w, displaced = s.victim(h)
-	}
-	switch large := slotHeader+len(key)+len(value) > slotSize; {
-	case large && s.large[w] == 0:
-		s.large[w], displacedLarge = c.large.take(c, sh, first+w, h)
-	case !large && s.large[w] > 0:
-		c.empty(s, w)
-	}
-	s.hash[w].Store(h)
-	s.used |= 1 << w
-	var p []byte
-	if s.large[w] > 0 {
-		p = c.large.write(s.large[w] - 1)
-	} else {
-		p = c.writeSlot(first + w)
-	}
-	p[1], p[2] = uint8(id), uint8(len(key))
-	binary.LittleEndian.PutUint16(p[3:], uint16(len(value)))
-	copy(p[slotHeader+copy(p[slotHeader:], key):], value)
-	return displaced, displacedLarge
-}
-
-// victim returns a slot to be taken: a free one, else one that was not used lately.
-func (s *cacheSet) victim(h uint64) (w int, taken bool) {
-	if w := s.find(0); w >= 0 {
-		return w, false
-	}
-	if s.used == 1<<cacheWays-1 {
-		s.used = 0
-		return int(h >> 62), true
-	}
-	return bits.TrailingZeros8(^s.used), true
-}
-
-// touch reads something of the set of each hash, and of the slot that holds it. The loads do not wait for each other, so
-// that the misses of the processor's caches overlap; later each would hold up the next at its lock.
-func (c *recordCache) touch(hashes []uint64) (sum uint8) {
-	c.touchSets(hashes)
-	for _, h := range hashes {
-		i := c.shard(h).index(h)
-		if w := c.sets[i].find(h); w >= 0 {
-			sum += c.slot(int(i*cacheWays) + w)[0]
-		}
-	}
-	runtime.KeepAlive(c) // the slots are not in Go's heap
-	return sum
-}
-
-// touchSets is touch for those who do not need the slots.
-func (c *recordCache) touchSets(hashes []uint64) {
-	for _, h := range hashes {
-		c.sets[c.shard(h).index(h)].hash[0].Load()
-	}
-	runtime.KeepAlive(c)
-}
-
-// mark is called before a commit for every key that it writes.
-func (c *recordCache) mark(h uint64) {
-	sh, s, _ := c.lock(h)
-	s.busy++
-	if s.seq++; s.seq == noTicket {
-		s.seq = 0
-	}
-	sh.Unlock()
-}
-
-// seemsToHold reports whether a key is probably there; another one may have the same hash.
-func (c *recordCache) seemsToHold(h uint64) bool {
-	sh, s, _ := c.lock(h)
-	defer sh.Unlock()
-	return s.busy == 0 && s.find(h) >= 0
-}
-
-// done is called after the commit. With ok the new value is kept, or the key forgotten when it was deleted or
-// does not fit; without ok nothing was written and what the cache has is still true.
-//
-// A large record is kept only in the place of one that was read: a load of data that nobody reads must not fill the
-// large slots, and copying all that is written would cost more than it gains. Small ones are kept at once, in the slots
-// that the cache begins with: writes alone never let it grow.
-func (c *recordCache) done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
-	sh, s, first := c.lock(h)
-	s.busy--
-	if ok {
-		n := slotHeader + len(key) + len(value)
-		if deleted || len(key) > 255 || n > slotSize && (n > c.most() || s.find(h) < 0) {
-			if w := s.find(h); w >= 0 {
-				if _, same := slotValue(c.place(s, first, w), id, key); same {
-					c.empty(s, w)
-				}
-			}
-		} else {
-			c.store(sh, s, first, h, id, key, value)
-		}
-	}
-	sh.Unlock()
-}
-
-// clear forgets everything, for changes that do not name their keys.
-func (c *recordCache) clear() {
-	for n := range c.shards {
-		sh := &c.shards[n]
-		sh.Lock()
-		for i := uint32(n); i <= sh.mask.Load(); i += cacheShards {
-			s := &c.sets[i]
-			s.seq++
-			for w := range cacheWays {
-				c.empty(s, w)
-			}
-		}
-		sh.Unlock()
-	}
-}
-
-// resident returns about how many bytes of memory the cache takes.
-func (c *recordCache) resident() int {
-	sets := 0
-	for i := range c.shards {
-		sets += int(c.shards[i].mask.Load()+1) / cacheShards
-	}
-	return sets*int(unsafe.Sizeof(cacheSet{})) + c.slab.resident() + c.large.slab.resident()
-}
 
 // DropCaches forgets the records that were read, so that the next reads ask RocksDB.
 func (db *DB) DropCaches() {
 	if db.cache != nil {
-		db.cache.clear()
+		db.cache.Clear()
 	}
 	db.derived.Clear()
 }
@@ -357,13 +23,13 @@ func (tx *Tx) markWrites() {
 	}
 	tx.hashes = tx.hashes[:0]
 	for i := range tx.over.ents {
-		if e := &tx.over.ents[i]; e.kind >= written && cacheable(e.id) {
-			tx.hashes = append(tx.hashes, c.hash(e.id, tx.over.keyOf(e)))
+		if e := &tx.over.ents[i]; e.kind >= written && reccache.Holds(e.id) {
+			tx.hashes = append(tx.hashes, c.Hash(e.id, tx.over.keyOf(e)))
 		}
 	}
-	c.touchSets(tx.hashes)
+	c.TouchSets(tx.hashes)
 	for _, h := range tx.hashes {
-		c.mark(h)
+		c.Mark(h)
 	}
 }
 
@@ -373,16 +39,16 @@ func (tx *Tx) writesDone(ok bool) {
 	if c == nil {
 		return
 	}
-	tx.touchedSum += c.touch(tx.hashes)
+	tx.touchedSum += c.Touch(tx.hashes)
 	n := 0
 	for i := range tx.over.ents {
-		if e := &tx.over.ents[i]; e.kind >= written && cacheable(e.id) {
-			c.done(tx.hashes[n], e.id, tx.over.keyOf(e), tx.over.valueOf(e), e.kind == deleted, ok)
+		if e := &tx.over.ents[i]; e.kind >= written && reccache.Holds(e.id) {
+			c.Done(tx.hashes[n], e.id, tx.over.keyOf(e), tx.over.valueOf(e), e.kind == deleted, ok)
 			n++
 		}
 	}
 	// What a range delete hits is not known here. Those of streams, for one, hit nothing that is kept.
-	if ok && slices.ContainsFunc(tx.over.ranges, func(r rangeDelete) bool { return cacheable(r.id) }) {
-		c.clear()
+	if ok && slices.ContainsFunc(tx.over.ranges, func(r rangeDelete) bool { return reccache.Holds(r.id) }) {
+		c.Clear()
 	}
 }

@@ -15,13 +15,14 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/reccache"
 )
 
 // smallCache is the smallest record cache that there is: 1024 sets of four slots. Some thousand keys displace
 // each other in it all the time. smallLarge is the smallest part for large records: 1024 groups of four slots.
 const (
 	smallCache = 1 << 20
-	smallLarge = engine.LargeRecordCacheStep
+	smallLarge = reccache.LargeStep
 )
 
 // numbered is a key to which writers give the numbers 1, 2, 3 ... in turn. Number n is a string that begins with
@@ -204,7 +205,7 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", RecordCache: tt.cache, LargeRecordCache: tt.large,
-				RecordCacheMost: tt.grow * tt.cache, LargeRecordCacheMost: tt.grow * tt.large})
+				RecordCacheMax: tt.grow * tt.cache, LargeRecordCacheMax: tt.grow * tt.large})
 			all := make([]*numbered, tt.keys+tt.cold)
 			for i := range all {
 				all[i] = &numbered{key: fmt.Append(nil, "key", i)}

@@ -113,7 +113,7 @@ func (tx *Tx) count(r keycount.Record, n int32) {
 // note records how a write of a metadata record changes the key count: old is what was there, next what is
 // written, nil for a delete.
 func (tx *Tx) note(nsKey []byte, old cf.Meta, oldOK bool, next *cf.Meta) {
-	tx.touched = append(tx.touched, touch{hash: tx.db.known.hash(nsKey), plain: plainKey(next)})
+	tx.touched = append(tx.touched, touch{hash: tx.db.presence.Hash(nsKey), plain: plainKey(next)})
 	was, is := counted(&old, oldOK), counted(next, next != nil)
 	if was != is {
 		tx.count(was, -1)
@@ -133,12 +133,12 @@ func countable(m *cf.Meta) bool { return m.Size > 0 || m.Type.MayBeEmpty() }
 
 // replace is note for a record that the transaction need not have read.
 func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
-	old, ok, told := tx.known(nsKey)
+	old, ok, told := tx.peek(nsKey)
 	if told {
 		tx.note(nsKey, old, ok, next)
 		return
 	}
-	tx.touched = append(tx.touched, touch{hash: tx.db.known.hash(nsKey), plain: plainKey(next)})
+	tx.touched = append(tx.touched, touch{hash: tx.db.presence.Hash(nsKey), plain: plainKey(next)})
 	c := tx.counter()
 	tx.deltas = append(tx.deltas, countDelta{c: c, kind: keyUnseen})
 	guess, is := c.Guess(tx.now), counted(next, next != nil)
@@ -162,19 +162,19 @@ func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
 	}
 }
 
-// known returns what is known of a metadata record without a look at the disk, unless the whole database fits the block
+// peek returns what is known of a metadata record without a look at the disk, unless the whole database fits the block
 // cache; of a key that is known to exist without an expiry only that. An unreadable record counts as none: it only
 // matters to the key count.
-func (tx *Tx) known(nsKey []byte) (m cf.Meta, ok, told bool) {
+func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
 	value, found, own := tx.overlaid(cf.Metadata, nsKey)
 	here := own == itKnows
-	if !here && tx.db.known.has(nsKey) {
+	if !here && tx.db.presence.Exists(nsKey) {
 		return cf.Meta{Type: cf.TypeString}, true, true
 	}
 	var buf [cf.MaxHead]byte
 	if !here {
 		if c := tx.db.cache; c != nil {
-			value, found = c.head(c.hash(cf.Metadata, nsKey), cf.Metadata, nsKey, buf[:0])
+			value, found = c.Head(c.Hash(cf.Metadata, nsKey), cf.Metadata, nsKey, buf[:0])
 			here = found
 		}
 	}
@@ -361,3 +361,6 @@ func (db *DB) startCounts(saved *keycount.Saved) {
 		db.log.Error("the keys could not be counted; DBSIZE is too low until DBSIZE SCAN", zap.Error(err))
 	}
 }
+
+// plainKey reports whether a record belongs into the presence cache.
+func plainKey(m *cf.Meta) bool { return m != nil && m.End() == 0 && countable(m) }

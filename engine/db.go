@@ -9,6 +9,7 @@ package engine
 
 import (
 	"fmt"
+	"github.com/basaltdb/basalt/engine/presence"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/derived"
+	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -27,20 +29,20 @@ type rocksError = rocks.Error
 type DB struct {
 	Stats Stats
 
-	dir     string
-	release func() // gives the directory back
-	slots   bool
-	log     *zap.Logger
-	rocks   *rocks.DB
-	fam     [cf.NumFamilies]*rocks.Family
-	extra   []string
-	locks   *lockTable
-	group   group
-	derived *derived.Registry
-	known   *knownKeys
-	watches watchTable
-	expiry  atomic.Pointer[expiryHook]
-	cache   *recordCache
+	dir      string
+	release  func() // gives the directory back
+	slots    bool
+	log      *zap.Logger
+	rocks    *rocks.DB
+	fam      [cf.NumFamilies]*rocks.Family
+	extra    []string
+	locks    *lockTable
+	group    group
+	derived  *derived.Registry
+	presence *presence.Cache
+	watches  watchTable
+	expiry   atomic.Pointer[expiryHook]
+	cache    *reccache.Cache
 	// fieldsExpired is told of fields of hashes that were deleted because they have expired.
 	fieldsExpired atomic.Pointer[func(ns string, userKey []byte)]
 	counts        counts
@@ -106,10 +108,11 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, o.Dir)
 	}
-	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), known: newKnownKeys(o.KnownKeysMost),
+	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), presence: presence.New(o.PresenceCacheMax),
 		derived: derived.New(max(o.DerivedState, 0)), closing: make(chan struct{})}
 	if o.RecordCache > 0 {
-		db.cache = newRecordCache(cacheSize{o.RecordCache, o.RecordCacheMost, o.LargeRecordCache, o.LargeRecordCacheMost})
+		db.cache = reccache.New(reccache.Size{Small: o.RecordCache, SmallMax: o.RecordCacheMax,
+			Large: o.LargeRecordCache, LargeMax: o.LargeRecordCacheMax})
 	}
 	db.counts.init(o.Rocks.BlockCacheSize)
 	saved := savedCounts(o.Dir, o.Logger)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -39,10 +40,10 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 	tx.arena.reserve(commonValue)
 	free := tx.arena.buf
 	var h uint64
-	ticket := noTicket
-	if c := tx.db.cache; c != nil && cacheable(id) {
-		h = c.hash(id, key)
-		if value, found, ticket = c.get(h, id, key, free); found {
+	ticket := reccache.NoTicket
+	if c := tx.db.cache; c != nil && reccache.Holds(id) {
+		h = c.Hash(id, key)
+		if value, found, ticket = c.Get(h, id, key, free); found {
 			value = tx.adopted(id, key, value, len(free))
 			return value, len(value), true, nil
 		}
@@ -82,8 +83,8 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 	}
 	value = tx.adopted(id, key, value, len(free))
 	// Who looks at the head only, to see what a write replaces for instance, does not need a large record again.
-	if ticket != noTicket && (most == 0 || len(value) <= slotSize) {
-		tx.db.cache.fill(h, id, key, value, ticket)
+	if ticket != reccache.NoTicket && (most == 0 || len(value) <= reccache.SlotSize) {
+		tx.db.cache.Fill(h, id, key, value, ticket)
 	}
 	return value, len(value), true, nil
 }

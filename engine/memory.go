@@ -33,7 +33,7 @@ func (db *DB) MemoryUse() MemoryUse {
 	slabs, kept := rocks.SlabUsage()
 	m.Memtables, m.MemtableFree = max(m.Memtables, slabs), kept
 	if c := db.cache; c != nil {
-		m.RecordCache = c.resident()
+		m.RecordCache = c.Resident()
 	}
 	used, free := malloc.Usage()
 	m.Native = used - m.BlockCache - m.TableReaders - (m.Memtables - slabs)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -63,7 +64,7 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 	clear(tx.vals)
 	own := tx.over.dirty(id) || len(tx.over.ents) > 0
 	cache := tx.db.cache
-	if !cacheable(id) {
+	if !reccache.Holds(id) {
 		cache = nil
 	}
 	if cache != nil {
@@ -88,12 +89,12 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 			}
 		}
 		m := &miss.keys[miss.n]
-		*m = missKey{at: i, from: off - int(l), ticket: noTicket}
+		*m = missKey{at: i, from: off - int(l), ticket: reccache.NoTicket}
 		if cache != nil {
-			tx.arena.reserve(largeSlot)
+			tx.arena.reserve(reccache.LargeSlot)
 			free := tx.arena.buf
 			m.hash = tx.hashes[i]
-			v, found, ticket := cache.get(m.hash, id, key, free)
+			v, found, ticket := cache.Get(m.hash, id, key, free)
 			if found {
 				tx.vals[i] = tx.arena.adopt(v, len(free))
 				continue
@@ -114,10 +115,10 @@ func (tx *Tx) touchCached(id cf.ID, keys *KeyList) {
 	tx.hashes = tx.hashes[:0]
 	off := 0
 	for _, l := range keys.lens {
-		tx.hashes = append(tx.hashes, tx.db.cache.hash(id, keys.buf[off:off+int(l)]))
+		tx.hashes = append(tx.hashes, tx.db.cache.Hash(id, keys.buf[off:off+int(l)]))
 		off += int(l)
 	}
-	tx.touchedSum += tx.db.cache.touch(tx.hashes)
+	tx.touchedSum += tx.db.cache.Touch(tx.hashes)
 }
 
 // missList holds the keys of a batched read that only RocksDB can tell about.
@@ -179,8 +180,8 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 			v := res[:n:n]
 			res = res[n:]
 			tx.vals[miss[i].at] = v
-			if miss[i].ticket != noTicket {
-				tx.db.cache.fill(miss[i].hash, id, keys[off:off+int(l)], v, miss[i].ticket)
+			if miss[i].ticket != reccache.NoTicket {
+				tx.db.cache.Fill(miss[i].hash, id, keys[off:off+int(l)], v, miss[i].ticket)
 			}
 		}
 		off += int(l)
@@ -194,15 +195,15 @@ func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 	if len(userKeys) < 2 {
 		return nil
 	}
-	known := tx.db.known
+	known := tx.db.presence
 	tx.hashes = tx.hashes[:0]
 	for _, k := range userKeys {
 		tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, k, tx.db.slots)
-		tx.hashes = append(tx.hashes, known.hash(tx.keyBuf))
+		tx.hashes = append(tx.hashes, known.Hash(tx.keyBuf))
 	}
 	// A loop of its own, in which the misses of the processor's caches overlap.
 	for i, h := range tx.hashes {
-		if known.holds(h) {
+		if known.ExistsHash(h) {
 			tx.hashes[i] = 0 // no key's hash
 		}
 	}
@@ -214,7 +215,7 @@ func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 	}
 	if c := tx.db.cache; c != nil && l.Len() > 0 {
 		tx.touchCached(cf.Metadata, l)
-		l.remove(func(i int) bool { return c.seemsToHold(tx.hashes[i]) })
+		l.remove(func(i int) bool { return c.SeemsToHold(tx.hashes[i]) })
 	}
 	if tx.db.fitsCache() {
 		return tx.prefetch(l, cf.MaxHead)
@@ -306,9 +307,9 @@ func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
 	if !tx.cacheOK {
 		return nil
 	}
-	if c := tx.db.cache; c != nil && cacheable(id) {
+	if c := tx.db.cache; c != nil && reccache.Holds(id) {
 		tx.touchCached(id, keys)
-		keys.remove(func(i int) bool { return c.seemsToHold(tx.hashes[i]) })
+		keys.remove(func(i int) bool { return c.SeemsToHold(tx.hashes[i]) })
 	}
 	if keys.Len() < 2 {
 		return nil

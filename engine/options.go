@@ -29,11 +29,11 @@ type Options struct {
 	// LargeRecordCache is the size in bytes of the part of it for records of 256 bytes to about 1 KiB; 0 = 16 MiB,
 	// negative = none.
 	LargeRecordCache int
-	// RecordCacheMost and LargeRecordCacheMost are the sizes up to which the two grow, when more is read than they hold;
+	// RecordCacheMax and LargeRecordCacheMax are the sizes up to which the two grow, when more is read than they hold;
 	// 0 = they do not grow.
-	RecordCacheMost, LargeRecordCacheMost int
-	// KnownKeysMost is the size in bytes up to which the table of keys grows that a SET need not read, 8 bytes a key.
-	KnownKeysMost int
+	RecordCacheMax, LargeRecordCacheMax int
+	// PresenceCacheMax is the maximal size in bytes of the presence cache: keys that a SET need not read, 8 bytes a key.
+	PresenceCacheMax int
 	// DerivedState is how many bytes of state that was derived from collections may be kept; 0 = 16 MiB, negative = none.
 	DerivedState int64
 

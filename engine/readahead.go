@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -21,7 +22,7 @@ func (tx *Tx) Near(id cf.ID, key []byte) bool {
 		return true
 	}
 	c := tx.db.cache
-	return c != nil && cacheable(id) && c.seemsToHold(c.hash(id, key))
+	return c != nil && reccache.Holds(id) && c.SeemsToHold(c.Hash(id, key))
 }
 
 // ReadAhead reads up to n keys of [lower, upper) at once, so that the Get of each is served from memory: one scan costs as

@@ -35,7 +35,7 @@ type Tx struct {
 	arena   arena
 	undo    []inPlace // in-place overwrites since the last savepoint
 	deltas  []countDelta
-	touched []touch // keys whose entry in knownKeys changes with the commit
+	touched []touch // keys whose entry in the presence cache changes with the commit
 	hooks   []func()
 	cacheOK bool // reads of metadata may be kept: the keys are locked for the whole transaction
 
@@ -63,7 +63,7 @@ type Tx struct {
 // maxKeptBatch is how large a batch may be for its memory to be used again, in bytes.
 const maxKeptBatch = 1 << 20
 
-// touch is a change of the table of known keys.
+// touch is a change of the presence cache.
 type touch struct {
 	hash  uint64
 	plain bool
@@ -362,9 +362,9 @@ func (tx *Tx) commit() error {
 	tx.deltas = tx.deltas[:0]
 	for _, t := range tx.touched {
 		if t.all {
-			tx.db.known.clear()
+			tx.db.presence.Clear()
 		} else {
-			tx.db.known.note(t.hash, t.plain)
+			tx.db.presence.Note(t.hash, t.plain)
 		}
 	}
 	tx.touched = tx.touched[:0]

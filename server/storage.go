@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/server/config"
 )
 
@@ -19,7 +20,7 @@ const unlimitedIO = 1024000
 // fills the former, whether anybody reads it or not; the latter holds only what was read.
 const (
 	firstRecordCache      = 64 << 20
-	firstLargeRecordCache = 4 * engine.LargeRecordCacheStep
+	firstLargeRecordCache = 4 * reccache.LargeStep
 )
 
 // EngineOptions translates the settings into the options of the storage engine. The caches of records take a share of
@@ -29,7 +30,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 	records := min(firstRecordCache, cache/8)
 	recordsMost := max(records, cache/16)
 	largeMost := cache / 8
-	largeMost -= largeMost % engine.LargeRecordCacheStep
+	largeMost -= largeMost % reccache.LargeStep
 	large := min(firstLargeRecordCache, largeMost)
 	known := cache / 128
 	num := func(name string) int { return int(cfg.Int(name)) }
@@ -49,10 +50,10 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		RecordCache:      records,
 		LargeRecordCache: cmp.Or(large, -1), // 0 would be the default
 
-		RecordCacheMost:      recordsMost,
-		LargeRecordCacheMost: largeMost,
-		KnownKeysMost:        known,
-		DerivedState:         int64(mem.Derived),
+		RecordCacheMax:      recordsMost,
+		LargeRecordCacheMax: largeMost,
+		PresenceCacheMax:    known,
+		DerivedState:        int64(mem.Derived),
 		Rocks: &engine.RocksOptions{
 			BlockCacheSize:                 cache - recordsMost - largeMost - known,
 			HyperClockCache:                cfg.Text("rocksdb.block_cache_type") == "hcc",

@@ -1,4 +1,4 @@
-package engine
+package reccache
 
 import (
 	"fmt"
@@ -32,11 +32,11 @@ func mapped(t *testing.T, at uintptr) bool {
 // TestLargeSlotsAreGivenBack: the slab of the large slots is not in Go's heap, and goes with the cache all the same.
 func TestLargeSlotsAreGivenBack(t *testing.T) {
 	const slab = 256 << 20 // address space only: nothing is written
-	c := newRecordCache(cacheSize{small: 1 << 20, smallMost: 128 << 20, large: LargeRecordCacheStep, largeMost: slab})
+	c := New(Size{Small: 1 << 20, SmallMax: 128 << 20, Large: LargeStep, LargeMax: slab})
 	if c.large.groups == 0 {
 		t.Fatal("there are no large slots")
 	}
-	middle := uintptr(unsafe.Pointer(&c.large.slab.bytes[slab/2]))
+	middle := uintptr(unsafe.Pointer(&c.large.slab.Bytes[slab/2]))
 	if !mapped(t, middle) {
 		t.Fatal("there is no slab")
 	}

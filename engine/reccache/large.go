@@ -1,11 +1,13 @@
-package engine
+package reccache
 
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/basaltdb/basalt/internal/hugepage"
 )
 
-// largeSlots are the slots of the records that do not fit into one of slotSize bytes: fragments of bitmaps, segments of
+// largeSlots are the slots of the records that do not fit into one of SlotSize bytes: fragments of bitmaps, segments of
 // HyperLogLogs, documents and strings of up to about 1 KiB. There are fewer of them than slots of the record cache, one
 // of which stands for each record that they hold.
 //
@@ -13,26 +15,26 @@ import (
 // lock, which so guards the group: the number of groups of a shard is its own, and the number of a group has the same
 // remainder by cacheShards as those of its sets.
 type largeSlots struct {
-	slab   slab
+	slab   hugepage.Slab
 	groups uint32   // of a shard, at the most
 	owner  []uint32 // number of the slot of the cache + 1; 0 = free
 	used   []bool   // since its group was last full of used ones
 }
 
 const (
-	largeSlot = 1280
+	LargeSlot = 1280
 	largeWays = 4
 )
 
-// LargeRecordCacheStep is the unit in bytes of Options.LargeRecordCache, what goes beyond a multiple of it is not used.
-const LargeRecordCacheStep = cacheShards * largeWays * largeSlot
+// LargeStep is the unit in bytes of Options.LargeRecordCache, what goes beyond a multiple of it is not used.
+const LargeStep = cacheShards * largeWays * LargeSlot
 
-// initLarge makes the large slots, size bytes at first and up to most, for a cache that begins with so many sets. There are none
-// when they are too few to be of use or there is no memory.
-func (c *recordCache) initLarge(size, most int, sets uint64) {
+// initLarge makes the large slots, size bytes at first and up to most, for a cache that begins with so many sets. There
+// are none when they are too few to be of use or when memory is missing.
+func (c *Cache) initLarge(size, most int, sets uint64) {
 	l := &c.large
 	groupsOf := func(bytes int, sets uint64) uint32 {
-		return uint32(min(uint64(max(bytes, 0)/LargeRecordCacheStep), sets/cacheShards))
+		return uint32(min(uint64(max(bytes, 0)/LargeStep), sets/cacheShards))
 	}
 	groups := groupsOf(size, sets)
 	if groups == 0 {
@@ -44,7 +46,7 @@ func (c *recordCache) initLarge(size, most int, sets uint64) {
 		mostGroups = 1 << (bits.Len32(mostGroups) - 1)
 	}
 	n := int(mostGroups) * cacheShards * largeWays
-	slab, ok := mapSlab(c, n*largeSlot)
+	slab, ok := hugepage.MapSlab(c, n*LargeSlot)
 	if !ok {
 		return
 	}
@@ -55,12 +57,12 @@ func (c *recordCache) initLarge(size, most int, sets uint64) {
 }
 
 func (l *largeSlots) place(at uint32) []byte {
-	return l.slab.bytes[int(at)*largeSlot : (int(at)+1)*largeSlot]
+	return l.slab.Bytes[int(at)*LargeSlot : (int(at)+1)*LargeSlot]
 }
 
 // write is place for one who is about to write.
 func (l *largeSlots) write(at uint32) []byte {
-	return l.slab.write(int(at)*largeSlot, (int(at)+1)*largeSlot)
+	return l.slab.Write(int(at)*LargeSlot, (int(at)+1)*LargeSlot)
 }
 
 // group returns the number of the first slot of a set's group.
@@ -70,7 +72,7 @@ func (l *largeSlots) group(set uint32, groups uint32) uint32 {
 
 // take finds a slot for slot i of the cache, which has none, and returns its number + 1. It reports whether it had to
 // empty the slot of the cache to which it belonged.
-func (l *largeSlots) take(c *recordCache, sh *cacheShard, i int, h uint64) (at uint32, displaced bool) {
+func (l *largeSlots) take(c *Cache, sh *cacheShard, i int, h uint64) (at uint32, displaced bool) {
 	from := l.group(uint32(i/cacheWays), sh.groups)
 	owner, used := l.owner[from:from+largeWays], l.used[from:from+largeWays]
 	w := slices.Index(owner, 0)

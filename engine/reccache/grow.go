@@ -1,4 +1,4 @@
-package engine
+package reccache
 
 // The record cache begins small, and what it has of sets and of groups of large slots doubles, shard by shard, up to
 // the size that it may have. So a small database takes little memory, and what is used of a big one is found
@@ -7,7 +7,7 @@ package engine
 // displacedBy takes down that a record that was read in vain has displaced others in the shard of a hash. When
 // that has happened as often as the shard has slots, they are too few: it grows. Records that are only written
 // do not count, they need not be here.
-func (c *recordCache) displacedBy(sh *cacheShard, h uint64, small, large bool) {
+func (c *Cache) displacedBy(sh *cacheShard, h uint64, small, large bool) {
 	first := uint32(h >> 1 & (cacheShards - 1))
 	sets := (sh.mask.Load() + 1) / cacheShards
 	if small {
@@ -28,9 +28,9 @@ func (c *recordCache) displacedBy(sh *cacheShard, h uint64, small, large bool) {
 // grow doubles the sets of a shard, of which first is the number of the first. It does nothing when there is no memory for
 // it or while a commit is under way in it, the end of which must find the sets that its begin has marked.
 //
-// The half of a set's records that belongs into the new set moves there, with the set's seq: a ticket of before says the same
-// of either. Their large slots stay, for old and new set have the same group.
-func (c *recordCache) grow(sh *cacheShard, first uint32) bool {
+// The half of a set's records that belongs into the new set moves there, with the set's seq: an older ticket says the
+// same of either. Their large slots stay, for old and new set have the same group.
+func (c *Cache) grow(sh *cacheShard, first uint32) bool {
 	n := sh.mask.Load() + 1
 	if uint64(n)*2 > uint64(len(c.sets)) {
 		return false
@@ -67,7 +67,7 @@ func (c *recordCache) grow(sh *cacheShard, first uint32) bool {
 
 // growLarge doubles the groups of a shard. Their number stays a divisor of that of its sets, so that it is all the same
 // to a set's group how many sets there are: both are powers of two.
-func (c *recordCache) growLarge(sh *cacheShard, first uint32) {
+func (c *Cache) growLarge(sh *cacheShard, first uint32) {
 	l, n := &c.large, sh.groups
 	sh.groups = n * 2
 	for g := range n {
