@@ -25,9 +25,9 @@ func (s *Server) accept(l net.Listener) {
 			}
 			continue
 		}
-		s.stats.connections.Add(1)
+		s.stats.Connections.Add(1)
 		if most := s.limits.clients.Load(); most > 0 && s.clients() >= int(most) {
-			s.stats.rejectedConns.Add(1)
+			s.stats.RejectedConns.Add(1)
 			if !secure { // a client of TLS would not understand
 				nc.SetWriteDeadline(time.Now().Add(time.Second))
 				nc.Write([]byte("-ERR max number of clients reached\r\n"))
@@ -86,7 +86,7 @@ func (c *conn) greet() bool {
 		}
 	}
 	if c.srv.denies(c.wire.RemoteAddr()) {
-		c.srv.stats.rejectedConns.Add(1)
+		c.srv.stats.RejectedConns.Add(1)
 		c.wire.Send([]byte(denied))
 		return false
 	}
@@ -136,7 +136,7 @@ func equalFold(name []byte, lower string) bool {
 // refuseBrowser ends the connection without a reply.
 func (c *conn) refuseBrowser() {
 	c.closeAfterReply = true
-	c.srv.stats.protocolErrors.Add(1)
+	c.srv.stats.ProtocolErrors.Add(1)
 	if c.srv.browsers.allow(time.Minute) {
 		c.srv.log.Warn("a client has sent an HTTP request and was disconnected; it may be an attack through a web browser", zap.String("addr", c.sess.Addr))
 	}

@@ -52,7 +52,7 @@ func TestProtectedMode(t *testing.T) {
 		strings.Count(denied, "\r\n") != 1 || !strings.HasSuffix(denied, "\r\n") {
 		t.Errorf("the error is %q", denied)
 	}
-	if n := h.stats.rejectedConns.Load(); n != 1 {
+	if n := h.stats.RejectedConns.Load(); n != 1 {
 		t.Errorf("%d rejected connections", n)
 	}
 	local := dial("tcp", h.Addr())
@@ -206,7 +206,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	c = h.dial(t)
 	c.SetDeadline(time.Now().Add(patience))
 	io.WriteString(c, "*100\r\n$4\r\nMSET\r\n")
-	before := h.stats.netIn.Load()
+	before := h.stats.NetIn.Load()
 	for range 100 { // what the sockets take is up to the system
 		if _, err := io.WriteString(c, arg); err != nil {
 			break
@@ -215,7 +215,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	if got := c.closed(); got != "" {
 		t.Errorf("%q", got)
 	}
-	if read := h.stats.netIn.Load() - before; read > 4<<20 {
+	if read := h.stats.NetIn.Load() - before; read > 4<<20 {
 		t.Errorf("%d bytes were read, 2 MiB are allowed", read)
 	}
 	eventually(t, "it is logged", func() bool {

@@ -119,25 +119,6 @@ func TestStallCounters(t *testing.T) {
 	}
 }
 
-func TestRates(t *testing.T) {
-	var s samples
-	if s.rates() != (rates{}) {
-		t.Error("rates without samples")
-	}
-	at := time.Unix(1000, 0)
-	for i := range 40 {
-		s.add(sample{at: at.Add(time.Duration(i) * tick), commands: int64(i * 50), netIn: int64(i * 1000), tickers: [len(rated)]uint64{uint64(7 * i)}})
-	}
-	r := s.rates()
-	if r.commands != 500 || r.netIn != 10000 || r.netOut != 0 || r.tickers[0] != 70 {
-		t.Errorf("%+v", r)
-	}
-	s.add(sample{at: at.Add(40 * tick)}) // the statistics were reset
-	if r := s.rates(); r.commands != 0 || r.tickers[0] != 0 {
-		t.Errorf("after a reset: %+v", r)
-	}
-}
-
 func TestHuman(t *testing.T) {
 	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1536: "1.50K", 1 << 20: "1.00M", 5 << 30: "5.00G", 3 << 40: "3.00T"} {
 		if got := human(n); got != want {

@@ -397,7 +397,7 @@ func (c *conn) readAhead() error {
 	n, err := c.wire.Fill()
 	if n > 0 {
 		c.info.netIn.Add(int64(n))
-		c.srv.stats.netIn.Add(int64(n))
+		c.srv.stats.NetIn.Add(int64(n))
 		return nil
 	}
 	return err
@@ -484,10 +484,9 @@ func (w *waiter) fail(err error) {
 func (c *conn) reply(w *waiter) bool {
 	switch { // the call was counted when it began to wait
 	case w.denied:
-		c.srv.stats.rejected(w.spec, w.err)
+		c.srv.stats.Rejected(w.spec, w.err)
 	case w.err != nil:
-		c.srv.stats.calls[w.spec.ID].failed.Add(1)
-		c.srv.stats.failed(w.err)
+		c.srv.stats.Failed(w.spec, w.err)
 	}
 	if took := time.Duration(w.took.Load()); took >= c.srv.observed.Load().noteworthy {
 		c.noteCall(c.sess, &request{args: w.args, spec: w.spec}, took)
@@ -498,7 +497,7 @@ func (c *conn) reply(w *waiter) bool {
 	n := w.out.Len()
 	err := c.wire.Send(w.out.Bytes())
 	c.info.netOut.Add(int64(n))
-	c.srv.stats.netOut.Add(int64(n))
+	c.srv.stats.NetOut.Add(int64(n))
 	c.info.lastActive.Store(time.Now().UnixMilli())
 	if err != nil {
 		c.logEnd(err)

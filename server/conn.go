@@ -206,7 +206,7 @@ func (c *conn) readMore() error {
 		n, err := c.wire.Fill()
 		if n > 0 {
 			c.info.netIn.Add(int64(n))
-			c.srv.stats.netIn.Add(int64(n))
+			c.srv.stats.NetIn.Add(int64(n))
 			c.info.qbuf.Store(int64(len(c.wire.Input())))
 			c.info.qcap.Store(int64(c.wire.InputCap()))
 			return nil
@@ -292,7 +292,7 @@ func (c *conn) runAll() bool {
 		if protoErr != nil && !c.closeAfterReply {
 			command.WriteError(&c.out, protoErr)
 			c.closeAfterReply = true
-			c.srv.stats.protocolErrors.Add(1)
+			c.srv.stats.ProtocolErrors.Add(1)
 		}
 		if browser && !c.closeAfterReply {
 			c.refuseBrowser()
@@ -375,7 +375,7 @@ func (c *conn) flushMany() {
 // sent notes that the n bytes of replies that there were have been sent, with the result err.
 func (c *conn) sent(n int, err error) bool {
 	c.info.netOut.Add(int64(n))
-	c.srv.stats.netOut.Add(int64(n))
+	c.srv.stats.NetOut.Add(int64(n))
 	if c.peak.note(n, c.clock) {
 		c.info.replyPeak.Store(int64(c.peak.get()))
 	}
@@ -408,7 +408,7 @@ func (c *conn) logEnd(err error) {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, wire.ErrOutputLimit):
-		c.srv.stats.outputLimit.Add(1)
+		c.srv.stats.OutputLimit.Add(1)
 		c.srv.log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID))
 	case errors.Is(err, errQueryLimit):
 		c.srv.log.Warn("a client that does not complete its command was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("bytes", len(c.wire.Input())))

@@ -13,10 +13,11 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/metrics"
 )
 
 const (
-	tick       = 100 * time.Millisecond
+	tick       = metrics.SampleInterval
 	purgeEvery = 10 * time.Second
 	cronsEvery = 20 * time.Second
 	sizeEvery  = 5 * time.Second
@@ -69,7 +70,13 @@ func (s *Server) cron() {
 }
 
 func (s *Server) sample(now time.Time) {
-	s.stats.samples.add(sample{at: now, commands: s.stats.commands.Load(), netIn: s.stats.netIn.Load(), netOut: s.stats.netOut.Load(), tickers: s.rateTickers()})
+	x := metrics.Sample{At: now}
+	x.Counts[metrics.RateCommands] = s.stats.Commands.Load()
+	x.Counts[metrics.RateNetIn], x.Counts[metrics.RateNetOut] = s.stats.NetIn.Load(), s.stats.NetOut.Load()
+	for _, r := range rated {
+		x.Counts[r.rate] = s.rateTicker(r.id)
+	}
+	s.stats.Samples.Add(x)
 }
 
 // schedules starts what bgsave-cron, compact-cron and dbsize-scan-cron say. compact-cron is ignored while the compaction

@@ -230,10 +230,10 @@ func TestReadsAreCounted(t *testing.T) {
 	c := h.dial(t)
 	c.do("SET", "k", "v")
 	for _, command := range []string{"GET a", "HGETALL b", "MGET c d e f"} {
-		before := h.rateTickers()
+		before := h.rateTicker(tickKeysRead)
 		c.do(strings.Fields(command)...)
-		if now := h.rateTickers(); now[1] <= before[1] {
-			t.Errorf("%s: %d keys read, before %d", command, now[1], before[1])
+		if now := h.rateTicker(tickKeysRead); now <= before {
+			t.Errorf("%s: %d keys read, before %d", command, now, before)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestHalfSentCommands(t *testing.T) {
 		sent += int64(len(half))
 		conns = append(conns, c)
 	}
-	eventually(t, "all was read", func() bool { return h.stats.netIn.Load() == sent })
+	eventually(t, "all was read", func() bool { return h.stats.NetIn.Load() == sent })
 	if grown := heapAlive() - before - sent; !raceEnabled && grown > n*40<<10 {
 		t.Errorf("%d bytes more than what was sent, for %d clients", grown, n)
 	}

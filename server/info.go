@@ -3,10 +3,11 @@ package server
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
+	gometrics "runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/metrics"
 )
 
 // KvrocksVersion is the version of Kvrocks whose data directory and commands this server has.
@@ -197,9 +199,9 @@ func residentFiles() int64 {
 
 // heapBytes returns the objects of Go's heap and all that Go has from the system and has not given back.
 func heapBytes() (objects, total int64) {
-	m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"},
+	m := []gometrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(m)
+	gometrics.Read(m)
 	return int64(m[0].Value.Uint64()), int64(m[1].Value.Uint64() - m[2].Value.Uint64())
 }
 
@@ -287,16 +289,16 @@ func (s *Server) infoPersistence(w *infoWriter, _ string) {
 }
 
 func (s *Server) infoStats(w *infoWriter, _ string) {
-	st := &s.stats
-	r := st.samples.rates()
-	w.field("total_connections_received", st.connections.Load())
-	w.field("total_commands_processed", st.commands.Load())
-	w.field("instantaneous_ops_per_sec", int64(r.commands))
-	w.field("total_net_input_bytes", st.netIn.Load())
-	w.field("total_net_output_bytes", st.netOut.Load())
-	w.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", r.netIn/1024))
-	w.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", r.netOut/1024))
-	w.field("rejected_connections", st.rejectedConns.Load())
+	st := s.stats
+	rates := st.Samples.Rates()
+	w.field("total_connections_received", st.Connections.Load())
+	w.field("total_commands_processed", st.Commands.Load())
+	w.field("instantaneous_ops_per_sec", int64(rates[metrics.RateCommands]))
+	w.field("total_net_input_bytes", st.NetIn.Load())
+	w.field("total_net_output_bytes", st.NetOut.Load())
+	w.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", rates[metrics.RateNetIn]/1024))
+	w.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", rates[metrics.RateNetOut]/1024))
+	w.field("rejected_connections", st.RejectedConns.Load())
 	w.field("sync_full", 0)
 	w.field("sync_partial_ok", 0)
 	w.field("sync_partial_err", 0)
@@ -313,7 +315,7 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 	w.field("pubsub_channels", s.Topics(command.Channel))
 	w.field("pubsub_patterns", s.Topics(command.Pattern))
 	w.field("pubsubshard_channels", s.Topics(command.ShardChannel))
-	w.field("client_output_buffer_limit_disconnections", st.outputLimit.Load())
+	w.field("client_output_buffer_limit_disconnections", st.OutputLimit.Load())
 	w.field("tracking_total_keys", s.tracker.keys.Load())
 	w.field("tracking_total_items", s.tracker.items.Load())
 	w.field("tracking_total_prefixes", s.tracker.prefixes())
@@ -325,9 +327,9 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 	w.field("latest_fork_usec", 0)
 	w.field("total_forks", 0)
 	w.field("unexpected_error_replies", 0)
-	w.field("total_error_replies", st.errorReplies.Load())
-	w.field("total_protocol_errors", st.protocolErrors.Load())
-	w.field("total_write_errors", st.writeErrors.Load())
+	w.field("total_error_replies", st.ErrorReplies.Load())
+	w.field("total_protocol_errors", st.ProtocolErrors.Load())
+	w.field("total_write_errors", st.WriteErrors.Load())
 	w.field("total_write_batches", s.db.Stats.Commits.Load())
 	w.field("total_write_transactions", s.db.Stats.GroupedTx.Load())
 }
@@ -358,22 +360,59 @@ func (s *Server) infoCPU(w *infoWriter, _ string) {
 }
 
 func (s *Server) infoCommands(w *infoWriter, _ string) {
-	for i := range s.stats.calls {
-		c := &s.stats.calls[i]
-		calls, rejected, failed := c.calls.Load(), c.rejected.Load(), c.failed.Load()
-		if calls == 0 && rejected == 0 {
+	for i := range command.NumSpecs() {
+		n := s.stats.Command(i)
+		if n.Calls == 0 && n.Rejected == 0 {
 			continue
 		}
-		usec := float64(c.nsec.Load()) / 1000
-		w.field("cmdstat_"+command.ByID(i).FullName(), fmt.Sprintf("calls=%d,usec=%.0f,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
-			calls, usec, usec/float64(max(1, calls)), rejected, failed))
+		usec := float64(n.Took) / 1000
+		text := fmt.Sprintf("calls=%d,usec=%.0f,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			n.Calls, usec, usec/float64(max(1, n.Calls)), n.Rejected, n.Failed)
+		w.field("cmdstat_"+command.ByID(i).FullName(), text)
 	}
 }
 
 func (s *Server) infoErrors(w *infoWriter, _ string) {
-	for _, e := range s.stats.errorCounts() {
-		w.field("errorstat_"+e.code, fmt.Sprintf("count=%d", e.count))
+	for _, e := range s.stats.Errors() {
+		w.field("errorstat_"+e.Code, fmt.Sprintf("count=%d", e.Count))
 	}
+}
+
+// infoLatencies is the section Latencystats of INFO.
+func (s *Server) infoLatencies(w *infoWriter, _ string) {
+	percentiles := s.percentiles()
+	for i := range command.NumSpecs() {
+		h := s.stats.Command(i).Latency
+		if h == nil || len(percentiles) == 0 {
+			continue
+		}
+		var b strings.Builder
+		for j, p := range percentiles {
+			if j > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString("p" + formatPercentile(p) + "=" + formatMicroseconds(h.Percentile(p)))
+		}
+		w.field("latency_percentiles_usec_"+command.ByID(i).FullName(), b.String())
+	}
+}
+
+func formatMicroseconds(d time.Duration) string {
+	return trimFloat(float64(d)/1000, 3, false)
+}
+
+func formatPercentile(p float64) string { return trimFloat(p, 6, true) }
+
+// trimFloat writes a number with digits after the point, without zeros at the end if trim.
+func trimFloat(f float64, digits int, trim bool) string {
+	if math.IsNaN(f) {
+		return "0"
+	}
+	s := strconv.FormatFloat(f, 'f', digits, 64)
+	if trim && strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
 }
 
 func (s *Server) infoCluster(w *infoWriter, _ string) { w.field("cluster_enabled", 0) }

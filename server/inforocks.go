@@ -1,10 +1,10 @@
 package server
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/metrics"
 )
 
 // The tickers of RocksDB 7.8 that INFO shows, by their numbers in rocksdb/statistics.h.
@@ -28,19 +28,21 @@ const (
 // rated are the tickers of which INFO shows how fast they move, with the names of the fields.
 var rated = [...]struct {
 	id   uint32
+	rate int
 	name string
 }{
-	{tickKeysWritten, "put_per_sec"}, {tickKeysRead, "get_per_sec"}, {tickSeek, "seek_per_sec"}, {tickNext, "next_per_sec"}, {tickPrev, "prev_per_sec"},
+	{tickKeysWritten, metrics.RatePuts, "put_per_sec"}, {tickKeysRead, metrics.RateGets, "get_per_sec"},
+	{tickSeek, metrics.RateSeeks, "seek_per_sec"}, {tickNext, metrics.RateNexts, "next_per_sec"},
+	{tickPrev, metrics.RatePrevs, "prev_per_sec"},
 }
 
-func (s *Server) rateTickers() (t [len(rated)]uint64) {
-	for i, r := range rated {
-		t[i] = s.db.Ticker(r.id)
-		if r.id == tickKeysRead {
-			t[i] += s.db.Ticker(tickManyRead)
-		}
+// rateTicker returns the value of a ticker that is sampled.
+func (s *Server) rateTicker(id uint32) int64 {
+	n := s.db.Ticker(id)
+	if id == tickKeysRead {
+		n += s.db.Ticker(tickManyRead)
 	}
-	return t
+	return int64(n)
 }
 
 // sumProperty adds up a numeric property over the column families.
@@ -128,9 +130,9 @@ func (s *Server) infoRocksDB(w *infoWriter, _ string) {
 	w.field("num_background_errors", s.db.BackgroundErrors())
 	w.field("flush_count", s.db.Stats.Flushes.Load())
 	w.field("compaction_count", s.db.Stats.Compactions.Load())
-	r := s.stats.samples.rates()
-	for i, t := range rated {
-		w.field(t.name, strconv.FormatInt(int64(r.tickers[i]), 10))
+	rates := s.stats.Samples.Rates()
+	for _, r := range rated {
+		w.field(r.name, int64(rates[r.rate]))
 	}
 	w.field("is_bgsaving", yesNo(s.work.saving.Load()))
 	w.field("is_compacting", yesNo(s.work.compacting.Load()))

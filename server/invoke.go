@@ -145,7 +145,7 @@ func (c *conn) callEnded(f *frame, r *request, took time.Duration) {
 	}
 	c.script.calls.ran(r.spec, took)
 	if c.seen.histograms {
-		c.srv.stats.calls[r.spec.ID].histogram().add(took, 1)
+		c.srv.stats.Measure(r.spec.ID, took, 1)
 	}
 	if took >= c.seen.noteworthy {
 		c.noteCall(&inScript, r, took)
@@ -174,8 +174,7 @@ func (c *conn) undo(f *frame, r *request, mark engine.Mark, err error) error {
 		return err
 	}
 	command.WriteError(out, err)
-	c.srv.stats.calls[r.spec.ID].failed.Add(1)
-	c.srv.stats.failed(err)
+	c.srv.stats.Failed(r.spec, err)
 	c.failures++
 	c.noteRun(f, err, false)
 	return err

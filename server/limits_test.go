@@ -31,7 +31,7 @@ func TestProtocolErrors(t *testing.T) {
 			t.Errorf("%.40q: %q, want %q", tt.send, got, tt.want)
 		}
 	}
-	if got := h.stats.protocolErrors.Load(); got != 6 {
+	if got := h.stats.ProtocolErrors.Load(); got != 6 {
 		t.Errorf("%d protocol errors were counted", got)
 	}
 }

@@ -97,7 +97,7 @@ func (c *conn) measured(g *callGroup, took time.Duration) {
 	n.calls += int64(g.n)
 	n.nsec += int64(took)
 	if c.seen.histograms {
-		c.srv.stats.calls[g.spec.ID].histogram().add(took/time.Duration(g.n), int64(g.n))
+		c.srv.stats.Measure(g.spec.ID, took/time.Duration(g.n), int64(g.n))
 	}
 	if c.blocked != nil && c.blocked.spec == g.spec {
 		c.blocked.took.Add(int64(took)) // noted when the wait has ended, as in Redis
@@ -116,15 +116,35 @@ var inScript command.Session
 func (c *conn) noteCall(client *command.Session, r *request, took time.Duration) {
 	seen := c.srv.observed.Load() // c.seen is none while a client waits
 	if took >= seen.slow && r.spec.Flags&command.SkipSlowlog == 0 {
-		c.srv.slowlog.add(client, r.spec, r.args, took)
+		c.srv.slowlog.Add(client, r.spec, r.args, took)
 	}
 	if took >= seen.latency {
 		event := "command"
 		if r.spec.Flags&command.Fast != 0 {
 			event = "fast-command"
 		}
-		c.srv.latency.add(event, time.Now(), took)
+		c.srv.latency.Add(event, time.Now(), took)
 	}
+}
+
+// account adds what was counted since the last time to the server's counters.
+func (c *conn) account() {
+	s := &c.calls
+	if len(s.touched) == 0 {
+		return
+	}
+	var total int64
+	for _, id := range s.touched {
+		n := &s.byID[id]
+		c.srv.stats.Call(int(id), n.calls, n.nsec)
+		total += n.calls
+		*n = callCount{}
+	}
+	c.srv.stats.Commands.Add(total)
+	c.info.cmds.Add(total)
+	c.info.lastCmd.Store(command.ByID(int(s.touched[len(s.touched)-1])))
+	c.info.lastActive.Store(c.srv.started.Add(c.clock).UnixMilli())
+	s.touched = s.touched[:0]
 }
 
 // longest returns the call of a group that had the longest reply: if the group was slow, it most likely was.

@@ -94,7 +94,7 @@ func TestMonitorNamespaces(t *testing.T) {
 	find(all, `[two `+dial2.LocalAddr().String()+`] "PING"`)
 	find(all, `[one `+one2.LocalAddr().String()+`] "ECHO" "1"`)
 	find(one, `"ECHO" "1"`)
-	if h.stats.outputLimit.Load() != 0 {
+	if h.stats.OutputLimit.Load() != 0 {
 		t.Error("nobody was to be cut off")
 	}
 }

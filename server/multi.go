@@ -165,7 +165,7 @@ func (c *conn) execQueued(m *multi) error {
 		r := &m.queue[i]
 		if r.err = c.refuse(r); r.err != nil {
 			command.WriteError(&c.out, r.err)
-			c.srv.stats.rejected(r.spec, r.err)
+			c.srv.stats.Rejected(r.spec, r.err)
 			continue
 		}
 		did, _ := c.invoke(c.frame, r)

@@ -50,8 +50,8 @@ func (s *Server) followDiagnostics() {
 			}
 			o.profiling = newProfiling(int(s.cfg.Int("profiling-sample-ratio")), s.cfg.Text("profiling-sample-commands"))
 		})
-		s.slowlog.limit(int(s.cfg.Int("slowlog-max-len")))
-		s.perflog.limit(int(s.cfg.Int("profiling-sample-record-max-len")))
+		s.slowlog.SetLimit(int(s.cfg.Int("slowlog-max-len")))
+		s.perflog.SetLimit(int(s.cfg.Int("profiling-sample-record-max-len")))
 		s.tracker.limit.Store(s.cfg.Int("tracking-table-max-keys"))
 		return nil
 	}

@@ -66,7 +66,7 @@ func (c *conn) profile(reqs []request) int {
 		return n
 	}
 	if took >= time.Duration(c.srv.cfg.Int("profiling-sample-record-threshold-ms"))*time.Millisecond {
-		c.srv.perflog.push(func(id int64) command.PerfEntry {
+		c.srv.perflog.Push(func(id int64) command.PerfEntry {
 			return command.PerfEntry{ID: id, At: time.Now(), Took: took, Command: r.spec.FullName(), Perf: perf, IO: io}
 		})
 	}

@@ -113,7 +113,7 @@ func (c *conn) rejected(r *request) {
 	c.abortMulti(r)
 	mark := c.out.Mark()
 	command.WriteError(&c.out, r.err)
-	c.srv.stats.rejected(r.spec, r.err)
+	c.srv.stats.Rejected(r.spec, r.err)
 	if spec := r.spec; spec != nil && len(spec.Sub) > 0 && len(r.args) > 1 { // there is no such subcommand
 		c.info.lastCmd.Store(nil)
 	} else {

@@ -297,7 +297,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	if s.retry && err != errMoreLocks {
 		s.forget() // it was killed meanwhile
 	}
-	s.calls.settle(&c.srv.stats, !s.retry)
+	s.calls.settle(c.srv.stats, !s.retry)
 	c.sess.Namespace = began // a SELECT ends with the script
 	c.tx.SwitchNamespace(began)
 	*r = lua.Run{}
@@ -310,7 +310,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 		err = nil
 	}
 	if err == nil && s.failed {
-		c.srv.stats.calls[c.frame.ctx.Spec.ID].failed.Add(1)
+		c.srv.stats.CallFailed(c.frame.ctx.Spec)
 	}
 	if err != nil {
 		clear(c.deferred[deferred:])

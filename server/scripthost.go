@@ -60,7 +60,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	r := &s.frame.req
 	r.args, r.spec = args, nil
 	if err := c.resolveForScript(r); err != nil {
-		c.srv.stats.rejected(r.spec, err)
+		c.srv.stats.Rejected(r.spec, err)
 		command.WriteError(out, err)
 		return nil
 	}
@@ -69,7 +69,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 		return err
 	}
 	if err != nil {
-		c.srv.stats.rejected(r.spec, err)
+		c.srv.stats.Rejected(r.spec, err)
 		command.WriteError(out, err)
 		return nil
 	}

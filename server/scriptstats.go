@@ -6,6 +6,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/lua"
+	"github.com/basaltdb/basalt/server/metrics"
 )
 
 // scriptCalls counts the commands that a script calls, as INFO commandstats has them. They reach the server's counters when
@@ -29,21 +30,19 @@ func (s *scriptCalls) ran(spec *command.Spec, took time.Duration) {
 }
 
 // settle adds the calls to the server's counters, or forgets them.
-func (s *scriptCalls) settle(to *stats, count bool) {
+func (s *scriptCalls) settle(to *metrics.Stats, count bool) {
 	var total int64
 	for _, id := range s.touched {
 		n := &s.byID[id]
 		if count {
-			g := &to.calls[id]
-			g.calls.Add(n.calls)
-			g.nsec.Add(n.nsec)
+			to.Call(int(id), n.calls, n.nsec)
 			total += n.calls
 		}
 		*n = callCount{}
 	}
 	s.touched = s.touched[:0]
 	if total > 0 {
-		to.commands.Add(total)
+		to.Commands.Add(total)
 	}
 }
 
@@ -52,7 +51,7 @@ func (h *scriptHost) Failed(text string, counted bool) {
 	c := (*conn)(h)
 	c.script.failed = true
 	if !counted {
-		c.srv.stats.failed(engine.NewError("", text))
+		c.srv.stats.ErrorReply(engine.NewError("", text))
 	}
 }
 

@@ -169,7 +169,7 @@ func (c *conn) runSegment() {
 		if r.err != nil {
 			r.reply = c.out.Mark()
 			command.WriteError(&c.out, r.err)
-			c.srv.stats.rejected(r.spec, r.err)
+			c.srv.stats.Rejected(r.spec, r.err)
 		} else if wrote, _ := c.invoke(c.frame, r); wrote {
 			if !s.wrote {
 				s.firstWrite, s.wrote = s.done, true

@@ -3,7 +3,9 @@
 package server
 
 import (
+	"crypto/rand"
 	"crypto/tls"
+	"encoding/hex"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -27,7 +30,7 @@ type Server struct {
 	// startupRSS is the resident memory of the process before it had a client.
 	startupRSS int64
 	plan       config.MemoryPlan
-	stats      stats
+	stats      *metrics.Stats
 	limits     limits
 	access     access
 	scripts    scripts
@@ -37,9 +40,9 @@ type Server struct {
 	observed   atomic.Pointer[observed]
 	observing  sync.Mutex // held by those who replace it
 	monitors   monitors
-	slowlog    slowLog
-	perflog    entryLog[command.PerfEntry]
-	latency    latencyMonitor
+	slowlog    metrics.SlowLog
+	perflog    metrics.Log[command.PerfEntry]
+	latency    metrics.Latency
 	tracker    tracker
 	paused     atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 	notify     notifier
@@ -73,15 +76,19 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		log = zap.NewNop()
 	}
 	s := &Server{cfg: cfg, db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
-		stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), diskSize: db.DiskSize}
+		stats: metrics.NewStats(), stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(),
+		diskSize: db.DiskSize}
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},
 		Scripts: &s.scripts, Clients: clients{s}, PubSub: s, SlowLog: &s.slowlog, PerfLog: &s.perflog,
-		Diagnostics: s, Debug: s, Memory: memory{s}, Info: s, Maintenance: s,
+		Latency: &s.latency, Stats: s.stats, Debug: s, Memory: memory{s}, Info: s, Maintenance: s,
 		KeysFlushed: s.keysFlushed,
 	}
 	s.workspaces.New = func() any { return newWorkspace(s) }
-	s.stats.init()
+	s.stats.OnReset = func() {
+		s.db.Stats.Hits.Store(0)
+		s.db.Stats.Misses.Store(0)
+	}
 	s.tracker.seed = maphash.MakeSeed()
 	s.scripts.init(s)
 	s.limits.queued.Store(maxQueuedBytes)
@@ -218,10 +225,17 @@ func (s *Server) SetBuild(version string) { s.build = version }
 
 // writeFailed logs a failed commit, not more often than once a second.
 func (s *Server) writeFailed(err error) {
-	s.stats.writeErrors.Add(1)
+	s.stats.WriteErrors.Add(1)
 	if s.failures.allow(time.Second) {
-		s.log.Error("a write failed", zap.Error(err), zap.Int64("failures", s.stats.writeErrors.Load()))
+		s.log.Error("a write failed", zap.Error(err), zap.Int64("failures", s.stats.WriteErrors.Load()))
 	}
+}
+
+// newRunID makes the 40 hexadecimal digits that tell one run of a server from another.
+func newRunID() string {
+	var b [20]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
 }
 
 // rateLimit lets something happen once in an interval.

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/basaltdb/basalt/server/command"
 )
 
 // lastSlow returns the arguments of the newest entry that is of a command.
@@ -54,13 +52,13 @@ func TestSlowLog(t *testing.T) {
 	c.want("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1\r\n")
 	c.want("SLOWLOG GET x", "-ERR count should be greater than or equal to -1\r\n")
 	c.want("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n")
-	next := h.slowlog.next
+	last := h.slowlog.Newest(1)[0].ID
 	c.want("SLOWLOG RESET", "+OK\r\n")
 	c.want("SLOWLOG LEN", ":0\r\n")
 	c.want("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n")
 	c.want("GET a", "$1\r\n1\r\n")
-	if id := h.slowlog.Newest(1)[0].ID; id < next {
-		t.Errorf("after a reset the numbers begin anew: %d, %d", id, next)
+	if id := h.slowlog.Newest(1)[0].ID; id <= last {
+		t.Errorf("after a reset the numbers begin anew: %d, %d", id, last)
 	}
 }
 
@@ -150,34 +148,6 @@ func TestSlowLogOfTransaction(t *testing.T) {
 	}
 	if want := "DEL INCR MULTI"; strings.Join(got, " ") != want {
 		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestSecretsAreNotShown(t *testing.T) {
-	const r = command.Redacted
-	for _, tc := range []struct{ args, want string }{
-		{"AUTH s3cret", "AUTH " + r},
-		{"AUTH user s3cret", "AUTH " + r + " " + r},
-		{"HELLO 3 AUTH user s3cret SETNAME auth", "HELLO 3 AUTH " + r + " " + r + " SETNAME auth"},
-		{"HELLO 3 SETNAME auth AUTH user s3cret", "HELLO 3 SETNAME auth AUTH " + r + " " + r},
-		{"CONFIG SET requirepass s3cret", "CONFIG SET requirepass " + r},
-		{"CONFIG SET maxclients 10 MasterAuth s3cret timeout 1", "CONFIG SET maxclients 10 MasterAuth " + r + " timeout 1"},
-		{"CONFIG SET timeout requirepass", "CONFIG SET timeout requirepass"},
-		{"GET auth", "GET auth"},
-		{"ACL SETUSER joe on >s3cret", "ACL SETUSER " + r + " " + r + " " + r},
-		{"ACL GETUSER joe", "ACL GETUSER " + r},
-	} {
-		var args [][]byte
-		for _, w := range strings.Fields(tc.args) {
-			args = append(args, []byte(w))
-		}
-		spec, err := command.Resolve(args)
-		if err != nil {
-			t.Fatalf("%s: %v", tc.args, err)
-		}
-		if got := strings.Join(trimArgs(spec, args), " "); got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.args, got, tc.want)
-		}
 	}
 }
 

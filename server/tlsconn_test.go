@@ -105,7 +105,7 @@ func TestTLSBlockedWithInput(t *testing.T) {
 	go func() { // more than the buffers of the sockets take
 		io.WriteString(c, pipeline("BLPOP list 0")+strings.Repeat(pipeline("ECHO "+strings.Repeat("e", 8000)), 1000)+pipeline("PING"))
 	}()
-	eventually(t, "it waits and sends", func() bool { return h.waiters.n.Load() == 1 && h.stats.netIn.Load() > maxBlockedInput })
+	eventually(t, "it waits and sends", func() bool { return h.waiters.n.Load() == 1 && h.stats.NetIn.Load() > maxBlockedInput })
 	other.want("RPUSH list x", ":1\r\n")
 	if got := c.reply(); got != "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n" {
 		t.Fatal(got)
@@ -253,7 +253,7 @@ func TestTLSClose(t *testing.T) {
 	idle.want("PING", "+PONG\r\n")
 	busy.want("SET k "+strings.Repeat("v", 1000), "+OK\r\n")
 	busy.send(strings.Repeat(pipeline("GET k"), 5000))
-	eventually(t, "the replies wait", func() bool { return h.stats.netOut.Load() > 4<<20 })
+	eventually(t, "the replies wait", func() bool { return h.stats.NetOut.Load() > 4<<20 })
 	done := make(chan struct{})
 	go func() { h.Close(); close(done) }()
 	for _, c := range []*client{idle, busy} {

@@ -77,7 +77,7 @@ func configRewrite(c *Ctx) error {
 }
 
 func configResetStat(c *Ctx) error {
-	c.Srv.Diagnostics.ResetStats()
+	c.Srv.Stats.Reset()
 	c.Out.OK()
 	return nil
 }

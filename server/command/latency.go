@@ -48,7 +48,7 @@ func latencyHelp(c *Ctx) error {
 }
 
 func latencyLatest(c *Ctx) error {
-	events := c.Srv.Diagnostics.LatencyEvents(nil)
+	events := c.Srv.Latency.Events(nil)
 	c.Out.Array(len(events))
 	for _, e := range events {
 		last := e.Samples[len(e.Samples)-1]
@@ -64,7 +64,7 @@ func latencyLatest(c *Ctx) error {
 // latencyEvent finds the event that the third argument names.
 func latencyEvent(c *Ctx) (LatencyEvent, bool) {
 	name := string(c.Args[2])
-	events := c.Srv.Diagnostics.LatencyEvents(func(n string) bool { return n == name })
+	events := c.Srv.Latency.Events(func(n string) bool { return n == name })
 	if len(events) == 0 {
 		return LatencyEvent{}, false
 	}
@@ -87,7 +87,7 @@ func latencyReset(c *Ctx) error {
 	for _, a := range c.Args[2:] {
 		names = append(names, string(a))
 	}
-	c.Out.Int(int64(c.Srv.Diagnostics.ResetLatency(names...)))
+	c.Out.Int(int64(c.Srv.Latency.Reset(names...)))
 	return nil
 }
 
@@ -112,7 +112,7 @@ func latencyHistogram(c *Ctx) error {
 	}
 	mark, n := c.Out.Mark(), 0
 	for _, s := range specs {
-		usec, counts, calls, ok := c.Srv.Diagnostics.Latencies(s)
+		usec, counts, calls, ok := c.Srv.Stats.Latencies(s)
 		if !ok {
 			continue
 		}
@@ -213,7 +213,7 @@ func ago(seconds int64) string {
 
 func latencyDoctor(c *Ctx) error {
 	threshold, _ := c.Srv.Settings.Get("latency-monitor-threshold")
-	c.Out.Verbatim("txt", latencyReport(c.Srv.Diagnostics.LatencyEvents(nil), threshold))
+	c.Out.Verbatim("txt", latencyReport(c.Srv.Latency.Events(nil), threshold))
 	return nil
 }
 

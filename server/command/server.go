@@ -23,7 +23,8 @@ type Server struct {
 	PubSub      Subscriptions
 	SlowLog     Log[SlowEntry]
 	PerfLog     Log[PerfEntry]
-	Diagnostics Diagnostics
+	Latency     Latency
+	Stats       Stats
 	Debug       Debug
 	Memory      Memory
 	Info        Info
@@ -111,17 +112,21 @@ type Log[Entry any] interface {
 	Reset()
 }
 
-// Diagnostics is what the server has measured of its commands.
-type Diagnostics interface {
-	// LatencyEvents returns what the latency monitor knows of the events that match, sorted by name; nil matches all.
-	LatencyEvents(match func(name string) bool) []LatencyEvent
-	// ResetLatency forgets events, without names all of them, and returns how many.
-	ResetLatency(names ...string) int
+// Latency is the latency monitor: events that took longer than latency-monitor-threshold.
+type Latency interface {
+	// Events returns what was noted of the events whose names match, sorted by name; nil matches all.
+	Events(match func(name string) bool) []LatencyEvent
+	// Reset forgets events, without names all of them, and returns how many.
+	Reset(names ...string) int
+}
+
+// Stats is what the server has counted of its commands.
+type Stats interface {
 	// Latencies returns how many calls of a command took up to how many microseconds, and how many calls were
 	// measured; ok is false when none was.
 	Latencies(s *Spec) (usec, counts []int64, calls int64, ok bool)
-	// ResetStats is CONFIG RESETSTAT.
-	ResetStats()
+	// Reset is CONFIG RESETSTAT.
+	Reset()
 }
 
 // Debug is what DEBUG changes in the server.

@@ -1,4 +1,4 @@
-package server
+package metrics
 
 import (
 	"math/bits"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// histogram counts durations in buckets whose widths are a sixteenth of their octave, so a percentile is right to 6
+// Histogram counts durations in buckets whose widths are a sixteenth of their octave, so a percentile is right to 6
 // percent. It has room for one nanosecond to one second; what takes longer counts as a second, as in Redis. The zero
 // value is ready; any number of goroutines may use it.
-type histogram struct {
+type Histogram struct {
 	buckets [histBuckets]atomic.Int64
 }
 
@@ -42,24 +42,25 @@ func histBound(bucket int) uint64 {
 	return 1<<octave + uint64(bucket&(1<<histSub-1)+1)*width - 1
 }
 
-func (h *histogram) add(d time.Duration, n int64) {
+// Add counts n durations.
+func (h *Histogram) Add(d time.Duration, n int64) {
 	h.buckets[histBucket(uint64(max(d, 0)))].Add(n)
 }
 
 // histogram returns the command's histogram, made when it is first needed.
-func (s *commandStats) histogram() *histogram {
+func (s *commandStats) histogram() *Histogram {
 	if h := s.latency.Load(); h != nil {
 		return h
 	}
-	s.latency.CompareAndSwap(nil, &histogram{})
+	s.latency.CompareAndSwap(nil, &Histogram{})
 	if h := s.latency.Load(); h != nil {
 		return h
 	}
-	return &histogram{} // the statistics were reset meanwhile
+	return &Histogram{} // the statistics were reset meanwhile
 }
 
-// percentile returns below which time a part of the calls was, 0 to 100 percent.
-func (h *histogram) percentile(p float64) time.Duration {
+// Percentile returns the duration that p percent (0 to 100) of the calls did not exceed.
+func (h *Histogram) Percentile(p float64) time.Duration {
 	var counts [histBuckets]int64
 	var total int64
 	for i := range h.buckets {
@@ -79,10 +80,10 @@ func (h *histogram) percentile(p float64) time.Duration {
 	return histMax
 }
 
-// cumulative returns Redis's view of the histogram: how many calls took up to 1, 2, 4, 8, 16, 33, ... microseconds,
+// Cumulative returns Redis's view of the histogram: how many calls took up to 1, 2, 4, 8, 16, 33, ... microseconds,
 // leaving out the bounds up to which there are no more calls than up to the one before, and how many calls there are.
 // (Redis's bounds are powers of two of 1024 ns, each with the width of a bucket of its own on top.)
-func (h *histogram) cumulative() (usec, counts []int64, calls int64) {
+func (h *Histogram) Cumulative() (usec, counts []int64, calls int64) {
 	bucket := 0
 	var before int64
 	for octave := 10; octave <= histOctaves; octave++ {

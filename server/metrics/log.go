@@ -1,4 +1,4 @@
-package server
+package metrics
 
 import (
 	"fmt"
@@ -8,32 +8,32 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// entryLog keeps the newest entries of a log, newest first when they are asked for. Entries have rising numbers, which
-// a reset does not begin anew.
-type entryLog[T any] struct {
+// Log keeps the newest entries of a log. Entries have rising numbers, which a reset does not begin anew. The zero value
+// is an empty log without limit; any number of goroutines may use it.
+type Log[T any] struct {
 	mu      sync.Mutex
 	entries []T // oldest first
 	next    int64
-	most    int // 0 = no limit
+	max     int // 0 = no limit
 }
 
-// limit sets how many entries are kept; 0 = all.
-func (l *entryLog[T]) limit(n int) {
+// SetLimit sets how many entries are kept; 0 = all.
+func (l *Log[T]) SetLimit(n int) {
 	l.mu.Lock()
-	l.most = n
+	l.max = n
 	l.trim()
 	l.mu.Unlock()
 }
 
-func (l *entryLog[T]) trim() {
-	if n := len(l.entries) - l.most; l.most > 0 && n > 0 {
+func (l *Log[T]) trim() {
+	if n := len(l.entries) - l.max; l.max > 0 && n > 0 {
 		clear(l.entries[:n])
 		l.entries = l.entries[n:] // append moves what is left to a new array now and then
 	}
 }
 
-// push adds the entry that f makes from its number.
-func (l *entryLog[T]) push(f func(id int64) T) {
+// Push adds the entry that f makes from its number.
+func (l *Log[T]) Push(f func(id int64) T) {
 	l.mu.Lock()
 	l.entries = append(l.entries, f(l.next))
 	l.next++
@@ -42,7 +42,7 @@ func (l *entryLog[T]) push(f func(id int64) T) {
 }
 
 // Newest returns up to n entries, newest first; n < 0 = all.
-func (l *entryLog[T]) Newest(n int) []T {
+func (l *Log[T]) Newest(n int) []T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n < 0 || n > len(l.entries) {
@@ -55,20 +55,22 @@ func (l *entryLog[T]) Newest(n int) []T {
 	return out
 }
 
-func (l *entryLog[T]) Len() int {
+// Len returns how many entries are kept.
+func (l *Log[T]) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.entries)
 }
 
-func (l *entryLog[T]) Reset() {
+// Reset forgets all entries.
+func (l *Log[T]) Reset() {
 	l.mu.Lock()
 	l.entries = nil
 	l.mu.Unlock()
 }
 
-// slowLog is the log of SLOWLOG.
-type slowLog struct{ entryLog[command.SlowEntry] }
+// SlowLog is the log of SLOWLOG.
+type SlowLog struct{ Log[command.SlowEntry] }
 
 // What is kept of the arguments of a slow command, as in Redis: 32 of them, 128 bytes of each.
 const (
@@ -76,9 +78,10 @@ const (
 	slowBytes = 128
 )
 
-func (l *slowLog) add(sess *command.Session, spec *command.Spec, args [][]byte, took time.Duration) {
+// Add adds a command of a client. The arguments are copied.
+func (l *SlowLog) Add(sess *command.Session, spec *command.Spec, args [][]byte, took time.Duration) {
 	e := command.SlowEntry{At: time.Now(), Took: took, Args: trimArgs(spec, args), Addr: sess.Addr, Name: sess.Name}
-	l.push(func(id int64) command.SlowEntry {
+	l.Push(func(id int64) command.SlowEntry {
 		e.ID = id
 		return e
 	})
