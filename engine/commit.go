@@ -47,10 +47,8 @@ func (db *DB) commit(tx *Tx) error {
 	if err := tx.BatchError(); err != nil {
 		return err
 	}
-	if db.replicationID != nil {
-		tx.batch.LogData(db.replicationID)
-	}
 	if tx.yielding && !tx.locks.all {
+		db.endBatch(&tx.batch)
 		return db.writeAlone(&tx.batch)
 	}
 	g := &db.group
@@ -120,15 +118,16 @@ func (db *DB) writeAlone(b *batch.Builder) error {
 }
 
 func (db *DB) writeGroup(reqs []*commitRequest) error {
-	rep := reqs[0].batch.Bytes()
+	all := reqs[0].batch
 	if len(reqs) > 1 {
-		m := &db.group.merged
-		m.Reset()
+		all = &db.group.merged
+		all.Reset()
 		for _, r := range reqs {
-			m.Append(r.batch)
+			all.Append(r.batch)
 		}
-		rep = m.Bytes()
 	}
+	db.endBatch(all)
+	rep := all.Bytes()
 	db.Stats.Commits.Add(1)
 	db.Stats.GroupedTx.Add(uint64(len(reqs)))
 	err := db.write(rep, db.flags)

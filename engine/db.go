@@ -52,7 +52,9 @@ type DB struct {
 	txPool    sync.Pool
 
 	flags         rocks.WriteFlags
-	replicationID []byte
+	replicationID atomic.Pointer[[]byte] // see SetReplicationID; the log data of it
+	follower      atomic.Pointer[func(seq uint64, rep []byte)]
+	walTTL        time.Duration // how long RocksDB keeps logs that it does not need itself
 	maxBatchBytes atomic.Int64
 	asyncIO       atomic.Bool
 	injected      atomic.Pointer[func() error] // called before every write, which fails with its error
@@ -120,9 +122,8 @@ func Open(o Options) (*DB, error) {
 	db.flags = o.writeFlags()
 	db.maxBatchBytes.Store(o.MaxBatchBytes)
 	db.asyncIO.Store(o.AsyncIO)
-	if o.ReplicationID != "" {
-		db.replicationID = []byte("r " + o.ReplicationID)
-	}
+	db.SetReplicationID(o.ReplicationID)
+	db.walTTL = time.Duration(o.Rocks.WALTTLSeconds) * time.Second
 	db.txPool.New = func() any { return db.NewTx() }
 	if err := db.prepareFiles(&o); err != nil {
 		release()
@@ -269,8 +270,12 @@ func (db *DB) write(rep []byte, flags rocks.WriteFlags) error {
 		db.logFails.RLock()
 		defer db.logFails.RUnlock()
 	}
-	if err := db.rocks.Write(rep, flags); err != nil {
+	seq, err := db.rocks.Write(rep, flags)
+	if err != nil {
 		return NewError("ERR", "write failed: "+err.Error())
+	}
+	if f := db.follower.Load(); f != nil {
+		(*f)(seq, rep)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ type Options struct {
 	// BytewiseScores gives the zset_score family RocksDB's built-in comparator instead of the native twin of
 	// cf.CompareZSetScore. Both order alike and have the same name, so it may be changed at any time.
 	BytewiseScores bool
-	ReplicationID  string // appended to every batch when set (use-rsid-psync)
+	ReplicationID  string // see [DB.SetReplicationID]
 
 	Rocks *RocksOptions // nil = DefaultRocksOptions
 }

@@ -71,7 +71,7 @@ func useThreads(t *testing.T, n int) {
 			var b batch.Builder
 			b.Reset()
 			b.Put(0, binary.BigEndian.AppendUint32(nil, uint32(i)), make([]byte, 100<<10))
-			err := d.Write(b.Bytes(), DisableWAL)
+			_, err := d.Write(b.Bytes(), DisableWAL)
 			if err == nil {
 				_, _, err = d.Get(d.Family(0), binary.BigEndian.AppendUint32(nil, uint32(i)), nil)
 			}

@@ -112,7 +112,7 @@ func TestMemtableIsAMap(t *testing.T) {
 						model[string(k)] = v
 					}
 				}
-				if err := d.Write(b.Bytes(), DisableWAL); err != nil {
+				if _, err := d.Write(b.Bytes(), DisableWAL); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -267,7 +267,7 @@ func TestMemtableReadersBesideAWriter(t *testing.T) {
 	for i := range n {
 		b.Reset()
 		b.Put(0, key(i), binary.BigEndian.AppendUint32(nil, uint32(i)))
-		if err := d.Write(b.Bytes(), DisableWAL); err != nil {
+		if _, err := d.Write(b.Bytes(), DisableWAL); err != nil {
 			t.Fatal(err)
 		}
 		written.Store(int64(i + 1))
@@ -292,7 +292,7 @@ func BenchmarkMemtable(b *testing.B) {
 					rep.Put(0, fmt.Appendf(nil, "\x0b__namespacekey:%012d", r.IntN(100000)), value)
 					i++
 				}
-				if err := d.Write(rep.Bytes(), DisableWAL); err != nil {
+				if _, err := d.Write(rep.Bytes(), DisableWAL); err != nil {
 					b.Fatal(err)
 				}
 			}

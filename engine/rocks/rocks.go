@@ -328,19 +328,19 @@ const (
 	InsertHint WriteFlags = C.BK_INSERT_HINT
 )
 
-// Write commits a write batch in RocksDB's representation.
-func (d *DB) Write(rep []byte, flags WriteFlags) error {
+// Write commits a write batch in RocksDB's representation and returns the sequence number of its first record.
+func (d *DB) Write(rep []byte, flags WriteFlags) (seq uint64, err error) {
 	var cerr *C.char
-	code := int(C.bk_write(d.ptr, bytesPtr(rep), C.size_t(len(rep)), C.uint32_t(flags), &cerr))
-	if code == 0 {
-		return nil
+	n := int64(C.bk_write(d.ptr, bytesPtr(rep), C.size_t(len(rep)), C.uint32_t(flags), &cerr))
+	if n >= 0 {
+		return uint64(n), nil
 	}
-	err := takeErr(cerr)
+	err = takeErr(cerr)
 	var e *Error
 	if errors.As(err, &e) {
-		e.Code = code - 1
+		e.Code = int(-n) - 1
 	}
-	return err
+	return 0, err
 }
 
 // Snapshot is a consistent view; the caller closes it.

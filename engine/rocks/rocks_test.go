@@ -18,7 +18,7 @@ func put(t testing.TB, d *DB, family cf.ID, key, value []byte) {
 	var b batch.Builder
 	b.Reset()
 	b.Put(family, key, value)
-	if err := d.Write(b.Bytes(), 0); err != nil {
+	if _, err := d.Write(b.Bytes(), 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -166,7 +166,7 @@ func TestCountAndSnapshot(t *testing.T) {
 	var b batch.Builder
 	b.Reset()
 	b.DeleteRange(0, []byte("k50"), []byte("k60"))
-	if err := d.Write(b.Bytes(), Sync); err != nil {
+	if _, err := d.Write(b.Bytes(), Sync); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -202,7 +202,7 @@ func TestErrorsHaveTextAndCode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := openTest(t) // such an error stops the database
 			var e *Error
-			if err := d.Write(rep, 0); !errors.As(err, &e) || e.Text == "" || e.Code == 0 || !strings.Contains(fmt.Sprintf("%#v", err), e.Text) {
+			if _, err := d.Write(rep, 0); !errors.As(err, &e) || e.Text == "" || e.Code == 0 || !strings.Contains(fmt.Sprintf("%#v", err), e.Text) {
 				t.Errorf("%#v", err)
 			}
 		})

@@ -47,9 +47,10 @@ size_t bk_kept(void);
 
 // Writing ----------------------------------------------------------------------------------------------------
 
-// bk_write commits a write batch in RocksDB's own representation. Returns 0, or the RocksDB status code + 1.
+// bk_write commits a write batch in RocksDB's own representation. Returns the sequence number that its first record got,
+// or, negative, the RocksDB status code + 1.
 enum { BK_SYNC = 1, BK_DISABLE_WAL = 2, BK_NO_SLOWDOWN = 4, BK_LOW_PRI = 8, BK_INSERT_HINT = 16 };
-int bk_write(void* db, const char* rep, size_t n, uint32_t flags, char** err);
+int64_t bk_write(void* db, const char* rep, size_t n, uint32_t flags, char** err);
 
 // Iterators --------------------------------------------------------------------------------------------------
 

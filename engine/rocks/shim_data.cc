@@ -183,7 +183,7 @@ void bk_peek(void* dbp, void* cfp, int n, const char* keys, const uint32_t* lens
   }
 }
 
-int bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** err) {
+int64_t bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** err) {
   WriteOptions wo;
   wo.sync = flags & BK_SYNC;
   wo.disableWAL = flags & BK_DISABLE_WAL;
@@ -192,9 +192,14 @@ int bk_write(void* dbp, const char* rep, size_t n, uint32_t flags, char** err) {
   wo.memtable_insert_hint_per_batch = flags & BK_INSERT_HINT;
   WriteBatch batch(std::string(rep, n));
   Status s = bk::db(dbp)->Write(wo, &batch);
-  if (s.ok()) return 0;
+  if (s.ok()) {  // RocksDB has put the sequence number into the header
+    uint64_t seq = 0;
+    const std::string& data = batch.Data();
+    for (int i = 7; i >= 0; i--) seq = seq << 8 | static_cast<unsigned char>(data[i]);
+    return static_cast<int64_t>(seq);
+  }
   bk::set_err(err, s);
-  return static_cast<int>(s.code()) + 1;
+  return -(static_cast<int64_t>(s.code()) + 1);
 }
 
 struct bk_iter {

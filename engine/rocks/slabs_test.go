@@ -28,7 +28,7 @@ func TestSlabsComeBack(t *testing.T) {
 			b.Reset()
 			value := bytes.Repeat([]byte{byte(i)}, size(i))
 			b.Put(0, key(i), value)
-			if err := d.Write(b.Bytes(), DisableWAL); err != nil {
+			if _, err := d.Write(b.Bytes(), DisableWAL); err != nil {
 				t.Fatal(err)
 			}
 			n -= len(value) + 50

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/logfile"
+	"github.com/basaltdb/basalt/engine/wal"
+)
+
+// What replication needs of the engine: the batches as they are written, the replication id in them, and logs that are
+// kept until replicas have read them.
+
+// Follow sets a function that hears of every write batch, in RocksDB's representation, after it is in the log and before
+// those who wrote it are told. seq is the sequence number of its first record; the one in rep is not set. nil ends it.
+//
+// The function must be quick and must not keep or change rep. It may be called by several goroutines at once, and so
+// not in the order of the sequence numbers. A write that has begun before Follow may never reach it; it is in the log
+// when Follow returns, or the function hears of it.
+func (db *DB) Follow(f func(seq uint64, rep []byte)) {
+	if f == nil {
+		db.follower.Store(nil)
+		return
+	}
+	db.follower.Store(&f)
+}
+
+// SetReplicationID sets the id that ends every batch as log data, "r <id>", from now on (use-rsid-psync of Kvrocks);
+// "" = none. A replica writes none: the batches of its master have the master's.
+func (db *DB) SetReplicationID(id string) {
+	if id == "" {
+		db.replicationID.Store(nil)
+		return
+	}
+	b := cf.AppendLogReplicationID(nil, id)
+	db.replicationID.Store(&b)
+}
+
+// endBatch appends what ends a batch.
+func (db *DB) endBatch(b *batch.Builder) {
+	if id := db.replicationID.Load(); id != nil {
+		b.LogData(*id)
+	}
+}
+
+// BeginHistory is SetReplicationID with an id that is also stored in the database, by a write that is the first to end
+// with it. Nobody else writes meanwhile.
+func (db *DB) BeginHistory(id string) error {
+	old := db.replicationID.Load()
+	err := db.exclusive(cf.DefaultNamespace, func(tx *Tx) error {
+		db.SetReplicationID(id)
+		tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(id))
+		return nil
+	})
+	if err != nil {
+		db.replicationID.Store(old)
+	}
+	return err
+}
+
+// KeepLogs keeps the logs that hold sequence numbers from seq on from being deleted for their age: RocksDB goes by the
+// time of their last change, so that is moved to the present. The bound of their size stays. It is to be called again
+// after [DB.KeepLogsEvery].
+func (db *DB) KeepLogs(seq uint64) error {
+	if db.walTTL <= 0 {
+		return nil
+	}
+	now := time.Now()
+	for _, dir := range []string{db.dir, filepath.Join(db.dir, "archive")} { // newest first
+		numbers, err := wal.Numbers(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, n := range slices.Backward(numbers) {
+			path := filepath.Join(dir, wal.Name(n))
+			info, err := os.Stat(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // archived or deleted meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			if now.Sub(info.ModTime()) >= db.walTTL/4 {
+				if err := os.Chtimes(path, time.Time{}, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+			if first, ok := firstSequence(path, n); ok && first <= seq {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// KeepLogsEvery returns the time between two calls of KeepLogs, 0 = it is not needed.
+func (db *DB) KeepLogsEvery() time.Duration {
+	if db.walTTL <= 0 {
+		return 0
+	}
+	return min(max(db.walTTL/8, 100*time.Millisecond), time.Minute)
+}
+
+// firstSequence returns the sequence number of the first write in a log; ok is false when it cannot be told.
+func firstSequence(path string, number uint64) (seq uint64, ok bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	s := logfile.NewScanner(bufio.NewReaderSize(f, 4<<10), number)
+	if !s.Next() || s.Compressed || len(s.Record()) < batch.HeaderLen {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(s.Record()), true
+}

@@ -1,0 +1,157 @@
+package engine_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+// TestFollow: what a follower hears is what is in the log, whoever writes and however commits are grouped.
+func TestFollow(t *testing.T) {
+	db := enginetest.Open(t)
+	const id = "0123456789ABCDEF"
+	db.SetReplicationID(id)
+	var mu sync.Mutex
+	heard := map[uint64][]byte{}
+	db.Follow(func(seq uint64, rep []byte) {
+		b := bytes.Clone(rep)
+		binary.LittleEndian.PutUint64(b, seq)
+		mu.Lock()
+		heard[seq] = b
+		mu.Unlock()
+	})
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 50 {
+				key := fmt.Appendf(nil, "k%d", w)
+				err := db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+					if w == 0 {
+						tx.YieldToOthers() // written apart from the groups
+					}
+					tx.Put(cf.Metadata, tx.NSKey(key), fmt.Appendf(nil, "\x01\x00\x00\x00\x00%d", i))
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	db.Follow(nil)
+	setHash(t, db, "unheard", "a", "b")
+
+	next := uint64(1)
+	for next <= 400 {
+		rep := heard[next]
+		if rep == nil {
+			t.Fatalf("nothing was heard of sequence number %d", next)
+		}
+		if !bytes.HasSuffix(rep, []byte("\x03\x12r "+id)) {
+			t.Fatalf("batch %d does not end with the replication id: %q", next, rep)
+		}
+		next += uint64(binary.LittleEndian.Uint32(rep[8:]))
+	}
+	log, err := db.WAL(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for n := 0; ; n++ {
+		rep, seq, err := log.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seq > 400 {
+			break
+		}
+		// RocksDB may log two batches as one.
+		if b := heard[seq]; b == nil || !bytes.HasPrefix(rep[12:], b[12:len(b)-20]) {
+			t.Fatalf("the batch of sequence number %d is not the one that was heard", seq)
+		}
+	}
+	if _, ok := heard[401]; ok {
+		t.Error("the follower heard of a write after it had ended")
+	}
+}
+
+// TestBeginHistory: the id is in the database and ends the batch, byte by byte as Kvrocks writes it.
+func TestBeginHistory(t *testing.T) {
+	db := enginetest.Open(t)
+	if err := db.BeginHistory("JQP7CZ5WISUYWTN5"); err != nil {
+		t.Fatal(err)
+	}
+	u, err := db.UpdatesAfter(0, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x0freplication_id_\x10JQP7CZ5WISUYWTN5\x03\x12r JQP7CZ5WISUYWTN5"
+	if got := string(u.Batches[0]); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestKeepLogs: the logs that hold a sequence number and what follows become as new, those before stay old.
+func TestKeepLogs(t *testing.T) {
+	o := engine.DefaultRocksOptions()
+	o.WALTTLSeconds, o.WALSizeLimitMB = 3600, 100
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
+	var seqs []uint64 // the first of each log
+	for i := range 4 {
+		seqs = append(seqs, db.LatestSequence()+1)
+		setHash(t, db, fmt.Sprint("k", i), "a", "b")
+		for id := range cf.NumFamilies {
+			if err := db.FlushMemtable(id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	logs := func() (paths []string) {
+		for _, dir := range []string{db.Dir() + "/archive", db.Dir()} {
+			found, err := filepath.Glob(dir + "/*.log")
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, found...)
+		}
+		return paths
+	}()
+	if len(logs) < 4 {
+		t.Fatalf("there are only the logs %q", logs)
+	}
+	old := time.Now().Add(-30 * time.Minute)
+	for _, p := range logs {
+		if err := os.Chtimes(p, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.KeepLogs(seqs[2] + 1); err != nil {
+		t.Fatal(err)
+	}
+	var fresh []bool
+	for _, p := range logs {
+		info, err := os.Stat(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh = append(fresh, info.ModTime().After(old.Add(time.Minute)))
+	}
+	want := make([]bool, len(logs))
+	for i := 2; i < len(logs); i++ {
+		want[i] = true
+	}
+	if !slices.Equal(fresh, want) {
+		t.Errorf("made new: %v of %q", fresh, logs)
+	}
+}
