@@ -1,0 +1,493 @@
+// Package replication links servers by Kvrocks's replication: a master sends the write batches of its log to replicas,
+// which apply them with the same sequence numbers, and its files to those that lack more than the log holds.
+//
+// The wire format is in package proto. A Master serves replicas; it knows neither commands nor sessions, which hand over
+// their connections.
+package replication
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// Link is a connection that a session has handed over. Read is for one goroutine, Write for one other.
+type Link interface {
+	io.ReadWriter
+	// SetWriteDeadline sets when what was given to Write must have been sent.
+	SetWriteDeadline(t time.Time)
+	// Drain waits until everything was sent, or nothing more can be.
+	Drain()
+	Close() error
+	RemoteAddr() net.Addr
+}
+
+// MasterSettings are what a Master goes by; they may change at any time. The zero value of a limit means none.
+type MasterSettings struct {
+	BacklogBytes   int           // of the newest batches that are kept in memory
+	SendTimeout    time.Duration // a replica that takes nothing for so long is cut off
+	MaxLag         uint64        // so is one that is behind by more sequence numbers, and falls back further
+	BytesPerSecond int64         // that full syncs may send
+	MinReplicas    int           // writes are refused with fewer replicas that have acknowledged lately
+	MaxAckAge      time.Duration // what lately means
+	CompareIDs     bool          // PSYNC compares replication ids (use-rsid-psync)
+	NoLog          bool          // the database is written without a log
+	ShareFor       time.Duration // how old a checkpoint may be that one more replica gets
+}
+
+// MasterOptions are the options of [NewMaster].
+type MasterOptions struct {
+	DB            *engine.DB
+	Log           *zap.Logger
+	CheckpointDir string // is deleted, and made for full syncs
+	// Acked is called when a replica has acknowledged more than before, and when one is gone. nil = nobody wants to know.
+	Acked func()
+}
+
+// Master serves replicas. Its methods may be called by several goroutines.
+type Master struct {
+	db       *engine.DB
+	log      *zap.Logger
+	acked    func()
+	settings atomic.Pointer[MasterSettings]
+	backlog  backlog
+	files    checkpoint
+	sending  limiter // of full syncs
+
+	mu      sync.Mutex // of those who change feeders; also held while Follow is called
+	feeders atomic.Pointer[[]*feeder]
+	links   map[Link]bool // of full syncs
+	lost    []position
+	closed  bool
+	nextID  uint64
+	work    sync.WaitGroup
+	stop    chan struct{}
+
+	lacking  atomic.Bool // see LacksReplicas
+	syncFull atomic.Int64
+	syncOK   atomic.Int64
+	syncErr  atomic.Int64
+}
+
+// position is from where on a replica that is gone will need the log.
+type position struct {
+	next  uint64
+	until time.Time
+}
+
+// lostKept is how long the log is kept for a replica that is gone, unless RocksDB keeps it longer anyway.
+const lostKept = 10 * time.Minute
+
+// NewMaster makes a master without replicas. The owner closes it before the database.
+func NewMaster(o MasterOptions, s MasterSettings) *Master {
+	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, links: map[Link]bool{}, stop: make(chan struct{})}
+	if m.log == nil {
+		m.log = zap.NewNop()
+	}
+	if m.acked == nil {
+		m.acked = func() {}
+	}
+	m.feeders.Store(&[]*feeder{})
+	m.files = checkpoint{dir: o.CheckpointDir, db: o.DB, log: m.log}
+	m.files.remove()
+	m.Set(s)
+	m.work.Go(m.keepHouse)
+	return m
+}
+
+// Set changes the settings.
+func (m *Master) Set(s MasterSettings) {
+	m.settings.Store(&s)
+	m.backlog.setLimit(s.BacklogBytes)
+	m.countGood()
+}
+
+// Close cuts off all replicas and waits until they are gone.
+func (m *Master) Close() {
+	m.mu.Lock()
+	if !m.closed {
+		m.closed = true
+		close(m.stop)
+	}
+	m.mu.Unlock()
+	m.Disconnect(errStopped)
+	m.work.Wait()
+	m.files.remove()
+}
+
+// Why replicas are cut off.
+var (
+	errStopped  = errors.New("the server is being closed")
+	errReplaced = errors.New("the database is being replaced")
+	errKilled   = errors.New("killed by a client")
+	errLag      = errors.New("it is too far behind (max-replication-lag) and does not catch up")
+	errPurged   = errors.New("the log does not hold any more what it needs: it has to synchronise in full")
+)
+
+// errNoLog is the answer of a master that has nothing to send.
+const errNoLog proto.Error = "replication does not work with rocksdb.write_options.disable_wal"
+
+// Disconnect cuts off all replicas, those that fetch files included.
+func (m *Master) Disconnect(reason error) {
+	m.mu.Lock()
+	links := make([]Link, 0, len(m.links))
+	for l := range m.links {
+		links = append(links, l)
+	}
+	m.mu.Unlock()
+	for _, f := range *m.feeders.Load() {
+		f.end(reason)
+	}
+	for _, l := range links {
+		l.Close()
+	}
+}
+
+// Kill cuts off the replicas, as CLIENT KILL TYPE replica does, and returns how many there were.
+func (m *Master) Kill() int {
+	all := *m.feeders.Load()
+	for _, f := range all {
+		f.end(errKilled)
+	}
+	return len(all)
+}
+
+// DatabaseReplaced cuts off all replicas, which have the old one's history, and forgets what belongs to it.
+func (m *Master) DatabaseReplaced() {
+	m.Disconnect(errReplaced)
+	m.mu.Lock()
+	m.lost = nil
+	m.mu.Unlock()
+	m.files.remove()
+	m.backlog.clear()
+}
+
+// Peer is what a replica has said of itself.
+type Peer struct {
+	proto.Conf
+	Remote string // where it connects from, host:port
+}
+
+// NewReplicationID makes a replication id.
+func NewReplicationID() string {
+	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	id := make([]byte, 0, cf.ReplicationIDLen)
+	for len(id) < cf.ReplicationIDLen {
+		var b [cf.ReplicationIDLen]byte
+		rand.Read(b[:])
+		for _, x := range b {
+			if int(x) < 256/len(letters)*len(letters) && len(id) < cf.ReplicationIDLen { // all letters equally often
+				id = append(id, letters[int(x)%len(letters)])
+			}
+		}
+	}
+	return string(id)
+}
+
+// Accept checks whether a replica can go on from where it is. Its errors are the replies of PSYNC.
+func (m *Master) Accept(p proto.PSync) error {
+	err := m.accept(p)
+	if err != nil {
+		m.syncErr.Add(1)
+	} else {
+		m.syncOK.Add(1)
+	}
+	return err
+}
+
+func (m *Master) accept(p proto.PSync) error {
+	if m.settings.Load().NoLog {
+		return errNoLog
+	}
+	if p.ID != "" && m.settings.Load().CompareIDs {
+		if id := m.lastWrittenID(p.Next); len(id) == proto.IDLen && id != p.ID {
+			return proto.ErrWrongID
+		}
+	}
+	latest := m.db.LatestSequence()
+	if p.Next == latest+1 {
+		return nil
+	}
+	if p.Next == 0 || p.Next > latest {
+		return proto.ErrOutOfRange
+	}
+	if _, behind := m.backlog.take(p.Next); behind > p.Next {
+		return nil
+	}
+	log, err := m.db.WAL(p.Next)
+	if err != nil {
+		return proto.ErrOutOfRange
+	}
+	defer log.Close()
+	// A batch that begins before is sent in part: what is one batch in the log may have been sent as two.
+	if rep, seq, err := log.Next(); err != nil || rep == nil || seq > p.Next {
+		return proto.ErrOutOfRange
+	}
+	return nil
+}
+
+// lastWrittenID returns the replication id of the write before a sequence number, or of the first one in the log; "" when the
+// log does not tell.
+func (m *Master) lastWrittenID(next uint64) (id string) {
+	log, err := m.db.WAL(max(next, 1) - 1)
+	if err != nil {
+		return ""
+	}
+	defer log.Close()
+	rep, _, err := log.Next()
+	if err != nil || rep == nil {
+		return ""
+	}
+	r, err := batch.NewReader(rep)
+	if err != nil {
+		return ""
+	}
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			return id
+		}
+		if rec.Kind != batch.LogData {
+			continue
+		}
+		if l, err := cf.ParseLogData(rec.Value); err == nil && l.ReplicationID != nil {
+			id = string(l.ReplicationID)
+		}
+	}
+}
+
+// Feed sends the replica at the other end of a link the batches from a sequence number on, which Accept has accepted. It
+// returns when the replica is gone or was cut off, and the link is closed.
+func (m *Master) Feed(link Link, peer Peer, next uint64) {
+	f := newFeeder(m, link, peer, next)
+	if !m.attach(f) {
+		link.Close()
+		return
+	}
+	m.log.Info("a replica is connected", zap.Stringer("replica", f), zap.Uint64("from", next), zap.Uint64("behind", f.lag()))
+	m.work.Go(f.send)
+	err := f.receive()
+	f.end(err)
+	<-f.sent
+	m.detach(f)
+	level := m.log.Warn
+	if err := f.reason(); errors.Is(err, io.EOF) || errors.Is(err, errStopped) {
+		level = m.log.Info
+	}
+	level("a replica is disconnected", zap.Stringer("replica", f), zap.Uint64("next", f.next.Load()),
+		zap.Uint64("behind", f.lag()), zap.Error(f.reason()))
+}
+
+func (m *Master) attach(f *feeder) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.work.Add(1) // the end of Feed
+	m.nextID++
+	f.id = m.nextID
+	all := append(slices.Clone(*m.feeders.Load()), f)
+	m.feeders.Store(&all)
+	if len(all) == 1 {
+		m.db.Follow(m.written)
+	}
+	m.countGood()
+	return true
+}
+
+func (m *Master) detach(f *feeder) {
+	m.mu.Lock()
+	all := slices.DeleteFunc(slices.Clone(*m.feeders.Load()), func(o *feeder) bool { return o == f })
+	m.feeders.Store(&all)
+	if len(all) == 0 {
+		m.db.Follow(nil)
+		m.backlog.clear()
+	}
+	m.countGood()
+	m.mu.Unlock()
+	m.lose(f.needs(), time.Now())
+	m.acked()
+	m.work.Done()
+}
+
+// written hears of each write batch.
+func (m *Master) written(seq uint64, rep []byte) {
+	m.backlog.add(seq, rep)
+	for _, f := range *m.feeders.Load() {
+		f.more()
+	}
+}
+
+// Connected returns how many replicas are connected.
+func (m *Master) Connected() int { return len(*m.feeders.Load()) }
+
+// ReplicaState is the state of a connected replica.
+type ReplicaState struct {
+	IP     string // as announced, or else where it connects from
+	Port   int    // where it listens, 0 = not known
+	Remote string // where it connects from, host:port
+	// Offset is the sequence number that it has acknowledged, or else that of the newest write sent to it.
+	Offset uint64
+	Acks   bool          // it acknowledges
+	Age    time.Duration // of its last acknowledgement
+}
+
+// Replicas returns the connected replicas in the order in which they came.
+func (m *Master) Replicas() []ReplicaState {
+	var list []ReplicaState
+	for _, f := range *m.feeders.Load() {
+		list = append(list, f.state())
+	}
+	return list
+}
+
+// AckedBy returns how many replicas have acknowledged a sequence number.
+func (m *Master) AckedBy(seq uint64) (n int) {
+	for _, f := range *m.feeders.Load() {
+		if f.acked.Load() >= seq {
+			n++
+		}
+	}
+	return n
+}
+
+// AskAck asks the replicas to acknowledge at once when they have a sequence number.
+func (m *Master) AskAck(seq uint64) {
+	for _, f := range *m.feeders.Load() {
+		f.ask(seq)
+	}
+}
+
+// GoodReplicas returns how many replicas have acknowledged lately.
+func (m *Master) GoodReplicas() (n int) {
+	age := m.settings.Load().MaxAckAge
+	for _, f := range *m.feeders.Load() {
+		if s := f.state(); s.Acks && (age <= 0 || s.Age <= age) {
+			n++
+		}
+	}
+	return n
+}
+
+// LacksReplicas reports whether there are too few good replicas to write. It is about a second late.
+func (m *Master) LacksReplicas() bool { return m.lacking.Load() }
+
+func (m *Master) countGood() {
+	most := m.settings.Load().MinReplicas
+	m.lacking.Store(most > 0 && m.GoodReplicas() < most)
+}
+
+// MasterStats are counters of a master.
+type MasterStats struct {
+	SyncFull, SyncPartialOK, SyncPartialErr int64
+	BacklogBytes                            int64  // in memory
+	BacklogFirst                            uint64 // the sequence number of the oldest batch of them, 0 = there is none
+}
+
+// Stats returns the counters.
+func (m *Master) Stats() MasterStats {
+	return MasterStats{m.syncFull.Load(), m.syncOK.Load(), m.syncErr.Load(), m.backlog.size.Load(), m.backlog.begins()}
+}
+
+// ResetStats sets the counters to zero.
+func (m *Master) ResetStats() {
+	m.syncFull.Store(0)
+	m.syncOK.Store(0)
+	m.syncErr.Store(0)
+}
+
+// keepHouse looks after what time changes: the logs that replicas need, checkpoints that nobody fetches, replicas that
+// have fallen silent.
+func (m *Master) keepHouse() {
+	every := m.db.KeepLogsEvery()
+	step := time.Second
+	if every > 0 {
+		step = min(step, every)
+	}
+	t := time.NewTicker(step)
+	defer t.Stop()
+	var kept time.Time
+	for {
+		select {
+		case <-m.stop:
+			return
+		case now := <-t.C:
+			if next, ok := m.files.expire(now); ok {
+				m.lose(next, now)
+			}
+			m.countGood()
+			if every > 0 && now.Sub(kept) >= every {
+				kept = now
+				m.keepLogs(now)
+			}
+		}
+	}
+}
+
+// lose notes from where on a replica that is not connected will need the log.
+func (m *Master) lose(next uint64, now time.Time) {
+	m.mu.Lock()
+	m.lost = append(m.lost, position{next, now.Add(lostKept)})
+	m.mu.Unlock()
+}
+
+// keepLogs keeps what connected replicas, those that fetch files, and those that were lost lately need of the log.
+func (m *Master) keepLogs(now time.Time) {
+	oldest := m.files.needs()
+	for _, f := range *m.feeders.Load() {
+		oldest = min(oldest, f.needs())
+	}
+	m.mu.Lock()
+	m.lost = slices.DeleteFunc(m.lost, func(p position) bool { return now.After(p.until) })
+	for _, p := range m.lost {
+		oldest = min(oldest, p.next)
+	}
+	m.mu.Unlock()
+	if oldest == math.MaxUint64 {
+		return
+	}
+	if err := m.db.KeepLogs(oldest); err != nil {
+		m.log.Warn("the log may not be kept for replicas", zap.Error(err))
+	}
+}
+
+// tail returns the part of a batch from a sequence number on that lies within it, or next to its end.
+func tail(rep []byte, next uint64) ([]byte, error) {
+	r, err := batch.NewReader(rep)
+	if err != nil {
+		return nil, err
+	}
+	skip := next - r.Sequence()
+	for n := uint64(0); ; {
+		rec, ok := r.Next()
+		switch {
+		case !ok && r.Err() != nil:
+			return nil, r.Err()
+		case !ok:
+			return nil, nil
+		case n == skip:
+			part := append(make([]byte, batch.HeaderLen), rep[rec.Offset:]...)
+			binary.LittleEndian.PutUint64(part, next)
+			binary.LittleEndian.PutUint32(part[8:], r.Count()-uint32(skip))
+			return part, nil
+		}
+		if rec.Kind.Counted() {
+			n++
+		}
+	}
+}

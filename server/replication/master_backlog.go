@@ -1,0 +1,153 @@
+package replication
+
+import (
+	"encoding/binary"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// backlog holds the newest write batches in memory, as the frames in which they are sent. It has any while a replica is
+// attached.
+//
+//	first -> chunk -> chunk -> last        each: frame frame frame ...
+//
+// Writers append to the last chunk, under a lock that only writers take. A chunk never moves and a frame never changes,
+// so feeders read what is published without a lock: they never keep a writer waiting. When the chunks take more than the
+// limit, the oldest one leaves the list, and a feeder that needs it reads the log.
+//
+// Within a chunk the frames follow each other without a gap. Where a batch is missing, since writers came out of order, a
+// new chunk begins, and feeders read the log in between.
+type backlog struct {
+	mu    sync.Mutex // of writers
+	limit int
+	last  *chunk
+	next  uint64 // the sequence number behind the newest frame
+
+	first atomic.Pointer[chunk] // nil = there are none
+	size  atomic.Int64          // bytes of all chunks
+}
+
+// Sizes of a chunk: bytes of frames, and how many. A longer frame has a chunk of its own.
+const (
+	chunkBytes  = 256 << 10
+	chunkFrames = 2048
+)
+
+type chunk struct {
+	buf   []byte // its length is its size; frames fill it from the beginning
+	marks []mark // as buf
+	n     atomic.Int32
+	next  atomic.Pointer[chunk]
+}
+
+// mark is where a frame ends, and its sequence numbers: of its first record, and behind its last one.
+type mark struct {
+	seq, behind uint64
+	end         int
+}
+
+// frameOverhead is more than what a frame takes besides its payload.
+const frameOverhead = 24
+
+// add appends a batch. It is called by several goroutines and in any order.
+func (b *backlog) add(seq uint64, rep []byte) {
+	count := uint64(binary.LittleEndian.Uint32(rep[8:]))
+	if count == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if seq < b.next {
+		return // one that was written after it came first: the log has both
+	}
+	c, i, at := b.last, 0, 0
+	if c != nil {
+		i = int(c.n.Load())
+		at = c.marks[i-1].end
+	}
+	size := len(rep) + frameOverhead
+	if c == nil || seq != b.next || i == len(c.marks) || at+size > len(c.buf) {
+		c, i, at = newChunk(size), 0, 0
+	}
+	frame := proto.AppendFrameHead(c.buf[:at], len(rep))
+	body := len(frame)
+	frame = append(append(frame, rep...), '\r', '\n')
+	binary.LittleEndian.PutUint64(frame[body:], seq)
+	b.next = seq + count
+	c.marks[i] = mark{seq, b.next, len(frame)}
+	c.n.Store(int32(i + 1)) // publishes the frame
+	if c != b.last {
+		b.link(c)
+	}
+}
+
+func newChunk(size int) *chunk {
+	if size > chunkBytes {
+		return &chunk{buf: make([]byte, size), marks: make([]mark, 1)}
+	}
+	return &chunk{buf: make([]byte, chunkBytes), marks: make([]mark, chunkFrames)}
+}
+
+// link makes a chunk the last one, and lets go of the oldest ones when there are too many. b.mu is held.
+func (b *backlog) link(c *chunk) {
+	if b.last == nil {
+		b.first.Store(c)
+	} else {
+		b.last.next.Store(c)
+	}
+	b.last = c
+	b.size.Add(int64(len(c.buf)))
+	for oldest := b.first.Load(); oldest != c && b.size.Load() > int64(b.limit); oldest = b.first.Load() {
+		b.first.Store(oldest.next.Load())
+		b.size.Add(-int64(len(oldest.buf)))
+	}
+}
+
+// setLimit changes how many bytes the chunks may take; it counts from the next chunk on.
+func (b *backlog) setLimit(n int) {
+	b.mu.Lock()
+	b.limit = n
+	b.mu.Unlock()
+}
+
+// clear drops all frames.
+func (b *backlog) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.first.Store(nil)
+	b.last, b.next = nil, 0
+	b.size.Store(0)
+}
+
+// take returns frames that follow each other, from that of the sequence number next on, and the sequence number behind
+// them; nil when the backlog does not have it (any more, or yet). They are not copied and never change.
+func (b *backlog) take(next uint64) (frames []byte, behind uint64) {
+	for c := b.first.Load(); c != nil; c = c.next.Load() {
+		marks := c.marks[:c.n.Load()]
+		last := marks[len(marks)-1]
+		if next < marks[0].seq || next >= last.behind {
+			continue
+		}
+		i := sort.Search(len(marks), func(i int) bool { return marks[i].seq >= next })
+		if i == len(marks) || marks[i].seq != next {
+			return nil, next
+		}
+		from := 0
+		if i > 0 {
+			from = marks[i-1].end
+		}
+		return c.buf[from:last.end], last.behind
+	}
+	return nil, next
+}
+
+// begins returns the sequence number of the oldest frame, 0 = there is none.
+func (b *backlog) begins() uint64 {
+	if c := b.first.Load(); c != nil {
+		return c.marks[0].seq
+	}
+	return 0
+}

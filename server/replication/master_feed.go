@@ -1,0 +1,381 @@
+package replication
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// feeder sends the stream to one replica. Two goroutines work for it: one sends, one receives acknowledgements.
+//
+//	       take                    none in memory, but in the log
+//	+--> backlog ----> send <--------------- log
+//	|       | none at all
+//	|       v
+//	+--- asleep: woken by a writer, a WAIT, or after pingEvery
+//
+// A feeder that has just sent a little waits for pace before it looks again, unless somebody waits for an acknowledgement:
+// under load a write to the socket carries what many commits have brought, and writers need not wake it.
+type feeder struct {
+	m    *Master
+	link Link
+	peer Peer
+	id   uint64
+
+	next    atomic.Uint64 // the sequence number of the first batch that was not sent
+	acked   atomic.Uint64 // up to which all is acknowledged; 0 = none
+	ackedAt atomic.Int64  // when that came, unix nanoseconds; 0 = never
+	answers atomic.Bool   // it knows "_getack"
+	wanted  atomic.Uint64 // "_getack" is to be sent when all up to this sequence number is; 0 = not
+
+	asleep atomic.Bool
+	wake   chan struct{}
+	sent   chan struct{} // closed when nothing more is sent
+	stop   chan struct{} // closed when it is to end
+	once   sync.Once
+	why    error // set before stop is closed
+
+	allowed uint64 // how far it may be behind
+	last    time.Time
+	timer   *time.Timer
+	buf     []byte // frames from the log
+}
+
+const (
+	pingEvery = 2 * time.Second
+	pace      = time.Millisecond
+	// little is how many bytes of frames do not fill a write.
+	little = 64 << 10
+	// logBuffer is how many bytes of frames from the log go with one write.
+	logBuffer = 256 << 10
+	// logRetry is the time between two attempts to read from the log what it should have, logRetries how many there are.
+	logRetry   = 10 * time.Millisecond
+	logRetries = 50
+	// maxRequests is how many bytes of requests are kept until they are whole.
+	maxRequests = 8 << 10
+)
+
+func newFeeder(m *Master, link Link, peer Peer, next uint64) *feeder {
+	f := &feeder{m: m, link: link, peer: peer, wake: make(chan struct{}, 1), sent: make(chan struct{}),
+		stop: make(chan struct{}), timer: time.NewTimer(time.Hour)}
+	f.next.Store(next)
+	f.answers.Store(peer.Ack)
+	f.allowed = f.lag()
+	return f
+}
+
+// String returns where the replica is, for the log.
+func (f *feeder) String() string {
+	if s := f.state(); s.Port != 0 {
+		return net.JoinHostPort(s.IP, strconv.Itoa(s.Port))
+	}
+	return f.peer.Remote
+}
+
+func (f *feeder) state() ReplicaState {
+	s := ReplicaState{IP: f.peer.Address, Port: f.peer.Port, Remote: f.peer.Remote, Offset: f.next.Load() - 1}
+	if s.IP == "" {
+		s.IP, _, _ = net.SplitHostPort(f.peer.Remote)
+	}
+	if at := f.ackedAt.Load(); at != 0 {
+		s.Offset, s.Acks, s.Age = f.acked.Load(), true, time.Since(time.Unix(0, at))
+	}
+	return s
+}
+
+// lag returns by how many sequence numbers the replica is behind what was sent to it, in the best case.
+func (f *feeder) lag() uint64 {
+	next, latest := f.next.Load(), f.m.db.LatestSequence()
+	if next > latest {
+		return 0
+	}
+	return latest + 1 - next
+}
+
+// needs returns from which sequence number on the replica needs the log if it connects again.
+func (f *feeder) needs() uint64 {
+	if f.ackedAt.Load() != 0 {
+		return f.acked.Load() + 1
+	}
+	return f.next.Load()
+}
+
+// end ends the feeder. Only the first reason counts.
+func (f *feeder) end(why error) {
+	f.once.Do(func() {
+		f.why = why
+		close(f.stop)
+		f.link.Close()
+	})
+}
+
+// reason returns why the feeder was ended, nil while it was not.
+func (f *feeder) reason() error {
+	select {
+	case <-f.stop:
+		return f.why
+	default:
+		return nil
+	}
+}
+
+// more wakes the feeder if it has nothing to do. Writers call it.
+func (f *feeder) more() {
+	if f.asleep.Load() && f.asleep.CompareAndSwap(true, false) {
+		f.kick()
+	}
+}
+
+func (f *feeder) kick() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ask lets the replica acknowledge a sequence number as soon as it has it.
+func (f *feeder) ask(seq uint64) {
+	if !f.answers.Load() || f.acked.Load() >= seq {
+		return
+	}
+	for {
+		old := f.wanted.Load()
+		if old >= seq || f.wanted.CompareAndSwap(old, seq) {
+			break
+		}
+	}
+	f.kick()
+}
+
+// send sends the stream until the feeder is ended.
+func (f *feeder) send() {
+	defer close(f.sent)
+	defer f.timer.Stop()
+	err := f.write([]byte(proto.OK))
+	for err == nil && f.reason() == nil {
+		if err = f.checkLag(); err != nil {
+			break
+		}
+		next := f.next.Load()
+		frames, behind := f.m.backlog.take(next)
+		switch {
+		case frames != nil:
+			if err = f.advance(frames, behind); err == nil {
+				err = f.askAck()
+			}
+			if len(frames) < little && err == nil {
+				f.pause()
+			}
+		case f.m.db.LatestSequence() >= next:
+			err = f.fromLog()
+		default:
+			if err = f.askAck(); err == nil {
+				err = f.sleep()
+			}
+		}
+	}
+	f.end(err)
+}
+
+// write sends frames.
+func (f *feeder) write(frames []byte) error {
+	f.last = time.Now()
+	if t := f.m.settings.Load().SendTimeout; t > 0 {
+		f.link.SetWriteDeadline(f.last.Add(t))
+	}
+	_, err := f.link.Write(frames)
+	return err
+}
+
+// advance sends the frames up to a sequence number.
+func (f *feeder) advance(frames []byte, behind uint64) error {
+	next := f.next.Swap(behind) // before they can be acknowledged
+	err := f.write(frames)
+	if err != nil {
+		f.next.Store(next)
+	}
+	return err
+}
+
+// askAck sends "_getack" when all that somebody waits for was sent.
+func (f *feeder) askAck() error {
+	seq := f.wanted.Load()
+	if seq == 0 || f.next.Load() <= seq || !f.wanted.CompareAndSwap(seq, 0) || f.acked.Load() >= seq {
+		return nil
+	}
+	return f.write(proto.AppendFrame(nil, proto.GetAck))
+}
+
+// pause lets some more commits come.
+func (f *feeder) pause() {
+	if f.wanted.Load() == 0 {
+		f.wait(pace)
+	}
+}
+
+// wait waits for a time, a wake or the end.
+func (f *feeder) wait(d time.Duration) (woken bool) {
+	f.timer.Reset(d)
+	select {
+	case <-f.wake:
+		return true
+	case <-f.stop:
+		return true
+	case <-f.timer.C:
+		return false
+	}
+}
+
+// sleep waits until there may be something to send, and sends a ping when there was nothing for long.
+func (f *feeder) sleep() error {
+	f.asleep.Store(true)
+	defer f.asleep.Store(false)
+	// What was written before a writer could see that nobody is awake:
+	if seq := f.wanted.Load(); f.m.db.LatestSequence() >= f.next.Load() || seq != 0 && f.next.Load() > seq {
+		return nil
+	}
+	if f.wait(max(pingEvery-time.Since(f.last), 0)) {
+		return nil
+	}
+	return f.write(proto.AppendFrame(nil, proto.Ping))
+}
+
+// checkLag ends the link to a replica that is too far behind. One that was when it came may catch up.
+func (f *feeder) checkLag() error {
+	most, lag := f.m.settings.Load().MaxLag, f.lag()
+	if most > 0 && lag > max(most, f.allowed) {
+		return errLag
+	}
+	f.allowed = min(f.allowed, lag)
+	return nil
+}
+
+// fromLog sends what the log has, up to where the backlog goes on or the log ends.
+func (f *feeder) fromLog() error {
+	for try := 0; ; try++ {
+		n, err := f.readLog()
+		switch {
+		case err != nil || n > 0:
+			return err
+		case try == logRetries:
+			return errPurged
+		case f.wait(logRetry) && f.reason() != nil:
+			return nil
+		}
+	}
+}
+
+// readLog sends batches of the log and returns how many.
+func (f *feeder) readLog() (sent int, err error) {
+	next := f.next.Load()
+	log, err := f.m.db.WAL(next)
+	if err != nil {
+		return 0, logError(err)
+	}
+	defer log.Close()
+	flush := func() error {
+		if len(f.buf) == 0 {
+			return nil
+		}
+		err := f.advance(f.buf, next)
+		if f.buf = f.buf[:0]; cap(f.buf) > 4*logBuffer {
+			f.buf = nil
+		}
+		if err != nil {
+			return err
+		}
+		return f.askAck()
+	}
+	for f.reason() == nil {
+		rep, seq, err := log.Next()
+		if err != nil && sent == 0 {
+			return sent, logError(err)
+		}
+		if err != nil || rep == nil {
+			break // an error comes again
+		}
+		if seq > next {
+			return sent, errPurged
+		}
+		if seq < next {
+			if rep, err = tail(rep, next); err != nil {
+				return sent, err
+			}
+		}
+		if len(rep) == 0 {
+			continue
+		}
+		f.buf = proto.AppendFrame(f.buf, rep)
+		next += uint64(binary.LittleEndian.Uint32(rep[8:]))
+		sent++
+		if len(f.buf) < logBuffer {
+			continue
+		}
+		if err := flush(); err != nil {
+			return sent, err
+		}
+		if err := f.checkLag(); err != nil {
+			return sent, err
+		}
+		if frames, _ := f.m.backlog.take(next); frames != nil {
+			break
+		}
+	}
+	return sent, flush()
+}
+
+// logError says what it means that the log cannot be read.
+func logError(err error) error {
+	if errors.Is(err, engine.ErrWALGap) {
+		return errPurged
+	}
+	return err
+}
+
+// receive reads acknowledgements until the link ends.
+func (f *feeder) receive() error {
+	var buf []byte
+	in := make([]byte, 1<<10)
+	for {
+		n, err := f.link.Read(in)
+		if err != nil {
+			return err
+		}
+		for buf = append(buf, in[:n]...); len(buf) > 0; {
+			seq, ack, used, err := proto.ReadAck(buf)
+			if err != nil {
+				return err
+			}
+			if used == 0 {
+				if len(buf) > maxRequests {
+					return proto.ErrRequest
+				}
+				break
+			}
+			buf = buf[used:]
+			if ack {
+				f.acknowledge(seq)
+			} else {
+				f.m.log.Debug("a replica has sent something else than an acknowledgement")
+			}
+		}
+	}
+}
+
+// acknowledge notes that the replica has all up to a sequence number. It cannot have what was not sent.
+func (f *feeder) acknowledge(seq uint64) {
+	f.answers.Store(true)
+	f.ackedAt.Store(time.Now().UnixNano())
+	seq = min(seq, f.next.Load()-1)
+	if seq > f.acked.Load() {
+		f.acked.Store(seq)
+		f.m.acked()
+	}
+}

@@ -1,0 +1,701 @@
+package replication_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// link is a connection without a queue, so that a test sees when a replica does not read.
+type link struct{ net.Conn }
+
+func (l link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
+func (l link) Drain()                       {}
+
+// replica is the other end of a link, as a test plays it.
+type replica struct {
+	t     *testing.T
+	conn  net.Conn
+	buf   []byte
+	ended chan struct{}
+	next  uint64 // what comes next
+}
+
+// connect lets a master feed a replica from a sequence number on, and waits for its OK.
+func connect(t *testing.T, m *replication.Master, next uint64, conf proto.Conf) *replica {
+	t.Helper()
+	if err := m.Accept(proto.PSync{Next: next}); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	r := &replica{t: t, conn: theirs, ended: make(chan struct{}), next: next}
+	go func() {
+		m.Feed(link{ours}, replication.Peer{Conf: conf, Remote: "10.0.0.1:1234"}, next)
+		close(r.ended)
+	}()
+	ok := make([]byte, len(proto.OK))
+	if _, err := io.ReadFull(theirs, ok); err != nil || string(ok) != proto.OK {
+		t.Fatalf("%q, %v", ok, err)
+	}
+	return r
+}
+
+// frame reads a frame.
+func (r *replica) frame() (proto.Frame, error) {
+	for {
+		f, n, _, err := proto.ReadFrame(r.buf, 64<<20)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if n > 0 {
+			f.Payload = bytes.Clone(f.Payload)
+			r.buf = r.buf[n:]
+			return f, nil
+		}
+		b := make([]byte, 64<<10)
+		n, err = r.conn.Read(b)
+		if err != nil {
+			return f, err
+		}
+		r.buf = append(r.buf, b[:n]...)
+	}
+}
+
+// batches reads batches until the one that ends with a sequence number, and checks that none is missing.
+func (r *replica) batches(last uint64) (all [][]byte) {
+	r.t.Helper()
+	for r.next <= last {
+		f, err := r.frame()
+		if err != nil {
+			r.t.Fatalf("after %d: %v", r.next-1, err)
+		}
+		if f.Kind != proto.KindBatch {
+			continue
+		}
+		if f.Sequence() != r.next {
+			r.t.Fatalf("a batch of sequence number %d, want %d", f.Sequence(), r.next)
+		}
+		r.next += uint64(f.Count())
+		all = append(all, f.Payload)
+	}
+	return all
+}
+
+// untilEnd reads until the master closes the link.
+func (r *replica) untilEnd() {
+	for {
+		if _, err := r.frame(); err != nil {
+			<-r.ended
+			return
+		}
+	}
+}
+
+func (r *replica) ack(seq uint64) {
+	if _, err := r.conn.Write(proto.AppendAck(nil, seq)); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *replica) leave() {
+	r.conn.Close()
+	<-r.ended
+}
+
+func newMaster(t *testing.T, db *engine.DB, s replication.MasterSettings) (*replication.Master, *observer.ObservedLogs) {
+	core, logs := observer.New(zap.InfoLevel)
+	m := replication.NewMaster(replication.MasterOptions{DB: db, Log: zap.New(core),
+		CheckpointDir: filepath.Join(t.TempDir(), "checkpoint")}, s)
+	return m, logs
+}
+
+var defaults = replication.MasterSettings{BacklogBytes: 4 << 20, SendTimeout: 30 * time.Second, MaxLag: 1e8,
+	MaxAckAge: 10 * time.Second, ShareFor: 10 * time.Minute}
+
+// put writes keys, each with a batch of its own.
+func put(t *testing.T, db *engine.DB, n, size int) {
+	t.Helper()
+	for i := range n {
+		key := fmt.Appendf(nil, "key%d", i)
+		enginetest.Update(t, db, [][]byte{key}, func(tx *engine.Tx) error {
+			tx.Put(cf.Metadata, tx.NSKey(key), append(make([]byte, 5), bytes.Repeat([]byte{byte(i)}, size)...))
+			return nil
+		})
+	}
+}
+
+// logged returns the batches of the log, with their sequence numbers.
+func logged(t *testing.T, db *engine.DB) (all [][]byte) {
+	t.Helper()
+	w, err := db.WAL(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for {
+		rep, _, err := w.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep == nil {
+			return all
+		}
+		all = append(all, rep)
+	}
+}
+
+// TestFeed: what was written before a replica came, what is written while it is there, and what was written when it was
+// away for a while arrive as they are in the log.
+func TestFeed(t *testing.T) {
+	db := enginetest.Open(t)
+	m, _ := newMaster(t, db, defaults)
+	defer m.Close()
+	put(t, db, 100, 10)
+	r := connect(t, m, 1, proto.Conf{Port: 6666})
+	all := r.batches(100)
+	put(t, db, 100, 10)
+	all = append(all, r.batches(200)...)
+	r.leave()
+	put(t, db, 100, 10)
+	r = connect(t, m, 201, proto.Conf{Port: 6666})
+	all = append(all, r.batches(300)...)
+	if !slices.EqualFunc(all, logged(t, db), bytes.Equal) {
+		t.Error("what was sent is not what is in the log")
+	}
+	if got := m.Replicas(); len(got) != 1 || got[0].IP != "10.0.0.1" || got[0].Port != 6666 || got[0].Offset != 300 || got[0].Acks {
+		t.Errorf("%+v", got)
+	}
+	r.leave()
+	if m.Connected() != 0 || m.Stats().BacklogBytes != 0 || m.Stats().SyncPartialOK != 2 {
+		t.Errorf("%d are connected, %+v", m.Connected(), m.Stats())
+	}
+}
+
+// TestFeedWhileWriting: many writers, some of them apart from the groups, a backlog that is much too small, and replicas
+// that come and go: nothing is missing and nothing comes twice.
+func TestFeedWhileWriting(t *testing.T) {
+	db := enginetest.Open(t)
+	s := defaults
+	s.BacklogBytes = 1 // one chunk
+	m, _ := newMaster(t, db, s)
+	defer m.Close()
+	const writers, each = 8, 1500
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		errs := make(chan error, writers)
+		for w := range writers {
+			go func() {
+				for i := range each {
+					key := fmt.Appendf(nil, "key%d", w)
+					err := db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+						if w == 0 {
+							tx.YieldToOthers()
+						}
+						tx.Put(cf.Metadata, tx.NSKey(key), append(make([]byte, 5), fmt.Sprint(i, strings.Repeat("x", 300))...))
+						return nil
+					})
+					if err != nil {
+						errs <- err
+						return
+					}
+				}
+				errs <- nil
+			}()
+		}
+		for range writers {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	steady := connect(t, m, 1, proto.Conf{})
+	finished := make(chan [][]byte)
+	go func() { finished <- steady.batches(writers * each) }()
+	var parts [][]byte
+	for next := uint64(1); next <= writers*each; {
+		if next > db.LatestSequence() {
+			continue
+		}
+		r := connect(t, m, next, proto.Conf{})
+		parts = append(parts, r.batches(min(next+500, db.LatestSequence()))...)
+		next = r.next
+		r.leave()
+	}
+	<-done
+	all := <-finished
+	records := func(batches [][]byte) (b []byte) {
+		for _, rep := range batches {
+			b = append(b, rep[12:]...)
+		}
+		return b
+	}
+	want := records(logged(t, db))
+	if !bytes.Equal(records(all), want) {
+		t.Error("the replica that was always there has something else than the log")
+	}
+	if !bytes.Equal(records(parts), want) {
+		t.Error("the replica that came and went has something else than the log")
+	}
+	steady.leave()
+}
+
+// TestBatchInParts: a batch of the log of which a replica has the beginning is sent in part.
+func TestBatchInParts(t *testing.T) {
+	db := enginetest.Open(t)
+	m, _ := newMaster(t, db, defaults)
+	defer m.Close()
+	enginetest.Update(t, db, enginetest.Bytes("a"), func(tx *engine.Tx) error {
+		for i := range 3 {
+			tx.LogData(fmt.Appendf(nil, "1 %d", i))
+			tx.Put(cf.Metadata, tx.NSKey(fmt.Appendf(nil, "k%d", i)), make([]byte, 6))
+		}
+		return nil
+	})
+	r := connect(t, m, 3, proto.Conf{})
+	got := r.batches(3)[0]
+	if binary.LittleEndian.Uint32(got[8:]) != 1 || !bytes.Contains(got, []byte("k2")) || !bytes.Contains(got, []byte("1 2")) || bytes.Contains(got, []byte("k1")) {
+		t.Errorf("%q", got)
+	}
+	r.leave()
+}
+
+// TestAccept: PSYNC as Kvrocks accepts and refuses it.
+func TestAccept(t *testing.T) {
+	db := enginetest.Open(t)
+	s := defaults
+	s.CompareIDs = true
+	m, _ := newMaster(t, db, s)
+	defer m.Close()
+	const id, other = "AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB"
+	if err := db.BeginHistory(id); err != nil {
+		t.Fatal(err)
+	}
+	put(t, db, 9, 1) // up to 10
+	for _, tt := range []struct {
+		p    proto.PSync
+		want error
+	}{
+		{proto.PSync{Next: 1}, nil},
+		{proto.PSync{Next: 10}, nil},
+		{proto.PSync{Next: 11}, nil},
+		{proto.PSync{Next: 0}, proto.ErrOutOfRange},
+		{proto.PSync{Next: 12}, proto.ErrOutOfRange},
+		{proto.PSync{Next: 1<<64 - 1}, proto.ErrOutOfRange},
+		{proto.PSync{ID: id, Next: 5}, nil},
+		{proto.PSync{ID: id, Next: 11}, nil},
+		{proto.PSync{ID: other, Next: 1}, proto.ErrWrongID},
+		{proto.PSync{ID: other, Next: 11}, proto.ErrWrongID},
+		{proto.PSync{ID: other, Next: 12}, proto.ErrOutOfRange}, // the log does not tell
+	} {
+		if err := m.Accept(tt.p); !errors.Is(err, tt.want) {
+			t.Errorf("%+v: %v, want %v", tt.p, err, tt.want)
+		}
+	}
+	m.Set(defaults)
+	if err := m.Accept(proto.PSync{ID: other, Next: 11}); err != nil {
+		t.Errorf("without use-rsid-psync: %v", err)
+	}
+}
+
+// TestPurgedLog: a replica that needs what the log does not have is refused.
+func TestPurgedLog(t *testing.T) {
+	o := engine.DefaultRocksOptions()
+	o.WALTTLSeconds, o.WALSizeLimitMB = 0, 0
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
+	m, _ := newMaster(t, db, defaults)
+	defer m.Close()
+	put(t, db, 3, 1)
+	if err := db.FlushMemtable(cf.Metadata); err != nil {
+		t.Fatal(err)
+	}
+	put(t, db, 3, 1)
+	if err := m.Accept(proto.PSync{Next: 1}); !errors.Is(err, proto.ErrOutOfRange) {
+		t.Error(err)
+	}
+	if err := m.Accept(proto.PSync{Next: 4}); err != nil {
+		t.Error(err)
+	}
+	m.Set(replication.MasterSettings{NoLog: true})
+	if err := m.Accept(proto.PSync{Next: 7}); err == nil {
+		t.Error("a master without a log accepts a replica")
+	}
+}
+
+// TestPings: an idle link gets a ping every 2 s, and one that is busy none.
+func TestPings(t *testing.T) {
+	db := enginetest.Open(t)
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := newMaster(t, db, defaults)
+		defer m.Close()
+		r := connect(t, m, 1, proto.Conf{})
+		for range 3 {
+			began := time.Now()
+			f, err := r.frame()
+			if err != nil || f.Kind != proto.KindPing {
+				t.Fatalf("%+v, %v", f, err)
+			}
+			if took := time.Since(began); took != 2*time.Second {
+				t.Errorf("a ping after %v", took)
+			}
+		}
+		r.leave()
+	})
+}
+
+// TestSlowReplica: one that takes nothing for the time of the setting is cut off, and the log says why.
+func TestSlowReplica(t *testing.T) {
+	db := enginetest.Open(t)
+	put(t, db, 10, 1000)
+	synctest.Test(t, func(t *testing.T) {
+		m, logs := newMaster(t, db, defaults)
+		defer m.Close()
+		began := time.Now()
+		r := connect(t, m, 1, proto.Conf{})
+		<-r.ended
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("it was cut off after %v", took)
+		}
+		if why := reason(logs); !strings.Contains(why, "timeout") {
+			t.Errorf("the log says %q", why)
+		}
+	})
+}
+
+// reason returns why the log says that a replica was disconnected.
+func reason(logs *observer.ObservedLogs) string {
+	for _, e := range logs.FilterMessage("a replica is disconnected").All() {
+		return fmt.Sprint(e.ContextMap()["error"])
+	}
+	return ""
+}
+
+// TestLag: a replica that falls back too far is cut off; one that comes too late and catches up is not.
+func TestLag(t *testing.T) {
+	db := enginetest.Open(t)
+	s := defaults
+	s.MaxLag = 100
+	m, logs := newMaster(t, db, s)
+	defer m.Close()
+	put(t, db, 500, 10)
+	r := connect(t, m, 1, proto.Conf{})
+	r.batches(500)
+	if n := logs.FilterMessage("a replica is disconnected").Len(); n != 0 {
+		t.Fatal("a replica that caught up was cut off")
+	}
+	put(t, db, 2000, 1000) // while it does not read
+	r.untilEnd()
+	if why := reason(logs); !strings.Contains(why, "max-replication-lag") {
+		t.Errorf("the log says %q", why)
+	}
+}
+
+// TestAcks: what replicas acknowledge counts, and they are asked when somebody waits for it.
+func TestAcks(t *testing.T) {
+	db := enginetest.Open(t)
+	acks := make(chan struct{}, 100)
+	s := defaults
+	s.MinReplicas = 1
+	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: t.TempDir() + "/c", Acked: func() { acks <- struct{}{} }}, s)
+	defer m.Close()
+	if !m.LacksReplicas() {
+		t.Error("without replicas none is lacking")
+	}
+	r := connect(t, m, 1, proto.Conf{Ack: true})
+	silent := connect(t, m, 1, proto.Conf{})
+	put(t, db, 3, 10)
+	m.AskAck(3)
+	silent.batches(3)
+	for {
+		f, err := r.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Kind == proto.KindGetAck {
+			break
+		}
+	}
+	if n := m.AckedBy(3); n != 0 {
+		t.Errorf("%d have acknowledged before any has", n)
+	}
+	r.ack(2)
+	<-acks
+	if m.AckedBy(2) != 1 || m.AckedBy(3) != 0 || m.GoodReplicas() != 1 {
+		t.Errorf("%d have acknowledged 2, %d have 3", m.AckedBy(2), m.AckedBy(3))
+	}
+	if _, err := r.conn.Write(proto.AppendRequest(nil, "PING")); err != nil { // is ignored
+		t.Fatal(err)
+	}
+	r.ack(1000) // it cannot have what does not exist
+	<-acks
+	if m.AckedBy(3) != 1 || m.AckedBy(4) != 0 {
+		t.Error("an acknowledgement counts for more than was sent")
+	}
+	m.Set(s)
+	if m.LacksReplicas() {
+		t.Error("a replica that has acknowledged is lacking")
+	}
+	r.leave()
+	silent.leave()
+	if m.AckedBy(1) != 0 || !m.LacksReplicas() {
+		t.Error("a replica that is gone counts")
+	}
+}
+
+// fetch sends a request of a full sync and returns all that comes back.
+func fetch(t *testing.T, serve func(replication.Link)) []byte {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	go serve(link{ours})
+	b, err := io.ReadAll(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestFullSync: the files of a checkpoint, several at a time, are a database.
+func TestFullSync(t *testing.T) {
+	db := enginetest.Open(t)
+	m, _ := newMaster(t, db, defaults)
+	defer m.Close()
+	put(t, db, 100, 1000)
+	line := fetch(t, m.SendList)
+	names, err := proto.ParseFileList(bytes.TrimSuffix(line, []byte("\r\n")))
+	if err != nil || len(names) < 4 {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if again := fetch(t, m.SendList); !bytes.Equal(again, line) {
+		t.Errorf("the second replica got another checkpoint: %q, %q", line, again)
+	}
+	dir := t.TempDir()
+	content := fetch(t, func(l replication.Link) { m.SendFiles(l, []byte(strings.Join(names, ","))) })
+	for _, name := range names {
+		head, n, err := proto.ReadLine(content, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := proto.ParseFileHead(head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content = content[n:]
+		if err := os.WriteFile(filepath.Join(dir, name), content[:size], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		content = content[size:]
+	}
+	if len(content) > 0 {
+		t.Errorf("%d bytes more than the files have", len(content))
+	}
+	copied := enginetest.OpenWith(t, engine.Options{Dir: dir})
+	if got := copied.LatestSequence(); got != 100 {
+		t.Errorf("the copy has %d writes", got)
+	}
+	if m.Stats().SyncFull != 2 {
+		t.Errorf("%+v", m.Stats())
+	}
+}
+
+// TestFileNames: nothing but the files of the checkpoint is sent, whatever the name.
+func TestFileNames(t *testing.T) {
+	db := enginetest.Open(t)
+	m, _ := newMaster(t, db, defaults)
+	defer m.Close()
+	if got := fetch(t, func(l replication.Link) { m.SendFiles(l, []byte("CURRENT")) }); got[0] != '-' {
+		t.Errorf("without a checkpoint: %q", got)
+	}
+	fetch(t, m.SendList)
+	for _, name := range badNames {
+		got := fetch(t, func(l replication.Link) { m.SendFiles(l, []byte(name)) })
+		if string(got) != "-ERR no such file in the checkpoint\r\n" {
+			t.Errorf("%q: %.80q", name, got)
+		}
+	}
+}
+
+var badNames = []string{"", ".", "..", "../db/CURRENT", "/etc/passwd", "CURRENT,../db/CURRENT", "a/../CURRENT", "999999.sst",
+	"CURRENT,CURRENT", "LOCK", "CURRENT\x00", "..\\db", "CURRENT,"}
+
+func FuzzSendFiles(f *testing.F) {
+	for _, n := range badNames {
+		f.Add([]byte(n))
+	}
+	f.Add([]byte("CURRENT"))
+	db, err := engine.Open(engine.Options{Dir: f.TempDir() + "/db"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: f.TempDir() + "/c"}, defaults)
+	f.Cleanup(func() {
+		m.Close()
+		db.Close()
+	})
+	f.Fuzz(func(t *testing.T, list []byte) {
+		names, err := proto.ParseFileList(bytes.TrimSuffix(fetch(t, m.SendList), []byte("\r\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		good := true
+		for n := range strings.SplitSeq(string(list), ",") {
+			good = good && slices.Contains(names, n)
+		}
+		if got := fetch(t, func(l replication.Link) { m.SendFiles(l, list) }); !good && got[0] != '-' {
+			t.Errorf("%q: %.80q", list, got)
+		}
+	})
+}
+
+// TestCheckpointLife: a checkpoint is shared while it is young, kept while somebody fetches it, and deleted when nobody
+// does.
+func TestCheckpointLife(t *testing.T) {
+	db := enginetest.Open(t)
+	put(t, db, 10, 1000)
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	if err := os.MkdirAll(dir+"/left", 0o755); err != nil { // by a process that is gone
+		t.Fatal(err)
+	}
+	exists := func() bool {
+		_, err := os.Stat(dir + "/CURRENT")
+		return err == nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := defaults
+		s.SendTimeout = 0
+		m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: dir}, s)
+		defer m.Close()
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("what was left of another process is still there")
+		}
+		fetch(t, m.SendList)
+		if !exists() {
+			t.Fatal("there is no checkpoint")
+		}
+		// Slowly fetched for longer than any time there is.
+		ours, theirs := net.Pipe()
+		go m.SendFiles(link{ours}, []byte("CURRENT"))
+		b := make([]byte, 1)
+		for range 5 {
+			time.Sleep(20 * time.Second)
+			if _, err := io.ReadFull(theirs, b); err != nil {
+				t.Fatal(err)
+			}
+			if !exists() {
+				t.Fatal("it was deleted while somebody fetches it")
+			}
+		}
+		if _, err := io.ReadAll(theirs); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(29 * time.Second)
+		if !exists() {
+			t.Error("it was deleted at once")
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if exists() {
+			t.Error("it was not deleted")
+		}
+	})
+}
+
+// TestSendRate: full syncs share the rate of the setting.
+func TestSendRate(t *testing.T) {
+	db := enginetest.Open(t)
+	for i := range 4 {
+		put(t, db, 1, 1<<20)
+		_ = i
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := defaults
+		s.BytesPerSecond = 64 << 10
+		m, _ := newMaster(t, db, s)
+		defer m.Close()
+		line := fetch(t, m.SendList)
+		began := time.Now()
+		total := 0
+		for range 2 {
+			total += len(fetch(t, func(l replication.Link) { m.SendFiles(l, bytes.TrimSuffix(line, []byte("\r\n"))) }))
+		}
+		took, least := time.Since(began), time.Duration(float64(total-300<<10)/float64(s.BytesPerSecond)*float64(time.Second))
+		if took < least {
+			t.Errorf("%d bytes took %v, at least %v", total, took, least)
+		}
+	})
+}
+
+// TestRecordedStream: the batches that a Kvrocks has sent, written here, are sent byte by byte as it has sent them.
+func TestRecordedStream(t *testing.T) {
+	for _, name := range []string{fixture.PlainReplication, fixture.RSIDReplication} {
+		step, ok := fixture.LoadReplication(t, name).Step("psync 1")
+		if !ok {
+			t.Fatal("there is no stream")
+		}
+		db := enginetest.Open(t)
+		m, _ := newMaster(t, db, defaults)
+		want := bytes.TrimPrefix(step.Received, []byte(proto.OK))
+		r := connect(t, m, 1, proto.Conf{})
+		var got []byte
+		for rest := want; len(rest) > 0; {
+			f, n, _, err := proto.ReadFrame(rest, 1<<20)
+			if err != nil || n == 0 {
+				t.Fatal(n, err)
+			}
+			rest = rest[n:]
+			if f.Kind != proto.KindBatch {
+				got = append(got, proto.AppendFrame(nil, f.Payload)...)
+				continue
+			}
+			apply(t, db, f.Payload)
+			for _, b := range r.batches(f.Sequence() + uint64(f.Count()) - 1) {
+				got = proto.AppendFrame(got, b)
+			}
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: sent\n%.200q\nrecorded\n%.200q", name, got, want)
+		}
+		r.leave()
+		m.Close()
+	}
+}
+
+// apply writes a batch as a replica does.
+func apply(t *testing.T, db *engine.DB, rep []byte) {
+	t.Helper()
+	b, err := db.CheckBatch(rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.Release()
+	if err := tx.AcquireFor(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Apply(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
