@@ -85,10 +85,11 @@ func run(cfg *config.Config) (err error) {
 	for _, w := range cfg.Warnings() {
 		log.Warn(w)
 	}
-	for _, name := range []string{"daemonize", "supervised"} {
-		if v := cfg.Text(name); v != "no" && v != "0" {
-			log.Warn("a setting has no effect", zap.String("key", name), zap.String("value", v))
-		}
+	for _, name := range config.Inert() {
+		cfg.OnChange(name, func(_, _ string) error { // the value may be a password
+			log.Warn("a setting without effect was changed", zap.String("key", name))
+			return nil
+		})
 	}
 	mem := cfg.MemoryPlan()
 	log.Info("memory: " + mem.String())

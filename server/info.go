@@ -229,8 +229,8 @@ func (s *Server) infoMemory(w *infoWriter, _ string) {
 	w.field("used_memory_startup", s.startupRSS)
 	w.bytes("total_system_memory", totalMemory())
 	s.infoScripts(w)
-	w.bytes("maxmemory", 0)
-	w.field("maxmemory_policy", "noeviction")
+	w.bytes("maxmemory", s.cfg.Int("maxmemory"))
+	w.field("maxmemory_policy", s.cfg.Text("maxmemory-policy"))
 	ratio := func(name string, part, whole int64) {
 		w.field(name+"_ratio", fmt.Sprintf("%.2f", float64(part)/float64(max(whole, 1))))
 		w.field(name+"_bytes", part-whole)

@@ -57,10 +57,11 @@ type limits struct {
 	handshake atomic.Int64 // how long that of TLS may take, as time.Duration
 	ending    atomic.Int64 // how long a client may take to read its last replies when the server closes, as time.Duration
 
-	readOnly   atomic.Bool // a replica that takes no writes: slave-read-only
-	strictKeys atomic.Bool // lua-strict-key-accessing
-	debugInLua atomic.Bool // DEBUG SET-DISABLE-DENY-SCRIPTS
-	full       atomic.Bool // the database has reached max-db-size
+	replicas   atomic.Int64 // min-replicas-to-write
+	readOnly   atomic.Bool  // a replica that takes no writes: slave-read-only
+	strictKeys atomic.Bool  // lua-strict-key-accessing
+	debugInLua atomic.Bool  // DEBUG SET-DISABLE-DENY-SCRIPTS
+	full       atomic.Bool  // the database has reached max-db-size
 }
 
 // refuseWrite returns why a command that writes cannot run now, nil when it can. In a full database the commands run
@@ -69,6 +70,8 @@ func (l *limits) refuseWrite(flags command.Flag) error {
 	switch {
 	case l.readOnly.Load():
 		return command.ErrReadOnly
+	case l.replicas.Load() > 0: // there are none
+		return command.ErrNoReplicas
 	case flags&command.DenyOOM != 0 && l.full.Load():
 		return command.ErrDBSize
 	}

@@ -45,6 +45,44 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 }
 
+// TestSettingsOfRedis checks that Redis's settings are answered by name and by pattern, and are not in CONFIG GET *.
+func TestSettingsOfRedis(t *testing.T) {
+	c := start(t).dial(t)
+	for _, tt := range []struct{ command, want string }{
+		{"CONFIG GET maxmemory-policy", bulk("maxmemory-policy", "noeviction")},
+		{"CONFIG GET save appendonly databases", bulk("appendonly", "no", "databases", "1", "save", "")},
+		{"CONFIG GET hash-max-z*entries HZ", bulk("hash-max-ziplist-entries", "512", "HZ", "10")},
+		{"CONFIG SET hash-max-listpack-entries 7 maxmemory 1048576", "+OK\r\n"},
+		{"CONFIG GET hash-max-ziplist-entries", bulk("hash-max-ziplist-entries", "7")},
+		{"CONFIG SET maxmemory-policy allkeys-lru", "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - " +
+			"nothing is evicted: max-db-size limits the data, memory-budget-mb the memory\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+	if all := c.do("CONFIG", "GET", "*"); strings.Contains(all, "hash-max") || !strings.Contains(all, "rocksdb.block_size") {
+		t.Errorf("CONFIG GET *: %q", all)
+	}
+	if all := c.do("CONFIG", "GET", "*", "hz"); !strings.Contains(all, "\r\nhz\r\n") || strings.Contains(all, "hash-max") {
+		t.Errorf("CONFIG GET * hz: %q", all)
+	}
+	if info := c.do("INFO", "memory"); !strings.Contains(info, "maxmemory:1048576\r\n") {
+		t.Errorf("INFO: %q", info)
+	}
+}
+
+// TestMinReplicas checks that writes are refused while there are fewer replicas than min-replicas-to-write.
+func TestMinReplicas(t *testing.T) {
+	const refused = "-NOREPLICAS Not enough good replicas to write.\r\n"
+	c := start(t).dial(t)
+	for _, tt := range []struct{ command, want string }{
+		{"CONFIG SET min-slaves-to-write 1", "+OK\r\n"}, {"SET a 1", refused}, {"GET a", "$-1\r\n"},
+		{"MULTI", "+OK\r\n"}, {"SET a 1", refused}, {"EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n"},
+		{"CONFIG SET min-replicas-to-write 0", "+OK\r\n"}, {"SET a 1", "+OK\r\n"},
+	} {
+		c.want(tt.command, tt.want)
+	}
+}
+
 func TestConfigCommands(t *testing.T) {
 	h := start(t, "timeout", "100")
 	c := h.dial(t)

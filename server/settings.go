@@ -45,7 +45,8 @@ func (s *Server) follow() {
 		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", most))
 	}
 	s.cfg.OnChange("maxclients", func(_, _ string) error { return checkClients(int64(s.cfg.MaxClients())) })
-	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit", "redis-cursor-compatible", "slave-read-only", "lua-strict-key-accessing"} {
+	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit", "redis-cursor-compatible", "slave-read-only",
+		"min-replicas-to-write", "lua-strict-key-accessing"} {
 		s.cfg.OnChange(name, func(_, _ string) error {
 			s.refresh()
 			return nil
@@ -84,6 +85,7 @@ func (s *Server) refresh() {
 	s.limits.query.Store(s.cfg.Int("client-query-buffer-limit"))
 	_, _, replica := s.cfg.Master()
 	s.limits.readOnly.Store(replica && s.cfg.Bool("slave-read-only"))
+	s.limits.replicas.Store(s.cfg.Int("min-replicas-to-write"))
 	s.limits.strictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
 	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
 	s.refreshAccess()

@@ -27,20 +27,28 @@ var configCommands = []Spec{{
 func init() { register(configCommands...) }
 
 // configGet returns each setting once, however many patterns it matches. As in Redis, one that is asked for by its name
-// has the name as it was written first.
+// has the name as it was written first. The pattern * means the settings that this server has of its own, without those
+// of Redis that mean nothing here.
 func configGet(c *Ctx) error {
 	var patterns []*Glob
+	all := false
 	asked := map[string]string{}
 	for _, a := range c.Args[2:] {
 		name := strings.ToLower(string(a))
+		if name == "*" {
+			all = true
+			continue
+		}
 		patterns = append(patterns, CompileGlob([]byte(name)))
 		if _, ok := asked[name]; !ok {
 			asked[name] = string(a)
 		}
 	}
-	found := c.Srv.Settings.Match(func(name string) bool {
+	matches := func(name string) bool {
 		return slices.ContainsFunc(patterns, func(p *Glob) bool { return p.Match([]byte(name)) })
-	})
+	}
+	found := c.Srv.Settings.Match(func(name string) bool { return all || matches(name) })
+	found = slices.DeleteFunc(found, func(s Setting) bool { return s.Redis && !matches(s.Name) })
 	c.Out.Map(len(found))
 	for _, s := range found {
 		name := s.Name

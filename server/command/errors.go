@@ -19,6 +19,7 @@ var (
 	ErrNoAuth        = engine.NewError("NOAUTH", "Authentication required.")
 	ErrAdminOnly     = engine.NewError("ERR", "admin permission required to perform the command")
 	ErrReadOnly      = engine.NewError("READONLY", "You can't write against a read only replica.")
+	ErrNoReplicas    = engine.NewError("NOREPLICAS", "Not enough good replicas to write.")
 	ErrDBSize        = engine.NewError("ERR", "write command not allowed when reached max-db-size.")
 	ErrInvalidCursor = engine.NewError("ERR", "invalid cursor")
 )

@@ -179,7 +179,10 @@ type Maintenance interface {
 }
 
 // Setting is the name and the text of a setting.
-type Setting struct{ Name, Value string }
+type Setting struct {
+	Name, Value string
+	Redis       bool // one of Redis's that means nothing here
+}
 
 // Namespace is a namespace with its token.
 type Namespace struct{ Name, Token string }

@@ -25,6 +25,10 @@ var (
 	protoMaxBulkLen         = position("proto-max-bulk-len")
 	redisDatabases          = position("redis-databases")
 	renameCommand           = position("rename-command")
+	maxMemory               = position("maxmemory")
+	maxMemoryPolicy         = position("maxmemory-policy")
+	appendFsync             = position("appendfsync")
+	writeSync               = position("rocksdb.write_options.sync")
 	replNamespaceEnabled    = position("repl-namespace-enabled")
 	requirePass             = position("requirepass")
 	slaveOf                 = position("slaveof")
@@ -43,6 +47,12 @@ func position(name string) int {
 			}
 			i++
 		}
+	}
+	for _, s := range redisSettings {
+		if s.Name == name {
+			return i
+		}
+		i++
 	}
 	panic("config: no setting " + name)
 }

@@ -34,7 +34,10 @@ type state struct {
 }
 
 // Pair is the name and the text of a setting.
-type Pair struct{ Name, Value string }
+type Pair struct {
+	Name, Value string
+	Redis       bool // one of Redis's that means nothing here
+}
 
 // Default returns the settings that a server without file and command line has.
 func Default() *Config {
@@ -70,8 +73,11 @@ func (st *state) set(i int, v value) {
 // text returns a value as CONFIG GET shows it: settings that are derived from others while they are empty are
 // filled in.
 func (st *state) text(i int) string {
-	if i == databases {
+	switch i {
+	case databases:
 		return strconv.FormatInt(max(1, st.values[redisDatabases].num), 10)
+	case appendFsync:
+		return st.fsync()
 	}
 	v := st.values[i].text
 	if v != "" {
@@ -99,6 +105,17 @@ func (st *state) text(i int) string {
 // Names returns the names of all settings, with their aliases, sorted.
 func (c *Config) Names() []string { return names }
 
+// Inert returns the names of the settings that have no effect.
+func Inert() []string {
+	var list []string
+	for _, s := range table {
+		if s.Inert != "" {
+			list = append(list, s.Name)
+		}
+	}
+	return list
+}
+
 // Get returns the text of a setting as CONFIG GET shows it; of rename-command, its lines. The name's case does
 // not matter.
 func (c *Config) Get(name string) (string, bool) {
@@ -121,11 +138,11 @@ func (c *Config) Match(match func(name string) bool) []Pair {
 		s, i, _ := find(name)
 		text := st.text(i)
 		if s.Kind != Multi {
-			pairs = append(pairs, Pair{name, text})
+			pairs = append(pairs, Pair{name, text, s.Redis})
 			continue
 		}
 		for _, line := range lines(text) {
-			pairs = append(pairs, Pair{name, line})
+			pairs = append(pairs, Pair{name, line, s.Redis})
 		}
 	}
 	return pairs

@@ -88,6 +88,7 @@ type loader struct {
 	st    *state
 	given map[int]entry // where a setting was given last, by index
 	files map[int]string
+	inert []string // settings with a value that has no effect here
 }
 
 // Load reads the settings that args, a command line without the program's name, asks for. stdin is read for the
@@ -227,7 +228,7 @@ func detectFormat(file string, data []byte) format {
 	return kvrocksConf
 }
 
-// add takes one setting over. Keys of other versions of Kvrocks are let pass with a warning when lenient.
+// add takes one setting over. Keys of other versions of Kvrocks are let pass when lenient, and listed as inert.
 func (l *loader) add(file string, e entry, lenient bool) error {
 	at := Error{File: file, Line: e.line, Key: e.key}
 	if file == commandLine {
@@ -249,8 +250,7 @@ func (l *loader) add(file string, e entry, lenient bool) error {
 	s, i, ok := find(e.key)
 	if !ok {
 		if lenient && foreign[strings.ToLower(e.key)] {
-			warning := &Error{file, e.line, e.key, errors.New("a key of another version of Kvrocks; it has no effect here")}
-			l.c.warnings = append(l.c.warnings, warning.Error())
+			l.inert = append(l.inert, strings.ToLower(e.key))
 			return nil
 		}
 		return fail(errUnknown)
@@ -321,6 +321,24 @@ func (l *loader) finish() error {
 	}
 	if err := st.checkPasswords(); err != nil {
 		return l.fail(requirePass, err)
+	}
+	for i := range table {
+		if _, given := l.given[i]; !given {
+			continue
+		}
+		if err := st.checkRedis(i); err != nil {
+			return l.fail(i, err)
+		}
+		if s := table[i]; s.Inert != "" && st.values[i].text != s.Default {
+			l.inert = append(l.inert, s.Name)
+		}
+	}
+	if len(l.inert) > 0 {
+		l.c.warnings = append(l.c.warnings, "settings without effect here: "+strings.Join(l.inert, ", "))
+	}
+	if cluster {
+		l.c.warnings = append(l.c.warnings, "cluster-enabled: keys carry their slots, but there is no cluster: "+
+			"no CLUSTER commands, no redirections, this server answers for every slot")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func verify(f format, data []byte, want *state, users *fileUsers) error {
 	}
 	l.derive()
 	for i, v := range want.values {
-		if table[i].Kind != Multi && l.st.values[i] != v {
+		if table[i].Kind != Multi && !table[i].Redis && l.st.values[i] != v {
 			return fmt.Errorf("%s cannot be written", table[i].Name)
 		}
 	}
@@ -125,7 +125,7 @@ func replaceFile(path string, data []byte, perm fs.FileMode) (err error) {
 }
 
 // missing returns the settings that a file must have and lacks: those that are not what a file without them
-// gives.
+// gives. Redis's own are not written.
 func missing(st *state, written map[int]bool) []int {
 	var list []int
 	for i, s := range table {
@@ -133,7 +133,7 @@ func missing(st *state, written map[int]bool) []int {
 		if i == bind && st.values[unixSocket].text != "" {
 			def = value{}
 		}
-		if !written[i] && s.Kind != Multi && st.values[i] != def {
+		if !written[i] && s.Kind != Multi && !s.Redis && st.values[i] != def {
 			list = append(list, i)
 		}
 	}

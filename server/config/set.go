@@ -161,6 +161,9 @@ func (st *state) checkChange(i int) error {
 			return errRetentionStdout
 		}
 	}
+	if err := st.checkRedis(i); err != nil {
+		return err
+	}
 	switch table[i].Name {
 	case "rocksdb.min_blob_size", "rocksdb.blob_file_size", "rocksdb.enable_blob_garbage_collection",
 		"rocksdb.blob_garbage_collection_age_cutoff":

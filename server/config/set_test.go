@@ -111,9 +111,10 @@ func TestMatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := c.Match(func(name string) bool { return name == "rename-command" || strings.HasSuffix(name, "-priority") })
-	want := []Pair{{"rename-command", "A B"}, {"rename-command", "C D"}, {"replica-priority", "100"}, {"slave-priority", "100"}}
+	want := []Pair{{Name: "rename-command", Value: "A B"}, {Name: "rename-command", Value: "C D"},
+		{Name: "replica-priority", Value: "100"}, {Name: "slave-priority", Value: "100"}}
 	if !reflect.DeepEqual(have, want) {
-		t.Errorf("%q", have)
+		t.Errorf("%+v", have)
 	}
 	if text, ok := c.Get("RENAME-command"); text != "A B\nC D" || !ok {
 		t.Errorf("%q %v", text, ok)

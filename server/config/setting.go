@@ -37,7 +37,11 @@ type Setting struct {
 	Volatile bool
 	// Protected settings name a path to which the server writes: see enable-protected-configs.
 	Protected bool
-	Comment   string // one line, for kvrocks.toml
+	// Redis settings are those of Redis that mean nothing here: see redisSettings.
+	Redis bool
+	// Inert is why the setting has no effect; empty when it has one.
+	Inert   string
+	Comment string // one line, for kvrocks.toml
 	// Check refuses texts that are right for the Kind but wrong for the setting; nil = none.
 	Check func(text string) error
 	// Canonical gives a text that Check has accepted the form in which it is shown; nil = as it is.

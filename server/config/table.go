@@ -28,17 +28,25 @@ var (
 func init() {
 	for g := range groups {
 		for s := range groups[g].settings {
-			set := &groups[g].settings[s]
-			for _, name := range []string{set.Name, set.Alias} {
-				if name != "" {
-					lookup[name] = len(table)
-					names = append(names, name)
-				}
-			}
-			table = append(table, set)
+			enter(&groups[g].settings[s])
 		}
 	}
+	for i := range redisSettings {
+		redisSettings[i].Redis, redisSettings[i].Inert = true, "a setting of Redis"
+		enter(&redisSettings[i])
+	}
 	sort.Strings(names)
+}
+
+// enter adds a setting to the table.
+func enter(s *Setting) {
+	for _, name := range []string{s.Name, s.Alias} {
+		if name != "" {
+			lookup[name] = len(table)
+			names = append(names, name)
+		}
+	}
+	table = append(table, s)
 }
 
 // find returns the setting with a name, in any case, and its index.
@@ -61,27 +69,31 @@ const (
 // maxInt is the upper end of Kvrocks's int settings.
 const maxInt = math.MaxInt32
 
-func boolean(name, def string, m mode, comment string) Setting {
-	return Setting{Name: name, Kind: Bool, Default: def, Dynamic: bool(m), Comment: comment}
+// The constructors below make settings of one kind. Those of Redis have no comment.
+
+func boolean(name, def string, m mode, comment ...string) Setting {
+	return Setting{Name: name, Kind: Bool, Default: def, Dynamic: bool(m), Comment: strings.Join(comment, " ")}
 }
 
-func integer(name string, def, lo, hi int64, m mode, comment string) Setting {
-	return Setting{Name: name, Kind: Int, Default: strconv.FormatInt(def, 10), Min: lo, Max: hi, Dynamic: bool(m), Comment: comment}
+func integer(name string, def, lo, hi int64, m mode, comment ...string) Setting {
+	return Setting{Name: name, Kind: Int, Default: strconv.FormatInt(def, 10), Min: lo, Max: hi, Dynamic: bool(m),
+		Comment: strings.Join(comment, " ")}
 }
 
 // size is a number of bytes, which may have a unit.
-func size(name string, def, lo, hi int64, m mode, comment string) Setting {
-	s := integer(name, def, lo, hi, m, comment)
+func size(name string, def, lo, hi int64, m mode, comment ...string) Setting {
+	s := integer(name, def, lo, hi, m, comment...)
 	s.Kind = Bytes
 	return s
 }
 
-func enum(name, def string, names []string, m mode, comment string) Setting {
-	return Setting{Name: name, Kind: Enum, Default: def, Names: names, Dynamic: bool(m), Comment: comment}
+func enum(name, def string, names []string, m mode, comment ...string) Setting {
+	return Setting{Name: name, Kind: Enum, Default: def, Names: names, Dynamic: bool(m),
+		Comment: strings.Join(comment, " ")}
 }
 
-func text(name, def string, m mode, comment string) Setting {
-	return Setting{Name: name, Kind: String, Default: def, Dynamic: bool(m), Comment: comment}
+func text(name, def string, m mode, comment ...string) Setting {
+	return Setting{Name: name, Kind: String, Default: def, Dynamic: bool(m), Comment: strings.Join(comment, " ")}
 }
 
 func (s Setting) alias(name string) Setting { s.Alias = name; return s }
@@ -91,6 +103,9 @@ func (s Setting) protected() Setting { s.Protected = true; return s }
 
 // volatile is for the name of a file whose content counts.
 func (s Setting) volatile() Setting { s.Volatile = true; return s }
+
+// inert is for a setting that is accepted and has no effect, for a reason.
+func (s Setting) inert(reason string) Setting { s.Inert = reason; return s }
 
 func (s Setting) canonical(f func(string) string) Setting { s.Canonical = f; return s }
 

@@ -14,7 +14,8 @@ var rocksdbGroups = []group{
 		enum("rocksdb.block_cache_type", "lru", []string{"lru", "hcc"}, fixed, "Block cache: lru, or hcc (hyper clock cache)."),
 		integer("rocksdb.subkey_block_cache_size", 0, 0, maxInt, fixed, "MiB added to an unset block_cache_size; deprecated."),
 		integer("rocksdb.metadata_block_cache_size", 0, 0, maxInt, fixed, "MiB added to an unset block_cache_size; deprecated."),
-		boolean("rocksdb.share_metadata_and_subkey_block_cache", "yes", fixed, "Accepted and without effect: there is one block cache."),
+		boolean("rocksdb.share_metadata_and_subkey_block_cache", "yes", fixed, "One block cache for all families.").
+			inert("there is one in any case"),
 		integer("rocksdb.row_cache_size", 0, 0, maxInt, fixed, "MiB of the row cache; 0 = none."),
 		boolean("rocksdb.cache_index_and_filter_blocks", "yes", fixed, "Index and filter blocks are in the block cache and not beside it."),
 		size("rocksdb.block_size", 0, 0, maxInt, fixed, "Bytes of a block before compression; 0 = 4096 for keys and strings, 16384 for the elements of collections."),

@@ -2,6 +2,12 @@ package config
 
 import "math"
 
+// Why settings of Kvrocks have no effect yet.
+const (
+	noReplication = "there is no replication yet"
+	noCluster     = "there is no cluster yet"
+)
+
 // serverGroups are the top-level keys. Names, ranges and defaults are those of Kvrocks 2.10 with the kvrocks.conf
 // that it ships, except for
 //   - resp3-enabled, which is on, because clients of Redis 7 expect it;
@@ -25,7 +31,8 @@ var serverGroups = []group{
 		{Name: "proto-max-bulk-len", Kind: Bytes, Default: "536870912", Min: 1 << 20, Max: math.MaxInt64, Dynamic: true,
 			Comment: "Longest argument of a command in bytes; a string may have a unit: \"512m\"."},
 		boolean("resp3-enabled", "yes", dynamic, "HELLO 3 switches to RESP3."),
-		integer("workers", 8, 1, 256, dynamic, "Network threads of Kvrocks; without effect, the Go scheduler serves all connections."),
+		integer("workers", 8, 1, 256, dynamic, "Network threads of Kvrocks.").
+			inert("the Go scheduler serves all connections"),
 		boolean("adaptive-threads", "yes", dynamic, "While all clients are on this machine: run on fewer threads, down to half of the cores, as others use these."),
 	}},
 	{"Access", []Setting{
@@ -36,19 +43,21 @@ var serverGroups = []group{
 		text("aclfile", "", fixed, "File of the ACL's users, read at the start and by ACL LOAD, written by ACL SAVE; empty = none."),
 		enum("acl-pubsub-default", "resetchannels", []string{"allchannels", "resetchannels"}, fixed, "The channels that a new user may use: allchannels or resetchannels."),
 		integer("acllog-max-len", 128, 0, 1<<20, dynamic, "Entries of ACL LOG."),
-		text("masterauth", "", dynamic, "Password sent to the master."),
+		text("masterauth", "", dynamic, "Password sent to the master.").inert(noReplication),
 		boolean("repl-namespace-enabled", "no", dynamic, "Keep namespaces in the database, where they are replicated, and not in this file."),
 	}},
 	{"Process and files", []Setting{
-		boolean("daemonize", "no", fixed, "Accepted and without effect: the shell or a supervisor runs it in the background."),
-		enum("supervised", "no", []string{"no", "auto", "upstart", "systemd"}, fixed, "Supervisor: no, auto, upstart, systemd; accepted and without effect, the log says when the server is ready."),
+		boolean("daemonize", "no", fixed, "Run in the background.").inert("the shell or a supervisor does that"),
+		enum("supervised", "no", []string{"no", "auto", "upstart", "systemd"}, fixed,
+			"Supervisor: no, auto, upstart, systemd.").inert("the log says when the server is ready"),
 		text("dir", "/tmp/kvrocks", fixed, "Base directory; the database is in its subdirectory db."),
 		enum("force-recovery", "no", []string{"no", "point-in-time", "skip-damaged"}, fixed, "At one start: lose writes that the log lacks instead of refusing: no, point-in-time, skip-damaged."),
 		text("backup-dir", "", dynamic, "Directory of backups; empty = DIR/backup.").protected(),
 		enum("enable-protected-configs", "no", []string{"no", "yes", "local"}, fixed,
 			"CONFIG SET changes paths such as backup-dir: no, yes, local = for clients on this machine."),
 		text("pidfile", "", fixed, "File for the process id; empty = DIR/kvrocks.pid."),
-		text("db-name", "change.me.db", fixed, "Name of the database; a replica must have its master's."),
+		text("db-name", "change.me.db", fixed, "Name of the database; a replica must have its master's.").
+			inert(noReplication),
 		text("log-dir", "stdout", fixed,
 			"Where to log: stdout, stderr, directories; with commas, each with a level after a colon; empty = DIR."),
 		enum("log-level", "info", []string{"debug", "info", "warning", "error", "fatal"}, dynamic,
@@ -58,16 +67,30 @@ var serverGroups = []group{
 	{"Replication", []Setting{
 		text("slaveof", "", fixed, "Replicate from this \"host port\"; empty or \"no one\" = be a master.").alias("replicaof").check(checkSlaveOf),
 		boolean("slave-read-only", "yes", dynamic, "A replica refuses writes.").alias("replica-read-only"),
-		boolean("slave-serve-stale-data", "yes", dynamic, "A replica serves clients while the link to its master is down.").alias("replica-serve-stale-data"),
-		boolean("slave-empty-db-before-fullsync", "no", dynamic, "A replica drops its data before it fetches the master's files."),
-		integer("slave-priority", 100, 0, maxInt, dynamic, "Rank for Redis Sentinel, the lowest first; 0 = never a master.").alias("replica-priority"),
-		text("replica-announce-ip", "", dynamic, "Address told to the master; empty = the connection's own."),
-		integer("replica-announce-port", 0, 0, 65535, dynamic, "Port told to the master; 0 = port."),
-		boolean("master-use-repl-port", "no", dynamic, "The master serves replicas on its port + 1 (old Kvrocks)."),
-		boolean("use-rsid-psync", "no", fixed, "Write a replication id into every batch and compare it in PSYNC."),
-		integer("max-replication-mb", 0, 0, maxInt, dynamic, "MiB a second that a full synchronisation may send; 0 = no limit."),
-		boolean("purge-backup-on-fullsync", "no", dynamic, "Remove old backups and checkpoints before a full synchronisation."),
-		integer("fullsync-recv-file-delay", 0, 0, maxInt, dynamic, "Seconds to wait before each file of a full synchronisation; for tests."),
+		boolean("slave-serve-stale-data", "yes", dynamic,
+			"A replica serves clients while the link to its master is down.").alias("replica-serve-stale-data").inert(noReplication),
+		boolean("slave-empty-db-before-fullsync", "no", dynamic,
+			"A replica drops its data before it fetches the master's files.").inert(noReplication),
+		integer("slave-priority", 100, 0, maxInt, dynamic,
+			"Rank for Redis Sentinel, the lowest first; 0 = never a master.").alias("replica-priority").inert(noReplication),
+		integer("min-replicas-to-write", 0, 0, maxInt, dynamic,
+			"Replicas without which writes are refused; 0 = none needed. From Redis.").alias("min-slaves-to-write"),
+		integer("min-replicas-max-lag", 10, 0, maxInt, dynamic,
+			"Seconds of silence after which a replica does not count for it.").alias("min-slaves-max-lag").inert(noReplication),
+		text("replica-announce-ip", "", dynamic,
+			"Address told to the master; empty = the connection's own.").alias("slave-announce-ip").inert(noReplication),
+		integer("replica-announce-port", 0, 0, 65535, dynamic,
+			"Port told to the master; 0 = port.").alias("slave-announce-port").inert(noReplication),
+		boolean("master-use-repl-port", "no", dynamic,
+			"The master serves replicas on its port + 1 (old Kvrocks).").inert(noReplication),
+		boolean("use-rsid-psync", "no", fixed,
+			"Write a replication id into every batch and compare it in PSYNC.").inert(noReplication),
+		integer("max-replication-mb", 0, 0, maxInt, dynamic,
+			"MiB a second that a full synchronisation may send; 0 = no limit.").inert(noReplication),
+		boolean("purge-backup-on-fullsync", "no", dynamic,
+			"Remove old backups and checkpoints before a full synchronisation.").inert(noReplication),
+		integer("fullsync-recv-file-delay", 0, 0, maxInt, dynamic,
+			"Seconds to wait before each file of a full synchronisation; for tests.").inert(noReplication),
 	}},
 	{"Scripts", []Setting{
 		boolean("lua-strict-key-accessing", "no", dynamic, "Scripts may touch only the keys that were declared when they were called (Kvrocks 2.13)."),
@@ -86,7 +109,7 @@ var serverGroups = []group{
 		boolean("redis-cursor-compatible", "yes", dynamic, "SCAN cursors are numbers, as in Redis."),
 		integer("json-max-nesting-depth", 1024, 0, maxInt, dynamic, "Deepest nesting of a JSON document."),
 		enum("json-storage-format", "json", []string{"json", "cbor"}, dynamic, "Format of JSON documents that are written: json, cbor."),
-		boolean("txn-context-enabled", "no", fixed, "Accepted and without effect: every command is a transaction."),
+		boolean("txn-context-enabled", "no", fixed, "Every command is a transaction.").inert("it is in any case"),
 		{Name: "rename-command", Kind: Multi, Check: checkRename, Comment: "Renamed commands, OLD = \"NEW\"; NEW \"\" disables one."},
 	}},
 	{"Background work (cron: minute hour day-of-month month weekday)", []Setting{
@@ -114,13 +137,20 @@ var serverGroups = []group{
 	}},
 	{"Cluster", []Setting{
 		boolean("cluster-enabled", "no", fixed, "Cluster mode; keys carry their slot, so a database keeps its mode for ever."),
-		boolean("persist-cluster-nodes-enabled", "yes", dynamic, "Keep the topology in DIR/nodes.conf."),
-		enum("migrate-type", "redis-command", []string{"redis-command", "raw-key-value"}, dynamic, "How a slot is migrated: redis-command, raw-key-value."),
-		integer("migrate-speed", 4096, 0, maxInt, dynamic, "Keys or commands a second of a migration; 0 = no limit."),
-		integer("migrate-pipeline-size", 16, 1, maxInt, dynamic, "Commands in one pipeline of a migration."),
-		integer("migrate-sequence-gap", 10000, 1, maxInt, dynamic, "Write batches left to send at which a migrating slot refuses writes."),
-		integer("migrate-batch-size-kb", 16, 1, maxInt, dynamic, "KiB in one batch of a raw-key-value migration."),
-		integer("migrate-batch-rate-limit-mb", 16, 0, maxInt, dynamic, "MiB a second of a raw-key-value migration; 0 = no limit."),
+		boolean("persist-cluster-nodes-enabled", "yes", dynamic,
+			"Keep the topology in DIR/nodes.conf.").inert(noCluster),
+		enum("migrate-type", "redis-command", []string{"redis-command", "raw-key-value"}, dynamic,
+			"How a slot is migrated: redis-command, raw-key-value.").inert(noCluster),
+		integer("migrate-speed", 4096, 0, maxInt, dynamic,
+			"Keys or commands a second of a migration; 0 = no limit.").inert(noCluster),
+		integer("migrate-pipeline-size", 16, 1, maxInt, dynamic,
+			"Commands in one pipeline of a migration.").inert(noCluster),
+		integer("migrate-sequence-gap", 10000, 1, maxInt, dynamic,
+			"Write batches left to send at which a migrating slot refuses writes.").inert(noCluster),
+		integer("migrate-batch-size-kb", 16, 1, maxInt, dynamic,
+			"KiB in one batch of a raw-key-value migration.").inert(noCluster),
+		integer("migrate-batch-rate-limit-mb", 16, 0, maxInt, dynamic,
+			"MiB a second of a raw-key-value migration; 0 = no limit.").inert(noCluster),
 	}},
 	{"TLS", []Setting{
 		integer("tls-port", 0, 0, 65535, fixed, "TLS port; 0 = none."),
@@ -133,18 +163,21 @@ var serverGroups = []group{
 		text("tls-auth-clients", "", dynamic, "Client certificates: no, optional; anything else = required."),
 		text("tls-ciphers", "", dynamic, "Ciphers up to TLS 1.2 in OpenSSL's names and keywords; those that Go lacks are left out. Empty = Go's."),
 		text("tls-ciphersuites", "", dynamic, "Cipher suites of TLS 1.3; Go offers all three always, so all or nothing must be named."),
-		boolean("tls-prefer-server-ciphers", "no", dynamic, "Accepted and without effect: Go always decides by its own order."),
+		boolean("tls-prefer-server-ciphers", "no", dynamic, "Choose ciphers in the server's order.").
+			inert("Go always decides by its own"),
 		boolean("tls-session-caching", "yes", dynamic, "Let clients resume sessions, by tickets."),
-		integer("tls-session-cache-size", 20480, 0, maxInt, dynamic, "Accepted and without effect: tickets are kept by the clients."),
+		integer("tls-session-cache-size", 20480, 0, maxInt, dynamic, "Sessions that are kept.").
+			inert("the clients keep them, as tickets"),
 		integer("tls-session-cache-timeout", 300, 0, maxInt, dynamic, "Seconds for which a session can be resumed."),
-		boolean("tls-replication", "no", fixed, "A replica connects to its master with TLS."),
+		boolean("tls-replication", "no", fixed, "A replica connects to its master with TLS.").inert(noReplication),
 	}},
 	{"Asked for by Redis clients", []Setting{
 		integer("databases", 1, 1, 1, fixed, "Databases that SELECT can choose: those of redis-databases, else 1."),
 		integer("redis-databases", 0, 0, maxInt, fixed, "Databases that SELECT chooses from, kept as namespaces as in Kvrocks 2.15, instead of namespaces with tokens; 0 = none but 0."),
 		boolean("protected-mode", "yes", dynamic, "Without a requirepass only clients on this machine are served, as in Redis."),
-		text("save", "", dynamic, "Answered and without effect: every write is in the write-ahead log."),
-		boolean("appendonly", "no", dynamic, "Answered and without effect, as save."),
-		boolean("auto-resize-block-and-sst", "yes", dynamic, "Accepted and without effect, as in Kvrocks 2.10."),
+		text("save", "", dynamic, "When Redis writes a snapshot.").inert("every write is in the write-ahead log"),
+		boolean("appendonly", "no", dynamic, "Keep a log of all writes.").inert("there is always one, the write-ahead log"),
+		boolean("auto-resize-block-and-sst", "yes", dynamic, "Adapt the sizes of blocks and files.").
+			inert("as in Kvrocks 2.10"),
 	}},
 }
