@@ -284,7 +284,7 @@ func TestStreamSubRoundTrip(t *testing.T) {
 	g := newGen()
 	for range rounds {
 		id, group, consumer := g.id(), g.bytes(10), g.bytes(10)
-		entry := id
+		entry, lastMs := id, StreamID{Ms: math.MaxUint64, Seq: id.Seq}
 		entry.Ms = min(entry.Ms, MaxStreamMs)
 		tests := []struct {
 			sub  []byte
@@ -294,6 +294,7 @@ func TestStreamSubRoundTrip(t *testing.T) {
 			{AppendStreamGroupSub(nil, StreamGroup, group), StreamSub{Kind: StreamGroup, Group: group}},
 			{AppendStreamConsumerSub(nil, group, consumer), StreamSub{Kind: StreamConsumer, Group: group, Consumer: consumer}},
 			{AppendStreamPendingSub(nil, group, id), StreamSub{Kind: StreamPending, Group: group, ID: id}},
+			{AppendStreamEntrySub(nil, lastMs), StreamSub{Kind: StreamEntry, ID: lastMs}},
 		}
 		for i, tt := range tests {
 			s, err := ParseStreamSub(tt.sub)

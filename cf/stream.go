@@ -10,7 +10,8 @@ type StreamID struct {
 	Ms, Seq uint64
 }
 
-// MaxStreamMs is the largest Ms of an entry; the one value above is [StreamDelimiter].
+// MaxStreamMs is the largest Ms of an entry that has Kvrocks's subkey. The one value above is [StreamDelimiter], and
+// entries with that Ms, which Kvrocks refuses, have a subkey of their own: [StreamLast].
 const MaxStreamMs = math.MaxUint64 - 1
 
 // Compare returns -1, 0 or 1.
@@ -90,10 +91,32 @@ const (
 	StreamGroup    StreamKind = 1 // delimiter · 1 · u64 len(group) · group
 	StreamConsumer StreamKind = 2 // delimiter · 2 · u64 len(group) · group · u64 len(consumer) · consumer
 	StreamPending  StreamKind = 3 // delimiter · 3 · u64 len(group) · group · u64 ms · u64 seq
+	// StreamLast is an entry whose Ms is the delimiter. Kvrocks does not know this kind and passes over it. As 255 is
+	// the greatest kind, these entries lie behind all other records.
+	StreamLast StreamKind = 255 // delimiter · 255 · u64 seq
 )
 
 // AppendStreamEntrySub appends the subkey of an entry.
-func AppendStreamEntrySub(dst []byte, id StreamID) []byte { return id.Append(dst) }
+func AppendStreamEntrySub(dst []byte, id StreamID) []byte {
+	if id.Ms == StreamDelimiter {
+		return binary.BigEndian.AppendUint64(AppendStreamKindSub(dst, StreamLast), id.Seq)
+	}
+	return id.Append(dst)
+}
+
+// streamLastLen is the length of the subkey of a [StreamLast].
+const streamLastLen = 8 + 1 + 8
+
+// ParseStreamEntrySub returns the id of an entry; ok is false when the subkey is none of an entry.
+func ParseStreamEntrySub(sub []byte) (id StreamID, ok bool) {
+	switch {
+	case len(sub) == streamIDLen && binary.BigEndian.Uint64(sub) != StreamDelimiter:
+		return streamID(sub), true
+	case len(sub) == streamLastLen && binary.BigEndian.Uint64(sub) == StreamDelimiter && sub[8] == byte(StreamLast):
+		return StreamID{Ms: StreamDelimiter, Seq: binary.BigEndian.Uint64(sub[9:])}, true
+	}
+	return StreamID{}, false
+}
 
 // AppendStreamKindSub appends what the subkeys of all records of one kind begin with; not for entries.
 func AppendStreamKindSub(dst []byte, kind StreamKind) []byte {
@@ -137,8 +160,8 @@ func cutLongString(b []byte) (s, rest []byte, ok bool) {
 
 // StreamSub is a subkey of the stream family, taken apart. The slices alias it.
 type StreamSub struct {
-	Kind     StreamKind
-	ID       StreamID // of entries and pending entries
+	Kind     StreamKind // StreamEntry also for a StreamLast
+	ID       StreamID   // of entries and pending entries
 	Group    []byte   // of all but entries
 	Consumer []byte   // of consumers
 }
@@ -156,6 +179,11 @@ func ParseStreamSub(sub []byte) (s StreamSub, err error) {
 		return s, nil
 	}
 	s.Kind = StreamKind(sub[8])
+	if s.Kind == StreamLast && len(sub) == streamLastLen {
+		s.Kind = StreamEntry
+		s.ID, _ = ParseStreamEntrySub(sub)
+		return s, nil
+	}
 	if s.Kind < StreamGroup || s.Kind > StreamPending {
 		return s, corrupt("stream subkey of kind %d", sub[8])
 	}

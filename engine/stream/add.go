@@ -31,11 +31,10 @@ type AddOptions struct {
 	Trimmed  bool // whether there was something to remove, told by Add
 }
 
-// The errors of Add, with Redis's texts but for ErrIDTooLarge and ErrFields.
+// The errors of Add, with Redis's texts but for ErrFields.
 var (
 	ErrZeroID     = engine.NewError("ERR", "The ID specified in XADD must be greater than 0-0")
 	ErrIDTooSmall = engine.NewError("ERR", "The ID specified in XADD is equal or smaller than the target stream top item")
-	ErrIDTooLarge = engine.NewError("ERR", "The ID specified in XADD must be smaller than 18446744073709551615-0")
 	ErrExhausted  = engine.NewError("ERR", "The stream has exhausted the last possible ID, unable to add more items")
 	ErrFields     = engine.NewError("ERR", "an entry consists of pairs of a field and a value")
 	ErrEntrySize  = engine.NewError("ERR", "Elements are too large to be stored")
@@ -102,7 +101,7 @@ func Add(tx *engine.Tx, key []byte, fields [][]byte, o *AddOptions) (id ID, adde
 // newID chooses the id of a new entry.
 func (s *stream) newID(n *NewID) (ID, error) {
 	last := s.meta.LastGenerated
-	if last.Ms > cf.MaxStreamMs || last == LastID {
+	if last == MaxID {
 		return ID{}, ErrExhausted
 	}
 	id := n.ID
@@ -123,9 +122,6 @@ func (s *stream) newID(n *NewID) (ID, error) {
 	}
 	if id.Compare(last) <= 0 {
 		return ID{}, ErrIDTooSmall
-	}
-	if id.Ms > cf.MaxStreamMs {
-		return ID{}, ErrIDTooLarge
 	}
 	return id, nil
 }

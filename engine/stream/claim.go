@@ -79,7 +79,7 @@ func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *E
 		switch {
 		case !pending && !o.Force:
 			continue
-		case value == nil || id.Ms > cf.MaxStreamMs:
+		case value == nil:
 			if pending {
 				if err := g.forget(&owners, v.Consumer); err != nil {
 					return err

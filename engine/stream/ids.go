@@ -13,14 +13,10 @@ import (
 // text is <ms>-<seq>.
 type ID = cf.StreamID
 
-// The ends of the range of ids. An entry lies strictly between: 0-0 is no entry, and the last possible one is
-// [LastID].
+// The ends of the range of ids. No entry has the first one.
 var (
 	MinID = ID{}
 	MaxID = ID{Ms: math.MaxUint64, Seq: math.MaxUint64}
-	// LastID is the greatest id that an entry can have. (In Redis that is MaxID; the layout on disk needs the ids
-	// with the last millisecond for the records that are no entries.)
-	LastID = ID{Ms: cf.MaxStreamMs, Seq: math.MaxUint64}
 )
 
 // ErrInvalidID is the error for what is no id.

@@ -86,7 +86,7 @@ func TestNextPrev(t *testing.T) {
 		{stream.ID{}, stream.ID{Seq: 1}},
 		{stream.ID{Ms: 1, Seq: most}, stream.ID{Ms: 2}},
 		{stream.ID{Ms: most, Seq: most - 1}, stream.MaxID},
-		{stream.LastID, stream.ID{Ms: most}},
+		{stream.ID{Ms: most - 1, Seq: most}, stream.ID{Ms: most}},
 	} {
 		if next, ok := stream.Next(c.a); !ok || next != c.b {
 			t.Errorf("after %s: %s", text(c.a), text(next))

@@ -85,11 +85,14 @@ type history struct {
 	r  *rand.Rand
 	tx *engine.Tx
 	m  *model
+	// base is the Ms before all entries. A high one lets the entries reach into the last millisecond of all.
+	base uint64
 }
 
 // id is that of an entry, or near one.
 func (h *history) id() stream.ID {
-	id := stream.ID{Ms: 1 + uint64(h.r.IntN(int(h.m.last.Ms)+3))}
+	id := stream.ID{Ms: h.base + 1}
+	id.Ms += min(uint64(h.r.IntN(int(max(h.m.last.Ms, h.base)-h.base)+3)), math.MaxUint64-id.Ms)
 	if n := len(h.m.entries); n > 0 && h.r.IntN(4) > 0 {
 		id = h.m.entries[h.r.IntN(n)]
 		if h.r.IntN(3) == 0 {
@@ -147,9 +150,9 @@ func (h *history) step() error {
 
 func (h *history) add(n int, t stream.Trim) error {
 	for range n {
-		id := stream.ID{Ms: h.m.last.Ms, Seq: h.m.last.Seq + 1}
-		if h.r.IntN(2) == 0 {
-			id = stream.ID{Ms: h.m.last.Ms + 1}
+		id := stream.ID{Ms: max(h.m.last.Ms, h.base), Seq: h.m.last.Seq + 1}
+		if h.r.IntN(2) == 0 && id.Ms < math.MaxUint64 {
+			id = stream.ID{Ms: id.Ms + 1}
 		}
 		o := stream.AddOptions{NewID: stream.NewID{ID: id}, Trim: t}
 		got, added, err := stream.Add(h.tx, key, raw("id", text(id)), &o)
@@ -466,7 +469,11 @@ func compareGroup(g *stream.GroupInfo, m *modelGroup) error {
 // back in part or altogether.
 func TestModel(t *testing.T) {
 	abandoned := errors.New("abandoned")
-	for seed := range uint64(6) {
+	for seed := range uint64(8) {
+		base := uint64(0)
+		if seed >= 6 {
+			base = math.MaxUint64 - 400
+		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			db := enginetest.Open(t)
 			r := rand.New(rand.NewPCG(seed, 7))
@@ -480,7 +487,7 @@ func TestModel(t *testing.T) {
 				abandon := r.IntN(8) == 0
 				err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 					for range 1 + r.IntN(8) {
-						h := history{r, tx, m}
+						h := history{r, tx, m, base}
 						mark, kept := tx.Savepoint(), m.clone()
 						if err := h.step(); err != nil {
 							return err
@@ -501,12 +508,15 @@ func TestModel(t *testing.T) {
 					m, err = before, nil
 				}
 				if err == nil {
-					err = db.View(ns, [][]byte{key}, func(tx *engine.Tx) error { return (&history{r, tx, m}).compare() })
+					err = db.View(ns, [][]byte{key}, func(tx *engine.Tx) error { return (&history{r, tx, m, base}).compare() })
 				}
 				if err != nil {
 					lines := strings.SplitN(err.Error(), "\n", 4)
 					t.Fatalf("transaction %d: %.2000s", round, strings.Join(lines[:min(3, len(lines))], "\n"))
 				}
+			}
+			if base > 0 && m.last.Ms < math.MaxUint64 {
+				t.Errorf("the last entry has the id %s", text(m.last))
 			}
 			if m.added < math.MaxUint8 {
 				t.Errorf("only %d entries were added", m.added)

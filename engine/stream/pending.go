@@ -61,7 +61,7 @@ func (w *walker) next() bool {
 		}
 		return false
 	}
-	if w.id, w.err = w.g.s.idOf(w.it.Key()); w.err != nil {
+	if w.id, w.err = w.g.s.pendingIDOf(w.it.Key()); w.err != nil {
 		return false
 	}
 	if w.learn != nil {
@@ -264,7 +264,7 @@ func (g *Group) Summary() (p PendingSummary, err error) {
 	if !it.Next() {
 		return p, it.Err()
 	}
-	if p.Last, err = g.s.idOf(it.Key()); err != nil {
+	if p.Last, err = g.s.pendingIDOf(it.Key()); err != nil {
 		return p, err
 	}
 	p.Pending = g.value.Pending

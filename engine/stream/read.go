@@ -127,7 +127,7 @@ func (g *Group) findHighBound() ([]byte, error) {
 	defer it.Close()
 	last := MinID
 	if it.Next() {
-		id, err := g.s.idOf(it.Key())
+		id, err := g.s.pendingIDOf(it.Key())
 		if err != nil {
 			return nil, err
 		}

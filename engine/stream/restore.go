@@ -41,8 +41,6 @@ func (r *Restorer) Add(id ID, fields [][]byte) error {
 		return ErrFields
 	case id == MinID:
 		return ErrZeroID
-	case id.Ms > cf.MaxStreamMs:
-		return ErrIDTooLarge
 	case r.s.rec.Size > 0 && id.Compare(m.Last) <= 0:
 		return ErrIDTooSmall
 	}

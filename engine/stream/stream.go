@@ -3,11 +3,13 @@
 // Kvrocks, laid out in package cf:
 //
 //	prefix · u64 ms · u64 seq                                                -> fields and values of an entry
+//	prefix · u64 max · 255 · u64 seq                                         -> the same when its ms is max
 //	prefix · u64 max · 1 · u64 len(group) · group                            -> the state of a group
 //	prefix · u64 max · 2 · u64 len(group) · group · u64 len(name) · name     -> a consumer
 //	prefix · u64 max · 3 · u64 len(group) · group · u64 ms · u64 seq         -> an entry that was delivered and not acknowledged yet
 //
-// with all numbers big-endian, so that entries lie in the order of their ids and before everything else. The metadata
+// with all numbers big-endian, so that entries lie in the order of their ids and before everything else, but for those of
+// the last millisecond, which lie behind everything else. The metadata
 // record holds the number of entries, the first and the last of them, and the counters that Redis has; see
 // [cf.StreamMeta]. The first and last id bound every range that is read, so that neither appending nor reading steps
 // over what was trimmed.
@@ -54,8 +56,8 @@ func (s *stream) save() {
 
 // entryKey returns the internal key of an entry; valid until the next key is built.
 func (s *stream) entryKey(id ID) []byte {
-	var buf [16]byte
-	return s.tx.Subkey(&s.rec, id.Append(buf[:0]))
+	var buf [24]byte
+	return s.tx.Subkey(&s.rec, cf.AppendStreamEntrySub(buf[:0], id))
 }
 
 // corrupt is an error that names the key.
@@ -75,28 +77,21 @@ func Len(tx *engine.Tx, key []byte) (uint64, error) {
 // LenAfter returns the number of entries with greater ids than id, LenBefore with smaller ones. There need be no entry
 // with that id.
 func LenAfter(tx *engine.Tx, key []byte, id ID) (uint64, error) {
-	return lenBeside(tx, key, func(s *stream, at []byte) (lower, upper []byte) {
-		return append(at, 0), append(bytes.Clone(s.entryKey(s.meta.Last)), 0)
-	}, id)
+	s, err := load(tx, key)
+	if err != nil || !s.hasAfter(id) {
+		return 0, err
+	}
+	next, _ := Next(id)
+	return s.count(next, s.meta.Last)
 }
 
 // LenBefore is described with [LenAfter].
 func LenBefore(tx *engine.Tx, key []byte, id ID) (uint64, error) {
-	return lenBeside(tx, key, func(s *stream, at []byte) (lower, upper []byte) {
-		return bytes.Clone(s.entryKey(s.meta.First)), at
-	}, id)
-}
-
-func lenBeside(tx *engine.Tx, key []byte, bounds func(s *stream, at []byte) (lower, upper []byte), id ID) (uint64, error) {
 	s, err := load(tx, key)
-	if err != nil || s.rec.Size == 0 {
+	if err != nil || s.rec.Size == 0 || id.Compare(s.meta.First) <= 0 {
 		return 0, err
 	}
-	lower, upper := bounds(&s, bytes.Clone(s.entryKey(id)))
-	if bytes.Compare(lower, upper) >= 0 {
-		return 0, nil
-	}
-	return tx.Count(cf.Stream, lower, upper)
+	return s.count(s.meta.First, before(id))
 }
 
 // LastGenerated returns the greatest id that an entry of the stream ever had, or that was set by SetID; 0-0 when
@@ -144,8 +139,8 @@ func (s *stream) entry(id ID, value []byte) (Entry, error) {
 	return e, nil
 }
 
-// appendBounds appends the keys between which the entries from one id to another lie, the second one exclusive.
-// prefix is that of the stream's entries, or of what is pending in a group.
+// appendBounds appends the keys between which what is pending in a group from one id to another lies, the second one
+// exclusive.
 func appendBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
 	lo = from.Append(append(lower, prefix...))
 	up = append(upper, prefix...)
@@ -156,17 +151,123 @@ func appendBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
 	return lo, up
 }
 
+// appendEntryBounds is appendBounds for entries. The ids must both have the last millisecond, or neither.
+func appendEntryBounds(lower, upper, prefix []byte, from, to ID) (lo, up []byte) {
+	lo = cf.AppendStreamEntrySub(append(lower, prefix...), from)
+	up = cf.AppendStreamEntrySub(append(upper, prefix...), to)
+	return lo, append(up, 0)
+}
+
+// entriesIter goes over entries. Those of the last millisecond lie apart from the others on disk, so it may have two
+// iterators, which are both opened at once: the second one must not see what is written later.
+type entriesIter struct {
+	*engine.Iter
+	then *engine.Iter // nil = there is no second one, or it is in use
+}
+
+// Next is that of [engine.Iter].
+func (it *entriesIter) Next() bool { return it.Iter.Next() || it.advance() && it.Iter.Next() }
+
+// Skip is that of [engine.Iter].
+func (it *entriesIter) Skip(n uint64) uint64 {
+	done := it.Iter.Skip(n)
+	if done < n && it.advance() {
+		done += it.Iter.Skip(n - done)
+	}
+	return done
+}
+
+// advance goes on to the second iterator; false when there is none.
+func (it *entriesIter) advance() bool {
+	if it.then == nil || it.Iter.Err() != nil {
+		return false
+	}
+	it.Iter.Close()
+	it.Iter, it.then = it.then, nil
+	return true
+}
+
+// Close is that of [engine.Iter].
+func (it *entriesIter) Close() {
+	it.Iter.Close()
+	if it.then != nil {
+		it.then.Close()
+	}
+}
+
+// spans splits a range of ids into those that lie together on disk: one, or two when the range reaches into the last
+// millisecond.
+func spans(from, to ID) (list [2]struct{ from, to ID }, n int) {
+	if from.Ms <= cf.MaxStreamMs {
+		list[n].from, list[n].to = from, smaller(to, ID{Ms: cf.MaxStreamMs, Seq: math.MaxUint64})
+		n++
+	}
+	if to.Ms > cf.MaxStreamMs {
+		list[n].from, list[n].to = greater(from, ID{Ms: cf.StreamDelimiter}), to
+		n++
+	}
+	return list, n
+}
+
 // iterate opens an iterator over the entries from one id to another, both included. The range must not be empty.
-func (s *stream) iterate(from, to ID, o engine.IterOptions) *engine.Iter {
+func (s *stream) iterate(from, to ID, o engine.IterOptions) (it entriesIter) {
 	o.Prefix = s.tx.SubkeyPrefix(&s.rec)
-	var lo, up [192]byte
-	to = smaller(to, LastID)
-	o.Lower, o.Upper = appendBounds(lo[:0], up[:0], o.Prefix, from, to)
-	return s.tx.Iter(cf.Stream, o)
+	list, n := spans(from, to)
+	for i := range n {
+		span := &list[i]
+		if o.Reverse {
+			span = &list[n-1-i]
+		}
+		var lo, up [192]byte
+		o.Lower, o.Upper = appendEntryBounds(lo[:0], up[:0], o.Prefix, span.from, span.to)
+		if i == 0 {
+			it.Iter = s.tx.Iter(cf.Stream, o)
+		} else {
+			it.then = s.tx.Iter(cf.Stream, o)
+		}
+	}
+	return it
+}
+
+// count returns the number of entries from one id to another, both included.
+func (s *stream) count(from, to ID) (total uint64, err error) {
+	if from = greater(from, s.meta.First); from.Compare(to) > 0 {
+		return 0, nil
+	}
+	prefix := bytes.Clone(s.tx.SubkeyPrefix(&s.rec))
+	list, n := spans(from, to)
+	for _, span := range list[:n] {
+		lower, upper := appendEntryBounds(nil, nil, prefix, span.from, span.to)
+		n, err := s.tx.Count(cf.Stream, lower, upper)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// deleteEntries removes the entries from one id to another, both included, at once.
+func (s *stream) deleteEntries(from, to ID) {
+	prefix := bytes.Clone(s.tx.SubkeyPrefix(&s.rec))
+	list, n := spans(from, to)
+	for _, span := range list[:n] {
+		lower, upper := appendEntryBounds(nil, nil, prefix, span.from, span.to)
+		s.tx.DeleteRange(cf.Stream, lower, upper)
+	}
 }
 
 // idOf reads the id of an entry.
 func (s *stream) idOf(sub []byte) (ID, error) {
+	id, ok := cf.ParseStreamEntrySub(sub)
+	if !ok {
+		return ID{}, s.corrupt("stream entry id of %d bytes", len(sub))
+	}
+	return id, nil
+}
+
+// pendingIDOf reads the id of a pending entry.
+func (s *stream) pendingIDOf(sub []byte) (ID, error) {
 	if len(sub) != 16 {
 		return ID{}, s.corrupt("stream entry id of %d bytes", len(sub))
 	}

@@ -100,11 +100,11 @@ type trimmer struct {
 	logs    bool // the removal begins with log data of its own
 	removed uint64
 	run     *run
-	it      *engine.Iter // behind the run; opened when the run is used up
+	it      entriesIter // behind the run; opened when the run is used up
 }
 
 func (t *trimmer) close() {
-	if t.it != nil {
+	if t.it.Iter != nil {
 		t.it.Close()
 	}
 }
@@ -205,7 +205,7 @@ func (t *trimmer) at(i int) (ID, error) {
 func (t *trimmer) fill(n int) (more bool, err error) {
 	s, r := t.s, t.run
 	n = r.grow(n)
-	if t.it == nil {
+	if t.it.Iter == nil {
 		from := s.meta.First
 		if k := len(r.ids); k > r.pos {
 			from, _ = Next(r.ids[k-1])
@@ -264,7 +264,7 @@ func (s *stream) emptied() {
 func (t *trimmer) removeRange(n uint64) error {
 	s := t.s
 	if n >= s.rec.Size {
-		return t.cut(endOfEntries, s.rec.Size)
+		return t.cut(MaxID, s.rec.Size)
 	}
 	it := s.iterate(s.meta.First, s.meta.Last, engine.IterOptions{KeysOnly: true, NoFill: true})
 	defer it.Close()
@@ -288,10 +288,9 @@ func (t *trimmer) removeBelow(id ID) error {
 	case id.Compare(s.meta.First) <= 0:
 		return nil
 	case id.Compare(s.meta.Last) > 0:
-		return t.cut(endOfEntries, s.rec.Size)
+		return t.cut(MaxID, s.rec.Size)
 	}
-	prefix := s.tx.SubkeyPrefix(&s.rec)
-	n, err := s.tx.Count(cf.Stream, under(prefix, s.meta.First), under(prefix, id))
+	n, err := s.count(s.meta.First, before(id))
 	if err != nil {
 		return err
 	}
@@ -316,8 +315,7 @@ func (t *trimmer) removeNodesBelow(o *Trim) error {
 	if o.MinID.Compare(s.meta.First) <= 0 {
 		return nil
 	}
-	prefix := s.tx.SubkeyPrefix(&s.rec)
-	n, err := s.tx.Count(cf.Stream, under(prefix, s.meta.First), under(prefix, smaller(o.MinID, endOfEntries)))
+	n, err := s.count(s.meta.First, smaller(before(o.MinID), s.meta.Last))
 	if err != nil {
 		return err
 	}
@@ -330,17 +328,17 @@ func (t *trimmer) removeNodesBelow(o *Trim) error {
 	return t.removeRange(n)
 }
 
-// endOfEntries comes after all entries and before the records that are none.
-var endOfEntries = ID{Ms: cf.StreamDelimiter}
-
-// cut removes the n entries before the one that is the first from then on.
+// cut removes the n entries before the one that is the first from then on, which does not matter when n is all.
 func (t *trimmer) cut(first ID, n uint64) error {
 	s := t.s
 	t.log()
-	prefix := s.tx.SubkeyPrefix(&s.rec)
-	s.tx.DeleteRange(cf.Stream, under(prefix, s.meta.First), under(prefix, first))
+	last := s.meta.Last
+	if n < s.rec.Size {
+		last = before(first)
+	}
+	s.deleteEntries(s.meta.First, last)
 	t.close()
-	t.it, t.run = nil, nil
+	t.it, t.run = entriesIter{}, nil
 	s.dropRun()
 	s.rec.Size -= n
 	t.removed += n
