@@ -162,8 +162,8 @@ func cutLongString(b []byte) (s, rest []byte, ok bool) {
 type StreamSub struct {
 	Kind     StreamKind // StreamEntry also for a StreamLast
 	ID       StreamID   // of entries and pending entries
-	Group    []byte   // of all but entries
-	Consumer []byte   // of consumers
+	Group    []byte     // of all but entries
+	Consumer []byte     // of consumers
 }
 
 // ParseStreamSub takes a subkey of the stream family apart.
