@@ -210,7 +210,7 @@ func (w *waiter) permitted() error {
 }
 
 // permitted checks a command against the permissions of a user that may not do everything.
-func (c *conn) permitted(u *acl.User, r *request) error {
+func (c *run) permitted(u *acl.User, r *request) error {
 	reason, at := r.check(u)
 	if reason == acl.Allowed {
 		return nil

@@ -8,7 +8,7 @@ import (
 // readsAhead runs consecutive readers that tell what they will read (see command.Spec.Ahead) in one transaction with
 // the read side of all their keys' locks held, so that this can be fetched in batches. It returns how many it has
 // run; 0 when they are better off alone, as there are less than two or one is turned away from its lock.
-func (c *conn) readsAhead(reqs []request) int {
+func (c *run) readsAhead(reqs []request) int {
 	n := 0
 	for n < len(reqs) && n < singleBatch {
 		r := &reqs[n]
@@ -51,7 +51,7 @@ func (c *conn) readsAhead(reqs []request) int {
 }
 
 // prefetchAhead reads what the commands of a transaction will read, as far as they can tell.
-func (c *conn) prefetchAhead(reqs []request) {
+func (c *run) prefetchAhead(reqs []request) {
 	some := 0
 	for i := range reqs {
 		if r := &reqs[i]; r.err == nil && r.spec.Ahead != nil {

@@ -12,7 +12,7 @@ import (
 // ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine sees to
 // what it keeps of the keys itself; here it is for those who wait for keys, and for what the server has in memory of the
 // propagate family. There are no keyspace events: the batch does not say what has happened.
-func (c *conn) ApplyBatch(rep []byte, yield bool) error {
+func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	b, err := c.srv.db.CheckBatch(rep)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c *conn) ApplyBatch(rep []byte, yield bool) error {
 
 // serveLocked serves those who wait for keys of which the transaction holds the locks: what it was made of does not name
 // its keys.
-func (c *conn) serveLocked() {
+func (c *run) serveLocked() {
 	var ready []keyRef
 	for _, nsKey := range c.srv.waiters.keys() {
 		if ns, key, err := cf.SplitNSKey([]byte(nsKey), c.srv.db.Slots()); err == nil {

@@ -129,8 +129,8 @@ func (t *waitTable) keys() []string {
 }
 
 // Block lets the client wait. The locks of the keys are held, so nothing is missed.
-func (c *conn) Block(wait command.Wait) error {
-	w := &waiter{conn: c, spec: c.frame.ctx.Spec, wait: wait}
+func (c *run) Block(wait command.Wait) error {
+	w := &waiter{conn: c.conn, spec: c.frame.ctx.Spec, wait: wait}
 	w.wait.Args = cloneArgs(wait.Args)
 	if w.args = w.wait.Args; &wait.Args[0] != &c.frame.ctx.Args[0] {
 		w.args = cloneArgs(c.frame.ctx.Args)
@@ -160,12 +160,12 @@ func cloneArgs(args [][]byte) [][]byte {
 }
 
 // serveWaiters serves those who wait for the keys that a command has written. Its locks are held.
-func (c *conn) serveWaiters(r *request) {
+func (c *run) serveWaiters(r *request) {
 	c.serveReady(c.appendReady(nil, r))
 }
 
 // appendReady appends the keys that a command has written, if anybody waits.
-func (c *conn) appendReady(ready []keyRef, r *request) []keyRef {
+func (c *run) appendReady(ready []keyRef, r *request) []keyRef {
 	if c.srv.waiters.n.Load() == 0 {
 		return ready
 	}
@@ -188,7 +188,7 @@ func (c *conn) appendReady(ready []keyRef, r *request) []keyRef {
 
 // serveReady serves those who wait for keys, and then those who wait for what they in turn have written: whoever waits for one
 // of several keys must not, as it is served by what another waiter wrote, take the data of a key from those who came earlier.
-func (c *conn) serveReady(ready []keyRef) {
+func (c *run) serveReady(ready []keyRef) {
 	for len(ready) > 0 {
 		k := ready[0]
 		ready = ready[1:]
@@ -202,7 +202,7 @@ func (c *conn) serveReady(ready []keyRef) {
 }
 
 // serveKey serves those who wait for a key of the transaction's namespace, and appends what they have written to ready.
-func (c *conn) serveKey(k keyRef, ready []keyRef) []keyRef {
+func (c *run) serveKey(k keyRef, ready []keyRef) []keyRef {
 	turn := false // somebody is to fetch it by itself: those behind come afterwards
 	for _, w := range c.srv.waiters.of(c.tx.NSKey(k.key)) {
 		if turn && !w.wait.Gone || !w.mayServe(c.tx, k.key) {
@@ -236,7 +236,7 @@ func (w *waiter) mayServe(tx *engine.Tx, key []byte) bool {
 
 // serveOne tries the command of a waiter in this connection's transaction. A waiter that was served stays locked until
 // the commit, see settle.
-func (c *conn) serveOne(w *waiter) bool {
+func (c *run) serveOne(w *waiter) bool {
 	for {
 		w.missed.Store(true)
 		if !w.mu.TryLock() {
@@ -282,7 +282,7 @@ func (c *conn) serveOne(w *waiter) bool {
 
 // tryFor runs the command of a waiter in this connection's transaction; its reply goes to out. The error is not yet the
 // reply: it may be ErrNotReady.
-func (c *conn) tryFor(w *waiter) error {
+func (c *run) tryFor(w *waiter) error {
 	w.out.Reset()
 	began := time.Now()
 	err := w.permitted()
@@ -299,7 +299,7 @@ func (c *conn) tryFor(w *waiter) error {
 }
 
 // settle ends the serving of others after the commit: they get their replies, or wait on if it has failed.
-func (c *conn) settle(err error) {
+func (c *run) settle(err error) {
 	for i, w := range c.served {
 		c.served[i] = nil
 		if err != nil {
@@ -373,7 +373,7 @@ func (c *conn) await() bool {
 		switch w.look() {
 		case alone:
 			w.hold()
-			if !c.tryAlone(w) {
+			if !c.beginRun().tryAlone(w) {
 				w.release()
 				continue
 			}
@@ -428,10 +428,10 @@ func (w *waiter) give() bool {
 	return false
 }
 
-// tryAlone tries the command with all its locks, for the cases in which the one who brought the data could not.
-func (c *conn) tryAlone(w *waiter) (ok bool) {
-	c.attach()
-	defer c.detach()
+// tryAlone is a run of one command: that of the waiter, with all its locks, for the cases in which the one who brought the
+// data could not run it.
+func (c *run) tryAlone(w *waiter) (ok bool) {
+	defer c.end()
 	c.tx.Begin(c.sess.Namespace)
 	defer c.tx.Release()
 	err := c.lockUnpaused(always, func() error {

@@ -42,19 +42,16 @@ type conn struct {
 	track    *tracking // CLIENT TRACKING is on
 	// monitoring: MONITOR was called. monitorAll: by an administrator; it is not changed while others may look.
 	monitoring, monitorAll bool
-	// workspace is there only while commands run.
-	*workspace
-
-	peak            replyPeak
-	pausing         bool // CLIENT PAUSE is among the commands of the EXEC that runs
-	closeAfterReply bool
-	lost            bool        // replies can no longer be sent
-	deadline        bool        // a read deadline is set
-	shaking         atomic.Bool // the handshake of TLS is going on
-	done            chan struct{}
-	stopped         sync.Once   // done is closed
-	gone            atomic.Bool // the connection is ended, and counts no longer as a client
-	info            connInfo
+	peak                   replyPeak
+	pausing                bool // CLIENT PAUSE is among the commands of the EXEC that runs
+	closeAfterReply        bool
+	lost                   bool        // replies can no longer be sent
+	deadline               bool        // a read deadline is set
+	shaking                atomic.Bool // the handshake of TLS is going on
+	done                   chan struct{}
+	stopped                sync.Once   // done is closed
+	gone                   atomic.Bool // the connection is ended, and counts no longer as a client
+	info                   connInfo
 }
 
 // connInfo is what CLIENT LIST shows of a connection; written by its goroutine, read by others.
@@ -107,7 +104,6 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 	}
 	c.info.created = time.Now()
 	c.info.lastActive.Store(c.info.created.UnixMilli())
-	c.sess.Control = c
 	c.done = make(chan struct{})
 	c.info.fd = c.wire.FD()
 	c.publish()
@@ -142,13 +138,9 @@ const drainGrace = time.Minute
 func (c *conn) serve() {
 	defer c.close()
 	defer func() {
-		// Panics of handlers are caught where they are called. One that comes here is ours: the locks are given
-		// back and the server goes on.
+		// Panics of handlers are caught where they are called. One that comes here is ours: the server goes on.
 		if p := recover(); p != nil {
 			c.srv.log.Error("panic in a connection", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			if c.workspace != nil {
-				c.tx.Release()
-			}
 		}
 	}()
 	if c.greet() {
@@ -227,18 +219,24 @@ func (c *conn) readMore() error {
 
 // process decodes and runs what was read. It returns false when the connection is to be closed.
 func (c *conn) process() bool {
-	c.attach()
-	ok := c.runAll()
-	if !c.flush() {
+	w, ended := c.beginRun(), false
+	defer func() {
+		if !ended { // a panic, which serve reports: the locks are given back
+			w.tx.Release()
+		}
+	}()
+	ok := w.runAll()
+	if !w.flush() {
 		ok = false
 	}
-	c.afterFlush()
-	c.detach()
+	w.afterFlush()
+	w.end()
+	ended = true
 	return ok
 }
 
 // afterFlush sends what must not be sent before the replies.
-func (c *conn) afterFlush() {
+func (c *run) afterFlush() {
 	if c.track != nil {
 		c.track.idle(c)
 	}
@@ -248,7 +246,7 @@ func (c *conn) afterFlush() {
 }
 
 // runAll decodes and runs what was read. It returns false when the connection is to be closed after its replies.
-func (c *conn) runAll() bool {
+func (c *run) runAll() bool {
 	used, input := 0, c.wire.Input()
 	for used < len(input) {
 		c.limits()
@@ -348,7 +346,7 @@ func (c *conn) limits() {
 }
 
 // flush sends the replies.
-func (c *conn) flush() bool {
+func (c *run) flush() bool {
 	if c.batch.Pending() {
 		c.batch.Flush()
 	}
@@ -365,7 +363,7 @@ func (c *conn) flush() bool {
 
 // flushMany is flush when there are many bytes of replies; no locks are held. What is measured together ends before: the
 // lengths of its replies tell which one was slow.
-func (c *conn) flushMany() {
+func (c *run) flushMany() {
 	if c.out.Len() > maxReplyBuffer {
 		c.look(nil)
 		c.flush()
@@ -373,7 +371,7 @@ func (c *conn) flushMany() {
 }
 
 // sent notes that the n bytes of replies that there were have been sent, with the result err.
-func (c *conn) sent(n int, err error) bool {
+func (c *run) sent(n int, err error) bool {
 	c.info.netOut.Add(int64(n))
 	c.srv.stats.NetOut.Add(int64(n))
 	if c.peak.note(n, c.clock) {
@@ -393,7 +391,7 @@ func (c *conn) sent(n int, err error) bool {
 // TakeReply sends the beginning of a long reply, and waits while the client has much of it still to
 // read. Nothing is handed over, and nobody waits, while the transaction has locks. For a client that is lost the reply
 // is dropped as it is made. Messages to others go before: they must not wait for this client.
-func (c *conn) TakeReply() {
+func (c *run) TakeReply() {
 	switch {
 	case c.lost:
 		c.out.Reset()
@@ -427,7 +425,7 @@ func (c *conn) close() {
 	c.Unwatch()
 	c.UnsubscribeAll()
 	c.StopMonitor()
-	c.Untrack()
+	c.untrack(nil)
 	c.srv.remove(c)
 }
 
@@ -450,7 +448,7 @@ func (c *conn) Done() <-chan struct{} { return c.done }
 func (c *conn) CloseAfterReply() { c.closeAfterReply = true }
 
 // SetProto switches the protocol of the replies.
-func (c *conn) SetProto(v int) {
+func (c *run) SetProto(v int) {
 	c.sess.Proto = v
-	c.out.Proto = v // only a command calls it, so there is a workspace
+	c.out.Proto = v
 }

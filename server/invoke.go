@@ -33,7 +33,7 @@ type frame struct {
 }
 
 // inTx reports whether the commands that run now are committed with those of others after them: in EXEC and in scripts.
-func (w *workspace) inTx() bool { return w.frame.mode == queued || w.frame.mode == scripted }
+func (c *run) inTx() bool { return c.frame.mode == queued || c.frame.mode == scripted }
 
 // invoke runs a command in the transaction that is under way. All handlers are called from here, whoever wants the
 // command to be run; the steps differ by the mode of its frame:
@@ -52,7 +52,7 @@ func (w *workspace) inTx() bool { return w.frame.mode == queued || w.frame.mode 
 //
 // wrote reports whether the command has written. The error is the one that the handler has returned. For errMoreLocks and
 // for awaited commands there is no reply then; in the other cases the reply is there.
-func (c *conn) invoke(f *frame, r *request) (wrote bool, err error) {
+func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	ofClient := f.mode <= queued
 	if ofClient {
 		c.meter(r)
@@ -94,7 +94,7 @@ func (c *conn) invoke(f *frame, r *request) (wrote bool, err error) {
 }
 
 // savepoint marks the point to which a command that fails is undone.
-func (c *conn) savepoint(f *frame) engine.Mark {
+func (c *run) savepoint(f *frame) engine.Mark {
 	if f.mode == scripted {
 		return c.tx.SavepointIn(f.outer)
 	}
@@ -103,7 +103,7 @@ func (c *conn) savepoint(f *frame) engine.Mark {
 
 // answer makes the reply of a command of the client: it calls the handler, or takes the reply that was kept. Of a reply that
 // may leave in parts some may have left afterwards, see streamed.
-func (c *conn) answer(f *frame, r *request) (err error) {
+func (c *run) answer(f *frame, r *request) (err error) {
 	if c.kept != nil {
 		c.out.Raw(c.kept.reply)
 		return nil
@@ -124,7 +124,7 @@ func (c *conn) answer(f *frame, r *request) (err error) {
 
 // call calls the handler of a command. A panic in it is logged and becomes an error; the connection is closed then, unless
 // it is another one's command, and the server goes on.
-func (c *conn) call(f *frame, r *request) (err error) {
+func (c *run) call(f *frame, r *request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.srv.log.Error("panic in a command", zap.String("command", r.spec.FullName()), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
@@ -139,7 +139,7 @@ func (c *conn) call(f *frame, r *request) (err error) {
 }
 
 // callEnded notes a call of a script. That of a client that waits is noted when its wait has ended.
-func (c *conn) callEnded(f *frame, r *request, took time.Duration) {
+func (c *run) callEnded(f *frame, r *request, took time.Duration) {
 	if f.mode != scripted {
 		return
 	}
@@ -157,7 +157,7 @@ func (c *conn) callEnded(f *frame, r *request, took time.Duration) {
 
 // undo takes back what a command has done before it has failed, and replies with the error where that is not left to the
 // caller. It returns the error.
-func (c *conn) undo(f *frame, r *request, mark engine.Mark, err error) error {
+func (c *run) undo(f *frame, r *request, mark engine.Mark, err error) error {
 	out := f.ctx.Out
 	out.Truncate(r.reply)
 	if e := c.tx.Rollback(mark); e != nil {

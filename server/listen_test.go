@@ -133,23 +133,23 @@ func TestConfigCommands(t *testing.T) {
 func TestBigBufferIsForgotten(t *testing.T) {
 	c := looped(t)
 	c.wire.Inject([]byte(encode("SET", "k", strings.Repeat("x", 1<<20)) + pipeline("GET nosuch")))
-	c.attach()
-	c.runAll()
-	if c.wire.InputCap() != 0 || c.top.ctx.Args != nil {
+	run := c.beginRun()
+	run.runAll()
+	if c.wire.InputCap() != 0 || run.top.ctx.Args != nil {
 		t.Error("the read buffer is kept")
 	}
-	for _, r := range c.reqs[:cap(c.reqs)] {
+	for _, r := range run.reqs[:cap(run.reqs)] {
 		if r.args != nil {
 			t.Fatalf("a request still refers to it: %.20q", r.args)
 		}
 	}
-	for _, list := range [][][]byte{c.argv[:cap(c.argv)], c.userKeys[:cap(c.userKeys)], c.blindKeys[:cap(c.blindKeys)]} {
+	for _, list := range [][][]byte{run.argv[:cap(run.argv)], run.userKeys[:cap(run.userKeys)], run.blindKeys[:cap(run.blindKeys)]} {
 		for _, a := range list {
 			if a != nil {
 				t.Fatalf("an argument still refers to it: %.20q", a)
 			}
 		}
 	}
-	c.detach()
+	run.end()
 	c.feed(pipeline("GET k"))
 }

@@ -45,7 +45,7 @@ type callGroup struct {
 }
 
 // begin prepares for a run of commands. What observes it is read once.
-func (c *conn) begin() {
+func (c *run) begin() {
 	c.seen = c.srv.observed.Load()
 	if c.track != nil {
 		c.track.begin()
@@ -53,14 +53,14 @@ func (c *conn) begin() {
 }
 
 // prepare starts the clock of a command whose locks are about to be taken.
-func (c *conn) prepare(spec *command.Spec) {
+func (c *run) prepare(spec *command.Spec) {
 	if g := &c.calls.group; spec != g.spec || g.n >= g.most {
 		c.look(spec)
 	}
 }
 
 // meter counts one call of a command, whose clock runs already or starts now.
-func (c *conn) meter(r *request) {
+func (c *run) meter(r *request) {
 	g := &c.calls.group
 	if r.spec != g.spec || g.n >= g.most {
 		c.look(r.spec)
@@ -70,7 +70,7 @@ func (c *conn) meter(r *request) {
 }
 
 // look reads the clock: what was under way ends, and the command begins; nil = none does.
-func (c *conn) look(spec *command.Spec) {
+func (c *run) look(spec *command.Spec) {
 	g := &c.calls.group
 	now := time.Since(c.srv.started)
 	if g.n > 0 {
@@ -85,7 +85,7 @@ func (c *conn) look(spec *command.Spec) {
 }
 
 // measured enters a group into the statistics.
-func (c *conn) measured(g *callGroup, took time.Duration) {
+func (c *run) measured(g *callGroup, took time.Duration) {
 	s := &c.calls
 	if s.byID == nil {
 		s.byID = make([]callCount, command.NumSpecs())
@@ -107,7 +107,7 @@ func (c *conn) measured(g *callGroup, took time.Duration) {
 }
 
 // noteSlow enters a group whose time is noteworthy into the slow log and the latency monitor.
-func (c *conn) noteSlow(g *callGroup, took time.Duration) { c.noteCall(c.sess, c.longest(g), took) }
+func (c *run) noteSlow(g *callGroup, took time.Duration) { c.noteCall(c.sess, c.longest(g), took) }
 
 // inScript stands for the client of a command that a script calls: it has neither address nor name.
 var inScript command.Session
@@ -128,7 +128,7 @@ func (c *conn) noteCall(client *command.Session, r *request, took time.Duration)
 }
 
 // account adds what was counted since the last time to the server's counters.
-func (c *conn) account() {
+func (c *run) account() {
 	s := &c.calls
 	if len(s.touched) == 0 {
 		return
@@ -148,7 +148,7 @@ func (c *conn) account() {
 }
 
 // longest returns the call of a group that had the longest reply: if the group was slow, it most likely was.
-func (c *conn) longest(g *callGroup) *request {
+func (c *run) longest(g *callGroup) *request {
 	best, length := g.last, -1
 	at := slices.IndexFunc(c.reqs, func(r request) bool { return r.spec == g.spec })
 	for ; at >= 0 && at < len(c.reqs) && &c.reqs[at] != g.last; at++ {

@@ -54,14 +54,14 @@ func (m *monitors) len() int {
 
 // feed shows a command that has run; from is the address of the client, or lua. Commands of administrators are not
 // shown, as in Redis.
-func (m *monitors) feed(c *conn, r *request, from string) {
+func (m *monitors) feed(c *run, r *request, from string) {
 	if r.spec.Flags&(command.SkipMonitor|command.Admin) == 0 {
 		m.show(c, r, from)
 	}
 }
 
 // show is feed for all commands.
-func (m *monitors) show(c *conn, r *request, from string) {
+func (m *monitors) show(c *run, r *request, from string) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var line []byte
@@ -72,7 +72,7 @@ func (m *monitors) show(c *conn, r *request, from string) {
 		if line == nil {
 			line = appendMonitorLine(nil, time.Now(), c.srv.databaseName(c.sess.Namespace), from, r)
 		}
-		if to == c { // behind its reply
+		if to == c.conn { // behind its reply
 			c.batch.PostOwn(line)
 		} else {
 			c.batch.Post(to.wire, line)

@@ -36,7 +36,7 @@ var (
 )
 
 // enqueue keeps a command for EXEC.
-func (c *conn) enqueue(r *request) {
+func (c *run) enqueue(r *request) {
 	m := c.multi
 	size := 0
 	for _, a := range r.args {
@@ -94,7 +94,7 @@ func (c *conn) Unwatch() {
 }
 
 // Watch adds keys to those that must not have changed at EXEC.
-func (c *conn) Watch(keys [][]byte) error {
+func (c *run) Watch(keys [][]byte) error {
 	if c.watch == nil {
 		c.watch = c.srv.db.NewWatch()
 	}
@@ -115,7 +115,7 @@ func (c *conn) Watch(keys [][]byte) error {
 
 // Exec runs what was queued with the locks of all its keys and of the watched ones held, in one transaction with
 // one commit. A command that fails leaves the others alone, as in Redis; a commit that fails undoes them all.
-func (c *conn) Exec() error {
+func (c *run) Exec() error {
 	m := c.multi
 	c.multi = nil
 	defer c.Unwatch()
@@ -135,7 +135,7 @@ func (c *conn) Exec() error {
 }
 
 // execQueued runs what was queued.
-func (c *conn) execQueued(m *multi) error {
+func (c *run) execQueued(m *multi) error {
 	writes := func() bool { return c.mayWriteQueued(m) }
 	err := c.lockUnpaused(writes, func() error {
 		if err := c.lockQueued(m); err != nil {
@@ -213,7 +213,7 @@ func (c *conn) execQueued(m *multi) error {
 
 // lockQueued takes the locks of a transaction's keys, each in the namespace that its command will find selected; all
 // that there are when a command changes the whole keyspace, or when that namespace cannot be known before.
-func (c *conn) lockQueued(m *multi) error {
+func (c *run) lockQueued(m *multi) error {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	exclusive := m.login || c.script.all
 	began := c.tx.Namespace()

@@ -36,7 +36,7 @@ type change struct {
 func (ch *change) forget() { ch.on, ch.misses = false, ch.misses[:0] }
 
 // watchChange notes which of the command's keys exist before it runs.
-func (c *conn) watchChange(f *frame, r *request) {
+func (c *run) watchChange(f *frame, r *request) {
 	ch := &f.change
 	ch.forget()
 	f.ctx.Told = nil
@@ -83,7 +83,7 @@ func (c *conn) watchChange(f *frame, r *request) {
 }
 
 // endedIn returns how a key of a namespace has ended. An error is the command's to meet.
-func (c *conn) endedIn(ns string, key []byte) (how engine.Ended) {
+func (c *run) endedIn(ns string, key []byte) (how engine.Ended) {
 	c.tx.InNamespace(ns, func() (err error) {
 		how, err = c.tx.Ended(key)
 		return err
@@ -93,7 +93,7 @@ func (c *conn) endedIn(ns string, key []byte) (how engine.Ended) {
 
 // noteEnded keeps the events of those keys that had expired and that the command has replaced: the sweep will not find
 // them any more.
-func (c *conn) noteEnded(ch *change) {
+func (c *run) noteEnded(ch *change) {
 	if how := ch.otherEnded; how != engine.NotEnded && c.endedIn(ch.otherNS, ch.Other) == engine.NotEnded {
 		for _, e := range endEvents(how, ch.Other) {
 			c.noteEvent(ch.otherNS, e)
@@ -124,7 +124,7 @@ func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
 
 // noteRun keeps the events of the command that has run until the commit: those of the keys that it has missed and, if
 // it has written, what it has done.
-func (c *conn) noteRun(f *frame, err error, wrote bool) {
+func (c *run) noteRun(f *frame, err error, wrote bool) {
 	ch := &f.change
 	if ch.on && err == nil && wrote {
 		c.noteEnded(ch)
@@ -147,7 +147,7 @@ func lookedUp(err error) bool {
 }
 
 // noteEvents keeps the events of the command, which has written, until the commit.
-func (c *conn) noteEvents(ch *change) {
+func (c *run) noteEvents(ch *change) {
 	if !ch.on || len(ch.Keys) == 0 {
 		return
 	}
@@ -163,7 +163,7 @@ func (c *conn) noteEvents(ch *change) {
 }
 
 // noteEvent keeps an event in a namespace of this connection's transaction.
-func (c *conn) noteEvent(ns string, e command.KeyEvent) {
+func (c *run) noteEvent(ns string, e command.KeyEvent) {
 	classes := command.EventClass(c.srv.notify.classes.Load())
 	if classes&e.Class == 0 || c.srv.hub.subscriptions.Load() == 0 {
 		return

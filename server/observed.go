@@ -63,7 +63,7 @@ func (s *Server) followDiagnostics() {
 }
 
 // observeRun shows a command that has run to those who observe it.
-func (c *conn) observeRun(r *request) {
+func (c *run) observeRun(r *request) {
 	if c.track != nil {
 		c.track.ran(c, r)
 	}

@@ -60,7 +60,7 @@ func (s *Server) beginPause(d time.Duration, all bool) (p, old *pause) {
 
 // Pause is CLIENT PAUSE. In EXEC, whose locks are held, it cannot wait for those of others: EXEC does before it replies, see
 // passBarrier. What comes after it in the transaction is not held.
-func (c *conn) Pause(d time.Duration, all bool) error {
+func (c *run) Pause(d time.Duration, all bool) error {
 	if !c.inTx() {
 		return c.srv.Pause(d, all)
 	}
@@ -135,7 +135,7 @@ func (p *pause) holds(write bool) bool { return (p.all || write) && p.active() }
 
 // pausedNow reports whether a pause has begun since the run did: then the commands are to be looked at again, whether it holds
 // them. The locks are held: if it has not begun, CLIENT PAUSE waits for them.
-func (c *conn) pausedNow() bool {
+func (c *run) pausedNow() bool {
 	now := c.srv.observed.Load()
 	if now == c.seen || now.pause == nil || !now.pause.holds(true) {
 		return false
@@ -146,7 +146,7 @@ func (c *conn) pausedNow() bool {
 
 // lockUnpaused takes locks by acquire when no pause holds a command that writes, or not. If there is one it is waited out
 // without them; what is in the reply buffer waits too.
-func (c *conn) lockUnpaused(writes func() bool, acquire func() error) error {
+func (c *run) lockUnpaused(writes func() bool, acquire func() error) error {
 	for {
 		if err := acquire(); err != nil {
 			return err
@@ -168,7 +168,7 @@ func always() bool { return true }
 
 // waitPaused waits until the pause no longer holds the command, and then makes the checks of the command again. It returns
 // false when the connection is to end.
-func (c *conn) waitPaused(r *request) bool {
+func (c *run) waitPaused(r *request) bool {
 	for {
 		c.seen = c.srv.observed.Load()
 		p := c.seen.pause
@@ -198,7 +198,7 @@ func (c *conn) waitPaused(r *request) bool {
 
 // mayWrite reports whether a command, or what EXEC is to run, may write or is seen by replicas. Of a script or function counts
 // what it declares, if it declares anything.
-func (c *conn) mayWrite(r *request) bool {
+func (c *run) mayWrite(r *request) bool {
 	switch {
 	case r.spec.Flags&command.Script != 0:
 		if flags, ok := c.srv.scripts.declared(c.tx, r); ok {
@@ -210,7 +210,7 @@ func (c *conn) mayWrite(r *request) bool {
 	return r.spec.Flags&mayWriteFlags != 0
 }
 
-func (c *conn) mayWriteQueued(m *multi) bool {
+func (c *run) mayWriteQueued(m *multi) bool {
 	for i := range m.queue {
 		if c.mayWrite(&m.queue[i]) {
 			return true

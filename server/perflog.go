@@ -49,7 +49,7 @@ func (p *profiling) picks(spec *command.Spec) bool {
 // profile runs one command by itself, with RocksDB's counters of this thread switched on, and returns how many have
 // run: 0 when a pause has begun. What another connection does for the command is not seen: a commit that joins the
 // group of another one is written by the other thread.
-func (c *conn) profile(reqs []request) int {
+func (c *run) profile(reqs []request) int {
 	r := &reqs[0]
 	c.look(nil)
 	begin := c.clock

@@ -104,7 +104,7 @@ func (s *subscriptions) count(kind command.SubscriptionKind) int {
 
 // Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with how many subscriptions of this
 // kind there are; it is on its way before the first message can be.
-func (c *conn) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
+func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
 	if c.subs == nil {
 		c.subs = &subscriptions{}
 	}
@@ -118,7 +118,7 @@ func (c *conn) Subscribe(kind command.SubscriptionKind, name []byte, confirm fun
 		c.batch.Post(c.wire, c.out.Bytes())
 		c.out.Reset()
 	}
-	c.srv.hub.add(kind, n, c)
+	c.srv.hub.add(kind, n, c.conn)
 }
 
 // Unsubscribe is the opposite of Subscribe.
@@ -225,13 +225,13 @@ func (m *message) in(proto int) []byte {
 
 // deliver gives the message to the subscribers of a topic; h.mu is held for reading, and h.order. from is the publisher, nil = the
 // server itself.
-func (t *topic) deliver(m *message, from *conn) {
+func (t *topic) deliver(m *message, from *run) {
 	var batch *wire.Batch
 	if from != nil {
 		batch = &from.batch
 	}
 	for _, c := range t.conns {
-		if c == from {
+		if from != nil && c == from.conn {
 			from.batch.PostOwn(m.in(c.sess.Proto))
 			continue
 		}
@@ -243,7 +243,7 @@ func (t *topic) deliver(m *message, from *conn) {
 // they are. With shard it goes to those of the shard channel only.
 //
 // Inside EXEC and scripts it is sent after the commit.
-func (c *conn) Publish(channel, payload []byte, shard bool) int {
+func (c *run) Publish(channel, payload []byte, shard bool) int {
 	if c.inTx() {
 		if c.srv.hub.subscriptions.Load() == 0 {
 			return 0
@@ -261,7 +261,7 @@ type post struct {
 }
 
 // publishDeferred sends what waited for the commit, unless it has failed.
-func (c *conn) publishDeferred(err error) {
+func (c *run) publishDeferred(err error) {
 	for i, p := range c.deferred {
 		if err == nil {
 			c.srv.hub.publish(p.channel, p.payload, p.shard, c)
@@ -293,7 +293,7 @@ func (h *hub) receivers(channel []byte, shard bool) (n int) {
 	return n
 }
 
-func (h *hub) publish(channel, payload []byte, shard bool, from *conn) (n int) {
+func (h *hub) publish(channel, payload []byte, shard bool, from *run) (n int) {
 	if h.subscriptions.Load() == 0 {
 		return 0
 	}

@@ -53,7 +53,7 @@ type repeat struct {
 
 // findReply makes the reply that is kept that of the command, if there is one; the key's lock is held. keep says that the
 // reply of the command, which is to run, is worth to be kept: then keepReply is to be called.
-func (c *conn) findReply(r *request, key []byte) (keep bool) {
+func (c *run) findReply(r *request, key []byte) (keep bool) {
 	registry, p := c.srv.db.Derived(), &c.repeat
 	p.key = appendCommand(p.key[:0], c.out.Proto, c.tx.Namespace(), r.spec, r.args)
 	p.generation = c.tx.Generation(key)
@@ -71,7 +71,7 @@ func (c *conn) findReply(r *request, key []byte) (keep bool) {
 }
 
 // keepReply keeps the reply of the command that has run.
-func (c *conn) keepReply(reply []byte) {
+func (c *run) keepReply(reply []byte) {
 	if len(reply) <= maxCachedReply {
 		kept := &cachedReply{until: c.repeat.until, reply: append(make([]byte, 0, len(reply)), reply...)}
 		replyKind.Put(c.srv.db.Derived(), c.repeat.key, c.repeat.generation, kept, cap(kept.reply)+32)

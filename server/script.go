@@ -197,6 +197,7 @@ type scriptRun struct {
 	resolver command.Resolver
 	run      lua.Run
 	frame    frame
+	host     scriptHost
 	readOnly bool
 	caller   *command.Spec // the command that runs it, or EXEC does; only while it runs
 	declared [][]byte
@@ -243,10 +244,10 @@ func (s *scriptRun) takeWritten() []keyRef {
 }
 
 // Eval runs a script or a function.
-func (c *conn) Eval(call command.ScriptCall) error {
+func (c *run) Eval(call command.ScriptCall) error {
 	s := &c.script
 	r := &s.run
-	*r = lua.Run{Keys: call.Keys, Args: call.Args, Host: (*scriptHost)(c), Out: &c.out}
+	*r = lua.Run{Keys: call.Keys, Args: call.Args, Host: &s.host, Out: &c.out}
 	var err error
 	switch {
 	case call.Function != nil:
@@ -306,7 +307,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 	if errors.As(err, &failed) {
 		// What it has written stays, so this is a reply and not an error of the command.
 		c.out.Error("", failed.Text)
-		(*scriptHost)(c).Failed(failed.Text, failed.Counted)
+		s.host.Failed(failed.Text, failed.Counted)
 		err = nil
 	}
 	if err == nil && s.failed {
@@ -321,7 +322,7 @@ func (c *conn) Eval(call command.ScriptCall) error {
 }
 
 // beginScript begins the frame of a script inside of that of the command which runs it, and returns the latter.
-func (c *conn) beginScript() (outer *frame) {
+func (c *run) beginScript() (outer *frame) {
 	s, outer := &c.script, c.frame
 	if s.caller = outer.ctx.Spec; outer.mode == queued {
 		s.caller = command.Lookup([]byte("exec"))

@@ -13,8 +13,8 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// scriptHost is a connection as scripts see it: it runs the commands that they call, in the transaction of the script.
-type scriptHost conn
+// scriptHost is a run as scripts see it: it runs the commands that they call, in the transaction of the script.
+type scriptHost struct{ run *run }
 
 // Errors of redis.call.
 var (
@@ -37,7 +37,7 @@ const sharedPatience = 50 * time.Millisecond
 
 // Lasts is called now and then while a script runs.
 func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
-	c := (*conn)(h)
+	c := h.run
 	s := &c.script
 	if s.shared && (slow || took > sharedPatience) {
 		s.retry, s.alone = true, true
@@ -55,7 +55,7 @@ func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
 
 // Call runs a command for the script.
 func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
-	c := (*conn)(h)
+	c := h.run
 	s := &c.script
 	r := &s.frame.req
 	r.args, r.spec = args, nil
@@ -101,7 +101,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 }
 
 // resolveForScript finds the command and makes the checks that need no locks.
-func (c *conn) resolveForScript(r *request) error {
+func (c *run) resolveForScript(r *request) error {
 	s := &c.script
 	spec, err := s.resolver.Resolve(r.args)
 	if spec == nil || err != nil && spec.Handler == nil {
@@ -125,7 +125,7 @@ func (c *conn) debugAllowed(r *request) bool {
 }
 
 // lockForScript makes sure that the locks of the command's keys are held.
-func (c *conn) lockForScript(r *request) error {
+func (c *run) lockForScript(r *request) error {
 	s := &c.script
 	s.keys = r.spec.AppendKeys(s.keys[:0], r.args)
 	if r.spec.Flags&command.Exclusive != 0 && !c.tx.HoldsAll() {
@@ -173,7 +173,7 @@ func (s *scripts) strict() bool { return s.srv.limits.strictKeys.Load() }
 
 // Allowed reports whether the user may run a command.
 func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
-	c := (*conn)(h)
+	c := h.run
 	spec, err := c.script.resolver.Resolve(args)
 	if spec == nil || err != nil && spec.Handler == nil {
 		return false, false
@@ -192,7 +192,7 @@ func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
 
 // Log writes to the server's log.
 func (h *scriptHost) Log(level int, message string) {
-	log := (*conn)(h).srv.log
+	log := h.run.srv.log
 	switch level {
 	case lua.LogDebug, lua.LogVerbose:
 		log.Debug(message, zap.String("from", "script"))

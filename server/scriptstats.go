@@ -48,7 +48,7 @@ func (s *scriptCalls) settle(to *metrics.Stats, count bool) {
 
 // Failed hears of an error in the reply of a script. One that a command has given was counted then.
 func (h *scriptHost) Failed(text string, counted bool) {
-	c := (*conn)(h)
+	c := h.run
 	c.script.failed = true
 	if !counted {
 		c.srv.stats.ErrorReply(engine.NewError("", text))

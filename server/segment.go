@@ -18,7 +18,7 @@ const (
 )
 
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.
-func (c *conn) writeSegment(reqs []request) int {
+func (c *run) writeSegment(reqs []request) int {
 	if c.srv.db.Refusing() != nil {
 		reqs = reqs[:1] // those that need what a slow script has locked are to fail alone
 	}
@@ -130,7 +130,7 @@ func (c *conn) writeSegment(reqs []request) int {
 
 // turnedAway ends a segment whose locks a slow script holds. It returns how many commands have run: one, that may have
 // got the error.
-func (c *conn) turnedAway(reqs []request, err error) int {
+func (c *run) turnedAway(reqs []request, err error) int {
 	c.tx.Release()
 	c.script.forget()
 	if len(reqs) > 1 {
@@ -142,7 +142,7 @@ func (c *conn) turnedAway(reqs []request, err error) int {
 }
 
 // lockForeign asks for the lock of the key that a command touches in another namespace.
-func (c *conn) lockForeign(r *request) {
+func (c *run) lockForeign(r *request) {
 	if ns, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, c.tx.Namespace(), r.args); ok {
 		c.tx.AddLockIn(ns, r.args[arg], true)
 	}
@@ -157,7 +157,7 @@ type segment struct {
 }
 
 // runSegment runs the commands of the segment in the transaction, whose locks are held.
-func (c *conn) runSegment() {
+func (c *run) runSegment() {
 	s := &c.segment
 	// A write that was there before may have been seen by every command.
 	s.wrote = !c.tx.Empty()
@@ -190,7 +190,7 @@ func (c *conn) runSegment() {
 
 // RunIn runs the segment in the transaction of another connection, which holds the locks; this connection waits
 // meanwhile.
-func (c *conn) RunIn(tx *engine.Tx) (commands int) {
+func (c *run) RunIn(tx *engine.Tx) (commands int) {
 	own := c.tx
 	c.tx, c.top.ctx.Tx, c.guest = tx, tx, true
 	c.runSegment()
@@ -200,7 +200,7 @@ func (c *conn) RunIn(tx *engine.Tx) (commands int) {
 
 // segmentFailed replaces the replies that depended on a commit that has failed: what came after the first write
 // may have seen it, so nothing from there on has happened.
-func (c *conn) segmentFailed(err error) {
+func (c *run) segmentFailed(err error) {
 	c.srv.writeFailed(err)
 	s := &c.segment
 	if !s.wrote {
@@ -219,7 +219,7 @@ func (c *conn) segmentFailed(err error) {
 }
 
 // segmentFull reports whether the segment is to be committed before it grows any further.
-func (c *conn) segmentFull() bool {
+func (c *run) segmentFull() bool {
 	size := c.tx.Size()
 	return size > segmentBatch && (size > segmentMost || size-c.tx.LargeValues(segmentLarge) > segmentBatch) || c.out.Len() > segmentReplies
 }

@@ -67,7 +67,7 @@ type Server struct {
 	failures   rateLimit
 	handshakes rateLimit // of log lines about those that have failed
 	browsers   rateLimit // of log lines about requests that a web browser has sent
-	workspaces sync.Pool
+	runs       sync.Pool
 }
 
 // New makes a server for an open database. The caller closes the database after Close.
@@ -84,7 +84,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		Latency: &s.latency, Stats: s.stats, Debug: s, Memory: memory{s}, Info: s, Maintenance: s,
 		KeysFlushed: s.keysFlushed,
 	}
-	s.workspaces.New = func() any { return newWorkspace(s) }
+	s.runs.New = func() any { return newRun(s) }
 	s.stats.OnReset = func() {
 		s.db.Stats.Hits.Store(0)
 		s.db.Stats.Misses.Store(0)

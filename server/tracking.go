@@ -33,10 +33,10 @@ type tracking struct {
 type notice struct{ keys []string }
 
 // Track switches tracking on, or changes how it is done.
-func (c *conn) Track(how command.Tracking) {
+func (c *run) Track(how command.Tracking) {
 	t := &c.srv.tracker
 	c.Untrack()
-	c.track = &tracking{Tracking: how, conn: c, busy: true}
+	c.track = &tracking{Tracking: how, conn: c.conn, busy: true}
 	c.info.track.Store(c.track)
 	if how.Broadcast {
 		c.srv.broadcasting(true)
@@ -52,7 +52,10 @@ func (c *conn) Track(how command.Tracking) {
 }
 
 // Untrack switches tracking off. What the table has of the client is dropped when the keys change.
-func (c *conn) Untrack() {
+func (c *run) Untrack() { c.untrack(c) }
+
+// untrack is Untrack by the run of the connection; nil = it has ended.
+func (c *conn) untrack(by *run) {
 	old := c.track
 	if old == nil {
 		return
@@ -60,7 +63,7 @@ func (c *conn) Untrack() {
 	t := &c.srv.tracker
 	c.track = nil
 	c.info.track.Store(nil)
-	old.idle(c)
+	old.idle(by)
 	old.mu.Lock()
 	old.off, old.conn = true, nil // the table must not keep the connection
 	old.mu.Unlock()
@@ -127,7 +130,7 @@ func (t *tracking) begin() {
 }
 
 // idle sends what was held back: the replies are on the way.
-func (t *tracking) idle(c *conn) {
+func (t *tracking) idle(c *run) {
 	t.mu.Lock()
 	t.busy = false
 	pending := t.pending
@@ -139,7 +142,7 @@ func (t *tracking) idle(c *conn) {
 }
 
 // remember notes the keys that a command is about to read. For a script its commands do that.
-func (t *tracking) remember(c *conn, r *request) {
+func (t *tracking) remember(c *run, r *request) {
 	if t.Broadcast || r.spec.Flags&command.ReadOnly == 0 || r.spec.Flags&(command.PubSub|command.Script) != 0 || t.OptIn && t.caching <= 0 || t.OptOut && t.caching < 0 {
 		return
 	}
@@ -151,7 +154,7 @@ func (t *tracking) remember(c *conn, r *request) {
 }
 
 // ran notes that a command has run or was refused: what CLIENT CACHING has said was of this one, or of the transaction.
-func (t *tracking) ran(c *conn, r *request) {
+func (t *tracking) ran(c *run, r *request) {
 	if c.inTx() || c.multi != nil {
 		return
 	}
@@ -161,7 +164,7 @@ func (t *tracking) ran(c *conn, r *request) {
 }
 
 // tell sends the message of a key that was taken out of the table. by is the connection that has changed it, if any.
-func (k *trackedKey) tell(by *conn) {
+func (k *trackedKey) tell(by *run) {
 	n := notice{keys: []string{k.key}}
 	for _, t := range k.clients {
 		if !t.Broadcast {
@@ -171,9 +174,9 @@ func (k *trackedKey) tell(by *conn) {
 }
 
 // notify sends a message now, or when the connection's replies are on the way.
-func (t *tracking) notify(n notice, by *conn) {
+func (t *tracking) notify(n notice, by *run) {
 	t.mu.Lock()
-	if t.off || t.NoLoop && by != nil && by == t.conn && n.keys != nil { // a flush is told to the one who has sent it, too
+	if t.off || t.NoLoop && by != nil && by.conn == t.conn && n.keys != nil { // a flush is told to the one who has sent it, too
 		t.mu.Unlock()
 		return
 	}
@@ -188,7 +191,7 @@ func (t *tracking) notify(n notice, by *conn) {
 
 // deliver puts a message into the outbox of the connection, or of the one that it is redirected to. by, if any, kicks
 // the outbox when its run ends.
-func (t *tracking) deliver(n notice, by *conn) {
+func (t *tracking) deliver(n notice, by *run) {
 	t.mu.Lock()
 	own := t.conn
 	t.mu.Unlock()
@@ -236,9 +239,9 @@ func (t *tracking) deliver(n notice, by *conn) {
 }
 
 // post puts a message into the outbox; by sends it when its run ends, or it is sent at once.
-func (c *conn) post(b []byte, by *conn) {
+func (c *conn) post(b []byte, by *run) {
 	var batch *wire.Batch
-	if by != nil && by.workspace != nil {
+	if by != nil {
 		batch = &by.batch
 	}
 	batch.Post(c.wire, b)

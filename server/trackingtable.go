@@ -166,7 +166,7 @@ func (t *tracker) clear() {
 
 // Committed hears of a commit from the engine: the metadata keys of what was written. The locks are held.
 func (s *Server) Committed(origin any, nsKeys [][]byte) {
-	by, _ := origin.(*conn)
+	by, _ := origin.(*run)
 	t := &s.tracker
 	if t.keys.Load() > 0 {
 		for _, nsKey := range nsKeys {
@@ -206,7 +206,7 @@ func (s *Server) Committed(origin any, nsKeys [][]byte) {
 
 // Flushed hears from the engine that all keys in [begin, end) are gone.
 func (s *Server) Flushed(origin any, begin, end []byte) {
-	by, _ := origin.(*conn)
+	by, _ := origin.(*run)
 	t := &s.tracker
 	// In the namespaces that it concerns no key is left, and those that did not exist are forgotten with the others.
 	affected := func(ns string) bool {

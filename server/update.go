@@ -9,7 +9,7 @@ import (
 
 // Update runs f in a transaction of its own, see command.Control. It waits out a pause before, and serves those who wait
 // for the keys.
-func (c *conn) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error {
+func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error {
 	defer c.tx.Release()
 	if err := c.lockPiece(keys, all); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (c *conn) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) erro
 }
 
 // lockPiece begins a transaction and takes its locks, when there is no pause.
-func (c *conn) lockPiece(keys [][]byte, all bool) error {
+func (c *run) lockPiece(keys [][]byte, all bool) error {
 	return c.lockUnpaused(always, func() error {
 		if c.srv.closing.Load() {
 			return errClosing
