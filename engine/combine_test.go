@@ -22,7 +22,7 @@ type countJob struct {
 
 var counterKey = []byte("counter")
 
-func (j *countJob) RunIn(tx *Tx) int {
+func (j *countJob) RunCombined(tx *Tx) int {
 	j.in = tx
 	rec, err := tx.Load(counterKey, cf.TypeString)
 	if err != nil {
@@ -65,10 +65,10 @@ func TestHolderRunsWaitingJobs(t *testing.T) {
 			db := openForJobs(t)
 			holder := &countJob{tx: db.NewTx()}
 			holder.start("a")
-			if ran, err := holder.tx.AcquireOr(holder); ran || err != nil {
-				t.Fatalf("AcquireOr = %v, %v with nobody else there", ran, err)
+			if ran, err := holder.tx.AcquireOrCombine(holder); ran || err != nil {
+				t.Fatalf("AcquireOrCombine = %v, %v with nobody else there", ran, err)
 			}
-			b := db.locks.bucket(holder.tx.locks.held[0])
+			name := holder.tx.locks.Held()[0].Name()
 			const n = 10
 			jobs := make([]*countJob, n)
 			errs := make([]error, n)
@@ -77,18 +77,18 @@ func TestHolderRunsWaitingJobs(t *testing.T) {
 				jobs[i] = &countJob{tx: db.NewTx()}
 				wg.Go(func() {
 					jobs[i].start("a")
-					ran, err := jobs[i].tx.AcquireOr(jobs[i])
+					ran, err := jobs[i].tx.AcquireOrCombine(jobs[i])
 					if !ran {
 						t.Errorf("job %d was given the lock", i)
 					}
 					errs[i] = err
 					jobs[i].tx.Release()
 				})
-				for int(b.waiting.Load()) != i+1 { // in this order
+				for db.locks.Waiting(name) != i+1 { // in this order
 					runtime.Gosched()
 				}
 			}
-			holder.RunIn(holder.tx)
+			holder.RunCombined(holder.tx)
 			holder.tx.RunWaiting(func() bool { return false })
 			before := db.Stats.Commits.Load()
 			db.InjectWriteError(tt.fail)
@@ -145,24 +145,24 @@ func TestJobsThatAreNotRunGetTheLock(t *testing.T) {
 			db := openForJobs(t)
 			holder := &countJob{tx: db.NewTx()}
 			holder.start("a")
-			holder.tx.AcquireOr(holder)
-			lock := holder.tx.locks.held[0]
+			holder.tx.AcquireOrCombine(holder)
+			lock := holder.tx.locks.Held()[0]
 			job := &countJob{tx: db.NewTx()}
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				job.tx.Begin(tt.ns)
-				job.tx.locks.want = append(job.tx.locks.want, lock) // as if its key had this lock
-				if ran, err := job.tx.AcquireOr(job); ran || err != nil {
-					t.Errorf("AcquireOr = %v, %v, want the lock", ran, err)
+				job.tx.locks.Add(lock) // as if its key had this lock
+				if ran, err := job.tx.AcquireOrCombine(job); ran || err != nil {
+					t.Errorf("AcquireOrCombine = %v, %v, want the lock", ran, err)
 				}
-				job.RunIn(job.tx)
+				job.RunCombined(job.tx)
 				if err := job.tx.Commit(); err != nil {
 					t.Error(err)
 				}
 				job.tx.Release()
 			}()
-			for db.locks.bucket(lock).waiting.Load() == 0 {
+			for db.locks.Waiting(lock.Name()) == 0 {
 				runtime.Gosched()
 			}
 			holder.tx.RunWaiting(func() bool { return tt.full })
@@ -187,7 +187,7 @@ func TestNoJobIsForgotten(t *testing.T) {
 			for i := range rounds {
 				switch (c + i) % 4 {
 				case 0:
-					if err := db.Update("a", [][]byte{counterKey, other}, func(tx *Tx) error { job.RunIn(tx); return nil }); err != nil {
+					if err := db.Update("a", [][]byte{counterKey, other}, func(tx *Tx) error { job.RunCombined(tx); return nil }); err != nil {
 						t.Error(err)
 					}
 				case 1:
@@ -195,9 +195,9 @@ func TestNoJobIsForgotten(t *testing.T) {
 					fallthrough
 				default:
 					job.start("a")
-					ran, err := job.tx.AcquireOr(job)
+					ran, err := job.tx.AcquireOrCombine(job)
 					if !ran {
-						job.RunIn(job.tx)
+						job.RunCombined(job.tx)
 						job.tx.RunWaiting(func() bool { return job.tx.Size() > 1<<10 })
 						err = job.tx.Commit()
 					}
@@ -213,10 +213,8 @@ func TestNoJobIsForgotten(t *testing.T) {
 	if got := counterAt(t, db, "a"); got != clients*rounds {
 		t.Errorf("the counter stands at %d, want %d", got, clients*rounds)
 	}
-	for i := range db.locks.buckets {
-		if b := &db.locks.buckets[i]; !b.empty() || b.waiting.Load() != 0 {
-			t.Errorf("%d still wait for locks of bucket %d", b.waiting.Load(), i)
-		}
+	if !db.locks.Idle() {
+		t.Error("locks are held, or waited for")
 	}
 }
 
@@ -244,7 +242,7 @@ func TestVerdictWakesWriter(t *testing.T) {
 		job := &countJob{tx: db.NewTx()}
 		for i := 0; i < 20_000; i++ {
 			job.start("a")
-			if _, err := job.tx.AcquireOr(job); err != nil {
+			if _, err := job.tx.AcquireOrCombine(job); err != nil {
 				t.Error(err)
 			}
 			job.tx.Release()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/derived"
+	"github.com/basaltdb/basalt/engine/lock"
 	"github.com/basaltdb/basalt/engine/reccache"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
@@ -36,7 +37,7 @@ type DB struct {
 	rocks    *rocks.DB
 	fam      [cf.NumFamilies]*rocks.Family
 	extra    []string
-	locks    *lockTable
+	locks    *lock.Table
 	group    group
 	derived  *derived.Registry
 	presence *presence.Cache
@@ -110,7 +111,7 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, o.Dir)
 	}
-	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: newLockTable(), presence: presence.New(o.PresenceCacheMax),
+	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: lock.New(), presence: presence.New(o.PresenceCacheMax),
 		derived: derived.New(max(o.DerivedState, 0)), closing: make(chan struct{})}
 	if o.RecordCache > 0 {
 		db.cache = reccache.New(reccache.Size{Small: o.RecordCache, SmallMax: o.RecordCacheMax,

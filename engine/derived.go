@@ -21,7 +21,7 @@ import (
 func (db *DB) Derived() *derived.Registry { return db.derived }
 
 // epoch returns the stamp of the states of a key, given by its metadata key, that writers keep current.
-func (db *DB) epoch(nsKey []byte) uint64 { return db.locks.epoch(db.locks.name(nsKey)).Load() }
+func (db *DB) epoch(nsKey []byte) uint64 { return db.locks.Epoch(db.locks.Name(nsKey)).Load() }
 
 // FindState returns the state of a collection that writers keep current, nil when there is none. The key's lock is held.
 func FindState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record) (p P) {
@@ -69,7 +69,7 @@ func (tx *Tx) doubt() {
 		default:
 			return
 		}
-		tx.db.locks.epoch(tx.db.locks.name(key)).Add(1)
+		tx.db.locks.Epoch(tx.db.locks.Name(key)).Add(1)
 	}
 	for i := range tx.over.ents {
 		if e := &tx.over.ents[i]; e.kind >= written {
@@ -92,6 +92,6 @@ func (tx *Tx) forget(b *ForeignBatch) {
 		return
 	}
 	for _, name := range b.locks {
-		tx.db.locks.epoch(name).Add(1)
+		tx.db.locks.Epoch(name).Add(1)
 	}
 }

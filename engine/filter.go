@@ -6,6 +6,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/compaction"
+	"github.com/basaltdb/basalt/engine/lock"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -49,12 +50,12 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 		if err != nil {
 			return rocks.Keep, 0
 		}
-		v := db.locks.name(nsKey)<<1 | 1
-		if !db.locks.tryLock(v) {
+		v := lock.Of(db.locks.Name(nsKey), false)
+		if !db.locks.TryLock(v) {
 			return rocks.Keep, 0
 		}
-		defer db.locks.unlock(v)
-		if db.locks.refuses(v) {
+		defer db.locks.Unlock(v)
+		if db.locks.Fails(v) {
 			return rocks.Keep, 0
 		}
 		raw, found, err := db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)

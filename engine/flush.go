@@ -33,15 +33,11 @@ func (db *DB) exclusive(ns string, f func(tx *Tx) error) error {
 }
 
 // AcquireAll takes the locks of all keys that there are or may be, in place of those that were asked for. The error
-// is that of a transaction that turns others away.
+// is as that of Acquire.
 func (tx *Tx) AcquireAll() error {
-	tx.locks.want = tx.locks.want[:0]
-	tx.db.locks.lockAll()
-	if err := tx.db.Refusing(); err != nil {
-		tx.db.locks.unlockAll()
+	if err := tx.locks.AcquireAll(tx.db.locks); err != nil {
 		return err
 	}
-	tx.locks.all = true
 	tx.cacheOK = true
 	return nil
 }

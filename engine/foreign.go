@@ -8,6 +8,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/lock"
 )
 
 // ForeignBatch is a write batch of another server, from its log, that was found sound: see [DB.CheckBatch]. Its bytes
@@ -146,7 +147,7 @@ func (c *batchCheck) key(nsKey []byte) error {
 			return fmt.Errorf("%w: a key of slot %d is said to be of slot %d", cf.ErrCorrupt, cf.Slot(userKey), slot)
 		}
 	}
-	c.b.lock(c.db.locks.name(nsKey))
+	c.b.lock(c.db.locks.Name(nsKey))
 	return nil
 }
 
@@ -239,9 +240,9 @@ func (tx *Tx) AcquireFor(b *ForeignBatch) error {
 	if b.allLocks {
 		return tx.AcquireAll()
 	}
-	tx.locks.want = tx.locks.want[:0]
+	tx.locks.Forget()
 	for _, name := range b.locks {
-		tx.locks.add(name, true)
+		tx.locks.Add(lock.Of(name, true))
 	}
 	return tx.Acquire()
 }

@@ -104,19 +104,19 @@ func TestGuestsAreBounded(t *testing.T) {
 	db := openForJobs(t)
 	holder := &countJob{tx: db.NewTx()}
 	holder.start("a")
-	if _, err := holder.tx.AcquireOr(holder); err != nil {
+	if _, err := holder.tx.AcquireOrCombine(holder); err != nil {
 		t.Fatal(err)
 	}
-	const each, jobs = maxGuestCommands / 4, 10
+	const each, jobs = maxCombinedCommands / 4, 10
 	txs := make(chan *Tx, jobs) // in which they ran
 	var wg sync.WaitGroup
 	for i := range jobs {
 		wg.Go(func() {
 			job := &countJob{tx: db.NewTx(), commands: each}
 			job.start("a")
-			ran, err := job.tx.AcquireOr(job)
+			ran, err := job.tx.AcquireOrCombine(job)
 			if !ran {
-				job.RunIn(job.tx)
+				job.RunCombined(job.tx)
 				job.tx.RunWaiting(func() bool { return false })
 				err = job.tx.Commit()
 			}
@@ -130,7 +130,7 @@ func TestGuestsAreBounded(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	holder.RunIn(holder.tx)
+	holder.RunCombined(holder.tx)
 	holder.tx.RunWaiting(func() bool { return false })
 	if err := holder.tx.Commit(); err != nil {
 		t.Fatal(err)
@@ -146,8 +146,8 @@ func TestGuestsAreBounded(t *testing.T) {
 		if tx != holder.tx {
 			n-- // its own
 		}
-		if n > maxGuestCommands/each {
-			t.Errorf("a transaction ran %d jobs of %d commands for others, want at most %d", n, each, maxGuestCommands/each)
+		if n > maxCombinedCommands/each {
+			t.Errorf("a transaction ran %d jobs of %d commands for others, want at most %d", n, each, maxCombinedCommands/each)
 		}
 	}
 	if got := counterAt(t, db, "a"); got != jobs+1 {
@@ -157,5 +157,5 @@ func TestGuestsAreBounded(t *testing.T) {
 
 // waitingJobs returns how many wait for the only lock of the transaction.
 func (tx *Tx) waitingJobs() int {
-	return int(tx.db.locks.bucket(tx.locks.held[0]).waiting.Load())
+	return tx.db.locks.Waiting(tx.locks.Held()[0].Name())
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/keycount"
 )
 
@@ -28,8 +27,7 @@ func (tx *Tx) InNamespace(ns string, f func() error) error {
 
 // AddLockIn is AddLock for a key of another namespace.
 func (tx *Tx) AddLockIn(ns string, userKey []byte, write bool) {
-	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], ns, userKey, tx.db.slots)
-	tx.locks.add(tx.db.locks.name(tx.keyBuf), write)
+	tx.locks.Add(tx.LockIn(ns, userKey, write))
 }
 
 // counter returns the count of keys of the transaction's namespace. It is made when there is something to count:

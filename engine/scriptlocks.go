@@ -1,36 +1,29 @@
 package engine
 
-import "github.com/basaltdb/basalt/cf"
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/lock"
+)
 
 // Scripts call commands one after the other and may touch keys that nobody has declared. What is here lets them take
 // locks on the way, keep those that they have, and undo everything at once.
 
 // HoldsAll reports whether the transaction has every lock, see AcquireAll.
-func (tx *Tx) HoldsAll() bool { return tx.locks.all }
-
-// Lock is the lock of a key, and whether it is wanted for reading or writing.
-type Lock uint64
+func (tx *Tx) HoldsAll() bool { return tx.locks.All() }
 
 // AppendLocks appends the locks that the transaction has, if it has not all, for AddLocks of a later transaction.
 func (tx *Tx) AppendLocks(to []Lock) []Lock {
-	for _, v := range tx.locks.held {
-		to = append(to, Lock(v))
-	}
-	return to
+	return append(to, tx.locks.Held()...)
 }
 
 // LockIn returns the lock of a key of a namespace.
 func (tx *Tx) LockIn(ns string, userKey []byte, write bool) Lock {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], ns, userKey, tx.db.slots)
-	return Lock(lockValue(tx.db.locks.name(tx.keyBuf), write))
+	return lock.Of(tx.db.locks.Name(tx.keyBuf), write)
 }
 
 // AddLocks asks for locks, as AddLock does.
-func (tx *Tx) AddLocks(locks []Lock) {
-	for _, l := range locks {
-		tx.locks.want = append(tx.locks.want, uint64(l))
-	}
-}
+func (tx *Tx) AddLocks(locks []Lock) { tx.locks.Add(locks...) }
 
 // SavepointIn is Savepoint, but the transaction can still be rolled back to outer, an earlier one.
 func (tx *Tx) SavepointIn(outer Mark) Mark {

@@ -6,6 +6,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/engine/keycount"
+	"github.com/basaltdb/basalt/engine/lock"
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
@@ -29,7 +30,7 @@ type Tx struct {
 	ns      string
 	nsCount *keycount.Counter // of ns; nil = not needed so far
 	now     int64
-	locks   lockSet
+	locks   lock.Set
 	batch   batch.Builder
 	over    overlay
 	arena   arena
@@ -57,7 +58,7 @@ type Tx struct {
 	foreign   bool // Apply was called
 	yielding  bool // see YieldToOthers
 	req       commitRequest
-	guests    guests // transactions whose jobs were run in this one
+	combined  error // the result for the transactions whose jobs were run in this one
 }
 
 // maxKeptBatch is how large a batch may be for its memory to be used again, in bytes.
@@ -89,11 +90,11 @@ type Mark struct {
 // NewTx makes a transaction object.
 func (db *DB) NewTx() *Tx {
 	tx := &Tx{db: db, lane: db.rocks.Lane()}
-	tx.over.seed = db.locks.seed
+	tx.over.seed = db.locks.Seed()
 	tx.over.batch = &tx.batch
 	tx.batch.Reset()
 	tx.req.told = make(chan outcome, 1)
-	tx.locks.self.told = make(chan struct{}, 1)
+	tx.locks.Init()
 	return tx
 }
 
@@ -176,14 +177,13 @@ func (tx *Tx) NSKey(userKey []byte) []byte {
 // AddLock asks for the lock of a key, to be taken by Acquire.
 func (tx *Tx) AddLock(userKey []byte, write bool) {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
-	tx.locks.add(tx.db.locks.name(tx.keyBuf), write)
+	tx.locks.Add(lock.Of(tx.db.locks.Name(tx.keyBuf), write))
 }
 
 // Acquire takes all locks that were asked for, in an order that cannot deadlock. It must not be called while
-// locks are held. With an error, that of a transaction that turns others away from one of the locks (see TurnAway), none
-// is held.
+// locks are held. With an error, see FailWaiters, none is held.
 func (tx *Tx) Acquire() error {
-	if err := tx.locks.acquire(tx.db.locks); err != nil {
+	if err := tx.locks.Acquire(tx.db.locks); err != nil {
 		return err
 	}
 	tx.cacheOK = true
@@ -193,22 +193,21 @@ func (tx *Tx) Acquire() error {
 // ReadsDone gives the locks of a transaction that only reads back early: the caller has fetched the metadata
 // and created its iterators, which are snapshots. It does nothing when the transaction holds a lock for writing.
 func (tx *Tx) ReadsDone() {
-	if len(tx.locks.held) > 0 && !tx.locks.pinned && !tx.locks.writes() {
-		tx.locks.release(tx.db.locks)
+	if tx.locks.ReleaseReads(tx.db.locks) {
 		tx.cacheOK = false
 	}
 }
 
 // Locked reports whether the transaction has locks.
-func (tx *Tx) Locked() bool { return tx.locks.all || len(tx.locks.held) > 0 }
+func (tx *Tx) Locked() bool { return tx.locks.Any() }
 
 // KeepLocks makes ReadsDone do nothing until the end of the transaction: more commands come that are to see the same
 // state.
-func (tx *Tx) KeepLocks() { tx.locks.pinned = true }
+func (tx *Tx) KeepLocks() { tx.locks.Pin() }
 
 // Unlock gives back all locks and keeps what was read.
 func (tx *Tx) Unlock() {
-	tx.locks.release(tx.db.locks)
+	tx.locks.Release(tx.db.locks)
 	tx.cacheOK = false
 }
 
@@ -217,9 +216,10 @@ func (tx *Tx) Release() {
 	if !tx.committed && !tx.Empty() {
 		tx.doubt()
 	}
-	tx.locks.release(tx.db.locks)
-	tx.locks.want = tx.locks.want[:0]
-	tx.guests.leave()
+	tx.locks.Release(tx.db.locks)
+	tx.locks.Forget()
+	tx.locks.Combined(tx.combined)
+	tx.combined = nil
 	tx.reset()
 	if tx.entered {
 		tx.entered = false
@@ -335,7 +335,7 @@ func (tx *Tx) OnCommit(f func()) { tx.hooks = append(tx.hooks, f) }
 // The transaction stays usable for reading; its locks are still held.
 func (tx *Tx) Commit() error {
 	err := tx.commit()
-	tx.guests.result = err
+	tx.combined = err
 	return err
 }
 

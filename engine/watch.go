@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/lock"
 )
 
 // watchTable knows who wants to hear of changes of which keys. A commit looks into it only when somebody does.
@@ -97,7 +98,7 @@ type watchedKey struct {
 func (db *DB) NewWatch() *Watch { return &Watch{db: db} }
 
 func (t *watchTable) shard(db *DB, nsKey []byte) *watchShard {
-	return &t.shards[db.locks.name(nsKey)%uint64(len(t.shards))]
+	return &t.shards[db.locks.Name(nsKey)%uint64(len(t.shards))]
 }
 
 // Watch adds a key. The transaction holds its lock, for reading at least, and has written nothing.
@@ -129,7 +130,7 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 // LockWatched asks for the locks of all keys of the watch, for reading: while they are held nothing changes.
 func (tx *Tx) LockWatched(w *Watch) {
 	for i := range w.keys {
-		tx.locks.add(tx.db.locks.name([]byte(w.keys[i].nsKey)), false)
+		tx.locks.Add(lock.Of(tx.db.locks.Name([]byte(w.keys[i].nsKey)), false))
 	}
 }
 

@@ -64,7 +64,7 @@ func (c *run) Pause(d time.Duration, all bool) error {
 	if !c.inTx() {
 		return c.srv.Pause(d, all)
 	}
-	if err := c.srv.db.Refusing(); err != nil {
+	if err := c.srv.db.Blocked(); err != nil {
 		return err
 	}
 	_, old := c.srv.beginPause(d, all)

@@ -48,7 +48,7 @@ func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
 		if s.run.Function != nil {
 			busy = errBusyFunction
 		}
-		c.tx.TurnAway(busy)
+		c.tx.FailWaiters(busy)
 	}
 	return nil
 }

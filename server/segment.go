@@ -19,7 +19,7 @@ const (
 
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.
 func (c *run) writeSegment(reqs []request) int {
-	if c.srv.db.Refusing() != nil {
+	if c.srv.db.Blocked() != nil {
 		reqs = reqs[:1] // those that need what a slow script has locked are to fail alone
 	}
 	// How far does it go? Up to the last write before something that cannot take part.
@@ -94,7 +94,7 @@ func (c *run) writeSegment(reqs []request) int {
 	} else if alone || retry && c.script.alone || reqs[0].spec.MayBlock(reqs[0].args) {
 		err = c.tx.Acquire() // whether it waits must not depend on the commit of another
 	} else {
-		guest, err = c.tx.AcquireOr(c)
+		guest, err = c.tx.AcquireOrCombine(c)
 	}
 	if err != nil && !guest {
 		return c.turnedAway(reqs[:n], err)
@@ -188,9 +188,9 @@ func (c *run) runSegment() {
 	}
 }
 
-// RunIn runs the segment in the transaction of another connection, which holds the locks; this connection waits
+// RunCombined runs the segment in the transaction of another connection, which holds the locks; this connection waits
 // meanwhile.
-func (c *run) RunIn(tx *engine.Tx) (commands int) {
+func (c *run) RunCombined(tx *engine.Tx) (commands int) {
 	own := c.tx
 	c.tx, c.top.ctx.Tx, c.guest = tx, tx, true
 	c.runSegment()

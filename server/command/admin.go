@@ -208,7 +208,7 @@ func shutdown(c *Ctx) error {
 	case abort:
 		return engine.NewError("ERR", "No shutdown in progress.")
 	}
-	if err := c.Srv.DB.Refusing(); err != nil && !noSave {
+	if err := c.Srv.DB.Blocked(); err != nil && !noSave {
 		return err // as in Redis; a signal ends the server anyway
 	}
 	c.Sess.Control.CloseAfterReply()

@@ -12,7 +12,7 @@ import (
 
 type noJob struct{ t *testing.T }
 
-func (j noJob) RunIn(*engine.Tx) int {
+func (j noJob) RunCombined(*engine.Tx) int {
 	j.t.Error("the job was run")
 	return 1
 }
@@ -38,7 +38,7 @@ func keysApart(t *testing.T, db *engine.DB, ns string, n int) (apart [][]byte) {
 
 // Those who want what the transaction has locked, before or after it turns others away, get its error; what it holds for
 // reading others may read.
-func TestTurnAway(t *testing.T) {
+func TestFailWaiters(t *testing.T) {
 	db := enginetest.Open(t)
 	busy := errors.New("busy")
 	apart := keysApart(t, db, "ns", 3)
@@ -62,7 +62,7 @@ func TestTurnAway(t *testing.T) {
 			tx.Begin("ns")
 			defer tx.Release()
 			err := take(tx)
-			if err == nil && tx.TurnsAway() {
+			if err == nil && tx.FailsWaiters() {
 				t.Error("it turns others away")
 			}
 			return err
@@ -77,7 +77,7 @@ func TestTurnAway(t *testing.T) {
 	or := func(key []byte) func() error {
 		return take(func(tx *engine.Tx) error {
 			tx.AddLock(key, true)
-			_, err := tx.AcquireOr(noJob{t})
+			_, err := tx.AcquireOrCombine(noJob{t})
 			return err
 		})
 	}
@@ -94,7 +94,7 @@ func TestTurnAway(t *testing.T) {
 	for _, w := range ways {
 		go func() { results <- result{w, w.take()} }()
 	}
-	slow.TurnAway(busy)
+	slow.FailWaiters(busy)
 	for range ways {
 		if r := <-results; r.err != r.want {
 			t.Errorf("%s, perhaps before: %v, want %v", r.name, r.err, r.want)
@@ -132,7 +132,7 @@ func TestTurnAway(t *testing.T) {
 	if err := view(other)(); err != busy {
 		t.Errorf("a lock taken later: %v", err)
 	}
-	if db.Refusing() != busy || !slow.TurnsAway() {
+	if db.Blocked() != busy || !slow.FailsWaiters() {
 		t.Error("it turns nobody away")
 	}
 	slow.Put(0, []byte("x"), []byte("y"))
@@ -143,7 +143,7 @@ func TestTurnAway(t *testing.T) {
 		t.Errorf("after the commit: %v", err)
 	}
 	slow.Release()
-	if db.Refusing() != nil || slow.TurnsAway() {
+	if db.Blocked() != nil || slow.FailsWaiters() {
 		t.Error("it still turns others away")
 	}
 	for _, w := range ways {
@@ -159,7 +159,7 @@ func TestTurnAway(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		slow.TurnAway(busy)
+		slow.FailWaiters(busy)
 		want := map[bool]error{true: busy}[all]
 		if err := view(other)(); err != want {
 			t.Errorf("all=%v: %v, want %v", all, err, want)

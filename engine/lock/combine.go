@@ -1,0 +1,68 @@
+package lock
+
+// Many clients that write one key would each wait for the lock, and then for a commit of their own. Instead the holder
+// of the lock, the combiner, runs the jobs of those that wait for it in its own transaction, and one commit carries all
+// of them: flat combining (Hendler, Incze, Shavit, Tzafrir: Flat Combining and the Synchronization-Parallelism Tradeoff,
+// 2010).
+
+// Single reports whether one lock for writing is all that was asked for.
+func (s *Set) Single() bool {
+	if len(s.want) == 0 || len(s.held) > 0 || !s.want[0].Write() {
+		return false
+	}
+	for _, v := range s.want[1:] {
+		if v.Name() != s.want[0].Name() {
+			return false
+		}
+	}
+	return true
+}
+
+// AcquireOrCombine takes the lock of a set of which Single is true. While it waits, the holder of the lock may take over
+// the job, if it has the same scope: then combined is true and err the result of the combiner's transaction, and the set
+// holds nothing. Otherwise err is that of Acquire.
+func (s *Set) AcquireOrCombine(t *Table, job any, scope string) (combined bool, err error) {
+	v, w := s.want[0], &s.self
+	s.want = s.want[:0]
+	w.job, w.scope, w.done = job, scope, false
+	t.lock(v, w, false)
+	w.job = nil
+	if w.done {
+		return true, w.err
+	}
+	s.held = append(s.held, v)
+	return false, s.admitted(t)
+}
+
+// Combiner reports whether the set may take over jobs: it holds one lock, for writing.
+func (s *Set) Combiner() bool {
+	return len(s.held) == 1 && s.held[0].Write() && s.failure == nil
+}
+
+// Waited reports whether somebody waits for the lock of a set of which Combiner is true, or for one in its bucket.
+func (s *Set) Waited(t *Table) bool { return t.bucket(s.held[0]).waiting.Load() > 0 }
+
+// NextJob takes over a job of the scope that waits for the lock of a set of which Combiner is true; nil = there is none.
+// The one who waits goes on after Combined.
+func (s *Set) NextJob(t *Table, scope string) (job any) {
+	v := s.held[0]
+	b := t.bucket(v)
+	b.mu.Lock()
+	w := b.dequeue(b.find(v), func(w *waiter) bool { return w.job != nil && w.scope == scope })
+	b.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	s.combined = append(s.combined, w)
+	return w.job
+}
+
+// Combined tells those whose jobs were taken over what has become of them.
+func (s *Set) Combined(err error) {
+	for i, w := range s.combined {
+		w.done, w.err = true, err
+		w.told <- struct{}{}
+		s.combined[i] = nil
+	}
+	s.combined = s.combined[:0]
+}

@@ -1,0 +1,183 @@
+package lock
+
+import (
+	"runtime"
+	"slices"
+)
+
+// Set collects the locks that a transaction wants, and those that it holds. In the order of locks that of writing comes
+// before that of reading. One goroutine uses a set.
+type Set struct {
+	want []Lock
+	held []Lock
+	// index finds those in held that it has by name, once there are many, see find.
+	index map[uint64]int
+	all   bool // every lock is held for writing
+	// pinned locks are not given back by ReleaseReads.
+	pinned bool
+	// failure is set after FailWaiters. The locks are free then.
+	failure *failure
+	// self is the transaction in the queue of a lock.
+	self waiter
+	// combined are the transactions whose jobs this one has taken over, and which wait for its end.
+	combined []*waiter
+}
+
+// Init prepares a new set.
+func (s *Set) Init() { s.self.told = make(chan struct{}, 1) }
+
+// Add asks for locks, which Acquire takes.
+func (s *Set) Add(locks ...Lock) { s.want = append(s.want, locks...) }
+
+// Forget drops what was asked for.
+func (s *Set) Forget() { s.want = s.want[:0] }
+
+// Held returns the locks that the set holds, unless it holds all locks. The result is valid until the set changes.
+func (s *Set) Held() []Lock { return s.held }
+
+// All reports whether the set holds every lock.
+func (s *Set) All() bool { return s.all }
+
+// Any reports whether the set holds a lock.
+func (s *Set) Any() bool { return s.all || len(s.held) > 0 }
+
+// Pin makes ReleaseReads do nothing until Release.
+func (s *Set) Pin() { s.pinned = true }
+
+// Acquire takes every lock that was added, in order, each once. With an error, see [Set.FailWaiters], it holds none.
+func (s *Set) Acquire(t *Table) error {
+	if len(s.want) > 1 {
+		slices.Sort(s.want)
+		for _, v := range s.want { // so that CPU cache misses overlap
+			t.bucket(v).waiting.Load()
+		}
+	}
+	for _, v := range s.want {
+		n := len(s.held)
+		if n > 0 && s.held[n-1].Name() == v.Name() {
+			continue
+		}
+		t.lock(v, &s.self, n > 0 && bucketOf(s.held[n-1]) == bucketOf(v))
+		s.held = append(s.held, v)
+	}
+	s.want = s.want[:0]
+	return s.admitted(t)
+}
+
+// admitted gives everything back if a transaction lets those fail who want one of the locks.
+func (s *Set) admitted(t *Table) error {
+	if t.failing.n.Load() == 0 {
+		return nil
+	}
+	err := t.failing.find(nil, s.held...)
+	if err != nil {
+		s.Release(t)
+	}
+	return err
+}
+
+// Release gives the locks back. A writer to whom one of them has gone runs at once: the holder has replies to send and
+// may have nothing more to do with the key, and a hot key must not wait for that.
+func (s *Set) Release(t *Table) {
+	s.pinned, s.index = false, nil
+	if s.failure != nil {
+		t.withdraw(s.failure)
+		s.failure, s.all, s.held = nil, false, s.held[:0]
+		return
+	}
+	if s.all {
+		s.all = false
+		t.UnlockAll()
+		return
+	}
+	handed := false
+	for i := len(s.held) - 1; i >= 0; i-- {
+		if t.Unlock(s.held[i]) {
+			handed = true
+		}
+	}
+	s.held = s.held[:0]
+	if handed {
+		runtime.Gosched()
+	}
+}
+
+// AcquireAll takes every lock for writing, in place of those that were added. The error is as that of Acquire.
+func (s *Set) AcquireAll(t *Table) error {
+	s.want = s.want[:0]
+	t.LockAll()
+	if err := t.Failing(); err != nil {
+		t.UnlockAll()
+		return err
+	}
+	s.all = true
+	return nil
+}
+
+// ReleaseReads gives the locks back if all of them are for reading, and not pinned. It reports whether it did.
+func (s *Set) ReleaseReads(t *Table) bool {
+	if len(s.held) == 0 || s.pinned || s.writes() {
+		return false
+	}
+	s.Release(t)
+	return true
+}
+
+// writes reports whether the set holds a lock for writing.
+func (s *Set) writes() bool {
+	if s.all {
+		return true
+	}
+	for _, v := range s.held {
+		if v.Write() {
+			return true
+		}
+	}
+	return false
+}
+
+// Writes reports whether the set holds the lock of a name for writing.
+func (s *Set) Writes(name uint64) bool {
+	if s.all {
+		return true
+	}
+	i := s.find(name)
+	return i >= 0 && s.held[i].Write()
+}
+
+// fewLocks is up to how many locks are searched one by one.
+const fewLocks = 32
+
+// find returns where in held the lock with a name is, -1 = nowhere. A script may take many locks, one by one.
+func (s *Set) find(name uint64) int {
+	if len(s.held) <= fewLocks {
+		return slices.IndexFunc(s.held, func(v Lock) bool { return v.Name() == name })
+	}
+	if s.index == nil {
+		s.index = map[uint64]int{}
+	}
+	for i := len(s.index); i < len(s.held); i++ {
+		s.index[s.held[i].Name()] = i
+	}
+	if i, ok := s.index[name]; ok {
+		return i
+	}
+	return -1
+}
+
+// TryLock takes one more lock if that is possible without waiting, and reports whether the set has it. (To wait could be
+// a deadlock: locks are taken in one order.) A lock that the set holds for reading becomes one for writing if nobody
+// else reads.
+func (s *Set) TryLock(t *Table, v Lock) bool {
+	if s.all {
+		return true
+	}
+	i := s.find(v.Name())
+	switch {
+	case i >= 0 && v.Write() && !s.held[i].Write():
+		return s.tryUpgrade(t, i)
+	case i >= 0:
+		return true
+	}
+	return s.tryLock(t, v)
+}
