@@ -17,6 +17,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/derived"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/metrics"
@@ -332,6 +333,27 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 	w.field("total_write_errors", st.WriteErrors.Load())
 	w.field("total_write_batches", s.db.Stats.Commits.Load())
 	w.field("total_write_transactions", s.db.Stats.GroupedTx.Load())
+}
+
+// writeDerived writes the numbers of derived state for INFO.
+func (s *Server) writeDerived(w *infoWriter) {
+	registry := s.db.Derived()
+	all := registry.Stats()
+	var sum derived.Stats
+	for _, st := range all {
+		sum.Hits += st.Hits
+		sum.Misses += st.Misses
+		sum.Evictions += st.Evictions
+	}
+	w.field("derived_state_bytes", registry.Used())
+	w.field("derived_state_limit_bytes", registry.Limit())
+	w.field("derived_state_hits", sum.Hits)
+	w.field("derived_state_misses", sum.Misses)
+	w.field("derived_state_evictions", sum.Evictions)
+	for id, st := range all {
+		w.field("derived_state_"+derived.ID(id).String(), fmt.Sprintf("entries=%d,bytes=%d,hits=%d,misses=%d,evictions=%d",
+			st.Entries, st.Bytes, st.Hits, st.Misses, st.Evictions))
+	}
 }
 
 func (s *Server) infoReplication(w *infoWriter, _ string) {

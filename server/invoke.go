@@ -105,7 +105,7 @@ func (c *run) savepoint(f *frame) engine.Mark {
 // may leave in parts some may have left afterwards, see streamed.
 func (c *run) answer(f *frame, r *request) (err error) {
 	if c.kept != nil {
-		c.out.Raw(c.kept.reply)
+		c.out.Raw(c.kept)
 		return nil
 	}
 	if !c.streams {

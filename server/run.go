@@ -31,7 +31,7 @@ type run struct {
 	deferred  []post        // messages to be published when the transaction is committed
 	failures  int           // commands that have replied with an error
 	repeat    repeat        // the command that runs, when its reply may be kept
-	kept      *cachedReply  // the reply of the command that runs, when it was kept
+	kept      []byte        // the reply of the command that runs, when it was kept
 	clock     time.Duration // since the server's start, when the clock was last looked at
 	guest     bool          // the segment runs in the transaction of another connection
 	script    scriptRun

@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/metrics"
+	"github.com/basaltdb/basalt/server/replycache"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -43,6 +44,7 @@ type Server struct {
 	slowlog    metrics.SlowLog
 	perflog    metrics.Log[command.PerfEntry]
 	latency    metrics.Latency
+	replies    replycache.Cache
 	tracker    tracker
 	paused     atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 	notify     notifier
@@ -76,7 +78,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		log = zap.NewNop()
 	}
 	s := &Server{cfg: cfg, db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
-		stats: metrics.NewStats(), stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(),
+		stats: metrics.NewStats(), replies: replycache.New(db.Derived()), stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(),
 		diskSize: db.DiskSize}
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},

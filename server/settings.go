@@ -91,6 +91,21 @@ func (s *Server) refresh() {
 	s.refreshAccess()
 }
 
+// followDerived bounds derived state by the setting. Without one the bound is that with which the database was opened.
+func (s *Server) followDerived() {
+	unset := s.db.Derived().Limit()
+	apply := func(_, _ string) error {
+		limit := unset
+		if n := s.cfg.Int("derived-state-size"); n != 0 {
+			limit = max(n, 0) * mib
+		}
+		s.db.Derived().SetLimit(limit)
+		return nil
+	}
+	apply("", "")
+	s.cfg.OnChange("derived-state-size", apply)
+}
+
 // cronSetting returns a schedule; a setting that is no schedule, which the configuration does not let through,
 // never matches.
 func (s *Server) cronSetting(name string) compaction.Cron {

@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/derived"
+	"github.com/basaltdb/basalt/server/replycache"
 )
 
 // replies returns the numbers of kept replies.
-func (h *harness) replies() derived.Stats { return h.db.Derived().Stats()[derived.Replies] }
+func (h *harness) keptReplies() derived.Stats { return h.db.Derived().Stats()[derived.Replies] }
 
 // Replies from the cache are those of a server without one, whatever happens to the keys in between.
 func TestReplyCacheIsNeverStale(t *testing.T) {
@@ -44,10 +45,10 @@ func TestReplyCacheIsNeverStale(t *testing.T) {
 		}
 	}
 	// About 5 % are: a reply is kept when it is asked for twice between two writes.
-	if with.replies().Hits < int64(rounds/40) {
-		t.Errorf("only %d of %d commands were answered from the cache", with.replies().Hits, rounds)
+	if with.keptReplies().Hits < int64(rounds/40) {
+		t.Errorf("only %d of %d commands were answered from the cache", with.keptReplies().Hits, rounds)
 	}
-	if without.replies().Hits > 0 {
+	if without.keptReplies().Hits > 0 {
 		t.Error("replies were kept although there is no cache")
 	}
 }
@@ -97,9 +98,9 @@ func TestReplyCacheAndExpiry(t *testing.T) {
 	for range 4 {
 		c.want("LRANGE s 0 -1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
 	}
-	hits := h.replies().Hits
+	hits := h.keptReplies().Hits
 	c.want("LRANGE s 0 -1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
-	if h.replies().Hits != hits {
+	if h.keptReplies().Hits != hits {
 		t.Error("an error came from the cache")
 	}
 }
@@ -122,12 +123,12 @@ func TestReplyCacheIsBounded(t *testing.T) {
 	if n := h.db.Derived().Used(); n < 1<<19 {
 		t.Errorf("only %d bytes are kept of what would fit", n)
 	}
-	c.do("RPUSH", "big", strings.Repeat("v", maxCachedReply))
-	hits := h.replies().Hits
+	c.do("RPUSH", "big", strings.Repeat("v", replycache.MaxReply))
+	hits := h.keptReplies().Hits
 	for range 4 {
 		c.do("LRANGE", "big", "0", "-1")
 	}
-	if h.replies().Hits != hits {
+	if h.keptReplies().Hits != hits {
 		t.Error("a reply longer than the limit was kept")
 	}
 	c.want("CONFIG SET derived-state-size -1", "+OK\r\n")
