@@ -150,7 +150,8 @@ func (s *Server) wakeIdle() {
 		return
 	}
 	for _, c := range s.conns {
-		if c.info.waiter.Load() == nil && !c.shaking.Load() { // those have a deadline of another kind
+		// Some have a deadline of another kind.
+		if c.info.waiter.Load() == nil && !c.shaking.Load() && !c.info.view.Load().replica {
 			c.wire.Wake()
 		}
 	}

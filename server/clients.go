@@ -71,7 +71,10 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		i.Events = "rw"
 	}
 	// The flags are in the order of Redis.
-	if v.monitor {
+	switch {
+	case v.replica:
+		i.Flags, i.Type = "S", "replica"
+	case v.monitor:
 		i.Flags = "O"
 	}
 	if v.subs != [3]int{} {

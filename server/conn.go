@@ -45,9 +45,11 @@ type conn struct {
 	peak                   replyPeak
 	pausing                bool // CLIENT PAUSE is among the commands of the EXEC that runs
 	closeAfterReply        bool
-	lost                   bool        // replies can no longer be sent
-	deadline               bool        // a read deadline is set
-	shaking                atomic.Bool // the handshake of TLS is going on
+	owner                  func(*wire.Conn) // of the connection after this run, see Detach; nil = the session
+	detached               bool             // owner has the connection now
+	lost                   bool             // replies can no longer be sent
+	deadline               bool             // a read deadline is set
+	shaking                atomic.Bool      // the handshake of TLS is going on
 	done                   chan struct{}
 	stopped                sync.Once   // done is closed
 	gone                   atomic.Bool // the connection is ended, and counts no longer as a client
@@ -83,7 +85,7 @@ type sessionView struct {
 	multi, watch                           int
 	subs                                   [3]int // by command.SubscriptionKind
 	subBytes                               int    // of their names
-	monitor                                bool
+	monitor, replica                       bool
 	queued                                 int // bytes of the commands in MULTI
 	watched                                *engine.Watch
 }
@@ -113,7 +115,11 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 // publish shows others what the session is now.
 func (c *conn) publish() {
 	s := c.sess
-	v := sessionView{s.Name, s.LibName, s.LibVer, s.Namespace, s.User, s.Proto, s.NoEvict, s.NoTouch, c.closeAfterReply, -1, 0, [3]int{}, 0, c.monitoring, 0, c.watch}
+	v := sessionView{
+		name: s.Name, libName: s.LibName, libVer: s.LibVer, namespace: s.Namespace, user: s.User, proto: s.Proto,
+		noEvict: s.NoEvict, noTouch: s.NoTouch, closing: c.closeAfterReply, multi: -1,
+		monitor: c.monitoring, replica: c.detached, watched: c.watch,
+	}
 	if c.subs != nil {
 		for i := range v.subs {
 			v.subs[i] = len(c.subs[i].names)
@@ -145,6 +151,9 @@ func (c *conn) serve() {
 	}()
 	if c.greet() {
 		c.converse()
+		if c.owner != nil && !c.lost && !c.closeAfterReply {
+			c.handOver()
+		}
 	}
 	c.wire.CloseWrite()
 	if c.wire.Pending() > 0 {
@@ -217,7 +226,7 @@ func (c *conn) readMore() error {
 	}
 }
 
-// process decodes and runs what was read. It returns false when the connection is to be closed.
+// process decodes and runs what was read. It returns false when the session ends.
 func (c *conn) process() bool {
 	w, ended := c.beginRun(), false
 	defer func() {
@@ -245,7 +254,7 @@ func (c *run) afterFlush() {
 	}
 }
 
-// runAll decodes and runs what was read. It returns false when the connection is to be closed after its replies.
+// runAll decodes and runs what was read. It returns false when the session ends after its replies.
 func (c *run) runAll() bool {
 	used, input := 0, c.wire.Input()
 	for used < len(input) {
@@ -298,7 +307,7 @@ func (c *run) runAll() bool {
 		if c.closeAfterReply {
 			return false
 		}
-		if c.blocked != nil {
+		if c.blocked != nil || c.owner != nil {
 			break
 		}
 	}
@@ -311,7 +320,7 @@ func (c *run) runAll() bool {
 	} else {
 		c.info.qcap.Store(0) // the next read gives an empty buffer away while it waits
 	}
-	return true
+	return c.owner == nil
 }
 
 // replyPeak is the most bytes of replies that were sent at once in the present period and in the one before, as CLIENT LIST

@@ -86,8 +86,12 @@ func (l *limits) output() int { return int(l.out.Load()) }
 // outputLimits are the limits of client-output-buffer-limit.
 type outputLimits struct{ normal, pubsub config.BufferLimit }
 
-// outputLimit returns how many bytes may wait to be sent to the client, 0 = any. Any goroutine may call it.
+// outputLimit returns how many bytes may wait to be sent to the client, 0 = any. Any goroutine may call it. The owner of
+// a detached connection waits for its client, see wire.Conn.Write.
 func (c *conn) outputLimit() int {
+	if v := c.info.view.Load(); v != nil && v.replica {
+		return 0
+	}
 	if c.subscribed() {
 		if l := c.srv.limits.outputs.Load(); l != nil {
 			return int(l.pubsub.Hard)
@@ -99,7 +103,7 @@ func (c *conn) outputLimit() int {
 // softLimit returns how many bytes may wait for longer than a time, 0 = any. Any goroutine may call it.
 func (c *conn) softLimit() (bytes int, during time.Duration) {
 	l := c.srv.limits.outputs.Load()
-	if l == nil {
+	if l == nil || c.info.view.Load().replica {
 		return 0, 0
 	}
 	b := &l.normal

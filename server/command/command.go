@@ -92,7 +92,8 @@ const (
 	AdminOnly
 	// NotQueued marks a command that takes effect at once after MULTI.
 	NotQueued
-	// Waits marks a Solo command that may let its client wait although Redis does not call it blocking.
+	// Waits marks a Solo command that may let its client wait although Redis does not call it blocking, or may detach the
+	// connection.
 	Waits
 	// Repeatable marks a reader of one key whose reply depends on nothing but its arguments and the key, and is worth
 	// to be kept for the next time.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // ReplyMode is what CLIENT REPLY has set.
@@ -47,6 +48,18 @@ type Control interface {
 	SetProto(version int)
 	// Done is closed when the connection or the server is being closed: what waits in a handler gives up then.
 	Done() <-chan struct{}
+
+	// Detach makes f the owner of the connection: after the replies of this run of commands were sent, the session ends,
+	// and f is called in its goroutine. What the client has sent after this command is the input of the connection. CLIENT
+	// LIST shows it as a replica's from then on, and no limit of the settings applies to it. When f returns, the
+	// connection is closed once everything was sent.
+	//
+	// f returns when a read or write fails, as after CLIENT KILL, and when Done is closed. (The handler asks for Done before
+	// it returns: f must not use the Control, which is not its own any more.) A read that ends with os.ErrDeadlineExceeded
+	// without a deadline of f's own may be repeated, if Done is not closed.
+	//
+	// Only a command with the flags Solo, Waits, NoMulti and NoScript may call it.
+	Detach(f func(*wire.Conn))
 
 	// InMulti reports whether commands are being queued for EXEC.
 	InMulti() bool

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// detachWith makes WAIT a command that hands its connection to an owner, until the end of the test.
+func detachWith(t *testing.T, owner func(c *wire.Conn, done <-chan struct{})) {
+	spec := command.Lookup([]byte("wait"))
+	was := *spec
+	t.Cleanup(func() { *spec = was }) // after the server's end
+	spec.Flags |= detaches
+	spec.Handler = func(c *command.Ctx) error {
+		done := c.Sess.Control.Done()
+		c.Sess.Control.Detach(func(conn *wire.Conn) { owner(conn, done) })
+		c.Out.SimpleString("CONTINUE")
+		return nil
+	}
+}
+
+var clientIDs = regexp.MustCompile(`id=(\d+)`)
+
+// The owner gets the connection behind the replies, with what the client has sent after the command. It is listed as
+// a replica's, and CLIENT KILL ends it.
+func TestDetach(t *testing.T) {
+	for _, layer := range []string{"plain", "TLS"} {
+		t.Run(layer, func(t *testing.T) {
+			ended := make(chan error, 1)
+			detachWith(t, func(c *wire.Conn, done <-chan struct{}) {
+				b := make([]byte, 8)
+				for {
+					if _, err := io.ReadFull(c, b); err != nil {
+						<-done
+						ended <- err
+						return
+					}
+					c.Write(bytes.ToUpper(b))
+				}
+			})
+			h, dial := layered(t, layer)
+			c, admin := dial(), dial()
+			c.want("CLIENT TRACKING ON BCAST", "+OK\r\n")
+			c.want("MONITOR", "+OK\r\n")
+			c.send(pipeline("PING", "WAIT 0 0") + "raw data")
+			replies := ""
+			for range 4 { // and what MONITOR shows
+				line, _ := c.r.ReadString('\n')
+				replies += line
+			}
+			if !strings.HasPrefix(replies, "+PONG\r\n+") || !strings.Contains(replies, "\n+CONTINUE\r\n") {
+				t.Errorf("replies %q", replies)
+			}
+			read := func(want string) {
+				t.Helper()
+				b := make([]byte, len(want))
+				if _, err := io.ReadFull(c.r, b); err != nil || string(b) != want {
+					t.Fatalf("%q, %v", b, err)
+				}
+			}
+			read("RAW DATA")
+			c.send("more")
+			// Nothing of the session is left: neither its timeout, nor MONITOR, nor tracking.
+			admin.want("CONFIG SET timeout 1000", "+OK\r\n")
+			admin.want("SET k v", "+OK\r\n")
+			c.send("data")
+			read("MOREDATA")
+			list := admin.do("CLIENT", "LIST", "TYPE", "replica")
+			if strings.Count(list, "id=") != 1 || !strings.Contains(list, " flags=S ") {
+				t.Fatalf("CLIENT LIST TYPE replica: %s", list)
+			}
+			if n := h.clients(); n != 2 {
+				t.Errorf("%d clients", n)
+			}
+			admin.want("CLIENT KILL ID "+clientIDs.FindStringSubmatch(list)[1], ":1\r\n")
+			<-ended
+			c.closed()
+			eventually(t, "the connection is forgotten", func() bool { return h.clients() == 1 })
+		})
+	}
+}
+
+// What the owner has written reaches the client before the connection is closed.
+func TestDetachedConnectionEnds(t *testing.T) {
+	data := bytes.Repeat([]byte("x"), 16<<20)
+	detachWith(t, func(c *wire.Conn, _ <-chan struct{}) { c.Write(data) })
+	h := start(t)
+	c := h.dial(t)
+	if got := c.do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 1mb 1"); got != "+OK\r\n" {
+		t.Fatal(got)
+	}
+	c.want("WAIT 0 0", "+CONTINUE\r\n")
+	if got := c.closed(); got != string(data) {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// The end of the server ends the owner: what it waits for, and what it writes.
+func TestDetachedAtTheEndOfTheServer(t *testing.T) {
+	for _, what := range []string{"read", "write"} {
+		t.Run(what, func(t *testing.T) {
+			ended := make(chan string, 1)
+			detachWith(t, func(c *wire.Conn, done <-chan struct{}) {
+				var err error
+				for err == nil {
+					if what == "read" {
+						_, err = c.Read(make([]byte, 1))
+					} else {
+						_, err = c.Write(make([]byte, 1<<20))
+					}
+				}
+				select {
+				case <-done:
+					ended <- ""
+				default:
+					ended <- fmt.Sprintf("%v, but the server has not ended", err)
+				}
+			})
+			h := start(t)
+			h.limits.ending.Store(1)
+			c := h.dial(t)
+			c.want("WAIT 0 0", "+CONTINUE\r\n")
+			h.Close()
+			if got := <-ended; got != "" {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// A command that other commands may follow in its run cannot detach.
+func TestDetachNeedsFlags(t *testing.T) {
+	detachWith(t, func(*wire.Conn, <-chan struct{}) {})
+	command.Lookup([]byte("wait")).Flags &^= command.NoMulti
+	h := start(t)
+	h.dial(t).want("WAIT 0 0", "-ERR internal error\r\n")
+	if n := h.logs.FilterMessage("panic in a command").Len(); n != 1 {
+		t.Errorf("%d log lines", n)
+	}
+}
