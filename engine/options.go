@@ -58,6 +58,7 @@ func DefaultRocksOptions() *RocksOptions {
 		CompactionReadaheadSize:     2 << 20,
 		Level0SlowdownWritesTrigger: 20, Level0StopWritesTrigger: 40, Level0FileNumCompactionTrigger: 4,
 		MinBlobSize: 4096, BlobFileSize: 256 << 20, EnableBlobGarbageCollection: true, BlobGarbageCollectionAgeCutoff: 0.25,
+		TTL: rocks.Auto, PeriodicCompactionSeconds: rocks.Auto,
 		MaxBytesForLevelBase: 256 << 20, MaxBytesForLevelMultiplier: 10, LevelCompactionDynamicLevel: true,
 		RateLimitBytes: 1024000 << 20, RateLimiterAutoTuned: true, AvoidUnnecessaryBlockingIO: true,
 	}

@@ -43,6 +43,7 @@ type Options struct {
 	WriteBufferSize                int  // bytes
 	SkipListMemtable               bool // RocksDB's own memtable instead of the B+-tree of memtable_tree.h
 	MaxWriteBufferNumber           int
+	MinWriteBufferNumberToMerge    int // 0 = 1; see common
 	TargetFileSizeBase             int // bytes
 	MaxOpenFiles                   int
 	MaxBackgroundCompactions       int
@@ -73,9 +74,16 @@ type Options struct {
 	BlobGarbageCollectionAgeCutoff float64 // 0..1
 	MaxBytesForLevelBase           int     // bytes
 	MaxBytesForLevelMultiplier     int
+	MaxCompactionBytes             int64 // 0 = 25 times TargetFileSizeBase
+	TTL                            int64 // seconds after which a file is compacted towards the last level; 0 = never, see Auto
+	PeriodicCompactionSeconds      int64 // seconds after which a file is compacted where it is; 0 = never, see Auto
 	LevelCompactionDynamicLevel    bool
 	RateLimitBytes                 int64 // bytes a second, of writes
 	RateLimiterAutoTuned           bool
+	NoPartitionedFilters           bool // one filter block a file
+	BlobCache                      bool // blobs in the block cache
+	DirectReads                    bool // reads without the page cache of the system
+	DirectWrites                   bool // flushes and compactions without it
 	AvoidUnnecessaryBlockingIO     bool
 	SkipDamagedLogs                bool // read around damages of the write-ahead log; else up to the first one
 
@@ -87,6 +95,9 @@ type Options struct {
 	// Event is told what RocksDB does. It runs on RocksDB's threads and must not block.
 	Event func(Event)
 }
+
+// Auto as an age of files is what RocksDB chooses: 30 days.
+const Auto = -2
 
 // Verdicts of a compaction filter.
 const (
@@ -150,13 +161,13 @@ func (o *Options) common() *grocksdb.Options {
 	} else if o.WriteBufferSize >= 8*arenaBlock {
 		g.SetArenaBlockSize(arenaBlock)
 	}
-	// Kvrocks merges two memtables a flush. With more than one, RocksDB 7.8.3 can forget that a flush was asked for
+	// Kvrocks 2.10 merges two memtables a flush. With more than one, RocksDB 7.8.3 can forget that a flush was asked for
 	// (its issues 12094, 12166 and 13280, open as of 9.7): a job decides how far it flushes, lets go of the mutex to
 	// sync older logs, and then clears the request even when another memtable was handed in meanwhile. That one stays
 	// below the number to merge, so nothing flushes it, and Flush, Checkpoint or CompactRange waits for it for ever.
 	// The job may be RocksDB's own, so no lock of ours helps. With one, every memtable that is waiting is reason
 	// enough for a flush and the request does not matter.
-	g.SetMinWriteBufferNumberToMerge(1)
+	g.SetMinWriteBufferNumberToMerge(max(1, o.MinWriteBufferNumberToMerge))
 	g.SetTargetFileSizeBase(uint64(o.TargetFileSizeBase))
 	levels := make([]grocksdb.CompressionType, 7)
 	for i := range levels {
@@ -179,6 +190,8 @@ func (o *Options) common() *grocksdb.Options {
 	g.SetMaxBytesForLevelBase(uint64(o.MaxBytesForLevelBase))
 	g.SetMaxBytesForLevelMultiplier(float64(o.MaxBytesForLevelMultiplier))
 	g.SetLevelCompactionDynamicLevelBytes(o.LevelCompactionDynamicLevel)
+	g.SetMaxCompactionBytes(uint64(o.MaxCompactionBytes))
+	C.bk_options_set_ages(raw(g), C.uint64_t(o.TTL), C.uint64_t(o.PeriodicCompactionSeconds))
 	g.EnableBlobFiles(o.EnableBlobFiles)
 	g.SetMinBlobSize(uint64(o.MinBlobSize))
 	g.SetBlobFileSize(uint64(o.BlobFileSize))
@@ -222,6 +235,8 @@ func (o *Options) dbOptions(dir string, handle uintptr) *grocksdb.Options {
 	g.SetEnablePipelinedWrite(o.EnablePipelinedWrite)
 	g.SetStatsDumpPeriodSec(uint(o.StatsDumpPeriodSec))
 	g.CompactionReadaheadSize(uint64(o.CompactionReadaheadSize))
+	g.SetUseDirectReads(o.DirectReads)
+	g.SetUseDirectIOForFlushAndCompaction(o.DirectWrites)
 	g.SetMaxManifestFileSize(64 << 20)
 	g.SetKeepLogFileNum(12)
 	p := raw(g)
@@ -256,7 +271,11 @@ func (o *Options) familyOptions(name string, cache *C.bk_cache, handle uintptr) 
 	if !data {
 		cache = nil
 	}
-	C.bk_options_set_table(p, cache, C.size_t(o.blockSize(spec.Kind)), cbool(o.CacheIndexAndFilterBlocks))
+	C.bk_options_set_table(p, cache, C.size_t(o.blockSize(spec.Kind)), cbool(o.CacheIndexAndFilterBlocks),
+		cbool(!o.NoPartitionedFilters))
+	if cache != nil && o.BlobCache {
+		C.bk_options_set_blob_cache(p, cache)
+	}
 	if data {
 		C.bk_options_add_collector(p, cbool(spec.Kind == Meta), collectorTrigger)
 	}

@@ -97,7 +97,13 @@ void bk_cache_drop(bk_cache* c);
 
 // bk_options_set_table sets the block-based table format of a column family. cache may be NULL: then the
 // table has a small one of its own.
-void bk_options_set_table(void* opts, bk_cache* cache, size_t block_size, int cache_index_and_filter);
+void bk_options_set_table(void* opts, bk_cache* cache, size_t block_size, int cache_index_and_filter,
+                          int partition_filters);
+// bk_options_set_blob_cache lets the blobs of a column family into the cache, of which it keeps a reference.
+void bk_options_set_blob_cache(void* opts, bk_cache* cache);
+// bk_options_set_ages sets after how many seconds table files are compacted because of their age; 0 = never,
+// 0xfffffffffffffffe = what RocksDB chooses.
+void bk_options_set_ages(void* opts, uint64_t ttl, uint64_t periodic);
 // bk_options_set_info_log lets RocksDB log to dir/LOG, which must be a directory that no one else has open: the
 // LOG that is there is put aside. A file that grows to max_size bytes is put aside as well. What RocksDB says there of
 // logs that it leaves out goes to goEvent with the handle, too.

@@ -51,12 +51,13 @@ size_t bk_cache_usage(bk_cache* c) { return c->rep->GetUsage(); }
 size_t bk_cache_pinned(bk_cache* c) { return c->rep->GetPinnedUsage(); }
 void bk_cache_drop(bk_cache* c) { c->rep->EraseUnRefEntries(); }
 
-void bk_options_set_table(void* o, bk_cache* cache, size_t block_size, int cache_index_and_filter) {
+void bk_options_set_table(void* o, bk_cache* cache, size_t block_size, int cache_index_and_filter,
+                          int partition_filters) {
   BlockBasedTableOptions t;
   t.format_version = 5;
   t.index_type = BlockBasedTableOptions::kTwoLevelIndexSearch;
   t.filter_policy.reset(NewBloomFilterPolicy(10, false));
-  t.partition_filters = true;
+  t.partition_filters = partition_filters;
   t.optimize_filters_for_memory = true;
   t.metadata_block_size = 4096;
   t.data_block_index_type = BlockBasedTableOptions::kDataBlockBinaryAndHash;
@@ -68,6 +69,13 @@ void bk_options_set_table(void* o, bk_cache* cache, size_t block_size, int cache
   t.pin_l0_filter_and_index_blocks_in_cache = true;
   t.pin_top_level_index_and_filter = true;
   bk::opts(o).table_factory.reset(NewBlockBasedTableFactory(t));
+}
+
+void bk_options_set_blob_cache(void* o, bk_cache* cache) { bk::opts(o).blob_cache = cache->rep; }
+
+void bk_options_set_ages(void* o, uint64_t ttl, uint64_t periodic) {
+  bk::opts(o).ttl = ttl;
+  bk::opts(o).periodic_compaction_seconds = periodic;
 }
 
 void bk_options_set_row_cache(void* o, size_t capacity) { bk::opts(o).row_cache = NewLRUCache(capacity); }

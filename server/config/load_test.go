@@ -24,7 +24,7 @@ rocksdb.write_options.sync yes
 compact-cron 0 3 * * * 0 4 * * *
 proto-max-bulk-len 1g
 replicaof 10.0.0.1 6666
-rocksdb.ttl 5
+slowlog-dump-logfile-level info
 `
 	toml := `# a comment
 port = 7000
@@ -154,7 +154,7 @@ func TestLoadErrors(t *testing.T) {
 		{"a.conf", "compaction-checker-cron * * * * *\ncompaction-checker-range 1-2", "a.conf:2: compaction-checker-range: compaction-checker-range cannot be set while compaction-checker-cron is set"},
 		{"a.conf", "a\x01b 1", "a.conf:1: a?b: unknown key"},
 		{"a.toml", "port = 1\nprot = 2", "a.toml:2: prot: unknown key"},
-		{"a.toml", "rocksdb.ttl = 2", "a.toml:1: rocksdb.ttl: unknown key"},
+		{"a.toml", "rocksdb.tll = 2", "a.toml:1: rocksdb.tll: unknown key"},
 		{"a.toml", "\n[rocksdb]\nblock_size = \"x\"", "a.toml:3: rocksdb.block_size: argument must be a memory value"},
 		{"a.toml", "[rocksdb]\nblock_size = true", "a.toml:2: rocksdb.block_size: wants an integer or a string such as \"512m\""},
 		{"a.toml", "[rocksdb]\nblock_size = 1.5", "a.toml:2: rocksdb.block_size: wants an integer or a string such as \"512m\""},

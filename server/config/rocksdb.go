@@ -11,6 +11,8 @@ type OptionChange struct {
 	DB            bool // an option of the database; else one of every column family
 }
 
+const mib = 1 << 20
+
 // levels is the number of levels of RocksDB's tree.
 const levels = 7
 
@@ -33,7 +35,8 @@ var rocksUnit = map[string]struct {
 	"disable_auto_compactions": {1, false}, "enable_blob_files": {1, false}, "min_blob_size": {1, false},
 	"blob_file_size": {1, false}, "enable_blob_garbage_collection": {1, false},
 	"level_compaction_dynamic_level_bytes": {1, false},
-	"max_bytes_for_level_base":             {1, false}, "max_bytes_for_level_multiplier": {1, false},
+	"max_compaction_bytes":                 {1, false}, "ttl": {1, false}, "periodic_compaction_seconds": {1, false},
+	"max_bytes_for_level_base": {1, false}, "max_bytes_for_level_multiplier": {1, false},
 }
 
 // RocksDBChanges returns the names of the settings for which [Config.OptionChange] has a change.
@@ -75,6 +78,14 @@ func (c *Config) OptionChange(name string) (change OptionChange, ok bool) {
 		return OptionChange{"compression_per_level", strings.Join(list, ":"), false}, true
 	case "blob_garbage_collection_age_cutoff":
 		return OptionChange{option, strconv.FormatFloat(float64(v.num)/100, 'g', -1, 64), false}, true
+	case "max_compaction_bytes":
+		if v.num == 0 { // a running RocksDB takes the number as it is
+			return OptionChange{option, strconv.FormatInt(25*mib*c.Int("rocksdb.target_file_size_base"), 10), false}, true
+		}
+	case "ttl", "periodic_compaction_seconds":
+		if v.num == rocksDecides {
+			return OptionChange{option, strconv.Itoa(30 * 24 * 3600), false}, true
+		}
 	case "write_buffer_size":
 		if v.num == 0 {
 			return OptionChange{option, strconv.FormatUint(c.MemoryPlan().WriteBuffer, 10), false}, true

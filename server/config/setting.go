@@ -94,6 +94,9 @@ func (s *Setting) parseKind(old, text string) (value, error) {
 		}
 		return value{}, errBool
 	case Int:
+		if s.Min == rocksDecides && text == strconv.FormatUint(math.MaxUint64-1, 10) {
+			text = strconv.Itoa(rocksDecides)
+		}
 		n, err := parseInt(text)
 		if err != nil {
 			return value{}, err

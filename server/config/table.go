@@ -87,6 +87,14 @@ func size(name string, def, lo, hi int64, m mode, comment ...string) Setting {
 	return s
 }
 
+// age is a number of seconds with Kvrocks's range of 64 bits, of which 2^64-2 stands for RocksDB's choice.
+func age(name, comment string) Setting {
+	return integer(name, rocksDecides, rocksDecides, math.MaxInt64, dynamic, comment+"; 0 = never, -2 = RocksDB's 30 days.")
+}
+
+// rocksDecides is, as 64 bits without a sign, RocksDB's way to say that it chooses a value.
+const rocksDecides = -2
+
 func enum(name, def string, names []string, m mode, comment ...string) Setting {
 	return Setting{Name: name, Kind: Enum, Default: def, Names: names, Dynamic: bool(m),
 		Comment: strings.Join(comment, " ")}
@@ -202,14 +210,11 @@ func checkRename(text string) error {
 // the command line they are accepted with a warning, so that a file of that version can be used unchanged.
 var foreign = map[string]bool{
 	// Newer than 2.10.
-	"enable-blob-cache": true, "histogram-bucket-boundaries": true, "max-replication-lag": true,
+	"histogram-bucket-boundaries": true, "max-replication-lag": true,
 	"hash-encoding-mode": true, "hash-length-mode": true, "replication-send-timeout-ms": true,
 	"replication-connect-timeout-ms": true, "replication-delay-bytes": true, "replication-delay-updates": true,
 	"replication-group-sync": true, "replication-no-slowdown": true, "replication-recv-timeout-ms": true,
 	"skip-block-cache-deallocation-on-close": true, "slowlog-dump-logfile-level": true,
-	"rocksdb.daily_offpeak_time_utc": true, "rocksdb.dump_malloc_stats": true, "rocksdb.max_compaction_bytes": true,
-	"rocksdb.min_write_buffer_number_to_merge": true, "rocksdb.partition_filters": true,
-	"rocksdb.periodic_compaction_seconds": true, "rocksdb.sst_file_delete_rate_bytes_per_sec": true, "rocksdb.ttl": true,
 	// Given up before 2.10.
 	"geo-cache-size": true, "reply-cache-size": true, // basalt's own; see derived-state-size
 	"codis-enabled": true, "repl-bind": true, "repl-workers": true, "rocksdb.max_sub_compactions": true,
