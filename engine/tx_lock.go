@@ -63,3 +63,23 @@ func (tx *Tx) ReadGeneration(userKey []byte) (generation uint64, ok bool) {
 	}
 	return tx.Generation(userKey), true
 }
+
+// Scripts call commands one after the other and may touch keys that nobody has declared. What is here lets them take
+// locks on the way, keep those that they have, and undo everything at once.
+
+// HoldsAll reports whether the transaction has every lock, see AcquireAll.
+func (tx *Tx) HoldsAll() bool { return tx.locks.All() }
+
+// AppendLocks appends the locks that the transaction has, if it has not all, for AddLocks of a later transaction.
+func (tx *Tx) AppendLocks(to []Lock) []Lock {
+	return append(to, tx.locks.Held()...)
+}
+
+// LockIn returns the lock of a key of a namespace.
+func (tx *Tx) LockIn(ns string, userKey []byte, write bool) Lock {
+	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], ns, userKey, tx.db.slots)
+	return lock.Of(tx.db.locks.Name(tx.keyBuf), write)
+}
+
+// AddLocks asks for locks, as AddLock does.
+func (tx *Tx) AddLocks(locks []Lock) { tx.locks.Add(locks...) }
