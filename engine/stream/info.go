@@ -52,27 +52,38 @@ func Groups(tx *engine.Tx, key []byte) ([]GroupInfo, error) {
 	if err != nil || !s.rec.Exists {
 		return nil, err
 	}
-	var buf [9]byte
-	prefix := bytes.Clone(tx.Subkey(&s.rec, cf.AppendStreamKindSub(buf[:0], cf.StreamGroup)))
-	it := tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Limit: int(min(s.meta.Groups, 1<<20)) + 1})
-	defer it.Close()
 	var list []GroupInfo
-	for it.Next() {
-		sub, err := s.parse(cf.StreamGroup, nil, it.Key())
-		if err != nil {
-			return nil, err
-		}
-		g := &Group{s: s, name: bytes.Clone(sub.Group)}
-		if g.value, err = cf.DecodeStreamGroup(it.Value()); err != nil {
-			return nil, s.corrupt("group %q: %v", g.name, err)
-		}
-		i := GroupInfo{Group: g, Name: g.name, Consumers: g.value.Consumers, Pending: g.value.Pending,
+	err = s.eachGroup(func(g Group) error {
+		i := GroupInfo{Group: &g, Name: g.name, Consumers: g.value.Consumers, Pending: g.value.Pending,
 			LastDelivered: g.value.LastDelivered, EntriesRead: g.value.EntriesRead}
 		i.Lag, i.LagKnown = g.lag()
 		list = append(list, i)
-	}
+		return nil
+	})
 	slices.SortFunc(list, func(a, b GroupInfo) int { return bytes.Compare(a.Name, b.Name) })
-	return list, it.Err()
+	return list, err
+}
+
+// eachGroup calls f with the groups of the stream.
+func (s *stream) eachGroup(f func(g Group) error) error {
+	var buf [9]byte
+	prefix := bytes.Clone(s.tx.Subkey(&s.rec, cf.AppendStreamKindSub(buf[:0], cf.StreamGroup)))
+	it := s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Limit: int(min(s.meta.Groups, 1<<20)) + 1})
+	defer it.Close()
+	for it.Next() {
+		sub, err := s.parse(cf.StreamGroup, nil, it.Key())
+		if err != nil {
+			return err
+		}
+		g := Group{s: *s, name: bytes.Clone(sub.Group)}
+		if g.value, err = cf.DecodeStreamGroup(it.Value()); err != nil {
+			return s.corrupt("group %q: %v", g.name, err)
+		}
+		if err := f(g); err != nil {
+			return err
+		}
+	}
+	return it.Err()
 }
 
 // parse takes a subkey apart that begins with its kind and the name of a group, which are cut off from rest.

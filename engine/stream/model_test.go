@@ -46,6 +46,17 @@ func (m *model) clone() *model {
 
 // trim removes the oldest entries, of which the one that is just being added is the last.
 func (m *model) trim(t stream.Trim) (removed uint64) {
+	if t.Refs == stream.OnlyIfAcked && len(m.groups) > 0 {
+		return m.trimAcked(t)
+	}
+	all := m.entries
+	defer func() {
+		if t.Refs == stream.DeleteRefs {
+			for _, id := range all[:removed] {
+				m.dropRefs(id)
+			}
+		}
+	}()
 	node := 1
 	if t.Approx {
 		node = stream.TrimNode
@@ -63,6 +74,66 @@ func (m *model) trim(t stream.Trim) (removed uint64) {
 		removed += uint64(n)
 	}
 	return removed
+}
+
+// trimAcked is trim of entries to which no group refers.
+func (m *model) trimAcked(t stream.Trim) (removed uint64) {
+	total := uint64(len(m.entries))
+	var kept []stream.ID
+	for i, id := range m.entries {
+		left := total - removed
+		if t.Approx && i%stream.TrimNode == 0 {
+			size := min(stream.TrimNode, total-uint64(i))
+			last := m.entries[i]
+			for _, other := range m.entries[i : i+int(size)] {
+				if m.delivered(other) {
+					last = other
+				}
+			}
+			if t.Limit > 0 && removed+size > t.Limit || t.By == stream.TrimMaxLen && left < size+t.MaxLen ||
+				t.By == stream.TrimMinID && last.Compare(t.MinID) >= 0 {
+				kept = append(kept, m.entries[i:]...)
+				break
+			}
+		}
+		if t.By == stream.TrimMaxLen && left <= t.MaxLen || t.By == stream.TrimMinID && id.Compare(t.MinID) >= 0 {
+			kept = append(kept, m.entries[i:]...)
+			break
+		}
+		if m.delivered(id) && m.refs(id) == 0 {
+			removed++
+		} else {
+			kept = append(kept, id)
+		}
+	}
+	m.entries = kept
+	return removed
+}
+
+// delivered reports whether all groups have handed out an entry.
+func (m *model) delivered(id stream.ID) bool {
+	for _, g := range m.groups {
+		if id.Compare(g.last) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// refs returns in how many groups an entry is pending.
+func (m *model) refs(id stream.ID) (n int) {
+	for _, g := range m.groups {
+		if _, ok := g.pending[id]; ok {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) dropRefs(id stream.ID) {
+	for _, g := range m.groups {
+		delete(g.pending, id)
+	}
 }
 
 func (m *model) has(id stream.ID) bool {
@@ -119,6 +190,9 @@ func (h *history) trimRule() stream.Trim {
 	if h.r.IntN(2) == 0 {
 		t.By, t.MinID = stream.TrimMinID, h.id()
 	}
+	if h.r.IntN(2) == 0 {
+		t.Refs = stream.Refs(h.r.IntN(3))
+	}
 	if t.Approx && h.r.IntN(2) == 0 {
 		t.Limit = uint64(h.r.IntN(300))
 	}
@@ -127,7 +201,9 @@ func (h *history) trimRule() stream.Trim {
 
 // step does one operation to both and compares what they return.
 func (h *history) step() error {
-	switch h.r.IntN(12) {
+	switch h.r.IntN(14) {
+	case 12, 13:
+		return h.deleteRefs()
 	case 0, 1:
 		return h.add(1+h.r.IntN(60), stream.Trim{})
 	case 2, 3: // as producers do that limit the length with each entry
@@ -182,6 +258,56 @@ func (h *history) delete() error {
 	got, err := stream.Delete(h.tx, key, ids)
 	if err == nil && got != want {
 		err = fmt.Errorf("delete %s: %d deleted, want %d", text(ids...), got, want)
+	}
+	return err
+}
+
+// deleteRefs deletes entries with what refers to them.
+func (h *history) deleteRefs() error {
+	refs, ids := stream.Refs(h.r.IntN(3)), h.ids()
+	group := []string{"", "g", "gg"}[h.r.IntN(3)]
+	g := h.m.groups[group]
+	if g != nil {
+		ids = append(ids, g.ids()[:min(5, len(g.pending))]...)
+	}
+	want := make([]stream.Outcome, len(ids))
+	for i, id := range ids {
+		want[i] = stream.NotFound
+		at, found := slices.BinarySearchFunc(h.m.entries, id, stream.ID.Compare)
+		if group != "" {
+			if g == nil {
+				continue
+			}
+			if _, pending := g.pending[id]; !pending {
+				continue
+			}
+			delete(g.pending, id)
+			want[i] = stream.Deleted
+		}
+		if refs == stream.DeleteRefs {
+			h.m.dropRefs(id)
+		}
+		if refs == stream.OnlyIfAcked && (found || group != "") && (!h.m.delivered(id) || h.m.refs(id) > 0) {
+			want[i] = stream.Referenced
+			continue
+		}
+		if found {
+			want[i] = stream.Deleted
+			h.m.entries = slices.Delete(h.m.entries, at, at+1)
+			if id.Compare(h.m.maxDeleted) > 0 {
+				h.m.maxDeleted = id
+			}
+		}
+	}
+	var got []stream.Outcome
+	var err error
+	if group == "" {
+		got, err = stream.DeleteWithRefs(h.tx, key, ids, refs)
+	} else {
+		got, err = stream.AckDelete(h.tx, key, []byte(group), ids, refs)
+	}
+	if err == nil && !slices.Equal(got, want) {
+		err = fmt.Errorf("delete %s with references %d in group %q: %v, want %v", text(ids...), refs, group, got, want)
 	}
 	return err
 }

@@ -104,38 +104,28 @@ func Delete(tx *engine.Tx, key []byte, ids []ID) (deleted uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.dropAheads()
-	run := s.runOf(false)
-	first, last := false, false
+	d := s.deletion()
 	for i, id := range ids {
 		if values[i] == nil {
 			continue
 		}
-		if deleted == 0 {
+		if d.n == 0 {
 			tx.LogData(cf.LogStream)
 		}
-		if run != nil {
-			run.deleted(id)
-		}
-		tx.Delete(cf.Stream, s.entryKey(id))
-		deleted++
+		d.entry(id)
 		s.meta.MaxDeleted = greater(s.meta.MaxDeleted, id)
-		first = first || id == s.meta.First
-		last = last || id == s.meta.Last
-		if deleted == s.rec.Size {
+		if d.n == s.rec.Size {
 			break
 		}
 	}
-	if deleted == 0 {
+	if d.n == 0 {
 		return 0, nil
 	}
-	if s.rec.Size -= deleted; s.rec.Size == 0 {
-		s.emptied()
-	} else if err := s.findEnds(first, last); err != nil {
+	if err := d.end(); err != nil {
 		return 0, err
 	}
 	s.save()
-	return deleted, nil
+	return d.n, nil
 }
 
 // findEnds looks for the first and last entry after those were deleted.

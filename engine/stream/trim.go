@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"slices"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
@@ -24,6 +26,7 @@ type Trim struct {
 	// hundred calls instead of one in every call.
 	Approx bool
 	Limit  uint64 // with Approx: how many entries are removed at most; 0 = any number
+	Refs   Refs   // what becomes of the references to the entries
 }
 
 // TrimNode is how many entries are removed together when it need not be exact: as many as Redis, by its default
@@ -43,18 +46,49 @@ func TrimOld(tx *engine.Tx, key []byte, t *Trim) (removed uint64, err error) {
 	if n == 0 {
 		return 0, nil
 	}
-	r := trimmer{s: &s, logs: true}
-	if t.By == TrimMaxLen {
-		err = r.remove(n)
-	} else {
-		err = r.byID(t, s.rec.Size, s.meta.Last)
-	}
-	r.close()
-	if err != nil || r.removed == 0 {
+	removed, _, err = s.trimRefs(t, nil, func() (bool, error) {
+		r := trimmer{s: &s, logs: true}
+		defer r.close()
+		if t.By == TrimMaxLen {
+			return true, r.remove(n)
+		}
+		return true, r.byID(t, s.rec.Size, s.meta.Last)
+	})
+	if err != nil || removed == 0 {
 		return 0, err
 	}
 	s.save()
-	return r.removed, nil
+	return removed, nil
+}
+
+// trimRefs calls trim, which removes entries from the low end, and then treats the references to them, or with
+// OnlyIfAcked it removes entries itself. adding is the id of the entry that is going to be added, nil = there is none;
+// keep says whether that one stays, and removed does not count it.
+func (s *stream) trimRefs(t *Trim, adding *ID, trim func() (keep bool, err error)) (removed uint64, keep bool, err error) {
+	before := s.rec.Size
+	if t.Refs == KeepRefs || before == 0 && t.Refs == DeleteRefs {
+		keep, err := trim()
+		return before - s.rec.Size, keep, err
+	}
+	r, err := s.references()
+	if err != nil {
+		return 0, false, err
+	}
+	if t.Refs == OnlyIfAcked && len(r.groups) > 0 {
+		return s.trimAcked(t, r, adding)
+	}
+	r.groups = slices.DeleteFunc(r.groups, func(g *referrer) bool { return g.value.Pending == 0 })
+	if len(r.groups) == 0 {
+		keep, err := trim()
+		return before - s.rec.Size, keep, err
+	}
+	it := s.iterate(s.meta.First, s.meta.Last, engine.IterOptions{KeysOnly: true}) // sees what trim removes
+	defer it.Close()
+	if keep, err = trim(); err != nil {
+		return 0, false, err
+	}
+	removed = before - s.rec.Size
+	return removed, keep, r.dropRefs(&it, removed)
 }
 
 // trimToAdd removes what is too much as soon as an entry is added, and reports whether that entry itself stays.
@@ -64,14 +98,16 @@ func (s *stream) trimToAdd(t *Trim, id ID) (keep bool, err error) {
 	if n == 0 {
 		return true, nil
 	}
-	r := trimmer{s: s}
-	defer r.close()
-	if t.By == TrimMinID {
-		err = r.byID(t, total, id)
-		return r.removed < total, err
-	}
-	err = r.remove(min(n, s.rec.Size))
-	return n < total, err
+	_, keep, err = s.trimRefs(t, &id, func() (bool, error) {
+		r := trimmer{s: s}
+		defer r.close()
+		if t.By == TrimMinID {
+			err := r.byID(t, total, id)
+			return r.removed < total, err
+		}
+		return n < total, r.remove(min(n, s.rec.Size))
+	})
+	return keep, err
 }
 
 // excess returns how many of total entries are too many; by id it only says whether any may be.

@@ -26,6 +26,12 @@ var bloomCommands = []Spec{
 		Complexity: "O(1)", Categories: catBloom, Summary: "Describes a Bloom filter."},
 	{Name: "bf.card", Handler: bfCard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "bf", Since: "2.4.4",
 		Complexity: "O(1)", Categories: catBloom, Summary: "Returns how many items were added to a Bloom filter."},
+	{Name: "bf.scandump", Handler: bfScanDump, Arity: 3, Flags: ReadOnly, First: 1, Last: 1, Step: 1,
+		Group: "bf", Since: "1.0.0", Complexity: "O(N) with a piece of N bytes", Categories: catBloom,
+		Summary: "Returns a piece of a Bloom filter, and the iterator for the next one."},
+	{Name: "bf.loadchunk", Handler: bfLoadChunk, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "bf", Since: "1.0.0", Complexity: "O(N) with a filter of N bytes", Categories: catBloom,
+		Summary: "Restores a piece that BF.SCANDUMP has returned."},
 }
 
 func init() { register(bloomCommands...) }
@@ -40,6 +46,7 @@ var (
 	errZeroExpansion    = engine.NewError("ERR", "expansion should be greater or equal to 1")
 	errNonscalingExpand = engine.NewError("ERR", "nonscaling filters cannot expand")
 	errNoItems          = engine.NewError("ERR", "num of items should be greater than 0")
+	errIterator         = engine.NewError("ERR", "Second argument must be numeric")
 	errInfoField        = engine.NewError("ERR", "Invalid info argument")
 )
 
@@ -283,4 +290,38 @@ func bfCard(c *Ctx) error {
 		c.Out.Int(int64(info.Items))
 	}
 	return err
+}
+
+// bfScanDump is BF.SCANDUMP key iterator: the iterator is 0 for the first piece, and 0 in the reply at the end.
+func bfScanDump(c *Ctx) error {
+	position, ok := ParseInt(c.Args[2])
+	if !ok {
+		return errIterator
+	}
+	if position < 0 {
+		return bloom.ErrPosition
+	}
+	next, data, err := bloom.Dump(c.Tx, c.Args[1], uint64(position))
+	if err != nil {
+		return err
+	}
+	c.Out.Array(2)
+	c.Out.Int(int64(next))
+	c.Out.Bulk(data)
+	return nil
+}
+
+func bfLoadChunk(c *Ctx) error {
+	next, ok := ParseInt(c.Args[2])
+	if !ok {
+		return errIterator
+	}
+	if next < 0 {
+		return bloom.ErrBadDump
+	}
+	if err := bloom.Load(c.Tx, c.Args[1], uint64(next), c.Args[3]); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
 }

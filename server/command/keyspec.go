@@ -28,7 +28,7 @@ import (
 //
 // A command without a description is "RO access" when it is a reader and "RW access update" otherwise.
 var keySpecs = map[string]string{
-	"OW insert": "bf.reserve msetnx setnx tdigest.create",
+	"OW insert": "bf.loadchunk bf.reserve msetnx setnx tdigest.create",
 	"OW update": "json.mset json.set mset psetex restore restore-asking setex",
 	"RM delete": "del unlink",
 	"RO": "exists hexists hlen hstrlen llen memory|usage object|encoding object|freq object|idletime " +
@@ -36,8 +36,9 @@ var keySpecs = map[string]string{
 	"RW access":                       "pfcount pfdebug",
 	"RW access delete":                "blmpop blpop brpop bzmpop bzpopmax bzpopmin getdel hgetdel lmpop lpop rpop spop zmpop zpopmax zpopmin",
 	"RW access update":                "eval evalsha fcall",
+	"RW delete update":                "xackdel",
 	"RW access update variable_flags": "bitfield set",
-	"RW delete": "delex hdel json.del json.forget lrem ltrim sirem srem tdigest.reset xautoclaim xdel " +
+	"RW delete": "delex hdel json.del json.forget lrem ltrim sirem srem tdigest.reset xautoclaim xdel xdelex " +
 		"xgroup|delconsumer xgroup|destroy xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore",
 	"RW insert": "append bf.add bf.insert bf.madd hsetnx linsert lpush lpushx pfadd rpush rpushx sadd siadd " +
 		"tdigest.add xgroup|create xgroup|createconsumer",

@@ -44,7 +44,7 @@ const defaultTrimLimit = 100 * stream.TrimNode
 // trimOptions reads the options of XADD and XTRIM. at is the index of the first argument after them: in XADD, of the
 // one behind the id.
 func trimOptions(args [][]byte, xadd bool) (o stream.AddOptions, at int, err error) {
-	limited := false
+	limited, refs := false, false
 	t := &o.Trim
 	i := 2
 loop:
@@ -86,6 +86,8 @@ loop:
 				return o, 0, errTrimLimit
 			}
 			t.Limit, limited = uint64(n), true
+		case !refs && setRefs(&t.Refs, opt):
+			refs = true
 		case xadd && EqualFold(opt, "NOMKSTREAM"):
 			o.NoCreate = true
 		case xadd:

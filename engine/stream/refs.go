@@ -1,0 +1,387 @@
+package stream
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Refs says what becomes of the references to an entry when it is deleted. A group refers to an entry that is pending
+// in it. A group also needs the entries that it has still to hand out.
+type Refs uint8
+
+// The ways to treat references, those of Redis 8.2.
+const (
+	KeepRefs    Refs = iota // the entry goes, and stays pending where it is
+	DeleteRefs              // the entry goes, and is not pending in any group any more
+	OnlyIfAcked             // the entry goes only if all groups have handed it out and it is pending in none
+)
+
+// Outcome says what has become of an entry that was to be deleted.
+type Outcome int8
+
+// The outcomes, as Redis replies them.
+const (
+	NotFound   Outcome = -1
+	Deleted    Outcome = 1
+	Referenced Outcome = 2 // with OnlyIfAcked: the entry is still there
+)
+
+// references are the references of groups to some entries.
+type references struct {
+	s      *stream
+	groups []*referrer
+	held   map[ID][]reference
+	logs   bool // the next change begins with log data
+}
+
+// referrer is a group that refers to entries.
+type referrer struct {
+	Group
+	owners  owners
+	changed bool
+}
+
+// reference is an entry that is pending in a group for a consumer.
+type reference struct {
+	in       *referrer
+	consumer []byte
+}
+
+// references reads all groups of the stream.
+func (s *stream) references() (*references, error) {
+	r := &references{s: s, held: map[ID][]reference{}}
+	err := s.eachGroup(func(g Group) error {
+		r.add(g)
+		return nil
+	})
+	return r, err
+}
+
+func (r *references) add(g Group) {
+	ref := &referrer{Group: g}
+	ref.owners.g = &ref.Group
+	r.groups = append(r.groups, ref)
+}
+
+// group returns a group by its name; nil when there is none.
+func (r *references) group(name []byte) *referrer {
+	i := slices.IndexFunc(r.groups, func(g *referrer) bool { return bytes.Equal(g.name, name) })
+	if i < 0 {
+		return nil
+	}
+	return r.groups[i]
+}
+
+// log writes the log data before the first change.
+func (r *references) log() {
+	if r.logs {
+		r.s.tx.LogData(cf.LogStream)
+		r.logs = false
+	}
+}
+
+// find reads where entries are pending. The ids must be different; those that were passed before are forgotten.
+func (r *references) find(ids []ID) error {
+	clear(r.held)
+	for _, g := range r.groups {
+		if g.value.Pending == 0 {
+			continue
+		}
+		keys := r.s.tx.Keys()
+		for _, id := range ids {
+			keys.Add(g.pendingKey(id))
+		}
+		values, err := r.s.tx.MultiGet(cf.Stream, keys)
+		if err != nil {
+			return err
+		}
+		for i, value := range values {
+			if value == nil {
+				continue
+			}
+			v, err := g.decodePending(ids[i], value)
+			if err != nil {
+				return err
+			}
+			r.held[ids[i]] = append(r.held[ids[i]], reference{g, v.Consumer})
+		}
+	}
+	return nil
+}
+
+// delivered returns the greatest id up to which all groups have handed out the entries.
+func (r *references) delivered() ID {
+	upTo := MaxID
+	for _, g := range r.groups {
+		upTo = smaller(upTo, g.value.LastDelivered)
+	}
+	return upTo
+}
+
+// drop removes the references to an entry: all, or those of one group. It returns how many there were.
+func (r *references) drop(id ID, only *referrer) (n int, err error) {
+	kept := r.held[id][:0]
+	for _, ref := range r.held[id] {
+		if only != nil && ref.in != only {
+			kept = append(kept, ref)
+			continue
+		}
+		g := ref.in
+		if err := g.owners.lose(ref.consumer); err != nil {
+			return n, err
+		}
+		r.log()
+		r.s.tx.Delete(cf.Stream, g.pendingKey(id))
+		g.value.Pending = less(g.value.Pending, 1)
+		g.changed = true
+		n++
+	}
+	r.held[id] = kept
+	return n, nil
+}
+
+// save writes the groups and consumers that have lost something.
+func (r *references) save() {
+	for _, g := range r.groups {
+		if g.changed {
+			g.save()
+			g.owners.save(nil)
+		}
+	}
+}
+
+// deletion deletes entries anywhere in a stream, one after the other.
+type deletion struct {
+	s           *stream
+	run         *run
+	n           uint64
+	first, last bool // the first, the last entry is deleted
+}
+
+func (s *stream) deletion() deletion {
+	s.dropAheads()
+	return deletion{s: s, run: s.runOf(false)}
+}
+
+// entry deletes an entry, which must exist.
+func (d *deletion) entry(id ID) {
+	s := d.s
+	if d.run != nil {
+		d.run.deleted(id)
+	}
+	s.tx.Delete(cf.Stream, s.entryKey(id))
+	d.n++
+	d.first = d.first || id == s.meta.First
+	d.last = d.last || id == s.meta.Last
+}
+
+// end brings the metadata up to date, which is not written yet.
+func (d *deletion) end() error {
+	s := d.s
+	if d.n == 0 {
+		return nil
+	}
+	if s.rec.Size -= min(d.n, s.rec.Size); s.rec.Size == 0 {
+		s.emptied()
+		return nil
+	}
+	return s.findEnds(d.first, d.last)
+}
+
+// DeleteWithRefs removes entries as Redis's XDELEX does and returns what has become of each id, in the order of ids.
+// With DeleteRefs, references to an entry that does not exist go, too. A stream without entries stays.
+func DeleteWithRefs(tx *engine.Tx, key []byte, ids []ID, refs Refs) ([]Outcome, error) {
+	return deleteWithRefs(tx, key, nil, ids, refs)
+}
+
+// AckDelete takes entries off what is pending in a group and removes them, as Redis's XACKDEL does. An id that is not
+// pending in the group is NotFound, and nothing is done about it. Without such a stream or group no id is found.
+func AckDelete(tx *engine.Tx, key, group []byte, ids []ID, refs Refs) ([]Outcome, error) {
+	return deleteWithRefs(tx, key, &group, ids, refs)
+}
+
+func deleteWithRefs(tx *engine.Tx, key []byte, group *[]byte, ids []ID, refs Refs) ([]Outcome, error) {
+	list := make([]Outcome, len(ids))
+	for i := range list {
+		list[i] = NotFound
+	}
+	s, err := load(tx, key)
+	if err != nil || !s.rec.Exists {
+		return list, err
+	}
+	r := &references{s: &s}
+	if refs != KeepRefs || group != nil {
+		if r, err = s.references(); err != nil {
+			return nil, err
+		}
+	}
+	var acker *referrer
+	if group != nil {
+		if acker = r.group(*group); acker == nil {
+			return list, nil
+		}
+		if refs == KeepRefs { // the other groups do not matter
+			r.groups = []*referrer{acker}
+		}
+	}
+	different := distinct(ids)
+	keys := tx.Keys()
+	for _, id := range different {
+		keys.Add(s.entryKey(id))
+	}
+	values, err := tx.MultiGet(cf.Stream, keys)
+	if err != nil {
+		return nil, err
+	}
+	exists := make(map[ID]bool, len(different))
+	for i, id := range different {
+		exists[id] = values[i] != nil
+	}
+	if err := r.find(different); err != nil {
+		return nil, err
+	}
+	r.logs = true
+	delivered := r.delivered()
+	d := s.deletion()
+	for i, id := range ids {
+		if acker != nil {
+			n, err := r.drop(id, acker)
+			if err != nil {
+				return nil, err
+			}
+			if n == 0 {
+				continue
+			}
+			list[i] = Deleted
+		}
+		switch refs {
+		case DeleteRefs:
+			if _, err := r.drop(id, nil); err != nil {
+				return nil, err
+			}
+		case OnlyIfAcked:
+			if (acker != nil || exists[id]) && (id.Compare(delivered) > 0 || len(r.held[id]) > 0) {
+				list[i] = Referenced
+				continue
+			}
+		}
+		if exists[id] {
+			r.log()
+			d.entry(id)
+			s.meta.MaxDeleted = greater(s.meta.MaxDeleted, id)
+			exists[id] = false
+			list[i] = Deleted
+		}
+	}
+	if d.n > 0 {
+		if err := d.end(); err != nil {
+			return nil, err
+		}
+		s.save()
+	}
+	r.save()
+	return list, nil
+}
+
+// trimAcked removes the oldest entries to which no group refers. There must be a group. adding, removed and keep are
+// those of trimRefs.
+func (s *stream) trimAcked(t *Trim, r *references, adding *ID) (removed uint64, keep bool, err error) {
+	total, delivered := s.rec.Size, r.delivered()
+	if adding == nil {
+		r.logs = true
+	} else {
+		total++
+	}
+	d := s.deletion()
+	last := smaller(s.meta.Last, delivered) // groups have still to hand out what comes behind
+	if s.rec.Size > 0 && s.meta.First.Compare(last) <= 0 {
+		it := s.iterate(s.meta.First, last, engine.IterOptions{KeysOnly: true})
+		defer it.Close()
+		if err := t.trimAcked(&it, &d, r, total); err != nil {
+			return 0, false, err
+		}
+	}
+	keep = adding == nil || t.Approx || adding.Compare(delivered) > 0 || !t.wants(*adding, total-d.n)
+	return d.n, keep, d.end()
+}
+
+// trimAcked removes entries out of those that an iterator returns.
+func (t *Trim) trimAcked(it *entriesIter, d *deletion, r *references, total uint64) error {
+	node := make([]ID, 0, TrimNode)
+	for seen := uint64(0); ; seen += uint64(len(node)) {
+		node = node[:0]
+		for len(node) < TrimNode && it.Next() {
+			id, err := r.s.idOf(it.Key())
+			if err != nil {
+				return err
+			}
+			node = append(node, id)
+		}
+		if len(node) == 0 || t.Approx && !t.wantsNode(node, min(TrimNode, total-seen), total, d.n) {
+			return it.Err()
+		}
+		if err := r.find(node); err != nil {
+			return err
+		}
+		for _, id := range node {
+			if !t.wants(id, total-d.n) {
+				return nil
+			}
+			if len(r.held[id]) == 0 {
+				r.log()
+				d.entry(id)
+			}
+		}
+	}
+}
+
+// wants reports whether an entry, the oldest of so many, is to be removed.
+func (t *Trim) wants(id ID, left uint64) bool {
+	if t.By == TrimMaxLen {
+		return left > t.MaxLen
+	}
+	return id.Compare(t.MinID) < 0
+}
+
+// wantsNode reports whether entries that are removed together, size of them, are all to be removed. removed out of
+// total are gone.
+func (t *Trim) wantsNode(node []ID, size, total, removed uint64) bool {
+	switch {
+	case t.Limit > 0 && removed+size > t.Limit:
+		return false
+	case t.By == TrimMaxLen:
+		return total-removed >= size+t.MaxLen
+	}
+	return node[len(node)-1].Compare(t.MinID) < 0
+}
+
+// dropRefs removes the references to the first n entries of an iterator.
+func (r *references) dropRefs(it *entriesIter, n uint64) error {
+	for n > 0 {
+		node := make([]ID, 0, min(n, TrimNode))
+		for len(node) < cap(node) && it.Next() {
+			id, err := r.s.idOf(it.Key())
+			if err != nil {
+				return err
+			}
+			node = append(node, id)
+		}
+		if len(node) == 0 {
+			return it.Err()
+		}
+		if err := r.find(node); err != nil {
+			return err
+		}
+		for _, id := range node {
+			if _, err := r.drop(id, nil); err != nil {
+				return err
+			}
+		}
+		n -= uint64(len(node))
+	}
+	r.save()
+	return nil
+}
