@@ -349,7 +349,7 @@ func (db *DB) startCounts(saved *keycount.Saved) {
 		db.log.Warn("the file of key counts cannot be removed", zap.Error(err))
 	}
 	if saved != nil && saved.Sequence == db.LatestSequence() {
-		db.counts.byNS = saved.Counters
+		db.counts.byNS = saved.Counters // nobody else uses it: the database is being opened
 		return
 	}
 	err := db.countSmall()

@@ -149,7 +149,7 @@ func (s *keyScan) run() {
 	upper, _ := cf.AppendSuccessor(nil, lower)
 	n := 0
 	unread, err := db.scanRecords(s.snap, lower, upper, func(_ []byte, m *cf.Meta) bool {
-		if n++; n&1023 == 0 && (db.isClosing() || !s.c.Scanning(s.fresh)) {
+		if n++; n&1023 == 0 && (db.ending() || !s.c.Scanning(s.fresh)) {
 			return false
 		}
 		if countable(m) {
@@ -158,7 +158,7 @@ func (s *keyScan) run() {
 		return true
 	})
 	s.snap.Close()
-	if db.isClosing() || !s.c.Scanning(s.fresh) {
+	if db.ending() || !s.c.Scanning(s.fresh) {
 		return // the keys are gone, or another scan has begun
 	}
 	s.fresh.Doubt(unread)
@@ -207,7 +207,7 @@ func (db *DB) scanRecords(snap *Snapshot, lower, upper []byte,
 		if err == nil {
 			break
 		}
-		if db.isClosing() || errors.Is(err, ErrClosed) {
+		if db.ending() || errors.Is(err, ErrClosed) {
 			return 0, ErrClosed
 		}
 		db.log.Error("keys cannot be read", zap.Binary("behind", at), zap.Error(err))

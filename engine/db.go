@@ -36,7 +36,7 @@ type DB struct {
 	log      *zap.Logger
 	rocks    *rocks.DB
 	fam      [cf.NumFamilies]*rocks.Family
-	extra    []string
+	extra    atomic.Pointer[[]string] // names of the families behind fam
 	locks    *lock.Table
 	group    group
 	derived  *derived.Registry
@@ -52,6 +52,9 @@ type DB struct {
 	flushedAt atomic.Uint64
 	txPool    sync.Pool
 
+	options       Options // of Open
+	replica       replica
+	exchange      exchange
 	flags         rocks.WriteFlags
 	replicationID atomic.Pointer[[]byte] // see SetReplicationID; the log data of it
 	follower      atomic.Pointer[func(seq uint64, rep []byte)]
@@ -95,11 +98,16 @@ type Stats struct {
 // record at the end of the newest log is left out. A MANIFEST that only newer versions of RocksDB can read is replaced.
 //
 // It refuses ([ErrForeign]) a directory with a database that lacks the metadata family, or with other files, and
-// ([ErrLocked]) one that another process uses; nothing is changed then. It refuses ([ErrSlots]) one whose keys are in
+// ([ErrLocked]) one that another process uses; nothing is changed then. What [DB.Replace] has begun in a process that was
+// killed is finished or undone. It refuses ([ErrSlots]) one whose keys are in
 // another form than o.Slots says; no record is changed then. Column families that it does not know are opened and
 // preserved.
 func Open(o Options) (*DB, error) {
 	o.fill()
+	aside, err := undoReplace(o.Dir, o.Logger)
+	if err != nil {
+		return nil, err
+	}
 	names, err := familiesToOpen(o.Dir)
 	if err != nil {
 		return nil, err
@@ -120,6 +128,8 @@ func Open(o Options) (*DB, error) {
 	db.counts.init(o.Rocks.BlockCacheSize)
 	saved := savedCounts(o.Dir, o.Logger)
 	db.versions.init()
+	db.options = o
+	db.replica.set(o.Replica, o.Replica)
 	db.flags = o.writeFlags()
 	db.maxBatchBytes.Store(o.MaxBatchBytes)
 	db.asyncIO.Store(o.AsyncIO)
@@ -133,9 +143,7 @@ func Open(o Options) (*DB, error) {
 	ro := o.rocksOptions()
 	db.spaceNeeded = ro.WriteBufferSize
 	db.fileSize = uint64(ro.TargetFileSizeBase)
-	ro.Verdict = db.verdict
-	ro.Event = db.onEvent
-	ro.SkipDamagedLogs = db.skipDamaged()
+	ro.Verdict, ro.Event, ro.SkipDamagedLogs = db.verdict, db.onEvent, db.skipDamaged()
 	db.rocks, err = rocks.Open(o.Dir, names, ro)
 	if err != nil {
 		release()
@@ -144,7 +152,8 @@ func Open(o Options) (*DB, error) {
 	for i := range db.fam {
 		db.fam[i] = db.rocks.Family(i)
 	}
-	db.extra = names[cf.NumFamilies:]
+	extra := names[cf.NumFamilies:]
+	db.extra.Store(&extra)
 	db.filterLane = db.rocks.Lane()
 	if err := db.checkSlots(); err != nil {
 		db.Close()
@@ -154,6 +163,9 @@ func Open(o Options) (*DB, error) {
 	db.checkRecovered()
 	db.noteLogs(false)
 	db.startCounts(saved)
+	if aside != "" {
+		db.work.Go(func() { db.removeAside(aside) })
+	}
 	db.work.Go(db.recoverLoop)
 	db.work.Go(db.noteLoop)
 	return db, nil
@@ -161,7 +173,7 @@ func Open(o Options) (*DB, error) {
 
 // UnknownFamilies returns the names of the column families that were found, opened and are preserved, but whose
 // content this version does not know.
-func (db *DB) UnknownFamilies() []string { return db.extra }
+func (db *DB) UnknownFamilies() []string { return *db.extra.Load() }
 
 // Dir returns the directory of the database.
 func (db *DB) Dir() string { return db.dir }
@@ -193,18 +205,23 @@ func (db *DB) Close() error {
 	db.counts.mu.Lock() // nobody adds to the work from now on
 	close(db.closing)
 	db.counts.mu.Unlock()
+	db.exchange.mu.Lock() // until Replace has ended
+	defer db.exchange.mu.Unlock()
 	db.rocks.Stop(func(users int64) {
 		db.log.Warn("closing the database waits for those who use it", zap.Int64("users", users))
 	})
 	db.work.Wait()
 	// After a failed write the log must not be synced: see SyncWAL. Nobody writes any more.
 	err := db.BackgroundError()
+	if failed := db.exchange.failed.Load(); failed != nil {
+		err = *failed
+	}
 	sequence := db.rocks.LastSequence()
 	if e := db.rocks.Close(err == nil); err == nil {
 		err = e
 	}
 	db.noteLogs(err == nil)
-	if err == nil && db.opened.Load() && !db.counts.partial.Load() {
+	if err == nil && db.opened.Load() && db.exchange.failed.Load() == nil && !db.counts.partial.Load() {
 		db.saveCounts(sequence)
 	}
 	db.release()

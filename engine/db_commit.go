@@ -44,6 +44,12 @@ func (db *DB) commit(tx *Tx) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
+	if tx.update != nil {
+		return db.writeUpdate(tx.update)
+	}
+	if db.replica.locked.Load() {
+		return ErrReplica
+	}
 	if err := tx.BatchError(); err != nil {
 		return err
 	}

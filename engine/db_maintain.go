@@ -80,20 +80,29 @@ func ProfileThread() (stop func() (perf, io string)) {
 func (db *DB) LatestSequence() uint64 { return db.rocks.LatestSequence() }
 
 // SetDBOption changes an option of RocksDB at run time.
-func (db *DB) SetDBOption(key, value string) error { return db.rocks.SetDBOption(key, value) }
+func (db *DB) SetDBOption(key, value string) error {
+	return db.exchange.settings.change("db."+key, func() error { return db.rocks.SetDBOption(key, value) })
+}
 
 // SetFamilyOption changes an option of all known families at run time.
 func (db *DB) SetFamilyOption(key, value string) error {
-	for _, f := range db.fam {
-		if err := db.rocks.SetFamilyOption(f, key, value); err != nil {
-			return err
+	return db.exchange.settings.change("family."+key, func() error {
+		for _, f := range db.fam {
+			if err := db.rocks.SetFamilyOption(f, key, value); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // SetRateLimit changes how many bytes a second flushes and compactions may write.
-func (db *DB) SetRateLimit(bytesPerSecond int64) { db.rocks.SetRateLimit(bytesPerSecond) }
+func (db *DB) SetRateLimit(bytesPerSecond int64) {
+	db.exchange.settings.change("rate", func() error {
+		db.rocks.SetRateLimit(bytesPerSecond)
+		return nil
+	})
+}
 
 // SetMaxBatchBytes changes how big a write batch may be; 0 = no limit.
 func (db *DB) SetMaxBatchBytes(n int64) { db.maxBatchBytes.Store(n) }

@@ -44,6 +44,22 @@ func claimDir(dir string) (release func(), err error) {
 	}, nil
 }
 
+// claimed reports whether this process has the database in dir open, also while that directory is being replaced.
+func claimed(dir string) bool {
+	dir = filepath.Clean(dir)
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err == nil {
+		parent, err = filepath.Abs(parent)
+	}
+	if err != nil {
+		return false
+	}
+	openDirs.Lock()
+	defer openDirs.Unlock()
+	_, ok := openDirs.m[filepath.Join(parent, filepath.Base(dir))]
+	return ok
+}
+
 // lockedElsewhere reports whether another process holds a lock on a file. What cannot be told is left to RocksDB.
 func lockedElsewhere(path string) bool {
 	f, err := os.Open(path)

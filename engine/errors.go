@@ -34,6 +34,10 @@ var (
 	ErrSlots = errors.New("the keys of the database have another form")
 	// ErrClosed: the database was closed.
 	ErrClosed = rocks.ErrClosed
+	// ErrLoading: the database is being exchanged for another one, see [DB.Replace]. The text is Kvrocks's.
+	ErrLoading = NewError("LOADING", "kvrocks is restoring the db from backup")
+	// ErrReplica: only what comes from its master is written to the database of a replica, see [DB.SetReplica].
+	ErrReplica = NewError("READONLY", "You can't write against a read only replica.")
 	// ErrWALGap: the write-ahead log lacks writes that were asked for; they were purged or never logged.
 	ErrWALGap = errors.New("the write-ahead log has a gap")
 )

@@ -40,6 +40,7 @@ func (db *DB) FileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 // since the epoch, one by one, each within its level; files in level 0 go to the next level, with those that overlap
 // them. It returns how many it has compacted. A file that RocksDB is compacting by itself is left to that.
 func (db *DB) CompactExpired(percent int, now int64) (n int, err error) {
+	now = db.compactionTime(now)
 	reclaimed := db.reclaimed.Load() // the same for all families of subkeys
 	for _, id := range expiringFamilies {
 		files, err := db.FileProperties(id)
@@ -55,7 +56,7 @@ func (db *DB) CompactExpired(percent int, now int64) (n int, err error) {
 			}
 		}
 		for _, f := range due {
-			if db.interrupted.Load() || db.isClosing() {
+			if db.interrupted.Load() || db.ending() {
 				return n, nil
 			}
 			done, err := db.compactFile(id, f)

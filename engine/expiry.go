@@ -122,7 +122,7 @@ func (db *DB) EachExpiring(until int64, f func(ns, userKey []byte, at int64) boo
 	it := tx.Iter(cf.Metadata, IterOptions{ValueMax: cf.MaxHead, NoFill: true})
 	defer it.Close()
 	for n := 0; it.Next(); n++ {
-		if n&1023 == 0 && (db.interrupted.Load() || db.isClosing()) {
+		if n&1023 == 0 && (db.interrupted.Load() || db.ending()) {
 			break
 		}
 		at := firstExpiry(it.Value())

@@ -14,3 +14,10 @@ func (db *DB) SameEpoch(a, b []byte) bool {
 func (tx *Tx) Kept() int {
 	return cap(tx.arena.buf) + tx.batch.Cap() + cap(tx.missBuf) + cap(tx.iterBuf) + cap(tx.keyBuf) + cap(tx.valBuf)
 }
+
+// OnExchangeStep lets f be called before each step of Replace, until the returned function is called.
+func OnExchangeStep(f func(step int)) (restore func()) {
+	old := exchangeStep
+	exchangeStep = f
+	return func() { exchangeStep = old }
+}

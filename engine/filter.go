@@ -19,17 +19,18 @@ import (
 // kept (until the next compaction) when a writer holds it. Whoever takes the lock later finds the key expired
 // or gone as well, and gives it a new version.
 //
-// end tells when the collection of a subkey expires, 0 = never.
-func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, end uint64) {
+// end tells when the collection of a subkey expires, 0 = never; before, of a hash whose fields are to be looked at,
+// which of those that have expired are dropped. The clock of a replica is not its own, see replica.go.
+func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, end, before uint64) {
 	if !db.opened.Load() {
-		return rocks.Keep, 0
+		return rocks.Keep, 0, 0
 	}
-	// Close frees the families while compactions still run.
+	// Close and Replace free the families while compactions still run.
 	if !db.filterLane.Enter() {
-		return rocks.Keep, 0
+		return rocks.Keep, 0, 0
 	}
 	defer db.filterLane.Leave()
-	now := time.Now().UnixMilli()
+	now := db.compactionTime(time.Now().UnixMilli())
 	switch kind {
 	case rocks.Meta:
 		v := compaction.MetadataVerdict(value, now)
@@ -38,31 +39,32 @@ func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, en
 				db.droppedSubkeys.Add(m.Size)
 			}
 		}
-		return native(v), 0
+		return native(v), 0, 0
 	case rocks.PubSub:
-		return native(compaction.PubSubVerdict(key)), 0
+		return native(compaction.PubSubVerdict(key)), 0, 0
 	case rocks.Propagate:
-		return native(compaction.PropagateVerdict(key)), 0
+		return native(compaction.PropagateVerdict(key)), 0, 0
 	case rocks.Search:
-		return native(compaction.SearchVerdict(key)), 0
+		return native(compaction.SearchVerdict(key)), 0, 0
 	case rocks.Subkeys:
 		nsKey, err := cf.AppendNSKeyOf(nil, key, db.slots)
 		if err != nil {
-			return rocks.Keep, 0
+			return rocks.Keep, 0, 0
 		}
 		v := lock.Of(db.locks.Name(nsKey), false)
 		if !db.locks.TryLock(v) {
-			return rocks.Keep, 0
+			return rocks.Keep, 0, 0
 		}
 		defer db.locks.Unlock(v)
 		if db.locks.Fails(v) {
-			return rocks.Keep, 0
+			return rocks.Keep, 0, 0
 		}
 		raw, found, err := db.rocks.Get(db.fam[cf.Metadata], nsKey, nil)
 		if m, _, err := cf.DecodeMeta(raw); err == nil {
 			end = m.End()
 		}
-		return native(compaction.SubkeyVerdict(compaction.Lookup{Raw: raw, Found: found, Err: err}, key, db.slots, now)), end
+		return native(compaction.SubkeyVerdict(compaction.Lookup{Raw: raw, Found: found, Err: err}, key, db.slots, now)), end,
+			uint64(max(now-compaction.Grace, 0))
 	}
 	panic(fmt.Sprintf("unknown family kind %d", kind))
 }

@@ -30,6 +30,12 @@ type ForeignBatch struct {
 	Scripts    bool // scripts are deleted or replaced
 	// Tokens: there are namespaces among what it puts.
 	Tokens bool
+
+	// trusted: it comes from the master of this database, and is written as it is.
+	trusted bool
+	newest  uint64 // the newest version among the metadata records that it puts
+	// Messages are what PUBLISH has sent to the channels of the master: channel and message in turn.
+	Messages [][]byte
 }
 
 // Bounds of a batch from outside, besides the length that the setting of batches allows: a record takes some 100
@@ -52,11 +58,16 @@ func (db *DB) CheckBatch(rep []byte) (*ForeignBatch, error) {
 	if limit := db.maxBatchBytes.Load(); limit > 0 && int64(len(rep)) > limit {
 		return nil, ErrBatchSize
 	}
+	return db.checkBatch(rep, false)
+}
+
+// checkBatch is CheckBatch, or with trusted [DB.CheckUpdate].
+func (db *DB) checkBatch(rep []byte, trusted bool) (*ForeignBatch, error) {
 	r, err := batch.NewReader(rep)
 	if err != nil {
 		return nil, foreignError(err)
 	}
-	b := &ForeignBatch{rep: rep}
+	b := &ForeignBatch{rep: rep, trusted: trusted}
 	check := batchCheck{db: db, b: b}
 	for {
 		rec, ok := r.Next()
@@ -66,10 +77,10 @@ func (db *DB) CheckBatch(rep []byte) (*ForeignBatch, error) {
 		if rec.Kind == batch.LogData || rec.Kind == batch.Noop {
 			continue
 		}
-		if err := check.record(&rec); err != nil {
+		if err := check.record(&rec); err != nil && !check.pass(&rec) {
 			return nil, foreignError(fmt.Errorf("%s at byte %d: %w", rec.Kind, rec.Offset, err))
 		}
-		if b.records++; b.records > maxForeignRecords {
+		if b.records++; b.records > maxForeignRecords && !trusted {
 			return nil, foreignError(fmt.Errorf("more than %d records", maxForeignRecords))
 		}
 	}
@@ -77,7 +88,7 @@ func (db *DB) CheckBatch(rep []byte) (*ForeignBatch, error) {
 		return nil, foreignError(err)
 	}
 	b.compactLocks()
-	if b.records*check.ranges > maxForeignRanges {
+	if b.records*check.ranges > maxForeignRanges && !trusted {
 		return nil, foreignError(fmt.Errorf("too many range deletes for %d records", b.records))
 	}
 	return b, nil
@@ -113,6 +124,7 @@ func (c *batchCheck) record(rec *batch.Record) error {
 				return err
 			}
 			c.b.collections = c.b.collections || !m.Type.SingleRecord()
+			c.b.newest = max(c.b.newest, m.Version)
 		}
 		return nil
 	case cf.Default, cf.ZSetScore, cf.Stream:
@@ -130,10 +142,37 @@ func (c *batchCheck) record(rec *batch.Record) error {
 		return c.key(c.nsKey)
 	case cf.Propagate:
 		return c.propagate(rec)
-	case cf.PubSub, cf.Search:
+	case cf.PubSub:
+		if rec.Kind == batch.Put {
+			c.b.Messages = append(c.b.Messages, rec.Key, rec.Value)
+		}
+		return nil
+	case cf.Search:
 		return nil
 	}
 	return fmt.Errorf("there is no column family %d", rec.Family)
+}
+
+// pass reports whether a record that this version does not understand is written all the same: what a master has written it
+// may have been taught by a newer version. Nothing is known then of what it changes.
+func (c *batchCheck) pass(rec *batch.Record) bool {
+	known := rec.Family < cf.NumFamilies
+	if !c.b.trusted || !known && !c.db.hasFamily(rec.Family) {
+		return false // RocksDB would notice it when the batch is in its log
+	}
+	switch rec.Kind {
+	case batch.Put, batch.Delete, batch.SingleDelete:
+	case batch.DeleteRange:
+		if bytes.Compare(rec.Key, rec.Value) > 0 {
+			return false
+		}
+	default:
+		return false
+	}
+	if known {
+		c.b.allLocks, c.b.collections = true, true
+	}
+	return true
 }
 
 // key checks a metadata key and asks for its lock.
@@ -277,14 +316,14 @@ func (tx *Tx) Apply(b *ForeignBatch) error {
 				if err == nil {
 					err = tx.noteForeign(rec.Key, &m)
 				}
-				if err != nil {
+				if err != nil && !b.trusted {
 					return err
 				}
 			}
 			tx.Put(rec.Family, rec.Key, rec.Value)
 		case batch.Delete, batch.SingleDelete:
 			if rec.Family == cf.Metadata {
-				if err := tx.noteForeign(rec.Key, nil); err != nil {
+				if err := tx.noteForeign(rec.Key, nil); err != nil && !b.trusted {
 					return err
 				}
 			}

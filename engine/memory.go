@@ -24,12 +24,8 @@ type MemoryUse struct {
 func (db *DB) MemoryUse() MemoryUse {
 	var m MemoryUse
 	m.BlockCache, _ = db.rocks.CacheUsage()
-	for _, f := range db.rocks.Families() {
-		n, _ := db.rocks.IntProperty(f, "rocksdb.size-all-mem-tables")
-		m.Memtables += int(n)
-		n, _ = db.rocks.IntProperty(f, "rocksdb.estimate-table-readers-mem")
-		m.TableReaders += int(n)
-	}
+	m.Memtables = int(db.rocks.SumProperty("rocksdb.size-all-mem-tables"))
+	m.TableReaders = int(db.rocks.SumProperty("rocksdb.estimate-table-readers-mem"))
 	slabs, kept := rocks.SlabUsage()
 	m.Memtables, m.MemtableFree = max(m.Memtables, slabs), kept
 	if c := db.cache; c != nil {

@@ -215,6 +215,9 @@ func TestOpenDamaged(t *testing.T) {
 const holderDir = "BASALT_TEST_HOLD"
 
 func TestMain(m *testing.M) {
+	if what := os.Getenv(exchangeEnv); what != "" {
+		killedExchange(what)
+	}
 	dir := os.Getenv(holderDir)
 	if dir == "" {
 		os.Exit(m.Run())

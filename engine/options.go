@@ -16,6 +16,9 @@ type Options struct {
 	Slots  bool   // keys carry the cluster slot; it is part of the format of a database and not marked in it
 	Logger *zap.Logger
 
+	// Replica: the database is opened as that of a replica, see [DB.SetReplica].
+	Replica bool
+
 	Force Force // what to do when the write-ahead log lacks writes
 
 	Sync       bool // fsync the WAL with every commit

@@ -47,12 +47,12 @@ var ErrDamaged = errors.New("the database is damaged")
 
 // recovery is what opening found, and what came after.
 type recovery struct {
-	force     Force
-	last      uint64 // the last write in the logs, 0 = not known
-	tailBytes int64
-	lost      string // what a forced opening has lost
-	dropped   atomic.Int64
-	logs      chan struct{} // a log was begun
+	force   Force
+	last    uint64 // the last write in the logs, 0 = not known
+	found   atomic.Pointer[found]
+	noting  sync.Mutex // of the list of logs
+	dropped atomic.Int64
+	logs    chan struct{} // a log was begun
 
 	corrupt struct {
 		reads  atomic.Int64
@@ -60,6 +60,12 @@ type recovery struct {
 		logged time.Time
 		text   string
 	}
+}
+
+// found is what opening has found; it is replaced, not changed.
+type found struct {
+	tailBytes int64
+	lost      string // what a forced opening has lost
 }
 
 // Recovery is what [DB.Recovery] returns.
@@ -73,7 +79,8 @@ type Recovery struct {
 // Recovery tells what was found damaged when the database was opened, and since.
 func (db *DB) Recovery() Recovery {
 	r := &db.recovery
-	return Recovery{r.tailBytes, r.dropped.Load(), r.lost, r.corrupt.reads.Load()}
+	f := r.found.Load()
+	return Recovery{f.tailBytes, r.dropped.Load(), f.lost, r.corrupt.reads.Load()}
 }
 
 // familiesToOpen returns the known families in their order and then the unknown ones of an existing database.
@@ -124,6 +131,7 @@ func leftBehind(name string) bool {
 func (db *DB) prepareFiles(o *Options) error {
 	db.recovery.force = o.Force
 	db.recovery.logs = make(chan struct{}, 1)
+	db.recovery.found.Store(&found{})
 	if _, err := os.Stat(filepath.Join(o.Dir, "CURRENT")); err != nil {
 		return nil // a new database
 	}
@@ -152,7 +160,7 @@ func (db *DB) prepareFiles(o *Options) error {
 		return db.forceOpen(o, r)
 	}
 	if db.recovery.last = r.Last; r.Tail != nil {
-		db.recovery.tailBytes = r.TailBytes
+		db.recovery.found.Store(&found{tailBytes: r.TailBytes})
 		db.log.Warn("the newest log ends with an incomplete record, never acknowledged or not synced, which is left out",
 			zap.String("file", r.Tail.File), zap.Int64("offset", r.Tail.Offset), zap.Int64("bytes", r.TailBytes),
 			zap.String("reason", r.Tail.Reason))
@@ -209,14 +217,16 @@ func (db *DB) forceOpen(o *Options, r *wal.Report) error {
 			lost += "; these were given up"
 		}
 	}
-	db.recovery.lost = lost
+	db.recovery.found.Store(&found{lost: lost})
 	db.log.Error("force-recovery: the database is opened without the writes that are lost",
 		zap.String("lost", lost), zap.String("how", forceNames[o.Force]), zap.Strings("kept", kept))
 	return nil
 }
 
 // skipDamaged reports whether RocksDB has to read around damages.
-func (db *DB) skipDamaged() bool { return db.recovery.force == SkipDamaged && db.recovery.lost != "" }
+func (db *DB) skipDamaged() bool {
+	return db.recovery.force == SkipDamaged && db.recovery.found.Load().lost != ""
+}
 
 // openError says what RocksDB's error means.
 func openError(dir string, err error) error {
@@ -260,8 +270,9 @@ func newerTable(dir string) string {
 // checkRecovered compares what RocksDB has read with what is in the logs.
 func (db *DB) checkRecovered() {
 	if seq := db.rocks.LatestSequence(); seq < db.recovery.last {
-		db.recovery.lost = fmt.Sprintf("RocksDB has recovered to write %d, the logs hold %d", seq, db.recovery.last)
-		db.log.Error("writes were lost at the start", zap.String("lost", db.recovery.lost))
+		lost := fmt.Sprintf("RocksDB has recovered to write %d, the logs hold %d", seq, db.recovery.last)
+		db.recovery.found.Store(&found{tailBytes: db.recovery.found.Load().tailBytes, lost: lost})
+		db.log.Error("writes were lost at the start", zap.String("lost", lost))
 	}
 }
 
@@ -294,6 +305,8 @@ func (db *DB) onCorrupt(text string) {
 
 // noteLogs writes the list of logs, which the next start compares with what is there (see [wal.List]).
 func (db *DB) noteLogs(closed bool) {
+	db.recovery.noting.Lock()
+	defer db.recovery.noting.Unlock()
 	if err := wal.WriteList(db.dir, closed); err != nil {
 		db.log.Warn("the list of logs could not be written; a missing log may go unnoticed at the next start", zap.Error(err))
 	}

@@ -55,8 +55,9 @@ type Tx struct {
 	mark       Mark
 	// committed: what the batch holds is written.
 	committed bool
-	foreign   bool // Apply was called
-	yielding  bool // see YieldToOthers
+	foreign   bool   // Apply was called
+	update    []byte // Commit writes these bytes, of which the batch is a copy, see ApplyUpdates
+	yielding  bool   // see YieldToOthers
 	req       commitRequest
 	combined  error // the result for the transactions whose jobs were run in this one
 }
@@ -115,7 +116,7 @@ func (tx *Tx) Begin(ns string) {
 func (tx *Tx) usable() error {
 	if !tx.entered {
 		if tx.entered = tx.lane.Enter(); !tx.entered {
-			return ErrClosed
+			return tx.db.shutError()
 		}
 	}
 	return nil
@@ -144,7 +145,7 @@ func (tx *Tx) reset() {
 	tx.hooks = tx.hooks[:0]
 	tx.mark = Mark{}
 	tx.committed = false
-	tx.foreign, tx.yielding = false, false
+	tx.foreign, tx.yielding, tx.update = false, false, nil
 	tx.cacheOK = false
 	tx.batchBytes = 0
 	if cap(tx.iterBuf) > 128<<10 {

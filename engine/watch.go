@@ -291,6 +291,23 @@ func (t *watchTable) flushed(begin, end []byte) {
 	}
 }
 
+// replaced tells those who watch any key, and the observer, that the database is another one.
+func (t *watchTable) replaced(db *DB) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, list := range s.byKey {
+			for _, w := range list {
+				w.dirty.Store(true)
+			}
+		}
+		s.mu.Unlock()
+	}
+	if o := t.observer.Load(); o != nil {
+		(*o).Flushed(nil, nil, metadataEnd)
+	}
+}
+
 // Watching returns how many keys are watched, each as often as somebody does.
 func (db *DB) Watching() int64 {
 	n := db.watches.n.Load()

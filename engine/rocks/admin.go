@@ -57,6 +57,19 @@ func (d *DB) IntProperty(f *Family, name string) (uint64, bool) {
 	return d.db.GetIntPropertyCF(name, f.h)
 }
 
+// SumProperty returns the sum of a numeric property over all families.
+func (d *DB) SumProperty(name string) (sum uint64) {
+	if !d.enter() {
+		return 0
+	}
+	defer d.leave()
+	for _, f := range d.families {
+		n, _ := d.db.GetIntPropertyCF(name, f.h)
+		sum += n
+	}
+	return sum
+}
+
 // CacheUsage returns the bytes that the shared block cache holds and those that are pinned in it.
 func (d *DB) CacheUsage() (used, pinned int) {
 	if !d.enter() {

@@ -49,7 +49,7 @@ func unregisterHooks(h uintptr) { hooks.Delete(h) }
 
 //export bkGoVerdict
 func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val *C.char, vlen C.size_t,
-	end *C.uint64_t) C.int {
+	end, before *C.uint64_t) C.int {
 	v, ok := hooks.Load(uintptr(handle))
 	if !ok {
 		return Keep
@@ -58,9 +58,9 @@ func bkGoVerdict(handle C.uintptr_t, kind C.int, key *C.char, klen C.size_t, val
 	if o.Verdict == nil {
 		return Keep
 	}
-	verdict, at := o.Verdict(FamilyKind(kind), unsafe.Slice((*byte)(unsafe.Pointer(key)), int(klen)),
+	verdict, at, fields := o.Verdict(FamilyKind(kind), unsafe.Slice((*byte)(unsafe.Pointer(key)), int(klen)),
 		unsafe.Slice((*byte)(unsafe.Pointer(val)), int(vlen)))
-	*end = C.uint64_t(at)
+	*end, *before = C.uint64_t(at), C.uint64_t(fields)
 	return C.int(verdict)
 }
 

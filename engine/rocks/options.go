@@ -91,7 +91,8 @@ type Options struct {
 	// kind Subkeys it is asked once for each prefix up to the version, and key is that prefix; else for each
 	// record. It runs on RocksDB's threads; key and value are valid for the call only. For a family of kind Subkeys,
 	// end tells when the collection expires, in milliseconds since the epoch, 0 = never.
-	Verdict func(kind FamilyKind, key, value []byte) (verdict int, end uint64)
+	// With DropIfExpired, fields go that have expired before a time.
+	Verdict func(kind FamilyKind, key, value []byte) (verdict int, end, before uint64)
 	// Event is told what RocksDB does. It runs on RocksDB's threads and must not block.
 	Event func(Event)
 }

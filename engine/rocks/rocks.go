@@ -36,6 +36,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -92,7 +93,9 @@ type Family struct {
 	opts *grocksdb.Options
 }
 
-// DB is an open database. It owns its families, options, cache and read options.
+// DB is an open database. It owns its families, options, cache and read options. All of these may be exchanged for
+// those of another database while nobody uses them ([DB.Stop], [DB.Shut], [DB.Reopen], [DB.Admit]); the DB, its lanes
+// and the known families stay.
 //
 // Get, MultiGet, GetParts, Count, NewIter and Write are for callers that have entered one of its lanes; the other
 // methods do that themselves, and after Stop answer [ErrClosed] or nothing.
@@ -110,8 +113,17 @@ type DB struct {
 
 // Open opens the database in dir with the given families, the known ones first, creating what is missing.
 func Open(dir string, families []string, opt *Options) (*DB, error) {
-	d := &DB{handle: registerHooks(opt)}
+	d := &DB{}
 	d.gate.init()
+	if err := d.open(dir, families, opt); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// open makes all native objects. A family that has been open before keeps its Go object.
+func (d *DB) open(dir string, families []string, opt *Options) error {
+	d.handle = registerHooks(opt)
 	d.newCache(opt)
 	d.opts = opt.dbOptions(dir, d.handle)
 	names := make([]string, len(families))
@@ -128,30 +140,49 @@ func Open(dir string, families []string, opt *Options) (*DB, error) {
 		d.opts.Destroy()
 		d.freeCache()
 		unregisterHooks(d.handle)
-		return nil, err
+		return err
 	}
 	live.Add(1)
 	d.db, d.ptr = db, raw(db)
+	known := d.families[:min(len(d.families), len(opt.Families))]
+	d.families = make([]*Family, len(handles))
 	for i, h := range handles {
-		d.families = append(d.families, &Family{Name: names[i], h: h, ptr: raw(h), opts: cfOpts[i]})
+		f := new(Family)
+		if i < len(known) {
+			f = known[i]
+		}
+		*f = Family{Name: names[i], h: h, ptr: raw(h), opts: cfOpts[i]}
+		d.families[i] = f
 	}
 	d.ro = grocksdb.NewDefaultReadOptions()
 	d.roPtr = raw(d.ro)
-	return d, nil
+	return nil
 }
+
+// Reopen opens a database in place of the one that [DB.Shut] has closed. Nobody uses it until [DB.Admit].
+func (d *DB) Reopen(dir string, families []string, opt *Options) error {
+	return d.open(dir, families, opt)
+}
+
+// Admit lets everybody use the database again.
+func (d *DB) Admit() { d.gate.closed.Store(false) }
 
 // Family returns the i-th family in the order that Open was given.
 func (d *DB) Family(i int) *Family { return d.families[i] }
 
-// Families returns all open families.
-func (d *DB) Families() []*Family { return d.families }
+// HasFamily reports whether a column family is open, by its number in write batches. The caller has entered.
+func (d *DB) HasFamily(id uint32) bool {
+	return slices.ContainsFunc(d.families, func(f *Family) bool { return f.h.ID() == id })
+}
 
 // Stop lets nobody use the database any more, cuts compactions that were asked for short, and waits until everybody who
 // uses it has left and all iterators, snapshots and readers of the log are closed. While that takes time it calls
 // waiting, unless that is nil, with the number of users.
 func (d *DB) Stop(waiting func(users int64)) {
 	d.gate.closed.Store(true)
-	C.bk_cancel_compactions(d.ptr) // they may run for hours
+	if d.db != nil {
+		C.bk_cancel_compactions(d.ptr) // they may run for hours
+	}
 	d.gate.wait(waitingEvery, waiting)
 }
 
@@ -159,13 +190,27 @@ func (d *DB) Stop(waiting func(users int64)) {
 const waitingEvery = 5 * time.Second
 
 // LastSequence is LatestSequence for the owner between Stop and Close.
-func (d *DB) LastSequence() uint64 { return d.db.GetLatestSequenceNumber() }
+func (d *DB) LastSequence() uint64 {
+	if d.db == nil {
+		return 0
+	}
+	return d.db.GetLatestSequenceNumber()
+}
 
 // Close closes the database and frees everything that it owns, after Stop. With sync the log is brought to the disk
 // before; the error is about that.
 func (d *DB) Close(sync bool) error {
 	if !d.gate.closed.Load() {
 		d.Stop(nil)
+	}
+	return d.Shut(sync)
+}
+
+// Shut is Close for one that will be opened again, see [DB.Reopen]. Stop was called. It does nothing when the database is
+// shut already.
+func (d *DB) Shut(sync bool) error {
+	if d.db == nil {
+		return nil
 	}
 	var err error
 	if sync {
@@ -175,6 +220,7 @@ func (d *DB) Close(sync bool) error {
 		f.h.Destroy()
 	}
 	d.db.Close()
+	d.db, d.ptr = nil, nil
 	live.Add(-1)
 	d.ro.Destroy()
 	for _, f := range d.families {

@@ -15,7 +15,7 @@ using namespace rocksdb;
 
 extern "C" {
 // Defined in Go. They are called on RocksDB's threads; the pointers are valid for the call only.
-int bkGoVerdict(uintptr_t handle, int kind, char* key, size_t klen, char* val, size_t vlen, uint64_t* end);
+int bkGoVerdict(uintptr_t handle, int kind, char* key, size_t klen, char* val, size_t vlen, uint64_t* end, uint64_t* before);
 void bkGoEvent(uintptr_t handle, int kind, char* family, char* text, int code);
 }
 
@@ -48,12 +48,11 @@ bool all_zero(const Slice& v) {
 
 inline uint64_t now_ms() { return static_cast<uint64_t>(Env::Default()->NowMicros() / 1000); }
 
-// The native twin of compaction.ExpiredField: u64 expire ms (0 = never), dropped five minutes after it.
-bool field_expired(const Slice& v) {
-  constexpr uint64_t grace = 5 * 60 * 1000;
+// Whether a field, u64 expire ms (0 = never), has expired before a time.
+bool field_expired(const Slice& v, uint64_t before) {
   if (v.size() < 8) return false;
-  uint64_t expire = be64(v.data()), now = now_ms();
-  return expire != 0 && now > grace && expire < now - grace;
+  uint64_t expire = be64(v.data());
+  return expire != 0 && expire < before;
 }
 
 // The native twin of compaction.Settled: true only when the rules, which are in Go, keep the metadata record for certain.
@@ -93,7 +92,7 @@ class KeyFilter : public CompactionFilter {
     uint64_t end = 0;
     if (kind_ != BK_FILTER_SUBKEY) return ask(key, value, &end) == kDrop;
     int v = subkey(key);
-    return v == kDrop || (v == kDropIfZero && all_zero(value)) || (v == kDropIfExpired && field_expired(value));
+    return v == kDrop || (v == kDropIfZero && all_zero(value)) || (v == kDropIfExpired && field_expired(value, before_));
   }
 
   // With blob files the value is not loaded unless the verdict needs it.
@@ -110,7 +109,7 @@ class KeyFilter : public CompactionFilter {
  private:
   int ask(const Slice& key, const Slice& value, uint64_t* end) const {
     return bkGoVerdict(handle_, kind_, const_cast<char*>(key.data()), key.size(), const_cast<char*>(value.data()),
-                       value.size(), end);
+                       value.size(), end, &before_);
   }
   // All subkeys of one version share their fate, so Go is asked once for each prefix.
   int subkey(const Slice& key) const {
@@ -130,6 +129,7 @@ class KeyFilter : public CompactionFilter {
   bool slots_;
   mutable std::string cached_;
   mutable int verdict_ = kKeep;
+  mutable uint64_t before_ = 0;  // with kDropIfExpired: fields that have expired before this time are dropped, in ms
 };
 
 class Factory : public CompactionFilterFactory {

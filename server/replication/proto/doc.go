@@ -16,8 +16,9 @@
 //	PSYNC [<id of 16 bytes>] <sequence>          +OK, then the stream; or -ERR ...
 //	replconf ack <sequence>                      nothing           (while the stream lasts)
 //
-// Requests are RESP arrays of bulk strings. Of the stream, each frame is one bulk string: a write batch of RocksDB with
-// its sequence number, "ping", or "_getack". The sequence of PSYNC is that of the first batch that the replica lacks.
+// Requests are RESP arrays of bulk strings. Of the stream, each frame is one bulk string: a write batch of RocksDB
+// with its sequence number, "ping", "_getack" or "_time <ms>". The sequence of PSYNC is that of the first batch that
+// the replica lacks.
 //
 // # Acknowledgements
 //
@@ -25,6 +26,13 @@
 // never reads what a replica sends then. From 2.13 on both know acknowledgements. So a master sends "_getack" only to a
 // replica that has said "replconf capa ack" (an unknown option to any Kvrocks, whose error the replica ignores), and a
 // replica acknowledges to every master, but never waits until one reads that.
+//
+// # Time
+//
+// Compactions of a replica must not drop what has expired by its own clock only, see engine/replica.go. So about
+// once a second a master sends "_time <ms>", before or after any batch, to the replicas that have said "replconf capa
+// ack": by its clock, all writes that it had begun before are in the stream before it. (Its present time less what
+// its longest transaction may take; five minutes is plenty.)
 //
 // # The full sync
 //

@@ -127,7 +127,7 @@ func checkFiles(t *testing.T, content []byte) {
 // TestFramesInPieces: a frame that has not arrived is asked for with a size that is never too large.
 func TestFramesInPieces(t *testing.T) {
 	var stream []byte
-	payloads := []string{proto.Ping, strings.Repeat("b", 12), strings.Repeat("long", 5000), proto.GetAck}
+	payloads := []string{proto.Ping, "_time 1700000000000", strings.Repeat("b", 12), strings.Repeat("long", 5000), proto.GetAck}
 	for _, p := range payloads {
 		stream = proto.AppendFrame(stream, p)
 	}
@@ -151,6 +151,13 @@ func TestFramesInPieces(t *testing.T) {
 	}
 }
 
+func TestTime(t *testing.T) {
+	f, n, _, err := proto.ReadFrame(proto.AppendTime(nil, 1700000000123), maxFrame)
+	if n == 0 || err != nil || f.Kind != proto.KindTime || f.Time() != 1700000000123 {
+		t.Errorf("%+v, %d, %v", f, n, err)
+	}
+}
+
 func TestBadFrames(t *testing.T) {
 	for in, want := range map[string]error{
 		"+OK\r\n":                      proto.ErrFrame,
@@ -161,6 +168,7 @@ func TestBadFrames(t *testing.T) {
 		"$\r\n":                        proto.ErrFrame,
 		"$4\r\npong\r\n":               proto.ErrFrame,
 		"$4\r\npingXX":                 proto.ErrFrame,
+		"$12\r\n_time 12345x\r\n":      proto.ErrFrame,
 		"$9999999\r\n":                 proto.ErrFrameLength,
 		"$99999999999999999999999\r\n": proto.ErrFrame,
 		strings.Repeat("$", 40):        proto.ErrFrame,
@@ -304,6 +312,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("*3\r\n$8\r\nreplconf\r\n$3\r\nack\r\n$1\r\n7\r\n"))
 	f.Add([]byte("CURRENT,000010.log\r\n"))
 	f.Add([]byte("610\r\n"))
+	f.Add([]byte("$19\r\n_time 1700000000000\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		frame, n, need, err := proto.ReadFrame(in, maxFrame)
 		switch {

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,7 +17,10 @@ const batchHeader = 12
 // The payloads that are no batches.
 const (
 	Ping   = "ping"    // the master is idle
-	GetAck = "_getack" // the replica shall acknowledge at once; only to one that has said so
+	GetAck = "_getack" // the replica shall acknowledge at once; only to one with the capability
+	// timePrefix is followed by milliseconds since the epoch: all writes that the master had begun before are before
+	// it in the stream. Only to a replica with the capability.
+	timePrefix = "_time "
 )
 
 // Kind tells frames apart.
@@ -27,6 +31,7 @@ const (
 	KindBatch Kind = iota
 	KindPing
 	KindGetAck
+	KindTime
 )
 
 // Frame is a frame of the stream. Payload points into the buffer that it was read from.
@@ -40,6 +45,17 @@ func (f *Frame) Sequence() uint64 { return binary.LittleEndian.Uint64(f.Payload)
 
 // Count returns how many sequence numbers a batch takes.
 func (f *Frame) Count() uint32 { return binary.LittleEndian.Uint32(f.Payload[8:]) }
+
+// Time returns the master's time of a frame of this kind, in milliseconds since the epoch.
+func (f *Frame) Time() int64 {
+	ms, _ := strconv.ParseInt(string(f.Payload[len(timePrefix):]), 10, 64)
+	return ms
+}
+
+// AppendTime appends a frame with the master's time.
+func AppendTime(dst []byte, ms int64) []byte {
+	return AppendFrame(dst, strconv.AppendInt([]byte(timePrefix), ms, 10))
+}
 
 // ErrFrame: the stream holds something that is no frame. The link is to be closed.
 var ErrFrame = errors.New("not a frame of the replication stream")
@@ -91,6 +107,11 @@ func ReadFrame(buf []byte, limit int) (f Frame, n, need int, err error) {
 		f.Kind = KindPing
 	case string(payload) == GetAck:
 		f.Kind = KindGetAck
+	case bytes.HasPrefix(payload, []byte(timePrefix)): // no batch has a sequence number of that size
+		if !digits(string(payload[len(timePrefix):])) {
+			return f, 0, 0, fmt.Errorf("%w: %.32q", ErrFrame, payload)
+		}
+		f.Kind = KindTime
 	case size < batchHeader:
 		return f, 0, 0, fmt.Errorf("%w: %.32q", ErrFrame, payload)
 	}

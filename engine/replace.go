@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/lock"
+)
+
+// Replacing the database by another one, as a replica does at the end of a full sync.
+//
+// On the disk, with the names of Kvrocks for a database in <dir>/db and the files of the other one in
+// <dir>/sync_checkpoint:
+//
+//	1  sync_checkpoint is opened and closed again: what cannot be opened replaces nothing
+//	2  everybody is shut out and the database closed
+//	3  db -> db.tmp
+//	4  sync_checkpoint -> db
+//	5  db is opened, everybody is let in
+//	6  db.tmp is deleted
+//
+// The directory above is synced after 3 and 4. A process that is killed before 4 has the old database at the next start
+// (Open undoes 3), from 4 on the new one (Open does 6).
+
+// exchange is the state of Replace.
+type exchange struct {
+	mu       sync.Mutex // held by Replace, and Close
+	under    atomic.Bool
+	failed   atomic.Pointer[error] // the database could not be opened any more
+	settings settings
+}
+
+// settings are the options that were changed since Open.
+type settings struct {
+	mu    sync.Mutex // held from closing to opening, too
+	names []string
+	apply map[string]func() error
+}
+
+// change applies a change, and notes it for the next database.
+func (s *settings) change(name string, apply func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := apply(); err != nil {
+		return err
+	}
+	if s.apply == nil {
+		s.apply = map[string]func() error{}
+	}
+	if s.apply[name] == nil {
+		s.names = append(s.names, name)
+	}
+	s.apply[name] = apply
+	return nil
+}
+
+// again applies all changes to another database. mu is held.
+func (s *settings) again(log *zap.Logger) {
+	for _, name := range s.names {
+		if err := s.apply[name](); err != nil {
+			log.Error("an option that was changed could not be set again", zap.String("option", name), zap.Error(err))
+		}
+	}
+}
+
+// exchangeStep is called before each step of Replace, by number: tests kill the process there.
+var exchangeStep = func(int) {}
+
+// ending reports whether background work on the present database is to end.
+func (db *DB) ending() bool { return db.isClosing() || db.exchange.under.Load() }
+
+// shutError is the error of what is done while the database is closed.
+func (db *DB) shutError() error {
+	if failed := db.exchange.failed.Load(); failed != nil {
+		return *failed
+	}
+	if db.closed.Load() {
+		return ErrClosed
+	}
+	return ErrLoading
+}
+
+// asideDir returns where the old database is while it is being replaced.
+func asideDir(dir string) string { return filepath.Clean(dir) + ".tmp" }
+
+// Replace exchanges the database for the one in a directory on the same file system, which is gone then. Whoever
+// wants a lock or begins a transaction meanwhile gets [ErrLoading]; what has begun is waited for, so the caller owns
+// no transaction, iterator, snapshot or reader of the log. All that was kept in memory of the old database is
+// forgotten, and the keys are counted as after a start. Watched keys count as changed. Options that were set since
+// Open stay set.
+//
+// With an error the old database is still there, unless it says [ErrClosed] or that it could not be opened again.
+func (db *DB) Replace(dir string) error {
+	x := &db.exchange
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if db.isClosing() {
+		return ErrClosed
+	}
+	names, err := db.prove(dir)
+	if err != nil {
+		return fmt.Errorf("the database in %s cannot be used: %w", dir, err)
+	}
+	x.under.Store(true)
+	defer x.under.Store(false)
+	readmit, err := db.shutOut(ErrLoading)
+	if err != nil {
+		return err
+	}
+	defer readmit()
+	x.settings.mu.Lock()
+	defer x.settings.mu.Unlock()
+	exchangeStep(2)
+	began := time.Now()
+	db.rocks.Stop(func(users int64) {
+		db.log.Warn("replacing the database waits for those who use it", zap.Int64("users", users))
+	})
+	if err := db.rocks.Shut(false); err != nil {
+		db.log.Error("closing the database that is replaced", zap.Error(err))
+	}
+	aside := asideDir(db.dir)
+	unlock, err := lockFiles(db.dir) // so that no other process takes the directories for those of one that was killed
+	if err != nil {
+		unlock = func() {}
+	} else {
+		err = db.moveIn(dir, aside)
+	}
+	defer func() { unlock() }()
+	if err == nil {
+		exchangeStep(5)
+		if err = db.openAgain(names); err != nil {
+			err = errors.Join(err, db.moveBack(dir, aside))
+		}
+	}
+	if err != nil {
+		names, e := familiesToOpen(db.dir)
+		if e == nil {
+			unlock() // closing the file would give back RocksDB's lock on it, too
+			unlock = func() {}
+			e = db.openAgain(names)
+		}
+		if e != nil {
+			e = fmt.Errorf("the database could not be opened again: %w, after: %w", e, err)
+			x.failed.Store(&e)
+			return e
+		}
+		db.forgetAll()
+		db.rocks.Admit()
+		x.settings.again(db.log)
+		db.startCounts(nil)
+		return err
+	}
+	db.forgetAll()
+	db.rocks.Admit()
+	x.settings.again(db.log)
+	db.startCounts(nil)
+	db.noteLogs(false)
+	db.log.Info("the database was replaced", zap.Uint64("sequence", db.rocks.LatestSequence()),
+		zap.Duration("closed", time.Since(began)))
+	exchangeStep(6)
+	db.removeAside(aside)
+	return nil
+}
+
+// prove opens the database in a directory as this one will be opened, and returns its families.
+func (db *DB) prove(dir string) ([]string, error) {
+	if err := syncFiles(dir); err != nil {
+		return nil, err
+	}
+	exchangeStep(1)
+	o := db.options
+	o.Dir, o.Force, o.Replica = dir, RefuseLoss, true
+	o.RecordCache, o.LargeRecordCache, o.DerivedState = -1, -1, -1
+	r := *o.Rocks
+	r.BlockCacheSize, r.RowCacheSize, r.DisableAutoCompactions = min(r.BlockCacheSize, 8<<20), 0, true
+	o.Rocks = &r
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
+		return nil, err // it would be made
+	}
+	other, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := other.Close(); err != nil {
+		return nil, err
+	}
+	return familiesToOpen(dir)
+}
+
+// shutOut gives everybody who wants a lock an error until readmit is called. Nobody holds one when it returns.
+func (db *DB) shutOut(err error) (readmit func(), _ error) {
+	var all lock.Set
+	all.Init()
+	for all.AcquireAll(db.locks) != nil {
+		select { // a script runs that lets others fail
+		case <-db.closing:
+			return nil, ErrClosed
+		case <-time.After(scanRetry):
+		}
+	}
+	all.FailWaiters(db.locks, err)
+	return func() { all.Release(db.locks) }, nil
+}
+
+// moveIn makes the files in a directory the database and puts the old ones aside. With an error nothing has changed, or
+// both errors are told.
+func (db *DB) moveIn(dir, aside string) error {
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	exchangeStep(3)
+	if err := os.Rename(db.dir, aside); err != nil {
+		return err
+	}
+	err := syncDir(filepath.Dir(aside))
+	if err == nil {
+		exchangeStep(4)
+		err = os.Rename(dir, db.dir)
+	}
+	if err != nil {
+		return errors.Join(err, os.Rename(aside, db.dir))
+	}
+	if err := syncDir(filepath.Dir(db.dir)); err != nil {
+		return errors.Join(err, db.moveBack(dir, aside))
+	}
+	return nil
+}
+
+// moveBack undoes moveIn.
+func (db *DB) moveBack(dir, aside string) error {
+	if err := os.Rename(db.dir, dir); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(aside, db.dir), syncDir(filepath.Dir(db.dir)))
+}
+
+// openAgain opens the native database in the directory, for nobody so far.
+func (db *DB) openAgain(names []string) error {
+	ro := db.options.rocksOptions()
+	ro.Verdict, ro.Event = db.verdict, db.onEvent
+	if err := db.rocks.Reopen(db.dir, names, ro); err != nil {
+		return openError(db.dir, err)
+	}
+	extra := names[cf.NumFamilies:]
+	db.extra.Store(&extra)
+	return nil
+}
+
+// forgetAll forgets what was kept in memory of another database. Nobody uses the database.
+func (db *DB) forgetAll() {
+	db.DropCaches()
+	db.presence.Clear()
+	db.flushedAt.Store(0)
+	db.droppedSubkeys.Store(0)
+	db.reclaimed.Store(0)
+	db.events.mu.Lock()
+	db.events.bgError = nil
+	db.events.failedLog.Store(0)
+	db.events.mu.Unlock()
+	db.recovery.found.Store(&found{})
+	c := &db.counts
+	c.mu.Lock()
+	for _, counter := range c.byNS { // transaction objects have references
+		counter.Reset(time.Now().UnixMilli())
+	}
+	clear(c.last)
+	c.mu.Unlock()
+	c.partial.Store(false)
+	c.filesChanged()
+	db.replica.clock.Store(0)
+	db.watches.replaced(db)
+}
+
+// removeAside deletes what an exchange has put aside.
+func (db *DB) removeAside(aside string) {
+	if err := os.RemoveAll(aside); err != nil {
+		db.log.Error("the database that was replaced cannot be removed", zap.String("dir", aside), zap.Error(err))
+	}
+}
+
+// undoReplace finds out what a process has left behind that was killed while it replaced the database in dir. It puts
+// the old one back if the new one is not there yet. Else it returns the directory of the old one, to be deleted once
+// the new one is open; "" when there is nothing.
+func undoReplace(dir string, log *zap.Logger) (aside string, err error) {
+	aside = asideDir(dir)
+	if _, err := os.Stat(aside); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	if lockedElsewhere(filepath.Join(aside, "LOCK")) || claimed(dir) {
+		return "", fmt.Errorf("%w: %s", ErrLocked, aside)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err == nil {
+		return aside, nil
+	}
+	if _, err := os.Stat(filepath.Join(aside, "CURRENT")); err != nil {
+		return "", nil // no database
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is empty
+		return "", err
+	}
+	log.Warn("the exchange of the database was interrupted: the old one is put back", zap.String("from", aside))
+	if err := os.Rename(aside, dir); err != nil {
+		return "", err
+	}
+	return "", syncDir(filepath.Dir(filepath.Clean(dir)))
+}
+
+// syncFiles brings the files in a directory to the disk.
+func syncFiles(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := syncDir(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return syncDir(dir)
+}
+
+// syncDir brings a directory or a file to the disk.
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// A replica writes nothing of its own: its log is its master's, write by write, with the master's sequence numbers.
+// That also holds for what compactions drop. What has expired is garbage only when the master thinks so too: it may
+// yet make a key persistent that has expired by the replica's clock, or in a batch that the replica has not got so
+// far, and that batch brings the metadata record but not the subkeys.
+//
+// So the compactions of a replica go by a clock of its own, which the link to the master sets: a time by the master's
+// clock such that all writes are applied that the master had begun before. A key that has expired by this clock had
+// expired when the master began every write that is still to come, so none of them brings it back. The clock begins
+// at 0 with each link: until the master tells the time, nothing that expires is dropped.
+//
+// A basalt master tells its time in the stream. Of another one only this is known: a version, which holds the time at
+// which it was made, and an idle master's ping were made after all that came before them. The clocks of servers may
+// differ, versions may be older than the master, transactions take a while: hence VersionMargin.
+//
+// What a replica does not drop is garbage all the same. It goes when the clock moves on, or with the promotion.
+type replica struct {
+	on     atomic.Bool
+	locked atomic.Bool
+	clock  atomic.Int64 // ms since the epoch
+}
+
+func (f *replica) set(on, locked bool) {
+	if !on {
+		f.clock.Store(0)
+	}
+	f.on.Store(on)
+	f.locked.Store(on && locked)
+}
+
+// SetReplica says whether the database is that of a replica: compactions go by the master's clock, and with locked, only
+// [DB.ApplyUpdates] writes, and every other commit fails with [ErrReplica]. When it returns, no commit is under way
+// that does not know it.
+func (db *DB) SetReplica(on, locked bool) error {
+	db.replica.set(on, locked)
+	return db.Barrier()
+}
+
+// IsReplica reports whether the database is that of a replica.
+func (db *DB) IsReplica() bool { return db.replica.on.Load() }
+
+// VersionMargin is how much earlier than a version, or than a ping by the own clock, the time is that a master is taken
+// to have reached, in milliseconds: clocks of servers that differ by more are out of order.
+const VersionMargin = 60 * 60 * 1000
+
+// NewMaster sets a replica's clock back: what the former master has told does not hold for the next one.
+func (db *DB) NewMaster() { db.replica.clock.Store(0) }
+
+// MasterTime tells a replica that all writes are applied that the master had begun before a time, in milliseconds since
+// the epoch by the master's clock.
+func (db *DB) MasterTime(ms int64) {
+	for c := &db.replica.clock; ; {
+		old := c.Load()
+		if ms <= old || c.CompareAndSwap(old, ms) {
+			return
+		}
+	}
+}
+
+// compactionTime returns the time by which compactions judge, in milliseconds since the epoch: now, but for a replica.
+func (db *DB) compactionTime(now int64) int64 {
+	if db.replica.on.Load() {
+		return db.replica.clock.Load()
+	}
+	return now
+}
+
+// versionTime returns when a version was made, in milliseconds since the epoch; see versions.
+func versionTime(version uint64) int64 { return int64(version >> 11 / 1000) }
+
+// hasFamily reports whether a family is open that this version may not know.
+func (db *DB) hasFamily(id cf.ID) bool {
+	lane := db.filterLane
+	if !lane.Enter() {
+		return false
+	}
+	defer lane.Leave()
+	return db.rocks.HasFamily(uint32(id))
+}
