@@ -36,10 +36,10 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 		c.serveLocked()
 	}
 	if b.Scripts {
-		c.tx.OnCommit(c.srv.scripts.engine.Flush)
+		c.tx.OnCommit(c.srv.scripts.Forget)
 	}
 	if b.Libraries {
-		c.tx.OnCommit(c.srv.scripts.readLibraries)
+		c.tx.OnCommit(c.srv.scripts.Reload)
 	}
 	err = c.tx.Commit()
 	c.settle(err)

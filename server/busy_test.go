@@ -3,11 +3,8 @@ package server
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap/zapcore"
-
-	"github.com/basaltdb/basalt/server/lua"
 )
 
 const (
@@ -51,7 +48,7 @@ func TestBusy(t *testing.T) {
 				t.Fatalf("%q", r)
 			}
 			c.send(encode(test.run...))
-			eventually(t, "the script runs", func() bool { _, ok := h.scripts.engine.Running(); return ok })
+			eventually(t, "the script runs", h.scripts.Active)
 			commands := [][]string{
 				{"SET", "held", "2"}, {"HGETALL", "held"}, {"MSET", "free", "1", "held", "2"}, {"MGET", "free", "held"},
 				{"EVAL", "return 1", "1", "held"}, {"EVAL", "return redis.call('INCR','held')", "0"},
@@ -66,7 +63,7 @@ func TestBusy(t *testing.T) {
 				h.arrived(t, w, len(encode(cmd...)))
 				waiting = append(waiting, w)
 			}
-			if h.scripts.engine.Slow() {
+			if h.scripts.Slow() {
 				t.Error("a slow script before the limit")
 			}
 			other.want("CONFIG SET busy-reply-threshold 1", "+OK\r\n")
@@ -146,7 +143,7 @@ func TestSlowGuest(t *testing.T) {
 	first, second, third, admin := h.dial(t), h.dial(t), h.dial(t), h.dial(t)
 	hold := "redis.call('INCR',KEYS[1]) " + endless
 	first.send(encode("EVAL", hold, "1", "k"))
-	eventually(t, "the script runs", func() bool { _, ok := h.scripts.engine.Running(); return ok })
+	eventually(t, "the script runs", h.scripts.Active)
 	second.send(encode("INCR", "k"))
 	h.arrived(t, second, len(encode("INCR", "k")))
 	third.send(pipeline("INCR k", "INCR k") + encode("EVAL", hold, "1", "k"))
@@ -173,8 +170,7 @@ func TestSlowGuest(t *testing.T) {
 // When all the scripts that can run at once are slow, one more is not made to wait with its keys locked.
 func TestBusyWhenAllScriptsAreSlow(t *testing.T) {
 	h := start(t, "lua-time-limit", "1")
-	h.scripts.engine = lua.New(lua.Options{States: 2, Version: "7.2.5", MemoryLimit: func() int64 { return 0 },
-		TimeLimit: func() time.Duration { return time.Millisecond }})
+	h.openScripts(2)
 	a, b, c := h.dial(t), h.dial(t), h.dial(t)
 	a.send(encode("EVAL", endless, "0"))
 	b.send(encode("EVAL", endless, "0"))
@@ -190,7 +186,7 @@ func TestShutdownWhileAScriptIsSlow(t *testing.T) {
 	h := start(t, "lua-time-limit", "1")
 	c, other := h.dial(t), h.dial(t)
 	c.send(encode("EVAL", endless, "1", "k"))
-	eventually(t, "it is slow", h.scripts.engine.Slow)
+	eventually(t, "it is slow", h.scripts.Slow)
 	other.want("SHUTDOWN", busyScript)
 	other.send(encode("SHUTDOWN", "NOSAVE"))
 	other.closed()

@@ -107,7 +107,7 @@ func TestFunctionThatComesAgainCountsOnce(t *testing.T) {
 		t.Fatal(r)
 	}
 	a.send(encode("EVAL", "redis.call('SET','held','1') "+endless, "1", "held"))
-	eventually(t, "the script holds its lock", func() bool { _, ok := h.scripts.engine.Running(); return ok })
+	eventually(t, "the script holds its lock", h.scripts.Active)
 	b.send(encode("FCALL", "count", "0", "EVAL-is-no-command"))
 	b.reply()
 	b.send(encode("FCALL", "count", "1", "free", "INCR", "held"))
@@ -129,7 +129,7 @@ func TestSlowFunctionOfALibraryWithVariables(t *testing.T) {
 		t.Fatal(r)
 	}
 	a.send(encode("FCALL", "last", "1", "held"))
-	eventually(t, "the function is slow", func() bool { return h.scripts.engine.Slow() })
+	eventually(t, "the function is slow", h.scripts.Slow)
 	const busy = "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.\r\n"
 	b.want("FCALL count 1 free", busy)
 	b.want("FCALL_RO read 0", busy)

@@ -91,7 +91,7 @@ func (s memory) Stats() []command.MemoryStat {
 		return command.MemoryStat{Name: name, Ratio: float64(part) / float64(max(whole, 1))}
 	}
 	overhead := m.heap + int64(m.db.TableReaders)
-	scripts := s.scripts.memory()
+	scripts := s.scripts.Memory()
 	return []command.MemoryStat{
 		n("peak.allocated", max(m.peak, m.used())),
 		n("total.allocated", m.used()),
@@ -101,8 +101,8 @@ func (s memory) Stats() []command.MemoryStat {
 		n("clients.normal", m.clients),
 		n("cluster.links", 0),
 		n("aof.buffer", 0),
-		n("lua.caches", scripts.scripts),
-		n("functions.caches", scripts.functions),
+		n("lua.caches", scripts.Scripts),
+		n("functions.caches", scripts.Functions),
 		n("go.heap", m.heap),
 		n("go.total", m.goTotal),
 		n("rocksdb.block-cache", int64(m.db.BlockCache)),

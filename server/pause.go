@@ -201,7 +201,8 @@ func (c *run) waitPaused(r *request) bool {
 func (c *run) mayWrite(r *request) bool {
 	switch {
 	case r.spec.Flags&command.Script != 0:
-		if flags, ok := c.srv.scripts.declared(c.tx, r); ok {
+		call, _ := command.CallOf(r.spec, r.args)
+		if flags, ok := c.srv.scripts.Declared(c.tx, call); ok {
 			return flags&lua.NoWrites == 0
 		}
 	case c.multi != nil && r.spec.Name == "exec":

@@ -340,7 +340,7 @@ func TestManyScriptsTakeBoundedMemory(t *testing.T) {
 			t.Fatalf("%q", r)
 		}
 	}
-	if n, _ := h.scripts.engine.Cached(); n > 1000 {
+	if n := h.scripts.Memory().Cached; n > 1000 {
 		t.Errorf("%d scripts are kept", n)
 	}
 }
@@ -349,7 +349,7 @@ func TestScriptStopsWithTheServer(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	c.send(encode("EVAL", endless, "0"))
-	eventually(t, "the script runs", func() bool { _, ok := h.scripts.engine.Running(); return ok })
+	eventually(t, "the script runs", h.scripts.Active)
 	done := make(chan struct{})
 	go func() { h.Close(); close(done) }()
 	select {

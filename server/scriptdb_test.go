@@ -18,7 +18,7 @@ func TestScriptsLockKeysOfOtherDatabases(t *testing.T) {
 			admin.want("SET held moved", "+OK\r\n")
 			holder.want("SELECT 3", "+OK\r\n")
 			holder.send(encode("EVAL", "redis.call('SET',KEYS[1],'x') "+endless, "1", "held"))
-			eventually(t, "the lock is held", func() bool { _, ok := h.scripts.engine.Running(); return ok })
+			eventually(t, "the lock is held", h.scripts.Active)
 			c.send(encode("EVAL", tt.script, "1", "held"))
 			eventually(t, "the script was tried", func() bool {
 				fields, _ := parseInfo(t, admin.do("INFO", "latencystats"))

@@ -132,15 +132,15 @@ func (c *run) lockForScript(r *request) error {
 		s.retry, s.all = true, true
 		return errMoreLocks
 	}
-	if c.tx.HoldsAll() && !c.srv.scripts.strict() {
+	if c.tx.HoldsAll() && !c.srv.limits.strictKeys.Load() {
 		return nil
 	}
 	for _, k := range s.keys {
 		key := r.args[k.Arg]
-		if !k.Write && c.tx.Holds(key) && !c.srv.scripts.strict() {
+		if !k.Write && c.tx.Holds(key) && !c.srv.limits.strictKeys.Load() {
 			continue
 		}
-		if c.srv.scripts.strict() && !slices.ContainsFunc(s.declared, func(d []byte) bool { return string(d) == string(key) }) {
+		if c.srv.limits.strictKeys.Load() && !slices.ContainsFunc(s.declared, func(d []byte) bool { return string(d) == string(key) }) {
 			return errScriptKey
 		}
 		if k.Write && c.tx.TryLock(key) || !k.Write && c.tx.TryRLock(key) {
@@ -167,9 +167,6 @@ func (s *scriptRun) wantLock(tx *engine.Tx, ns string, key []byte, write bool) e
 	s.more = append(tx.AppendLocks(s.more[:0]), tx.LockIn(ns, key, write))
 	return errMoreLocks
 }
-
-// strict reports whether scripts may touch only declared keys.
-func (s *scripts) strict() bool { return s.srv.limits.strictKeys.Load() }
 
 // Allowed reports whether the user may run a command.
 func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {

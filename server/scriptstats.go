@@ -5,7 +5,6 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/lua"
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
@@ -55,50 +54,18 @@ func (h *scriptHost) Failed(text string, counted bool) {
 	}
 }
 
-// scriptMemory is about how many bytes scripts take.
-type scriptMemory struct {
-	machines           int64 // virtual machines that scripts and functions share
-	residents          int64 // those of one library each
-	scripts, functions int64 // compiled code and sources
-
-	cached, libraries, named int // scripts in the cache; libraries and their functions
-}
-
-// What one takes besides its source, measured; compiled code takes about as much as ten times the source.
-const (
-	scriptOverhead   = 700
-	functionOverhead = 200
-	codePerSource    = 10
-)
-
-func (s *scripts) memory() (m scriptMemory) {
-	var bytes int
-	m.cached, bytes = s.engine.Cached()
-	m.scripts = int64(m.cached)*scriptOverhead + int64(bytes)*codePerSource
-	m.machines = int64(s.engine.States()) * lua.StateBytes
-	for _, l := range s.Libraries(nil) {
-		m.libraries++
-		if l.Resident() {
-			m.residents += lua.StateBytes
-		}
-		m.named += len(l.Functions)
-		m.functions += scriptOverhead + int64(len(l.Functions))*functionOverhead + int64(len(l.Source))*codePerSource
-	}
-	return m
-}
-
 // infoScripts writes the fields of INFO memory about scripts.
 func (s *Server) infoScripts(w *infoWriter) {
-	m := s.scripts.memory()
-	w.field("used_memory_lua", m.machines)
-	w.field("used_memory_vm_eval", m.machines)
-	w.field("used_memory_lua_human", human(m.machines))
-	w.field("used_memory_scripts_eval", m.scripts)
-	w.field("number_of_cached_scripts", m.cached)
-	w.field("number_of_functions", m.named)
-	w.field("number_of_libraries", m.libraries)
-	w.field("used_memory_vm_functions", m.residents) // the other functions run in the machines of scripts
-	w.bytes("used_memory_vm_total", m.machines+m.residents)
-	w.field("used_memory_functions", m.functions)
-	w.bytes("used_memory_scripts", m.scripts+m.functions)
+	m := s.scripts.Memory()
+	w.field("used_memory_lua", m.Machines)
+	w.field("used_memory_vm_eval", m.Machines)
+	w.field("used_memory_lua_human", human(m.Machines))
+	w.field("used_memory_scripts_eval", m.Scripts)
+	w.field("number_of_cached_scripts", m.Cached)
+	w.field("number_of_functions", m.Named)
+	w.field("number_of_libraries", m.Libraries)
+	w.field("used_memory_vm_functions", m.Residents) // the other functions run in the machines of scripts
+	w.bytes("used_memory_vm_total", m.Machines+m.Residents)
+	w.field("used_memory_functions", m.Functions)
+	w.bytes("used_memory_scripts", m.Scripts+m.Functions)
 }

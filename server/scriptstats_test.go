@@ -65,7 +65,7 @@ func TestScriptStatisticsOfASecondTry(t *testing.T) {
 	h := startApart(t, []string{"held", "free"}, "lua-time-limit", "600000") // nobody is to be turned away
 	a, b, c := h.dial(t), h.dial(t), h.dial(t)
 	a.send(encode("EVAL", "redis.call('SET','held','1') "+endless, "1", "held"))
-	eventually(t, "the script holds its lock", func() bool { _, ok := h.scripts.engine.Running(); return ok })
+	eventually(t, "the script holds its lock", h.scripts.Active)
 	b.send(encode("EVAL", "redis.call('INCR','free') return redis.call('INCR','held')", "0"))
 	began := func() bool {
 		fields, _ := parseInfo(t, c.do("INFO", "latencystats"))

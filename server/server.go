@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"hash/maphash"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/replycache"
+	"github.com/basaltdb/basalt/server/scripts"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -34,7 +36,7 @@ type Server struct {
 	stats      *metrics.Stats
 	limits     limits
 	access     access
-	scripts    scripts
+	scripts    *scripts.Store
 	waiters    waitTable
 	hub        hub
 	flusher    wire.Flusher // of messages to subscribers
@@ -82,17 +84,17 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		diskSize: db.DiskSize}
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},
-		Scripts: &s.scripts, Clients: clients{s}, PubSub: s, SlowLog: &s.slowlog, PerfLog: &s.perflog,
+		Clients: clients{s}, PubSub: s, SlowLog: &s.slowlog, PerfLog: &s.perflog,
 		Latency: &s.latency, Stats: s.stats, Debug: s, Memory: memory{s}, Info: s, Maintenance: s,
 		KeysFlushed: s.keysFlushed,
 	}
+	s.openScripts(max(8, 2*runtime.GOMAXPROCS(0)))
 	s.runs.New = func() any { return newRun(s) }
 	s.stats.OnReset = func() {
 		s.db.Stats.Hits.Store(0)
 		s.db.Stats.Misses.Store(0)
 	}
 	s.tracker.seed = maphash.MakeSeed()
-	s.scripts.init(s)
 	s.limits.queued.Store(maxQueuedBytes)
 	s.limits.handshake.Store(int64(10 * time.Second))
 	s.limits.ending.Store(int64(2 * time.Second))
@@ -103,6 +105,16 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.openAccess()
 	s.follow()
 	return s
+}
+
+// openScripts reads the scripts of the database, of which so many can run at once.
+func (s *Server) openScripts(states int) {
+	s.scripts = scripts.Open(scripts.Options{
+		DB: s.db, Log: s.log, States: states,
+		MemoryLimit: func() int64 { return s.cfg.Int("lua-memory-limit-mb") << 20 },
+		TimeLimit:   func() time.Duration { return time.Duration(s.cfg.Int("lua-time-limit")) * time.Millisecond },
+	})
+	s.services.Scripts = s.scripts
 }
 
 // Listen opens the sockets that the settings name: every address of bind with port, or the socket that socket-fd passes
@@ -210,7 +222,7 @@ func (s *Server) Close() {
 			c.stopWaiting()
 		}
 		s.mu.Unlock()
-		s.scripts.engine.Stop()
+		s.scripts.Stop()
 		s.db.Interrupt()
 	})
 	s.wg.Wait()

@@ -1,4 +1,4 @@
-package server
+package scripts
 
 import (
 	"maps"
@@ -32,9 +32,9 @@ func (r *registry) clone() *registry {
 }
 
 // registryOf returns the libraries as a transaction sees them; without one, as they are.
-func (s *scripts) registryOf(tx *engine.Tx) *registry {
+func (s *Store) registryOf(tx *engine.Tx) *registry {
 	if tx != nil {
-		if c, ok := tx.Local.(*scriptChanges); ok && c.registry != nil {
+		if c, ok := tx.Local.(*changes); ok && c.registry != nil {
 			return c.registry
 		}
 	}
@@ -42,16 +42,16 @@ func (s *scripts) registryOf(tx *engine.Tx) *registry {
 }
 
 // change makes the transaction see other libraries, and everybody else too when it is committed.
-func (s *scripts) change(tx *engine.Tx, r *registry) {
+func (s *Store) change(tx *engine.Tx, r *registry) {
 	changesOf(tx).registry = r
 	tx.OnCommit(func() { s.registry.Store(r) })
 }
 
-// readLibraries loads the libraries of the database. One that cannot be loaded is left where it is; one that is loaded
+// Reload loads the libraries of the database. One that cannot be loaded is left where it is; one that is loaded
 // already goes on with what its functions keep.
-func (s *scripts) readLibraries() {
+func (s *Store) Reload() {
 	var sources [][]byte
-	err := s.srv.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+	err := s.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 		it := tx.Iter(cf.Propagate, engine.IterOptions{Prefix: []byte(cf.PropagateLibrary)})
 		defer it.Close()
 		for it.Next() {
@@ -60,7 +60,7 @@ func (s *scripts) readLibraries() {
 		return it.Err()
 	})
 	if err != nil {
-		s.srv.log.Error("the function libraries cannot be read", zap.Error(err))
+		s.log.Error("the function libraries cannot be read", zap.Error(err))
 	}
 	old, r := s.registry.Load(), newRegistry()
 	for _, source := range sources {
@@ -72,7 +72,7 @@ func (s *scripts) readLibraries() {
 			err = r.admit(l, false)
 		}
 		if err != nil {
-			s.srv.log.Error("a function library cannot be loaded", zap.Error(err))
+			s.log.Error("a function library cannot be loaded", zap.Error(err))
 		}
 	}
 	s.registry.Store(r)
@@ -125,18 +125,19 @@ func (r *registry) drop(l *lua.Library) {
 // folded is the key of a function among others: case does not matter.
 func folded(name string) string { return strings.ToLower(name) }
 
-func (s *scripts) function(tx *engine.Tx, name []byte) *lua.Function {
+// Function returns the function that the transaction sees under a name, nil = none.
+func (s *Store) Function(tx *engine.Tx, name []byte) *lua.Function {
 	return s.registryOf(tx).functions[folded(string(name))]
 }
 
 // HasFunction reports whether the transaction sees a function.
-func (s *scripts) HasFunction(tx *engine.Tx, name []byte) bool { return s.function(tx, name) != nil }
+func (s *Store) HasFunction(tx *engine.Tx, name []byte) bool { return s.Function(tx, name) != nil }
 
 // LoadLibrary keeps a library.
-func (s *scripts) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (string, error) {
+func (s *Store) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (string, error) {
 	name, err := lua.LibraryName(source)
 	if err != nil {
-		return "", scriptError(err)
+		return "", Error(err)
 	}
 	r := s.registryOf(tx).clone()
 	old := r.libraries[name]
@@ -145,7 +146,7 @@ func (s *scripts) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (strin
 	}
 	l, err := s.engine.Library(source)
 	if err != nil {
-		return "", scriptError(err)
+		return "", Error(err)
 	}
 	if err := r.admit(l, replace); err != nil {
 		return "", err
@@ -173,7 +174,7 @@ func erase(tx *engine.Tx, l *lua.Library) {
 }
 
 // DeleteLibrary forgets a library.
-func (s *scripts) DeleteLibrary(tx *engine.Tx, name string) bool {
+func (s *Store) DeleteLibrary(tx *engine.Tx, name string) bool {
 	r := s.registryOf(tx).clone()
 	l := r.libraries[name]
 	if l == nil {
@@ -186,7 +187,7 @@ func (s *scripts) DeleteLibrary(tx *engine.Tx, name string) bool {
 }
 
 // FlushLibraries forgets all libraries.
-func (s *scripts) FlushLibraries(tx *engine.Tx) {
+func (s *Store) FlushLibraries(tx *engine.Tx) {
 	for _, l := range s.registryOf(tx).libraries {
 		erase(tx, l)
 	}
@@ -194,12 +195,12 @@ func (s *scripts) FlushLibraries(tx *engine.Tx) {
 }
 
 // RestoreLibraries keeps libraries, all or none.
-func (s *scripts) RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace bool) error {
+func (s *Store) RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace bool) error {
 	var fresh []*lua.Library
 	for _, source := range sources {
 		l, err := s.engine.Library(source)
 		if err != nil {
-			return scriptError(err)
+			return Error(err)
 		}
 		fresh = append(fresh, l)
 	}
@@ -228,12 +229,12 @@ func (s *scripts) RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, repla
 }
 
 // Libraries returns the libraries, sorted by name.
-func (s *scripts) Libraries(tx *engine.Tx) []*lua.Library {
+func (s *Store) Libraries(tx *engine.Tx) []*lua.Library {
 	return slices.SortedFunc(maps.Values(s.registryOf(tx).libraries), func(a, b *lua.Library) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Running returns the function that runs for some time.
-func (s *scripts) Running() (f lua.Running, ok bool) {
+func (s *Store) Running() (f lua.Running, ok bool) {
 	f, ok = s.engine.Running()
 	return f, ok && f.Function
 }
