@@ -51,12 +51,12 @@ func (db *DB) endBatch(b *batch.Builder) {
 	}
 }
 
-// BeginHistory is SetReplicationID with an id that is also stored in the database, by a write that is the first to end
-// with it. Nobody else writes meanwhile.
+// BeginHistory is SetReplicationID with an id that is also stored in the database. Of writes that are under way it is not
+// said which id they get, so the caller sees to it that there are none. It may be called while a transaction has locks.
 func (db *DB) BeginHistory(id string) error {
 	old := db.replicationID.Load()
-	err := db.exclusive(cf.DefaultNamespace, func(tx *Tx) error {
-		db.SetReplicationID(id)
+	db.SetReplicationID(id)
+	err := db.Update(cf.DefaultNamespace, nil, func(tx *Tx) error {
 		tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(id))
 		return nil
 	})

@@ -61,6 +61,7 @@ type waitTable struct {
 	n     atomic.Int64 // clients that wait
 	mu    sync.Mutex
 	byKey map[string][]*waiter // in the order in which they came
+	acks  map[*waiter]bool     // those who wait for replicas
 }
 
 func (t *waitTable) add(w *waiter) {
@@ -70,6 +71,12 @@ func (t *waitTable) add(w *waiter) {
 	}
 	for _, k := range w.keys {
 		t.byKey[k] = append(t.byKey[k], w)
+	}
+	if w.wait.Enough != nil {
+		if t.acks == nil {
+			t.acks = map[*waiter]bool{}
+		}
+		t.acks[w] = true
 	}
 	t.mu.Unlock()
 	t.n.Add(1)
@@ -88,8 +95,24 @@ func (t *waitTable) remove(w *waiter) {
 			}
 		}
 	}
+	delete(t.acks, w)
 	t.mu.Unlock()
 	t.n.Add(-1)
+}
+
+// acked lets those who wait for replicas, and for whom enough have acknowledged, try by themselves.
+func (t *waitTable) acked() {
+	if t.n.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for w := range t.acks {
+		if w.wait.Enough() {
+			w.missed.Store(true)
+			w.wake()
+		}
+	}
 }
 
 // counts returns how many keys are waited for, and how many of them also to be deleted.
@@ -148,6 +171,9 @@ func (c *run) Block(wait command.Wait) error {
 	c.blocked = w
 	c.info.waiter.Store(w)
 	c.srv.waiters.add(w)
+	if wait.Enough != nil && wait.Enough() { // before it was there to be told
+		w.wake()
+	}
 	return nil
 }
 
@@ -289,7 +315,7 @@ func (c *run) tryFor(w *waiter) error {
 	w.denied = err != nil
 	if err == nil {
 		f := &c.wait
-		f.ctx = command.Ctx{Out: &w.out, Tx: c.tx, Sess: w.conn.sess, Srv: &c.srv.services, Retry: true}
+		f.ctx = command.Ctx{Out: &w.out, Tx: c.tx, Sess: w.conn.sess, Srv: &c.srv.services, Retry: true, Waited: &w.wait}
 		f.req = request{args: w.wait.Args, spec: w.spec}
 		_, err = c.invoke(f, &f.req)
 		f.ctx, f.req = command.Ctx{}, request{}

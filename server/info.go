@@ -241,7 +241,7 @@ func (s *Server) infoMemory(w *infoWriter, _ string) {
 	ratio("rss_overhead", m.rss, m.rss)
 	ratio("mem_fragmentation", m.rss, used)
 	w.field("mem_not_counted_for_evict", 0)
-	w.field("mem_replication_backlog", 0)
+	w.field("mem_replication_backlog", s.master.Stats().BacklogBytes)
 	w.field("mem_total_replication_buffers", 0)
 	w.field("mem_clients_slaves", 0)
 	w.field("mem_clients_normal", m.clients)
@@ -300,9 +300,10 @@ func (s *Server) infoStats(w *infoWriter, _ string) {
 	w.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", rates[metrics.RateNetIn]/1024))
 	w.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", rates[metrics.RateNetOut]/1024))
 	w.field("rejected_connections", st.RejectedConns.Load())
-	w.field("sync_full", 0)
-	w.field("sync_partial_ok", 0)
-	w.field("sync_partial_err", 0)
+	syncs := s.master.Stats()
+	w.field("sync_full", syncs.SyncFull)
+	w.field("sync_partial_ok", syncs.SyncPartialOK)
+	w.field("sync_partial_err", syncs.SyncPartialErr)
 	w.field("expired_keys", 0)
 	w.field("evicted_keys", 0)
 	w.field("keyspace_hits", s.db.Stats.Hits.Load())
@@ -354,20 +355,6 @@ func (s *Server) writeDerived(w *infoWriter) {
 		w.field("derived_state_"+derived.ID(id).String(), fmt.Sprintf("entries=%d,bytes=%d,hits=%d,misses=%d,evictions=%d",
 			st.Entries, st.Bytes, st.Hits, st.Misses, st.Evictions))
 	}
-}
-
-func (s *Server) infoReplication(w *infoWriter, _ string) {
-	w.field("role", "master")
-	w.field("connected_slaves", 0)
-	w.field("master_failover_state", "no-failover")
-	w.field("master_replid", s.runID)
-	w.field("master_replid2", strings.Repeat("0", len(s.runID)))
-	w.field("master_repl_offset", s.db.LatestSequence())
-	w.field("second_repl_offset", -1)
-	w.field("repl_backlog_active", 0)
-	w.field("repl_backlog_size", 0)
-	w.field("repl_backlog_first_byte_offset", 0)
-	w.field("repl_backlog_histlen", 0)
 }
 
 func (s *Server) infoCPU(w *infoWriter, _ string) {

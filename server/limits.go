@@ -57,11 +57,11 @@ type limits struct {
 	handshake atomic.Int64 // how long that of TLS may take, as time.Duration
 	ending    atomic.Int64 // how long a client may take to read its last replies when the server closes, as time.Duration
 
-	replicas   atomic.Int64 // min-replicas-to-write
-	readOnly   atomic.Bool  // a replica that takes no writes: slave-read-only
-	strictKeys atomic.Bool  // lua-strict-key-accessing
-	debugInLua atomic.Bool  // DEBUG SET-DISABLE-DENY-SCRIPTS
-	full       atomic.Bool  // the database has reached max-db-size
+	replicas   atomic.Bool // there are fewer good ones than min-replicas-to-write
+	readOnly   atomic.Bool // a replica that takes no writes: slave-read-only
+	strictKeys atomic.Bool // lua-strict-key-accessing
+	debugInLua atomic.Bool // DEBUG SET-DISABLE-DENY-SCRIPTS
+	full       atomic.Bool // the database has reached max-db-size
 }
 
 // refuseWrite returns why a command that writes cannot run now, nil when it can. In a full database the commands run
@@ -70,7 +70,7 @@ func (l *limits) refuseWrite(flags command.Flag) error {
 	switch {
 	case l.readOnly.Load():
 		return command.ErrReadOnly
-	case l.replicas.Load() > 0: // there are none
+	case l.replicas.Load():
 		return command.ErrNoReplicas
 	case flags&command.DenyOOM != 0 && l.full.Load():
 		return command.ErrDBSize

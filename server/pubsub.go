@@ -245,13 +245,22 @@ func (t *topic) deliver(m *message, from *run) {
 // Inside EXEC and scripts it is sent after the commit.
 func (c *run) Publish(channel, payload []byte, shard bool) int {
 	if c.inTx() {
-		if c.srv.hub.subscriptions.Load() == 0 {
+		if c.srv.hub.subscriptions.Load() == 0 && c.srv.master.Connected() == 0 {
 			return 0
 		}
 		c.deferred = append(c.deferred, post{slices.Clone(channel), slices.Clone(payload), shard})
 		return c.srv.hub.receivers(channel, shard)
 	}
-	return c.srv.hub.publish(channel, payload, shard, c)
+	return c.send(channel, payload, shard)
+}
+
+// send sends a message at once, also to the subscribers of replicas.
+func (c *run) send(channel, payload []byte, shard bool) int {
+	n := c.srv.hub.publish(channel, payload, shard, c)
+	if !shard {
+		c.srv.replicateMessage(channel, payload)
+	}
+	return n
 }
 
 // post is a message that waits for a commit.
@@ -264,7 +273,7 @@ type post struct {
 func (c *run) publishDeferred(err error) {
 	for i, p := range c.deferred {
 		if err == nil {
-			c.srv.hub.publish(p.channel, p.payload, p.shard, c)
+			c.send(p.channel, p.payload, p.shard)
 		}
 		c.deferred[i] = post{}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/metrics"
+	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replycache"
 	"github.com/basaltdb/basalt/server/scripts"
 	"github.com/basaltdb/basalt/server/wire"
@@ -51,6 +52,7 @@ type Server struct {
 	paused     atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 	notify     notifier
 	work       background
+	master     *replication.Master        // for the replicas of this server
 	services   command.Server             // what commands see of all this
 	build      string                     // the version of this program
 	diskSize   func() uint64              // bytes of the database on disk
@@ -85,7 +87,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},
 		Clients: clients{s}, PubSub: s, SlowLog: &s.slowlog, PerfLog: &s.perflog,
-		Latency: &s.latency, Stats: s.stats, Debug: s, Memory: memory{s}, Info: s, Maintenance: s,
+		Latency: &s.latency, Stats: s.stats, Debug: s, Memory: memory{s}, Info: s, Maintenance: s, Replication: s,
 		KeysFlushed: s.keysFlushed,
 	}
 	s.openScripts(max(8, 2*runtime.GOMAXPROCS(0)))
@@ -103,6 +105,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
 	s.openAccess()
+	s.startMaster()
 	s.follow()
 	return s
 }
@@ -163,6 +166,12 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	if s.limits.readOnly.Load() {
 		s.log.Warn("slaveof is set, but there is no replication: the data stays as it is and writes are refused")
 	}
+	if !s.IsReplica() {
+		if err := s.beginHistory(); err != nil {
+			listeners.Close()
+			return err
+		}
+	}
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
@@ -222,6 +231,7 @@ func (s *Server) Close() {
 			c.stopWaiting()
 		}
 		s.mu.Unlock()
+		s.master.Close()
 		s.scripts.Stop()
 		s.db.Interrupt()
 	})

@@ -46,7 +46,7 @@ func (s *Server) follow() {
 	}
 	s.cfg.OnChange("maxclients", func(_, _ string) error { return checkClients(int64(s.cfg.MaxClients())) })
 	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit", "redis-cursor-compatible", "slave-read-only",
-		"min-replicas-to-write", "lua-strict-key-accessing"} {
+		"lua-strict-key-accessing"} {
 		s.cfg.OnChange(name, func(_, _ string) error {
 			s.refresh()
 			return nil
@@ -70,6 +70,7 @@ func (s *Server) follow() {
 		s.wakeIdle()
 		return nil
 	})
+	s.followReplication()
 	s.followTLS()
 	s.followDiagnostics()
 	s.watchStorage()
@@ -85,7 +86,6 @@ func (s *Server) refresh() {
 	s.limits.query.Store(s.cfg.Int("client-query-buffer-limit"))
 	_, _, replica := s.cfg.Master()
 	s.limits.readOnly.Store(replica && s.cfg.Bool("slave-read-only"))
-	s.limits.replicas.Store(s.cfg.Int("min-replicas-to-write"))
 	s.limits.strictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
 	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
 	s.refreshAccess()
@@ -168,9 +168,11 @@ func (s settings) BecomeMaster() error {
 	if err := s.cfg.SetMaster("no one"); err != nil {
 		return err
 	}
+	err := s.beginHistory()
 	s.refresh()
+	s.master.Set(s.masterSettings())
 	s.log.Info("the server takes writes: REPLICAOF NO ONE")
-	return nil
+	return err
 }
 
 // Rewrite writes the settings to the configuration file.

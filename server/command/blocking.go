@@ -58,6 +58,9 @@ type Wait struct {
 	Type    cf.Type       // what the keys must hold
 	// Gone: the command is also tried when a key is deleted or changes its type.
 	Gone bool
+	// Enough, unless it is nil, is called when a replica has acknowledged more than before: when it says so, the command is
+	// tried.
+	Enough func() bool
 	// Null writes the reply when the time is up.
 	Null func(*resp.Writer)
 }

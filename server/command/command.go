@@ -30,6 +30,8 @@ type Ctx struct {
 	// Retry says that the command is tried again for a client that waits. Only some of its keys may be locked, see
 	// Tx.Holds, and nothing may be waited for: when there is still nothing to reply it is ErrNotReady.
 	Retry bool
+	// Waited is what the client waits for, with Retry.
+	Waited *Wait
 	// Told takes the events of the key space that do not follow from the command and from which keys there were before
 	// and after it, see [Change]. nil = nobody wants to hear.
 	Told *[]KeyEvent

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
@@ -18,12 +19,28 @@ var replicaCommands = []Spec{
 
 func init() { register(replicaCommands...) }
 
-// role is that of a master without replicas; the offset is the sequence number of the newest write, as in Kvrocks.
+// role replies as Redis does; the offsets are sequence numbers, as in Kvrocks.
 func role(c *Ctx) error {
+	r := c.Srv.Replication.Role()
+	if r.Replica {
+		c.Out.Array(5)
+		c.Out.BulkString("slave")
+		c.Out.BulkString(r.Host)
+		c.Out.Int(int64(r.Port))
+		c.Out.BulkString(r.State)
+		c.Out.Int(int64(r.Offset))
+		return nil
+	}
 	c.Out.Array(3)
 	c.Out.BulkString("master")
-	c.Out.Int(int64(c.Srv.DB.LatestSequence()))
-	c.Out.Array(0)
+	c.Out.Int(int64(r.Offset))
+	c.Out.Array(len(r.Replicas))
+	for _, o := range r.Replicas {
+		c.Out.Array(3)
+		c.Out.BulkString(o.IP)
+		c.Out.BulkString(strconv.Itoa(o.Port))
+		c.Out.BulkString(strconv.FormatUint(o.Offset, 10))
+	}
 	return nil
 }
 
@@ -43,10 +60,11 @@ func waitMillis(arg []byte) (time.Duration, error) {
 
 const longestWait = 30 * 365 * 24 * time.Hour
 
-// waitReplicas replies 0: there are no replicas. When some are asked for, that is known only when the time is up.
+// waitReplicas is WAIT numreplicas timeout. It waits for all that was written before by anybody, as Kvrocks does; that is
+// at least what the client itself has written.
 func waitReplicas(c *Ctx) error {
 	if c.Retry {
-		return ErrNotReady
+		return waitedFor(c)
 	}
 	n, ok := ParseInt(c.Args[1])
 	if !ok {
@@ -56,16 +74,41 @@ func waitReplicas(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	return waitForReplicas(c, n, timeout, func(w *resp.Writer) { w.Int(0) })
+	return waitForReplicas(c, n, timeout, func(w *resp.Writer, acked int) { w.Int(int64(acked)) })
 }
 
-// waitForReplicas lets the client wait for n replicas until its time is up, and then for the reply.
-func waitForReplicas(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.Writer)) error {
-	if n <= 0 || c.NoBlock {
-		reply(c.Out)
+var (
+	errWaitOnReplica = engine.NewError("ERR", "WAIT cannot be used with replica instances. Please also note that since Redis 4.0 "+
+		"if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
+	errWaitAOFOnReplica = engine.NewError("ERR", "WAITAOF cannot be used with replica instances. Please also note that writes to "+
+		"replicas are just local and are not propagated.")
+)
+
+// waitForReplicas lets the client wait until n replicas have acknowledged, or its time is up, and then for the reply.
+func waitForReplicas(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.Writer, acked int)) error {
+	r := c.Srv.Replication
+	if r.IsReplica() {
+		return errWaitOnReplica
+	}
+	target := c.Srv.DB.LatestSequence()
+	acked := func() int { return r.AckedBy(target) }
+	if now := acked(); int64(now) >= n || c.NoBlock {
+		reply(c.Out, now)
 		return nil
 	}
-	return c.Sess.Control.Block(Wait{Args: c.Args, Timeout: timeout, Null: reply})
+	r.AskAck(target)
+	return c.Sess.Control.Block(Wait{Args: c.Args, Timeout: timeout,
+		Enough: func() bool { return int64(acked()) >= n },
+		Null:   func(w *resp.Writer) { reply(w, acked()) }})
+}
+
+// waitedFor is the reply of a client for which enough replicas have acknowledged, or still nothing.
+func waitedFor(c *Ctx) error {
+	if !c.Waited.Enough() {
+		return ErrNotReady
+	}
+	c.Waited.Null(c.Out)
+	return nil
 }
 
 var (
@@ -76,7 +119,7 @@ var (
 // waitAOF writes the log to the disk when that is asked for: nothing but sync yes does it after each write.
 func waitAOF(c *Ctx) error {
 	if c.Retry {
-		return ErrNotReady
+		return waitedFor(c)
 	}
 	local, ok := ParseInt(c.Args[1])
 	switch {
@@ -101,9 +144,22 @@ func waitAOF(c *Ctx) error {
 			return err
 		}
 	}
-	return waitForReplicas(c, n, timeout, func(w *resp.Writer) {
+	return waitForSynced(c, n, timeout, func(w *resp.Writer) {
 		w.Array(2)
 		w.Int(local)
 		w.Int(0)
 	})
+}
+
+// waitForSynced lets the client wait for n replicas that have the writes on their disks, which none tells: until its time
+// is up, and then for the reply.
+func waitForSynced(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.Writer)) error {
+	if c.Srv.Replication.IsReplica() {
+		return errWaitAOFOnReplica
+	}
+	if n <= 0 || c.NoBlock {
+		reply(c.Out)
+		return nil
+	}
+	return c.Sess.Control.Block(Wait{Args: c.Args, Timeout: timeout, Enough: func() bool { return false }, Null: reply})
 }

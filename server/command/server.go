@@ -29,6 +29,7 @@ type Server struct {
 	Memory      Memory
 	Info        Info
 	Maintenance Maintenance
+	Replication Replication
 
 	// KeysFlushed hears that a flush is committed: clients may wait for keys to end, and a flush names no keys to find
 	// them by. It must not wait for a lock. nil = no client waits.

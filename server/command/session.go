@@ -5,6 +5,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -37,6 +38,7 @@ type Session struct {
 	ReplyMode   ReplyMode
 	NoEvict     bool
 	NoTouch     bool
+	Replica     proto.Conf // what REPLCONF has said
 	Control     Control
 }
 

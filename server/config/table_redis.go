@@ -82,7 +82,6 @@ var redisSettings = []Setting{
 
 	// Replication.
 	text("masteruser", "", dynamic),
-	size("repl-backlog-size", 1<<20, 1, math.MaxInt64, dynamic),
 	integer("repl-backlog-ttl", 3600, 0, math.MaxInt64, dynamic),
 	boolean("repl-disable-tcp-nodelay", "no", dynamic),
 	enum("repl-diskless-load", "disabled", []string{"disabled", "on-empty-db", "swapdb"}, dynamic),

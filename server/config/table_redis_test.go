@@ -12,7 +12,8 @@ import (
 // but for those that also Kvrocks has or that would be untrue.
 func TestSettingsOfRedis(t *testing.T) {
 	different := map[string]string{
-		"appendfsync":                "no", // rocksdb.write_options.sync
+		"repl-backlog-size":          "16777216", // in the form of the write batches, which are longer
+		"appendfsync":                "no",       // rocksdb.write_options.sync
 		"bind":                       "127.0.0.1",
 		"client-output-buffer-limit": "normal 268435456 67108864 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
 		"databases":                  "1",

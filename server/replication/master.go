@@ -56,6 +56,8 @@ type MasterOptions struct {
 	CheckpointDir string // is deleted, and made for full syncs
 	// Acked is called when a replica has acknowledged more than before, and when one is gone. nil = nobody wants to know.
 	Acked func()
+	// Lacking is called when there have come to be too few good replicas to write, or no longer. It may be late by a second.
+	Lacking func(bool)
 }
 
 // Master serves replicas. Its methods may be called by several goroutines.
@@ -63,6 +65,7 @@ type Master struct {
 	db       *engine.DB
 	log      *zap.Logger
 	acked    func()
+	lacking  func(bool)
 	settings atomic.Pointer[MasterSettings]
 	backlog  backlog
 	files    checkpoint
@@ -77,7 +80,6 @@ type Master struct {
 	work    sync.WaitGroup
 	stop    chan struct{}
 
-	lacking  atomic.Bool // see LacksReplicas
 	syncFull atomic.Int64
 	syncOK   atomic.Int64
 	syncErr  atomic.Int64
@@ -94,12 +96,15 @@ const lostKept = 10 * time.Minute
 
 // NewMaster makes a master without replicas. The owner closes it before the database.
 func NewMaster(o MasterOptions, s MasterSettings) *Master {
-	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, links: map[Link]bool{}, stop: make(chan struct{})}
+	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, lacking: o.Lacking, links: map[Link]bool{}, stop: make(chan struct{})}
 	if m.log == nil {
 		m.log = zap.NewNop()
 	}
 	if m.acked == nil {
 		m.acked = func() {}
+	}
+	if m.lacking == nil {
+		m.lacking = func(bool) {}
 	}
 	m.feeders.Store(&[]*feeder{})
 	m.files = checkpoint{dir: o.CheckpointDir, db: o.DB, log: m.log}
@@ -155,15 +160,6 @@ func (m *Master) Disconnect(reason error) {
 	for _, l := range links {
 		l.Close()
 	}
-}
-
-// Kill cuts off the replicas, as CLIENT KILL TYPE replica does, and returns how many there were.
-func (m *Master) Kill() int {
-	all := *m.feeders.Load()
-	for _, f := range all {
-		f.end(errKilled)
-	}
-	return len(all)
 }
 
 // DatabaseReplaced cuts off all replicas, which have the old one's history, and forgets what belongs to it.
@@ -384,12 +380,9 @@ func (m *Master) GoodReplicas() (n int) {
 	return n
 }
 
-// LacksReplicas reports whether there are too few good replicas to write. It is about a second late.
-func (m *Master) LacksReplicas() bool { return m.lacking.Load() }
-
 func (m *Master) countGood() {
-	most := m.settings.Load().MinReplicas
-	m.lacking.Store(most > 0 && m.GoodReplicas() < most)
+	least := m.settings.Load().MinReplicas
+	m.lacking(least > 0 && m.GoodReplicas() < least)
 }
 
 // MasterStats are counters of a master.

@@ -1,0 +1,107 @@
+package command
+
+import (
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// Replication is the server's part in replication. The methods that take a connection own it until they return, and close
+// it; done is closed when the connection or the server is being closed.
+type Replication interface {
+	// Role returns what the server is at present.
+	Role() Role
+	IsReplica() bool
+	// Accept checks whether a replica can go on from where it is. Its errors are replies.
+	Accept(p proto.PSync) error
+	// Feed sends a replica, which Accept has accepted, everything from a sequence number on.
+	Feed(c *wire.Conn, done <-chan struct{}, sess *Session, next uint64)
+	// SendList sends a replica the names of the files of a checkpoint, SendFiles the content of some of them.
+	SendList(c *wire.Conn, done <-chan struct{})
+	SendFiles(c *wire.Conn, done <-chan struct{}, list []byte)
+	// AckedBy returns how many replicas have acknowledged a sequence number. AskAck asks them to do so soon.
+	AckedBy(seq uint64) int
+	AskAck(seq uint64)
+}
+
+// Role is what ROLE tells.
+type Role struct {
+	Offset   uint64        // the sequence number of the newest write
+	Replicas []ReplicaRole // that are connected
+	Replica  bool          // the server is one itself, of the following master
+	Host     string
+	Port     int
+	State    string // of the link: connect, connecting, sync, connected
+}
+
+// ReplicaRole is a replica as ROLE and INFO of its master show it.
+type ReplicaRole struct {
+	IP     string
+	Port   int    // where it listens, 0 = not known
+	Offset uint64 // acknowledged, or sent to one that does not acknowledge
+}
+
+// detaching are the flags of commands that hand over their connection.
+const detaching = Solo | Waits | NoMulti | NoScript | Admin | NoAsyncLoading
+
+// The commands by which a replica of Kvrocks talks to its master. Those that give out the data are the administrator's, as
+// in Kvrocks 2.16.
+var replicationCommands = []Spec{
+	{Name: "_db_name", Handler: dbName, Arity: 1, Flags: Solo | Admin | NoScript | NoMulti, Group: "server", Since: "7.2.0",
+		Complexity: "O(1)", Summary: "Returns the name of the database to a replica of Kvrocks."},
+	{Name: "replconf", Handler: replConf, Arity: -3, Flags: Solo | Admin | NoScript | NoMulti | Loading | Stale, Group: "server", Since: "3.0.0",
+		Complexity: "O(1)", Summary: "Tells a master how its replica can be reached."},
+	{Name: "psync", Handler: psync, Arity: -2, Flags: detaching | AdminOnly, Group: "server", Since: "2.8.0",
+		Complexity: "O(N) with N bytes of the log", Summary: "Makes the connection that of a replica of Kvrocks, which gets all writes from a sequence number on."},
+	{Name: "_fetch_meta", Handler: fetchMeta, Arity: 1, Flags: detaching | AdminOnly, Group: "server", Since: "7.2.0",
+		Complexity: "O(N) with N files", Summary: "Sends a replica of Kvrocks the names of the files of a copy of the database."},
+	{Name: "_fetch_file", Handler: fetchFile, Arity: 2, Flags: detaching | AdminOnly, Group: "server", Since: "7.2.0",
+		Complexity: "O(N) with N bytes of the files", Summary: "Sends a replica of Kvrocks files of a copy of the database."},
+}
+
+func init() { register(replicationCommands...) }
+
+// dbName answers with a line that is no RESP.
+func dbName(c *Ctx) error {
+	name, _ := c.Srv.Settings.Get("db-name")
+	c.Out.Raw(proto.AppendName(nil, name))
+	return nil
+}
+
+func replConf(c *Ctx) error {
+	if err := proto.ParseConf(&c.Sess.Replica, c.Args[1:]); err != nil {
+		return syncError(err)
+	}
+	c.Out.OK()
+	return nil
+}
+
+// psync is PSYNC [replication-id] sequence. The reply is sent by the new owner of the connection.
+func psync(c *Ctx) error {
+	p, err := proto.ParsePSync(c.Args[1:])
+	if err == nil {
+		err = c.Srv.Replication.Accept(p)
+	}
+	if err != nil {
+		return syncError(err)
+	}
+	r, sess, done := c.Srv.Replication, c.Sess, c.Sess.Control.Done()
+	sess.Control.Detach(func(conn *wire.Conn) { r.Feed(conn, done, sess, p.Next) })
+	return nil
+}
+
+func fetchMeta(c *Ctx) error {
+	r, control := c.Srv.Replication, c.Sess.Control
+	done := control.Done()
+	control.Detach(func(conn *wire.Conn) { r.SendList(conn, done) })
+	return nil
+}
+
+func fetchFile(c *Ctx) error {
+	r, control, list := c.Srv.Replication, c.Sess.Control, append([]byte(nil), c.Args[1]...)
+	done := control.Done()
+	control.Detach(func(conn *wire.Conn) { r.SendFiles(conn, done, list) })
+	return nil
+}
+
+func syncError(err error) error { return engine.NewError("ERR", err.Error()) }

@@ -1,0 +1,205 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// What the server does for its replicas: the room replication does the work, here are its settings, its commands' side and
+// what it needs to know of the rest. A replica serves replicas of its own alike.
+
+// startMaster makes the master's half. It goes by the settings that there are.
+func (s *Server) startMaster() {
+	s.master = replication.NewMaster(replication.MasterOptions{DB: s.db, Log: s.log,
+		CheckpointDir: filepath.Join(s.cfg.Text("dir"), "checkpoint"),
+		Acked:         s.waiters.acked, Lacking: s.limits.replicas.Store}, s.masterSettings())
+}
+
+// Bounds of how old a checkpoint may be that one more replica gets, as in Kvrocks: half of the time for which the log is
+// kept, within these.
+const (
+	shareLeast = 10 * time.Minute
+	shareMost  = time.Hour
+)
+
+func (s *Server) masterSettings() replication.MasterSettings {
+	num := func(name string) int { return int(s.cfg.Int(name)) }
+	m := replication.MasterSettings{
+		BacklogBytes:   num("repl-backlog-size"),
+		SendTimeout:    time.Duration(num("replication-send-timeout-ms")) * time.Millisecond,
+		MaxLag:         uint64(num("max-replication-lag")),
+		BytesPerSecond: int64(num("max-replication-mb")) * mib,
+		MaxAckAge:      time.Duration(num("min-replicas-max-lag")) * time.Second,
+		CompareIDs:     s.cfg.Bool("use-rsid-psync"),
+		NoLog:          s.cfg.Bool("rocksdb.write_options.disable_wal"),
+		ShareFor:       min(max(time.Duration(num("rocksdb.wal_ttl_seconds"))*time.Second/2, shareLeast), shareMost),
+	}
+	// As in Redis, either setting switches it off, and a replica takes the writes of its master whatever it is.
+	if m.MaxAckAge > 0 && !s.IsReplica() {
+		m.MinReplicas = num("min-replicas-to-write")
+	}
+	return m
+}
+
+func (s *Server) followReplication() {
+	for _, name := range []string{"repl-backlog-size", "replication-send-timeout-ms", "max-replication-lag", "max-replication-mb",
+		"min-replicas-max-lag", "min-replicas-to-write"} {
+		s.cfg.OnChange(name, func(_, _ string) error {
+			s.master.Set(s.masterSettings())
+			return nil
+		})
+	}
+}
+
+// beginHistory makes a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes one.
+func (s *Server) beginHistory() error {
+	if !s.cfg.Bool("use-rsid-psync") {
+		return nil
+	}
+	id := replication.NewReplicationID()
+	if err := s.db.BeginHistory(id); err != nil {
+		return err
+	}
+	s.log.Info("a new replication id", zap.String("id", id))
+	return nil
+}
+
+// IsReplica reports whether the server follows a master.
+func (s *Server) IsReplica() bool {
+	_, _, ok := s.cfg.Master()
+	return ok
+}
+
+// followed returns the master that the server follows.
+func (s *Server) followed() (host string, port int, ok bool) {
+	host, text, ok := s.cfg.Master()
+	port, _ = strconv.Atoi(text)
+	return host, port, ok
+}
+
+// Role implements command.Replication.
+func (s *Server) Role() command.Role {
+	r := command.Role{Offset: s.db.LatestSequence(), State: "connect"}
+	r.Host, r.Port, r.Replica = s.followed()
+	for _, o := range s.master.Replicas() {
+		r.Replicas = append(r.Replicas, command.ReplicaRole{IP: o.IP, Port: o.Port, Offset: o.Offset})
+	}
+	return r
+}
+
+// AckedBy implements command.Replication.
+func (s *Server) AckedBy(seq uint64) int { return s.master.AckedBy(seq) }
+
+// AskAck implements command.Replication.
+func (s *Server) AskAck(seq uint64) { s.master.AskAck(seq) }
+
+// Accept implements command.Replication.
+func (s *Server) Accept(p proto.PSync) error { return s.master.Accept(p) }
+
+// Feed implements command.Replication.
+func (s *Server) Feed(c *wire.Conn, done <-chan struct{}, sess *command.Session, next uint64) {
+	s.master.Feed(replicaLink{c, done}, replication.Peer{Conf: sess.Replica, Remote: sess.Addr}, next)
+}
+
+// SendList implements command.Replication.
+func (s *Server) SendList(c *wire.Conn, done <-chan struct{}) {
+	s.master.SendList(replicaLink{c, done})
+}
+
+// SendFiles implements command.Replication.
+func (s *Server) SendFiles(c *wire.Conn, done <-chan struct{}, list []byte) {
+	s.master.SendFiles(replicaLink{c, done}, list)
+}
+
+// replicaLink is a connection that a session has handed over.
+type replicaLink struct {
+	*wire.Conn
+	done <-chan struct{} // closed when the connection or the server is being closed
+}
+
+// Read goes on after a deadline that was meant for the session.
+func (l replicaLink) Read(b []byte) (int, error) {
+	for {
+		n, err := l.Conn.Read(b)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		select {
+		case <-l.done:
+			return 0, net.ErrClosed
+		default:
+			l.Conn.SetReadDeadline(time.Time{})
+		}
+	}
+}
+
+// replicateMessage puts a message into the log for the subscribers of replicas, as Kvrocks does, while there are any. Each
+// has a batch of its own: a replica looks at the last record of each.
+func (s *Server) replicateMessage(channel, payload []byte) {
+	if s.master.Connected() == 0 || s.IsReplica() {
+		return
+	}
+	err := s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		tx.Put(cf.PubSub, channel, payload)
+		return nil
+	})
+	if err != nil {
+		s.writeFailed(err)
+	}
+}
+
+// infoReplication writes the fields of Kvrocks and of Redis that there are, in the order of Redis. Offsets and lags are
+// sequence numbers: a lag says how many are missing.
+func (s *Server) infoReplication(w *infoWriter, _ string) {
+	latest := s.db.LatestSequence()
+	if host, port, ok := s.followed(); ok {
+		w.field("role", "slave")
+		w.field("master_host", host)
+		w.field("master_port", port)
+		w.field("master_link_status", "down")
+		w.field("master_sync_unrecoverable_error", "no")
+		w.field("master_sync_in_progress", 0)
+		w.field("master_last_io_seconds_ago", -1)
+		w.field("slave_read_repl_offset", latest)
+		w.field("slave_repl_offset", latest)
+		w.field("slave_priority", s.cfg.Int("slave-priority"))
+		w.field("slave_read_only", flag(s.cfg.Bool("slave-read-only")))
+		w.field("replica_announced", 1)
+	} else {
+		w.field("role", "master")
+	}
+	replicas := s.master.Replicas()
+	w.field("connected_slaves", len(replicas))
+	if s.cfg.Int("min-replicas-to-write") > 0 && s.cfg.Int("min-replicas-max-lag") > 0 {
+		w.field("min_slaves_good_slaves", s.master.GoodReplicas())
+	}
+	for i, r := range replicas {
+		w.field("slave"+strconv.Itoa(i), fmt.Sprintf("ip=%s,port=%d,state=online,offset=%d,lag=%d",
+			r.IP, r.Port, r.Offset, latest-min(latest, r.Offset)))
+	}
+	w.field("master_failover_state", "no-failover")
+	w.field("master_replid", s.runID)
+	w.field("master_replid2", strings.Repeat("0", len(s.runID)))
+	w.field("master_repl_offset", latest)
+	w.field("second_repl_offset", -1)
+	st := s.master.Stats()
+	w.field("repl_backlog_active", flag(len(replicas) > 0))
+	w.field("repl_backlog_size", s.cfg.Int("repl-backlog-size"))
+	w.field("repl_backlog_first_byte_offset", st.BacklogFirst)
+	w.field("repl_backlog_histlen", st.BacklogBytes)
+}

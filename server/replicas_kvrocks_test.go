@@ -1,0 +1,191 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+// kvrocksServer is the environment variable that names a kvrocks binary for the tests with a real Kvrocks.
+const kvrocksServer = "KVROCKS_SERVER"
+
+// startKvrocks starts a Kvrocks with a configuration and returns a function that connects to it.
+func startKvrocks(t *testing.T, settings ...string) (dial func() *client) {
+	t.Helper()
+	path := os.Getenv(kvrocksServer)
+	if path == "" {
+		t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	dir := t.TempDir()
+	conf := append([]string{"bind 127.0.0.1", "port " + port, "dir " + dir, "daemonize no", "workers 1", "log-level info"}, settings...)
+	file := filepath.Join(dir, "kvrocks.conf")
+	if err := os.WriteFile(file, []byte(strings.Join(conf, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "-c", file)
+	out, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		out.Close()
+		if t.Failed() {
+			b, _ := os.ReadFile(out.Name())
+			t.Logf("kvrocks: %s", b)
+		}
+	})
+	return func() *client {
+		var nc net.Conn
+		eventually(t, "kvrocks listens", func() bool {
+			nc, err = net.Dial("tcp", addr)
+			return err == nil
+		})
+		t.Cleanup(func() { nc.Close() })
+		return newClient(t, nc)
+	}
+}
+
+// field returns a field of INFO.
+func (c *client) field(section, name string) string {
+	for line := range strings.Lines(c.do("INFO", section)) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// fill writes some keys of each type; round makes the keys different.
+func fill(c *client, round int) {
+	for i := range 30 {
+		k := fmt.Sprintf("%d:%d", round, i)
+		for _, command := range []string{
+			"SET s" + k + " value", "APPEND s" + k + " more", "SET e" + k + " x PX 86400000", "HSET h" + k + " a 1 b 2", "HDEL h" + k + " a",
+			"RPUSH l" + k + " a b c", "LPOP l" + k, "LSET l" + k + " 0 z", "SADD t" + k + " a b", "SREM t" + k + " a", "ZADD z" + k + " 1 a 2.5 b",
+			"ZINCRBY z" + k + " 3 a", "SETBIT b" + k + " 9000 1", "XADD x" + k + " 1-1 f v", "XADD x" + k + " 1-2 f v", "SIADD i" + k + " 5 6",
+			"JSON.SET j" + k + " $ [1,2]", "PFADD p" + k + " a b c", "SET gone" + k + " 1", "DEL gone" + k,
+		} {
+			c.do(strings.Fields(command)...)
+		}
+	}
+	c.do("MULTI")
+	c.do("SET", fmt.Sprint("multi", round), "1")
+	c.do("HSET", fmt.Sprint("hmulti", round), "f", "v")
+	c.do("EXEC")
+	c.do("EVAL", "redis.call('set', KEYS[1], ARGV[1])", "1", fmt.Sprint("lua", round), "1")
+}
+
+// same compares what two servers have of the keys of some rounds.
+func same(t *testing.T, a, b *client, rounds int) {
+	t.Helper()
+	for round := range rounds {
+		for i := range 30 {
+			k := fmt.Sprintf("%d:%d", round, i)
+			for _, command := range []string{
+				"GET s" + k, "GET e" + k, "HGETALL h" + k, "LRANGE l" + k + " 0 -1", "SMEMBERS t" + k, "ZRANGE z" + k + " 0 -1 WITHSCORES",
+				"GETBIT b" + k + " 9000", "BITCOUNT b" + k, "XRANGE x" + k + " - +", "SIRANGE i" + k + " 0 10", "JSON.GET j" + k, "PFCOUNT p" + k,
+				"EXISTS gone" + k, "PEXPIRETIME e" + k, fmt.Sprint("GET multi", round), fmt.Sprint("GET lua", round), fmt.Sprint("HGETALL hmulti", round),
+			} {
+				words := strings.Fields(command)
+				if x, y := a.do(words...), b.do(words...); x != y {
+					t.Fatalf("%s: %q and %q", command, x, y)
+				}
+			}
+		}
+	}
+}
+
+// TestKvrocksIsAReplica: a real Kvrocks follows, from the log or after a full synchronisation, through an interruption, and
+// has what its master has.
+func TestKvrocksIsAReplica(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		for _, rsid := range []string{"no", "yes"} {
+			t.Run(fmt.Sprintf("full=%t,rsid=%s", full, rsid), func(t *testing.T) {
+				if os.Getenv(kvrocksServer) == "" {
+					t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")
+				}
+				o := engine.DefaultRocksOptions()
+				if full {
+					o.WALTTLSeconds, o.WALSizeLimitMB = 0, 0
+				}
+				db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
+				core, logs := observer.New(zap.DebugLevel)
+				h := &harness{New(testConfig(t, "use-rsid-psync", rsid, "requirepass", "secret"), db, zap.New(core)), db, logs}
+				if err := h.Start(); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(h.Close)
+				c := h.dial(t)
+				c.want("AUTH secret", "+OK\r\n")
+				fill(c, 0)
+				if full {
+					for id := range cf.NumFamilies {
+						if err := db.FlushMemtable(id); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				fill(c, 1)
+				dial := startKvrocks(t, "use-rsid-psync "+rsid, "masterauth secret", "slaveof 127.0.0.1 "+strconv.Itoa(h.port()))
+				k := dial()
+				caughtUp := func() bool {
+					return k.field("replication", "master_link_status") == "up" &&
+						k.field("replication", "slave_repl_offset") == fmt.Sprint(db.LatestSequence())
+				}
+				fill(c, 2) // while it comes
+				eventually(t, "the replica has caught up", caughtUp)
+				k2 := dial()
+				k2.want("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
+				fill(c, 3)
+				c.want("PUBLISH news hello", ":0\r\n")
+				if got := k2.reply(); got != "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n" {
+					t.Errorf("%q", got)
+				}
+				c.do("CLIENT", "KILL", "TYPE", "replica")
+				fill(c, 4)
+				eventually(t, "the replica has caught up again", caughtUp)
+				same(t, c, k, 5)
+				stats := h.master.Stats()
+				if got := stats.SyncFull > 0; got != full {
+					t.Errorf("%+v", stats)
+				}
+				if stats.SyncFull > 1 {
+					t.Errorf("%d full synchronisations", stats.SyncFull)
+				}
+				c.want("FLUSHALL", "+OK\r\n")
+				c.want("SET after flush", "+OK\r\n")
+				eventually(t, "the replica has caught up with the flush", caughtUp)
+				k.want("GET after", "$5\r\nflush\r\n")
+				k.want("EXISTS s0:0 h1:1", ":0\r\n")
+				if got := c.field("replication", "connected_slaves"); got != "1" {
+					t.Errorf("connected_slaves:%s", got)
+				}
+			})
+		}
+	}
+}
