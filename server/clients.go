@@ -7,6 +7,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -97,7 +98,7 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		i.Redirect = t.Redirect
 		i.Flags += t.letters()
 		for _, p := range t.Prefixes {
-			i.Overhead += int64(nameBytes(p))
+			i.Overhead += int64(pubsub.NameBytes(p))
 		}
 	}
 	if v.watched != nil && v.watched.Dirty() {

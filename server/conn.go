@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/wire"
 )
@@ -38,7 +39,7 @@ type conn struct {
 	multi    *multi        // MULTI was called
 	watch    *engine.Watch // keys of WATCH, nil = none
 	blocked  *waiter       // the client waits for data
-	subs     *subscriptions
+	subs     pubsub.Client
 	track    *tracking // CLIENT TRACKING is on
 	// monitoring: MONITOR was called. monitorAll: by an administrator; it is not changed while others may look.
 	monitoring, monitorAll bool
@@ -93,6 +94,7 @@ type sessionView struct {
 func newConn(s *Server, nc net.Conn, id int64) *conn {
 	c := &conn{srv: s}
 	c.wire = wire.New(nc, wire.Limits{Hard: c.outputLimit, Soft: c.softLimit})
+	c.subs.Out = c.wire
 	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}
 	c.sess.Addr, c.sess.LAddr = nc.RemoteAddr().String(), nc.LocalAddr().String()
 	c.sess.Local = isLocal(nc.RemoteAddr())
@@ -120,12 +122,8 @@ func (c *conn) publish() {
 		noEvict: s.NoEvict, noTouch: s.NoTouch, closing: c.closeAfterReply, multi: -1,
 		monitor: c.monitoring, replica: c.detached, watched: c.watch,
 	}
-	if c.subs != nil {
-		for i := range v.subs {
-			v.subs[i] = len(c.subs[i].names)
-			v.subBytes += c.subs[i].bytes
-		}
-	}
+	v.subs, v.subBytes = c.subs.Sizes()
+	c.subs.SetProto(v.proto)
 	if c.multi != nil {
 		v.multi, v.queued = len(c.multi.queue), c.multi.bytes
 	}

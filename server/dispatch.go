@@ -94,7 +94,7 @@ func (c *run) refuse(r *request) error {
 			}
 		}
 	}
-	if c.subs != nil && c.sess.Proto == 2 && !c.inTx() && !command.AllowedWhileSubscribed(r.spec) {
+	if c.Subscribed() && c.sess.Proto == 2 && !c.inTx() && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}
 	if r.spec.Flags&command.Write != 0 {

@@ -26,7 +26,7 @@ func calm(t *testing.T, h *harness) func() {
 		if n := h.waiters.n.Load(); n != 0 {
 			t.Errorf("%d clients still wait", n)
 		}
-		if n := h.hub.subscriptions.Load(); n != 0 {
+		if n := h.hub.Len(); n != 0 {
 			t.Errorf("%d subscriptions are left", n)
 		}
 		eventually(t, "their goroutines end", func() bool { return runtime.NumGoroutine() <= before+1 })

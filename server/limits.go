@@ -129,7 +129,7 @@ func (l *limits) queryBuffer() int64 {
 
 // idleLimit returns after which time without a command the client is disconnected, 0 = never.
 func (c *conn) idleLimit() time.Duration {
-	if c.subs != nil || c.monitoring {
+	if c.Subscribed() || c.monitoring {
 		return 0 // who listens is not idle
 	}
 	return c.srv.limits.idle()

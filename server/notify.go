@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/pubsub"
 )
 
 // Keyspace events are messages about what commands have done to keys: see notify-keyspace-events. They are published
@@ -41,7 +42,7 @@ func (c *run) watchChange(f *frame, r *request) {
 	ch.forget()
 	f.ctx.Told = nil
 	classes := command.EventClass(c.srv.notify.classes.Load())
-	if classes == 0 || c.srv.hub.subscriptions.Load() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 || r.spec.Flags&command.Script != 0 {
+	if classes == 0 || c.srv.hub.Len() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 || r.spec.Flags&command.Script != 0 {
 		return
 	}
 	ch.on = r.spec.Flags&command.Write != 0
@@ -165,22 +166,22 @@ func (c *run) noteEvents(ch *change) {
 // noteEvent keeps an event in a namespace of this connection's transaction.
 func (c *run) noteEvent(ns string, e command.KeyEvent) {
 	classes := command.EventClass(c.srv.notify.classes.Load())
-	if classes&e.Class == 0 || c.srv.hub.subscriptions.Load() == 0 {
+	if classes&e.Class == 0 || c.srv.hub.Len() == 0 {
 		return
 	}
 	c.deferred = c.srv.appendEvent(c.deferred, classes, ns, e)
 }
 
 // appendEvent appends the messages of an event.
-func (s *Server) appendEvent(posts []post, classes command.EventClass, ns string, e command.KeyEvent) []post {
+func (s *Server) appendEvent(messages []pubsub.Message, classes command.EventClass, ns string, e command.KeyEvent) []pubsub.Message {
 	db := s.databaseName(ns)
 	if classes&command.EventKeyspace != 0 {
-		posts = append(posts, post{channel: []byte("__keyspace@" + db + "__:" + string(e.Key)), payload: []byte(e.Name)})
+		messages = append(messages, pubsub.Message{Channel: []byte("__keyspace@" + db + "__:" + string(e.Key)), Payload: []byte(e.Name)})
 	}
 	if classes&command.EventKeyevent != 0 {
-		posts = append(posts, post{channel: []byte("__keyevent@" + db + "__:" + e.Name), payload: append([]byte(nil), e.Key...)})
+		messages = append(messages, pubsub.Message{Channel: []byte("__keyevent@" + db + "__:" + e.Name), Payload: append([]byte(nil), e.Key...)})
 	}
-	return posts
+	return messages
 }
 
 // databaseName is what stands for Redis's number of a database: the number if there are databases; else 0 for the
@@ -485,10 +486,10 @@ func (s *Server) expireOne(ns string, key []byte) (again time.Time, err error) {
 // publishEvent publishes an event that no command has brought about.
 func (s *Server) publishEvent(ns string, class command.EventClass, name string, key []byte) {
 	classes := command.EventClass(s.notify.classes.Load())
-	if classes&class == 0 || s.hub.subscriptions.Load() == 0 {
+	if classes&class == 0 || s.hub.Len() == 0 {
 		return
 	}
-	for _, p := range s.appendEvent(nil, classes, ns, command.KeyEvent{Class: class, Name: name, Key: key}) {
-		s.hub.publish(p.channel, p.payload, false, nil)
+	for _, m := range s.appendEvent(nil, classes, ns, command.KeyEvent{Class: class, Name: name, Key: key}) {
+		s.hub.Publish(m, nil, nil)
 	}
 }

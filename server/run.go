@@ -5,6 +5,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/wire"
 )
@@ -25,15 +26,15 @@ type run struct {
 	userKeys  [][]byte
 	blindKeys [][]byte
 	segment   segment
-	served    []*waiter     // clients that wait, served in the transaction that is under way
-	full      func() bool   // whether the transaction is to be committed before more is added
-	batch     wire.Batch    // messages to other clients
-	deferred  []post        // messages to be published when the transaction is committed
-	failures  int           // commands that have replied with an error
-	repeat    repeat        // the command that runs, when its reply may be kept
-	kept      []byte        // the reply of the command that runs, when it was kept
-	clock     time.Duration // since the server's start, when the clock was last looked at
-	guest     bool          // the segment runs in the transaction of another connection
+	served    []*waiter        // clients that wait, served in the transaction that is under way
+	full      func() bool      // whether the transaction is to be committed before more is added
+	batch     wire.Batch       // messages to other clients
+	deferred  []pubsub.Message // messages to be published when the transaction is committed
+	failures  int              // commands that have replied with an error
+	repeat    repeat           // the command that runs, when its reply may be kept
+	kept      []byte           // the reply of the command that runs, when it was kept
+	clock     time.Duration    // since the server's start, when the clock was last looked at
+	guest     bool             // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats
 	seen      *observed // what is to be noted of this run

@@ -18,6 +18,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/metrics"
+	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replycache"
 	"github.com/basaltdb/basalt/server/scripts"
@@ -39,7 +40,7 @@ type Server struct {
 	access     access
 	scripts    *scripts.Store
 	waiters    waitTable
-	hub        hub
+	hub        pubsub.Hub
 	flusher    wire.Flusher // of messages to subscribers
 	observed   atomic.Pointer[observed]
 	observing  sync.Mutex // held by those who replace it
@@ -86,7 +87,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		diskSize: db.DiskSize}
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},
-		Clients: clients{s}, PubSub: s, SlowLog: &s.slowlog, PerfLog: &s.perflog,
+		Clients: clients{s}, PubSub: &s.hub, SlowLog: &s.slowlog, PerfLog: &s.perflog,
 		Latency: &s.latency, Stats: s.stats, Debug: s, Memory: memory{s}, Info: s, Maintenance: s, Replication: s,
 		KeysFlushed: s.keysFlushed,
 	}

@@ -195,7 +195,7 @@ func TestTLSSubscribers(t *testing.T) {
 	wg.Wait()
 	lazy.SetReadDeadline(time.Now().Add(patience))
 	io.Copy(io.Discard, lazy.r)
-	eventually(t, "the lazy one is forgotten", func() bool { return h.hub.subscriptions.Load() == 1 })
+	eventually(t, "the lazy one is forgotten", func() bool { return h.hub.Len() == 1 })
 	eventually(t, "it is logged", func() bool {
 		return h.logs.FilterMessage("a client that does not read its replies was disconnected").Len() == 1
 	})

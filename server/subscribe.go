@@ -1,0 +1,69 @@
+package server
+
+import (
+	"slices"
+
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/pubsub"
+)
+
+// Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with the number of subscriptions of this
+// kind; outside of transactions it is on its way before the first message can be.
+func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
+	c.srv.hub.Add(&c.subs, kind, string(name), func(count int, added bool) {
+		confirm(count)
+		if added && !c.inTx() {
+			c.batch.Post(c.wire, c.out.Bytes())
+			c.out.Reset()
+		}
+	})
+}
+
+// Unsubscribe is the opposite of Subscribe.
+func (c *conn) Unsubscribe(kind command.SubscriptionKind, name []byte) int {
+	return c.srv.hub.Remove(&c.subs, kind, string(name))
+}
+
+// UnsubscribeAll ends all subscriptions without a word.
+func (c *conn) UnsubscribeAll() { c.srv.hub.RemoveAll(&c.subs) }
+
+// Subscriptions returns what the connection is subscribed to.
+func (c *conn) Subscriptions(kind command.SubscriptionKind) []string { return c.subs.Names(kind) }
+
+// Subscribed reports whether the connection is subscribed to anything.
+func (c *conn) Subscribed() bool { return c.subs.Subscribed() }
+
+// Publish sends a message to the subscribers of a channel, and of the patterns that match the channel, and returns how
+// many clients receive it. With shard it goes to the subscribers of the shard channel only.
+//
+// Inside EXEC and scripts it is sent after the commit.
+func (c *run) Publish(channel, payload []byte, shard bool) int {
+	if !c.inTx() {
+		return c.publishNow(pubsub.Message{Channel: channel, Payload: payload, Shard: shard})
+	}
+	if c.srv.hub.Len() == 0 && c.srv.master.Connected() == 0 {
+		return 0
+	}
+	c.deferred = append(c.deferred, pubsub.Message{Channel: slices.Clone(channel), Payload: slices.Clone(payload), Shard: shard})
+	return c.srv.hub.Receivers(channel, shard)
+}
+
+// publishNow sends a message, also to the subscribers of replicas.
+func (c *run) publishNow(m pubsub.Message) int {
+	n := c.srv.hub.Publish(m, &c.subs, &c.batch)
+	if !m.Shard {
+		c.srv.replicateMessage(m.Channel, m.Payload)
+	}
+	return n
+}
+
+// publishDeferred sends what waited for the commit, unless the commit has failed.
+func (c *run) publishDeferred(err error) {
+	for i, m := range c.deferred {
+		if err == nil {
+			c.publishNow(m)
+		}
+		c.deferred[i] = pubsub.Message{}
+	}
+	c.deferred = c.deferred[:0]
+}
