@@ -1,0 +1,140 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers are the packages from the top to the bottom. A package imports packages of lower layers, and those of its own
+// directory; packages of one layer do not know each other. A directory stands for all below it that have no line of their
+// own. What is not named below server/ is a room.
+var layers = [][]string{
+	{".", "internal/fixture"}, // fixtures are for tests
+	{"server"},
+	{"server/session"},
+	{rooms},
+	{"server/command"},
+	{"server/acl", "server/config", "server/logging", "server/lua", "server/rdb", "server/tlsconfig", "server/wire"},
+	{"server/resp"},
+	{"engine"},
+	{"compaction"},
+	{"cf", "internal"},
+}
+
+const rooms = "server/*"
+
+// forbidden are imports that the layers would allow.
+var forbidden = []struct {
+	from, to string
+	why      string
+}{
+	{rooms, "server/config", "rooms get values, and setters for changes"},
+	{"server/wire", "engine", "wire moves bytes"},
+	{"server/wire", "cf", "wire moves bytes"},
+	{"server/resp", "engine", "the protocol is independent of the data"},
+	{"engine", "server", "the engine is independent of its clients"},
+}
+
+// room returns the line of layers that a package belongs to, and the number of the layer.
+func room(pkg string) (name string, layer int) {
+	for dir := pkg; ; dir = path.Dir(dir) {
+		if i := slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, dir) }); i >= 0 {
+			if dir == "server" && pkg != "server" {
+				return rooms, slices.IndexFunc(layers, func(l []string) bool { return l[0] == rooms })
+			}
+			if dir == "." && pkg != "." {
+				return "", -1
+			}
+			return dir, i
+		}
+	}
+}
+
+// sameRoom reports whether two packages of one layer belong together.
+func sameRoom(a, b string) bool {
+	if nameA, _ := room(a); nameA != rooms {
+		nameB, _ := room(b)
+		return nameA == nameB
+	}
+	// server/replication and server/replication/proto
+	return strings.Split(a, "/")[1] == strings.Split(b, "/")[1]
+}
+
+// Imports go downwards only.
+func TestLayers(t *testing.T) {
+	for pkg, list := range packageImports(t) {
+		name, layer := room(pkg)
+		if layer < 0 {
+			continue
+		}
+		for _, to := range list {
+			toName, toLayer := room(to)
+			switch {
+			case toLayer < 0:
+			case toLayer < layer:
+				t.Errorf("%s imports %s, which is above it", pkg, to)
+			case toLayer == layer && !sameRoom(pkg, to):
+				t.Errorf("%s imports %s, which is beside it", pkg, to)
+			}
+			for _, f := range forbidden {
+				if f.from == name && (f.to == toName || f.to == to) {
+					t.Errorf("%s imports %s: %s", pkg, to, f.why)
+				}
+			}
+		}
+	}
+}
+
+// packageImports returns what the packages of this module import of it, tests excluded. Names are relative to the module.
+func packageImports(t *testing.T) map[string][]string {
+	t.Helper()
+	const module = "github.com/basaltdb/basalt"
+	imports := map[string][]string{}
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := d.Name(); file != "." && (strings.HasPrefix(base, ".") || base == "testdata" || file == "build" || file == "third_party") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(filepath.Dir(file))
+		for _, spec := range f.Imports {
+			to, _ := strconv.Unquote(spec.Path.Value)
+			if to == module {
+				to = "."
+			} else if rest, ok := strings.CutPrefix(to, module+"/"); ok {
+				to = rest
+			} else {
+				continue
+			}
+			if !slices.Contains(imports[pkg], to) {
+				imports[pkg] = append(imports[pkg], to)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(imports["server"]) == 0 {
+		t.Fatal("no imports were found")
+	}
+	return imports
+}
