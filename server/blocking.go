@@ -2,154 +2,18 @@ package server
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/resp"
 )
 
 // Clients that wait (BLPOP, XREAD BLOCK, ...) are served by the one that brings the data: with the key's lock held
 // and in its own transaction it tries their commands again, first come first served, so that nobody else can take
 // the data between the push and the pop, and one commit holds both. The goroutine of a client that waits waits for
 // its socket, so that it notices the end of the connection; 10,000 of them cost memory only.
-
-// waiter is a client that waits for data.
-type waiter struct {
-	conn  *conn
-	spec  *command.Spec
-	wait  command.Wait
-	keys  []string // metadata keys, without repetition
-	until time.Time
-
-	// mu is held while somebody tries to serve the waiter, and from a success on until the commit.
-	mu    sync.Mutex
-	state waitState
-	out   resp.Writer // the reply
-	err   error       // what it tells, if anything
-	// denied: the client may not run the command any more.
-	denied bool
-	// took is how long the command has run, without the wait, as time.Duration: for the slow log.
-	took atomic.Int64
-	// args are those of the client; wait.Args may be others (XREAD with $).
-	args [][]byte
-	// missed: somebody had data while mu was held.
-	missed atomic.Bool
-	// woken: the read deadline was set to wake the connection.
-	woken atomic.Bool
-	// owed: there was data for the waiter, which is to fetch it by itself, and those behind it were not served. It is
-	// set while mu is held.
-	owed atomic.Bool
-}
-
-type waitState uint8
-
-const (
-	waiting  waitState = iota
-	served             // out is the reply
-	alone              // the connection tries by itself
-	finished           // it waits no longer
-)
-
-// waitTable knows who waits for which keys.
-type waitTable struct {
-	n     atomic.Int64 // clients that wait
-	mu    sync.Mutex
-	byKey map[string][]*waiter // in the order in which they came
-	acks  map[*waiter]bool     // those who wait for replicas
-}
-
-func (t *waitTable) add(w *waiter) {
-	t.mu.Lock()
-	if t.byKey == nil {
-		t.byKey = map[string][]*waiter{}
-	}
-	for _, k := range w.keys {
-		t.byKey[k] = append(t.byKey[k], w)
-	}
-	if w.wait.Enough != nil {
-		if t.acks == nil {
-			t.acks = map[*waiter]bool{}
-		}
-		t.acks[w] = true
-	}
-	t.mu.Unlock()
-	t.n.Add(1)
-}
-
-func (t *waitTable) remove(w *waiter) {
-	t.mu.Lock()
-	for _, k := range w.keys {
-		list := t.byKey[k]
-		if i := slices.Index(list, w); i >= 0 {
-			// A new slice: others may be going through the old one.
-			if list = slices.Concat(list[:i], list[i+1:]); len(list) == 0 {
-				delete(t.byKey, k)
-			} else {
-				t.byKey[k] = list
-			}
-		}
-	}
-	delete(t.acks, w)
-	t.mu.Unlock()
-	t.n.Add(-1)
-}
-
-// acked lets those who wait for replicas, and for whom enough have acknowledged, try by themselves.
-func (t *waitTable) acked() {
-	if t.n.Load() == 0 {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for w := range t.acks {
-		if w.wait.Enough() {
-			w.missed.Store(true)
-			w.wake()
-		}
-	}
-}
-
-// counts returns how many keys are waited for, and how many of them also to be deleted.
-func (t *waitTable) counts() (all, gone int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, list := range t.byKey {
-		if slices.ContainsFunc(list, func(w *waiter) bool { return w.wait.Gone }) {
-			gone++
-		}
-	}
-	return len(t.byKey), gone
-}
-
-// wakeAll lets those who wait for some keys try by themselves.
-func (t *waitTable) wakeAll(nsKeys []string) {
-	for _, k := range nsKeys {
-		for _, w := range t.of([]byte(k)) {
-			w.wake()
-		}
-	}
-}
-
-// of returns those who wait for a key. The slice is not changed afterwards.
-func (t *waitTable) of(nsKey []byte) []*waiter {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	list := t.byKey[string(nsKey)]
-	return list[:len(list):len(list)]
-}
-
-// keys returns the keys that somebody waits for.
-func (t *waitTable) keys() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Collect(maps.Keys(t.byKey))
-}
 
 // Block lets the client wait. The locks of the keys are held, so nothing is missed.
 func (c *run) Block(wait command.Wait) error {
@@ -250,60 +114,24 @@ func (c *run) serveKey(k keyRef, ready []keyRef) []keyRef {
 	return ready
 }
 
-// mayServe reports whether there may be something for the waiter: the record is in memory, and the handler need not
-// be tried by a thousand waiters for one element.
-func (w *waiter) mayServe(tx *engine.Tx, key []byte) bool {
-	rec, err := tx.Look(key)
-	if err != nil {
-		return false
-	}
-	return rec.Exists && rec.Type == w.wait.Type || w.wait.Gone && (!rec.Exists || rec.Type != w.wait.Type)
-}
-
 // serveOne tries the command of a waiter in this connection's transaction. A waiter that was served stays locked until
 // the commit, see settle.
 func (c *run) serveOne(w *waiter) bool {
-	for {
-		w.missed.Store(true)
-		if !w.mu.TryLock() {
-			return false // who holds it sees that something was missed
-		}
-		w.missed.Store(false)
-		if w.state == alone {
-			w.missed.Store(true)
-			w.mu.Unlock()
-			return false
-		}
-		if w.state != waiting {
-			w.mu.Unlock()
-			return false
-		}
-		err := c.tryFor(w)
-		if err == nil {
-			w.state = served
-			w.hold()
+	for w.claim() {
+		switch err := c.tryFor(w); err {
+		case command.ErrNotReady, command.ErrNeedLocks:
+			if !w.unclaim(err == command.ErrNeedLocks) {
+				return false
+			}
+		default:
+			if w.serve(err); err == nil {
+				w.hold()
+			}
 			c.served = append(c.served, w)
 			return true
-		}
-		if err != command.ErrNotReady && err != command.ErrNeedLocks {
-			w.fail(err)
-			w.state = served
-			c.served = append(c.served, w)
-			return true
-		}
-		again := w.missed.Load()
-		if err == command.ErrNeedLocks {
-			w.owed.Store(true)
-		}
-		w.mu.Unlock()
-		if err == command.ErrNeedLocks || again {
-			w.wake() // it tries by itself
-			return false
-		}
-		if !w.missed.Load() {
-			return false
 		}
 	}
+	return false
 }
 
 // tryFor runs the command of a waiter in this connection's transaction; its reply goes to out. The error is not yet the
@@ -324,41 +152,13 @@ func (c *run) tryFor(w *waiter) error {
 	return err
 }
 
-// settle ends the serving of others after the commit: they get their replies, or wait on if it has failed.
+// settle ends the serving of others after the commit.
 func (c *run) settle(err error) {
 	for i, w := range c.served {
 		c.served[i] = nil
-		if err != nil {
-			w.out.Reset()
-			w.state, w.err, w.denied = waiting, nil, false
-			w.release()
-		}
-		w.mu.Unlock()
-		if err == nil || w.missed.Load() {
-			w.wake()
-		}
+		w.settle(err)
 	}
 	c.served = c.served[:0]
-}
-
-// wake makes the connection look what has become of its wait.
-func (w *waiter) wake() {
-	w.woken.Store(true)
-	w.conn.wire.Wake()
-}
-
-// hold keeps back what tracking tells the client of the commit that serves it: the reply comes first, as everywhere.
-func (w *waiter) hold() {
-	if t := w.conn.info.track.Load(); t != nil {
-		t.begin()
-	}
-}
-
-// release sends what was kept back.
-func (w *waiter) release() {
-	if t := w.conn.info.track.Load(); t != nil {
-		t.idle(nil)
-	}
 }
 
 // maxBlockedInput is how many bytes are read ahead from a client that waits.
@@ -384,19 +184,20 @@ func (c *conn) await() bool {
 	for {
 		c.wire.SetReadDeadline(w.until)
 		if c.srv.closing.Load() {
-			return w.give()
+			w.leave()
+			return false
 		}
 		if !w.woken.Swap(false) { // looked at after the deadline was set: wake sets it afterwards
 			if err := c.readAhead(); err == nil {
 				continue
 			} else if !errors.Is(err, os.ErrDeadlineExceeded) {
 				c.logEnd(err)
-				w.give()
+				w.leave()
 				return false
 			}
 			w.woken.Store(false)
 		}
-		switch w.look() {
+		switch w.poll() {
 		case alone:
 			w.hold()
 			if !c.beginRun().tryAlone(w) {
@@ -429,31 +230,6 @@ func (c *conn) readAhead() error {
 	return err
 }
 
-// look decides what comes next: the reply is there, or its time is up, or it is to try by itself.
-func (w *waiter) look() waitState {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.state == served:
-	case !w.until.IsZero() && !time.Now().Before(w.until):
-		w.wait.Null(&w.out)
-		w.state = served
-	case w.state == waiting:
-		w.state = alone
-	}
-	return w.state
-}
-
-// give ends the wait of a client that is gone.
-func (w *waiter) give() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.state == waiting {
-		w.state = finished
-	}
-	return false
-}
-
 // tryAlone is a run of one command: that of the waiter, with all its locks, for the cases in which the one who brought the
 // data could not run it.
 func (c *run) tryAlone(w *waiter) (ok bool) {
@@ -482,28 +258,7 @@ func (c *run) tryAlone(w *waiter) (ok bool) {
 		c.publishDeferred(err)
 		c.batch.Flush()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == command.ErrNotReady {
-		w.owed.Store(false) // there is nothing for those behind it either
-		w.state = waiting
-		if w.missed.Load() {
-			w.woken.Store(true) // once more
-		}
-		return false
-	}
-	if err != nil {
-		w.out.Reset()
-		w.fail(err)
-	}
-	w.state = served
-	return true
-}
-
-// fail makes an error the reply.
-func (w *waiter) fail(err error) {
-	command.WriteError(&w.out, err)
-	w.err = err
+	return w.endAlone(err)
 }
 
 // reply sends the reply of a client that has waited.
@@ -547,40 +302,15 @@ func (t clients) Unblock(id int64, withError bool) bool {
 	if w == nil {
 		return false
 	}
-	w.mu.Lock()
-	ok := w.state == waiting
-	if ok {
-		w.state = served
-		if withError {
-			w.fail(errUnblocked)
-		} else {
-			w.wait.Null(&w.out)
-		}
+	if withError {
+		return w.unblock(errUnblocked)
 	}
-	w.mu.Unlock()
-	if ok {
-		w.wake()
-	}
-	return ok
+	return w.unblock(nil)
 }
 
 // keysFlushed wakes the waiters of keys that a flush has deleted, see command.Server.
 func (s *Server) keysFlushed() {
 	if s.waiters.n.Load() > 0 {
 		s.waiters.keyspaceChanged()
-	}
-}
-
-// keyspaceChanged lets those try again who also wait for the end of a key: a flush has no keys to find them by.
-func (t *waitTable) keyspaceChanged() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, list := range t.byKey {
-		for _, w := range list {
-			if w.wait.Gone {
-				w.missed.Store(true)
-				w.wake()
-			}
-		}
 	}
 }

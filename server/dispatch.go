@@ -17,6 +17,7 @@ type request struct {
 	spec  *command.Spec
 	err   error // found before execution: unknown, wrong number of arguments
 	reply int   // where its reply begins in the output
+	keys  int   // how many of the keys of its segment are its own
 	shown bool  // by MONITOR, before it has run
 }
 

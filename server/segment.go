@@ -23,13 +23,11 @@ func (c *run) writeSegment(reqs []request) int {
 		reqs = reqs[:1] // those that need what a slow script has locked are to fail alone
 	}
 	// How far does it go? Up to the last write before something that cannot take part.
-	keyCount := 0
 	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	refs := c.keys[:0]
-	type bound struct{ refs, reqs int }
-	end := bound{}
+	n := 0
 	retry := c.script.retry
 	if retry {
 		reqs = reqs[:1] // a script that needs more locks, or lasts, alone
@@ -40,7 +38,8 @@ func (c *run) writeSegment(reqs []request) int {
 	}
 	for i := range reqs {
 		r := &reqs[i]
-		if i >= segmentCommands || keyCount > segmentKeys {
+		r.keys = 0
+		if i >= segmentCommands || len(refs) > segmentKeys {
 			break
 		}
 		if i > 0 && r.err != nil && r.spec != nil && r.spec.Name == "exec" {
@@ -61,29 +60,29 @@ func (c *run) writeSegment(reqs []request) int {
 		}
 		from := len(refs)
 		refs = r.spec.AppendKeys(refs, r.args)
-		keyCount += len(refs) - from
-		for j := from; j < len(refs); j++ {
-			refs[j].Arg |= i << 32
-		}
+		r.keys = len(refs) - from
 		if r.spec.Flags&(command.Write|command.Script) != 0 {
-			end = bound{len(refs), i + 1}
+			n = i + 1
 		}
 		if r.spec.Foreign != nil {
 			c.lockForeign(r)
 		}
 	}
-	n := end.reqs
-	for _, k := range refs[:end.refs] {
-		r := &reqs[k.Arg>>32]
-		key := r.args[k.Arg&(1<<32-1)]
-		c.tx.AddLock(key, k.Write)
-		if r.spec.Flags&command.Blind != 0 {
-			blind = append(blind, key)
-		} else {
-			keys = append(keys, key)
+	c.keys = refs
+	for i := range reqs[:n] {
+		r := &reqs[i]
+		for _, k := range refs[:r.keys] {
+			key := r.args[k.Arg]
+			c.tx.AddLock(key, k.Write)
+			if r.spec.Flags&command.Blind != 0 {
+				blind = append(blind, key)
+			} else {
+				keys = append(keys, key)
+			}
 		}
+		refs = refs[r.keys:]
 	}
-	c.keys, c.userKeys, c.blindKeys = refs, keys, blind
+	c.userKeys, c.blindKeys = keys, blind
 	c.segment = segment{reqs: reqs[:n]}
 	c.tx.KeepLocks()
 	var guest bool
