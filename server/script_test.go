@@ -384,14 +384,30 @@ func TestScriptFlushesTheKeyspace(t *testing.T) {
 }
 
 func BenchmarkEval(b *testing.B) {
-	c := start(b).dial(b)
-	const depth = 16
-	batch := strings.Repeat(encode("EVAL", incrScript, "1", "k"), depth)
-	for b.Loop() {
-		c.send(batch)
-		for range depth {
-			c.reply()
-		}
+	const body = " redis.call('SET', k, (redis.call('GET', k) or 0) + 1) end"
+	var keys []string
+	for i := range 15 {
+		keys = append(keys, "key"+strconv.Itoa(i))
 	}
-	b.ReportMetric(float64(b.N*depth)/b.Elapsed().Seconds(), "evals/s")
+	for _, script := range []struct {
+		name string
+		args []string
+	}{
+		{"one", []string{incrScript, "1", "k"}},
+		{"declared", append([]string{"for i = 1, 15 do local k = KEYS[i]" + body, "15"}, keys...)},
+		{"undeclared", []string{"for i = 1, 15 do local k = 'key' .. i" + body, "0"}},
+	} {
+		b.Run(script.name, func(b *testing.B) {
+			c := start(b).dial(b)
+			const depth = 16
+			batch := strings.Repeat(encode(append([]string{"EVAL"}, script.args...)...), depth)
+			for b.Loop() {
+				c.send(batch)
+				for range depth {
+					c.reply()
+				}
+			}
+			b.ReportMetric(float64(b.N*depth)/b.Elapsed().Seconds(), "evals/s")
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 // maxStack is how many values a function of a library can have on the stack in Lua 5.1, its arguments included.
 const maxStack = 8000
 
-func openBase(g *vm.LTable, L *vm.LState) {
+func openBase(st *state, g *vm.LTable, L *vm.LState) {
 	functions := map[string]vm.LGFunction{
 		"assert": baseAssert, "collectgarbage": baseCollectGarbage, "error": baseError, "gcinfo": baseGCInfo,
 		"getmetatable": baseGetMetatable, "load": baseLoad, "loadstring": baseLoadString, "next": baseNext, "pcall": basePCall,
@@ -24,8 +24,10 @@ func openBase(g *vm.LTable, L *vm.LState) {
 	for _, name := range slices.Sorted(maps.Keys(functions)) {
 		storeName(g, name, L.NewFunction(functions[name]))
 	}
-	storeName(g, "ipairs", L.NewClosure(baseIPairs, L.NewFunction(ipairsNext)))
-	storeName(g, "pairs", L.NewClosure(basePairs, g.RawGetString("next")))
+	st.nextIndex = L.NewFunction(ipairsNext)
+	st.next = g.RawGetString("next").(*vm.LFunction)
+	storeName(g, "ipairs", L.NewClosure(baseIPairs, st.nextIndex))
+	storeName(g, "pairs", L.NewClosure(basePairs, st.next))
 	storeName(g, "_VERSION", vm.LString("Lua 5.1"))
 }
 

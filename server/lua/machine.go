@@ -51,44 +51,6 @@ func (st *state) attach(L *vm.LState) {
 	m.mainLoop = st.loop
 }
 
-// loop runs the function whose frame is on top, until it returns; base is that frame, nil where a coroutine goes on.
-func (st *state) loop(L *vm.LState, base *frame) {
-	m := machineOf(L)
-	f := m.currentFrame
-	if f.Fn == st.explain || f.Fn == st.handler {
-		st.ownLoop(L, base)
-		return
-	}
-	if base == nil { // a coroutine has no handler of errors
-		m.Panic = explainPanic
-	}
-	if st.calls++; st.calls >= maxNested && base != nil {
-		st.nestedTooDeep(L, f)
-	}
-	if f.Fn.IsG {
-		st.ownLoop(L, base)
-		st.calls--
-		return
-	}
-	limit := maxFrames - 1 - st.waiting
-	for {
-		f = m.currentFrame
-		inst := f.Fn.Proto.Code[f.Pc]
-		if f.Idx >= limit && f.Pc == 0 {
-			refuseCall(L, f, textStackOverflow)
-		}
-		f.Pc++
-		st.ticks++
-		if (st.ticks&63 == 0 || st.stop != nil) && st.look() {
-			st.raiseStop(L)
-		}
-		if instructions[inst>>26](L, inst, base) == 1 {
-			st.calls--
-			return
-		}
-	}
-}
-
 const textStackOverflow = "stack overflow"
 
 func (st *state) nestedTooDeep(L *vm.LState, f *frame) {

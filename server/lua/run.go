@@ -29,6 +29,8 @@ const (
 	// firstLook: what ends earlier is never looked at.
 	firstLook = 2 * time.Millisecond
 	lookEvery = 2 * time.Millisecond
+	// lookTicks is after how many instructions there is a look at the clock. That costs as much as some of them.
+	lookTicks = 256
 )
 
 var (
@@ -160,7 +162,7 @@ func stringsTable(list [][]byte) *vm.LTable {
 	return t
 }
 
-// look is called every 64 instructions: it looks whether the run is to be stopped. Mostly that is a look at the clock.
+// look is called every lookTicks instructions: it looks whether the run is to be stopped. Mostly that is a look at the clock.
 func (st *state) look() (stop bool) {
 	if st.stop != nil {
 		return true

@@ -26,15 +26,20 @@ type state struct {
 	globals    *vm.LTable // _G
 	globalMeta *vm.LTable
 	stringMeta *vm.LTable
-	handler    *vm.LFunction
-	explain    *vm.LFunction // the handler of errors that are caught
-	missing    *vm.LTable    // a metatable that refuses unknown names
-	loadRedis  *vm.LTable
-	libEnv     environment // of libraries, when one was loaded
-	loading    *loading
-	loaded     map[*Library]map[string]*vm.LFunction
-	resident   *resident // the library that has the state for itself
-	cjson      jsonConfig
+	strings    *vm.LTable // the functions of strings
+	// What loops over tables call.
+	next, nextIndex *vm.LFunction
+	numbers         *[numberBlock]float64 // memory for numbers to come
+	numbersUsed     uint
+	handler         *vm.LFunction
+	explain         *vm.LFunction // the handler of errors that are caught
+	missing         *vm.LTable    // a metatable that refuses unknown names
+	loadRedis       *vm.LTable
+	libEnv          environment // of libraries, when one was loaded
+	loading         *loading
+	loaded          map[*Library]map[string]*vm.LFunction
+	resident        *resident // the library that has the state for itself
+	cjson           jsonConfig
 
 	nested  []*vm.LState // for pcall, by depth
 	callers []*vm.LState // the threads that have called these
@@ -65,9 +70,9 @@ func newState(e *Engine) *state {
 	L := vm.NewState(vm.Options{CallStackSize: maxFrames + spareFrames, RegistrySize: 1024, RegistryMaxSize: maxRegisters, RegistryGrowStep: 4096,
 		SkipOpenLibs: true, MinimizeStackMemory: true})
 	L.G.MainThread, L.G.CurrentThread = L, L
-	st := &state{engine: e, main: L}
+	st := &state{engine: e, main: L, numbers: new([numberBlock]float64)}
 	st.global = L.G.Global
-	openBase(st.global, L)
+	openBase(st, st.global, L)
 	openCoroutine(st, L)
 	openTable(st, L)
 	openString(st, L)
@@ -151,33 +156,39 @@ func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFu
 	return t
 }
 
-// readOnlyMark is a key of the metatables of tables that cannot be changed; the value is the table behind. Scripts never
-// get hold of these metatables.
-const readOnlyMark = "\x00table"
+// frontMark is the metatable of the metatables of tables that cannot be changed; their first element is the table behind.
+// Scripts never get hold of these metatables.
+var frontMark = newTable(0, 0)
 
 // readOnly makes a table that reads from t and cannot be changed.
 func (st *state) readOnly(t *vm.LTable) *vm.LTable {
 	front := newTable(0, 0)
-	mt := newTable(0, 4)
+	mt := newTable(1, 4)
 	storeName(mt, "__index", t)
 	storeName(mt, "__newindex", st.main.NewFunction(newGlobal))
-	storeName(mt, readOnlyMark, t)
+	setIndex(nil, mt, 1, t)
+	mt.Metatable = frontMark
 	front.Metatable = mt
 	return front
 }
 
-// isReadOnly reports whether a script must not change a table.
-func isReadOnly(t *vm.LTable) bool {
-	mt, ok := t.Metatable.(*vm.LTable)
-	return ok && mt.RawGetString(readOnlyMark) != vm.LNil
+// behind returns the table behind one that cannot be changed, nil of any other.
+func behind(t *vm.LTable) *vm.LTable {
+	if mt, ok := t.Metatable.(*vm.LTable); ok {
+		if mark, ok := mt.Metatable.(*vm.LTable); ok && mark == frontMark {
+			return contentsOf(mt).array[0].(*vm.LTable)
+		}
+	}
+	return nil
 }
+
+// isReadOnly reports whether a script must not change a table.
+func isReadOnly(t *vm.LTable) bool { return behind(t) != nil }
 
 // real returns the table behind one that cannot be changed, and any other table itself.
 func real(t *vm.LTable) *vm.LTable {
-	if mt, ok := t.Metatable.(*vm.LTable); ok {
-		if behind, ok := mt.RawGetString(readOnlyMark).(*vm.LTable); ok {
-			return behind
-		}
+	if b := behind(t); b != nil {
+		return b
 	}
 	return t
 }
@@ -302,7 +313,7 @@ func work(L *vm.LState, n int) {
 	st := stateOf(L)
 	before := st.ticks
 	st.ticks += uint64(n)
-	if before>>6 != st.ticks>>6 && st.look() {
+	if before/lookTicks != st.ticks/lookTicks && st.look() {
 		st.raiseStop(L)
 	}
 }

@@ -15,6 +15,7 @@ func openString(st *state, L *vm.LState) {
 		"gsub": strGSub, "len": strLen, "lower": strLower, "match": strMatch, "rep": strRep, "reverse": strReverse,
 		"sub": strSub, "upper": strUpper,
 	}, nil)
+	st.strings = t
 	mt := newTable(0, 1)
 	storeName(mt, "__index", t)
 	L.SetMetatable(vm.LString(""), mt)
