@@ -283,6 +283,28 @@ func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 	}
 }
 
+// SaveString is SaveAppend for a changed string, with LogString before it. A record that this transaction has saved so is
+// overwritten in place if the length is the same: a script, or a pipeline, that counts one key up writes it once. For
+// readers of the WAL that is one SET instead of many.
+func (tx *Tx) SaveString(r *Record, value []byte) {
+	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
+	e := tx.over.find(tx.over.hash(cf.Metadata, r.key), cf.Metadata, r.key)
+	if e != nil && e.kind == written && e.saved && e.valN == len(tx.valBuf)+len(value) {
+		if at := tx.over.valueOf(e); at[0] == r.Flags() { // not what another type has saved
+			tx.replace(r.key, &r.Meta)
+			if e.valAt < tx.mark.at { // written before the savepoint
+				tx.undo = append(tx.undo, inPlace{e.valAt, tx.arena.copy(at)})
+			}
+			copy(at[copy(at, tx.valBuf):], value)
+			return
+		}
+	}
+	tx.LogData(cf.LogString)
+	tx.replace(r.key, &r.Meta)
+	at := tx.batch.PutParts(cf.Metadata, r.key, tx.valBuf, value)
+	tx.over.write(cf.Metadata, r.key, at, len(tx.valBuf)+len(value), written).saved = true
+}
+
 // Drop deletes the record: the key is gone, its subkeys are unreachable.
 func (tx *Tx) Drop(r *Record) {
 	tx.replace(r.key, nil)

@@ -24,15 +24,15 @@ import (
 
 // scriptRun is the script that a connection runs.
 type scriptRun struct {
-	resolver command.Resolver
-	run      lua.Run
-	frame    frame
-	host     scriptHost
-	readOnly bool
-	caller   *command.Spec // the command that runs it, or EXEC does; only while it runs
-	declared [][]byte
-	keys     []command.KeyRef
-	written  []keyRef // keys that its commands have written, if somebody waits for keys
+	resolvers *scriptResolvers // nil before the first script
+	run       lua.Run
+	frame     frame
+	host      scriptHost
+	readOnly  bool
+	caller    *command.Spec // the command that runs it, or EXEC does; only while it runs
+	declared  [][]byte
+	keys      []command.KeyRef
+	written   []keyRef // keys that its commands have written, if somebody waits for keys
 
 	// What the next try has to lock.
 	retry bool
@@ -44,6 +44,18 @@ type scriptRun struct {
 
 	calls  scriptCalls
 	failed bool // there is an error in the reply
+}
+
+// scriptResolvers find commands. Scripts call a few in turn, each of which one of them remembers.
+type scriptResolvers [8]command.Resolver
+
+// Resolve is [command.Table.Resolve].
+func (s *scriptResolvers) Resolve(args [][]byte) (*command.Spec, error) {
+	i := 0
+	if name := args[0]; len(name) > 1 {
+		i = int(name[0] + name[1])
+	}
+	return s[i%len(s)].Resolve(args)
 }
 
 // keyRef is a key of a namespace: after SELECT, or with MOVE, not always that of the connection.
@@ -111,7 +123,12 @@ func (c *run) Eval(call command.ScriptCall) error {
 	s.shared = !inTx && (c.guest || c.segment.done > 0)
 	s.failed = false
 	c.tx.KeepLocks()
-	s.resolver.Use(c.srv.services.Table)
+	if s.resolvers == nil {
+		s.resolvers = new(scriptResolvers)
+		for i := range s.resolvers {
+			s.resolvers[i].Use(c.srv.services.Table)
+		}
+	}
 	outer := c.beginScript()
 	if r.Final = c.tx.HoldsAll() && !s.shared; inTx && !r.Final && r.Function != nil && r.Function.Library.Resident() {
 		// What it does to the variables of its library could not be undone when a later command of the transaction needs

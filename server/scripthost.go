@@ -103,7 +103,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 // resolveForScript finds the command and makes the checks that need no locks.
 func (c *run) resolveForScript(r *request) error {
 	s := &c.script
-	spec, err := s.resolver.Resolve(r.args)
+	spec, err := s.resolvers.Resolve(r.args)
 	if spec == nil || err != nil && spec.Handler == nil {
 		return errScriptUnknown
 	}
@@ -171,7 +171,7 @@ func (s *scriptRun) wantLock(tx *engine.Tx, ns string, key []byte, write bool) e
 // Allowed reports whether the user may run a command.
 func (h *scriptHost) Allowed(args [][]byte) (allowed, known bool) {
 	c := h.run
-	spec, err := c.script.resolver.Resolve(args)
+	spec, err := c.script.resolvers.Resolve(args)
 	if spec == nil || err != nil && spec.Handler == nil {
 		return false, false
 	}

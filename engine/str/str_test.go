@@ -10,6 +10,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/str"
 )
 
@@ -414,4 +415,54 @@ func TestPartsOfLongValue(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// TestCountingWritesOnce: what one transaction counts up many times is one record, behind what else was written to the key.
+func TestCountingWritesOnce(t *testing.T) {
+	db := enginetest.Open(t)
+	k := []byte("k")
+	incr := func(tx *engine.Tx, by int64, want int64) {
+		t.Helper()
+		if n, err := str.IncrBy(tx, k, by); n != want || err != nil {
+			t.Errorf("%d, %v, want %d", n, err, want)
+		}
+	}
+	seq := db.LatestSequence()
+	update(t, db, func(tx *engine.Tx) error {
+		str.MSet(tx, [][]byte{k, []byte("10")})
+		incr(tx, 1, 11)
+		incr(tx, 1, 12)
+		if _, err := keys.Expire(tx, k, math.MaxInt64/2, 0); err != nil {
+			return err
+		}
+		incr(tx, 1, 13)
+		incr(tx, 1, 14)
+		outer := tx.Savepoint()
+		mark := tx.SavepointIn(outer)
+		incr(tx, 1, 15)
+		if !tx.Wrote(mark) {
+			t.Error("it has written nothing")
+		}
+		mark = tx.SavepointIn(outer)
+		incr(tx, 1, 16)
+		if err := tx.Rollback(mark); err != nil {
+			return err
+		}
+		incr(tx, 2, 17)
+		if err := tx.Rollback(outer); err != nil {
+			return err
+		}
+		incr(tx, 2, 16)
+		incr(tx, 100, 116)
+		return nil
+	})
+	const set = "log 1, put metadata k"
+	want := strings.Join([]string{set, set, "log 0 8, put metadata k", set, set, set}, ", ") // what was undone is forgotten
+	if got := enginetest.LastBatch(t, db, seq+1); got != want {
+		t.Errorf("the batch is %s, want %s", got, want)
+	}
+	update(t, db, func(tx *engine.Tx) error {
+		incr(tx, 0, 116)
+		return nil
+	})
 }

@@ -104,6 +104,9 @@ func redisCall(L *vm.LState, raising bool) int {
 		st.stop = err
 		st.raiseStop(L)
 	}
+	if b := w.Bytes(); len(b) > 0 && b[0] != '-' && b[0] != '|' && machineOf(L).currentFrame.NRet == 0 {
+		return 0 // nobody takes the reply
+	}
 	r := reader{st: st, b: w.Bytes()}
 	v, isError, err := r.value()
 	if w.Len() > 64<<10 {
