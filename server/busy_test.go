@@ -111,6 +111,37 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// A slow script or function that declared no keys may touch any: every client gets BUSY until it ends, but for the commands
+// with which it can be ended and those that begin and leave a transaction.
+func TestBusyWithoutKeys(t *testing.T) {
+	for _, test := range []struct {
+		name, busy, kill string
+		run              []string
+	}{
+		{"script", busyScript, "SCRIPT KILL", []string{"EVAL", endless, "0"}},
+		{"function", busyFunction, "FUNCTION KILL", []string{"FCALL", "f", "0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := start(t, "lua-time-limit", "1")
+			c, other := h.dial(t), h.dial(t)
+			other.do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(keys) "+endless+" end)")
+			c.send(encode(test.run...))
+			eventually(t, "the script is slow", h.scripts.Slow)
+			for _, tt := range []struct{ command, want string }{
+				{"PING", test.busy}, {"SET a 1", test.busy}, {"EVAL return(1) 1 a", test.busy},
+				{"MULTI", "+OK\r\n"}, {"SET a 1", test.busy},
+				{"EXEC", "-EXECABORT Transaction discarded because of: " + test.busy[1:]},
+				{"WATCH a", "+OK\r\n"}, {"UNWATCH", "+OK\r\n"}, {"SHUTDOWN", test.busy}, {test.kill, "+OK\r\n"},
+			} {
+				other.want(tt.command, tt.want)
+			}
+			c.reply()
+			other.want("PING", "+PONG\r\n")
+			other.want("EXISTS a", ":0\r\n")
+		})
+	}
+}
+
 // A script that is slow and ends by itself commits; whoever was turned away meanwhile finds what it has written.
 func TestSlowScriptCommits(t *testing.T) {
 	h := startApart(t, []string{"held", "looked", "end"}, "lua-time-limit", "1")
@@ -172,8 +203,8 @@ func TestBusyWhenAllScriptsAreSlow(t *testing.T) {
 	h := start(t, "lua-time-limit", "1")
 	h.openScripts(2)
 	a, b, c := h.dial(t), h.dial(t), h.dial(t)
-	a.send(encode("EVAL", endless, "0"))
-	b.send(encode("EVAL", endless, "0"))
+	a.send(encode("EVAL", endless, "1", "a"))
+	b.send(encode("EVAL", endless, "1", "b"))
 	eventually(t, "another script is turned away", func() bool { return c.do("EVAL", "return 1", "1", "k") == busyScript })
 	c.want("SET k 1", "+OK\r\n")
 	c.want("SCRIPT KILL", "+OK\r\n")

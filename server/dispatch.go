@@ -106,7 +106,18 @@ func (c *run) refuse(r *request) error {
 	if c.monitoring && r.spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
 		return command.ErrMonitoring
 	}
+	if script, function := c.srv.scripts.Busy(); (script || function) && r.spec.Flags&command.AllowBusy == 0 {
+		return busyReply(!script)
+	}
 	return nil
+}
+
+// busyReply is the reply to those who need what a slow script or function has locked.
+func busyReply(function bool) error {
+	if function {
+		return errBusyFunction
+	}
+	return errBusyScript
 }
 
 // rejected replies to a command that was not run.

@@ -18,7 +18,7 @@ const (
 )
 
 // What CLIENT PAUSE WRITE holds is what may write or is seen by replicas. The expectations are the behaviour of Redis 7.2, but
-// for SCRIPT LOAD and SCRIPT FLUSH, which write here.
+// for SCRIPT FLUSH, which is seen by replicas here.
 func TestPauseHolds(t *testing.T) {
 	h := start(t)
 	admin := h.dial(t)
@@ -63,7 +63,8 @@ func TestPauseHolds(t *testing.T) {
 		{false, []string{"FCALL_RO", "reads", "1", "k"}},
 		{true, []string{"FCALL_RO", "may", "0"}},
 		{false, []string{"FCALL_RO", "none", "0"}},
-		{true, []string{"SCRIPT", "LOAD", "return 2"}},
+		{false, []string{"SCRIPT", "LOAD", "return 2"}},
+		{true, []string{"SCRIPT", "FLUSH"}},
 		{true, []string{"FUNCTION", "DELETE", "none"}},
 		{false, []string{"FUNCTION", "LIST"}},
 		{true, []string{"FLUSHDB"}},

@@ -44,11 +44,7 @@ func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
 		return errMoreLocks
 	}
 	if slow {
-		busy := errBusyScript
-		if s.run.Function != nil {
-			busy = errBusyFunction
-		}
-		c.tx.FailWaiters(busy)
+		c.tx.FailWaiters(busyReply(s.run.Function != nil))
 	}
 	return nil
 }

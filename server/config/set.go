@@ -69,29 +69,34 @@ func (c *Config) set(protected bool, pairs []string) error {
 	if len(pairs)%2 != 0 || len(pairs) == 0 {
 		return errOddArguments
 	}
-	// As in Redis: first the names, in order, then the values.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.state.Load()
+	// As in Redis: first the names, in order, then the values. What cannot be set may be set to what it is, so that a tool
+	// can set everything that it has got.
 	seen := map[int]bool{}
 	for p := 0; p < len(pairs); p += 2 {
 		s, i, ok := find(pairs[p])
+		same := ok && s.Kind != Multi && pairs[p+1] == old.text(i)
 		switch {
 		case !ok:
 			return replyError("Unknown option or number of arguments for CONFIG SET - '" + pairs[p] + "'")
-		case !s.Dynamic:
+		case !s.Dynamic && !same:
 			return failed(pairs[p], errFixed)
-		case s.Protected && !protected:
+		case s.Protected && !protected && !same:
 			return failed(pairs[p], errProtected)
 		case seen[i]:
 			return failed(pairs[p], errTwice)
 		}
 		seen[i] = true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old := c.state.Load()
 	st := old.clone()
 	var changed []int // indices in pairs
 	for p := 0; p < len(pairs); p += 2 {
 		s, i, _ := find(pairs[p])
+		if (!s.Dynamic || s.Protected) && pairs[p+1] == old.text(i) {
+			continue
+		}
 		v, err := s.parse(old.values[i].text, pairs[p+1])
 		if err != nil {
 			return failed(pairs[p], err)

@@ -164,7 +164,8 @@ func (s Setting) only(value, reason string) Setting {
 func (st *state) checkRedis(i int) error {
 	switch i {
 	case maxMemory, maxMemoryPolicy:
-		if st.values[maxMemory].num != 0 && st.values[maxMemoryPolicy].text != "noeviction" {
+		// Of volatile- policies nobody can expect that a key leaves before its time, only that it may.
+		if st.values[maxMemory].num != 0 && strings.HasPrefix(st.values[maxMemoryPolicy].text, "allkeys-") {
 			return errEviction
 		}
 	case appendFsync:

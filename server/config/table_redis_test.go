@@ -56,7 +56,8 @@ func TestSetRedis(t *testing.T) {
 		{"", "maxmemory 10000001", ""},
 		{"", "maxmemory-policy allkeys-lru", ""}, // without a maxmemory Redis evicts nothing either
 		{"", "maxmemory-policy allkeys-lru maxmemory 1gb", failed + "'maxmemory-policy') - " + errEviction.Error()},
-		{"maxmemory-policy volatile-ttl", "maxmemory 1gb", failed + "'maxmemory') - " + errEviction.Error()},
+		{"maxmemory-policy allkeys-random", "maxmemory 1gb", failed + "'maxmemory') - " + errEviction.Error()},
+		{"maxmemory-policy volatile-ttl", "maxmemory 1gb", ""},
 		{"maxmemory 1gb", "maxmemory-policy allkeys-lfu", failed + "'maxmemory-policy') - " + errEviction.Error()},
 		{"maxmemory 1gb", "maxmemory-policy lru", failed + "'maxmemory-policy') - argument(s) must be one of the following: " +
 			"volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},
@@ -75,6 +76,7 @@ func TestSetRedis(t *testing.T) {
 		{"", "activedefrag yes", failed + "'activedefrag') - RocksDB's files have no fragments: COMPACT"},
 		{"", "dbfilename x.rdb", failed + "'dbfilename') - backups are directories in backup-dir"},
 		{"", "io-threads 4", failed + "'io-threads') - can't set immutable config"},
+		{"", "io-threads 1 port 6666 dir /tmp/kvrocks backup-dir /tmp/kvrocks/backup", ""}, // as it is
 		{"", "oom-score-adj no loglevel notice", ""},
 		{"", "oom-score-adj yes", failed + "'oom-score-adj') - the supervisor sets the score"},
 		{"", "loglevel debug", failed + "'loglevel') - the setting is log-level"},

@@ -50,6 +50,8 @@ type Engine struct {
 	// full is closed when all of them are slow, of which slowest are; guarded by runs.
 	full    chan struct{}
 	slowest int
+	// keyless is how many slow scripts and functions run that were called without keys; written under runs.
+	keyless [2]atomic.Int32
 
 	free struct {
 		sync.Mutex
@@ -204,6 +206,12 @@ func (e *Engine) States() int {
 // Slow reports whether a script runs that has exceeded the time limit.
 func (e *Engine) Slow() bool { return e.slow.Load() > 0 }
 
+// Busy reports whether a script or a function that was called without keys, and so may touch any, has exceeded the time
+// limit.
+func (e *Engine) Busy() (script, function bool) {
+	return e.keyless[0].Load() > 0, e.keyless[1].Load() > 0
+}
+
 var (
 	// errBusy: as many slow scripts run as there can be at once.
 	errBusy = &Stopped{"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."}
@@ -236,6 +244,13 @@ func (e *Engine) noteSlow(st *state, slow bool) {
 		n = -1
 	}
 	e.slow.Add(n)
+	if len(st.run.Keys) == 0 {
+		kind := 0
+		if st.run.Function != nil {
+			kind = 1
+		}
+		e.keyless[kind].Add(n)
+	}
 	if r := st.resident; r != nil {
 		if slow {
 			close(r.busy)

@@ -85,6 +85,9 @@ func (s *Store) Active() bool {
 // Slow reports whether a script or a function has run longer than the time limit, and still runs.
 func (s *Store) Slow() bool { return s.engine.Slow() }
 
+// Busy reports whether a slow script or function runs that was called without keys, and so may touch any.
+func (s *Store) Busy() (script, function bool) { return s.engine.Busy() }
+
 // scriptKey is the key under which the database keeps a script.
 func scriptKey(sha string) []byte { return []byte(cf.PropagateScript + sha) }
 
