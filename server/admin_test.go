@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -99,31 +100,6 @@ func TestInfo(t *testing.T) {
 	}
 	if fields["cmdstat_get"] != "" || fields["errorstat_ERR"] != "" {
 		t.Error("CONFIG RESETSTAT kept statistics of commands or errors")
-	}
-}
-
-func TestStallCounters(t *testing.T) {
-	got := stalls("Cumulative\nStalls(count): 1 level0_slowdown, 2 level0_slowdown_with_compaction, 3 stop for pending_compaction_bytes, interval 0 total count\n\n")
-	for name, want := range map[string]string{"level0_slowdown": "1", "level0_slowdown_with_compaction": "2", "stop for pending_compaction_bytes": "3"} {
-		if got[name] != want {
-			t.Errorf("%s: %q", name, got[name])
-		}
-	}
-	// The line is there in the RocksDB that is linked.
-	h := start(t)
-	have := stalls(h.db.FamilyProperty(cf.Metadata, "rocksdb.cfstats-no-file-histogram"))
-	for _, c := range stallCounters {
-		if have[c.text] == "" {
-			t.Errorf("RocksDB's statistics have no %q: %v", c.text, have)
-		}
-	}
-}
-
-func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1536: "1.50K", 1 << 20: "1.00M", 5 << 30: "5.00G", 3 << 40: "3.00T"} {
-		if got := human(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
 	}
 }
 
@@ -341,5 +317,32 @@ func TestProtectedConfigs(t *testing.T) {
 		if (err == nil) != (mode == "yes") {
 			t.Errorf("%s, from another machine: %v", mode, err)
 		}
+	}
+}
+
+// INFO's JSON form has the values of its text, with their types.
+func TestInfoAsJSON(t *testing.T) {
+	c := start(t).dial(t)
+	c.do("SET", "k", "v")
+	unwrap := func(reply string) string {
+		_, body, _ := strings.Cut(reply, "\r\n")
+		return strings.TrimSuffix(body, "\r\n")
+	}
+	for _, words := range []string{"INFO FORMAT JSON", "info server Format json", "INFO FORMAT json keyspace stats", "INFO all FORMAT JSON"} {
+		got := unwrap(c.do(strings.Fields(words)...))
+		var sections map[string]map[string]any
+		if err := json.Unmarshal([]byte(got), &sections); err != nil || len(sections) == 0 {
+			t.Errorf("%s: %v in %q", words, err, got)
+		}
+		if server := sections["Server"]; server != nil && (server["redis_mode"] != "standalone" || server["process_id"] != float64(os.Getpid())) {
+			t.Errorf("%s: %v", words, server)
+		}
+	}
+	if got := unwrap(c.do("INFO", "cluster", "FORMAT", "JSON")); got != `{"Cluster":{"cluster_enabled":false}}` {
+		t.Errorf("%q", got)
+	}
+	c.want("INFO cluster FORMAT txt", "$30\r\n# Cluster\r\ncluster_enabled:0\r\n\r\n")
+	for _, words := range []string{"INFO FORMAT", "INFO FORMAT xml", "INFO server FORMAT"} {
+		c.want(words, "-ERR syntax error\r\n")
 	}
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/wire"
@@ -165,41 +165,48 @@ func (s *Server) replicateMessage(channel, payload []byte) {
 
 // infoReplication writes the fields of Kvrocks and of Redis that there are, in the order of Redis. Offsets and lags are
 // sequence numbers: a lag says how many are missing.
-func (s *Server) infoReplication(w *infoWriter, _ string) {
+func (s *Server) infoReplication(w *info.Writer, _ string) {
 	latest := s.db.LatestSequence()
+	number := func(name string, n int64) { w.Gauge(name, info.None, n) }
 	if host, port, ok := s.followed(); ok {
-		w.field("role", "slave")
-		w.field("master_host", host)
-		w.field("master_port", port)
-		w.field("master_link_status", "down")
-		w.field("master_sync_unrecoverable_error", "no")
-		w.field("master_sync_in_progress", 0)
-		w.field("master_last_io_seconds_ago", -1)
-		w.field("slave_read_repl_offset", latest)
-		w.field("slave_repl_offset", latest)
-		w.field("slave_priority", s.cfg.Int("slave-priority"))
-		w.field("slave_read_only", flag(s.cfg.Bool("slave-read-only")))
-		w.field("replica_announced", 1)
+		w.Text("role", "slave")
+		w.Text("master_host", host)
+		number("master_port", int64(port))
+		w.Text("master_link_status", "down")
+		w.Text("master_sync_unrecoverable_error", "no")
+		w.Flag("master_sync_in_progress", false)
+		w.Gauge("master_last_io_seconds_ago", info.Seconds, -1)
+		number("slave_read_repl_offset", int64(latest))
+		number("slave_repl_offset", int64(latest))
+		number("slave_priority", s.cfg.Int("slave-priority"))
+		w.Flag("slave_read_only", s.cfg.Bool("slave-read-only"))
+		w.Flag("replica_announced", true)
 	} else {
-		w.field("role", "master")
+		w.Text("role", "master")
 	}
 	replicas := s.master.Replicas()
-	w.field("connected_slaves", len(replicas))
+	number("connected_slaves", int64(len(replicas)))
 	if s.cfg.Int("min-replicas-to-write") > 0 && s.cfg.Int("min-replicas-max-lag") > 0 {
-		w.field("min_slaves_good_slaves", s.master.GoodReplicas())
+		number("min_slaves_good_slaves", int64(s.master.GoodReplicas()))
 	}
 	for i, r := range replicas {
-		w.field("slave"+strconv.Itoa(i), fmt.Sprintf("ip=%s,port=%d,state=online,offset=%d,lag=%d",
-			r.IP, r.Port, r.Offset, latest-min(latest, r.Offset)))
+		label := strconv.Itoa(i)
+		w.Record("slave"+label, label, func(w *info.Writer) {
+			w.Text("ip", r.IP)
+			w.Gauge("port", info.None, int64(r.Port))
+			w.Text("state", "online")
+			w.Gauge("offset", info.None, int64(r.Offset))
+			w.Gauge("lag", info.None, int64(latest-min(latest, r.Offset)))
+		})
 	}
-	w.field("master_failover_state", "no-failover")
-	w.field("master_replid", s.runID)
-	w.field("master_replid2", strings.Repeat("0", len(s.runID)))
-	w.field("master_repl_offset", latest)
-	w.field("second_repl_offset", -1)
+	w.Text("master_failover_state", "no-failover")
+	w.Text("master_replid", s.runID)
+	w.Text("master_replid2", strings.Repeat("0", len(s.runID)))
+	number("master_repl_offset", int64(latest))
+	number("second_repl_offset", -1)
 	st := s.master.Stats()
-	w.field("repl_backlog_active", flag(len(replicas) > 0))
-	w.field("repl_backlog_size", s.cfg.Int("repl-backlog-size"))
-	w.field("repl_backlog_first_byte_offset", st.BacklogFirst)
-	w.field("repl_backlog_histlen", st.BacklogBytes)
+	w.Flag("repl_backlog_active", len(replicas) > 0)
+	w.Gauge("repl_backlog_size", info.Bytes, s.cfg.Int("repl-backlog-size"))
+	number("repl_backlog_first_byte_offset", int64(st.BacklogFirst))
+	w.Gauge("repl_backlog_histlen", info.Bytes, st.BacklogBytes)
 }

@@ -53,19 +53,3 @@ func (h *scriptHost) Failed(text string, counted bool) {
 		c.srv.stats.ErrorReply(engine.NewError("", text))
 	}
 }
-
-// infoScripts writes the fields of INFO memory about scripts.
-func (s *Server) infoScripts(w *infoWriter) {
-	m := s.scripts.Memory()
-	w.field("used_memory_lua", m.Machines)
-	w.field("used_memory_vm_eval", m.Machines)
-	w.field("used_memory_lua_human", human(m.Machines))
-	w.field("used_memory_scripts_eval", m.Scripts)
-	w.field("number_of_cached_scripts", m.Cached)
-	w.field("number_of_functions", m.Named)
-	w.field("number_of_libraries", m.Libraries)
-	w.field("used_memory_vm_functions", m.Residents) // the other functions run in the machines of scripts
-	w.bytes("used_memory_vm_total", m.Machines+m.Residents)
-	w.field("used_memory_functions", m.Functions)
-	w.bytes("used_memory_scripts", m.Scripts+m.Functions)
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/replication"
@@ -27,37 +28,37 @@ import (
 
 // Server serves one database to Redis clients.
 type Server struct {
-	cfg     *config.Config
-	db      *engine.DB
-	log     *zap.Logger
-	started time.Time
-	runID   string
-	// startupRSS is the resident memory of the process before it had a client.
-	startupRSS int64
-	plan       config.MemoryPlan
-	stats      *metrics.Stats
-	limits     limits
-	access     access
-	scripts    *scripts.Store
-	waiters    waitTable
-	hub        pubsub.Hub
-	flusher    wire.Flusher // of messages to subscribers
-	observed   atomic.Pointer[observed]
-	observing  sync.Mutex // held by those who replace it
-	monitors   monitors
-	slowlog    metrics.SlowLog
-	perflog    metrics.Log[command.PerfEntry]
-	latency    metrics.Latency
-	replies    replycache.Cache
-	tracker    tracker
-	paused     atomic.Int64 // clients that wait for the end of CLIENT PAUSE
-	notify     notifier
-	work       background
-	master     *replication.Master        // for the replicas of this server
-	services   command.Server             // what commands see of all this
-	build      string                     // the version of this program
-	diskSize   func() uint64              // bytes of the database on disk
-	tls        atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
+	cfg       *config.Config
+	db        *engine.DB
+	log       *zap.Logger
+	started   time.Time
+	runID     string
+	plan      config.MemoryPlan
+	stats     *metrics.Stats
+	limits    limits
+	access    access
+	scripts   *scripts.Store
+	waiters   waitTable
+	hub       pubsub.Hub
+	flusher   wire.Flusher // of messages to subscribers
+	observed  atomic.Pointer[observed]
+	observing sync.Mutex // held by those who replace it
+	monitors  monitors
+	slowlog   metrics.SlowLog
+	perflog   metrics.Log[command.PerfEntry]
+	latency   metrics.Latency
+	replies   replycache.Cache
+	info      info.Sections
+	memory    info.Memory
+	tracker   tracker
+	paused    atomic.Int64 // clients that wait for the end of CLIENT PAUSE
+	notify    notifier
+	work      background
+	master    *replication.Master        // for the replicas of this server
+	services  command.Server             // what commands see of all this
+	build     string                     // the version of this program
+	diskSize  func() uint64              // bytes of the database on disk
+	tls       atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
 
 	mu        sync.Mutex
 	listeners wire.Listeners
@@ -88,7 +89,8 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},
 		Clients: clients{s}, PubSub: &s.hub, SlowLog: &s.slowlog, PerfLog: &s.perflog,
-		Latency: &s.latency, Stats: s.stats, Debug: s, Memory: memory{s}, Info: s, Maintenance: s, Replication: s,
+		Latency: &s.latency, Stats: s.stats, Debug: debugging{s}, Memory: &s.memory, Info: &s.info, Maintenance: s,
+		Replication: s,
 		KeysFlushed: s.keysFlushed,
 	}
 	s.openScripts(max(8, 2*runtime.GOMAXPROCS(0)))
@@ -101,8 +103,16 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.limits.queued.Store(maxQueuedBytes)
 	s.limits.handshake.Store(int64(10 * time.Second))
 	s.limits.ending.Store(int64(2 * time.Second))
-	s.startupRSS, _ = residentBytes()
 	s.plan = cfg.MemoryPlan()
+	s.memory = info.Memory{
+		DB:       db,
+		Clients:  clients{s}.List,
+		Scripts:  func() (int64, int64) { m := s.scripts.Memory(); return m.Scripts, m.Functions },
+		DiskSize: func() uint64 { return s.diskSize() },
+		Budget:   int64(s.plan.Budget),
+	}
+	s.memory.StartupRSS, _ = info.ResidentBytes()
+	s.registerInfo()
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
 	s.openAccess()

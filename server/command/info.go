@@ -1,6 +1,9 @@
 package command
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 func init() {
 	register(Spec{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo, Group: "server", Since: "1.0.0", Complexity: "O(1)",
@@ -8,11 +11,23 @@ func init() {
 }
 
 // info takes any number of sections; none and default mean all but the long one of percentiles, all and everything mean
-// all.
+// all. FORMAT TXT or FORMAT JSON may stand anywhere among them, as in Kvrocks.
 func info(c *Ctx) error {
 	wanted := map[string]bool{}
-	all, most := false, len(c.Args) == 1
-	for _, a := range c.Args[1:] {
+	asJSON := false
+	sections := c.Args[1:]
+	if i := slices.IndexFunc(sections, func(a []byte) bool { return EqualFold(a, "FORMAT") }); i >= 0 {
+		if i+1 == len(sections) {
+			return ErrSyntax
+		}
+		asJSON = EqualFold(sections[i+1], "JSON")
+		if !asJSON && !EqualFold(sections[i+1], "TXT") {
+			return ErrSyntax
+		}
+		sections = append(slices.Clone(sections[:i]), sections[i+2:]...)
+	}
+	all, most := false, len(sections) == 0
+	for _, a := range sections {
 		switch name := strings.ToLower(string(a)); name {
 		case "all", "everything":
 			all = true
@@ -23,6 +38,10 @@ func info(c *Ctx) error {
 		}
 	}
 	want := func(section string) bool { return all || wanted[section] || most && section != "latencystats" }
+	if asJSON {
+		c.Out.BulkString(c.Srv.Info.JSON(want, c.Sess.Namespace))
+		return nil
+	}
 	c.Out.Verbatim("txt", c.Srv.Info.Text(want, c.Sess.Namespace))
 	return nil
 }

@@ -159,6 +159,8 @@ type Info interface {
 	// Text returns the sections for which want is true. The names of sections are in lower case. Keys are those of
 	// the namespace.
 	Text(want func(section string) bool, namespace string) string
+	// JSON is Text as an object of sections, each an object of fields.
+	JSON(want func(section string) bool, namespace string) string
 }
 
 // Maintenance is the work that commands start in the background, and the end of the process.

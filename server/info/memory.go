@@ -1,4 +1,4 @@
-package server
+package info
 
 import (
 	"fmt"
@@ -15,6 +15,19 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 )
+
+// Memory is where the memory of the process is, and what can be done about it. Its fields are set before it is used.
+type Memory struct {
+	DB *engine.DB
+	// Clients returns the connections.
+	Clients func() []command.ClientInfo
+	// Scripts returns about how many bytes cached scripts and libraries of functions take.
+	Scripts func() (scripts, functions int64)
+	// DiskSize returns the size of the database on disk, in bytes.
+	DiskSize func() uint64
+	// Budget is how many bytes the process should take at most, StartupRSS how many it had before the first client.
+	Budget, StartupRSS int64
+}
 
 // memoryUse is where the memory of the process is, in bytes.
 type memoryUse struct {
@@ -35,17 +48,17 @@ type holder struct {
 	bytes int64
 }
 
-func (s *Server) memoryUse() (m memoryUse) {
-	m.rss, m.peak = residentBytes()
+func (s *Memory) use() (m memoryUse) {
+	m.rss, m.peak = ResidentBytes()
 	m.heap, m.goTotal = heapBytes()
-	m.db = s.db.MemoryUse()
-	for _, c := range s.services.Clients.List() {
+	m.db = s.DB.MemoryUse()
+	for _, c := range s.Clients() {
 		m.inputs += c.QueryBuf + c.QueryFree
 		m.outputs += c.OutputBytes
 		m.clients += c.TotalMem()
 	}
 	program := residentFiles()
-	derived := s.db.Derived().Used()
+	derived := s.DB.Derived().Used()
 	db := &m.db
 	m.holders = []holder{
 		{"block_cache", int64(db.BlockCache)},
@@ -79,30 +92,66 @@ func (m *memoryUse) used() int64 {
 	return m.heap + int64(m.db.BlockCache+m.db.Memtables+m.db.RecordCache+m.db.TableReaders)
 }
 
-// memory is the memory of the process as commands see it.
-type memory struct{ *Server }
+// Fields writes the section Memory.
+func (s *Memory) Fields(w *Writer, _ string) {
+	m := s.use()
+	used, peak, overhead := m.used(), max(m.peak, m.used()), m.heap+int64(m.db.TableReaders)
+	data := max(used-overhead, 0)
+	bytes := func(name string, n int64) { w.Gauge(name, Bytes, n) }
+	percent := func(name string, part, whole int64) {
+		w.Float(name, Percent, 100*float64(part)/float64(max(whole, 1)))
+	}
+	w.Human("used_memory", used)
+	w.Human("used_memory_rss", m.rss)
+	w.Human("used_memory_peak", peak)
+	percent("used_memory_peak_perc", used, peak)
+	bytes("used_memory_overhead", overhead)
+	bytes("used_memory_dataset", data)
+	percent("used_memory_dataset_perc", data, used)
+	bytes("allocator_allocated", used)
+	bytes("allocator_active", m.rss)
+	bytes("allocator_resident", m.rss)
+	bytes("used_memory_go_heap", m.heap)
+	bytes("used_memory_go_total", m.goTotal)
+	for _, h := range m.holders {
+		bytes("used_memory_"+h.name, h.bytes)
+	}
+	bytes("used_memory_accounted", m.accounted())
+	w.Human("memory_budget", s.Budget)
+	bytes("used_memory_startup", s.StartupRSS)
+	w.Human("total_system_memory", totalMemory())
+	ratio := func(name string, part, whole int64) {
+		w.Float(name+"_ratio", None, float64(part)/float64(max(whole, 1)))
+		bytes(name+"_bytes", part-whole)
+	}
+	ratio("allocator_frag", m.rss, used)
+	ratio("allocator_rss", m.rss, m.rss)
+	ratio("rss_overhead", m.rss, m.rss)
+	ratio("mem_fragmentation", m.rss, used)
+	bytes("mem_clients_normal", m.clients)
+}
 
 // Stats is MEMORY STATS.
-func (s memory) Stats() []command.MemoryStat {
-	m := s.memoryUse()
-	keys, _ := s.db.Count(cf.DefaultNamespace)
+func (s *Memory) Stats() []command.MemoryStat {
+	m := s.use()
+	keys, _ := s.DB.Count(cf.DefaultNamespace)
 	n := func(name string, v int64) command.MemoryStat { return command.MemoryStat{Name: name, Value: v} }
 	ratio := func(name string, part, whole int64) command.MemoryStat {
 		return command.MemoryStat{Name: name, Ratio: float64(part) / float64(max(whole, 1))}
 	}
 	overhead := m.heap + int64(m.db.TableReaders)
-	scripts := s.scripts.Memory()
+	scripts, functions := s.Scripts()
 	return []command.MemoryStat{
 		n("peak.allocated", max(m.peak, m.used())),
 		n("total.allocated", m.used()),
-		n("startup.allocated", s.startupRSS),
+		n("startup.allocated", s.StartupRSS),
 		n("replication.backlog", 0),
 		n("clients.slaves", 0),
 		n("clients.normal", m.clients),
 		n("cluster.links", 0),
 		n("aof.buffer", 0),
-		n("lua.caches", scripts.Scripts),
-		n("functions.caches", scripts.Functions),
+		n("lua.caches", scripts),
+		n("functions.caches", functions),
 		n("go.heap", m.heap),
 		n("go.total", m.goTotal),
 		n("rocksdb.block-cache", int64(m.db.BlockCache)),
@@ -111,7 +160,7 @@ func (s memory) Stats() []command.MemoryStat {
 		n("record.cache", int64(m.db.RecordCache)),
 		n("overhead.total", overhead),
 		n("keys.count", keys),
-		n("keys.bytes-per-key", int64(s.diskSize())/max(keys, 1)),
+		n("keys.bytes-per-key", int64(s.DiskSize())/max(keys, 1)),
 		n("dataset.bytes", max(m.used()-overhead, 0)),
 		ratio("dataset.percentage", 100*max(m.used()-overhead, 0), m.used()),
 		ratio("peak.percentage", 100*m.used(), max(m.peak, m.used())),
@@ -124,14 +173,14 @@ func (s memory) Stats() []command.MemoryStat {
 }
 
 // Report is MEMORY DOCTOR: where the memory is, and what to do when there is much of it in one place.
-func (s memory) Report() string {
-	m := s.memoryUse()
+func (s *Memory) Report() string {
+	m := s.use()
 	var b strings.Builder
-	fmt.Fprintf(&b, "Resident: %s, at most so far %s; budget %s.", human(m.rss), human(m.peak), human(int64(s.plan.Budget)))
+	fmt.Fprintf(&b, "Resident: %s, at most so far %s; budget %s.", Human(m.rss), Human(m.peak), Human(s.Budget))
 	for _, h := range m.holders {
-		fmt.Fprintf(&b, " %s %s,", strings.ReplaceAll(h.name, "_", " "), human(h.bytes))
+		fmt.Fprintf(&b, " %s %s,", strings.ReplaceAll(h.name, "_", " "), Human(h.bytes))
 	}
-	fmt.Fprintf(&b, " together %s.\n", human(m.accounted()))
+	fmt.Fprintf(&b, " together %s.\n", Human(m.accounted()))
 	advice := 0
 	say := func(when bool, text string) {
 		if when {
@@ -152,7 +201,7 @@ func (s memory) Report() string {
 }
 
 // RuntimeStats is MEMORY MALLOC-STATS.
-func (memory) RuntimeStats() string {
+func (*Memory) RuntimeStats() string {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	var b strings.Builder
@@ -170,7 +219,7 @@ func (memory) RuntimeStats() string {
 }
 
 // Free is MEMORY PURGE.
-func (memory) Free() { debug.FreeOSMemory() }
+func (*Memory) Free() { debug.FreeOSMemory() }
 
 // heapRate is how many allocated bytes there are from one sample of the heap profile to the next: Go's default.
 const heapRate = 512 << 10
@@ -178,7 +227,7 @@ const heapRate = 512 << 10
 var heapProfiling sync.Mutex
 
 // SetHeapProfiling is KPROFILE MEMORY ENABLE and DISABLE, for the whole process.
-func (memory) SetHeapProfiling(on bool) {
+func (*Memory) SetHeapProfiling(on bool) {
 	heapProfiling.Lock()
 	defer heapProfiling.Unlock()
 	if on {
@@ -189,14 +238,14 @@ func (memory) SetHeapProfiling(on bool) {
 }
 
 // HeapProfiling is KPROFILE MEMORY STATUS.
-func (memory) HeapProfiling() bool {
+func (*Memory) HeapProfiling() bool {
 	heapProfiling.Lock()
 	defer heapProfiling.Unlock()
 	return runtime.MemProfileRate > 0
 }
 
 // DumpHeapProfile is KPROFILE MEMORY DUMP: a file for go tool pprof in the directory.
-func (memory) DumpHeapProfile(dir string) error {
+func (*Memory) DumpHeapProfile(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return engine.NewError("ERR", fmt.Sprintf("%q is not a directory", dir))
 	}
@@ -211,12 +260,3 @@ func (memory) DumpHeapProfile(dir string) error {
 	}
 	return err
 }
-
-// Log writes a line to the log.
-func (s *Server) Log(line string) { s.log.Info(line) }
-
-// AllowDebugInScripts lets scripts call DEBUG PROTOCOL and DEBUG SLEEP, or not.
-func (s *Server) AllowDebugInScripts(allow bool) { s.limits.debugInLua.Store(allow) }
-
-// SetFull lets the server behave as if max-db-size were reached, or not, until the size is looked at again.
-func (s *Server) SetFull(full bool) { s.limits.full.Store(full) }

@@ -1,0 +1,300 @@
+package server
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/derived"
+	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/metrics"
+)
+
+// KvrocksVersion is the version of Kvrocks whose data directory and commands this server has.
+const KvrocksVersion = "2.10.0"
+
+// registerInfo registers the sections of INFO. Names and fields are those of Kvrocks (section 5.6 of the compatibility
+// notes), and those of Redis that monitoring looks for.
+func (s *Server) registerInfo() {
+	s.info.Register(
+		info.Section{Name: "Server", Fields: s.infoServer},
+		info.Section{Name: "Clients", Fields: s.infoClients},
+		info.Section{Name: "Memory", Fields: s.memory.Fields},
+		info.Section{Name: "Memory", Fields: s.infoMemory},
+		info.Section{Name: "Persistence", Fields: s.infoPersistence},
+		info.Section{Name: "Stats", Fields: s.infoStats},
+		info.Section{Name: "Replication", Fields: s.infoReplication},
+		info.Section{Name: "CPU", Fields: info.CPU},
+		info.Section{Name: "Modules", Fields: func(*info.Writer, string) {}},
+		info.Section{Name: "Commandstats", Fields: s.infoCommands},
+		info.Section{Name: "Errorstats", Fields: s.infoErrors},
+		info.Section{Name: "Latencystats", Fields: s.infoLatencies},
+		info.Section{Name: "Cluster", Fields: s.infoCluster},
+		info.Section{Name: "Keyspace", Fields: (&info.Keyspace{
+			DB:        s.db,
+			Databases: s.cfg.Databases,
+			DiskSize:  func() uint64 { return s.diskSize() },
+			MaxSize:   func() int64 { return s.cfg.Int("max-db-size") << 30 },
+		}).Fields},
+		info.Section{Name: "RocksDB", Fields: info.RocksDB{DB: s.db}.Fields},
+		info.Section{Name: "RocksDB", Fields: s.infoRocksDB},
+	)
+}
+
+func (s *Server) infoServer(w *info.Writer, _ string) {
+	up := int64(time.Since(s.started).Seconds())
+	w.Text("version", KvrocksVersion)
+	w.Text("kvrocks_version", KvrocksVersion)
+	w.Text("redis_version", command.RedisVersion)
+	w.Text("basalt_version", s.build)
+	w.Text("git_sha1", info.Revision())
+	w.Text("kvrocks_git_sha1", info.Revision())
+	w.Text("redis_git_sha1", info.Revision())
+	w.Text("redis_mode", "standalone")
+	w.Text("kvrocks_mode", "standalone")
+	w.Text("os", info.OS())
+	w.Text("go_version", runtime.Version())
+	version, assertions := engine.RocksDB()
+	w.Text("rocksdb_version", version)
+	w.Flag("rocksdb_assertions", assertions)
+	w.Gauge("arch_bits", info.None, strconv.IntSize)
+	w.Gauge("process_id", info.None, int64(os.Getpid()))
+	w.Text("run_id", s.runID)
+	w.Gauge("tcp_port", info.None, int64(s.port()))
+	w.Gauge("server_time_usec", info.Microseconds, time.Now().UnixMicro())
+	w.Counter("uptime_in_seconds", info.Seconds, up)
+	w.Counter("uptime_in_days", info.None, up/(24*3600))
+	w.Gauge("hz", info.None, int64(time.Second/tick))
+	w.Gauge("configured_hz", info.None, int64(time.Second/tick))
+	w.Text("executable", info.Executable())
+	w.Text("config_file", s.cfg.File())
+	for i, line := range s.listeners.Describe() {
+		w.Text("listener"+strconv.Itoa(i), line)
+	}
+}
+
+func (s *Server) infoClients(w *info.Writer, _ string) {
+	count := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
+	w.Gauge("maxclients", info.None, s.limits.clients.Load())
+	count("connected_clients", s.clients())
+	var in, out int64
+	for _, c := range s.services.Clients.List() {
+		in, out = max(in, c.QueryBuf), max(out, c.OutputBytes)
+	}
+	w.Gauge("client_recent_max_input_buffer", info.Bytes, in)
+	w.Gauge("client_recent_max_output_buffer", info.Bytes, out)
+	count("monitor_clients", s.monitors.len())
+	w.Gauge("blocked_clients", info.None, s.waiters.n.Load()+s.paused.Load())
+	w.Gauge("tracking_clients", info.None, s.tracker.clients.Load())
+	keys, onNoKey := s.waiters.counts()
+	count("total_blocking_keys", keys)
+	count("total_blocking_keys_on_nokey", onNoKey)
+}
+
+// infoMemory writes the fields of the section Memory about settings, replication and scripts.
+func (s *Server) infoMemory(w *info.Writer, _ string) {
+	w.Gauge("mem_replication_backlog", info.Bytes, s.master.Stats().BacklogBytes)
+	w.Human("maxmemory", s.cfg.Int("maxmemory"))
+	w.Text("maxmemory_policy", s.cfg.Text("maxmemory-policy"))
+	m := s.scripts.Memory()
+	bytes := func(name string, n int64) { w.Gauge(name, info.Bytes, n) }
+	count := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
+	w.Human("used_memory_lua", m.Machines)
+	bytes("used_memory_vm_eval", m.Machines)
+	bytes("used_memory_scripts_eval", m.Scripts)
+	count("number_of_cached_scripts", m.Cached)
+	count("number_of_functions", m.Named)
+	count("number_of_libraries", m.Libraries)
+	bytes("used_memory_vm_functions", m.Residents) // the other functions run in the machines of scripts
+	w.Human("used_memory_vm_total", m.Machines+m.Residents)
+	bytes("used_memory_functions", m.Functions)
+	w.Human("used_memory_scripts", m.Scripts+m.Functions)
+}
+
+func (s *Server) infoPersistence(w *info.Writer, _ string) {
+	saving, status := s.work.saving.Load(), "ok"
+	if s.work.saveFailed.Load() {
+		status = "err"
+	}
+	w.Flag("bgsave_in_progress", saving)
+	w.Flag("rdb_bgsave_in_progress", saving)
+	w.Gauge("last_bgsave_time", info.UnixTime, s.work.lastSave.Load())
+	w.Text("last_bgsave_status", status)
+	w.Gauge("last_bgsave_time_sec", info.Seconds, s.work.saveTook.Load())
+	w.Gauge("rdb_last_save_time", info.UnixTime, s.work.lastSave.Load())
+	w.Text("rdb_last_bgsave_status", status)
+	w.Gauge("rdb_last_bgsave_time_sec", info.Seconds, s.work.saveTook.Load())
+	r := s.db.Recovery()
+	w.Gauge("recovery_tail_bytes", info.Bytes, r.TailBytes)
+	w.Gauge("recovery_dropped_bytes", info.Bytes, r.DroppedBytes)
+	w.Text("recovery_lost", r.Lost)
+	w.Counter("corrupt_reads", info.None, r.CorruptReads)
+}
+
+func (s *Server) infoStats(w *info.Writer, _ string) {
+	st := s.stats
+	rates := st.Samples.Rates()
+	count := func(name string, n int64) { w.Counter(name, info.None, n) }
+	gauge := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
+	count("total_connections_received", st.Connections.Load())
+	count("total_commands_processed", st.Commands.Load())
+	w.Gauge("instantaneous_ops_per_sec", info.PerSec, int64(rates[metrics.RateCommands]))
+	w.Counter("total_net_input_bytes", info.Bytes, st.NetIn.Load())
+	w.Counter("total_net_output_bytes", info.Bytes, st.NetOut.Load())
+	w.Float("instantaneous_input_kbps", info.KiBPerSec, rates[metrics.RateNetIn]/1024)
+	w.Float("instantaneous_output_kbps", info.KiBPerSec, rates[metrics.RateNetOut]/1024)
+	count("rejected_connections", st.RejectedConns.Load())
+	syncs := s.master.Stats()
+	count("sync_full", syncs.SyncFull)
+	count("sync_partial_ok", syncs.SyncPartialOK)
+	count("sync_partial_err", syncs.SyncPartialErr)
+	count("keyspace_hits", s.db.Stats.Hits.Load())
+	count("keyspace_misses", s.db.Stats.Misses.Load())
+	denied := s.access.users.Log()
+	count("acl_access_denied_auth", int64(denied.Count(acl.DeniedAuth)))
+	count("acl_access_denied_cmd", int64(denied.Count(acl.DeniedCommand)))
+	count("acl_access_denied_key", int64(denied.Count(acl.DeniedKey)))
+	count("acl_access_denied_channel", int64(denied.Count(acl.DeniedChannel)))
+	s.infoDerived(w)
+	gauge("pubsub_channels", s.hub.Topics(command.Channel))
+	gauge("pubsub_patterns", s.hub.Topics(command.Pattern))
+	gauge("pubsubshard_channels", s.hub.Topics(command.ShardChannel))
+	count("client_output_buffer_limit_disconnections", st.OutputLimit.Load())
+	w.Gauge("tracking_total_keys", info.None, s.tracker.keys.Load())
+	w.Gauge("tracking_total_items", info.None, s.tracker.items.Load())
+	gauge("tracking_total_prefixes", s.tracker.prefixes())
+	count("total_error_replies", st.ErrorReplies.Load())
+	count("total_protocol_errors", st.ProtocolErrors.Load())
+	count("total_write_errors", st.WriteErrors.Load())
+	count("total_write_batches", int64(s.db.Stats.Commits.Load()))
+	count("total_write_transactions", int64(s.db.Stats.GroupedTx.Load()))
+}
+
+// infoDerived writes the numbers of derived state.
+func (s *Server) infoDerived(w *info.Writer) {
+	registry := s.db.Derived()
+	all := registry.Stats()
+	var sum derived.Stats
+	for _, st := range all {
+		sum.Hits += st.Hits
+		sum.Misses += st.Misses
+		sum.Evictions += st.Evictions
+	}
+	w.Gauge("derived_state_bytes", info.Bytes, registry.Used())
+	w.Gauge("derived_state_limit_bytes", info.Bytes, registry.Limit())
+	w.Counter("derived_state_hits", info.None, sum.Hits)
+	w.Counter("derived_state_misses", info.None, sum.Misses)
+	w.Counter("derived_state_evictions", info.None, sum.Evictions)
+	for id, st := range all {
+		kind := derived.ID(id).String()
+		w.Record("derived_state_"+kind, kind, func(w *info.Writer) {
+			w.Gauge("entries", info.None, st.Entries)
+			w.Gauge("bytes", info.Bytes, st.Bytes)
+			w.Counter("hits", info.None, st.Hits)
+			w.Counter("misses", info.None, st.Misses)
+			w.Counter("evictions", info.None, st.Evictions)
+		})
+	}
+}
+
+func (s *Server) infoCommands(w *info.Writer, _ string) {
+	for i := range command.NumSpecs() {
+		n := s.stats.Command(i)
+		if n.Calls == 0 && n.Rejected == 0 {
+			continue
+		}
+		usec, name := float64(n.Took)/1000, command.ByID(i).FullName()
+		w.Record("cmdstat_"+name, name, func(w *info.Writer) {
+			w.Counter("calls", info.None, n.Calls)
+			w.Counter("usec", info.Microseconds, int64(math.RoundToEven(usec)))
+			w.Float("usec_per_call", info.Microseconds, usec/float64(max(1, n.Calls)))
+			w.Counter("rejected_calls", info.None, n.Rejected)
+			w.Counter("failed_calls", info.None, n.Failed)
+		})
+	}
+}
+
+func (s *Server) infoErrors(w *info.Writer, _ string) {
+	for _, e := range s.stats.Errors() {
+		w.Record("errorstat_"+e.Code, e.Code, func(w *info.Writer) { w.Counter("count", info.None, e.Count) })
+	}
+}
+
+// infoLatencies is the section Latencystats.
+func (s *Server) infoLatencies(w *info.Writer, _ string) {
+	percentiles := s.percentiles()
+	for i := range command.NumSpecs() {
+		h := s.stats.Command(i).Latency
+		if h == nil || len(percentiles) == 0 {
+			continue
+		}
+		name := command.ByID(i).FullName()
+		w.Record("latency_percentiles_usec_"+name, name, func(w *info.Writer) {
+			for _, p := range percentiles {
+				w.Add(info.Field{Name: "p" + formatPercentile(p), Kind: info.Gauge, Unit: info.Microseconds,
+					Float: float64(h.Percentile(p)) / 1000, Decimals: 3})
+			}
+		})
+	}
+}
+
+// formatPercentile returns a percentile of at most 6 decimals, without zeros at the end.
+func formatPercentile(p float64) string {
+	s := strconv.FormatFloat(p, 'f', 6, 64)
+	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+}
+
+func (s *Server) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", false) }
+
+// The tickers of RocksDB 7.8 of which INFO shows how fast they move, by their numbers in rocksdb/statistics.h.
+const (
+	tickKeysWritten = 40
+	tickKeysRead    = 41
+	tickSeek        = 45
+	tickNext        = 46
+	tickPrev        = 47
+	tickManyRead    = 63 // keys that were read several at a time
+)
+
+// rated are these tickers with the names of the fields.
+var rated = [...]struct {
+	id   uint32
+	rate int
+	name string
+}{
+	{tickKeysWritten, metrics.RatePuts, "put_per_sec"}, {tickKeysRead, metrics.RateGets, "get_per_sec"},
+	{tickSeek, metrics.RateSeeks, "seek_per_sec"}, {tickNext, metrics.RateNexts, "next_per_sec"},
+	{tickPrev, metrics.RatePrevs, "prev_per_sec"},
+}
+
+// rateTicker returns the value of a ticker that is sampled.
+func (s *Server) rateTicker(id uint32) int64 {
+	n := s.db.Ticker(id)
+	if id == tickKeysRead {
+		n += s.db.Ticker(tickManyRead)
+	}
+	return int64(n)
+}
+
+// infoRocksDB writes the fields of the section RocksDB that come from the server's own work.
+func (s *Server) infoRocksDB(w *info.Writer, _ string) {
+	rates := s.stats.Samples.Rates()
+	for _, r := range rated {
+		w.Gauge(r.name, info.PerSec, int64(rates[r.rate]))
+	}
+	yesNo := func(name string, is bool) {
+		text := "no"
+		if is {
+			text = "yes"
+		}
+		w.Text(name, text)
+	}
+	yesNo("is_bgsaving", s.work.saving.Load())
+	yesNo("is_compacting", s.work.compacting.Load())
+}
