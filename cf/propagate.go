@@ -13,9 +13,15 @@ const (
 	PropagateScript = "lua_f_"
 	// PropagateLibrary begins the key of a function library, followed by its name; the value is its source.
 	PropagateLibrary = "lua_lib_code_"
+	// PropagateBitOrder says in which order BITFIELD numbers the bits of bitmaps: as [BitOrderRedis], or when there is
+	// no such record as Kvrocks does, which does not know the record.
+	PropagateBitOrder = "basalt_bitfield_order"
 	// PropagateFunction begins the key of a function, followed by its name; the value is its library's name.
 	PropagateFunction = "lua_func_lib_"
 )
+
+// BitOrderRedis is the value of [PropagateBitOrder].
+const BitOrderRedis = "redis"
 
 // ReplicationIDLen is the length of a replication id.
 const ReplicationIDLen = 16

@@ -56,6 +56,7 @@ type DB struct {
 	replica       replica
 	exchange      exchange
 	flags         rocks.WriteFlags
+	unmarked      atomic.Bool            // the first write to the empty database carries a record, see bitorder.go
 	replicationID atomic.Pointer[[]byte] // see SetReplicationID; the log data of it
 	follower      atomic.Pointer[func(seq uint64, rep []byte)]
 	walTTL        time.Duration // how long RocksDB keeps logs that it does not need itself
@@ -159,6 +160,7 @@ func Open(o Options) (*DB, error) {
 		db.Close()
 		return nil, err
 	}
+	db.unmarked.Store(o.RedisBitOrder && db.empty())
 	db.opened.Store(true)
 	db.checkRecovered()
 	db.noteLogs(false)

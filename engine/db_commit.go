@@ -53,6 +53,9 @@ func (db *DB) commit(tx *Tx) error {
 	if err := tx.BatchError(); err != nil {
 		return err
 	}
+	if tx.foreign { // the batch, and the sequence number behind it, are as elsewhere
+		db.unmarked.Store(false)
+	}
 	if tx.yielding && !tx.locks.All() {
 		db.endBatch(&tx.batch)
 		return db.writeAlone(&tx.batch)

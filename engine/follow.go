@@ -46,6 +46,7 @@ func (db *DB) SetReplicationID(id string) {
 
 // endBatch appends what ends a batch.
 func (db *DB) endBatch(b *batch.Builder) {
+	db.markBitOrder(b)
 	if id := db.replicationID.Load(); id != nil {
 		b.LogData(*id)
 	}

@@ -46,6 +46,9 @@ type Options struct {
 	// cf.CompareZSetScore. Both order alike and have the same name, so it may be changed at any time.
 	BytewiseScores bool
 	ReplicationID  string // see [DB.SetReplicationID]
+	// RedisBitOrder lets an empty database be marked, by its first write, as one whose bitmaps BITFIELD reads and writes in
+	// Redis's order of bits; see [Tx.RedisBitOrder].
+	RedisBitOrder bool
 
 	Rocks *RocksOptions // nil = DefaultRocksOptions
 }

@@ -1,6 +1,13 @@
 package server
 
-import "testing"
+import (
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/internal/fixture"
+)
 
 // BITFIELD numbers the bits of a bitmap as Kvrocks does, or, when it is asked to, as SETBIT and Redis do.
 func TestBitfieldOrder(t *testing.T) {
@@ -12,4 +19,34 @@ func TestBitfieldOrder(t *testing.T) {
 		c.want("BITFIELD b GET u8 0", tt.want)
 		c.want("BITFIELD_RO b GET u8 0", tt.want)
 	}
+}
+
+// By default BITFIELD goes by who has made the database.
+func TestBitfieldOrderOfDatabase(t *testing.T) {
+	check := func(c *client, want string) {
+		t.Helper()
+		c.do("DEL", "b")
+		c.do("SETBIT", "b", "7", "1")
+		c.want("BITFIELD b GET u8 0", want)
+		c.want("BITFIELD b SET u8 0 64 GET u8 0", "*2\r\n"+want[4:]+":64\r\n")
+		c.want("BITFIELD b GET u8 0", "*1\r\n:64\r\n")
+	}
+	kvrocks, _ := serveFixture(t)
+	c := kvrocks.dial(t)
+	c.want("AUTH "+fixture.Password, "+OK\r\n")
+	check(c, "*1\r\n:128\r\n")
+
+	db, err := engine.Open(engine.Options{Dir: t.TempDir() + "/db", RedisBitOrder: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(testConfig(t), db, zap.NewNop())
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		db.Close()
+	})
+	check((&harness{Server: s, db: db}).dial(t), "*1\r\n:1\r\n")
 }

@@ -47,6 +47,7 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		MaxBatchBytes:    int64(num("rocksdb.write_options.write_batch_max_bytes")),
 		AsyncIO:          cfg.Bool("rocksdb.read_options.async_io"),
 		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
+		RedisBitOrder:    true,
 		RecordCache:      records,
 		LargeRecordCache: cmp.Or(large, -1), // 0 would be the default
 

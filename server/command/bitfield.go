@@ -111,8 +111,15 @@ func bitfields(c *Ctx, readOnly bool) error {
 		}
 	}
 	var few [8]bitmap.FieldResult
-	order, _ := c.Srv.Settings.Get("redis-bitfield-compatible")
-	o := bitmap.FieldOptions{MaxLen: c.Srv.Settings.MaxBulk(), RedisOrder: order == "yes"}
+	o := bitmap.FieldOptions{MaxLen: c.Srv.Settings.MaxBulk()}
+	switch order, _ := c.Srv.Settings.Get("redis-bitfield-compatible"); order {
+	case "yes":
+		o.RedisOrder = true
+	case "auto":
+		if o.RedisOrder, err = c.Tx.RedisBitOrder(); err != nil {
+			return err
+		}
+	}
 	results, err := bitmap.Fields(c.Tx, c.Args[1], ops, o, few[:0])
 	if err != nil {
 		return err

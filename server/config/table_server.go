@@ -105,7 +105,8 @@ var serverGroups = []group{
 	{"Resources", []Setting{
 		integer("max-io-mb", 0, 0, maxInt, dynamic, "MiB a second that flushes and compactions may write; 0 = no limit."),
 		integer("max-db-size", 0, 0, maxInt, dynamic, "GiB of disk above which writes are refused; 0 = no limit."),
-		boolean("redis-bitfield-compatible", "no", dynamic, "BITFIELD numbers the bits of a bitmap as SETBIT does, as in Redis; Kvrocks reverses them within each byte."),
+		enum("redis-bitfield-compatible", "auto", []string{"no", "yes", "auto"}, dynamic,
+			"Whether BITFIELD numbers bits as Redis, and not as Kvrocks: no, yes, auto (as who made the database)."),
 		boolean("enable-blob-cache", "no", fixed, "Values in blob files are in the block cache, too."),
 		integer("max-bitmap-to-string-mb", 16, 0, maxInt, dynamic, "Largest bitmap in MiB that GET returns as a string."),
 		integer("max-backup-to-keep", 1, 0, 1, dynamic, "Backups to keep: 0 or 1."),

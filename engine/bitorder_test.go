@@ -1,0 +1,111 @@
+package engine_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+func redisBitOrder(t *testing.T, db *engine.DB) (redis bool) {
+	t.Helper()
+	err := db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) (err error) {
+		redis, err = tx.RedisBitOrder()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return redis
+}
+
+// TestBitOrder: who makes a database says in which order BITFIELD numbers bits, and that is remembered.
+func TestBitOrder(t *testing.T) {
+	open := func(dir string, marks bool) *engine.DB {
+		t.Helper()
+		db, err := engine.Open(engine.Options{Dir: dir, RedisBitOrder: marks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	write := func(db *engine.DB) {
+		t.Helper()
+		err := db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+			tx.Put(cf.Propagate, []byte("what"), []byte("ever"))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A batch from elsewhere, as a replica of a Kvrocks gets it.
+	foreign := func(db *engine.DB) {
+		t.Helper()
+		var b batch.Builder
+		b.Put(cf.Propagate, []byte("what"), []byte("ever"))
+		f, err := db.CheckBatch(b.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx := db.NewTx()
+		tx.Begin(cf.DefaultNamespace)
+		defer tx.Release()
+		if err := tx.AcquireFor(f); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Apply(f); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name        string
+		marks       bool
+		first       func(db *engine.DB)
+		atOnce      bool // before the first write
+		then, after bool // after it, and when it was opened again by a server that marks
+		sequence    uint64
+	}{
+		{"made by a basalt", true, write, true, true, true, 2},
+		{"made by others", false, write, false, false, false, 1},
+		{"made by a replica", true, foreign, true, false, false, 1},
+		{"made and left empty", false, func(*engine.DB) {}, false, false, true, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "db")
+			db := open(dir, tt.marks)
+			if got := redisBitOrder(t, db); got != tt.atOnce {
+				t.Errorf("before the first write: %v", got)
+			}
+			tt.first(db)
+			if got := db.LatestSequence(); got != tt.sequence {
+				t.Errorf("sequence number %d, want %d", got, tt.sequence)
+			}
+			write(db)
+			if got := redisBitOrder(t, db); got != tt.then {
+				t.Errorf("after the first write: %v", got)
+			}
+			if tt.sequence == 0 { // nothing was written before the next opening
+				db.Close()
+				dir = filepath.Join(t.TempDir(), "empty")
+				db = open(dir, tt.marks)
+			} else if err := db.FlushAll(); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db = open(dir, true)
+			defer db.Close()
+			write(db)
+			if got := redisBitOrder(t, db); got != tt.after {
+				t.Errorf("opened again: %v", got)
+			}
+		})
+	}
+}
