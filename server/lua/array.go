@@ -3,6 +3,7 @@ package lua
 import (
 	"iter"
 	"math/bits"
+	"slices"
 
 	vm "github.com/yuin/gopher-lua"
 )
@@ -174,6 +175,15 @@ func store(L *vm.LState, t *vm.LTable, key, value vm.LValue) {
 	}
 }
 
+// storeInt is store for a key n >= 1.
+func storeInt(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
+	if n <= maxArray {
+		setIndex(L, t, n, value)
+	} else {
+		store(L, t, vm.LNumber(n), value)
+	}
+}
+
 // storeName sets a field of a table that the server makes.
 func storeName(t *vm.LTable, name string, value vm.LValue) { store(nil, t, vm.LString(name), value) }
 
@@ -181,6 +191,9 @@ func storeName(t *vm.LTable, name string, value vm.LValue) { store(nil, t, vm.LS
 func setIndex(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 	c := contentsOf(t)
 	switch length := len(c.array); {
+	case n == cap(c.array)+1 && n == length+1 && value != vm.LNil && c.onlyArray():
+		growArray(L, c, powerOfTwo(n)) // as rehash would
+		setPlace(c, n, value)
 	case n > cap(c.array):
 		setKey(L, c, vm.LNumber(n), value)
 	case value != vm.LNil:
@@ -190,6 +203,29 @@ func setIndex(L *vm.LState, t *vm.LTable, n int, value vm.LValue) {
 	case n == length:
 		c.array[n-1] = value
 		trim(c)
+	}
+}
+
+// onlyArray reports whether a table has nothing but an array, and nothing in that is nil.
+func (c *contents) onlyArray() bool {
+	return c.dict == nil && cap(c.keys) == 0 && !slices.ContainsFunc(c.array, isNil)
+}
+
+// addField is storeName for a key that the table hardly has.
+func addField(t *vm.LTable, key, value vm.LValue) {
+	c := contentsOf(t)
+	name := string(key.(vm.LString))
+	if isNil(value) || c.dict != nil {
+		store(nil, t, key, value)
+		return
+	}
+	if c.strdict == nil {
+		c.strdict = map[string]vm.LValue{}
+	}
+	n := len(c.strdict)
+	if c.strdict[name] = value; len(c.strdict) > n && !c.note(key) {
+		delete(c.strdict, name)
+		store(nil, t, key, value)
 	}
 }
 

@@ -50,6 +50,55 @@ func TestPopIsNotQuadratic(t *testing.T) {
 	}
 }
 
+// What is added by the short ways, an element behind a full array or a field to a new table, leaves the table as it is made
+// by rehash and by the nodes: with the same array, the same border and the same order.
+func TestShortWaysToAdd(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		array, others := r.IntN(4)*r.IntN(2), r.IntN(4)*r.IntN(2)
+		short, long := newTable(array, others), newTable(array, others)
+		next := 1
+		for range r.IntN(60) {
+			key, value := vm.LValue(vm.LNumber(next)), vm.LValue(vm.LNumber(r.IntN(100)))
+			switch r.IntN(12) {
+			case 0:
+				value = vm.LNil
+			case 1:
+				key = vm.LNumber(1 + r.IntN(2*next))
+			case 2, 3:
+				key = vm.LString("f" + strconv.Itoa(r.IntN(20)))
+			default:
+				next++
+			}
+			n, isIndex := arrayIndex(key)
+			if c := contentsOf(long); isIndex && n > cap(c.array) {
+				setKey(nil, c, key, value)
+			} else {
+				store(nil, long, key, value)
+			}
+			if isIndex {
+				storeInt(nil, short, n, value)
+			} else {
+				addField(short, key, value)
+			}
+			if a, b := contentsOf(short), contentsOf(long); cap(a.array) != cap(b.array) || border(short) != border(long) {
+				t.Fatalf("after %v = %v there are %d places and #t is %d, want %d and %d", key, value, cap(a.array), border(short),
+					cap(b.array), border(long))
+			}
+		}
+		var got, want []vm.LValue
+		for k, v := range pairs(short) {
+			got = append(got, k, v)
+		}
+		for k, v := range pairs(long) {
+			want = append(want, k, v)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("pairs gives %v, want %v", got, want)
+		}
+	}
+}
+
 // Whatever is stored, a table has what a map has that was given the same; #t is a border, and next comes by each key once. What
 // was saved of a table is restored with the order of its keys.
 func TestTablesHoldWhatIsStored(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 // where a token begins and ends.
 type jsonDecoder struct {
 	L     *vm.LState
+	st    *state
 	c     *jsonConfig
 	s     string
 	at    int
@@ -66,7 +67,8 @@ func jsonDecode(L *vm.LState) int {
 	if L.GetTop() != 1 {
 		argError(L, 1, "expected 1 argument")
 	}
-	d := jsonDecoder{L: L, c: &stateOf(L).cjson, s: checkString(L, 1), stack: 1}
+	st := stateOf(L)
+	d := jsonDecoder{L: L, st: st, c: &st.cjson, s: checkString(L, 1), stack: 1}
 	if len(d.s) >= 2 && (d.s[0] == 0 || d.s[1] == 0) {
 		raise(L, "JSON parser does not support UTF-16 or UTF-32")
 	}
@@ -103,9 +105,9 @@ func (d *jsonDecoder) read() vm.LValue {
 	work(d.L, 1)
 	switch d.kind {
 	case jsonString:
-		return vm.LString(d.string)
+		return d.st.text(d.string)
 	case jsonNumber:
-		return number(d.number)
+		return d.st.number(d.number)
 	case jsonBoolean:
 		return vm.LBool(d.isTrue)
 	case jsonNull:
@@ -125,7 +127,7 @@ func (d *jsonDecoder) array() vm.LValue {
 	t := newTable(0, 0)
 	d.next()
 	for i := 1; d.kind != jsonArrayEnd || i > 1; i++ {
-		setInt(d.L, t, i, d.read())
+		storeInt(d.L, t, i, d.read())
 		if d.next(); d.kind == jsonArrayEnd {
 			break
 		}
@@ -144,11 +146,11 @@ func (d *jsonDecoder) object() vm.LValue {
 	d.next()
 	for first := true; d.kind != jsonObjectEnd || !first; first = false {
 		d.require(jsonString, "object key string")
-		key := d.string
+		key := d.st.text(d.string)
 		d.next()
 		d.require(jsonColon, "colon")
 		d.next()
-		storeName(t, key, d.read())
+		addField(t, key, d.read())
 		if d.next(); d.kind == jsonObjectEnd {
 			break
 		}
@@ -244,6 +246,9 @@ func isInvalidJSONNumber(s string) bool {
 
 // strtod reads the number at the beginning of a text as strtod of C does, and returns how long it is. 0 = there is none.
 func strtod(s string) (f float64, n int) {
+	if f, n = plainInteger(s); n > 0 && (n == len(s) || s[n] != '.' && s[n]|0x20 != 'e' && s[n]|0x20 != 'x') {
+		return f, n
+	}
 	i := 0
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
 		i++
@@ -308,7 +313,7 @@ func (d *jsonDecoder) text() {
 	for ; d.at < len(d.s); d.at++ {
 		c := d.s[d.at]
 		if c == '"' {
-			d.kind, d.string = jsonString, strings.Clone(d.s[from:d.at])
+			d.kind, d.string = jsonString, d.s[from:d.at]
 			d.at++
 			return
 		}
@@ -321,7 +326,7 @@ func (d *jsonDecoder) text() {
 	for d.at < len(d.s) {
 		c := d.s[d.at]
 		if c == '"' {
-			d.kind, d.string = jsonString, string(b)
+			d.kind, d.string = jsonString, string(b) // a copy
 			d.at++
 			return
 		}

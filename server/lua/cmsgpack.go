@@ -179,7 +179,7 @@ func unpackSome(L *vm.LState, limit, offset int) int {
 	if all {
 		limit = math.MaxInt32
 	}
-	u := unpacker{L: L, s: s, at: offset}
+	u := unpacker{L: L, st: stateOf(L), s: s, at: offset}
 	var results []vm.LValue
 	for u.at < len(s) && len(results) < limit {
 		if L.GetTop()+len(results)+1 > maxStack {
@@ -204,6 +204,7 @@ func unpackSome(L *vm.LState, limit, offset int) int {
 
 type unpacker struct {
 	L  *vm.LState
+	st *state
 	s  string
 	at int
 }
@@ -226,7 +227,9 @@ func (u *unpacker) uint(n int) (v uint64) {
 
 func (u *unpacker) text(n int) vm.LValue {
 	from := u.at
-	u.take(n)
+	if s := u.take(n); n <= shortText {
+		return u.st.text(s)
+	}
 	return substring(u.L, u.s, from, u.at)
 }
 
@@ -237,9 +240,9 @@ func (u *unpacker) value(depth int) vm.LValue {
 	}
 	switch c := u.take(1)[0]; {
 	case c < 0x80:
-		return vm.LNumber(c)
+		return u.st.number(float64(c))
 	case c >= 0xe0:
-		return vm.LNumber(int8(c))
+		return u.st.number(float64(int8(c)))
 	case c < 0x90:
 		return u.pairs(int(c&15), depth)
 	case c < 0xa0:
@@ -255,25 +258,25 @@ func (u *unpacker) value(depth int) vm.LValue {
 		case 0xc3:
 			return vm.LTrue
 		case 0xcc:
-			return vm.LNumber(u.uint(1))
+			return u.st.number(float64(u.uint(1)))
 		case 0xcd:
-			return vm.LNumber(u.uint(2))
+			return u.st.number(float64(u.uint(2)))
 		case 0xce:
-			return vm.LNumber(u.uint(4))
+			return u.st.number(float64(u.uint(4)))
 		case 0xcf:
-			return vm.LNumber(int64(u.uint(8))) // wraps in Redis
+			return u.st.number(float64(int64(u.uint(8)))) // wraps in Redis
 		case 0xd0:
-			return vm.LNumber(int8(u.uint(1)))
+			return u.st.number(float64(int8(u.uint(1))))
 		case 0xd1:
-			return vm.LNumber(int16(u.uint(2)))
+			return u.st.number(float64(int16(u.uint(2))))
 		case 0xd2:
-			return vm.LNumber(int32(u.uint(4)))
+			return u.st.number(float64(int32(u.uint(4))))
 		case 0xd3:
-			return vm.LNumber(int64(u.uint(8)))
+			return u.st.number(float64(int64(u.uint(8))))
 		case 0xca:
-			return vm.LNumber(math.Float32frombits(uint32(u.uint(4))))
+			return u.st.number(float64(math.Float32frombits(uint32(u.uint(4)))))
 		case 0xcb:
-			return vm.LNumber(math.Float64frombits(u.uint(8)))
+			return u.st.number(float64(math.Float64frombits(u.uint(8))))
 		case 0xd9:
 			return u.text(int(u.uint(1)))
 		case 0xda:
@@ -300,7 +303,7 @@ func (u *unpacker) array(n, depth int) vm.LValue {
 	charge(u.L, 16*min(n, len(u.s)-u.at))
 	t := newTable(0, 0)
 	for i := 1; i <= n; i++ {
-		store(u.L, t, vm.LNumber(i), u.value(depth+1))
+		storeInt(u.L, t, i, u.value(depth+1))
 	}
 	return t
 }
@@ -311,6 +314,10 @@ func (u *unpacker) pairs(n, depth int) vm.LValue {
 	for range n {
 		k := u.value(depth + 1)
 		v := u.value(depth + 1)
+		if _, ok := k.(vm.LString); ok {
+			addField(t, k, v)
+			continue
+		}
 		checkKey(u.L, k)
 		store(u.L, t, k, v)
 	}

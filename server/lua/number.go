@@ -46,8 +46,26 @@ func trimZeros(digits []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimRight(digits, "0"), []byte("."))
 }
 
+// plainInteger reads the digits at the beginning of a text, as most numbers are written. n is how many there are; 0 also for
+// more than a number holds exactly.
+func plainInteger(s string) (f float64, n int) {
+	const most = 15
+	v := 0
+	for n < len(s) && isDigit(s[n]) {
+		if n == most {
+			return 0, 0
+		}
+		v = v*10 + int(s[n]-'0')
+		n++
+	}
+	return float64(v), n
+}
+
 // parseNumber reads a number as strtod of C does, with blanks around it: decimal, hexadecimal, inf and nan.
 func parseNumber(s string) (float64, bool) {
+	if f, n := plainInteger(s); n > 0 && n == len(s) {
+		return f, true
+	}
 	s = strings.Trim(cString(s), " \t\n\v\f\r")
 	if s == "" || strings.IndexByte(s, '_') >= 0 {
 		return 0, false

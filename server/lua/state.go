@@ -27,6 +27,7 @@ type state struct {
 	globalMeta *vm.LTable
 	stringMeta *vm.LTable
 	strings    *vm.LTable // the functions of strings
+	texts      [keptTexts]vm.LValue
 	// What loops over tables call.
 	next, nextIndex *vm.LFunction
 	numbers         *[numberBlock]float64 // memory for numbers to come
@@ -191,6 +192,25 @@ func real(t *vm.LTable) *vm.LTable {
 		return b
 	}
 	return t
+}
+
+// Short texts that come often, such as the names of fields, take memory once: those that came last are kept.
+const (
+	keptTexts = 256
+	shortText = 32 // bytes
+)
+
+// text makes the value of a text, of which it takes a copy.
+func (st *state) text(s string) vm.LValue {
+	if len(s) == 0 || len(s) > shortText {
+		return vm.LString(strings.Clone(s))
+	}
+	kept := &st.texts[(int(s[0])*5+int(s[len(s)/2])*17+int(s[len(s)-1])*101+len(s))%keptTexts]
+	if t, ok := (*kept).(vm.LString); ok && string(t) == s {
+		return *kept
+	}
+	*kept = vm.LString(strings.Clone(s))
+	return *kept
 }
 
 func stateOf(L *vm.LState) *state { return L.Context().(*state) }
