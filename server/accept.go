@@ -38,7 +38,7 @@ func (s *Server) accept(l net.Listener) {
 		if tc, ok := nc.(*net.TCPConn); ok {
 			tc.SetKeepAliveConfig(wire.KeepAlive(int(s.cfg.Int("tcp-keepalive"))))
 		}
-		c := newConn(s, nc, s.lastID.Add(1))
+		c := newConn(s.Shared, nc, s.lastID.Add(1))
 		c.resolver.Use(s.services.Table)
 		if secure {
 			c.wire.Encrypt(s.tls.Load())
@@ -87,21 +87,21 @@ func (c *conn) greet() bool {
 	}
 	if c.srv.denies(c.wire.RemoteAddr()) {
 		c.srv.stats.RejectedConns.Add(1)
-		c.wire.Send([]byte(denied))
+		c.wire.Send([]byte(protectedMode))
 		return false
 	}
 	return true
 }
 
-// denied is what a client is told that protected-mode keeps out; it begins as in Redis, by which clients know it.
-const denied = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. " +
+// protectedMode is what a client is told that protected-mode keeps out; it begins as in Redis, by which clients know it.
+const protectedMode = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. " +
 	"Only clients on the machine of the server itself are served then. To let others in, do one of these: " +
 	"1) set a password with requirepass; " +
 	"2) if the network cannot be reached from outside, run 'CONFIG SET protected-mode no' on the server's machine, and CONFIG REWRITE to keep it so; " +
 	"3) write protected-mode no into the configuration file, or start the server with --protected-mode no.\r\n"
 
-// denies reports whether protected-mode keeps a client out: it comes over the network, and no password is asked for.
-func (s *Server) denies(client net.Addr) bool {
+// denied reports whether protected-mode keeps a client out: it comes over the network, and no password is asked for.
+func (s *Server) denied(client net.Addr) bool {
 	if !s.cfg.Bool("protected-mode") || s.PasswordRequired() {
 		return false
 	}
@@ -143,7 +143,7 @@ func (c *conn) refuseBrowser() {
 }
 
 // wakeIdle lets the connections that wait for their clients look at the timeout again.
-func (s *Server) wakeIdle() {
+func (s *Shared) wakeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing.Load() {

@@ -45,12 +45,12 @@ func TestProtectedMode(t *testing.T) {
 		return newClient(t, nc)
 	}
 	public := h.Addrs()[1]
-	if got := dial("tcp", public).closed(); got != denied {
+	if got := dial("tcp", public).closed(); got != protectedMode {
 		t.Errorf("from outside: %q", got)
 	}
-	if !strings.HasPrefix(denied, "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. ") ||
-		strings.Count(denied, "\r\n") != 1 || !strings.HasSuffix(denied, "\r\n") {
-		t.Errorf("the error is %q", denied)
+	if !strings.HasPrefix(protectedMode, "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. ") ||
+		strings.Count(protectedMode, "\r\n") != 1 || !strings.HasSuffix(protectedMode, "\r\n") {
+		t.Errorf("the error is %q", protectedMode)
 	}
 	if n := h.stats.RejectedConns.Load(); n != 1 {
 		t.Errorf("%d rejected connections", n)
@@ -230,7 +230,7 @@ func TestOnlyLocalClients(t *testing.T) {
 	}
 	here, there := net.Pipe()
 	defer here.Close()
-	c := newConn(h.Server, remoteConn{there}, 1<<40)
+	c := newConn(h.Shared, remoteConn{there}, 1<<40)
 	h.remote.Add(1) // as accept does
 	if !c.info.remote || h.OnlyLocalClients() {
 		t.Error("a client on another machine does not count")

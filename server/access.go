@@ -41,6 +41,15 @@ func (s *Server) openAccess() {
 		OnChange:    s.userChanged,
 		Warn:        func(text string) { s.log.Warn(text) },
 	})
+	s.users = s.access.users
+}
+
+// refreshNamespaces takes over the namespaces that have come into the database by themselves.
+func (s *Server) refreshNamespaces() {
+	if err := s.cfg.ReloadNamespaces(); err != nil {
+		s.log.Error("the namespaces cannot be read", zap.Error(err))
+	}
+	s.refreshAccess()
 }
 
 // declaredUsers makes the users that the configuration declares.
@@ -160,7 +169,7 @@ func (s *Server) AuthFailed(sess *command.Session, name string, user []byte) {
 }
 
 // describe returns what CLIENT INFO shows of a connection, for ACL LOG: go-redis parses both.
-func (s *Server) describe(id int64) string {
+func (s *Shared) describe(id int64) string {
 	s.mu.Lock()
 	c := s.conns[id]
 	s.mu.Unlock()
@@ -205,7 +214,7 @@ func (w *waiter) permitted() error {
 	if reason == acl.Allowed {
 		return nil
 	}
-	c.srv.access.users.Log().Add(c.denial(u, &r, reason, at), time.Now())
+	c.srv.users.Log().Add(c.denial(u, &r, reason, at), time.Now())
 	return command.Denial(reason, u, w.spec)
 }
 
@@ -229,7 +238,7 @@ func (c *run) permitted(u *acl.User, r *request) error {
 	case c.multi != nil || c.inTx():
 		e.Context = acl.Multi
 	}
-	c.srv.access.users.Log().Add(e, time.Now())
+	c.srv.users.Log().Add(e, time.Now())
 	if inScript {
 		return command.ScriptDenial(reason, u, r.spec)
 	}

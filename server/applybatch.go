@@ -3,8 +3,6 @@ package server
 import (
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
@@ -18,7 +16,7 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 		return err
 	}
 	if b.Tokens {
-		if err := c.srv.cfg.MayStoreNamespaces(); err != nil {
+		if err := c.srv.mayStoreNamespaces(); err != nil {
 			return engine.NewError("ERR", "the batch holds namespaces: "+err.Error())
 		}
 	}
@@ -50,10 +48,7 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	}
 	c.tx.Unlock() // who changes settings may hold those while he waits for locks
 	if b.Namespaces {
-		if err := c.srv.cfg.ReloadNamespaces(); err != nil {
-			c.srv.log.Error("the namespaces cannot be read", zap.Error(err))
-		}
-		c.srv.refreshAccess()
+		c.srv.refreshNamespaces()
 	}
 	return nil
 }

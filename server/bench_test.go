@@ -32,7 +32,7 @@ func looped(tb testing.TB) *conn {
 		io.Copy(io.Discard, there)
 	}()
 	tb.Cleanup(func() { here.Close(); <-done })
-	c := newConn(s, here, 1)
+	c := newConn(s.Shared, here, 1)
 	c.feed("*4\r\n$4\r\nHSET\r\n$4\r\nhash\r\n$1\r\nf\r\n$1\r\nv\r\n")
 	return c
 }

@@ -109,7 +109,7 @@ func sunk(b *testing.B, s *Server, id int64) *conn {
 		io.Copy(io.Discard, there)
 	}()
 	b.Cleanup(func() { here.Close(); <-done })
-	return newConn(s, here, id)
+	return newConn(s.Shared, here, id)
 }
 
 // fillPieces makes the bitmap bm and the strings, all of random bytes.

@@ -309,7 +309,7 @@ func (t clients) Unblock(id int64, withError bool) bool {
 }
 
 // keysFlushed wakes the waiters of keys that a flush has deleted, see command.Server.
-func (s *Server) keysFlushed() {
+func (s *Shared) keysFlushed() {
 	if s.waiters.n.Load() > 0 {
 		s.waiters.keyspaceChanged()
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // clients are the connections as commands see them.
-type clients struct{ srv *Server }
+type clients struct{ srv *Shared }
 
 // List returns what CLIENT LIST shows of the connections, sorted by their ids. One that was killed is no client any
 // more, even while its goroutine has still to notice it.
@@ -57,7 +57,7 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 		NetIn: c.info.netIn.Load(), NetOut: c.info.netOut.Load(), Commands: c.info.cmds.Load(),
 		Overhead: connBytes + int64(v.subBytes) + int64(len(v.name)+len(v.libName)+len(v.libVer)),
 	}
-	if c.srv.cfg.Databases() > 0 {
+	if c.srv.databases() > 0 {
 		i.Databases = true
 		i.DB, _ = cf.NamespaceDatabase(v.namespace)
 	}

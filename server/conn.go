@@ -30,7 +30,7 @@ const (
 // conn is one client connection. Its goroutine reads, runs and replies; other goroutines only look at the
 // fields of info and close the socket.
 type conn struct {
-	srv  *Server
+	srv  *Shared
 	wire *wire.Conn
 	sess *command.Session
 	dec  resp.Decoder
@@ -91,7 +91,7 @@ type sessionView struct {
 	watched                                *engine.Watch
 }
 
-func newConn(s *Server, nc net.Conn, id int64) *conn {
+func newConn(s *Shared, nc net.Conn, id int64) *conn {
 	c := &conn{srv: s}
 	c.wire = wire.New(nc, wire.Limits{Hard: c.outputLimit, Soft: c.softLimit})
 	c.subs.Out = c.wire
@@ -103,8 +103,8 @@ func newConn(s *Server, nc net.Conn, id int64) *conn {
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
 	}
 	c.info.remote = !wire.OnThisMachine(nc.LocalAddr(), nc.RemoteAddr())
-	if id, ok := s.Anonymous(); ok {
-		c.sess.SetIdentity(id)
+	if id, ok := s.users.Anonymous(); ok {
+		c.sess.SetIdentity(identity(id))
 	}
 	c.info.created = time.Now()
 	c.info.lastActive.Store(c.info.created.UnixMilli())

@@ -99,7 +99,7 @@ func (c *run) refuse(r *request) error {
 		return command.ErrSubscribed(r.spec)
 	}
 	if r.spec.Flags&command.Write != 0 {
-		if err := c.srv.limits.refuseWrite(r.spec.Flags); err != nil {
+		if err := c.srv.writable(r.spec.Flags); err != nil {
 			return err
 		}
 	}
@@ -108,6 +108,9 @@ func (c *run) refuse(r *request) error {
 	}
 	if script, function := c.srv.scripts.Busy(); (script || function) && r.spec.Flags&command.AllowBusy == 0 {
 		return busyReply(!script)
+	}
+	if route := c.srv.route; route != nil {
+		return route(r.spec, r.args)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 		c.meter(r)
 	}
 	r.reply = f.ctx.Out.Mark()
-	events := c.srv.notify.classes.Load() != 0
+	events := c.srv.events.Load() != 0
 	if events {
 		c.watchChange(f, r)
 	}

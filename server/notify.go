@@ -3,206 +3,21 @@ package server
 import (
 	"container/heap"
 	"errors"
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/pubsub"
 )
-
-// Keyspace events are messages about what commands have done to keys: see notify-keyspace-events. They are published
-// when the commit has succeeded. With the setting empty they cost one atomic load for a command that writes.
-
-// change collects what a command's events depend on, before and after it runs.
-type change struct {
-	command.Change
-	on     bool
-	misses [][]byte       // keys that it looks up and that are not there
-	ended  []engine.Ended // of Keys: those that have expired, and that nobody has noticed before
-	// otherNS is the namespace of Other, and otherEnded what ended is of Keys.
-	otherNS    string
-	otherEnded engine.Ended
-	refs       []command.KeyRef
-}
-
-// forget ends the watching of the command: it has done nothing, or its events were kept.
-func (ch *change) forget() { ch.on, ch.misses = false, ch.misses[:0] }
-
-// watchChange notes which of the command's keys exist before it runs.
-func (c *run) watchChange(f *frame, r *request) {
-	ch := &f.change
-	ch.forget()
-	f.ctx.Told = nil
-	classes := command.EventClass(c.srv.notify.classes.Load())
-	if classes == 0 || c.srv.hub.Len() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 || r.spec.Flags&command.Script != 0 {
-		return
-	}
-	ch.on = r.spec.Flags&command.Write != 0
-	if !ch.on && classes&command.EventMiss == 0 {
-		return
-	}
-	ch.refs = r.spec.AppendKeys(ch.refs[:0], r.args)
-	if classes&command.EventMiss != 0 {
-		ch.misses = command.AppendLookups(ch.misses, r.spec, r.args, ch.refs)
-		ch.misses = slices.DeleteFunc(ch.misses, func(key []byte) bool {
-			rec, err := c.tx.Look(key)
-			return err != nil || rec.Exists
-		})
-	}
-	if !ch.on {
-		return
-	}
-	ch.Spec, ch.Args = r.spec, r.args
-	ch.Keys, ch.Told = ch.Keys[:0], ch.Told[:0]
-	for _, k := range ch.refs {
-		if k.Write {
-			ch.Keys = append(ch.Keys, r.args[k.Arg])
-		}
-	}
-	ch.Was = command.Exists(c.tx, ch.Keys, ch.Was[:0])
-	ch.ended = ch.ended[:0]
-	for _, key := range ch.Keys {
-		how, _ := c.tx.Ended(key) // an error is the command's to meet
-		ch.ended = append(ch.ended, how)
-	}
-	ch.Other, ch.otherEnded = nil, engine.NotEnded
-	if r.spec.Foreign != nil {
-		if ns, arg, ok := r.spec.Foreign(&c.srv.services, c.sess, c.tx.Namespace(), r.args); ok {
-			ch.Other, ch.otherNS = r.args[arg], ns
-			ch.otherEnded = c.endedIn(ns, ch.Other)
-		}
-	}
-	f.ctx.Told = &ch.Told
-}
-
-// endedIn returns how a key of a namespace has ended. An error is the command's to meet.
-func (c *run) endedIn(ns string, key []byte) (how engine.Ended) {
-	c.tx.InNamespace(ns, func() (err error) {
-		how, err = c.tx.Ended(key)
-		return err
-	})
-	return how
-}
-
-// noteEnded keeps the events of those keys that had expired and that the command has replaced: the sweep will not find
-// them any more.
-func (c *run) noteEnded(ch *change) {
-	if how := ch.otherEnded; how != engine.NotEnded && c.endedIn(ch.otherNS, ch.Other) == engine.NotEnded {
-		for _, e := range endEvents(how, ch.Other) {
-			c.noteEvent(ch.otherNS, e)
-		}
-		ch.otherEnded = engine.NotEnded
-	}
-	for i, how := range ch.ended {
-		if how == engine.NotEnded {
-			continue
-		}
-		if now, err := c.tx.Ended(ch.Keys[i]); err != nil || now != engine.NotEnded {
-			continue
-		}
-		for _, e := range endEvents(how, ch.Keys[i]) {
-			c.noteEvent(c.tx.Namespace(), e)
-		}
-		ch.ended[i] = engine.NotEnded
-	}
-}
-
-// endEvents are the events of a key that has ended by itself.
-func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
-	if how == engine.FieldsExpired {
-		return []command.KeyEvent{{Class: command.EventHash, Name: "hexpired", Key: key}, {Class: command.EventGeneric, Name: "del", Key: key}}
-	}
-	return []command.KeyEvent{{Class: command.EventExpired, Name: "expired", Key: key}}
-}
-
-// noteRun keeps the events of the command that has run until the commit: those of the keys that it has missed and, if
-// it has written, what it has done.
-func (c *run) noteRun(f *frame, err error, wrote bool) {
-	ch := &f.change
-	if ch.on && err == nil && wrote {
-		c.noteEnded(ch)
-	}
-	if len(ch.misses) > 0 && lookedUp(err) {
-		for _, key := range ch.misses {
-			c.noteEvent(c.tx.Namespace(), command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: key})
-		}
-	}
-	if ch.on && err == nil && (wrote || f.ctx.Same) {
-		c.noteEvents(ch)
-	}
-	ch.forget()
-}
-
-// lookedUp reports whether a command with this error has got as far as looking up its keys.
-func lookedUp(err error) bool {
-	var e *engine.Error
-	return err == nil || err == command.ErrNoSuchKey || errors.As(err, &e) && e.Code != "ERR"
-}
-
-// noteEvents keeps the events of the command, which has written, until the commit.
-func (c *run) noteEvents(ch *change) {
-	if !ch.on || len(ch.Keys) == 0 {
-		return
-	}
-	ch.Is = command.Exists(c.tx, ch.Keys, ch.Is[:0])
-	ns := c.tx.Namespace()
-	for _, e := range ch.Events() {
-		if e.Other {
-			c.noteEvent(ch.otherNS, e)
-		} else {
-			c.noteEvent(ns, e)
-		}
-	}
-}
-
-// noteEvent keeps an event in a namespace of this connection's transaction.
-func (c *run) noteEvent(ns string, e command.KeyEvent) {
-	classes := command.EventClass(c.srv.notify.classes.Load())
-	if classes&e.Class == 0 || c.srv.hub.Len() == 0 {
-		return
-	}
-	c.deferred = c.srv.appendEvent(c.deferred, classes, ns, e)
-}
-
-// appendEvent appends the messages of an event.
-func (s *Server) appendEvent(messages []pubsub.Message, classes command.EventClass, ns string, e command.KeyEvent) []pubsub.Message {
-	db := s.databaseName(ns)
-	if classes&command.EventKeyspace != 0 {
-		messages = append(messages, pubsub.Message{Channel: []byte("__keyspace@" + db + "__:" + string(e.Key)), Payload: []byte(e.Name)})
-	}
-	if classes&command.EventKeyevent != 0 {
-		messages = append(messages, pubsub.Message{Channel: []byte("__keyevent@" + db + "__:" + e.Name), Payload: append([]byte(nil), e.Key...)})
-	}
-	return messages
-}
-
-// databaseName is what stands for Redis's number of a database: the number if there are databases; else 0 for the
-// default namespace and the name of any other.
-func (s *Server) databaseName(ns string) string {
-	if ns == cf.DefaultNamespace {
-		return "0"
-	}
-	if s.cfg.Databases() > 0 {
-		if n, ok := cf.NamespaceDatabase(ns); ok {
-			return strconv.Itoa(n)
-		}
-	}
-	return ns
-}
 
 // notifier knows which events are wanted, and the keys that expire soon if somebody is to hear of that: those who want the
 // events of expiry, and clients that track keys in broadcasting mode.
 type notifier struct {
-	classes  atomic.Uint32 // command.EventClass
-	trackers atomic.Int64  // clients that track keys in broadcasting mode
+	trackers atomic.Int64 // clients that track keys in broadcasting mode
 	mu       sync.Mutex
 	soon     expiries
 	wake     chan struct{} // there is an earlier expiry than before
@@ -254,7 +69,7 @@ func (s *Server) followEvents(text string) {
 	if classes&(command.EventKeyspace|command.EventKeyevent) == 0 {
 		classes = 0
 	}
-	s.notify.classes.Store(uint32(classes))
+	s.events.Store(uint32(classes))
 	if !s.sweepWanted() {
 		s.unhook()
 	} else {
@@ -264,7 +79,7 @@ func (s *Server) followEvents(text string) {
 
 // sweepWanted reports whether somebody is to hear of keys that expire.
 func (s *Server) sweepWanted() bool {
-	return command.EventClass(s.notify.classes.Load())&sweptEvents != 0 || s.notify.trackers.Load() > 0
+	return command.EventClass(s.events.Load())&sweptEvents != 0 || s.notify.trackers.Load() > 0
 }
 
 // unhook ends the sweep.
@@ -299,9 +114,9 @@ func (s *Server) beginSweep() {
 	n.nudge()
 }
 
-// broadcasting notes that a client has begun to track keys in broadcasting mode, or has ended it. When the last one has, the
+// trackedBroadcasting notes that a client has begun to track keys in broadcasting mode, or has ended it. When the last one has, the
 // sweep goes on until a pass is due: clients that come and go do not cost a pass each.
-func (s *Server) broadcasting(on bool) {
+func (s *Server) trackedBroadcasting(on bool) {
 	if !on {
 		s.notify.trackers.Add(-1)
 		return
@@ -449,7 +264,7 @@ func (s *Server) expireOne(ns string, key []byte) (again time.Time, err error) {
 			s.publishEvent(ns, e.Class, e.Name, key)
 		}
 	})
-	if err != nil || how != engine.NotEnded || command.EventClass(s.notify.classes.Load())&fieldEvents == 0 && s.notify.trackers.Load() == 0 {
+	if err != nil || how != engine.NotEnded || command.EventClass(s.events.Load())&fieldEvents == 0 && s.notify.trackers.Load() == 0 {
 		return again, err
 	}
 	k := expiry{ns: ns, key: string(key)}
@@ -481,15 +296,4 @@ func (s *Server) expireOne(ns string, key []byte) (again time.Time, err error) {
 		s.notify.rest[k], again = end, end
 	}
 	return again, nil
-}
-
-// publishEvent publishes an event that no command has brought about.
-func (s *Server) publishEvent(ns string, class command.EventClass, name string, key []byte) {
-	classes := command.EventClass(s.notify.classes.Load())
-	if classes&class == 0 || s.hub.Len() == 0 {
-		return
-	}
-	for _, m := range s.appendEvent(nil, classes, ns, command.KeyEvent{Class: class, Name: name, Key: key}) {
-		s.hub.Publish(m, nil, nil)
-	}
 }

@@ -23,7 +23,7 @@ type observed struct {
 const never = time.Duration(math.MaxInt64)
 
 // observe changes what is noted.
-func (s *Server) observe(change func(*observed)) {
+func (s *Shared) observe(change func(*observed)) {
 	s.observing.Lock()
 	defer s.observing.Unlock()
 	o := observed{histograms: true, slow: never, latency: never}
@@ -48,7 +48,8 @@ func (s *Server) followDiagnostics() {
 			if ms := s.cfg.Int("latency-monitor-threshold"); ms > 0 {
 				o.latency = time.Duration(ms) * time.Millisecond
 			}
-			o.profiling = newProfiling(int(s.cfg.Int("profiling-sample-ratio")), s.cfg.Text("profiling-sample-commands"))
+			o.profiling = newProfiling(int(s.cfg.Int("profiling-sample-ratio")), s.cfg.Text("profiling-sample-commands"),
+				time.Duration(s.cfg.Int("profiling-sample-record-threshold-ms"))*time.Millisecond)
 		})
 		s.slowlog.SetLimit(int(s.cfg.Int("slowlog-max-len")))
 		s.perflog.SetLimit(int(s.cfg.Int("profiling-sample-record-max-len")))
@@ -57,7 +58,7 @@ func (s *Server) followDiagnostics() {
 	}
 	apply("", "")
 	for _, name := range []string{"latency-tracking", "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold",
-		"profiling-sample-ratio", "profiling-sample-commands", "profiling-sample-record-max-len", "tracking-table-max-keys"} {
+		"profiling-sample-ratio", "profiling-sample-commands", "profiling-sample-record-threshold-ms", "profiling-sample-record-max-len", "tracking-table-max-keys"} {
 		s.cfg.OnChange(name, apply)
 	}
 }

@@ -26,7 +26,7 @@ type pause struct {
 // Pause makes clients wait with their writes, or with all commands. A pause that is in force already is not
 // shortened, nor does one of all commands become one of writes. While a slow script runs that is to write at its end
 // there is no pause, but the error that others get who need its locks.
-func (s *Server) Pause(d time.Duration, all bool) error {
+func (s *Shared) Pause(d time.Duration, all bool) error {
 	p, old := s.beginPause(d, all)
 	if err := s.db.Barrier(); err != nil {
 		s.observe(func(o *observed) {
@@ -43,7 +43,7 @@ func (s *Server) Pause(d time.Duration, all bool) error {
 
 // beginPause makes the pause the one that counts, and returns also the one that has counted until now, nil = none, which
 // the caller is to end.
-func (s *Server) beginPause(d time.Duration, all bool) (p, old *pause) {
+func (s *Shared) beginPause(d time.Duration, all bool) (p, old *pause) {
 	p = &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}}
 	s.observe(func(o *observed) {
 		old = o.pause
@@ -88,15 +88,15 @@ func (t clients) Unpause() {
 	var old *pause
 	s.observe(func(o *observed) { old, o.pause = o.pause, nil })
 	old.end()
-	s.notify.wakeSweep()
+	s.unpaused()
 }
 
 // isPaused reports whether there is a pause: then nothing expires either, as in Redis. (A key whose time has passed is not
 // seen, but its end is noticed after the pause.)
-func (s *Server) isPaused() bool { return s.presentPause() != nil }
+func (s *Shared) isPaused() bool { return s.presentPause() != nil }
 
 // presentPause returns the pause that there is, nil = none. (A sweep begins before anything is observed.)
-func (s *Server) presentPause() *pause {
+func (s *Shared) presentPause() *pause {
 	if o := s.observed.Load(); o != nil && o.pause != nil && o.pause.active() {
 		return o.pause
 	}
@@ -104,7 +104,7 @@ func (s *Server) presentPause() *pause {
 }
 
 // forgetPause removes a pause that is over, so that the pipeline need no longer look at it.
-func (s *Server) forgetPause() {
+func (s *Shared) forgetPause() {
 	if p := s.observed.Load().pause; p != nil && !p.active() {
 		s.observe(func(o *observed) {
 			if o.pause == p {

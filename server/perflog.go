@@ -15,11 +15,12 @@ type profiling struct {
 	ratio    int // percent
 	all      bool
 	commands map[string]bool // full names
+	least    time.Duration   // shorter calls are not kept: profiling-sample-record-threshold-ms
 }
 
 // newProfiling returns nil when nothing is profiled.
-func newProfiling(ratio int, commands string) *profiling {
-	p := &profiling{ratio: ratio, commands: map[string]bool{}}
+func newProfiling(ratio int, commands string, least time.Duration) *profiling {
+	p := &profiling{ratio: ratio, least: least, commands: map[string]bool{}}
 	for _, name := range strings.Split(commands, ",") {
 		switch name = strings.ToLower(strings.TrimSpace(name)); name {
 		case "":
@@ -65,7 +66,7 @@ func (c *run) profile(reqs []request) int {
 	if n == 0 || perf == "" { // nothing was asked of the database
 		return n
 	}
-	if took >= time.Duration(c.srv.cfg.Int("profiling-sample-record-threshold-ms"))*time.Millisecond {
+	if took >= c.seen.profiling.least {
 		c.srv.perflog.Push(func(id int64) command.PerfEntry {
 			return command.PerfEntry{ID: id, At: time.Now(), Took: took, Command: r.spec.FullName(), Perf: perf, IO: io}
 		})

@@ -191,7 +191,7 @@ func TestPanic(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
 	s := h.Server
-	c := newConn(s, there, 99).beginRun()
+	c := newConn(s.Shared, there, 99).beginRun()
 	set := command.Lookup([]byte("SET"))
 	bad := *set
 	bad.Handler = func(c *command.Ctx) error {
@@ -226,7 +226,7 @@ func TestPanic(t *testing.T) {
 	}
 	// A panic while keys are looked for is not the handler's, but must not end the server either.
 	bad.Keys = func([][]byte, func(int, bool)) error { panic("another bug") }
-	c2 := newConn(s, there, 100).beginRun()
+	c2 := newConn(s.Shared, there, 100).beginRun()
 	c2.reqs = []request{{args: args("SET", "b", "1"), spec: &bad}}
 	done := make(chan any, 1)
 	go func() {

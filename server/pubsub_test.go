@@ -292,7 +292,7 @@ func TestPublishDoesNotAllocatePerSubscriber(t *testing.T) {
 		go io.Copy(io.Discard, s.Conn)
 	}
 	here, _ := socketPair(t)
-	c := newConn(h.Server, here, 1<<40)
+	c := newConn(h.Shared, here, 1<<40)
 	message := strings.Repeat(pipeline("PUBLISH c message"), 16)
 	publish := func() { c.feed(message) }
 	for range 20 {

@@ -148,9 +148,9 @@ func (l replicaLink) Read(b []byte) (int, error) {
 	}
 }
 
-// replicateMessage puts a message into the log for the subscribers of replicas, as Kvrocks does, while there are any. Each
+// replicate puts a message into the log for the subscribers of replicas, as Kvrocks does, while there are any. Each
 // has a batch of its own: a replica looks at the last record of each.
-func (s *Server) replicateMessage(channel, payload []byte) {
+func (s *Server) replicate(channel, payload []byte) {
 	if s.master.Connected() == 0 || s.IsReplica() {
 		return
 	}

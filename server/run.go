@@ -45,7 +45,7 @@ type run struct {
 	top, exec, wait frame // of the client's commands, those that EXEC runs, and those of clients that wait
 }
 
-func newRun(s *Server) *run {
+func newRun(s *Shared) *run {
 	w := &run{tx: s.db.NewTx(), batch: wire.NewBatch(&s.flusher)}
 	w.full = func() bool { return w.tx.Size() > segmentBatch }
 	w.top.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: &s.services}

@@ -19,7 +19,6 @@ import (
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/metrics"
-	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replycache"
 	"github.com/basaltdb/basalt/server/scripts"
@@ -28,54 +27,26 @@ import (
 
 // Server serves one database to Redis clients.
 type Server struct {
-	cfg       *config.Config
-	db        *engine.DB
-	log       *zap.Logger
-	started   time.Time
-	runID     string
-	plan      config.MemoryPlan
-	stats     *metrics.Stats
-	limits    limits
-	access    access
-	scripts   *scripts.Store
-	waiters   waitTable
-	hub       pubsub.Hub
-	flusher   wire.Flusher // of messages to subscribers
-	observed  atomic.Pointer[observed]
-	observing sync.Mutex // held by those who replace it
-	monitors  monitors
-	slowlog   metrics.SlowLog
-	perflog   metrics.Log[command.PerfEntry]
-	latency   metrics.Latency
-	replies   replycache.Cache
-	info      info.Sections
-	memory    info.Memory
-	tracker   tracker
-	paused    atomic.Int64 // clients that wait for the end of CLIENT PAUSE
-	notify    notifier
-	work      background
-	master    *replication.Master        // for the replicas of this server
-	services  command.Server             // what commands see of all this
-	build     string                     // the version of this program
-	diskSize  func() uint64              // bytes of the database on disk
-	tls       atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
+	*Shared
+	cfg      *config.Config
+	runID    string
+	plan     config.MemoryPlan
+	access   access
+	info     info.Sections
+	memory   info.Memory
+	notify   notifier
+	work     background
+	master   *replication.Master        // for the replicas of this server
+	build    string                     // the version of this program
+	diskSize func() uint64              // bytes of the database on disk
+	tls      atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
 
-	mu        sync.Mutex
 	listeners wire.Listeners
-	conns     map[int64]*conn
-	remote    atomic.Int64 // connections in conns from other machines
-	lastID    atomic.Int64
-	closing   atomic.Bool
 	stop      chan struct{}
 	stopOnce  sync.Once
 	shutdown  chan struct{} // closed when a client has sent SHUTDOWN
 	downOnce  sync.Once
 	wg        sync.WaitGroup
-
-	failures   rateLimit
-	handshakes rateLimit // of log lines about those that have failed
-	browsers   rateLimit // of log lines about requests that a web browser has sent
-	runs       sync.Pool
 }
 
 // New makes a server for an open database. The caller closes the database after Close.
@@ -83,18 +54,24 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	s := &Server{cfg: cfg, db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
-		stats: metrics.NewStats(), replies: replycache.New(db.Derived()), stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(),
-		diskSize: db.DiskSize}
+	s := &Server{cfg: cfg, stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), diskSize: db.DiskSize}
+	s.Shared = &Shared{db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
+		stats: metrics.NewStats(), replies: replycache.New(db.Derived())}
+	s.hooks = hooks{
+		writable: s.limits.refuseWrite, denies: s.denied, databases: cfg.Databases,
+		mayStoreNamespaces: cfg.MayStoreNamespaces, refreshNamespaces: s.refreshNamespaces,
+		replicating:      func() bool { return s.master.Connected() > 0 },
+		replicateMessage: s.replicate, broadcasting: s.trackedBroadcasting, unpaused: s.notify.wakeSweep,
+	}
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},
-		Clients: clients{s}, PubSub: &s.hub, SlowLog: &s.slowlog, PerfLog: &s.perflog,
+		Clients: clients{s.Shared}, PubSub: &s.hub, SlowLog: &s.slowlog, PerfLog: &s.perflog,
 		Latency: &s.latency, Stats: s.stats, Debug: debugging{s}, Memory: &s.memory, Info: &s.info, Maintenance: s,
 		Replication: s,
 		KeysFlushed: s.keysFlushed,
 	}
 	s.openScripts(max(8, 2*runtime.GOMAXPROCS(0)))
-	s.runs.New = func() any { return newRun(s) }
+	s.runs.New = func() any { return newRun(s.Shared) }
 	s.stats.OnReset = func() {
 		s.db.Stats.Hits.Store(0)
 		s.db.Stats.Misses.Store(0)
@@ -106,7 +83,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.plan = cfg.MemoryPlan()
 	s.memory = info.Memory{
 		DB:       db,
-		Clients:  clients{s}.List,
+		Clients:  clients{s.Shared}.List,
 		Scripts:  func() (int64, int64) { m := s.scripts.Memory(); return m.Scripts, m.Functions },
 		DiskSize: func() uint64 { return s.diskSize() },
 		Budget:   int64(s.plan.Budget),
@@ -208,21 +185,6 @@ func (s *Server) Addrs() []string {
 	return all
 }
 
-func (s *Server) clients() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
-
-func (s *Server) remove(c *conn) {
-	s.mu.Lock()
-	delete(s.conns, c.sess.ID)
-	s.mu.Unlock()
-	if c.info.remote {
-		s.remote.Add(-1)
-	}
-}
-
 // OnlyLocalClients reports whether all clients that are connected are on this machine.
 func (s *Server) OnlyLocalClients() bool { return s.remote.Load() == 0 }
 
@@ -258,26 +220,9 @@ func (s *Server) Shutdown() { s.downOnce.Do(func() { close(s.shutdown) }) }
 // SetBuild sets the version of this program that INFO shows. It must be called before Serve.
 func (s *Server) SetBuild(version string) { s.build = version }
 
-// writeFailed logs a failed commit, not more often than once a second.
-func (s *Server) writeFailed(err error) {
-	s.stats.WriteErrors.Add(1)
-	if s.failures.allow(time.Second) {
-		s.log.Error("a write failed", zap.Error(err), zap.Int64("failures", s.stats.WriteErrors.Load()))
-	}
-}
-
 // newRunID makes the 40 hexadecimal digits that tell one run of a server from another.
 func newRunID() string {
 	var b [20]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
-}
-
-// rateLimit lets something happen once in an interval.
-type rateLimit struct{ last atomic.Int64 }
-
-func (r *rateLimit) allow(every time.Duration) bool {
-	now := time.Now().UnixNano()
-	last := r.last.Load()
-	return now-last >= int64(every) && r.last.CompareAndSwap(last, now)
 }

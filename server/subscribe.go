@@ -41,7 +41,7 @@ func (c *run) Publish(channel, payload []byte, shard bool) int {
 	if !c.inTx() {
 		return c.publishNow(pubsub.Message{Channel: channel, Payload: payload, Shard: shard})
 	}
-	if c.srv.hub.Len() == 0 && c.srv.master.Connected() == 0 {
+	if c.srv.hub.Len() == 0 && !c.srv.replicating() {
 		return 0
 	}
 	c.deferred = append(c.deferred, pubsub.Message{Channel: slices.Clone(channel), Payload: slices.Clone(payload), Shard: shard})

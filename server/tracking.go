@@ -257,7 +257,7 @@ func (t *tracking) namespace() string {
 	return t.conn.info.view.Load().namespace
 }
 
-func (s *Server) byID(id int64) *conn {
+func (s *Shared) byID(id int64) *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conns[id]

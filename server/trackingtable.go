@@ -165,7 +165,7 @@ func (t *tracker) clear() {
 }
 
 // Committed hears of a commit from the engine: the metadata keys of what was written. The locks are held.
-func (s *Server) Committed(origin any, nsKeys [][]byte) {
+func (s *Shared) Committed(origin any, nsKeys [][]byte) {
 	by, _ := origin.(*run)
 	t := &s.tracker
 	if t.keys.Load() > 0 {
@@ -205,7 +205,7 @@ func (s *Server) Committed(origin any, nsKeys [][]byte) {
 }
 
 // Flushed hears from the engine that all keys in [begin, end) are gone.
-func (s *Server) Flushed(origin any, begin, end []byte) {
+func (s *Shared) Flushed(origin any, begin, end []byte) {
 	by, _ := origin.(*run)
 	t := &s.tracker
 	// In the namespaces that it concerns no key is left, and those that did not exist are forgotten with the others.
@@ -238,7 +238,7 @@ func (s *Server) Flushed(origin any, begin, end []byte) {
 }
 
 // expireTracked tells of keys that have expired.
-func (s *Server) expireTracked(now time.Time) {
+func (s *Shared) expireTracked(now time.Time) {
 	t := &s.tracker
 	if t.expires.Load() == 0 || s.isPaused() {
 		return

@@ -14,7 +14,7 @@ func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error
 	if err := c.lockPiece(keys, all); err != nil {
 		return err
 	}
-	if err := c.srv.limits.refuseWrite(c.frame.ctx.Spec.Flags); err != nil {
+	if err := c.srv.writable(c.frame.ctx.Spec.Flags); err != nil {
 		return err
 	}
 	c.tx.Tick(time.Now().UnixMilli())

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/metrics"
+	"github.com/basaltdb/basalt/server/pubsub"
+	"github.com/basaltdb/basalt/server/replycache"
+	"github.com/basaltdb/basalt/server/scripts"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// Shared is what all connections of a server share: the rooms that commands go through, and what connections know of
+// each other. A connection knows nothing else of the server.
+type Shared struct {
+	db       *engine.DB
+	log      *zap.Logger
+	started  time.Time
+	services command.Server // what handlers see of the server
+	limits   limits
+	stats    *metrics.Stats
+	slowlog  metrics.SlowLog
+	perflog  metrics.Log[command.PerfEntry]
+	latency  metrics.Latency
+	scripts  *scripts.Store
+	users    *acl.Store
+	hub      pubsub.Hub
+	flusher  wire.Flusher // of messages to subscribers
+	replies  replycache.Cache
+	tracker  tracker
+	events   atomic.Uint32 // command.EventClass: those that are wanted
+
+	waiters   waitTable
+	monitors  monitors
+	observed  atomic.Pointer[observed]
+	observing sync.Mutex   // held by those who replace it
+	paused    atomic.Int64 // clients that wait for the end of CLIENT PAUSE
+
+	mu      sync.Mutex
+	conns   map[int64]*conn
+	remote  atomic.Int64 // connections in conns from other machines
+	lastID  atomic.Int64
+	closing atomic.Bool // set with mu held
+	runs    sync.Pool   // of *run
+
+	failures   rateLimit
+	handshakes rateLimit // of log lines about those that have failed
+	browsers   rateLimit // of log lines about requests that a web browser has sent
+
+	hooks
+}
+
+// hooks are what the server decides for its connections. All but route are set.
+type hooks struct {
+	// writable returns why a command with these flags, which writes, cannot run now, nil = it can.
+	writable func(flags command.Flag) error
+	// route returns the error that sends a client elsewhere with its command, nil = it runs here. It is the last check of a
+	// command. nil = all commands run here.
+	route func(spec *command.Spec, args [][]byte) error
+	// denies reports whether a client is kept out before its first command.
+	denies func(client net.Addr) bool
+	// databases is redis-databases.
+	databases func() int64
+	// mayStoreNamespaces returns why the database must not get namespaces, nil = it may; refreshNamespaces is called when
+	// it has got some.
+	mayStoreNamespaces func() error
+	refreshNamespaces  func()
+	// replicating reports whether messages go to replicas, by replicateMessage.
+	replicating      func() bool
+	replicateMessage func(channel, payload []byte)
+	// broadcasting hears that a client has begun to track keys in broadcasting mode, or has ended it.
+	broadcasting func(on bool)
+	// unpaused hears of the end of a pause.
+	unpaused func()
+}
+
+func (s *Shared) clients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+func (s *Shared) remove(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c.sess.ID)
+	s.mu.Unlock()
+	if c.info.remote {
+		s.remote.Add(-1)
+	}
+}
+
+// writeFailed logs a failed commit, not more often than once a second.
+func (s *Shared) writeFailed(err error) {
+	s.stats.WriteErrors.Add(1)
+	if s.failures.allow(time.Second) {
+		s.log.Error("a write failed", zap.Error(err), zap.Int64("failures", s.stats.WriteErrors.Load()))
+	}
+}
+
+// rateLimit lets something happen once in an interval.
+type rateLimit struct{ last atomic.Int64 }
+
+func (r *rateLimit) allow(every time.Duration) bool {
+	now := time.Now().UnixNano()
+	last := r.last.Load()
+	return now-last >= int64(every) && r.last.CompareAndSwap(last, now)
+}
