@@ -1,6 +1,8 @@
 package command
 
 import (
+	"errors"
+
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/replication/proto"
 	"github.com/basaltdb/basalt/server/wire"
@@ -104,4 +106,10 @@ func fetchFile(c *Ctx) error {
 	return nil
 }
 
-func syncError(err error) error { return engine.NewError("ERR", err.Error()) }
+// syncError is the reply of an error; those of the protocol have no code.
+func syncError(err error) error {
+	if p := proto.Error(""); errors.As(err, &p) {
+		return engine.NewError("ERR", string(p))
+	}
+	return err
+}

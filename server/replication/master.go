@@ -76,9 +76,13 @@ type Master struct {
 	links   map[Link]bool // of full syncs
 	lost    []position
 	closed  bool
-	nextID  uint64
-	work    sync.WaitGroup
-	stop    chan struct{}
+	// suspended: no link is taken, see Suspend.
+	suspended bool
+	users     int       // links that are served
+	left      sync.Cond // there is one less; of mu
+	nextID    uint64
+	work      sync.WaitGroup
+	stop      chan struct{}
 
 	syncFull atomic.Int64
 	syncOK   atomic.Int64
@@ -106,6 +110,7 @@ func NewMaster(o MasterOptions, s MasterSettings) *Master {
 	if m.lacking == nil {
 		m.lacking = func(bool) {}
 	}
+	m.left.L = &m.mu
 	m.feeders.Store(&[]*feeder{})
 	m.files = checkpoint{dir: o.CheckpointDir, db: o.DB, log: m.log}
 	m.files.remove()
@@ -130,6 +135,11 @@ func (m *Master) Close() {
 	}
 	m.mu.Unlock()
 	m.Disconnect(errStopped)
+	m.mu.Lock()
+	for m.users > 0 {
+		m.left.Wait()
+	}
+	m.mu.Unlock()
 	m.work.Wait()
 	m.files.remove()
 }
@@ -138,7 +148,6 @@ func (m *Master) Close() {
 var (
 	errStopped  = errors.New("the server is being closed")
 	errReplaced = errors.New("the database is being replaced")
-	errKilled   = errors.New("killed by a client")
 	errLag      = errors.New("it is too far behind (max-replication-lag) and does not catch up")
 	errPurged   = errors.New("the log does not hold any more what it needs: it has to synchronise in full")
 )
@@ -162,14 +171,27 @@ func (m *Master) Disconnect(reason error) {
 	}
 }
 
-// DatabaseReplaced cuts off all replicas, which have the old one's history, and forgets what belongs to it.
-func (m *Master) DatabaseReplaced() {
+// Suspend cuts off all replicas and lets none come until resume is called, and waits until nobody reads the log or a
+// checkpoint: the database is about to be replaced by one with another history, perhaps. What belongs to the old one is
+// forgotten. A replica that comes meanwhile is told to try again.
+func (m *Master) Suspend() (resume func()) {
+	m.mu.Lock()
+	m.suspended = true
+	m.mu.Unlock()
 	m.Disconnect(errReplaced)
 	m.mu.Lock()
+	for m.users > 0 {
+		m.left.Wait()
+	}
 	m.lost = nil
 	m.mu.Unlock()
 	m.files.remove()
 	m.backlog.clear()
+	return func() {
+		m.mu.Lock()
+		m.suspended = false
+		m.mu.Unlock()
+	}
 }
 
 // Peer is what a replica has said of itself.
@@ -194,9 +216,23 @@ func NewReplicationID() string {
 	return string(id)
 }
 
+// ErrLoading says that the database is being replaced. A replica that gets it as a reply tries again, and does not
+// synchronise in full.
+var ErrLoading = engine.NewError("LOADING", "kvrocks is restoring the db from backup")
+
 // Accept checks whether a replica can go on from where it is. Its errors are the replies of PSYNC.
 func (m *Master) Accept(p proto.PSync) error {
+	m.mu.Lock()
+	if m.suspended {
+		m.mu.Unlock()
+		return ErrLoading
+	}
+	m.users++
+	m.mu.Unlock()
 	err := m.accept(p)
+	m.mu.Lock()
+	m.leave()
+	m.mu.Unlock()
 	if err != nil {
 		m.syncErr.Add(1)
 	} else {
@@ -275,7 +311,7 @@ func (m *Master) Feed(link Link, peer Peer, next uint64) {
 		return
 	}
 	m.log.Info("a replica is connected", zap.Stringer("replica", f), zap.Uint64("from", next), zap.Uint64("behind", f.lag()))
-	m.work.Go(f.send)
+	go f.send()
 	err := f.receive()
 	f.end(err)
 	<-f.sent
@@ -291,10 +327,10 @@ func (m *Master) Feed(link Link, peer Peer, next uint64) {
 func (m *Master) attach(f *feeder) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed || m.suspended {
 		return false
 	}
-	m.work.Add(1) // the end of Feed
+	m.users++
 	m.nextID++
 	f.id = m.nextID
 	all := append(slices.Clone(*m.feeders.Load()), f)
@@ -314,11 +350,17 @@ func (m *Master) detach(f *feeder) {
 		m.db.Follow(nil)
 		m.backlog.clear()
 	}
+	m.lost = append(m.lost, position{f.needs(), time.Now().Add(lostKept)})
 	m.countGood()
+	m.leave()
 	m.mu.Unlock()
-	m.lose(f.needs(), time.Now())
 	m.acked()
-	m.work.Done()
+}
+
+// leave ends what a link was served for. m.mu is held.
+func (m *Master) leave() {
+	m.users--
+	m.left.Broadcast()
 }
 
 // written hears of each write batch.

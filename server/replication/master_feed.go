@@ -21,8 +21,9 @@ import (
 //	|       v
 //	+--- asleep: woken by a writer, a WAIT, or after pingEvery
 //
-// A feeder that has just sent a little waits for pace before it looks again, unless somebody waits for an acknowledgement:
-// under load a write to the socket carries what many commits have brought, and writers need not wake it.
+// What comes within pace of the last write to the socket waits for that time, unless it is much, or somebody waits for an
+// acknowledgement: under load a write carries what many commits have brought, and writers need not wake the feeder. The
+// write and what the kernel does for it are what costs the master most.
 type feeder struct {
 	m    *Master
 	link Link
@@ -50,7 +51,7 @@ type feeder struct {
 
 const (
 	pingEvery = 2 * time.Second
-	pace      = time.Millisecond
+	pace      = 4 * time.Millisecond
 	// little is how many bytes of frames do not fill a write.
 	little = 64 << 10
 	// logBuffer is how many bytes of frames from the log go with one write.
@@ -166,12 +167,10 @@ func (f *feeder) send() {
 		next := f.next.Load()
 		frames, behind := f.m.backlog.take(next)
 		switch {
+		case frames != nil && len(frames) < little && f.pause():
 		case frames != nil:
 			if err = f.advance(frames, behind); err == nil {
 				err = f.askAck()
-			}
-			if len(frames) < little && err == nil {
-				f.pause()
 			}
 		case f.m.db.LatestSequence() >= next:
 			err = f.fromLog()
@@ -213,11 +212,14 @@ func (f *feeder) askAck() error {
 	return f.write(proto.AppendFrame(nil, proto.GetAck))
 }
 
-// pause lets some more commits come.
-func (f *feeder) pause() {
-	if f.wanted.Load() == 0 {
-		f.wait(pace)
+// pause lets some more commits come if something was sent just before. It reports whether it did.
+func (f *feeder) pause() bool {
+	left := pace - time.Since(f.last)
+	if left <= 0 || f.wanted.Load() != 0 {
+		return false
 	}
+	f.wait(left)
+	return true
 }
 
 // wait waits for a time, a wake or the end.

@@ -219,19 +219,19 @@ func (m *Master) SendFiles(link Link, list []byte) {
 func (m *Master) begin(link Link) (done func(), ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed || m.suspended {
 		link.Close()
 		return nil, false
 	}
 	m.links[link] = true
-	m.work.Add(1)
+	m.users++
 	return func() {
 		link.Drain()
 		link.Close()
 		m.mu.Lock()
 		delete(m.links, link)
+		m.leave()
 		m.mu.Unlock()
-		m.work.Done()
 	}, true
 }
 

@@ -702,3 +702,63 @@ func apply(t *testing.T, db *engine.DB, rep []byte) {
 		t.Fatal(err)
 	}
 }
+
+// TestSuspend: while the database is replaced no replica is served, and what was known of the old one is forgotten.
+func TestSuspend(t *testing.T) {
+	db := enginetest.Open(t)
+	m, _ := newMaster(t, db, defaults)
+	defer m.Close()
+	put(t, db, 10, 10)
+	r := connect(t, m, 1, proto.Conf{})
+	r.batches(10)
+	fetch(t, m.SendList)
+	resume := m.Suspend()
+	r.untilEnd()
+	if err := m.Accept(proto.PSync{Next: 1}); !errors.Is(err, replication.ErrLoading) {
+		t.Error(err)
+	}
+	if got := fetch(t, m.SendList); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	resume()
+	if got := fetch(t, func(l replication.Link) { m.SendFiles(l, []byte("CURRENT")) }); got[0] != '-' {
+		t.Errorf("the checkpoint of the old database is still there: %q", got)
+	}
+	r = connect(t, m, 1, proto.Conf{})
+	r.batches(10)
+	r.leave()
+}
+
+// FuzzAccept: whatever a replica asks for, a master that accepts it has it.
+func FuzzAccept(f *testing.F) {
+	db, err := engine.Open(engine.Options{Dir: f.TempDir() + "/db"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	s := defaults
+	s.CompareIDs = true
+	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: f.TempDir() + "/c"}, s)
+	f.Cleanup(func() {
+		m.Close()
+		db.Close()
+	})
+	if err := db.BeginHistory("AAAAAAAAAAAAAAAA"); err != nil {
+		f.Fatal(err)
+	}
+	f.Add("AAAAAAAAAAAAAAAA", "1")
+	f.Add("", "2")
+	f.Add("BBBBBBBBBBBBBBBB", "18446744073709551615")
+	f.Fuzz(func(t *testing.T, id, seq string) {
+		args := [][]byte{[]byte(seq)}
+		if id != "" {
+			args = [][]byte{[]byte(id), []byte(seq)}
+		}
+		p, err := proto.ParsePSync(args)
+		if err != nil {
+			return
+		}
+		if err := m.Accept(p); err == nil && (p.Next < 1 || p.Next > 2 || p.ID != "" && p.ID != "AAAAAAAAAAAAAAAA") {
+			t.Errorf("%+v was accepted", p)
+		}
+	})
+}
