@@ -102,7 +102,7 @@ const protectedMode = "-DENIED Redis is running in protected mode because protec
 
 // denied reports whether protected-mode keeps a client out: it comes over the network, and no password is asked for.
 func (s *Server) denied(client net.Addr) bool {
-	if !s.cfg.Bool("protected-mode") || s.PasswordRequired() {
+	if !s.cfg.Bool("protected-mode") || s.auth.PasswordRequired() {
 		return false
 	}
 	return !isLocal(client)

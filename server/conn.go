@@ -103,8 +103,8 @@ func newConn(s *Shared, nc net.Conn, id int64) *conn {
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
 	}
 	c.info.remote = !wire.OnThisMachine(nc.LocalAddr(), nc.RemoteAddr())
-	if id, ok := s.users.Anonymous(); ok {
-		c.sess.SetIdentity(identity(id))
+	if id, ok := s.auth.Anonymous(); ok {
+		c.sess.SetIdentity(id)
 	}
 	c.info.created = time.Now()
 	c.info.lastActive.Store(c.info.created.UnixMilli())

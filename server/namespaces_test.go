@@ -391,7 +391,7 @@ func TestMoveX(t *testing.T) {
 		tt.c.want(tt.command, tt.want)
 	}
 	// A wrong token is a failed login.
-	if n := s.last.access.failures.Total(); n != 1 {
+	if n := s.last.auth.Failures(); n != 1 {
 		t.Errorf("%d failed logins, want that of MOVEX", n)
 	}
 	if log := c.do("ACL", "LOG"); !strings.Contains(log, "$5\r\nMOVEX\r\n") {

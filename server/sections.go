@@ -156,7 +156,7 @@ func (s *Server) infoStats(w *info.Writer, _ string) {
 	count("sync_partial_err", syncs.SyncPartialErr)
 	count("keyspace_hits", s.db.Stats.Hits.Load())
 	count("keyspace_misses", s.db.Stats.Misses.Load())
-	denied := s.access.users.Log()
+	denied := s.auth.ACL().Log()
 	count("acl_access_denied_auth", int64(denied.Count(acl.DeniedAuth)))
 	count("acl_access_denied_cmd", int64(denied.Count(acl.DeniedCommand)))
 	count("acl_access_denied_key", int64(denied.Count(acl.DeniedKey)))

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
@@ -31,7 +32,6 @@ type Server struct {
 	cfg      *config.Config
 	runID    string
 	plan     config.MemoryPlan
-	access   access
 	info     info.Sections
 	memory   info.Memory
 	notify   notifier
@@ -57,6 +57,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s := &Server{cfg: cfg, stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), diskSize: db.DiskSize}
 	s.Shared = &Shared{db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
 		stats: metrics.NewStats(), replies: replycache.New(db.Derived())}
+	s.auth = s.newAuth()
 	s.hooks = hooks{
 		writable: s.limits.refuseWrite, denies: s.denied, databases: cfg.Databases,
 		mayStoreNamespaces: cfg.MayStoreNamespaces, refreshNamespaces: s.refreshNamespaces,
@@ -64,7 +65,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		replicateMessage: s.replicate, broadcasting: s.trackedBroadcasting, unpaused: s.notify.wakeSweep,
 	}
 	s.services = command.Server{
-		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s, Namespaces: namespaces{s},
+		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s.auth, Namespaces: auth.Namespaces{Auth: s.auth},
 		Clients: clients{s.Shared}, PubSub: &s.hub, SlowLog: &s.slowlog, PerfLog: &s.perflog,
 		Latency: &s.latency, Stats: s.stats, Debug: debugging{s}, Memory: &s.memory, Info: &s.info, Maintenance: s,
 		Replication: s,
@@ -92,7 +93,6 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.registerInfo()
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
-	s.openAccess()
 	s.startMaster()
 	s.follow()
 	return s

@@ -36,10 +36,20 @@ func TestHello(t *testing.T) {
 	}
 }
 
+// addNamespaces adds namespaces nsN with tokens tokenN.
+func (h *harness) addNamespaces(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := h.services.Namespaces.Add(name, "token"+strings.TrimPrefix(name, "ns")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAuth(t *testing.T) {
 	const noAuth, wrong = "-NOAUTH Authentication required.\r\n", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
-	h := start(t, "requirepass", "secret")
-	h.access.set("secret", map[string]string{"ns1": "token1", "ns2": "token2"})
+	h := start(t, "requirepass", "secret", "repl-namespace-enabled", "yes")
+	h.addNamespaces(t, "ns1", "ns2")
 	c := h.dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"PING", noAuth},
@@ -78,8 +88,8 @@ func TestAuth(t *testing.T) {
 }
 
 func TestClientList(t *testing.T) {
-	h := start(t, "requirepass", "secret")
-	h.access.set("secret", map[string]string{"ns1": "token1"})
+	h := start(t, "requirepass", "secret", "repl-namespace-enabled", "yes")
+	h.addNamespaces(t, "ns1")
 	a, b := h.dial(t), h.dial(t)
 	a.want("AUTH secret", "+OK\r\n")
 	b.want("AUTH token1", "+OK\r\n")
@@ -168,8 +178,8 @@ func TestClientListState(t *testing.T) {
 }
 
 func TestClientKill(t *testing.T) {
-	h := start(t, "requirepass", "secret")
-	h.access.set("secret", map[string]string{"ns1": "token1"})
+	h := start(t, "requirepass", "secret", "repl-namespace-enabled", "yes")
+	h.addNamespaces(t, "ns1")
 	connect := func(password string) *client {
 		c := h.dial(t)
 		c.want("AUTH "+password, "+OK\r\n")

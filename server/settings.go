@@ -54,7 +54,7 @@ func (s *Server) follow() {
 	}
 	s.followDerived()
 	s.cfg.OnChange("acllog-max-len", func(_, _ string) error {
-		s.access.users.Log().SetMax(int(s.cfg.Int("acllog-max-len")))
+		s.auth.ACL().Log().SetMax(int(s.cfg.Int("acllog-max-len")))
 		return nil
 	})
 	s.followEvents(s.cfg.Text("notify-keyspace-events"))
@@ -88,7 +88,7 @@ func (s *Server) refresh() {
 	s.limits.readOnly.Store(replica && s.cfg.Bool("slave-read-only"))
 	s.limits.strictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
 	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
-	s.refreshAccess()
+	s.auth.Refresh()
 }
 
 // followDerived bounds derived state by the setting. Without one the bound is that with which the database was opened.
@@ -153,7 +153,7 @@ func (s settings) Set(sess *command.Session, changes []command.Setting) error {
 		pairs = append(pairs, c.Name, c.Value)
 	}
 	err := s.cfg.SetFor(sess.Local, pairs...)
-	s.refreshAccess() // repl-namespace-enabled has moved namespaces
+	s.auth.Refresh() // repl-namespace-enabled has moved namespaces
 	if err != nil {
 		return engine.NewError("ERR", err.Error())
 	}

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
-	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/pubsub"
@@ -31,7 +31,7 @@ type Shared struct {
 	perflog  metrics.Log[command.PerfEntry]
 	latency  metrics.Latency
 	scripts  *scripts.Store
-	users    *acl.Store
+	auth     *auth.Auth
 	hub      pubsub.Hub
 	flusher  wire.Flusher // of messages to subscribers
 	replies  replycache.Cache

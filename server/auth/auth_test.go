@@ -1,0 +1,206 @@
+package auth
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// settings keep passwords in memory; adding a namespace a second time fails.
+type settings struct {
+	pass   string
+	tokens map[string]string
+}
+
+func (s *settings) RequirePass() string           { return s.pass }
+func (s *settings) Namespaces() map[string]string { return s.tokens }
+
+func (s *settings) AddNamespace(name, token string) error {
+	if s.tokens[name] != "" {
+		return errors.New("the namespace exists")
+	}
+	return s.SetNamespace(name, token)
+}
+
+func (s *settings) SetNamespace(name, token string) error {
+	s.tokens = maps.Clone(s.tokens)
+	s.tokens[name] = token
+	return nil
+}
+
+func (s *settings) DeleteNamespace(name string) error {
+	s.tokens = maps.Clone(s.tokens)
+	delete(s.tokens, name)
+	return nil
+}
+
+type fixture struct {
+	*Auth
+	settings   *settings
+	logs       *observer.ObservedLogs
+	lost       []string // the users that have lost channels
+	fromMaster bool
+}
+
+func newFixture(pass string, o acl.Options) *fixture {
+	core, logs := observer.New(zap.DebugLevel)
+	f := &fixture{settings: &settings{pass, map[string]string{}}, logs: logs}
+	f.Auth = New(Options{Settings: f.settings, Log: zap.New(core), ACL: o,
+		FromMaster:     func() bool { return f.fromMaster },
+		OnChannelsLost: func(user string) { f.lost = append(f.lost, user) },
+		Describe:       func(id int64) string { return "client" },
+	})
+	f.Refresh()
+	return f
+}
+
+func TestPasswords(t *testing.T) {
+	f := newFixture("", acl.Options{})
+	if id, ok := f.Anonymous(); !ok || f.PasswordRequired() || id.Namespace != cf.DefaultNamespace || !id.Admin {
+		t.Errorf("without a password: %+v, %v", id, ok)
+	}
+	f.settings.pass = "secret"
+	f.Refresh()
+	if _, ok := f.Anonymous(); ok || !f.PasswordRequired() {
+		t.Error("requirepass is not in force")
+	}
+	if err := (Namespaces{f.Auth}).Add("ns", "token"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		user, password, namespace string
+		admin, ok                 bool
+	}{
+		{"default", "secret", cf.DefaultNamespace, true, true}, {"default", "token", "ns", false, true},
+		{"default", "wrong", "", false, false}, {"other", "secret", "", false, false},
+	} {
+		id, ok := f.Authenticate([]byte(tt.user), []byte(tt.password))
+		if ok != tt.ok || ok && (id.Namespace != tt.namespace || id.Admin != tt.admin) {
+			t.Errorf("%s %s: %+v, %v", tt.user, tt.password, id, ok)
+		}
+	}
+}
+
+// Only a new requirepass takes back what ACL SETUSER has made of the default user.
+func TestRefreshKeepsTheDefaultUser(t *testing.T) {
+	f := newFixture("secret", acl.Options{})
+	if err := f.ACL().SetUser("default", ">mine"); err != nil {
+		t.Fatal(err)
+	}
+	f.Refresh()
+	if _, ok := f.Authenticate([]byte("default"), []byte("mine")); !ok {
+		t.Error("the password of ACL SETUSER is gone")
+	}
+	f.settings.pass = "new"
+	f.Refresh()
+	if _, ok := f.Authenticate([]byte("default"), []byte("mine")); ok {
+		t.Error("the password of ACL SETUSER outlives a new requirepass")
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	f := newFixture("secret", acl.Options{})
+	n := Namespaces{f.Auth}
+	list := func() (words []string) {
+		for _, ns := range n.List() {
+			words = append(words, ns.Name+"="+ns.Token)
+		}
+		return words
+	}
+	for _, err := range []error{n.Add("b", "1"), n.Add("a", "2"), n.Set("b", "3")} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	want := []string{"a=2", "b=3", cf.DefaultNamespace + "=secret"}
+	if got := list(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var reply *engine.Error
+	if err := n.Add("a", "9"); !errors.As(err, &reply) || reply.Code != "ERR" || reply.Text != "the namespace exists" {
+		t.Errorf("added twice: %v", err)
+	}
+	f.fromMaster = true
+	if err := n.Delete("a"); err != errReplicaNamespaces {
+		t.Errorf("on a replica: %v", err)
+	}
+	f.fromMaster = false
+	if err := n.Delete("a"); err != nil || len(list()) != 2 {
+		t.Errorf("%v, left is %q", err, list())
+	}
+	if _, ok := f.Authenticate([]byte("default"), []byte("2")); ok {
+		t.Error("the token of a deleted namespace is in force")
+	}
+}
+
+// A failure is counted, and stands in the log of the server and of the ACL; only a few a second are written.
+func TestFailures(t *testing.T) {
+	f := newFixture("secret", acl.Options{LogEntries: 10})
+	for range failuresLogged + 3 {
+		f.AuthFailed(&command.Session{ID: 1, Addr: "addr"}, "AUTH", []byte("eve"))
+	}
+	if n := f.Failures(); n != failuresLogged+3 {
+		t.Errorf("%d failures", n)
+	}
+	if n := f.logs.FilterMessageSnippet("failed to authenticate").Len(); n > 2*failuresLogged { // a second may pass
+		t.Errorf("%d lines", n)
+	}
+	e := f.ACL().Log().Entries(9)
+	if len(e) != 1 || e[0].Username != "eve" || e[0].Object != "AUTH" || e[0].Client != "client" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestLostChannels(t *testing.T) {
+	f := newFixture("", acl.Options{})
+	for _, rules := range []string{"on &a &b", "&c", "resetchannels &a"} {
+		if err := f.ACL().SetUser("bob", strings.Fields(rules)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(f.lost, []string{"bob"}) {
+		t.Errorf("lost channels: %q", f.lost)
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	f := newFixture("", acl.Options{File: t.TempDir() + "/none"})
+	if err := f.Declare(nil); err == nil || !strings.HasPrefix(err.Error(), "aclfile: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNamespaceStore(t *testing.T) {
+	s := NamespaceStore{enginetest.Open(t)}
+	if tokens, err := s.LoadNamespaces(); err != nil || len(tokens) != 0 {
+		t.Errorf("of a new database: %v, %v", tokens, err)
+	}
+	want := map[string]string{"a": "1", "b": "2"}
+	if err := s.StoreNamespaces(want); err != nil {
+		t.Fatal(err)
+	}
+	if tokens, err := s.LoadNamespaces(); err != nil || !maps.Equal(tokens, want) {
+		t.Errorf("%v, %v", tokens, err)
+	}
+	err := s.DB.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		tx.Put(cf.Propagate, []byte(cf.PropagateNamespaces), []byte("{damaged"))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.LoadNamespaces(); err == nil {
+		t.Error("damaged namespaces are read")
+	}
+}

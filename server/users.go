@@ -1,0 +1,119 @@
+package server
+
+import (
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/auth"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// newAuth returns the users, without those that the settings declare.
+func (s *Server) newAuth() *auth.Auth {
+	return auth.New(auth.Options{
+		Settings: s.cfg,
+		Log:      s.log,
+		ACL: acl.Options{
+			File:        s.cfg.Text("aclfile"),
+			AllChannels: s.cfg.Text("acl-pubsub-default") == "allchannels",
+			LogEntries:  int(s.cfg.Int("acllog-max-len")),
+		},
+		FromMaster: func() bool {
+			_, _, replica := s.cfg.Master()
+			return replica && s.cfg.Bool("repl-namespace-enabled")
+		},
+		OnChannelsLost: s.closeSubscribers,
+		Describe:       s.describe,
+	})
+}
+
+// declaredUsers makes the users that the configuration declares.
+func declaredUsers(cfg *config.Config, t *acl.Table) ([]*acl.User, error) {
+	var users []*acl.User
+	for i, d := range cfg.Users() {
+		u, err := t.Declare(d.Name, d.Rules, cfg.Text("acl-pubsub-default") == "allchannels")
+		if err != nil {
+			return nil, cfg.UserError(i, err)
+		}
+		users = append(users, u)
+	}
+	return users, nil
+}
+
+// presentUsers returns the users for CONFIG REWRITE: none when they live in the aclfile, and the default user only if
+// there is more to say about it than requirepass does, so that a file without users stays one that Kvrocks can read.
+func (s *Server) presentUsers(requirePass string) (list []config.User) {
+	if s.auth.HasFile() {
+		return nil
+	}
+	users := s.auth.ACL()
+	for _, u := range users.Users() {
+		if u.Name() != acl.DefaultUser || !users.DefaultIs(requirePass) {
+			words := strings.Split(u.String(), " ")
+			list = append(list, config.User{Name: words[1], Rules: words[2:]})
+		}
+	}
+	return list
+}
+
+// loadUsers makes the users of the configuration, or reads the aclfile, if there is one.
+func (s *Server) loadUsers() error {
+	users, err := declaredUsers(s.cfg, command.ACLTable())
+	if err != nil {
+		return err
+	}
+	err = s.auth.Declare(users)
+	s.cfg.KeepUsers(s.presentUsers)
+	return err
+}
+
+// loadNamespaces reads the namespaces that live in the database.
+func (s *Server) loadNamespaces() error {
+	if err := s.cfg.UseNamespaceStore(auth.NamespaceStore{DB: s.db}); err != nil {
+		return err
+	}
+	s.auth.Refresh()
+	if len(s.cfg.Namespaces()) > 0 && s.cfg.RequirePass() == "" {
+		s.log.Warn("requirepass is empty: the tokens of the namespaces in the database are not asked for")
+	}
+	return nil
+}
+
+// refreshNamespaces takes over the namespaces that have come into the database by themselves.
+func (s *Server) refreshNamespaces() {
+	if err := s.cfg.ReloadNamespaces(); err != nil {
+		s.log.Error("the namespaces cannot be read", zap.Error(err))
+	}
+	s.auth.Refresh()
+}
+
+// closeSubscribers closes the connections of a user that have subscriptions.
+func (s *Server) closeSubscribers(user string) {
+	s.mu.Lock()
+	var lost []*conn
+	for _, c := range s.conns {
+		if v := c.info.view.Load(); v.user == user && v.subs != [3]int{} {
+			lost = append(lost, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range lost {
+		c.kill()
+	}
+}
+
+// describe returns what CLIENT INFO shows of a connection, for ACL LOG: go-redis parses both.
+func (s *Shared) describe(id int64) string {
+	s.mu.Lock()
+	c := s.conns[id]
+	s.mu.Unlock()
+	if c == nil {
+		return ""
+	}
+	i := c.describe(time.Now())
+	return i.InfoLine()
+}
