@@ -28,6 +28,11 @@ func (c *run) writeSegment(reqs []request) int {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	refs := c.keys[:0]
 	n := 0
+	lasts := reqs[0].spec.Flags&command.Alone != 0
+	if lasts {
+		reqs = reqs[:1]
+		c.flush()
+	}
 	retry := c.script.retry
 	if retry {
 		reqs = reqs[:1] // a script that needs more locks, or lasts, alone
@@ -46,7 +51,7 @@ func (c *run) writeSegment(reqs []request) int {
 			break // its error is one of a transaction
 		}
 		if i > 0 && r.err == nil {
-			if r.spec.Flags&(command.Solo|command.PubSub) != 0 || r.spec.MayBlock(r.args) {
+			if r.spec.Flags&(command.Solo|command.PubSub|command.Alone) != 0 || r.spec.MayBlock(r.args) {
 				// Neither a client that waits nor a message must depend on a commit to come.
 				break
 			}
@@ -87,7 +92,7 @@ func (c *run) writeSegment(reqs []request) int {
 	c.tx.KeepLocks()
 	var guest bool
 	var err error
-	alone := c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
+	alone := lasts || c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
 	if retry && c.script.all {
 		err = c.tx.AcquireAll()
 	} else if alone || retry && c.script.alone || reqs[0].spec.MayBlock(reqs[0].args) {

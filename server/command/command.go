@@ -106,6 +106,8 @@ const (
 	// Script marks a command that runs a script, or changes those that there are: it shares a transaction with others
 	// like one that writes.
 	Script
+	// Alone marks a writer that may last: outside of EXEC and scripts nothing else runs under the locks of its keys.
+	Alone
 )
 
 var flagNames = []struct {

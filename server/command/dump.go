@@ -39,15 +39,11 @@ func dump(c *Ctx) error {
 		c.Out.Null()
 		return nil
 	}
-	d := dumper{limit: c.Srv.Settings.MaxBulk(), version: rdb.PlainVersion}
-	if err := d.value(c, &rec); err != nil {
-		return err
+	payload, err := dumpKey(c, c.Args[1], &rec)
+	if err == nil {
+		c.Out.Bulk(payload)
 	}
-	if d.full {
-		return errDumpSize
-	}
-	c.Out.Bulk(rdb.AppendFooter(d.b, d.version))
-	return nil
+	return err
 }
 
 // dumper builds the payload of DUMP.
@@ -74,8 +70,7 @@ func (d *dumper) head(k rdb.Kind) func(n uint64) {
 	return func(n uint64) { d.b = rdb.AppendHead(d.b, k, n) }
 }
 
-func (d *dumper) value(c *Ctx, rec *engine.Record) error {
-	tx, key := c.Tx, c.Args[1]
+func (d *dumper) value(tx *engine.Tx, key []byte, rec *engine.Record) error {
 	switch rec.Type {
 	case cf.TypeString:
 		d.head(rdb.String)(0)

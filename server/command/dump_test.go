@@ -119,7 +119,7 @@ func TestDumpLimit(t *testing.T) {
 			}
 			for _, limit := range []int64{1000, 2000} {
 				d := dumper{limit: limit}
-				if err := d.value(&Ctx{Args: [][]byte{nil, []byte(key)}, Tx: tx}, &rec); err != nil {
+				if err := d.value(tx, []byte(key), &rec); err != nil {
 					return err
 				}
 				if full := limit == 1000; d.full != full || full && len(d.b) > 1000 {

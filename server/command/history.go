@@ -88,6 +88,7 @@ var histories = map[string][]docChange{
 	"lpop":              popCount,
 	"lpush":             severalPushed,
 	"lpushx":            severalPushedX,
+	"migrate":           {{"3.0.0", "`COPY` and `REPLACE`."}, {"3.0.6", "`KEYS`."}, {"4.0.7", "`AUTH`."}, {"6.0.0", "`AUTH2`."}},
 	"pexpire":           expireOptions,
 	"pexpireat":         expireOptions,
 	"pttl":              missingTTL,

@@ -57,6 +57,7 @@ var keySpecs = map[string]string{
 	"RO access @ 1 / RO access @ ? / OW update @ ~":                 "sort",
 	"RO access @ STREAMS@1 -1 1 2":                                  "xread",
 	"RO access @ STREAMS@4 -1 1 2":                                  "xreadgroup",
+	"RW access delete / RW access delete incomplete @ KEYS@-2 -1 1": "migrate",
 	"RW access delete @ 1 / OW insert @ 2":                          "renamenx",
 	"RW access delete @ 1 / OW update @ 2":                          "rename",
 	"RW access delete @ 1 / RW insert @ 2":                          "blmove brpoplpush lmove rpoplpush smove",
@@ -67,7 +68,7 @@ var keySpecs = map[string]string{
 
 // tips has hints for proxies and clients that talk to several servers, and the commands that they fit.
 var tips = map[string]string{
-	"nondeterministic_output": "client|info client|list dump hrandfield hscan lastsave object|encoding object|freq object|idletime " +
+	"nondeterministic_output": "client|info client|list dump hrandfield hscan lastsave migrate object|encoding object|freq object|idletime " +
 		"hpttl httl object|refcount pttl spop srandmember sscan time ttl xadd xautoclaim xclaim xinfo|consumers xpending " +
 		"xtrim zrandmember zscan",
 	"nondeterministic_output request_policy:all_nodes response_policy:special":  "latency|doctor latency|graph latency|histogram latency|history latency|latest",
@@ -231,6 +232,8 @@ func (s *Spec) useOfKey(i int, args [][]byte) *keySpec {
 			return &fieldReads
 		}
 		return &updates
+	case "migrate": // those after KEYS are like the first one
+		i = 0
 	}
 	list := described()[s.ID].keys
 	var last *keySpec

@@ -1,0 +1,298 @@
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+var migrateCommands = []Spec{
+	{Name: "migrate", Handler: migrate, Arity: -6, Flags: Write | MovableKeys | Alone, First: 3, Last: 3, Step: 1, Keys: migrateKeys,
+		Group: "generic", Since: "2.6.0", Complexity: "O(N) with N bytes that are sent", Categories: catKeyspace + " @dangerous",
+		Summary: "Moves keys to another server."},
+}
+
+func init() { register(migrateCommands...) }
+
+// The errors of MIGRATE, with Redis's texts.
+var (
+	errMigrateKey     = engine.NewError("ERR", "When using MIGRATE KEYS option, the key argument must be set to the empty string")
+	errMigrateConnect = engine.NewError("IOERR", "error or timeout connecting to the client")
+	errMigrateRead    = engine.NewError("IOERR", "error or timeout reading to target instance")
+	errMigrateWrite   = engine.NewError("IOERR", "error or timeout writing to target instance")
+)
+
+// migrateOptions are the arguments of MIGRATE host port key|"" destination-db timeout [COPY] [REPLACE]
+// [AUTH password | AUTH2 username password] [KEYS key ...].
+type migrateOptions struct {
+	copy, replace bool
+	auth          [][]byte // the arguments of AUTH; nil = it is not sent
+	keys          [][]byte
+	first         int // index of the first key
+}
+
+func parseMigrate(args [][]byte) (o migrateOptions, err error) {
+	o.keys, o.first = args[3:4], 3
+	for i := 6; i < len(args); i++ {
+		more := len(args) - 1 - i
+		switch {
+		case EqualFold(args[i], "COPY"):
+			o.copy = true
+		case EqualFold(args[i], "REPLACE"):
+			o.replace = true
+		case EqualFold(args[i], "AUTH") && more > 0:
+			i++
+			o.auth = args[i : i+1]
+		case EqualFold(args[i], "AUTH2") && more > 1:
+			o.auth = args[i+1 : i+3]
+			i += 2
+		case EqualFold(args[i], "KEYS"):
+			if len(args[3]) > 0 {
+				return o, errMigrateKey
+			}
+			o.keys, o.first = args[i+1:], i+1
+			return o, nil
+		default:
+			return o, ErrSyntax
+		}
+	}
+	return o, nil
+}
+
+func migrateKeys(args [][]byte, add func(argIndex int, write bool)) error {
+	if len(args) < 6 {
+		return nil
+	}
+	o, err := parseMigrate(args)
+	if err != nil {
+		return nil
+	}
+	for i := range o.keys {
+		add(o.first+i, !o.copy)
+	}
+	return nil
+}
+
+// migrate sends keys to another server, which restores them, and deletes those that it has acknowledged: a key is never
+// lost, but after an error while the reply was waited for it may be on both servers. The locks of these keys are held all
+// the while, so that nobody changes what was sent and is going to be deleted; others are not kept waiting.
+func migrate(c *Ctx) error {
+	o, err := parseMigrate(c.Args)
+	if err != nil {
+		return err
+	}
+	timeout, ok := ParseInt(c.Args[5])
+	database, ok2 := ParseInt(c.Args[4])
+	if !ok || !ok2 {
+		return ErrNotInteger
+	}
+	if timeout <= 0 {
+		timeout = 1000
+	}
+	list := make([][]byte, 0, len(o.keys))
+	for _, key := range o.keys {
+		rec, err := c.Tx.LoadAny(key)
+		if err != nil {
+			return err
+		}
+		if rec.Exists {
+			list = append(list, key)
+		}
+	}
+	if len(list) == 0 {
+		c.Out.SimpleString("NOKEY")
+		return nil
+	}
+	t, err := dialTarget(c, time.Duration(min(timeout, math.MaxInt64/int64(time.Millisecond)))*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if err := t.begin(o.auth, database); err != nil {
+		return err
+	}
+	sent, err := t.send(c, list, o.replace)
+	var acked [][]byte
+	for _, key := range sent {
+		switch line, e := t.line(); {
+		case e != nil:
+			if err == nil {
+				err = errMigrateRead
+			}
+		case strings.HasPrefix(line, "-"):
+			if err == nil {
+				err = targetError(line)
+			}
+			continue
+		default:
+			acked = append(acked, key)
+			continue
+		}
+		break // nothing more can be read
+	}
+	if !o.copy && len(acked) > 0 {
+		if _, err := keys.Del(c.Tx, acked...); err != nil {
+			return err
+		}
+	}
+	if err != nil { // what was acknowledged is gone all the same
+		WriteError(c.Out, err)
+	} else {
+		c.Out.OK()
+	}
+	return nil
+}
+
+// targetError is the error for an error reply of the target.
+func targetError(line string) error {
+	return engine.NewError("ERR", "Target instance replied with error: "+line[1:])
+}
+
+// target is the connection to the server that gets the keys.
+type target struct {
+	conn    net.Conn
+	r       *bufio.Reader
+	w       *bufio.Writer
+	timeout time.Duration // of connecting, of each write and of each reply
+	done    chan struct{}
+}
+
+// dialTarget connects to the server. The connection is closed when the client's is.
+func dialTarget(c *Ctx, timeout time.Duration) (*target, error) {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(string(c.Args[1]), string(c.Args[2])), timeout)
+	var op *net.OpError
+	var dns *net.DNSError
+	switch {
+	case err == nil:
+	case errors.As(err, &op) && !op.Timeout() && !errors.As(err, &dns):
+		return nil, errMigrateWrite // Redis learns of a refused connection when it writes
+	default:
+		return nil, errMigrateConnect
+	}
+	t := &target{conn: conn, r: bufio.NewReaderSize(conn, 4<<10), w: bufio.NewWriterSize(conn, 64<<10), timeout: timeout,
+		done: make(chan struct{})}
+	if c.Sess != nil && c.Sess.Control != nil {
+		closing := c.Sess.Control.Done()
+		go func() {
+			select {
+			case <-closing:
+				conn.Close()
+			case <-t.done:
+			}
+		}()
+	}
+	return t, nil
+}
+
+func (t *target) close() {
+	close(t.done)
+	t.conn.Close()
+}
+
+// begin authenticates and selects the database. Redis sends the keys without waiting for the replies; a target that does
+// not have the database then restores them in another.
+func (t *target) begin(auth [][]byte, database int64) error {
+	commands := 1
+	if auth != nil {
+		commands++
+		t.command("AUTH", auth...)
+	}
+	t.command("SELECT", strconv.AppendInt(nil, database, 10))
+	if t.flush() != nil {
+		return errMigrateWrite
+	}
+	for range commands {
+		line, err := t.line()
+		if err != nil {
+			return errMigrateRead
+		}
+		if strings.HasPrefix(line, "-") {
+			return targetError(line)
+		}
+	}
+	return nil
+}
+
+// send sends the keys until one fails, and returns those that it has sent whole.
+func (t *target) send(c *Ctx, list [][]byte, replace bool) (sent [][]byte, err error) {
+	for _, key := range list {
+		rec, err := c.Tx.LoadAny(key)
+		if err != nil || !rec.Exists {
+			return sent, errors.Join(err, t.flushed())
+		}
+		payload, err := dumpKey(c, key, &rec)
+		if err != nil {
+			return sent, errors.Join(err, t.flushed())
+		}
+		ttl := int64(0)
+		if rec.Expire > 0 {
+			ttl = max(int64(rec.Expire)-c.Tx.Now(), 1)
+		}
+		args := [][]byte{key, strconv.AppendInt(nil, ttl, 10), payload}
+		if replace {
+			args = append(args, []byte("REPLACE"))
+		}
+		if t.command("RESTORE", args...); t.w.Flush() != nil {
+			return sent, errMigrateWrite
+		}
+		sent = append(sent, key)
+	}
+	return sent, t.flushed()
+}
+
+// flushed sends what is in the buffer.
+func (t *target) flushed() error {
+	if t.flush() != nil {
+		return errMigrateWrite
+	}
+	return nil
+}
+
+func (t *target) flush() error {
+	t.conn.SetWriteDeadline(time.Now().Add(t.timeout))
+	return t.w.Flush()
+}
+
+// command adds a command to the buffer. An error comes with the next flush.
+func (t *target) command(name string, args ...[]byte) {
+	t.conn.SetWriteDeadline(time.Now().Add(t.timeout))
+	fmt.Fprintf(t.w, "*%d\r\n$%d\r\n%s\r\n", 1+len(args), len(name), name)
+	for _, a := range args {
+		fmt.Fprintf(t.w, "$%d\r\n", len(a))
+		for len(a) > 0 { // the time limit is one of each piece, not of all
+			n := min(len(a), 64<<10)
+			t.conn.SetWriteDeadline(time.Now().Add(t.timeout))
+			t.w.Write(a[:n])
+			a = a[n:]
+		}
+		t.w.WriteString("\r\n")
+	}
+}
+
+// line reads a reply of one line.
+func (t *target) line() (string, error) {
+	t.conn.SetReadDeadline(time.Now().Add(t.timeout))
+	line, err := t.r.ReadSlice('\n')
+	return strings.TrimRight(string(line), "\r\n"), err
+}
+
+// dumpKey returns what DUMP replies for a key that exists.
+func dumpKey(c *Ctx, key []byte, rec *engine.Record) ([]byte, error) {
+	d := dumper{limit: c.Srv.Settings.MaxBulk(), version: rdb.PlainVersion}
+	if err := d.value(c.Tx, key, rec); err != nil {
+		return nil, err
+	}
+	if d.full {
+		return nil, errDumpSize
+	}
+	return rdb.AppendFooter(d.b, d.version), nil
+}
