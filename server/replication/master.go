@@ -194,6 +194,9 @@ func (m *Master) Suspend() (resume func()) {
 	}
 }
 
+// DatabaseReplaced is Suspend for a moment: the database has been replaced.
+func (m *Master) DatabaseReplaced() { m.Suspend()() }
+
 // Peer is what a replica has said of itself.
 type Peer struct {
 	proto.Conf
