@@ -45,6 +45,7 @@ func scriptRows() []script {
 		{name: "Lua INCR", source: `return redis.call('INCR', KEYS[1])`, keys: 1, target: 1.5},
 		{name: "Lua 30 calls of one key", source: `for i = 1, 30 do redis.call('INCR', KEYS[1]) end`, keys: 1, target: 1.5},
 		{name: "Lua 30 declared calls", source: fmt.Sprintf(thirtyCalls, `KEYS[i]`), keys: 15, target: 1.5},
+		{name: "Lua 30 reads", source: `for i = 1, 15 do redis.call('GET', KEYS[i]) redis.call('STRLEN', KEYS[i]) end`, keys: 15},
 		{name: "Lua 30 undeclared calls", source: fmt.Sprintf(thirtyCalls, `ARGV[1] .. i`), target: 2},
 		{name: "Lua cjson decode", source: `for i = 1, 100 do cjson.decode('` + job + `') end`, target: 1.5},
 		{name: "Lua cjson encode", source: `local t = cjson.decode('` + job + `') for i = 1, 100 do cjson.encode(t) end`, target: 1.5},
