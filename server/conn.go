@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/tracking"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -40,7 +41,7 @@ type conn struct {
 	watch    *engine.Watch // keys of WATCH, nil = none
 	blocked  *waiter       // the client waits for data
 	subs     pubsub.Client
-	track    *tracking // CLIENT TRACKING is on
+	track    *tracking.Client // CLIENT TRACKING is on
 	// monitoring: MONITOR was called. monitorAll: by an administrator; it is not changed while others may look.
 	monitoring, monitorAll bool
 	peak                   replyPeak
@@ -68,7 +69,7 @@ type connInfo struct {
 	lastCmd    atomic.Pointer[command.Spec]
 	view       atomic.Pointer[sessionView]
 	waiter     atomic.Pointer[waiter]
-	track      atomic.Pointer[tracking]
+	track      atomic.Pointer[tracking.Client]
 	paused     atomic.Bool // waits for the end of CLIENT PAUSE
 	cmds       atomic.Int64
 	netIn      atomic.Int64
@@ -245,7 +246,7 @@ func (c *conn) process() bool {
 // afterFlush sends what must not be sent before the replies.
 func (c *run) afterFlush() {
 	if c.track != nil {
-		c.track.idle(c)
+		c.track.Idle(&c.batch)
 	}
 	if c.batch.Pending() {
 		c.batch.Flush()

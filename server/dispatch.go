@@ -136,7 +136,7 @@ func (c *run) rejected(r *request) {
 	}
 	c.replied(r, mark)
 	if c.track != nil {
-		c.track.ran(c, r)
+		c.endCaching(r)
 	}
 }
 

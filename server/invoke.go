@@ -64,7 +64,7 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	}
 	mark := c.savepoint(f)
 	if c.track != nil && f.mode != awaited {
-		c.track.remember(c, r)
+		c.rememberReads(r)
 	}
 	if ofClient {
 		if c.seen.monitored && r.spec.Flags&command.Script != 0 && r.spec.Flags&command.SkipMonitor != 0 && !r.shown {

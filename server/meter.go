@@ -48,7 +48,7 @@ type callGroup struct {
 func (c *run) begin() {
 	c.seen = c.srv.observed.Load()
 	if c.track != nil {
-		c.track.begin()
+		c.track.Begin()
 	}
 }
 

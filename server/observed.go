@@ -53,7 +53,7 @@ func (s *Server) followDiagnostics() {
 		})
 		s.slowlog.SetLimit(int(s.cfg.Int("slowlog-max-len")))
 		s.perflog.SetLimit(int(s.cfg.Int("profiling-sample-record-max-len")))
-		s.tracker.limit.Store(s.cfg.Int("tracking-table-max-keys"))
+		s.tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
 		return nil
 	}
 	apply("", "")
@@ -66,7 +66,7 @@ func (s *Server) followDiagnostics() {
 // observeRun shows a command that has run to those who observe it.
 func (c *run) observeRun(r *request) {
 	if c.track != nil {
-		c.track.ran(c, r)
+		c.endCaching(r)
 	}
 	if c.seen.monitored {
 		c.srv.monitors.feed(c, r, c.sess.Addr)

@@ -190,7 +190,7 @@ func (c *run) waitPaused(r *request) bool {
 			return false
 		}
 		if c.track != nil {
-			c.track.begin()
+			c.track.Begin()
 		}
 		r.err = c.refuse(r)
 	}

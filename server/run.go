@@ -7,6 +7,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/tracking"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -28,6 +29,7 @@ type run struct {
 	segment   segment
 	served    []*waiter        // clients that wait, served in the transaction that is under way
 	full      func() bool      // whether the transaction is to be committed before more is added
+	origin    tracking.Origin  // of the transaction: this run
 	batch     wire.Batch       // messages to other clients
 	deferred  []pubsub.Message // messages to be published when the transaction is committed
 	failures  int              // commands that have replied with an error
@@ -51,6 +53,7 @@ func newRun(s *Shared) *run {
 	w.top.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: &s.services}
 	w.exec.mode, w.script.frame.mode, w.wait.mode = queued, scripted, awaited
 	w.frame = &w.top
+	w.origin.Batch = &w.batch
 	w.script.host.run = w
 	return w
 }
@@ -59,7 +62,8 @@ func newRun(s *Shared) *run {
 func (c *conn) beginRun() *run {
 	w := c.srv.runs.Get().(*run)
 	w.conn = c
-	w.out.Proto, w.top.ctx.Sess, w.tx.Origin = c.sess.Proto, c.sess, w
+	w.out.Proto, w.top.ctx.Sess, w.tx.Origin = c.sess.Proto, c.sess, &w.origin
+	w.origin.ID = c.sess.ID
 	c.sess.Control = w
 	return w
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
-	"hash/maphash"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replycache"
 	"github.com/basaltdb/basalt/server/scripts"
+	"github.com/basaltdb/basalt/server/tracking"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -77,7 +77,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		s.db.Stats.Hits.Store(0)
 		s.db.Stats.Misses.Store(0)
 	}
-	s.tracker.seed = maphash.MakeSeed()
+	s.tracker = tracking.New(tracking.Options{Observe: db.Observe, Slots: db.Slots(), Find: s.trackingPeer})
 	s.limits.queued.Store(maxQueuedBytes)
 	s.limits.handshake.Store(int64(10 * time.Second))
 	s.limits.ending.Store(int64(2 * time.Second))

@@ -15,6 +15,7 @@ import (
 	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/replycache"
 	"github.com/basaltdb/basalt/server/scripts"
+	"github.com/basaltdb/basalt/server/tracking"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
@@ -35,7 +36,7 @@ type Shared struct {
 	hub      pubsub.Hub
 	flusher  wire.Flusher // of messages to subscribers
 	replies  replycache.Cache
-	tracker  tracker
+	tracker  *tracking.Table
 	events   atomic.Uint32 // command.EventClass: those that are wanted
 
 	waiters   waitTable

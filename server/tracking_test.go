@@ -119,7 +119,7 @@ func TestTracking(t *testing.T) {
 	w.do("SET", "x", "2")
 	c.quiet()
 	c.want("CLIENT GETREDIR", ":-1\r\n")
-	if n := h.tracker.keys.Load() + h.tracker.items.Load() + h.tracker.clients.Load() + h.tracker.expires.Load(); n != 0 {
+	if n := h.tracker.Keys() + h.tracker.Items() + int64(h.tracker.Clients()); n != 0 {
 		t.Errorf("%d things are left in the table", n)
 	}
 }
@@ -255,7 +255,7 @@ func TestTrackingOptions(t *testing.T) {
 			c.do("GET", "a")
 			to.Close()
 			n, _ := strconv.Atoi(id)
-			eventually(t, "the connection is gone", func() bool { return h.byID(int64(n)) == nil })
+			eventually(t, "the connection is gone", func() bool { _, ok := h.trackingPeer(int64(n)); return !ok })
 			for range 2 { // each time
 				c.do("GET", "a")
 				w.do("SET", "a", "2")
@@ -376,18 +376,18 @@ func TestTrackingTableLimit(t *testing.T) {
 			told++
 		}
 	}
-	if n := h.tracker.keys.Load(); n > 100+64 || n < 100 {
+	if n := h.tracker.Keys(); n > 100+64 || n < 100 {
 		t.Errorf("%d keys", n)
 	}
 	c.send(encode("PING"))
 	for c.reply() != "+PONG\r\n" {
 		told++
 	}
-	if n := h.tracker.keys.Load(); int64(told)+n != 1000 {
+	if n := h.tracker.Keys(); int64(told)+n != 1000 {
 		t.Errorf("told of %d, %d are left", told, n)
 	}
 	c.Close()
-	eventually(t, "the table is empty", func() bool { return h.tracker.keys.Load() == 0 })
+	eventually(t, "the table is empty", func() bool { return h.tracker.Keys() == 0 })
 }
 
 // A client that caches what it reads until it is told otherwise never keeps an old value, with many writers.

@@ -184,14 +184,14 @@ func (w *waiter) wake() {
 // hold keeps back what tracking tells the client of the commit that serves it: the reply comes first, as everywhere.
 func (w *waiter) hold() {
 	if t := w.conn.info.track.Load(); t != nil {
-		t.begin()
+		t.Begin()
 	}
 }
 
 // release sends what was kept back.
 func (w *waiter) release() {
 	if t := w.conn.info.track.Load(); t != nil {
-		t.idle(nil)
+		t.Idle(nil)
 	}
 }
 

@@ -1,0 +1,172 @@
+package tracking
+
+import (
+	"sync"
+
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// Peer is a connection to which messages go, as others see it.
+type Peer struct {
+	Out        *wire.Conn
+	Proto      int // of its replies, 2 or 3
+	Namespace  string
+	Subscribed bool // to anything, see package pubsub
+}
+
+// Origin is what a transaction has for its engine.Tx.Origin: who commits.
+type Origin struct {
+	ID    int64       // of the connection
+	Batch *wire.Batch // is flushed when the run that commits ends
+}
+
+// Client is a connection that tracks keys, from Table.Add to Table.Remove. SetCaching, Caching and Ran are for the
+// connection's own goroutine, the other methods for any.
+type Client struct {
+	command.Tracking
+	id      int64
+	find    func(id int64) (Peer, bool)
+	caching int // of CLIENT CACHING for the next command: 1 = yes, -1 = no, 0 = not said
+
+	mu      sync.Mutex
+	peer    func() Peer // nil = it does not track any more
+	busy    bool        // commands of the connection run
+	pending []notice    // meanwhile
+	broken  bool        // the connection that the messages go to is gone
+}
+
+// notice is one message: keys, or everything when they are nil.
+type notice struct{ keys []string }
+
+// Broken reports whether the connection that the messages should go to is gone.
+func (c *Client) Broken() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.broken
+}
+
+// Letters returns the flags of CLIENT LIST.
+func (c *Client) Letters() string {
+	s := "t"
+	if c.Broken() {
+		s += "R"
+	}
+	if c.Broadcast {
+		s += "B"
+	}
+	return s
+}
+
+// SetCaching is CLIENT CACHING for the next command.
+func (c *Client) SetCaching(yes bool) {
+	c.caching = -1
+	if yes {
+		c.caching = 1
+	}
+}
+
+// Caching returns what CLIENT CACHING has said of the next command: 1 = yes, -1 = no, 0 = nothing.
+func (c *Client) Caching() int { return c.caching }
+
+// Ran notes that a command, or a transaction, has run or was refused: CLIENT CACHING applies to one only.
+func (c *Client) Ran() { c.caching = 0 }
+
+// Remembers reports whether the keys that a command reads are to be remembered. For a script its commands do that.
+func (c *Client) Remembers(flags command.Flag) bool {
+	return !c.Broadcast && flags&command.ReadOnly != 0 && flags&(command.PubSub|command.Script) == 0 &&
+		(!c.OptIn || c.caching > 0) && (!c.OptOut || c.caching >= 0)
+}
+
+// Begin holds messages back while commands run.
+func (c *Client) Begin() {
+	c.mu.Lock()
+	c.busy = true
+	c.mu.Unlock()
+}
+
+// Idle sends what was held back: the replies are on the way. batch is that of the run, nil = there is none.
+func (c *Client) Idle(batch *wire.Batch) {
+	c.mu.Lock()
+	c.busy = false
+	pending := c.pending
+	c.pending = nil
+	c.mu.Unlock()
+	for _, n := range pending {
+		c.deliver(n, batch)
+	}
+}
+
+// notify sends a message now, or when the connection's replies are on the way. by has changed the keys; of a flush its
+// origin is told, too.
+func (c *Client) notify(n notice, by *Origin) {
+	c.mu.Lock()
+	if c.peer == nil || c.NoLoop && by.ID == c.id && n.keys != nil {
+		c.mu.Unlock()
+		return
+	}
+	if c.busy {
+		c.pending = append(c.pending, n)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+	c.deliver(n, by.Batch)
+}
+
+// deliver puts a message into the outbox of the connection, or of the one that it is redirected to.
+func (c *Client) deliver(n notice, batch *wire.Batch) {
+	own, ok := c.self()
+	if !ok {
+		return
+	}
+	to := own
+	if c.Redirect != 0 {
+		if to, ok = c.find(c.Redirect); !ok {
+			c.mu.Lock()
+			c.broken = true
+			c.mu.Unlock()
+			if own.Proto == 3 { // told each time, as in Redis
+				w := resp.Writer{Proto: 3}
+				w.Push(2)
+				w.BulkString("tracking-redir-broken")
+				w.Int(c.Redirect)
+				batch.Post(own.Out, w.Bytes())
+			}
+			return
+		}
+	}
+	w := resp.Writer{Proto: to.Proto}
+	switch {
+	case to.Proto == 3:
+		w.Push(2)
+		w.BulkString("invalidate")
+	case c.Redirect != 0 && to.Subscribed:
+		w.Array(3)
+		w.BulkString("message")
+		w.BulkString(command.InvalidateChannel)
+	default:
+		return // RESP2 has no place for it
+	}
+	if n.keys == nil {
+		w.Null()
+	} else {
+		w.Array(len(n.keys))
+		for _, k := range n.keys {
+			w.BulkString(k)
+		}
+	}
+	batch.Post(to.Out, w.Bytes())
+}
+
+// self returns the connection; ok is false when it does not track any more.
+func (c *Client) self() (p Peer, ok bool) {
+	c.mu.Lock()
+	peer := c.peer
+	c.mu.Unlock()
+	if peer == nil {
+		return Peer{}, false
+	}
+	return peer(), true
+}
