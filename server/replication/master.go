@@ -75,6 +75,7 @@ type Master struct {
 	feeders atomic.Pointer[[]*feeder]
 	links   map[Link]bool // of full syncs
 	lost    []position
+	failing atomic.Pointer[failover] // stored while mu is held, but for nil
 	closed  bool
 	// suspended: no link is taken, see Suspend.
 	suspended bool
@@ -134,6 +135,9 @@ func (m *Master) Close() {
 		close(m.stop)
 	}
 	m.mu.Unlock()
+	if f := m.failing.Load(); f != nil {
+		f.cancel(errStopped)
+	}
 	m.Disconnect(errStopped)
 	m.mu.Lock()
 	for m.users > 0 {
@@ -395,6 +399,17 @@ func (m *Master) Replicas() []ReplicaState {
 		list = append(list, f.state())
 	}
 	return list
+}
+
+// noteAck tells those who wait for acknowledgements.
+func (m *Master) noteAck() {
+	if f := m.failing.Load(); f != nil {
+		select {
+		case f.acks <- struct{}{}:
+		default:
+		}
+	}
+	m.acked()
 }
 
 // AckedBy returns how many replicas have acknowledged a sequence number.

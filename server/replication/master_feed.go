@@ -378,6 +378,6 @@ func (f *feeder) acknowledge(seq uint64) {
 	seq = min(seq, f.next.Load()-1)
 	if seq > f.acked.Load() {
 		f.acked.Store(seq)
-		f.m.acked()
+		f.m.noteAck()
 	}
 }

@@ -1,0 +1,210 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// A failover changes places with a replica without losing a write:
+//
+//	waiting-for-sync          clients wait with their writes; a replica acknowledges the last one
+//	failover-in-progress      that replica is told to be a master, until it says that it is
+//	                          this server follows it, and the clients go on: their writes are refused as on any replica
+//
+// Before the replica was told anything, an error, the time-out or an abort leave all as it was. Afterwards nobody can know
+// whether it has become a master until it answers, and so the clients wait; only an abort ends that.
+
+// FailoverOptions are the arguments of FAILOVER.
+type FailoverOptions struct {
+	Host    string // the replica that shall take over; "" = the first one that has everything
+	Port    int
+	Force   bool          // it shall even if it has not everything when the time is up
+	Timeout time.Duration // 0 = none
+}
+
+// FailoverServer is what a failover needs of the rest of the server.
+type FailoverServer interface {
+	// Pause lets clients wait with their writes. When it returns no write is under way.
+	Pause() error
+	Unpause()
+	// Promote tells a server to be a master. sent reports whether it may have heard of that, whatever the error.
+	Promote(ctx context.Context, host string, port int) (sent bool, err error)
+	// Follow makes this server a replica.
+	Follow(host string, port int) error
+}
+
+// The states of a failover, as INFO shows them.
+const (
+	NoFailover      = "no-failover"
+	FailoverWaiting = "waiting-for-sync"
+	FailoverUnder   = "failover-in-progress"
+)
+
+// Errors of FAILOVER, with the texts of Redis.
+var (
+	ErrFailoverUnder    = engine.NewError("ERR", "FAILOVER already in progress.")
+	errNoFailover       = engine.NewError("ERR", "No failover in progress.")
+	errNoReplicas       = engine.NewError("ERR", "FAILOVER requires connected replicas.")
+	errFailoverTarget   = engine.NewError("ERR", "FAILOVER target HOST and PORT is not a replica.")
+	errFailoverNoAcks   = engine.NewError("ERR", "FAILOVER requires a replica that acknowledges writes, which Kvrocks does from 2.13 on.")
+	errFailoverAborted  = errors.New("it was aborted")
+	errFailoverTimedOut = errors.New("no replica has acknowledged everything in time")
+)
+
+// failover is one that is under way.
+type failover struct {
+	FailoverOptions
+	cancel context.CancelCauseFunc
+	state  string        // m.mu is held
+	acks   chan struct{} // a replica has acknowledged something
+}
+
+// promoteRetry is the time between two attempts to tell the replica.
+const promoteRetry = time.Second
+
+// FailoverState returns the state of the failover that is under way.
+func (m *Master) FailoverState() string {
+	if f := m.failing.Load(); f != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return f.state
+	}
+	return NoFailover
+}
+
+// Failover begins a failover. Its errors are replies.
+func (m *Master) Failover(o FailoverOptions, srv FailoverServer) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	f := &failover{FailoverOptions: o, cancel: cancel, state: FailoverWaiting, acks: make(chan struct{}, 1)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := *m.feeders.Load()
+	switch {
+	case m.failing.Load() != nil:
+		return ErrFailoverUnder
+	case m.closed || m.suspended || len(all) == 0:
+		return errNoReplicas
+	}
+	found, acks := false, false
+	for _, r := range all {
+		if f.mayBe(r) {
+			found, acks = true, acks || r.answers.Load()
+		}
+	}
+	switch {
+	case !found && o.Host != "":
+		return errFailoverTarget
+	case !acks && !o.Force:
+		return errFailoverNoAcks
+	}
+	m.failing.Store(f)
+	m.work.Go(func() {
+		defer cancel(nil)
+		err := m.failOver(ctx, f, srv)
+		m.failing.Store(nil)
+		srv.Unpause()
+		if err != nil {
+			m.log.Warn("the failover has failed, the server stays the master", zap.Error(err))
+		}
+	})
+	return nil
+}
+
+// AbortFailover ends the failover that is under way.
+func (m *Master) AbortFailover() error {
+	f := m.failing.Load()
+	if f == nil {
+		return errNoFailover
+	}
+	f.cancel(errFailoverAborted)
+	return nil
+}
+
+// mayBe reports whether the replica may take over.
+func (f *failover) mayBe(r *feeder) bool {
+	s := r.state()
+	return s.Port != 0 && (f.Host == "" || f.Host == s.IP && f.Port == s.Port)
+}
+
+func (m *Master) failOver(ctx context.Context, f *failover, srv FailoverServer) error {
+	m.log.Info("a failover begins: clients wait with their writes")
+	began := time.Now()
+	if err := srv.Pause(); err != nil {
+		return err
+	}
+	host, port, err := m.awaitSync(ctx, f)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	f.state = FailoverUnder
+	m.mu.Unlock()
+	if err := m.promote(ctx, srv, host, port); err != nil {
+		return err
+	}
+	// It is a master now, and this server must not be one, whatever comes.
+	if err := srv.Follow(host, port); err != nil {
+		return fmt.Errorf("%s:%d is a master now, but this server cannot follow it: %w", host, port, err)
+	}
+	m.log.Info("the failover has ended: the server is a replica", zap.String("master", fmt.Sprintf("%s:%d", host, port)),
+		zap.Duration("took", time.Since(began)))
+	return nil
+}
+
+// awaitSync waits for a replica that has everything, and returns where it is. With force, the time-out ends that.
+func (m *Master) awaitSync(ctx context.Context, f *failover) (host string, port int, err error) {
+	var timeout <-chan time.Time
+	if f.Timeout > 0 {
+		t := time.NewTimer(f.Timeout)
+		defer t.Stop()
+		timeout = t.C
+	}
+	again := time.NewTicker(promoteRetry) // replicas come and go, and not all that is written is of clients
+	defer again.Stop()
+	for {
+		latest := m.db.LatestSequence()
+		for _, r := range *m.feeders.Load() {
+			if f.mayBe(r) && r.answers.Load() && r.ackedAt.Load() != 0 && r.acked.Load() >= latest {
+				s := r.state()
+				return s.IP, s.Port, nil
+			}
+		}
+		m.AskAck(latest)
+		select {
+		case <-f.acks:
+		case <-again.C:
+		case <-timeout:
+			if f.Force {
+				return f.Host, f.Port, nil
+			}
+			return "", 0, errFailoverTimedOut
+		case <-ctx.Done():
+			return "", 0, context.Cause(ctx)
+		}
+	}
+}
+
+// promote tells the replica to be a master until it says that it is, or it cannot have heard of it.
+func (m *Master) promote(ctx context.Context, srv FailoverServer, host string, port int) error {
+	for told := false; ; {
+		sent, err := srv.Promote(ctx, host, port)
+		if err == nil {
+			return nil
+		}
+		told = told || sent
+		if !told || ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		m.log.Warn("it is not known whether the replica has become a master: it is asked again", zap.Error(err))
+		select {
+		case <-ctx.Done():
+		case <-time.After(promoteRetry):
+		}
+	}
+}
