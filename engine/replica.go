@@ -28,19 +28,31 @@ type replica struct {
 }
 
 func (f *replica) set(on, locked bool) {
-	if !on {
-		f.clock.Store(0)
-	}
+	f.clock.Store(0)
 	f.on.Store(on)
 	f.locked.Store(on && locked)
 }
 
-// SetReplica says whether the database is that of a replica: compactions go by the master's clock, and with locked, only
-// [DB.ApplyUpdates] writes, and every other commit fails with [ErrReplica]. When it returns, no commit is under way
-// that does not know it.
-func (db *DB) SetReplica(on, locked bool) error {
-	db.replica.set(on, locked)
-	return db.Barrier()
+// SetReplica makes the database that of a replica: compactions go by the master's clock, and with locked, only
+// [DB.ApplyUpdates] writes, and every other commit fails with [ErrReplica]. It waits for transactions that hold locks, and
+// no commit is under way when it returns that does not know it.
+func (db *DB) SetReplica(locked bool) {
+	db.locks.LockAll()
+	db.replica.set(true, locked)
+	db.locks.UnlockAll()
+}
+
+// SetMaster ends what SetReplica has begun. It does not wait.
+func (db *DB) SetMaster() { db.replica.set(false, false) }
+
+// StoredReplicationID returns the replication id that the database holds, see [DB.BeginHistory]; "" = none.
+func (db *DB) StoredReplicationID() (id string, err error) {
+	err = db.View(cf.DefaultNamespace, nil, func(tx *Tx) error {
+		v, _, err := tx.Get(cf.Propagate, []byte(cf.PropagateReplicationID))
+		id = string(v)
+		return err
+	})
+	return id, err
 }
 
 // IsReplica reports whether the database is that of a replica.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/basaltdb/basalt/engine/batch"
 )
 
 // ErrSequence: a write of the master does not follow the last one of this database.
@@ -106,20 +104,3 @@ func (db *DB) writeUpdate(rep []byte) error {
 
 // HoldsNSKey reports whether the transaction has the lock of a metadata key for writing.
 func (tx *Tx) HoldsNSKey(nsKey []byte) bool { return tx.locks.Writes(tx.db.locks.Name(nsKey)) }
-
-// IDOf returns the replication id that a write batch of the log carries, "" if none: log data "r <id>".
-func IDOf(rep []byte) (id string) {
-	r, err := batch.NewReader(rep)
-	if err != nil {
-		return ""
-	}
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			return id
-		}
-		if v := rec.Value; rec.Kind == batch.LogData && len(v) == 18 && v[0] == 'r' && v[1] == ' ' {
-			id = string(v[2:])
-		}
-	}
-}

@@ -78,31 +78,6 @@ func TestApplyUpdates(t *testing.T) {
 			if v, err := get(db, "after"); v != "flush" || err != nil {
 				t.Errorf("%s: %q, %v", name, v, err)
 			}
-			wantID := ""
-			if name == fixture.RSIDReplication {
-				wantID = string(bytes.TrimPrefix(logData(t, reps[0]), []byte("r ")))
-			}
-			if got := engine.IDOf(reps[len(reps)-1]); got != wantID {
-				t.Errorf("%s: replication id %q, want %q", name, got, wantID)
-			}
-		}
-	}
-}
-
-// logData returns the last log data of a batch.
-func logData(t testing.TB, rep []byte) (data []byte) {
-	t.Helper()
-	r, err := batch.NewReader(rep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		rec, ok := r.Next()
-		if !ok {
-			return data
-		}
-		if rec.Kind == batch.LogData {
-			data = rec.Value
 		}
 	}
 }
@@ -181,21 +156,15 @@ func TestReplicaRefuses(t *testing.T) {
 	if _, err := db.DeleteExpired(ns, []byte("k"), nil, nil); err != nil { // there is nothing to delete
 		t.Error(err)
 	}
-	if err := db.SetReplica(true, false); err != nil {
-		t.Fatal(err)
-	}
+	db.SetReplica(false)
 	if err := set(); err != nil {
 		t.Errorf("slave-read-only no: %v", err)
 	}
-	if err := db.SetReplica(true, true); err != nil {
-		t.Fatal(err)
-	}
+	db.SetReplica(true)
 	if err := set(); !errors.Is(err, engine.ErrReplica) {
 		t.Errorf("a replica was written to: %v", err)
 	}
-	if err := db.SetReplica(false, false); err != nil {
-		t.Fatal(err)
-	}
+	db.SetMaster()
 	if err := set(); err != nil {
 		t.Errorf("a master: %v", err)
 	}
@@ -249,9 +218,7 @@ func TestReplicaKeepsWhatTheMasterHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("a new master has not told its time", 1, 2)
-	if err := db.SetReplica(false, false); err != nil {
-		t.Fatal(err)
-	}
+	db.SetMaster()
 	want("promoted", 0, 0)
 }
 

@@ -79,6 +79,8 @@ type Manifest struct {
 	// MinLog is the least number of a log whose writes may not be in table files; NewestLog is that of the newest log
 	// that the MANIFEST knows of, or of one that is older than it.
 	MinLog, NewestLog uint64
+	// TableSizes are the sizes in bytes of table files by number, also of some that were deleted since.
+	TableSizes map[uint64]uint64
 
 	data     []byte
 	families map[uint32]family
@@ -130,7 +132,7 @@ func number(name string) (uint64, bool) {
 }
 
 func parse(data []byte) (*Manifest, error) {
-	m := &Manifest{data: data, families: map[uint32]family{}}
+	m := &Manifest{data: data, families: map[uint32]family{}, TableSizes: map[uint64]uint64{}}
 	s := logfile.NewScanner(bytes.NewReader(data), 0)
 	for s.Next() {
 		e := edit{m: m, s: s, b: s.Record()}
@@ -255,11 +257,11 @@ func (e *edit) field(tag uint64) {
 // number,] [fields of its own]. What is in brackets depends on the tag.
 func (e *edit) file(tag uint64) {
 	e.uint()
-	e.uint()
+	number := e.uint()
 	if tag == tagNewFile3 {
 		e.uint()
 	}
-	e.uint()
+	e.m.TableSizes[number] = e.uint()
 	e.key()
 	e.key()
 	if tag == tagNewFile {

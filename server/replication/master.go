@@ -253,7 +253,7 @@ func (m *Master) accept(p proto.PSync) error {
 		return errNoLog
 	}
 	if p.ID != "" && m.settings.Load().CompareIDs {
-		if id := m.lastWrittenID(p.Next); len(id) == proto.IDLen && id != p.ID {
+		if id := lastIDBefore(m.db, p.Next); len(id) == proto.IDLen && id != p.ID {
 			return proto.ErrWrongID
 		}
 	}
@@ -279,10 +279,10 @@ func (m *Master) accept(p proto.PSync) error {
 	return nil
 }
 
-// lastWrittenID returns the replication id of the write before a sequence number, or of the first one in the log; "" when the
+// lastIDBefore returns the replication id of the write before a sequence number, or of the first one in the log; "" when the
 // log does not tell.
-func (m *Master) lastWrittenID(next uint64) (id string) {
-	log, err := m.db.WAL(max(next, 1) - 1)
+func lastIDBefore(db *engine.DB, next uint64) (id string) {
+	log, err := db.WAL(max(next, 1) - 1)
 	if err != nil {
 		return ""
 	}

@@ -1,0 +1,310 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// ReplicaOptions are the options of [NewReplica]. The functions may be nil, but for Dial.
+type ReplicaOptions struct {
+	DB  *engine.DB
+	Log *zap.Logger
+	// Dir is where the files of a full sync are put, on the file system of the database: <dir>/sync_checkpoint.
+	Dir string
+	// Dial connects to the master.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Committed is called after each write batch of the master, while the locks of its keys are held; see
+	// [engine.DB.ApplyUpdates]. Applied is called with the same batches a little later, without locks.
+	Committed func(tx *engine.Tx, b *engine.ForeignBatch)
+	Applied   func(b *engine.ForeignBatch)
+	// Replacing is called before the database is replaced: nobody may hold a reader of the log then. Replaced is called
+	// afterwards, also when it has failed.
+	Replacing, Replaced func()
+	// Changed is called when the link to the master has come up or gone down, or there is none any more.
+	Changed func()
+}
+
+// ReplicaSettings are what a Replica goes by; they may change at any time, with effect from the next connection on.
+type ReplicaSettings struct {
+	User, Password string // masteruser, masterauth; "" = none
+	DBName         string // the master must have the same
+	Port           int    // announced to the master
+	Address        string // announced, "" = that of the connection
+	Writable       bool   // slave-read-only no: others write, too
+	SendID         bool   // PSYNC names the replication id (use-rsid-psync)
+	EmptyFirst     bool   // the database is emptied before a full sync, to have its space
+}
+
+// Replica follows a master, or none. Its methods may be called by several goroutines, also while locks of keys are held:
+// none waits for the link.
+type Replica struct {
+	o        ReplicaOptions
+	settings atomic.Pointer[ReplicaSettings]
+	fulls    atomic.Int64 // full syncs that have ended well
+
+	mu     sync.Mutex
+	link   *link         // nil = none
+	ended  chan struct{} // closed when the last link that was has ended
+	closed bool
+}
+
+// NewReplica makes a replica that follows nobody.
+func NewReplica(o ReplicaOptions, s ReplicaSettings) *Replica {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Committed == nil {
+		o.Committed = func(*engine.Tx, *engine.ForeignBatch) {}
+	}
+	if o.Applied == nil {
+		o.Applied = func(*engine.ForeignBatch) {}
+	}
+	for _, f := range []*func(){&o.Replacing, &o.Replaced, &o.Changed} {
+		if *f == nil {
+			*f = func() {}
+		}
+	}
+	r := &Replica{o: o, ended: make(chan struct{})}
+	close(r.ended)
+	r.Set(s)
+	return r
+}
+
+// Set changes the settings.
+func (r *Replica) Set(s ReplicaSettings) { r.settings.Store(&s) }
+
+// Follow makes the database the replica of a master, in place of the one before. It returns at once; transactions that
+// hold locks are committed before the database takes no more writes.
+func (r *Replica) Follow(host string, port int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	if r.link != nil {
+		r.link.stop()
+	}
+	l := &link{r: r, db: r.o.DB, host: host, port: port, before: r.ended, done: make(chan struct{})}
+	l.log = r.o.Log.With(zap.String("master", l.addr()))
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.downSince.Store(time.Now().UnixNano())
+	r.link, r.ended = l, l.done
+	go l.run()
+}
+
+// Unfollow ends the link, and the database takes writes again.
+func (r *Replica) Unfollow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.link != nil {
+		r.link.stop()
+		r.link = nil
+	}
+	r.o.DB.SetMaster()
+	r.o.Changed()
+}
+
+// Close ends the link and waits for its end. The database stays that of a replica.
+func (r *Replica) Close() {
+	r.mu.Lock()
+	r.closed = true
+	if r.link != nil {
+		r.link.stop()
+	}
+	ended := r.ended
+	r.mu.Unlock()
+	<-ended
+}
+
+// LinkState is how far a link is.
+type LinkState uint32
+
+// The states of a link, in the order in which it goes through them.
+const (
+	Connecting LinkState = iota
+	SendingAuth
+	CheckingName
+	SendingConf
+	SendingPSync
+	FetchingMeta  // full sync
+	FetchingFiles // full sync
+	Replacing     // full sync
+	Connected
+)
+
+var linkStates = [...]string{"connecting", "authenticating", "checking db-name", "introducing itself", "psync",
+	"fetching the list of files", "fetching files", "replacing the database", "connected"}
+
+// String returns the state in words.
+func (s LinkState) String() string { return linkStates[s] }
+
+// Syncing reports whether a full sync is going on.
+func (s LinkState) Syncing() bool { return s >= FetchingMeta && s <= Replacing }
+
+// ReplicaStatus tells how a link is.
+type ReplicaStatus struct {
+	Host      string
+	Port      int
+	State     LinkState
+	LastIO    time.Time // something came from the master; zero = nothing did
+	DownSince time.Time // zero = the link is up
+	Err       string    // why it went down or does not come up
+	Sync      SyncProgress
+	FullSyncs int64 // that have ended well
+}
+
+// Status tells how the link is; ok is false when no master is followed.
+func (r *Replica) Status() (s ReplicaStatus, ok bool) {
+	r.mu.Lock()
+	l := r.link
+	r.mu.Unlock()
+	s.FullSyncs = r.fulls.Load()
+	if l == nil {
+		return s, false
+	}
+	s.Host, s.Port, s.State, s.Sync = l.host, l.port, LinkState(l.state.Load()), l.progress.get(time.Now())
+	if at := l.lastIO.Load(); at != 0 {
+		s.LastIO = time.Unix(0, at)
+	}
+	if at := l.downSince.Load(); at != 0 {
+		s.DownSince = time.Unix(0, at)
+	}
+	if err := l.err.Load(); err != nil {
+		s.Err = *err
+	}
+	return s, true
+}
+
+// Up reports whether there is no master, or the link to it is up.
+func (r *Replica) Up() bool {
+	s, ok := r.Status()
+	return !ok || s.State == Connected
+}
+
+func (l *link) addr() string { return net.JoinHostPort(l.host, strconv.Itoa(l.port)) }
+
+// Times between two attempts.
+const (
+	retryLost  = time.Second      // the link could not be made, or went down
+	retryError = 10 * time.Second // the master or the replica cannot go on
+)
+
+// Why a link ends.
+var (
+	errNeedsFull = errors.New("a full synchronisation is needed")
+	errName      = errors.New("the master has another db-name")
+)
+
+// run follows the master until the link is stopped. Per connection:
+//
+//	dial, AUTH, _db_name, REPLCONF --> PSYNC --+OK--> stream: batches are applied
+//	  ^                                   |              | it ends
+//	  |                                   | -ERR         |
+//	  |<-- 1 s, or 10 s -- an error       v              |
+//	  |                                full sync --------+--> 1 s
+//	  +------------------------------------+ at once
+func (l *link) run() {
+	defer close(l.done)
+	<-l.before // its full sync, for one
+	if l.ctx.Err() != nil {
+		return
+	}
+	if err := l.begin(); err != nil {
+		l.log.Error("what a former full synchronisation has left cannot be removed", zap.Error(err))
+	}
+	for l.ctx.Err() == nil {
+		err := l.once()
+		if errors.Is(err, errNeedsFull) {
+			if err = l.fullSync(); err == nil {
+				l.r.fulls.Add(1)
+				continue
+			}
+		}
+		if l.ctx.Err() != nil {
+			break
+		}
+		l.down(err)
+		wait := retryLost
+		if permanent(err) {
+			wait = retryError
+		}
+		select {
+		case <-l.ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	l.setState(Connecting)
+}
+
+// begin makes the database that of a replica, and forgets what a former master has sent.
+func (l *link) begin() error {
+	l.db.SetReplica(!l.r.settings.Load().Writable)
+	l.db.SetReplicationID("")
+	return l.clearFiles()
+}
+
+// permanent reports whether another attempt at once would hardly end otherwise.
+func permanent(err error) bool {
+	var e stepError
+	return errors.As(err, &e)
+}
+
+// stepError is an error that is not about the connection.
+type stepError struct {
+	what string
+	err  error
+}
+
+func (e stepError) Error() string { return e.what + ": " + e.err.Error() }
+func (e stepError) Unwrap() error { return e.err }
+
+// down notes that the link is down.
+func (l *link) down(err error) {
+	text := err.Error()
+	was := LinkState(l.state.Load())
+	if old := l.err.Load(); was == Connected || old == nil || *old != text {
+		l.log.Warn("the link to the master is down", zap.Stringer("state", was), zap.Error(err))
+	}
+	l.err.Store(&text)
+	l.downSince.CompareAndSwap(0, time.Now().UnixNano())
+	l.setState(Connecting)
+}
+
+func (l *link) setState(s LinkState) {
+	old := LinkState(l.state.Swap(uint32(s)))
+	if s == Connected {
+		l.downSince.Store(0)
+		l.err.Store(nil)
+	}
+	if (old == Connected) != (s == Connected) {
+		l.r.o.Changed()
+	}
+}
+
+// lastWritten returns what PSYNC asks for: the write after the last one, and with which id that was written.
+func (l *link) lastWritten() (id string, next uint64) {
+	next = l.db.LatestSequence() + 1
+	if !l.r.settings.Load().SendID || l.short {
+		return "", next
+	}
+	if id = lastIDBefore(l.db, next); id == "" {
+		var err error
+		if id, err = l.db.StoredReplicationID(); err != nil {
+			l.log.Warn("the replication id cannot be read", zap.Error(err))
+		}
+	}
+	return id, next
+}
+
+// describe is for errors that name what was received.
+func describe(what string, err error) error { return fmt.Errorf("%s: %w", what, err) }

@@ -1,0 +1,391 @@
+package replication
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// link is the connection of a replica with its master, again and again: see run.
+type link struct {
+	r      *Replica
+	db     *engine.DB
+	log    *zap.Logger
+	host   string
+	port   int
+	ctx    context.Context
+	stop   context.CancelFunc
+	before <-chan struct{} // closed when the link before this one has ended
+	done   chan struct{}   // closed when this one has
+
+	state     atomic.Uint32 // LinkState
+	lastIO    atomic.Int64  // unix nanoseconds
+	downSince atomic.Int64  // 0 = it is up
+	err       atomic.Pointer[string]
+	progress  progress
+
+	// Of the goroutine of run:
+	short     bool   // the master knows PSYNC without an id only
+	refused   string // the error of the last batch that could not be understood
+	forceFull bool
+	have      map[string]bool  // files of the full sync that are complete
+	sized     map[string]int64 // of those, the sizes that the MANIFEST tells
+}
+
+// Bounds of time.
+const (
+	answerTimeout = 10 * time.Second // for the answer to a request
+	// silenceTimeout is how long a master may send nothing: it pings every two seconds when it is idle.
+	silenceTimeout = 30 * time.Second
+	ackEvery       = time.Second
+	ackTimeout     = 100 * time.Millisecond
+)
+
+// masterConn is a connection to the master.
+type masterConn struct {
+	net.Conn
+	in   *bufio.Reader
+	l    *link
+	free func() bool
+}
+
+// dial connects and authenticates. The connection is closed when the link is stopped.
+func (l *link) dial() (*masterConn, error) {
+	nc, err := l.r.o.Dial(l.ctx, l.addr())
+	if err != nil {
+		return nil, err
+	}
+	c := &masterConn{Conn: nc, l: l, in: bufio.NewReaderSize(nc, 64<<10)}
+	c.free = context.AfterFunc(l.ctx, func() { nc.Close() })
+	s := l.r.settings.Load()
+	if s.Password == "" {
+		return c, nil
+	}
+	line, err := c.ask(proto.AppendAuth(nil, s.User, s.Password), proto.MaxLine)
+	if err == nil {
+		if err = proto.CheckOK(line); err != nil {
+			err = stepError{"authentication", err}
+		}
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *masterConn) Close() error {
+	c.free()
+	return c.Conn.Close()
+}
+
+// ask sends a request and reads the line that answers it.
+func (c *masterConn) ask(request []byte, limit int) ([]byte, error) {
+	c.SetDeadline(time.Now().Add(answerTimeout))
+	if _, err := c.Write(request); err != nil {
+		return nil, err
+	}
+	line, err := c.line(limit)
+	c.SetDeadline(time.Time{})
+	return line, err
+}
+
+// line reads a line of at most limit bytes, without its end.
+func (c *masterConn) line(limit int) (line []byte, err error) {
+	for {
+		part, err := c.in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > limit+2:
+			return nil, proto.ErrLineLength
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if n := len(line) - 2; n >= 0 && line[n] == '\r' {
+			c.l.lastIO.Store(time.Now().UnixNano())
+			return line[:n], nil
+		}
+	}
+}
+
+// once makes a connection and applies what it brings, until it ends. The error is never nil.
+func (l *link) once() error {
+	if l.forceFull {
+		return errNeedsFull
+	}
+	l.setState(Connecting)
+	c, err := l.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	capable, err := l.introduce(c)
+	if err != nil {
+		return err
+	}
+	if err := l.psync(c); err != nil {
+		return err
+	}
+	l.log.Info("connected with the master", zap.Uint64("sequence", l.db.LatestSequence()))
+	l.setState(Connected)
+	l.db.NewMaster()
+	return l.stream(c, capable)
+}
+
+// introduce goes through the steps before PSYNC. capable tells whether the master knows the capability to acknowledge.
+func (l *link) introduce(c *masterConn) (capable bool, err error) {
+	s := l.r.settings.Load()
+	l.setState(CheckingName)
+	line, err := c.ask(proto.AppendDBName(nil), proto.MaxLine)
+	if err != nil {
+		return false, err
+	}
+	switch name, err := proto.ParseName(line); {
+	case err != nil && loading(err):
+		return false, describe("_db_name", err)
+	case err != nil:
+		return false, stepError{"_db_name", err}
+	case name != s.DBName:
+		return false, stepError{"its name is " + strings.ToValidUTF8(name, "?") + ", here it is " + s.DBName, errName}
+	}
+	l.setState(SendingConf)
+	conf := proto.Conf{Port: s.Port, Address: s.Address}
+	line, err = c.ask(proto.AppendConf(nil, conf), proto.MaxLine)
+	if err != nil {
+		return false, err
+	}
+	var e proto.ReplyError
+	if err := proto.CheckOK(line); errors.As(err, &e) && e.UnknownOption() && conf.Address != "" {
+		conf.Address = "" // an old Kvrocks
+		if line, err = c.ask(proto.AppendConf(nil, conf), proto.MaxLine); err != nil {
+			return false, err
+		}
+	}
+	if err := proto.CheckOK(line); err != nil {
+		l.log.Warn("the master does not take where this server listens", zap.Error(err))
+	}
+	if line, err = c.ask(proto.AppendCapa(nil), proto.MaxLine); err != nil {
+		return false, err
+	}
+	return proto.CheckOK(line) == nil, nil
+}
+
+// psync asks for the stream.
+func (l *link) psync(c *masterConn) error {
+	l.setState(SendingPSync)
+	id, next := l.lastWritten()
+	line, err := c.ask(proto.AppendPSync(nil, proto.PSync{ID: id, Next: next}), proto.MaxLine)
+	if err != nil {
+		return err
+	}
+	err = proto.CheckOK(line)
+	switch {
+	case err == nil:
+		return nil
+	case loading(err):
+		return describe("PSYNC", err)
+	case id != "" && strings.Contains(err.Error(), string(proto.ErrArguments)):
+		l.short = true
+		return describe("PSYNC with a replication id", err)
+	}
+	l.log.Warn("the master refuses a partial synchronisation", zap.Uint64("next", next), zap.String("id", id), zap.Error(err))
+	return errNeedsFull
+}
+
+// loading reports whether the master is restoring its database itself.
+func loading(err error) bool {
+	var e proto.ReplyError
+	return errors.As(err, &e) && e.Loading()
+}
+
+// group is what has come from the master in one piece.
+type group struct {
+	buf     []byte // has the bytes of the batches
+	batches []*engine.ForeignBatch
+	time    int64 // the master's clock behind them, or an estimate; 0 = not known
+	ask     bool  // the master wants an acknowledgement
+	err     error // what comes behind them cannot be read
+}
+
+// streamBuffer is how many bytes are read at once: batches that have come together are applied together.
+const streamBuffer = 256 << 10
+
+// stream applies what comes until the connection ends. One goroutine reads and checks, this one applies.
+func (l *link) stream(c *masterConn, capable bool) error {
+	groups, spare := make(chan group, 2), make(chan []byte, 4)
+	end := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() { l.read(c, groups, spare, end) })
+	defer reader.Wait()
+	defer c.Close()
+	defer close(end)
+	acks := acker{l: l, c: c, capable: capable}
+	tick := time.NewTicker(ackEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return l.ctx.Err()
+		case <-tick.C:
+			if err := acks.send(); err != nil {
+				return err
+			}
+		case g := <-groups:
+			if err := l.apply(&g); err != nil {
+				return err
+			}
+			select {
+			case spare <- g.buf:
+			default:
+			}
+			if g.ask || capable && len(g.batches) > 0 && len(groups) == 0 {
+				if err := acks.send(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// apply applies a group.
+func (l *link) apply(g *group) error {
+	n, err := l.db.ApplyUpdates(g.batches, !l.r.settings.Load().Writable, l.ctx.Done(), l.r.o.Committed)
+	for _, b := range g.batches[:n] {
+		l.r.o.Applied(b)
+	}
+	if err != nil {
+		if errors.Is(err, engine.ErrSequence) {
+			return describe("the stream has a gap", err)
+		}
+		return stepError{"a write of the master could not be applied", err}
+	}
+	if g.time != 0 {
+		l.db.MasterTime(g.time)
+	}
+	return g.err
+}
+
+// read reads the stream into groups.
+func (l *link) read(c *masterConn, groups chan<- group, spare <-chan []byte, end <-chan struct{}) {
+	buffer := func(size int) []byte {
+		select {
+		case b := <-spare:
+			if cap(b) >= size && cap(b) <= 4*streamBuffer {
+				return b[:0]
+			}
+		default:
+		}
+		return make([]byte, 0, max(size, streamBuffer))
+	}
+	buf := buffer(0)
+	rest, _ := c.in.Peek(c.in.Buffered())
+	buf = append(buf, rest...)
+	for {
+		g, used, need := l.parse(buf)
+		if g.err == nil {
+			if len(buf) == cap(buf) && used == 0 { // one long frame: grown as it comes
+				buf = append(make([]byte, 0, min(max(need, len(buf)+1), 2*cap(buf))), buf...)
+			}
+			if used == 0 {
+				c.SetReadDeadline(time.Now().Add(silenceTimeout))
+				n, err := c.Conn.Read(buf[len(buf):cap(buf)])
+				buf = buf[:len(buf)+n]
+				if n > 0 {
+					l.lastIO.Store(time.Now().UnixNano())
+				}
+				if n > 0 || err == nil {
+					continue
+				}
+				if g.err = err; errors.Is(err, os.ErrDeadlineExceeded) {
+					g.err = describe("the master is silent", err)
+				} else if errors.Is(err, io.EOF) {
+					g.err = describe("the master has ended the connection", err)
+				}
+			}
+		}
+		next := append(buffer(len(buf)-used), buf[used:]...)
+		g.buf = buf
+		select {
+		case groups <- g:
+		case <-end:
+			return
+		}
+		if g.err != nil {
+			return
+		}
+		buf = next
+	}
+}
+
+// parse reads the frames that are whole. used is how many bytes they have; need is how many the next one takes at least.
+func (l *link) parse(buf []byte) (g group, used, need int) {
+	for {
+		f, n, more, err := proto.ReadFrame(buf[used:], math.MaxInt32)
+		if err != nil {
+			g.err = stepError{"the stream", err}
+			return g, used, 0
+		}
+		if n == 0 {
+			return g, used, more
+		}
+		switch f.Kind {
+		case proto.KindPing:
+			g.time = time.Now().UnixMilli() - engine.VersionMargin
+		case proto.KindTime:
+			g.time = f.Time()
+		case proto.KindGetAck:
+			g.ask = true
+		case proto.KindBatch:
+			b, err := l.db.CheckUpdate(f.Payload)
+			if err != nil {
+				g.err = stepError{"a write of the master is not understood", err}
+				// A copy of the database may bring what it is about: a column family of a newer version.
+				l.forceFull, l.refused = err.Error() != l.refused, err.Error()
+				return g, used, 0
+			}
+			g.batches = append(g.batches, b)
+		}
+		used += n
+	}
+}
+
+// acker tells the master what is applied.
+type acker struct {
+	l       *link
+	c       *masterConn
+	capable bool // the master reads it
+	mute    bool // the master, which may be an old Kvrocks, does not
+}
+
+func (a *acker) send() error {
+	if a.mute {
+		return nil
+	}
+	timeout := ackTimeout
+	if a.capable {
+		timeout = answerTimeout
+	}
+	a.c.SetWriteDeadline(time.Now().Add(timeout))
+	_, err := a.c.Write(proto.AppendAck(nil, a.l.db.LatestSequence()))
+	if err != nil && !a.capable && errors.Is(err, os.ErrDeadlineExceeded) {
+		a.mute = true
+		a.l.log.Debug("the master reads no acknowledgements")
+		return nil
+	}
+	return err
+}
