@@ -42,6 +42,9 @@ func (db *DB) SetReplica(locked bool) {
 	db.locks.UnlockAll()
 }
 
+// LockReplica changes what SetReplica was told, for the commits to come.
+func (db *DB) LockReplica(locked bool) { db.replica.locked.Store(locked && db.replica.on.Load()) }
+
 // SetMaster ends what SetReplica has begun. It does not wait.
 func (db *DB) SetMaster() { db.replica.set(false, false) }
 

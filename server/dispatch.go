@@ -98,6 +98,9 @@ func (c *run) refuse(r *request) error {
 	if c.Subscribed() && c.sess.Proto == 2 && !c.inTx() && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}
+	if r.spec.Flags&command.Stale == 0 && c.srv.limits.stale.Load() {
+		return command.ErrMasterDown
+	}
 	if r.spec.Flags&command.Write != 0 {
 		if err := c.srv.writable(r.spec.Flags); err != nil {
 			return err

@@ -58,6 +58,7 @@ type limits struct {
 	ending    atomic.Int64 // how long a client may take to read its last replies when the server closes, as time.Duration
 
 	replicas   atomic.Bool // there are fewer good ones than min-replicas-to-write
+	stale      atomic.Bool // a replica without its master, and slave-serve-stale-data no
 	readOnly   atomic.Bool // a replica that takes no writes: slave-read-only
 	strictKeys atomic.Bool // lua-strict-key-accessing
 	debugInLua atomic.Bool // DEBUG SET-DISABLE-DENY-SCRIPTS

@@ -246,10 +246,15 @@ func (s *Server) expireDue() time.Duration {
 	return sweepEvery
 }
 
+var errReplicaExpires = errors.New("a replica deletes nothing by itself")
+
 var errExpiryPaused = errors.New("nothing expires during CLIENT PAUSE")
 
-// mayExpire returns an error when there is a pause. With a lock held its answer holds until that is given back.
+// mayExpire returns an error when there is a pause, and on a replica. With a lock held its answer holds until that is given back.
 func (s *Server) mayExpire() error {
+	if s.db.IsReplica() {
+		return errReplicaExpires
+	}
 	if s.isPaused() {
 		return errExpiryPaused
 	}

@@ -94,7 +94,7 @@ func (s *Server) followed() (host string, port int, ok bool) {
 
 // Role implements command.Replication.
 func (s *Server) Role() command.Role {
-	r := command.Role{Offset: s.db.LatestSequence(), State: "connect"}
+	r := command.Role{Offset: s.db.LatestSequence(), State: s.linkState()}
 	r.Host, r.Port, r.Replica = s.followed()
 	for _, o := range s.master.Replicas() {
 		r.Replicas = append(r.Replicas, command.ReplicaRole{IP: o.IP, Port: o.Port, Offset: o.Offset})
@@ -168,19 +168,8 @@ func (s *Server) replicate(channel, payload []byte) {
 func (s *Server) infoReplication(w *info.Writer, _ string) {
 	latest := s.db.LatestSequence()
 	number := func(name string, n int64) { w.Gauge(name, info.None, n) }
-	if host, port, ok := s.followed(); ok {
-		w.Text("role", "slave")
-		w.Text("master_host", host)
-		number("master_port", int64(port))
-		w.Text("master_link_status", "down")
-		w.Text("master_sync_unrecoverable_error", "no")
-		w.Flag("master_sync_in_progress", false)
-		w.Gauge("master_last_io_seconds_ago", info.Seconds, -1)
-		number("slave_read_repl_offset", int64(latest))
-		number("slave_repl_offset", int64(latest))
-		number("slave_priority", s.cfg.Int("slave-priority"))
-		w.Flag("slave_read_only", s.cfg.Bool("slave-read-only"))
-		w.Flag("replica_announced", true)
+	if s.IsReplica() {
+		s.infoMaster(w)
 	} else {
 		w.Text("role", "master")
 	}

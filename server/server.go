@@ -37,6 +37,7 @@ type Server struct {
 	notify   notifier
 	work     background
 	master   *replication.Master        // for the replicas of this server
+	replica  *replication.Replica       // follows the master, if there is one
 	build    string                     // the version of this program
 	diskSize func() uint64              // bytes of the database on disk
 	tls      atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
@@ -94,6 +95,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.work.saveTook.Store(-1)
 	s.work.lastSave.Store(s.started.Unix())
 	s.startMaster()
+	s.startReplica()
 	s.follow()
 	return s
 }
@@ -151,14 +153,11 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	}
 	s.listeners, s.services.Table = listeners, table
 	s.checkSize()
-	if s.limits.readOnly.Load() {
-		s.log.Warn("slaveof is set, but there is no replication: the data stays as it is and writes are refused")
-	}
-	if !s.IsReplica() {
-		if err := s.beginHistory(); err != nil {
-			listeners.Close()
-			return err
-		}
+	if host, port, ok := s.followed(); ok {
+		s.follow1(host, port)
+	} else if err := s.beginHistory(); err != nil {
+		listeners.Close()
+		return err
 	}
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
@@ -204,6 +203,7 @@ func (s *Server) Close() {
 			c.stopWaiting()
 		}
 		s.mu.Unlock()
+		s.replica.Close()
 		s.master.Close()
 		s.scripts.Stop()
 		s.db.Interrupt()

@@ -71,6 +71,7 @@ func (s *Server) follow() {
 		return nil
 	})
 	s.followReplication()
+	s.followMaster()
 	s.followTLS()
 	s.followDiagnostics()
 	s.watchStorage()
@@ -168,6 +169,7 @@ func (s settings) BecomeMaster() error {
 	if err := s.cfg.SetMaster("no one"); err != nil {
 		return err
 	}
+	s.replica.Unfollow()
 	err := s.beginHistory()
 	s.refresh()
 	s.master.Set(s.masterSettings())

@@ -34,9 +34,11 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 	large := min(firstLargeRecordCache, largeMost)
 	known := cache / 128
 	num := func(name string) int { return int(cfg.Int(name)) }
+	_, _, isReplica := cfg.Master()
 	return engine.Options{
 		Dir:              cfg.DBDir(),
 		Slots:            cfg.Bool("cluster-enabled"),
+		Replica:          isReplica,
 		Logger:           log,
 		Force:            engine.ParseForce(cfg.Text("force-recovery")),
 		Sync:             cfg.Bool("rocksdb.write_options.sync"),

@@ -33,7 +33,11 @@ func checkTLS(cfg *config.Config) error {
 }
 
 func loadTLS(cfg *config.Config) (*tls.Config, []string, error) {
-	return tlsconfig.Server(tlsconfig.Options{
+	return tlsconfig.Server(tlsOptions(cfg))
+}
+
+func tlsOptions(cfg *config.Config) tlsconfig.Options {
+	return tlsconfig.Options{
 		CertFile:       cfg.Text("tls-cert-file"),
 		KeyFile:        cfg.Text("tls-key-file"),
 		KeyFilePass:    cfg.Text("tls-key-file-pass"),
@@ -45,7 +49,7 @@ func loadTLS(cfg *config.Config) (*tls.Config, []string, error) {
 		CipherSuites:   cfg.Text("tls-ciphersuites"),
 		SessionCaching: cfg.Bool("tls-session-caching"),
 		SessionTimeout: time.Duration(cfg.Int("tls-session-cache-timeout")) * time.Second,
-	})
+	}
 }
 
 // startTLS prepares for clients of the TLS port, if there is one.

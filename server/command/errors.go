@@ -18,6 +18,7 @@ var (
 	ErrNoSuchKey     = engine.NewError("ERR", "no such key")
 	ErrNoAuth        = engine.NewError("NOAUTH", "Authentication required.")
 	ErrAdminOnly     = engine.NewError("ERR", "admin permission required to perform the command")
+	ErrMasterDown    = engine.NewError("MASTERDOWN", "Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
 	ErrReadOnly      = engine.NewError("READONLY", "You can't write against a read only replica.")
 	ErrNoReplicas    = engine.NewError("NOREPLICAS", "Not enough good replicas to write.")
 	ErrDBSize        = engine.NewError("ERR", "write command not allowed when reached max-db-size.")

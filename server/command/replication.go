@@ -14,6 +14,8 @@ type Replication interface {
 	// Role returns what the server is at present.
 	Role() Role
 	IsReplica() bool
+	// Follow makes the server the replica of a master. It does not wait for the link.
+	Follow(host string, port int) error
 	// Accept checks whether a replica can go on from where it is. Its errors are replies.
 	Accept(p proto.PSync) error
 	// Feed sends a replica, which Accept has accepted, everything from a sequence number on.

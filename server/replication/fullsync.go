@@ -137,8 +137,8 @@ func (l *link) fullSync() error {
 // replace exchanges the database.
 func (l *link) replace(dir string) error {
 	l.setState(Replacing)
-	l.r.o.Replacing()
 	defer l.r.o.Replaced()
+	defer l.r.o.Replacing()()
 	return l.db.Replace(dir)
 }
 

@@ -27,9 +27,10 @@ type ReplicaOptions struct {
 	// [engine.DB.ApplyUpdates]. Applied is called with the same batches a little later, without locks.
 	Committed func(tx *engine.Tx, b *engine.ForeignBatch)
 	Applied   func(b *engine.ForeignBatch)
-	// Replacing is called before the database is replaced: nobody may hold a reader of the log then. Replaced is called
-	// afterwards, also when it has failed.
-	Replacing, Replaced func()
+	// Replacing is called before the database is replaced: nobody may hold a reader of the log then, until what it returns
+	// is called. Replaced is called afterwards, also when it has failed.
+	Replacing func() (resume func())
+	Replaced  func()
 	// Changed is called when the link to the master has come up or gone down, or there is none any more.
 	Changed func()
 }
@@ -69,7 +70,10 @@ func NewReplica(o ReplicaOptions, s ReplicaSettings) *Replica {
 	if o.Applied == nil {
 		o.Applied = func(*engine.ForeignBatch) {}
 	}
-	for _, f := range []*func(){&o.Replacing, &o.Replaced, &o.Changed} {
+	if o.Replacing == nil {
+		o.Replacing = func() func() { return func() {} }
+	}
+	for _, f := range []*func(){&o.Replaced, &o.Changed} {
 		if *f == nil {
 			*f = func() {}
 		}

@@ -98,6 +98,9 @@ func (s *Store) Load(tx *engine.Tx, source []byte) (string, error) {
 		return "", Error(err)
 	}
 	tx.OnCommit(func() { s.engine.Keep(script) })
+	if tx.DB().IsReplica() {
+		return script.SHA(), nil // as long as memory has room, as in Redis
+	}
 	tx.Put(cf.Propagate, scriptKey(script.SHA()), source)
 	return script.SHA(), nil
 }

@@ -1,0 +1,271 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/pubsub"
+	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/tlsconfig"
+)
+
+// What the server does as a replica: the room replication follows the master, here is what the rest of the server has to
+// hear of it.
+
+// replicaDialTimeout is how long it may take to connect to a master, the handshake of TLS included, as in Kvrocks.
+const replicaDialTimeout = 3100 * time.Millisecond
+
+// startReplica makes the replica's half, which follows nobody so far.
+func (s *Server) startReplica() {
+	s.replica = replication.NewReplica(replication.ReplicaOptions{
+		DB: s.db, Log: s.log, Dir: filepath.Join(filepath.Dir(s.db.Dir()), "sync_checkpoint"),
+		Dial: s.dialMaster, Committed: s.updateCommitted, Applied: s.updateApplied,
+		Replacing: s.master.Suspend, Replaced: s.databaseReplaced, Changed: s.refreshStale,
+	}, s.replicaSettings())
+}
+
+// replicaNames are the settings by which the server follows a master.
+var replicaNames = []string{"masterauth", "masteruser", "replica-announce-ip", "replica-announce-port", "slave-read-only",
+	"slave-empty-db-before-fullsync", "slave-serve-stale-data"}
+
+func (s *Server) replicaSettings() replication.ReplicaSettings {
+	port := s.port()
+	if tlsPort := int(s.cfg.Int("tls-port")); s.cfg.Bool("tls-replication") && tlsPort != 0 {
+		port = tlsPort
+	}
+	return replication.ReplicaSettings{
+		User: s.cfg.Text("masteruser"), Password: s.cfg.Text("masterauth"), DBName: s.cfg.Text("db-name"),
+		Port: cmp.Or(int(s.cfg.Int("replica-announce-port")), port), Address: s.cfg.Text("replica-announce-ip"),
+		Writable: !s.cfg.Bool("slave-read-only"), SendID: s.cfg.Bool("use-rsid-psync"),
+		EmptyFirst: s.cfg.Bool("slave-empty-db-before-fullsync"),
+	}
+}
+
+func (s *Server) followMaster() {
+	for _, name := range replicaNames {
+		s.cfg.OnChange(name, func(_, _ string) error {
+			s.replica.Set(s.replicaSettings())
+			s.refreshStale()
+			return nil
+		})
+	}
+	s.cfg.OnChange("slave-read-only", func(_, _ string) error {
+		if s.IsReplica() {
+			s.db.LockReplica(s.cfg.Bool("slave-read-only"))
+		}
+		return nil
+	})
+}
+
+// dialMaster connects to a master.
+func (s *Server) dialMaster(ctx context.Context, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, replicaDialTimeout)
+	defer cancel()
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil || !s.cfg.Bool("tls-replication") {
+		return nc, err
+	}
+	c, err := tlsconfig.Client(tlsOptions(s.cfg))
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	secure := tls.Client(nc, c)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+// updateCommitted hears of a write of the master, whose locks are held: who waits for one of its keys looks again, and
+// what is kept in memory of scripts and functions follows.
+func (s *Server) updateCommitted(tx *engine.Tx, b *engine.ForeignBatch) {
+	if s.waiters.n.Load() > 0 {
+		for _, nsKey := range s.waiters.keys() {
+			if tx.HoldsNSKey([]byte(nsKey)) {
+				s.waiters.wakeAll([]string{nsKey})
+			}
+		}
+	}
+	if b.Scripts {
+		s.scripts.Forget()
+	}
+	if b.Libraries {
+		s.scripts.Reload()
+	}
+}
+
+// updateApplied hears of the same write when its locks are given back.
+func (s *Server) updateApplied(b *engine.ForeignBatch) {
+	for m := b.Messages; len(m) >= 2; m = m[2:] {
+		s.hub.Publish(pubsub.Message{Channel: bytes.Clone(m[0]), Payload: bytes.Clone(m[1])}, nil, nil)
+	}
+	if b.Namespaces {
+		s.refreshNamespaces()
+	}
+}
+
+// databaseReplaced reads again what the server has in memory of the database.
+func (s *Server) databaseReplaced() {
+	s.scripts.Forget()
+	s.scripts.Reload()
+	s.refreshNamespaces()
+	s.checkSize()
+	s.waiters.wakeAll(s.waiters.keys())
+}
+
+// refreshStale notes whether clients are refused because the link to the master is down.
+func (s *Server) refreshStale() {
+	if s.replica != nil {
+		s.limits.stale.Store(s.IsReplica() && !s.cfg.Bool("slave-serve-stale-data") && !s.replica.Up())
+	}
+}
+
+// Errors of REPLICAOF, with the texts of Kvrocks.
+var (
+	errReplicaCluster = engine.NewError("ERR", "can't change to slave in cluster mode")
+	errReplicaNoLog   = engine.NewError("ERR", "slaveof doesn't work with disable_wal option")
+	errReplicateSelf  = engine.NewError("ERR", "can't replicate itself")
+	errReplicateOwn   = engine.NewError("ERR", "can't replicate your own replicas")
+)
+
+// resolveTimeout is how long it may take to find the address of a master.
+const resolveTimeout = 2 * time.Second
+
+// Follow implements command.Replication.
+func (s *Server) Follow(host string, port int) error {
+	switch {
+	case s.cfg.Bool("cluster-enabled"):
+		return errReplicaCluster
+	case s.cfg.Bool("rocksdb.write_options.disable_wal"):
+		return errReplicaNoLog
+	}
+	if h, p, ok := s.followed(); ok && h == host && p == port {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return engine.NewError("ERR", fmt.Sprintf("Can not resolve hostname: %s", host))
+	}
+	if err := s.mayFollow(host, addrs, port); err != nil {
+		return err
+	}
+	if err := s.cfg.SetMaster(host + " " + strconv.Itoa(port)); err != nil {
+		return engine.NewError("ERR", err.Error())
+	}
+	s.refresh()
+	s.master.Set(s.masterSettings())
+	s.follow1(host, port)
+	return nil
+}
+
+// follow1 begins to follow a master that the settings name.
+func (s *Server) follow1(host string, port int) {
+	s.log.Info("the server is a replica", zap.String("master", net.JoinHostPort(host, strconv.Itoa(port))))
+	s.replica.Set(s.replicaSettings())
+	s.replica.Follow(host, port)
+	s.refreshStale()
+}
+
+// mayFollow refuses this server itself, and its replicas.
+func (s *Server) mayFollow(host string, addrs []net.IPAddr, port int) error {
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		own = nil
+	}
+	is := func(ip string) bool {
+		for _, a := range addrs {
+			if a.IP.String() == ip {
+				return true
+			}
+		}
+		return ip == host
+	}
+	if port == s.port() || port == int(s.cfg.Int("tls-port")) {
+		for _, a := range addrs {
+			if a.IP.IsLoopback() {
+				return errReplicateSelf
+			}
+		}
+		for _, a := range own {
+			if n, ok := a.(*net.IPNet); ok && is(n.IP.String()) {
+				return errReplicateSelf
+			}
+		}
+	}
+	for _, r := range s.master.Replicas() {
+		if r.Port == port && is(r.IP) {
+			return errReplicateOwn
+		}
+	}
+	return nil
+}
+
+// infoMaster writes what a replica tells of its master.
+func (s *Server) infoMaster(w *info.Writer) {
+	host, port, _ := s.followed()
+	st, _ := s.replica.Status()
+	latest := s.db.LatestSequence()
+	up := st.State == replication.Connected && !st.LastIO.IsZero()
+	lastIO := int64(-1)
+	if !st.LastIO.IsZero() {
+		lastIO = int64(time.Since(st.LastIO) / time.Second)
+	}
+	number := func(name string, n int64) { w.Gauge(name, info.None, n) }
+	w.Text("role", "slave")
+	w.Text("master_host", host)
+	number("master_port", int64(port))
+	w.Text("master_link_status", map[bool]string{true: "up", false: "down"}[up])
+	w.Text("master_sync_unrecoverable_error", "no")
+	w.Flag("master_sync_in_progress", st.State.Syncing())
+	w.Gauge("master_last_io_seconds_ago", info.Seconds, lastIO)
+	number("slave_read_repl_offset", int64(latest))
+	number("slave_repl_offset", int64(latest))
+	if !up {
+		w.Gauge("master_link_down_since_seconds", info.Seconds, int64(max(time.Since(st.DownSince), 0)/time.Second))
+		w.Text("master_link_state", st.State.String())
+		w.Text("master_link_error", st.Err)
+	}
+	if p := st.Sync; st.State.Syncing() {
+		w.Gauge("master_sync_total_bytes", info.Bytes, p.Bytes)
+		w.Gauge("master_sync_read_bytes", info.Bytes, p.BytesDone)
+		w.Gauge("master_sync_left_bytes", info.Bytes, max(p.Bytes-p.BytesDone, 0))
+		number("master_sync_total_files", int64(p.Files))
+		number("master_sync_read_files", int64(p.FilesDone))
+		w.Gauge("master_sync_bytes_per_second", info.Bytes, p.Rate)
+		w.Gauge("master_sync_left_seconds", info.Seconds, int64(p.Left/time.Second))
+	}
+	w.Counter("slave_full_syncs", info.None, st.FullSyncs)
+	number("slave_priority", s.cfg.Int("slave-priority"))
+	w.Flag("slave_read_only", s.cfg.Bool("slave-read-only"))
+	w.Flag("replica_announced", true)
+}
+
+// linkState returns the word of ROLE for the state of the link.
+func (s *Server) linkState() string {
+	st, _ := s.replica.Status()
+	switch {
+	case st.State == replication.Connected:
+		return "connected"
+	case st.State.Syncing():
+		return "sync"
+	}
+	return "connecting"
+}
+
+var _ command.Replication = (*Server)(nil)

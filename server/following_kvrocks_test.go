@@ -1,0 +1,150 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+)
+
+// everything returns all records of the known families, by family, key and value.
+func everything(t testing.TB, db *engine.DB) (all [cf.NumFamilies][][2]string) {
+	t.Helper()
+	tx := db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.Release()
+	for id := range cf.NumFamilies {
+		if id == cf.PubSub { // messages go with any compaction
+			continue
+		}
+		it := tx.Iter(id, engine.IterOptions{})
+		for it.Next() {
+			all[id] = append(all[id], [2]string{string(it.Key()), string(it.Value())})
+		}
+		if err := it.Err(); err != nil {
+			t.Error(err)
+		}
+		it.Close()
+	}
+	return all
+}
+
+// sameRecords compares all records of two databases byte by byte.
+func sameRecords(t testing.TB, a, b *engine.DB) {
+	t.Helper()
+	x, y := everything(t, a), everything(t, b)
+	for id := range cf.NumFamilies {
+		for i := range max(len(x[id]), len(y[id])) {
+			if i >= len(x[id]) || i >= len(y[id]) || x[id][i] != y[id][i] {
+				t.Errorf("family %s: %d and %d records, which differ from record %d on", id, len(x[id]), len(y[id]), i)
+				break
+			}
+		}
+	}
+	if p, q := a.LatestSequence(), b.LatestSequence(); p != q {
+		t.Errorf("sequence numbers %d and %d", p, q)
+	}
+}
+
+// startReplicaOf starts a server with a database of its own.
+func startWith(t *testing.T, o engine.Options, settings ...string) *harness {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir() + "/db"
+	}
+	db := enginetest.OpenWith(t, o)
+	core, logs := observer.New(zap.DebugLevel)
+	h := &harness{New(testConfig(t, settings...), db, zap.New(core)), db, logs}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, e := range logs.All() {
+				t.Log(e.Time.Format("15:04:05.000"), e.Level, e.Message, e.ContextMap())
+			}
+		}
+	})
+	return h
+}
+
+// TestKvrocksIsTheMaster: this server follows a real Kvrocks, from the log or after a full synchronisation, through an
+// interruption, and has what its master has, record by record.
+func TestKvrocksIsTheMaster(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		for _, rsid := range []string{"no", "yes"} {
+			t.Run(fmt.Sprintf("full=%t,rsid=%s", full, rsid), func(t *testing.T) {
+				if os.Getenv(kvrocksServer) == "" {
+					t.Skip("the environment variable " + kvrocksServer + " names no kvrocks binary")
+				}
+				settings := []string{"use-rsid-psync " + rsid, "requirepass secret"}
+				if full {
+					settings = append(settings, "rocksdb.wal_ttl_seconds 0", "rocksdb.wal_size_limit_mb 0")
+				}
+				dial := startKvrocks(t, settings...)
+				k := dial()
+				k.want("AUTH secret", "+OK\r\n")
+				k.do("SCRIPT", "LOAD", "return 1")
+				fill(k, 0)
+				if full {
+					k.do("COMPACT")
+					for i := range 40 { // files, and logs that are gone
+						fill(k, 1)
+						k.do("SET", "big", fmt.Sprint(i))
+					}
+					k.do("CONFIG", "SET", "rocksdb.write_buffer_size", "1")
+				}
+				fill(k, 1)
+				h := startWith(t, engine.Options{}, "use-rsid-psync", rsid, "masterauth", "secret")
+				c := h.dial(t)
+				if full || rsid == "yes" { // nothing else tells that it is another history
+					c.want("SET own history", "+OK\r\n")
+					c.want("SET own past", "+OK\r\n")
+				}
+				port := k.port()
+				c.want(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", port), "+OK\r\n")
+				fill(k, 2)
+				caughtUp := func() bool {
+					return c.field("replication", "master_link_status") == "up" &&
+						c.field("replication", "slave_repl_offset") == k.field("replication", "master_repl_offset")
+				}
+				eventually(t, "the replica has caught up", caughtUp)
+				c2 := h.dial(t)
+				c2.want("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
+				k.do("PUBLISH", "news", "hello")
+				if got := c2.reply(); got != "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n" {
+					t.Errorf("%q", got)
+				}
+				fill(k, 3)
+				k.do("CLIENT", "KILL", "TYPE", "slave")
+				fill(k, 4)
+				eventually(t, "the replica has caught up again", caughtUp)
+				same(t, k, c, 5)
+				c.want("SET x y", "-READONLY You can't write against a read only replica.\r\n")
+				st, _ := h.replica.Status()
+				t.Logf("full synchronisations: %d", st.FullSyncs)
+				k.want("FLUSHALL", "+OK\r\n")
+				k.want("SET after flush", "+OK\r\n")
+				eventually(t, "the replica has caught up with the flush", caughtUp)
+				c.want("GET after", "$5\r\nflush\r\n")
+				c.want("EXISTS s0:0 h1:1 own", ":0\r\n")
+				c.want("REPLICAOF NO ONE", "+OK\r\n")
+				c.want("SET x y", "+OK\r\n")
+				c.want("DBSIZE", ":2\r\n")
+			})
+		}
+	}
+}
+
+func (c *client) port() int {
+	var port int
+	fmt.Sscan(c.field("server", "tcp_port"), &port)
+	return port
+}
