@@ -21,8 +21,8 @@ import (
 	"github.com/basaltdb/basalt/server/tlsconfig"
 )
 
-// What the server does as a replica: the room replication follows the master, here is what the rest of the server has to
-// hear of it.
+// What the server does as a replica: the room replication follows the master, here is what the rest of the server has
+// to hear of it.
 
 // replicaDialTimeout is how long it may take to connect to a master, the handshake of TLS included, as in Kvrocks.
 const replicaDialTimeout = 3100 * time.Millisecond
@@ -165,20 +165,21 @@ func (s *Server) Follow(host string, port int) error {
 	if err := s.mayFollow(host, addrs, port); err != nil {
 		return err
 	}
+	own := !s.IsReplica()
 	if err := s.cfg.SetMaster(host + " " + strconv.Itoa(port)); err != nil {
 		return engine.NewError("ERR", err.Error())
 	}
 	s.refresh()
 	s.master.Set(s.masterSettings())
-	s.follow1(host, port)
+	s.beginFollowing(host, port, own)
 	return nil
 }
 
-// follow1 begins to follow a master that the settings name.
-func (s *Server) follow1(host string, port int) {
+// beginFollowing begins to follow a master that the settings name; own as in [replication.Replica.Follow].
+func (s *Server) beginFollowing(host string, port int, own bool) {
 	s.log.Info("the server is a replica", zap.String("master", net.JoinHostPort(host, strconv.Itoa(port))))
 	s.replica.Set(s.replicaSettings())
-	s.replica.Follow(host, port)
+	s.replica.Follow(host, port, own)
 	s.refreshStale()
 }
 

@@ -25,6 +25,9 @@ func everything(t testing.TB, db *engine.DB) (all [cf.NumFamilies][][2]string) {
 		}
 		it := tx.Iter(id, engine.IterOptions{})
 		for it.Next() {
+			if string(it.Key()) == cf.PropagateScriptFlush { // garbage, which any compaction drops
+				continue
+			}
 			all[id] = append(all[id], [2]string{string(it.Key()), string(it.Value())})
 		}
 		if err := it.Err(); err != nil {
@@ -52,7 +55,7 @@ func sameRecords(t testing.TB, a, b *engine.DB) {
 	}
 }
 
-// startReplicaOf starts a server with a database of its own.
+// startWith starts a server with a database of its own. When the test has failed, its log is shown.
 func startWith(t *testing.T, o engine.Options, settings ...string) *harness {
 	t.Helper()
 	if o.Dir == "" {

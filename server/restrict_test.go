@@ -139,7 +139,7 @@ func TestReplicaIsReadOnly(t *testing.T) {
 		{"SET a 1", "+OK\r\n"},
 		{"CONFIG SET slave-read-only yes", "+OK\r\n"},
 		{"SET a 2", refused}, {"GET a", "$1\r\n1\r\n"},
-		{"REPLICAOF 127.0.0.1 1", "-ERR replication is not supported: this server can only be a master (REPLICAOF NO ONE)\r\n"},
+		{"REPLICAOF 127.0.0.1 1", "+OK\r\n"},
 		{"SLAVEOF no one", "+OK\r\n"},
 		{"SET a 2", "+OK\r\n"}, {"CONFIG GET slaveof", bulk("slaveof", "no one")},
 		{"REPLICAOF NO ONE", "+OK\r\n"},

@@ -154,7 +154,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	s.listeners, s.services.Table = listeners, table
 	s.checkSize()
 	if host, port, ok := s.followed(); ok {
-		s.follow1(host, port)
+		s.beginFollowing(host, port, false) // it was so when it was stopped, as far as anybody knows
 	} else if err := s.beginHistory(); err != nil {
 		listeners.Close()
 		return err

@@ -29,10 +29,10 @@ import (
 //	_fetch_file       the rest, over 4 connections when there are more than 20
 //	                  engine.DB.Replace
 //
-// A file arrives under its name with ".part" and is renamed when it is on the disk. So an attempt that is cut goes on with
-// what is missing: table and blob files, whose numbers RocksDB gives once, are kept when name and size are the same. All
-// others are fetched again, because a later checkpoint may have others of the same name. What a former master has sent is
-// deleted when a link begins.
+// A file arrives under its name with ".part" and is renamed when it is on the disk. So an attempt that is cut goes on
+// with what is missing: table and blob files, whose numbers RocksDB gives once, are kept when name and size are the
+// same. All others are fetched again, because a later checkpoint may have others of the same name. What a former
+// master has sent is deleted when a link begins.
 
 const (
 	partSuffix = ".part"
@@ -128,7 +128,7 @@ func (l *link) fullSync() error {
 		// It may be that files of two databases have got together.
 		return errors.Join(stepError{"replacing the database", err}, l.clearFiles())
 	}
-	l.forceFull, l.have = false, nil
+	l.forceFull, l.own, l.have = false, false, nil
 	l.log.Info("a full synchronisation has ended", zap.Duration("took", time.Since(began)),
 		zap.Uint64("sequence", l.db.LatestSequence()))
 	return nil

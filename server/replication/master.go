@@ -1,8 +1,8 @@
 // Package replication links servers by Kvrocks's replication: a master sends the write batches of its log to replicas,
 // which apply them with the same sequence numbers, and its files to those that lack more than the log holds.
 //
-// The wire format is in package proto. A Master serves replicas; it knows neither commands nor sessions, which hand over
-// their connections.
+// The wire format is in package proto. A Master serves replicas; it knows neither commands nor sessions, which hand
+// over their connections.
 package replication
 
 import (
@@ -54,9 +54,11 @@ type MasterOptions struct {
 	DB            *engine.DB
 	Log           *zap.Logger
 	CheckpointDir string // is deleted, and made for full syncs
-	// Acked is called when a replica has acknowledged more than before, and when one is gone. nil = nobody wants to know.
+	// Acked is called when a replica has acknowledged more than before, and when one is gone. nil = nobody wants to
+	// know.
 	Acked func()
-	// Lacking is called when there have come to be too few good replicas to write, or no longer. It may be late by a second.
+	// Lacking is called when there have come to be too few good replicas to write, or no longer. It may be late by a
+	// second.
 	Lacking func(bool)
 }
 
@@ -279,8 +281,8 @@ func (m *Master) accept(p proto.PSync) error {
 	return nil
 }
 
-// lastIDBefore returns the replication id of the write before a sequence number, or of the first one in the log; "" when the
-// log does not tell.
+// lastIDBefore returns the replication id of the write before a sequence number, or of the first one in the log; ""
+// when the log does not tell.
 func lastIDBefore(db *engine.DB, next uint64) (id string) {
 	log, err := db.WAL(max(next, 1) - 1)
 	if err != nil {
@@ -309,8 +311,8 @@ func lastIDBefore(db *engine.DB, next uint64) (id string) {
 	}
 }
 
-// Feed sends the replica at the other end of a link the batches from a sequence number on, which Accept has accepted. It
-// returns when the replica is gone or was cut off, and the link is closed.
+// Feed sends the replica at the other end of a link the batches from a sequence number on, which Accept has accepted.
+// It returns when the replica is gone or was cut off, and the link is closed.
 func (m *Master) Feed(link Link, peer Peer, next uint64) {
 	f := newFeeder(m, link, peer, next)
 	if !m.attach(f) {

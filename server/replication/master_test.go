@@ -192,8 +192,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestFeedWhileWriting: many writers, some of them apart from the groups, a backlog that is much too small, and replicas
-// that come and go: nothing is missing and nothing comes twice.
+// TestFeedWhileWriting: many writers, some of them apart from the groups, a backlog that is much too small, and
+// replicas that come and go: nothing is missing and nothing comes twice.
 func TestFeedWhileWriting(t *testing.T) {
 	db := enginetest.Open(t)
 	s := defaults

@@ -46,8 +46,8 @@ type ReplicaSettings struct {
 	EmptyFirst     bool   // the database is emptied before a full sync, to have its space
 }
 
-// Replica follows a master, or none. Its methods may be called by several goroutines, also while locks of keys are held:
-// none waits for the link.
+// Replica follows a master, or none. Its methods may be called by several goroutines, also while locks of keys are
+// held: none waits for the link.
 type Replica struct {
 	o        ReplicaOptions
 	settings atomic.Pointer[ReplicaSettings]
@@ -89,7 +89,11 @@ func (r *Replica) Set(s ReplicaSettings) { r.settings.Store(&s) }
 
 // Follow makes the database the replica of a master, in place of the one before. It returns at once; transactions that
 // hold locks are committed before the database takes no more writes.
-func (r *Replica) Follow(host string, port int) {
+//
+// own says that clients may have written to the database since it was a replica, or that it never was one. Sequence
+// numbers alone do not tell then whether it has a history in common with the master: without replication ids a full
+// sync follows.
+func (r *Replica) Follow(host string, port int, own bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -98,7 +102,7 @@ func (r *Replica) Follow(host string, port int) {
 	if r.link != nil {
 		r.link.stop()
 	}
-	l := &link{r: r, db: r.o.DB, host: host, port: port, before: r.ended, done: make(chan struct{})}
+	l := &link{r: r, db: r.o.DB, host: host, port: port, own: own, before: r.ended, done: make(chan struct{})}
 	l.log = r.o.Log.With(zap.String("master", l.addr()))
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.downSince.Store(time.Now().UnixNano())
@@ -228,6 +232,9 @@ func (l *link) run() {
 	}
 	for l.ctx.Err() == nil {
 		err := l.once()
+		if l.ctx.Err() != nil {
+			break
+		}
 		if errors.Is(err, errNeedsFull) {
 			if err = l.fullSync(); err == nil {
 				l.r.fulls.Add(1)
@@ -252,7 +259,13 @@ func (l *link) run() {
 
 // begin makes the database that of a replica, and forgets what a former master has sent.
 func (l *link) begin() error {
-	l.db.SetReplica(!l.r.settings.Load().Writable)
+	for {
+		s := l.r.settings.Load()
+		l.db.SetReplica(!s.Writable)
+		if l.r.settings.Load() == s { // else it has changed meanwhile
+			break
+		}
+	}
 	l.db.SetReplicationID("")
 	return l.clearFiles()
 }

@@ -28,6 +28,7 @@ type link struct {
 	port   int
 	ctx    context.Context
 	stop   context.CancelFunc
+	own    bool            // see Replica.Follow; until the first connection
 	before <-chan struct{} // closed when the link before this one has ended
 	done   chan struct{}   // closed when this one has
 
@@ -142,6 +143,7 @@ func (l *link) once() error {
 		return err
 	}
 	l.log.Info("connected with the master", zap.Uint64("sequence", l.db.LatestSequence()))
+	l.own = false
 	l.setState(Connected)
 	l.db.NewMaster()
 	return l.stream(c, capable)
@@ -189,6 +191,10 @@ func (l *link) introduce(c *masterConn) (capable bool, err error) {
 func (l *link) psync(c *masterConn) error {
 	l.setState(SendingPSync)
 	id, next := l.lastWritten()
+	if l.own && id == "" && next > 1 {
+		l.log.Warn("clients have written to this database: nothing tells whether the master has its history (use-rsid-psync)")
+		return errNeedsFull
+	}
 	line, err := c.ask(proto.AppendPSync(nil, proto.PSync{ID: id, Next: next}), proto.MaxLine)
 	if err != nil {
 		return err
@@ -332,7 +338,8 @@ func (l *link) read(c *masterConn, groups chan<- group, spare <-chan []byte, end
 	}
 }
 
-// parse reads the frames that are whole. used is how many bytes they have; need is how many the next one takes at least.
+// parse reads the frames that are whole. used is how many bytes they have; need is how many the next one takes at
+// least.
 func (l *link) parse(buf []byte) (g group, used, need int) {
 	for {
 		f, n, more, err := proto.ReadFrame(buf[used:], math.MaxInt32)

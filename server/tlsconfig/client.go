@@ -6,9 +6,9 @@ import (
 	"errors"
 )
 
-// Client makes the configuration of a client that connects to another server of the same kind, such as a replica: with
-// this server's certificate, if it has one. The other one's certificate must be signed by one of the authorities, if there
-// are any; as in Redis its name does not matter. Errors are of type [*Error].
+// Client makes the configuration of a client that connects to another server of the same kind, such as a replica:
+// with this server's certificate, if it has one. The other one's certificate must be signed by one of the
+// authorities, if there are any; as in Redis its name does not matter. Errors are of type [*Error].
 func Client(o Options) (*tls.Config, error) {
 	c := &tls.Config{InsecureSkipVerify: true} // see VerifyConnection
 	var err error
