@@ -42,7 +42,9 @@ func caughtUp(t testing.TB, replica, master *harness) {
 	})
 }
 
-func (h *harness) replicaOf(m *harness) string { return "REPLICAOF 127.0.0.1 " + strconv.Itoa(m.port()) }
+func (h *harness) replicaOf(m *harness) string {
+	return "REPLICAOF 127.0.0.1 " + strconv.Itoa(m.port())
+}
 
 // TestReplicaOf: a server follows another one from the log and by a full synchronisation, a replica of it in turn,
 // and each has record by record what its master has, with the same sequence numbers.
