@@ -22,11 +22,13 @@ const (
 	TypeBloom
 	TypeJSON
 	TypeHyperLogLog
-	TypeTDigest Type = 12 // since Kvrocks 2.11
+	TypeTDigest      Type = 12 // since Kvrocks 2.11
+	TypeTimeSeries   Type = 13 // since Kvrocks 2.14; preserved, but there are no commands
+	TypeCuckooFilter Type = 14 // of Kvrocks's newest sources; preserved, but there are no commands
 )
 
 var typeNames = [...]string{"none", "string", "hash", "list", "set", "zset", "bitmap", "sortedint", "stream",
-	"MBbloom--", "ReJSON-RL", "hyperloglog", "TDIS-TYPE"}
+	"MBbloom--", "ReJSON-RL", "hyperloglog", "TDIS-TYPE", "timeseries", "MBbloomCF"}
 
 // String returns what TYPE replies.
 func (t Type) String() string {
@@ -40,14 +42,17 @@ func (t Type) String() string {
 // no size.
 func (t Type) SingleRecord() bool { return t == TypeString || t == TypeJSON }
 
-// MayBeEmpty reports whether a record with size 0 is a live key.
+// MayBeEmpty reports whether a record with size 0 is a live key. One of a type that is not known may be.
 func (t Type) MayBeEmpty() bool {
 	switch t {
-	case TypeString, TypeStream, TypeBloom, TypeJSON, TypeHyperLogLog, TypeTDigest:
-		return true
+	case TypeHash, TypeList, TypeSet, TypeZSet, TypeBitmap, TypeSortedInt:
+		return false
 	}
-	return false
+	return t != TypeNone
 }
+
+// Known reports whether this version knows the layout of the type.
+func (t Type) Known() bool { return t <= TypeCuckooFilter }
 
 // wideFlag marks the 64-bit form of a record.
 const wideFlag = 0x80

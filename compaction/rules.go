@@ -46,10 +46,6 @@ func (v Verdict) String() string {
 // metadata record itself has no grace.
 const Grace = 5 * 60 * 1000
 
-// understood reports whether this version knows the layout of a type. Of others, which a newer version may have
-// written, everything is kept.
-func understood(t cf.Type) bool { return t <= cf.TypeTDigest }
-
 // MetadataVerdict judges a record of the metadata family by its value: expired records and emptied collections
 // go, at once, and so do hashes whose last field has expired.
 func MetadataVerdict(value []byte, now int64) Verdict {
@@ -64,7 +60,7 @@ func JudgeMetadata(value []byte, now int64) (Verdict, error) {
 	if err != nil {
 		return Keep, err
 	}
-	if understood(m.Type) && !m.Live(now) {
+	if m.Type.Known() && !m.Live(now) { // of others, which a newer version may have written, everything is kept
 		return Drop, nil
 	}
 	return Keep, nil
@@ -104,7 +100,7 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 		return Drop
 	}
 	m, tail, err := cf.DecodeMeta(lookup.Raw)
-	if err != nil || !understood(m.Type) {
+	if err != nil || !m.Type.Known() || m.Type == cf.TypeTimeSeries { // Kvrocks judges parts of a time series by their age only
 		return Keep
 	}
 	switch {

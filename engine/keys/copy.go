@@ -10,6 +10,18 @@ import (
 // ErrNoSuchKey is returned by Rename when there is nothing to rename.
 var ErrNoSuchKey = engine.NewError("ERR", "no such key")
 
+// ErrBound is the error for a key that cannot get another name. The labels of a time series are indexed under its name, in
+// a family of their own, and other time series refer to it by its name; a type of a newer version may be like that.
+var ErrBound = engine.NewError("ERR", "a key of this type can be neither renamed, moved nor copied: other records refer to its name")
+
+// movable returns an error if a key cannot get another name.
+func movable(rec *engine.Record) error {
+	if rec.Exists && (rec.Type == cf.TypeTimeSeries || !rec.Type.Known()) {
+		return ErrBound
+	}
+	return nil
+}
+
 // Rename gives a key another name, expiry included, and reports whether it has. What had that name is replaced,
 // or with keep, nothing is changed. A key renamed to itself stays as it is.
 //
@@ -21,6 +33,9 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 	}
 	if !src.Exists {
 		return false, ErrNoSuchKey
+	}
+	if err := movable(&src); err != nil {
+		return false, err
 	}
 	if string(from) == string(to) {
 		return !keep, nil
@@ -60,6 +75,9 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	if err != nil || !src.Exists {
 		return false, err
 	}
+	if err := movable(&src); err != nil {
+		return false, err
+	}
 	if there, err := existsIn(tx, ns, key); err != nil || there {
 		return false, err
 	}
@@ -73,6 +91,9 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (bool, error) {
 	src, err := tx.Look(from)
 	if err != nil || !src.Exists {
+		return false, err
+	}
+	if err := movable(&src); err != nil {
 		return false, err
 	}
 	if !replace {
@@ -98,6 +119,9 @@ func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
 func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
 	src, err := tx.Look(from)
 	if err != nil || !src.Exists {
+		return false, err
+	}
+	if err := movable(&src); err != nil {
 		return false, err
 	}
 	if !replace {

@@ -242,7 +242,7 @@ class Collector : public TablePropertiesCollector {
       if (upper != 0 && (expire == 0 || upper < expire)) expire = upper;
     }
     if (expire != 0) expiries_.add(expire, weigh(key, v));
-    bool may_be_empty = single || type == 8 || type == 9 || type == 11 || type == 12;
+    bool may_be_empty = single || type == 8 || type == 9 || type >= 11;
     if ((expire != 0 && expire < now_ms()) || (size == 0 && !may_be_empty)) deleted_ += size + 1;
   }
   bool is_metadata_;
