@@ -109,8 +109,10 @@ func (c *run) refuse(r *request) error {
 	if c.monitoring && r.spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
 		return command.ErrMonitoring
 	}
-	if script, function := c.srv.scripts.Busy(); (script || function) && r.spec.Flags&command.AllowBusy == 0 {
-		return busyReply(!script)
+	if c.frame.mode == direct && r.spec.Flags&command.AllowBusy == 0 { // what runs already goes on
+		if script, function := c.srv.scripts.Busy(); script || function {
+			return busyReply(!script)
+		}
 	}
 	if route := c.srv.route; route != nil {
 		return route(r.spec, r.args)
