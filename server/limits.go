@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 )
@@ -78,6 +79,19 @@ func (l *limits) refuseWrite(flags command.Flag) error {
 	}
 	return nil
 }
+
+// refuseWriter returns why a script or function cannot run now that says what it does, and may write.
+func (l *limits) refuseWriter() error {
+	switch {
+	case l.readOnly.Load():
+		return errReadOnlyWriter
+	case l.replicas.Load():
+		return command.ErrNoReplicas
+	}
+	return nil
+}
+
+var errReadOnlyWriter = engine.NewError("READONLY", "Can not run script with write flag on readonly replica")
 
 // idle returns after which time an idle client is disconnected, 0 = never.
 func (l *limits) idle() time.Duration { return time.Duration(l.timeout.Load()) * time.Second }

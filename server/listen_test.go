@@ -76,11 +76,20 @@ func TestMinReplicas(t *testing.T) {
 	c := start(t).dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"CONFIG SET min-slaves-to-write 1", "+OK\r\n"}, {"SET a 1", refused}, {"GET a", "$-1\r\n"},
+		{"EVAL return(redis.call('GET','a')) 0", "$-1\r\n"},
 		{"MULTI", "+OK\r\n"}, {"SET a 1", refused}, {"EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n"},
-		{"CONFIG SET min-replicas-to-write 0", "+OK\r\n"}, {"SET a 1", "+OK\r\n"},
 	} {
 		c.want(tt.command, tt.want)
 	}
+	for source, want := range map[string]string{
+		"#!lua\nreturn redis.call('GET', 'a')": refused, "#!lua flags=no-writes\nreturn redis.call('GET', 'a')": "$-1\r\n",
+	} {
+		if have := c.do("EVAL", source, "0"); have != want {
+			t.Errorf("EVAL %q: %q, want %q", source, have, want)
+		}
+	}
+	c.want("CONFIG SET min-replicas-to-write 0", "+OK\r\n")
+	c.want("SET a 1", "+OK\r\n")
 }
 
 func TestConfigCommands(t *testing.T) {

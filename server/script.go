@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
@@ -93,7 +92,7 @@ func (c *run) Eval(call command.ScriptCall) error {
 	var err error
 	switch {
 	case call.Function != nil:
-		r.Command = strings.ToUpper(c.frame.ctx.Spec.Name)
+		r.Command = string(c.frame.ctx.Args[0])
 		if r.Function = c.srv.scripts.Function(c.tx, call.Function); r.Function == nil {
 			err = errNoFunction
 		}
@@ -116,6 +115,11 @@ func (c *run) Eval(call command.ScriptCall) error {
 	}
 	if named && call.ReadOnly && flags&lua.NoWrites == 0 {
 		return errReadOnlyCall
+	}
+	if named && flags&lua.NoWrites == 0 {
+		if err := c.srv.limits.refuseWriter(); err != nil {
+			return err
+		}
 	}
 	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
 	s.declared = call.Keys

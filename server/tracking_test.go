@@ -379,6 +379,11 @@ func TestTrackingTableLimit(t *testing.T) {
 	if n := h.tracker.Keys(); n > 100+64 || n < 100 {
 		t.Errorf("%d keys", n)
 	}
+	// A new bound applies at once.
+	h.dial(t).want("CONFIG SET tracking-table-max-keys 10", "+OK\r\n")
+	if n := h.tracker.Keys(); n != 10 {
+		t.Errorf("%d keys after CONFIG SET, want 10", n)
+	}
 	c.send(encode("PING"))
 	for c.reply() != "+PONG\r\n" {
 		told++

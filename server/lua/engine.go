@@ -306,7 +306,7 @@ type Run struct {
 	Keys     [][]byte
 	Args     [][]byte
 	Host     Host
-	// Command is what has called the function, "FCALL" or "FCALL_RO", for Running.
+	// Command is what has called the function, FCALL or FCALL_RO as the client wrote it, for Running.
 	Command string
 	// Final: the host will not undo the run by ErrAgain.
 	Final bool

@@ -49,7 +49,31 @@ func New(o Options) *Table {
 }
 
 // SetLimit sets how many keys are remembered, 0 = any number. What is dropped counts as changed.
-func (t *Table) SetLimit(keys int64) { t.limit.Store(keys) }
+func (t *Table) SetLimit(keys int64) {
+	t.limit.Store(keys)
+	for i := range t.shards {
+		s := &t.shards[i]
+		for t.full() {
+			var victim *key
+			s.mu.Lock()
+			for _, victim = range s.byKey {
+				t.drop(s, victim)
+				break
+			}
+			s.mu.Unlock()
+			if victim == nil {
+				break
+			}
+			victim.tell(&nobody)
+		}
+	}
+}
+
+// full reports whether there are more keys than may be.
+func (t *Table) full() bool {
+	limit := t.limit.Load()
+	return limit > 0 && t.tracked.Load() > limit
+}
 
 // Add begins to track for a connection whose commands run. peer returns the connection as others see it.
 func (t *Table) Add(id int64, how command.Tracking, peer func() Peer) *Client {
@@ -185,7 +209,7 @@ func (t *Table) Remember(c *Client, nsKey, name []byte, expire uint64) {
 		t.expires.Add(1)
 	}
 	var victim *key
-	if limit := t.limit.Load(); limit > 0 && t.tracked.Load() > limit {
+	if t.full() {
 		for _, victim = range s.byKey {
 			if victim != k {
 				break
