@@ -116,11 +116,11 @@ func TestBusy(t *testing.T) {
 func TestBusyWithoutKeys(t *testing.T) {
 	const loop = "while true do redis.call('PING') end" // the script itself is not refused
 	for _, test := range []struct {
-		name, busy, kill string
-		run              []string
+		name, busy, other, kill string
+		run                     []string
 	}{
-		{"script", busyScript, "SCRIPT KILL", []string{"EVAL", loop, "0"}},
-		{"function", busyFunction, "FUNCTION KILL", []string{"FCALL", "f", "0"}},
+		{"script", busyScript, "FUNCTION KILL", "SCRIPT KILL", []string{"EVAL", loop, "0"}},
+		{"function", busyFunction, "SCRIPT KILL", "FUNCTION KILL", []string{"FCALL", "f", "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := start(t, "lua-time-limit", "1")
@@ -132,7 +132,8 @@ func TestBusyWithoutKeys(t *testing.T) {
 				{"PING", test.busy}, {"SET a 1", test.busy}, {"EVAL return(1) 1 a", test.busy},
 				{"MULTI", "+OK\r\n"}, {"SET a 1", test.busy},
 				{"EXEC", "-EXECABORT Transaction discarded because of: " + test.busy[1:]},
-				{"WATCH a", "+OK\r\n"}, {"UNWATCH", "+OK\r\n"}, {"SHUTDOWN", test.busy}, {test.kill, "+OK\r\n"},
+				{"WATCH a", "+OK\r\n"}, {"UNWATCH", "+OK\r\n"}, {"SHUTDOWN", test.busy}, {test.other, test.busy},
+				{test.kill, "+OK\r\n"},
 			} {
 				other.want(tt.command, tt.want)
 			}

@@ -71,6 +71,7 @@ type connInfo struct {
 	waiter     atomic.Pointer[waiter]
 	track      atomic.Pointer[tracking.Client]
 	paused     atomic.Bool // waits for the end of CLIENT PAUSE
+	leaving    atomic.Bool // has sent QUIT
 	cmds       atomic.Int64
 	netIn      atomic.Int64
 	netOut     atomic.Int64
@@ -453,7 +454,10 @@ func (c *conn) stopWaiting() { c.stopped.Do(func() { close(c.done) }) }
 func (c *conn) Done() <-chan struct{} { return c.done }
 
 // CloseAfterReply ends the connection once the replies so far were sent (QUIT, CLIENT KILL of itself).
-func (c *conn) CloseAfterReply() { c.closeAfterReply = true }
+func (c *conn) CloseAfterReply() {
+	c.closeAfterReply = true
+	c.info.leaving.Store(true)
+}
 
 // SetProto switches the protocol of the replies.
 func (c *run) SetProto(v int) {

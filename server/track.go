@@ -67,7 +67,7 @@ func (s *Shared) trackingPeer(id int64) (p tracking.Peer, ok bool) {
 	s.mu.Lock()
 	c := s.conns[id]
 	s.mu.Unlock()
-	if c == nil {
+	if c == nil || c.info.leaving.Load() {
 		return tracking.Peer{}, false
 	}
 	return c.trackingPeer(), true

@@ -365,6 +365,22 @@ func TestTrackingOwnFlush(t *testing.T) {
 	c.expect(">2\r\n$10\r\ninvalidate\r\n_\r\n")
 }
 
+// A client that has the reply of its QUIT gets no messages any more, and the one that redirects to it is told.
+func TestTrackingRedirectToQuit(t *testing.T) {
+	h := start(t)
+	for range 20 {
+		to, c, w := h.dial(t), h.dial3(t), h.dial(t)
+		id := strings.Trim(to.do("CLIENT", "ID"), ":\r\n")
+		c.want("CLIENT TRACKING ON REDIRECT "+id, "+OK\r\n")
+		to.do("SUBSCRIBE", "__redis__:invalidate")
+		c.do("GET", "a")
+		to.want("QUIT", "+OK\r\n")
+		w.do("SET", "a", "2")
+		c.expect(fmt.Sprintf(">2\r\n$21\r\ntracking-redir-broken\r\n:%s\r\n", id))
+		c.Close()
+	}
+}
+
 // The table is bounded: what is dropped counts as changed.
 func TestTrackingTableLimit(t *testing.T) {
 	h := start(t, "tracking-table-max-keys", "100")

@@ -198,9 +198,9 @@ func (st *state) look() (stop bool) {
 		return true
 	}
 	if slow && !st.job.slow {
-		st.job.slow = true
 		e := st.engine
 		e.runs.Lock()
+		st.job.slow = true
 		e.noteSlow(st, true)
 		e.runs.Unlock()
 		if f := st.engine.options.Slow; f != nil {
@@ -254,25 +254,35 @@ func heap() (live, all uint64) {
 	return s[0].Value.Uint64(), s[1].Value.Uint64()
 }
 
-// Kill stops the scripts that run, those that have just begun excepted. It returns ErrNotBusy when there are none.
+// Kill stops the scripts that run, those that have just begun excepted. It returns ErrNotBusy when there are none, and
+// BUSY when only slow ones of the other kind run.
 func (e *Engine) Kill(functions bool) error {
 	e.runs.Lock()
 	defer e.runs.Unlock()
 	n := 0
+	var other error // of the other kind
 	for st, r := range e.runs.list {
-		if (r.Function != nil) == functions {
+		switch {
+		case (r.Function != nil) == functions:
 			text := errKilled
 			if functions {
 				text = errKilledFunction
 			}
 			st.job.kill.Store(text)
 			n++
+		case st.job.slow && functions:
+			other = errBusy
+		case st.job.slow:
+			other = errBusyFunction
 		}
 	}
-	if n == 0 {
-		return ErrNotBusy
+	switch {
+	case n > 0:
+		return nil
+	case other != nil:
+		return other
 	}
-	return nil
+	return ErrNotBusy
 }
 
 // Stop stops everything that runs, and what will run for long from now on: the server ends.
