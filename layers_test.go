@@ -20,6 +20,7 @@ var layers = [][]string{
 	{"server"},
 	{"server/session"},
 	{rooms},
+	{"server/info"}, // whose fields admin exports
 	{"server/command"},
 	{"server/acl", "server/config", "server/logging", "server/lua", "server/rdb", "server/replication/proto",
 		"server/tlsconfig", "server/wire"},

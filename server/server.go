@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
@@ -42,6 +43,7 @@ type Server struct {
 	diskSize func() uint64              // bytes of the database on disk
 	tls      atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
 
+	admin     *admin.Door // nil = there is none
 	listeners wire.Listeners
 	stop      chan struct{}
 	stopOnce  sync.Once
@@ -159,6 +161,10 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 		listeners.Close()
 		return err
 	}
+	if err := s.openAdmin(); err != nil {
+		listeners.Close()
+		return err
+	}
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
@@ -196,6 +202,9 @@ func (s *Server) Close() {
 		s.mu.Unlock()
 		close(s.stop)
 		s.listeners.Close()
+		if s.admin != nil {
+			s.admin.Close()
+		}
 		s.mu.Lock()
 		for _, c := range s.conns {
 			c.wire.Wake() // wakes a waiting reader; running commands finish

@@ -20,6 +20,7 @@ var serverGroups = []group{
 		integer("socket-fd", -1, -1, 1<<16, fixed, "Listen on this open file descriptor instead of bind and port; -1 = no."),
 		text("unixsocket", "", fixed, "Path of a Unix socket to listen on; empty = none."),
 		{Name: "unixsocketperm", Kind: Octal, Default: "777", Min: 1, Max: maxInt, Comment: "Permissions of the Unix socket, octal digits."},
+		text("admin-listen", "", fixed, "Address of metrics and health over HTTP, such as 127.0.0.1:9121; empty = none."),
 		integer("tcp-backlog", 511, 0, maxInt, fixed, "Length of the queue of connections that wait to be accepted."),
 		integer("timeout", 0, 0, maxInt, dynamic, "Seconds after which an idle client is disconnected; 0 = never."),
 		integer("tcp-keepalive", 120, 0, maxInt, dynamic, "Seconds of silence after which the system probes whether a new client is still there; 0 = never."),

@@ -8,6 +8,9 @@ import (
 // Writer collects the fields of a section, or the parts of a record.
 type Writer struct{ fields []Field }
 
+// Fields returns what was collected.
+func (w *Writer) Fields() []Field { return w.fields }
+
 // Add adds a field of any kind.
 func (w *Writer) Add(f Field) { w.fields = append(w.fields, f) }
 

@@ -1,0 +1,121 @@
+// Package admin is the HTTP door for those who operate the server: metrics for Prometheus, health, and profiles. It knows
+// neither connections of clients nor settings; what it shows is given to it.
+package admin
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+)
+
+// Options say what the door shows.
+type Options struct {
+	// Source has the values of /metrics.
+	Source Source
+	// Ready returns why the server should get no traffic now, nil when it should: /readyz.
+	Ready func() error
+	// Administrator reports whether a user name and a password are those of an administrator; without credentials both
+	// are empty. Only administrators get profiles.
+	Administrator func(user, password string) bool
+	Log           *zap.Logger
+}
+
+// Door serves HTTP on one listener.
+type Door struct {
+	http *http.Server
+	addr net.Addr
+	done chan struct{}
+}
+
+// Addr returns where the door listens.
+func (d *Door) Addr() net.Addr { return d.addr }
+
+// Open serves on a listener, which the door takes over, until Close.
+func Open(l net.Listener, o Options) *Door {
+	d := &Door{addr: l.Addr(), done: make(chan struct{}), http: &http.Server{
+		Handler: Handler(o),
+		// Who sends half a request, or does not read, does not keep a connection for ever. A CPU profile lasts as long as
+		// it was asked for, so there is no bound for writing.
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          zap.NewStdLog(o.Log),
+	}}
+	go func() {
+		defer close(d.done)
+		if err := d.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			o.Log.Error("the admin listener ends", zap.Error(err))
+		}
+	}()
+	return d
+}
+
+// Close ends all connections and waits for the end of the door. Requests under way have a second to end.
+func (d *Door) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if d.http.Shutdown(ctx) != nil {
+		d.http.Close()
+	}
+	<-d.done
+}
+
+// Handler answers the requests:
+//
+//	GET /metrics         all metrics in the text format of Prometheus
+//	GET /healthz         200 while the process answers
+//	GET /readyz          200, or 503 and the reason
+//	GET /debug/pprof/... Go's profiles, for administrators (HTTP basic authentication)
+func Handler(o Options) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), &collector{source: o.Source})
+	if p := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}); p != nil {
+		registry.MustRegister(p)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog: zap.NewStdLog(o.Log), ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4,
+	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := o.Ready(); err != nil {
+			answer(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		answer(w, http.StatusOK, "ready")
+	})
+	for path, h := range map[string]http.HandlerFunc{"": pprof.Index, "cmdline": pprof.Cmdline,
+		"profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
+		mux.Handle("GET /debug/pprof/"+path, o.forAdministrators(h))
+	}
+	return mux
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text + "\n")) // a client that is gone needs no answer
+}
+
+// forAdministrators lets only administrators through.
+func (o *Options) forAdministrators(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		if !o.Administrator(user, password) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="basalt", charset="UTF-8"`)
+			answer(w, http.StatusUnauthorized, "for administrators: a user who may run every command, or requirepass")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

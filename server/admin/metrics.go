@@ -1,0 +1,179 @@
+package admin
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/basaltdb/basalt/server/info"
+)
+
+// Source has the values that /metrics shows. Its methods may be called by several goroutines.
+type Source interface {
+	// Sections calls f with the fields of each section of INFO.
+	Sections(f func(section string, fields []info.Field))
+	// Latencies calls f with the calls of each command that were measured.
+	Latencies(f func(Latency))
+}
+
+// Latency is how long the calls of one command took.
+type Latency struct {
+	Command string
+	Calls   uint64
+	Seconds float64 // of all calls together
+	// Buckets counts the calls that took up to so many seconds.
+	Buckets map[float64]uint64
+}
+
+// collector makes metrics of the fields of INFO. The name of a metric is basalt_ and that of the field; a counter ends in
+// _total, and a unit is named at the end:
+//
+//	total_commands_processed:5            basalt_commands_processed_total 5
+//	used_memory:1024                      basalt_used_memory_bytes 1024
+//	cmdstat_get:calls=3,usec=6            basalt_cmdstat_calls_total{command="get"} 3
+//	                                      basalt_cmdstat_usec_total{command="get"} 6
+//	estimate_keys[default]:7              basalt_estimate_keys{family="default"} 7
+//
+// Texts are not metrics, but for a few that make labels of basalt_info.
+type collector struct{ source Source }
+
+// Describe describes nothing: which fields exist follows from the server's state.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	s := series{to: to, seen: map[string]bool{}, keys: map[string]string{}, about: prometheus.Labels{}}
+	c.source.Sections(func(section string, fields []info.Field) {
+		for i := range fields {
+			s.add(section, &fields[i])
+		}
+	})
+	s.send("basalt_info", "What runs: always 1.", prometheus.GaugeValue, 1, s.about)
+	c.source.Latencies(func(l Latency) {
+		desc := prometheus.NewDesc("basalt_command_duration_seconds", "How long calls of commands take.", []string{"command"}, nil)
+		if m, err := prometheus.NewConstHistogram(desc, l.Calls, l.Seconds, l.Buckets, l.Command); err == nil {
+			to <- m
+		}
+	})
+}
+
+// about are the texts of INFO that make labels of basalt_info.
+var about = map[string]string{
+	"basalt_version": "version", "redis_version": "redis_version", "rocksdb_version": "rocksdb_version",
+	"go_version": "go_version", "role": "role", "run_id": "run_id", "os": "os", "arch_bits": "arch_bits",
+}
+
+// labels names the label of fields that exist several times, by their family; it is "name" where none is given.
+var labels = map[string]string{"cmdstat": "command", "latency_percentiles_usec": "command", "errorstat": "error",
+	"db": "db", "slave": "replica"}
+
+// series sends the metrics of one collection, each once: a field may stand in two sections.
+type series struct {
+	to    chan<- prometheus.Metric
+	seen  map[string]bool
+	keys  map[string]string // the label of a metric, by its name: all series of a name have the same
+	about prometheus.Labels
+}
+
+func (s *series) add(section string, f *info.Field) {
+	name, label := f.Name, prometheus.Labels{}
+	if f.Label != "" {
+		name = f.Family
+		key := labels[f.Family]
+		switch {
+		case key != "":
+		case strings.EqualFold(section, "rocksdb"):
+			key = "family"
+		default:
+			key = "name"
+		}
+		label[key] = f.Label
+	}
+	switch f.Kind {
+	case info.Record:
+		for i := range f.Parts {
+			part := f.Parts[i]
+			part.Name = name + "_" + part.Name
+			s.number(section, &part, part.Name, label)
+		}
+	case info.Text:
+		if key, ok := about[f.Name]; ok {
+			s.about[key] = f.Text
+		}
+	default:
+		s.number(section, f, name, label)
+	}
+}
+
+// number sends a field that has a number.
+func (s *series) number(section string, f *info.Field, name string, label prometheus.Labels) {
+	kind := prometheus.GaugeValue
+	value := f.Value()
+	switch f.Kind {
+	case info.Text, info.Comment, info.Record:
+		return
+	case info.Counter:
+		kind = prometheus.CounterValue
+		name = strings.TrimPrefix(name, "total_")
+	}
+	switch f.Unit {
+	case info.Bytes:
+		name = ended(name, "_bytes")
+	case info.Seconds:
+		name = ended(name, "_seconds")
+	case info.Microseconds:
+		name, value = ended(strings.TrimSuffix(name, "_usec"), "_seconds"), value/1e6
+	case info.UnixTime:
+		name = ended(name, "_timestamp_seconds")
+	case info.KiBPerSec:
+		name, value = ended(strings.TrimSuffix(name, "_kbps"), "_bytes_per_second"), value*1024
+	}
+	if kind == prometheus.CounterValue {
+		name = ended(name, "_total")
+	}
+	s.send("basalt_"+clean(name), "INFO "+strings.ToLower(section)+": "+f.Name, kind, value, label)
+}
+
+func (s *series) send(name, help string, kind prometheus.ValueType, value float64, label prometheus.Labels) {
+	var id, key string
+	for k, v := range label {
+		id, key = id+"\x00"+v, k
+	}
+	if k, ok := s.keys[name]; ok && k != key {
+		name += "_by_" + key // derived_state_bytes, for one, exists in sum and for each kind
+	}
+	s.keys[name] = key
+	id = name + id
+	if s.seen[id] {
+		return
+	}
+	s.seen[id] = true
+	names, values := make([]string, 0, len(label)), make([]string, 0, len(label))
+	for k, v := range label {
+		names, values = append(names, k), append(values, strings.ToValidUTF8(v, "?"))
+	}
+	// The text of help must be the same for all series of a name, whatever their labels.
+	if i := strings.LastIndexByte(help, ':'); len(label) > 0 && i >= 0 {
+		help = help[:i] + ": " + strings.TrimPrefix(name, "basalt_")
+	}
+	if m, err := prometheus.NewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...); err == nil {
+		s.to <- m
+	}
+}
+
+// ended returns a name that ends so.
+func ended(name, end string) string {
+	if strings.HasSuffix(name, end) {
+		return name
+	}
+	return name + end
+}
+
+// clean makes a name one of Prometheus's: letters, digits and underscores.
+func clean(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+}

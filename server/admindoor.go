@@ -1,0 +1,94 @@
+package server
+
+import (
+	"fmt"
+	"net"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/admin"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/info"
+)
+
+// openAdmin opens the door for operators at the address of admin-listen, if there is one.
+func (s *Server) openAdmin() error {
+	address := s.cfg.Text("admin-listen")
+	if address == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("admin-listen: %w", err)
+	}
+	s.admin = admin.Open(l, admin.Options{Source: adminSource{s}, Ready: s.ready, Administrator: s.administrator, Log: s.log})
+	s.log.Info("metrics and health over HTTP", zap.String("address", l.Addr().String()))
+	return nil
+}
+
+// ready returns why clients should not be sent here now.
+func (s *Server) ready() error {
+	switch {
+	case s.closing.Load():
+		return errClosing
+	case s.limits.full.Load():
+		return command.ErrDBSize
+	}
+	return s.db.BackgroundError()
+}
+
+// administrator reports whether a name and a password are those of one who may call KPROFILE; both are empty for one who
+// gave none.
+func (s *Server) administrator(user, password string) bool {
+	var id command.Identity
+	var ok bool
+	switch {
+	case user == "" && password == "":
+		id, ok = s.auth.Anonymous()
+	case user == "":
+		id, ok = s.auth.Authenticate([]byte("default"), []byte(password))
+	default:
+		id, ok = s.auth.Authenticate([]byte(user), []byte(password))
+	}
+	if !ok || !id.Admin {
+		return false
+	}
+	if id.Account == nil {
+		return true
+	}
+	kprofile := command.DefaultTable().Lookup([]byte("kprofile"))
+	reason, _ := id.Account.User().Check(acl.ID(kprofile.ID), [][]byte{[]byte("kprofile")}, nil, acl.Channels{})
+	return reason == acl.Allowed
+}
+
+// adminSource has what /metrics shows.
+type adminSource struct{ srv *Server }
+
+// Sections are those of INFO, with keys of the default namespace, and one more of RocksDB.
+func (a adminSource) Sections(f func(section string, fields []info.Field)) {
+	// Percentiles follow from the histograms, which are there too.
+	want := func(section string) bool { return section != "latencystats" && section != "modules" }
+	a.srv.info.Each(want, cf.DefaultNamespace, f)
+	var w info.Writer
+	admin.RocksDB(a.srv.db, &w)
+	f("RocksDB", w.Fields())
+}
+
+// Latencies are those of the commands that were called.
+func (a adminSource) Latencies(f func(admin.Latency)) {
+	for i := range command.NumSpecs() {
+		spec := command.ByID(i)
+		usec, counts, calls, ok := a.srv.stats.Latencies(spec)
+		if !ok {
+			continue
+		}
+		l := admin.Latency{Command: spec.FullName(), Calls: uint64(calls), Buckets: make(map[float64]uint64, len(usec)),
+			Seconds: a.srv.stats.Command(i).Took.Seconds()}
+		for j, us := range usec {
+			l.Buckets[float64(us)/1e6] = uint64(counts[j])
+		}
+		f(l)
+	}
+}

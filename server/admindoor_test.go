@@ -1,0 +1,128 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// get asks the door for a page.
+func (h *harness) get(t *testing.T, path, user, password string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+h.admin.Addr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user+password != "" {
+		r.SetBasicAuth(user, password)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// TestMetricsOfAServer: after a little of everything /metrics has each metric that the dashboard and the alert rules in
+// scripts/metrics name, each metric once.
+func TestMetricsOfAServer(t *testing.T) {
+	h := start(t, "admin-listen", "127.0.0.1:0")
+	c := h.dial(t)
+	for _, args := range [][]string{{"SET", "k", "v"}, {"GET", "k"}, {"HSET", "h", "f", "v"}, {"LPUSH", "k", "x"},
+		{"FLUSHMEMTABLE"}, {"GET", "nothing"}} {
+		c.send(encode(args...))
+		c.reply()
+	}
+	status, body := h.get(t, "/metrics", "", "")
+	if status != 200 {
+		t.Fatalf("%d\n%s", status, body)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		series := line[:strings.LastIndexByte(line, ' ')]
+		if seen[series] {
+			t.Errorf("%s stands there twice", series)
+		}
+		name, _, _ := strings.Cut(series, "{")
+		seen[series], seen[name] = true, true
+	}
+	for _, series := range []string{`basalt_cmdstat_calls_total{command="set"}`, `basalt_errorstat_count_total{error="WRONGTYPE"}`,
+		`basalt_db_keys{db="0"}`, `basalt_rocksdb_level_files{family="metadata/0"}`, `basalt_info{`,
+		`basalt_command_duration_seconds_count{command="hset"}`} {
+		if !strings.Contains(body, series) {
+			t.Errorf("no series %s", series)
+		}
+	}
+	// Metrics of replicas exist on replicas only.
+	absent := map[string]bool{"basalt_master_link_up": true}
+	n := 0
+	for _, file := range []string{"grafana.json", "alerts.yml"} {
+		text, err := os.ReadFile("../scripts/metrics/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, ".json") && !json.Valid(text) {
+			t.Errorf("%s is not JSON", file)
+		}
+		for _, name := range regexp.MustCompile(`\b(basalt|go)_[a-z0-9_]+`).FindAllString(string(text), -1) {
+			if n++; !seen[name] && !absent[name] {
+				t.Errorf("%s names %s, which does not exist", file, name)
+			}
+		}
+	}
+	if n < 30 {
+		t.Errorf("%d metrics are named", n)
+	}
+	if t.Failed() {
+		t.Log(body)
+	}
+}
+
+// TestAdminDoor: health follows the server's state, and profiles ask for an administrator's password once there is one.
+func TestAdminDoor(t *testing.T) {
+	h := start(t, "admin-listen", "127.0.0.1:0")
+	want := func(path, user, password string, status int) {
+		t.Helper()
+		if got, body := h.get(t, path, user, password); got != status {
+			t.Errorf("%s as %q: %d %s, want %d", path, user, got, body, status)
+		}
+	}
+	want("/healthz", "", "", 200)
+	want("/readyz", "", "", 200)
+	want("/debug/pprof/goroutine", "", "", 200) // nobody needs a password
+	c := h.dial(t)
+	c.send(encode("ACL", "SETUSER", "reader", "on", ">r", "+get", "~*"))
+	c.reply()
+	c.send(encode("CONFIG", "SET", "requirepass", "secret"))
+	c.reply()
+	want("/debug/pprof/goroutine", "", "", 401)
+	want("/debug/pprof/goroutine", "reader", "r", 401)
+	want("/debug/pprof/goroutine", "", "wrong", 401)
+	want("/debug/pprof/goroutine", "", "secret", 200)
+	want("/debug/pprof/goroutine", "default", "secret", 200)
+	want("/metrics", "", "", 200)
+	h.limits.full.Store(true)
+	want("/readyz", "", "", 503)
+	want("/healthz", "", "", 200)
+}
+
+// An address that cannot be listened on ends the start.
+func TestAdminListenInUse(t *testing.T) {
+	h := start(t, "admin-listen", "127.0.0.1:0")
+	_, err := tryStart(t, "admin-listen", h.admin.Addr().String())
+	if err == nil || !strings.HasPrefix(err.Error(), "admin-listen: ") {
+		t.Error(err)
+	}
+}
