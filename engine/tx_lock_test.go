@@ -90,6 +90,21 @@ func TestUpgradeOfManyLocks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		for range 2 { // more, behind those that it has waited for
+			for i := n; i < 3*n; i++ {
+				if !tx.TryLock(key(i)) {
+					t.Errorf("%d more than %d: it is not granted", i, n)
+				}
+			}
+		}
+		for i := range 3 * n {
+			if tx.Holds(key(i)) != (i >= n || i%2 == 0) {
+				t.Errorf("%d of %d: it is not held as it was asked for", i, n)
+			}
+		}
+		if len(tx.locks.Held()) != 3*n {
+			t.Errorf("%d locks of %d keys", len(tx.locks.Held()), 3*n)
+		}
 		tx.Release()
 	}
 }

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 )
@@ -10,9 +11,11 @@ import (
 type Set struct {
 	want []Lock
 	held []Lock
-	// index finds those in held that it has by name, once there are many, see find.
-	index map[uint64]int
-	all   bool // every lock is held for writing
+	// sorted is how many of held are in order: those that Acquire has taken. index finds the others by name, once there are
+	// many, see find.
+	sorted int
+	index  map[uint64]int
+	all    bool // every lock is held for writing
 	// pinned locks are not given back by ReleaseReads.
 	pinned bool
 	// failure is set after FailWaiters. The locks are free then.
@@ -61,6 +64,7 @@ func (s *Set) Acquire(t *Table) error {
 		s.held = append(s.held, v)
 	}
 	s.want = s.want[:0]
+	s.sorted = len(s.held)
 	return s.admitted(t)
 }
 
@@ -79,7 +83,7 @@ func (s *Set) admitted(t *Table) error {
 // Release gives the locks back. A writer to whom one of them has gone runs at once: the holder has replies to send and
 // may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *Set) Release(t *Table) {
-	s.pinned, s.index = false, nil
+	s.pinned, s.sorted, s.index = false, 0, nil
 	if s.failure != nil {
 		t.withdraw(s.failure)
 		s.failure, s.all, s.held = nil, false, s.held[:0]
@@ -150,14 +154,22 @@ const fewLocks = 32
 
 // find returns where in held the lock with a name is, -1 = nowhere. A script may take many locks, one by one.
 func (s *Set) find(name uint64) int {
-	if len(s.held) <= fewLocks {
-		return slices.IndexFunc(s.held, func(v Lock) bool { return v.Name() == name })
+	i, ok := slices.BinarySearchFunc(s.held[:s.sorted], name, func(v Lock, name uint64) int { return cmp.Compare(v.Name(), name) })
+	if ok {
+		return i
+	}
+	later := s.held[s.sorted:]
+	if len(later) <= fewLocks {
+		if i = slices.IndexFunc(later, func(v Lock) bool { return v.Name() == name }); i >= 0 {
+			i += s.sorted
+		}
+		return i
 	}
 	if s.index == nil {
 		s.index = map[uint64]int{}
 	}
-	for i := len(s.index); i < len(s.held); i++ {
-		s.index[s.held[i].Name()] = i
+	for i := len(s.index); i < len(later); i++ {
+		s.index[later[i].Name()] = s.sorted + i
 	}
 	if i, ok := s.index[name]; ok {
 		return i

@@ -67,7 +67,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			reg.set(at+argA(inst), f.Fn.Upvalues[argB(inst)].Value())
 		case vm.OP_GETGLOBAL:
 			name, _ := constants[argBx(inst)].(vm.LString)
-			v := fieldOf(f.Fn.Env, string(name))
+			v := st.fieldOf(f.Fn.Env, string(name))
 			if v == nil {
 				return inst
 			}
@@ -82,7 +82,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			case vm.LNumber:
 				v = placeOf(t, key)
 			case vm.LString:
-				v = fieldOf(t, string(key))
+				v = st.fieldOf(t, string(key))
 			}
 			if v == nil {
 				return inst
@@ -94,7 +94,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			if !ok || !isName {
 				return inst
 			}
-			v := fieldOf(t, string(name))
+			v := st.fieldOf(t, string(name))
 			if v == nil {
 				return inst
 			}
@@ -109,7 +109,7 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 			if !ok || !isName {
 				return inst
 			}
-			v := fieldOf(t, string(name))
+			v := st.fieldOf(t, string(name))
 			if v == nil {
 				return inst
 			}
@@ -318,20 +318,45 @@ func placeOf(t *vm.LTable, key vm.LNumber) vm.LValue {
 }
 
 // fieldOf returns t[name]; nil when that takes more than a look at the table, or at that behind it, see readOnly.
-func fieldOf(t *vm.LTable, name string) vm.LValue {
-	if v := contentsOf(t).strdict[name]; v != nil && !isNil(v) {
-		return v
-	}
-	if isNil(t.Metatable) {
-		return vm.LNil
-	}
-	if b := behind(t); b != nil {
-		if v := contentsOf(b).strdict[name]; v != nil && !isNil(v) {
+func (st *state) fieldOf(t *vm.LTable, name string) vm.LValue {
+	if t != st.global && t != st.strings {
+		if v := contentsOf(t).strdict[name]; v != nil && !isNil(v) {
 			return v
 		}
+		if isNil(t.Metatable) {
+			return vm.LNil
+		}
+		if behind(t) == nil {
+			return nil
+		}
 	}
-	return nil
+	// What libraries have never changes, nor do globals, but for KEYS and ARGV.
+	data := unsafe.StringData(name)
+	f := &st.found[(uintptr(unsafe.Pointer(data))>>3^uintptr(unsafe.Pointer(t))>>4)%keptFields]
+	if f.name == data && f.n == len(name) && f.t == t {
+		return f.v
+	}
+	v := contentsOf(real(t)).strdict[name]
+	if v == nil || isNil(v) {
+		return nil
+	}
+	if name != "KEYS" && name != "ARGV" {
+		*f = foundField{t, data, len(name), v}
+	}
+	return v
 }
+
+// foundField is a field of a library, or a global, that was found under a name. The name is that in the code, which is
+// always at the same place: nothing has to be compared.
+type foundField struct {
+	t    *vm.LTable
+	name *byte
+	n    int
+	v    vm.LValue
+}
+
+// keptFields is how many a state remembers.
+const keptFields = 128
 
 // numberBlock is for how many numbers memory is taken at once. It is free when none of them is in use.
 const numberBlock = 32

@@ -28,6 +28,7 @@ type state struct {
 	stringMeta *vm.LTable
 	strings    *vm.LTable // the functions of strings
 	texts      [keptTexts]vm.LValue
+	found      [keptFields]foundField
 	// What loops over tables call.
 	next, nextIndex *vm.LFunction
 	numbers         *[numberBlock]float64 // memory for numbers to come
