@@ -13,8 +13,8 @@ import (
 )
 
 // layers are the packages from the top to the bottom. A package imports packages of lower layers, and those of its own
-// directory; packages of one layer do not know each other. A directory stands for all below it that have no line of their
-// own. What is not named below server/ is a room.
+// directory; packages of one layer do not know each other. A directory stands for all below it that have no line of
+// their own. What is not named below server/ is a room.
 var layers = [][]string{
 	{".", "internal/fixture"}, // fixtures are for tests
 	{"server"},
@@ -94,7 +94,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// packageImports returns what the packages of this module import of it, tests excluded. Names are relative to the module.
+// packageImports returns what the packages of this module import of it, tests excluded. Names are relative to the
+// module.
 func packageImports(t *testing.T) map[string][]string {
 	t.Helper()
 	const module = "github.com/basaltdb/basalt"
@@ -104,7 +105,8 @@ func packageImports(t *testing.T) map[string][]string {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); file != "." && (strings.HasPrefix(base, ".") || base == "testdata" || file == "build" || file == "third_party") {
+			base := d.Name()
+			if file != "." && (base[0] == '.' || base == "testdata" || file == "build" || file == "third_party") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -220,7 +220,6 @@ func (c *conn) readAhead() error {
 		// What the client has sent is enough for now; its end is not noticed then.
 		return c.wire.WaitDeadline()
 	}
-	c.wire.Grow(0)
 	n, err := c.wire.Fill()
 	if n > 0 {
 		c.info.netIn.Add(int64(n))

@@ -7,8 +7,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// detaches are the flags that a command must have to call Detach: nothing that the client sends after it is decoded, and
-// no other command shares its transaction.
+// detaches are the flags that a command must have to call Detach: nothing that the client sends after it is decoded,
+// and no other command shares its transaction.
 const detaches = command.Solo | command.Waits | command.NoMulti | command.NoScript
 
 // Detach makes f the owner of the connection after this run of commands, see command.Control.

@@ -7,8 +7,8 @@ import (
 	"github.com/basaltdb/basalt/server/pubsub"
 )
 
-// Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with the number of subscriptions of this
-// kind; outside of transactions it is on its way before the first message can be.
+// Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with the number of subscriptions of
+// this kind; outside of transactions it is on its way before the first message can be.
 func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
 	c.srv.hub.Add(&c.subs, kind, string(name), func(count int, added bool) {
 		confirm(count)
@@ -44,7 +44,8 @@ func (c *run) Publish(channel, payload []byte, shard bool) int {
 	if c.srv.hub.Len() == 0 && !c.srv.replicating() {
 		return 0
 	}
-	c.deferred = append(c.deferred, pubsub.Message{Channel: slices.Clone(channel), Payload: slices.Clone(payload), Shard: shard})
+	m := pubsub.Message{Channel: slices.Clone(channel), Payload: slices.Clone(payload), Shard: shard}
+	c.deferred = append(c.deferred, m)
 	return c.srv.hub.Receivers(channel, shard)
 }
 

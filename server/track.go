@@ -36,8 +36,8 @@ func (c *conn) untrack(batch *wire.Batch) {
 	}
 }
 
-// Tracked returns how the connection tracks keys, nil = it does not, and whether the connection that the messages should
-// go to is gone.
+// Tracked returns how the connection tracks keys, nil = it does not, and whether the connection that the messages
+// should go to is gone.
 func (c *conn) Tracked() (how *command.Tracking, broken bool) {
 	if c.track == nil {
 		return nil, false
@@ -102,7 +102,8 @@ func (s *Shared) expireTracked(now time.Time) {
 	}
 }
 
-// endCaching notes that a command has run or was refused. What CLIENT CACHING has said of it, or of its transaction, is over.
+// endCaching notes that a command has run or was refused. What CLIENT CACHING has said of it, or of its transaction,
+// is over.
 func (c *run) endCaching(r *request) {
 	if c.inTx() || c.multi != nil {
 		return

@@ -90,8 +90,8 @@ func (t *Table) Add(id int64, how command.Tracking, peer func() Peer) *Client {
 	return c
 }
 
-// Remove ends the tracking of a client, and sends what was held back; batch is that of the connection's run, nil = there
-// is none. What the table has of the client is dropped when the keys change.
+// Remove ends the tracking of a client, and sends what was held back; batch is that of the connection's run, nil =
+// there is none. What the table has of the client is dropped when the keys change.
 func (t *Table) Remove(c *Client, batch *wire.Batch) {
 	c.Idle(batch)
 	c.mu.Lock()
@@ -181,8 +181,8 @@ func (t *Table) Prefixes() int {
 	return len(all)
 }
 
-// Remember notes that a client is about to read a key. It is called with the key's lock held, or before the key is read.
-// expire is when the key or the first of its fields expires, in ms since the epoch, 0 = never or unknown.
+// Remember notes that a client is about to read a key. It is called with the key's lock held, or before the key is
+// read. expire is when the key or the first of its fields expires, in ms since the epoch, 0 = never or unknown.
 func (t *Table) Remember(c *Client, nsKey, name []byte, expire uint64) {
 	s := t.shard(nsKey)
 	s.mu.Lock()

@@ -115,7 +115,9 @@ func TestTable(t *testing.T) {
 		}, invalidate("k")},
 		{"an own change", command.Tracking{}, func(b *bench, c *Client) { b.commit(&Origin{ID: 1}, "k") }, invalidate("k")},
 		{"NOLOOP", command.Tracking{NoLoop: true}, func(b *bench, c *Client) { b.commit(&Origin{ID: 1}, "k") }, ""},
-		{"the server's change", command.Tracking{NoLoop: true}, func(b *bench, c *Client) { b.commit(nil, "k") }, invalidate("k")},
+		{"the server's change", command.Tracking{NoLoop: true}, func(b *bench, c *Client) {
+			b.commit(nil, "k")
+		}, invalidate("k")},
 		{"a flush", command.Tracking{NoLoop: true}, func(b *bench, c *Client) {
 			prefix := cf.AppendNSPrefix(nil, "ns")
 			end, _ := cf.AppendSuccessor(nil, prefix)

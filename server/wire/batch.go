@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Batch collects what a run of commands sends to other clients. A message is in the outbox of its receiver at once, which
-// keeps the order of messages from several senders; the socket is written when the run flushes. So a receiver of many
-// messages costs one write, and the sender's own replies go first.
+// Batch collects what a run of commands sends to other clients. A message is in the outbox of its receiver at once,
+// which keeps the order of messages from several senders; the socket is written when the run flushes. So a receiver of
+// many messages costs one write, and the sender's own replies go first.
 //
 // Messages that a client sends to itself are kept until the run puts them behind a reply.
 //

@@ -84,8 +84,12 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 }
 
 // Fill waits for bytes and appends them to the input. The error is io.EOF when the client has ended the connection,
-// net.ErrClosed when it was closed here, and os.ErrDeadlineExceeded when the read deadline has passed or Wake was called.
-func (c *Conn) Fill() (int, error) { return c.in.read() }
+// net.ErrClosed when it was closed here, and os.ErrDeadlineExceeded when the read deadline has passed or Wake was
+// called.
+func (c *Conn) Fill() (int, error) {
+	c.in.grow(0)
+	return c.in.read()
+}
 
 // Input returns what was received and not consumed. It is valid until the next Fill, Grow, Read or Consume.
 func (c *Conn) Input() []byte { return c.in.buf[:c.in.w] }
@@ -123,13 +127,13 @@ func (c *Conn) Send(b []byte) error { return c.out.send(b) }
 // belongs to the connection from now on, so that nothing is copied.
 func (c *Conn) Reply(b []byte, owned bool) error { return c.out.sendReply(b, owned, false) }
 
-// ReplyPart sends a part of a reply that is not its end, and waits until the client has nearly all of what came before.
-// Messages of others wait until the end, which comes with Reply. Once a client has not read for some time, only the limit
-// counts.
+// ReplyPart sends a part of a reply that is not its end, and waits until the client has nearly all of what came
+// before. Messages of others wait until the end, which comes with Reply. Once a client has not read for some time,
+// only the limit counts.
 func (c *Conn) ReplyPart(b []byte) error { return c.out.sendReply(b, false, true) }
 
-// Write sends b for an owner that produces as much as the client can take: it waits, for as long as the connection lives,
-// until not more than 4 MiB are queued, and then queues a copy of what the socket does not take.
+// Write sends b for an owner that produces as much as the client can take: it waits, for as long as the connection
+// lives, until not more than 4 MiB are queued, and then queues a copy of what the socket does not take.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.out.await(streamAhead)
 	if err := c.out.send(b); err != nil {

@@ -102,7 +102,8 @@ func TestUnixSocket(t *testing.T) {
 		l.Close()
 		t.Error("a link was replaced")
 	}
-	if _, err := listenUnix(filepath.Join(dir, strings.Repeat("x", 200)), 0o700, 0); err == nil || !strings.HasPrefix(err.Error(), "unixsocket: ") {
+	long := filepath.Join(dir, strings.Repeat("x", 200))
+	if _, err := listenUnix(long, 0o700, 0); err == nil || !strings.HasPrefix(err.Error(), "unixsocket: ") {
 		t.Errorf("a long name: %v", err)
 	}
 }
@@ -135,8 +136,10 @@ func TestDescribeListeners(t *testing.T) {
 		}
 		return fakeListener{addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text))}
 	}
-	l := Listeners{address("127.0.0.1:6666"), address("[::1]:6666"), tlsListener{address("127.0.0.1:6667")}, address("unix:/run/basalt.sock")}
-	want := []string{"name=tcp,bind=127.0.0.1,bind=::1,port=6666", "name=tls,bind=127.0.0.1,port=6667", "name=unix,bind=/run/basalt.sock"}
+	l := Listeners{address("127.0.0.1:6666"), address("[::1]:6666"), tlsListener{address("127.0.0.1:6667")},
+		address("unix:/run/basalt.sock")}
+	want := []string{"name=tcp,bind=127.0.0.1,bind=::1,port=6666", "name=tls,bind=127.0.0.1,port=6667",
+		"name=unix,bind=/run/basalt.sock"}
 	if got := l.Describe(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

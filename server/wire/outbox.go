@@ -329,8 +329,8 @@ func (o *outbox) fail(err error) {
 }
 
 // checkSoft starts the time of the soft limit when what is queued has come to exceed it, and ends it when it no longer
-// does. It begins anew whenever something was taken of a reply that is longer than the limits, or leaves in parts. mu is
-// held.
+// does. It begins anew whenever something was taken of a reply that is longer than the limits, or leaves in parts. mu
+// is held.
 func (o *outbox) checkSoft() {
 	if o.limits.Soft == nil || o.over == nil && o.queued == 0 {
 		return

@@ -101,7 +101,7 @@ func TestOutboxKeepsOrder(t *testing.T) {
 func TestOutboxSenders(t *testing.T) {
 	here, there := socketPair(t)
 	o := box(here, noLimit)
-	const senders, each, size = 4, 50, 997
+	const senders, each, size = 4, 20, 997
 	var wg sync.WaitGroup
 	for s := range senders {
 		wg.Go(func() {
@@ -164,6 +164,7 @@ func TestLongReplyNotRead(t *testing.T) {
 	here, there := socketPair(t)
 	const limit = 1 << 20
 	o := box(here, func() int { return limit })
+	o.stalled = time.Millisecond
 	long := make([]byte, 4*limit)
 	if err := o.send(long); err != nil {
 		t.Fatalf("the first reply: %v", err)
@@ -197,7 +198,9 @@ func TestSoftLimitOfLongReply(t *testing.T) {
 	o.mu.Unlock()
 	there.SetReadDeadline(time.Now().Add(patience))
 	io.ReadFull(there, make([]byte, 8*drainPiece))
-	eventually(t, "the client, which takes no more, is cut off", func() bool { return errors.Is(o.failure(), ErrOutputLimit) })
+	eventually(t, "the client, which takes no more, is cut off", func() bool {
+		return errors.Is(o.failure(), ErrOutputLimit)
+	})
 }
 
 // More than the soft limit may wait for its time only.
