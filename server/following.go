@@ -123,7 +123,7 @@ func (s *Server) databaseReplaced() {
 	s.scripts.Forget()
 	s.scripts.Reload()
 	s.refreshNamespaces()
-	s.checkSize()
+	s.work.CheckSize()
 	s.waiters.wakeAll(s.waiters.keys())
 }
 

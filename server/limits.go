@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
@@ -177,22 +175,4 @@ type clientsError int64
 
 func (e clientsError) Error() string {
 	return fmt.Sprintf("The operating system is not able to handle the specified number of clients, try with %d", int64(e))
-}
-
-// checkSize compares the size of the database on disk with max-db-size, which is in GiB.
-func (s *Server) checkSize() {
-	limit := uint64(s.cfg.Int("max-db-size")) << 30
-	var used uint64
-	if limit > 0 {
-		used = s.diskSize()
-	}
-	full := limit > 0 && used >= limit
-	if s.limits.full.Swap(full) == full {
-		return
-	}
-	if full {
-		s.log.Warn("max-db-size is reached: commands that add data are refused", zap.Uint64("bytes", used), zap.Uint64("limit", limit))
-	} else {
-		s.log.Info("the database is below max-db-size again")
-	}
 }

@@ -87,10 +87,10 @@ func TestMaxDBSize(t *testing.T) {
 
 	const refused = "-ERR write command not allowed when reached max-db-size.\r\n"
 	used.Store(2<<30 - 1)
-	s.checkSize()
+	s.work.CheckSize()
 	c.want("SET a 2", "+OK\r\n")
 	used.Store(2 << 30)
-	s.checkSize()
+	s.work.CheckSize()
 	for _, tt := range []struct{ command, want string }{
 		{"SET a 3", refused},
 		{"HSET h f v", refused},
@@ -124,7 +124,7 @@ func TestMaxDBSize(t *testing.T) {
 	c.want("SET a 4", "+OK\r\n")
 	c.want("CONFIG SET max-db-size 1", "+OK\r\n")
 	used.Store(1)
-	s.checkSize()
+	s.work.CheckSize()
 	c.want("SET a 5", "+OK\r\n")
 	c.want("FLUSHALL", "+OK\r\n")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/maintenance"
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
@@ -70,8 +71,8 @@ func (s *Server) infoServer(w *info.Writer, _ string) {
 	w.Gauge("server_time_usec", info.Microseconds, time.Now().UnixMicro())
 	w.Counter("uptime_in_seconds", info.Seconds, up)
 	w.Counter("uptime_in_days", info.None, up/(24*3600))
-	w.Gauge("hz", info.None, int64(time.Second/tick))
-	w.Gauge("configured_hz", info.None, int64(time.Second/tick))
+	w.Gauge("hz", info.None, int64(time.Second/maintenance.Tick))
+	w.Gauge("configured_hz", info.None, int64(time.Second/maintenance.Tick))
 	w.Text("executable", info.Executable())
 	w.Text("config_file", s.cfg.File())
 	for i, line := range s.listeners.Describe() {
@@ -118,18 +119,18 @@ func (s *Server) infoMemory(w *info.Writer, _ string) {
 }
 
 func (s *Server) infoPersistence(w *info.Writer, _ string) {
-	saving, status := s.work.saving.Load(), "ok"
-	if s.work.saveFailed.Load() {
+	work, status := s.work.Status(), "ok"
+	if work.SaveFailed {
 		status = "err"
 	}
-	w.Flag("bgsave_in_progress", saving)
-	w.Flag("rdb_bgsave_in_progress", saving)
-	w.Gauge("last_bgsave_time", info.UnixTime, s.work.lastSave.Load())
+	w.Flag("bgsave_in_progress", work.Saving)
+	w.Flag("rdb_bgsave_in_progress", work.Saving)
+	w.Gauge("last_bgsave_time", info.UnixTime, work.LastSave.Unix())
 	w.Text("last_bgsave_status", status)
-	w.Gauge("last_bgsave_time_sec", info.Seconds, s.work.saveTook.Load())
-	w.Gauge("rdb_last_save_time", info.UnixTime, s.work.lastSave.Load())
+	w.Gauge("last_bgsave_time_sec", info.Seconds, int64(work.SaveTook.Seconds()))
+	w.Gauge("rdb_last_save_time", info.UnixTime, work.LastSave.Unix())
 	w.Text("rdb_last_bgsave_status", status)
-	w.Gauge("rdb_last_bgsave_time_sec", info.Seconds, s.work.saveTook.Load())
+	w.Gauge("rdb_last_bgsave_time_sec", info.Seconds, int64(work.SaveTook.Seconds()))
 	r := s.db.Recovery()
 	w.Gauge("recovery_tail_bytes", info.Bytes, r.TailBytes)
 	w.Gauge("recovery_dropped_bytes", info.Bytes, r.DroppedBytes)
@@ -295,6 +296,7 @@ func (s *Server) infoRocksDB(w *info.Writer, _ string) {
 		}
 		w.Text(name, text)
 	}
-	yesNo("is_bgsaving", s.work.saving.Load())
-	yesNo("is_compacting", s.work.compacting.Load())
+	work := s.work.Status()
+	yesNo("is_bgsaving", work.Saving)
+	yesNo("is_compacting", work.Compacting)
 }

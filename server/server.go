@@ -19,6 +19,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/maintenance"
 	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replycache"
@@ -36,7 +37,7 @@ type Server struct {
 	info     info.Sections
 	memory   info.Memory
 	notify   notifier
-	work     background
+	work     *maintenance.Work
 	master   *replication.Master        // for the replicas of this server
 	replica  *replication.Replica       // follows the master, if there is one
 	build    string                     // the version of this program
@@ -70,7 +71,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s.auth, Namespaces: auth.Namespaces{Auth: s.auth},
 		Clients: clients{s.Shared}, PubSub: &s.hub, SlowLog: &s.slowlog, PerfLog: &s.perflog,
-		Latency: &s.latency, Stats: s.stats, Debug: debugging{s}, Memory: &s.memory, Info: &s.info, Maintenance: s,
+		Latency: &s.latency, Stats: s.stats, Debug: debugging{s}, Memory: &s.memory, Info: &s.info,
 		Replication: s,
 		KeysFlushed: s.keysFlushed,
 	}
@@ -94,8 +95,8 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	}
 	s.memory.StartupRSS, _ = info.ResidentBytes()
 	s.registerInfo()
-	s.work.saveTook.Store(-1)
-	s.work.lastSave.Store(s.started.Unix())
+	s.work = s.newWork()
+	s.services.Maintenance = s.work
 	s.startMaster()
 	s.startReplica()
 	s.follow()
@@ -154,7 +155,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 		return err
 	}
 	s.listeners, s.services.Table = listeners, table
-	s.checkSize()
+	s.work.CheckSize()
 	if host, port, ok := s.followed(); ok {
 		s.beginFollowing(host, port, false) // it was so when it was stopped, as far as anybody knows
 	} else if err := s.beginHistory(); err != nil {
@@ -168,8 +169,8 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
-	s.wg.Go(s.cron)
-	s.wg.Go(s.checker)
+	s.sample(time.Now())
+	s.work.Start()
 	return nil
 }
 
@@ -201,6 +202,7 @@ func (s *Server) Close() {
 		s.closing.Store(true)
 		s.mu.Unlock()
 		close(s.stop)
+		s.work.Stop()
 		s.listeners.Close()
 		if s.admin != nil {
 			s.admin.Close()
@@ -218,6 +220,7 @@ func (s *Server) Close() {
 		s.db.Interrupt()
 	})
 	s.wg.Wait()
+	s.work.Wait()
 }
 
 // ShutdownRequested is closed when a client has sent SHUTDOWN.

@@ -5,7 +5,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/basaltdb/basalt/compaction"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
@@ -63,7 +62,7 @@ func (s *Server) follow() {
 		return nil
 	})
 	s.cfg.OnChange("max-db-size", func(_, _ string) error {
-		s.checkSize()
+		s.work.CheckSize()
 		return nil
 	})
 	s.cfg.OnChange("timeout", func(_, _ string) error {
@@ -106,15 +105,6 @@ func (s *Server) followDerived() {
 	apply("", "")
 	s.cfg.OnChange("derived-state-size", apply)
 }
-
-// cronSetting returns a schedule; a setting that is no schedule, which the configuration does not let through,
-// never matches.
-func (s *Server) cronSetting(name string) compaction.Cron {
-	c, _ := compaction.ParseCron(s.cfg.Text(name))
-	return c
-}
-
-func (s *Server) backupDir() string { return s.cfg.Text("backup-dir") }
 
 // port returns the TCP port in use, which with port 0 is not the configured one.
 func (s *Server) port() int {

@@ -106,6 +106,8 @@ func (s *Shared) writeFailed(err error) {
 	}
 }
 
+var errClosing = engine.NewError("ERR", "the server is shutting down")
+
 // rateLimit lets something happen once in an interval.
 type rateLimit struct{ last atomic.Int64 }
 

@@ -1,45 +1,10 @@
-package server
+package maintenance
 
 import (
-	"bytes"
-	"fmt"
 	"runtime/debug"
 	"testing"
 	"time"
 )
-
-// TestLargeValuesLeaveNoMemory: what the heap has taken for large values that were written and read, it gives back as
-// soon as it is looked at in a quiet moment.
-func TestLargeValuesLeaveNoMemory(t *testing.T) {
-	s := start(t)
-	c := s.dial(t)
-	c.do("PING")
-	var heap heapReturn
-	heap.look()
-	before := heap.base
-	value := bytes.Repeat([]byte("v"), 64<<20)
-	for i := range 4 {
-		key := fmt.Sprintf("large%d", i)
-		c.do("SET", key, string(value))
-		c.do("STRLEN", key)
-		c.do("GETRANGE", key, "0", "10000000")
-	}
-	value = nil
-	grown, allocated := heap.read() // the server may have cleaned up already
-	if allocated -= heap.allocated; allocated < 2*worthReturning {
-		t.Fatalf("%d bytes were allocated: the test shows nothing", allocated)
-	}
-	for end := time.Now().Add(time.Minute); ; { // it is not quiet at the first
-		heap.look()
-		held, _ := heap.read()
-		if held-min(held, before) <= worthReturning {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d MiB are held, %d before the values, %d after them", held>>20, before>>20, grown>>20)
-		}
-	}
-}
 
 // TestHeapReturn: when the heap is cleaned up.
 func TestHeapReturn(t *testing.T) {

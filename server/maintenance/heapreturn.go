@@ -1,4 +1,4 @@
-package server
+package maintenance
 
 import (
 	"runtime/debug"

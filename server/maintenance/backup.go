@@ -1,0 +1,148 @@
+package maintenance
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+var (
+	errSaving     = engine.NewError("ERR", "Background save already in progress")
+	errCompacting = engine.NewError("ERR", "compact in-progress")
+	errNoBackup   = engine.NewError("ERR", "backup-dir is not set")
+	errClosing    = engine.NewError("ERR", "the server is shutting down")
+)
+
+// BackgroundSave starts a backup.
+func (w *Work) BackgroundSave() error {
+	_, err := w.startSave()
+	return err
+}
+
+// Save makes a backup and waits for it.
+func (w *Work) Save() error {
+	done, err := w.startSave()
+	if err != nil {
+		return err
+	}
+	return <-done
+}
+
+// startSave starts a backup, whose outcome comes through the channel. A checkpoint of the database is made beside the
+// backup directory and then takes its place, so that at every moment but one the directory holds a whole backup.
+func (w *Work) startSave() (<-chan error, error) {
+	dir := w.Settings().BackupDir
+	if dir == "" {
+		return nil, errNoBackup
+	}
+	if w.saving.Swap(true) {
+		return nil, errSaving
+	}
+	done := make(chan error, 1) // nobody need receive
+	err := w.spawn(func() {
+		start := time.Now()
+		err := w.save(dir)
+		defer func() {
+			w.saving.Store(false)
+			done <- err
+		}()
+		took := time.Since(start)
+		w.saveFailed.Store(err != nil)
+		w.saveTook.Store(int64(took.Seconds()))
+		if err != nil {
+			w.Log.Error("the backup failed", zap.String("dir", dir), zap.Error(err))
+			return
+		}
+		w.lastSave.Store(time.Now().Unix())
+		w.Log.Info("backup made", zap.String("dir", dir), zap.Duration("took", took))
+	})
+	if err != nil {
+		w.saving.Store(false)
+	}
+	return done, err
+}
+
+// FlushMemtables writes RocksDB's memtables to files, and waits for that if wait is set.
+func (w *Work) FlushMemtables(wait bool) error {
+	done := make(chan error, 1) // nobody need receive
+	err := w.spawn(func() {
+		var err error
+		for id := range cf.NumFamilies {
+			err = errors.Join(err, w.DB.FlushMemtable(id))
+		}
+		if err != nil {
+			w.Log.Error("the memtables were not flushed", zap.Error(err))
+		}
+		done <- err
+	})
+	if err != nil || !wait {
+		return err
+	}
+	return <-done
+}
+
+func (w *Work) save(dir string) error {
+	w.backup.Lock()
+	defer w.backup.Unlock()
+	tmp := dir + ".tmp"
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	if err := w.DB.Checkpoint(tmp); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(tmp, dir)
+}
+
+// LastSave returns when the last backup was made, or when the server was started.
+func (w *Work) LastSave() time.Time { return time.Unix(w.lastSave.Load(), 0) }
+
+// FlushBackup deletes the backup in the background.
+func (w *Work) FlushBackup() {
+	w.spawn(func() { w.removeBackup("FLUSHBACKUP") })
+}
+
+func (w *Work) removeBackup(why string) {
+	dir := w.Settings().BackupDir
+	if dir == "" {
+		return
+	}
+	w.backup.Lock()
+	defer w.backup.Unlock()
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		w.Log.Error("the backup could not be removed", zap.String("dir", dir), zap.Error(err))
+		return
+	}
+	w.Log.Info("backup removed", zap.String("dir", dir), zap.String("why", why))
+}
+
+// purgeBackup removes a backup that is not to be kept, or is too old: its age is that of its CURRENT file.
+func (w *Work) purgeBackup(now time.Time) {
+	settings := w.Settings()
+	dir := settings.BackupDir
+	if dir == "" || w.saving.Load() {
+		return
+	}
+	info, err := os.Stat(dir + "/CURRENT")
+	if err != nil {
+		return
+	}
+	switch {
+	case !settings.KeepBackups:
+		w.removeBackup("max-backup-to-keep is 0")
+	case settings.KeepFor > 0 && now.Sub(info.ModTime()) > settings.KeepFor:
+		w.removeBackup("older than " + settings.KeepFor.String())
+	}
+}

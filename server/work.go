@@ -1,0 +1,61 @@
+package server
+
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/compaction"
+	"github.com/basaltdb/basalt/server/maintenance"
+	"github.com/basaltdb/basalt/server/metrics"
+)
+
+// newWork returns the work of the background, with what the server itself does again and again.
+func (s *Server) newWork() *maintenance.Work {
+	w := maintenance.New(maintenance.Options{
+		DB:          s.db,
+		Log:         s.log,
+		Settings:    s.workSettings,
+		DiskSize:    func() uint64 { return s.diskSize() },
+		SetFull:     func(full bool) (changed bool) { return s.limits.full.Swap(full) != full },
+		HeapPlanned: s.plan.GoGarbage(),
+		Shutdown:    s.Shutdown,
+	})
+	w.Every(metrics.SampleInterval, s.sample)
+	w.Every(maintenance.Tick, func(now time.Time) {
+		s.forgetPause()
+		s.expireTracked(now)
+	})
+	return w
+}
+
+func (s *Server) workSettings() maintenance.Settings {
+	cron := func(name string) compaction.Cron {
+		c, _ := compaction.ParseCron(s.cfg.Text(name)) // the configuration lets only schedules through
+		return c
+	}
+	return maintenance.Settings{
+		BackupDir:   s.cfg.Text("backup-dir"),
+		KeepBackups: s.cfg.Int("max-backup-to-keep") > 0,
+		KeepFor:     time.Duration(s.cfg.Int("max-backup-keep-hours")) * time.Hour,
+		SaveCron:    cron("bgsave-cron"),
+		CompactCron: cron("compact-cron"),
+		ScanCron:    cron("dbsize-scan-cron"),
+		Checker: compaction.Settings{
+			Cron:            cron("compaction-checker-cron"),
+			ForceAge:        time.Duration(s.cfg.Int("force-compact-file-age")) * time.Second,
+			ForceMinDeleted: int(s.cfg.Int("force-compact-file-min-deleted-percentage")),
+		},
+		ExpiredPercent: int(s.cfg.Int("compact-expired-percentage")),
+		MaxSize:        uint64(s.cfg.Int("max-db-size")) << 30,
+	}
+}
+
+// sample takes a sample of the counters of which INFO shows how fast they move.
+func (s *Server) sample(now time.Time) {
+	x := metrics.Sample{At: now}
+	x.Counts[metrics.RateCommands] = s.stats.Commands.Load()
+	x.Counts[metrics.RateNetIn], x.Counts[metrics.RateNetOut] = s.stats.NetIn.Load(), s.stats.NetOut.Load()
+	for _, r := range rated {
+		x.Counts[r.rate] = s.rateTicker(r.id)
+	}
+	s.stats.Samples.Add(x)
+}
