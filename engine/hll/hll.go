@@ -11,8 +11,11 @@
 // a segment that is missing is all zeros. Hash, registers and estimate are those of Redis, so that counts are the
 // same numbers.
 //
-// Functions that write need the key's lock for writing, the others for reading. A key of another type is
-// [engine.ErrWrongType], a string [ErrString].
+// Redis keeps a HyperLogLog in a string, see image.go. A string with such a content is read as one, and becomes one
+// when elements are added; any other string is [ErrString] or [ErrCorrupt], a key of another type
+// [engine.ErrWrongType].
+//
+// Functions that write need the key's lock for writing, the others for reading.
 package hll
 
 import (
@@ -24,15 +27,20 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// ErrString is returned for a key that holds a string: there Redis keeps a HyperLogLog in one, here it is a type.
-var ErrString = engine.NewError("WRONGTYPE", "Key is not a valid HyperLogLog string value.")
+var (
+	// ErrString is returned for a key that holds a string which is no HyperLogLog.
+	ErrString = engine.NewError("WRONGTYPE", "Key is not a valid HyperLogLog string value.")
+	// ErrCorrupt is returned for a string that begins as a HyperLogLog and is none.
+	ErrCorrupt = engine.NewError("INVALIDOBJ", "Corrupted HLL object detected")
+)
 
-// load reads the record of a HyperLogLog.
+// load reads the record of a HyperLogLog, or of a string that holds one: its Tail is the image then.
 func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 	rec, err := tx.Load(key, cf.TypeHyperLogLog)
 	switch {
 	case err == engine.ErrWrongType && rec.Type == cf.TypeString:
-		return rec, ErrString
+		_, err = unpack(rec.Tail)
+		return rec, err
 	case err != nil || !rec.Exists:
 		return rec, err
 	}
@@ -40,6 +48,22 @@ func load(tx *engine.Tx, key []byte) (engine.Record, error) {
 		return rec, fmt.Errorf("key %q: %w", key, err)
 	}
 	return rec, nil
+}
+
+// own is load for a key that is about to change: a string becomes a HyperLogLog.
+func own(tx *engine.Tx, key []byte) (engine.Record, error) {
+	rec, err := load(tx, key)
+	if err != nil || !rec.Exists || rec.Type != cf.TypeString {
+		return rec, err
+	}
+	registers, err := unpack(bytes.Clone(rec.Tail))
+	if err != nil {
+		return rec, err
+	}
+	fresh := tx.Fresh(key, cf.TypeHyperLogLog)
+	fresh.Expire = rec.Expire
+	put(tx, &fresh, registers)
+	return load(tx, key)
 }
 
 // subkey returns the internal key of a segment, valid as that of [engine.Tx.Subkey].
@@ -65,7 +89,7 @@ func save(tx *engine.Tx, rec *engine.Record) {
 // Add adds elements and reports whether that has changed the HyperLogLog: when it has not, the elements were there
 // already, or are not told from others. A missing one is made, also of no elements; that is a change.
 func Add(tx *engine.Tx, key []byte, elements [][]byte) (changed bool, err error) {
-	rec, err := load(tx, key)
+	rec, err := own(tx, key)
 	if err != nil {
 		return false, err
 	}
@@ -162,6 +186,9 @@ func each(tx *engine.Tx, rec *engine.Record, f func(number int, s segment)) erro
 	if !rec.Exists {
 		return nil
 	}
+	if rec.Type == cf.TypeString {
+		return eachIn(rec.Tail, f)
+	}
 	list := tx.Keys()
 	for n := range cf.HLLSegments {
 		list.Add(subkey(tx, rec, n))
@@ -188,6 +215,9 @@ func each(tx *engine.Tx, rec *engine.Record, f func(number int, s segment)) erro
 func eachOf(tx *engine.Tx, rec *engine.Record, f func(number int, s segment)) error {
 	if !rec.Exists {
 		return nil
+	}
+	if rec.Type == cf.TypeString {
+		return eachIn(rec.Tail, f)
 	}
 	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec)})
 	defer it.Close()
@@ -270,7 +300,7 @@ func Values(tx *engine.Tx, key []byte) (values *[Registers]uint8, found bool, er
 // Merge adds what the sources were given to dst, which may be missing and then is made. Its expiry stays, as in
 // Redis; in Kvrocks it is lost. Segments that do not change are not written again.
 func Merge(tx *engine.Tx, dst []byte, sources ...[]byte) error {
-	rec, err := load(tx, dst)
+	rec, err := own(tx, dst)
 	if err != nil {
 		return err
 	}

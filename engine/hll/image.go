@@ -41,41 +41,78 @@ func Export(tx *engine.Tx, key []byte) (image []byte, found bool, err error) {
 // Import makes a HyperLogLog out of the string that one is in Redis, in a key that does not exist. ok is false, and
 // nothing is done, when the string is no HyperLogLog.
 func Import(tx *engine.Tx, key, image []byte) (ok bool, err error) {
-	registers := unpack(image)
-	if registers == nil {
+	registers, err := unpack(image)
+	if err != nil {
 		return false, nil
 	}
 	rec, err := load(tx, key)
 	if err != nil {
 		return false, err
 	}
+	put(tx, &rec, registers)
+	return true, nil
+}
+
+// put writes a HyperLogLog with all of its registers.
+func put(tx *engine.Tx, rec *engine.Record, registers []byte) {
 	tx.LogData(cf.LogHyperLogLog)
 	for n := range cf.HLLSegments {
 		s := registers[n*cf.HLLSegmentLen:][:cf.HLLSegmentLen]
 		for _, c := range s {
 			if c != 0 {
-				tx.Put(cf.Default, subkey(tx, &rec, n), s)
+				tx.Put(cf.Default, subkey(tx, rec, n), s)
 				break
 			}
 		}
 	}
-	save(tx, &rec)
-	return true, nil
+	save(tx, rec)
 }
 
-// unpack returns the dense registers of a string, nil when it is no HyperLogLog.
-func unpack(image []byte) []byte {
+// ToString makes a HyperLogLog the string that it is in Redis. Its expiry stays. A missing key stays missing.
+func ToString(tx *engine.Tx, key []byte) error {
+	old, err := tx.Load(key, cf.TypeHyperLogLog)
+	if err != nil || !old.Exists {
+		return err
+	}
+	image, _, err := Export(tx, key)
+	if err != nil {
+		return err
+	}
+	rec := tx.Fresh(key, cf.TypeString)
+	rec.Expire = old.Expire
+	tx.LogData(cf.LogString)
+	tx.SaveAppend(&rec, image)
+	return nil
+}
+
+// unpack returns the dense registers of a string, [ErrString] or [ErrCorrupt] when it is no HyperLogLog.
+func unpack(image []byte) ([]byte, error) {
 	if len(image) < imageHead || string(image[:len(imageMagic)]) != imageMagic {
-		return nil
+		return nil, ErrString
 	}
 	rest := image[imageHead:]
 	switch image[len(imageMagic)] {
 	case imageDense:
 		if len(image) == imageLen {
-			return rest
+			return rest, nil
 		}
 	case imageSparse:
-		return unpackSparse(rest)
+		if dense := unpackSparse(rest); dense != nil {
+			return dense, nil
+		}
+		return nil, ErrCorrupt
+	}
+	return nil, ErrString
+}
+
+// eachIn is each of an image.
+func eachIn(image []byte, f func(number int, s segment)) error {
+	registers, err := unpack(image)
+	if err != nil {
+		return err
+	}
+	for n := range cf.HLLSegments {
+		f(n, registers[n*cf.HLLSegmentLen:][:cf.HLLSegmentLen])
 	}
 	return nil
 }

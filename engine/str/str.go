@@ -286,7 +286,7 @@ func Range(tx *engine.Tx, key []byte, start, end int64) ([]byte, error) {
 		if t != cf.TypeString {
 			return 0, 0
 		}
-		return within(start, end, int64(n))
+		return Within(start, end, int64(n))
 	})
 	if err == nil && rec.Exists && rec.Type != cf.TypeString {
 		err = engine.ErrWrongType
@@ -297,8 +297,8 @@ func Range(tx *engine.Tx, key []byte, start, end int64) ([]byte, error) {
 	return rec.Tail, nil
 }
 
-// within returns where the range of GETRANGE begins and ends (exclusive) in a value of n bytes.
-func within(start, end, n int64) (from, to int) {
+// Within returns where the range of GETRANGE begins and ends (exclusive) in a value of n bytes.
+func Within(start, end, n int64) (from, to int) {
 	if start < 0 && end < 0 && start > end {
 		return 0, 0
 	}

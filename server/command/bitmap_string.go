@@ -6,12 +6,13 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/bitmap"
+	"github.com/basaltdb/basalt/engine/hll"
 	"github.com/basaltdb/basalt/engine/str"
 )
 
-// In Redis a bitmap is a string; here it is a type of its own. The commands on strings therefore try again on a
-// bitmap when they meet the wrong type, which costs those on strings nothing: commands that read see the string
-// that the bitmap is in Redis, and those that change it make it that string first. Both only up to
+// In Redis a bitmap and a HyperLogLog are strings; here they are types of their own. The commands on strings therefore
+// try again on one of these when they meet the wrong type, which costs those on strings nothing: commands that read see
+// the string that the key has in Redis, and those that change it make it that string first. Of bitmaps both only up to
 // max-bitmap-to-string-mb, since a bitmap may be far longer than what is set in it. (Kvrocks has no more than GET.)
 
 // defaultBitmapLimit is max-bitmap-to-string-mb where there is no such setting.
@@ -28,26 +29,30 @@ func bitmapLimit(c *Ctx) uint64 {
 	return mb << 20
 }
 
-// requireBitmap returns [engine.ErrWrongType] when a key is no bitmap. The commands ask it before they look at the
-// limit, which is text and has to be parsed.
-func requireBitmap(c *Ctx, key []byte) error {
+// likeString returns the type of a key that is no string and would be one in Redis; [engine.ErrWrongType] of another one.
+// The commands ask it before they look at the limit, which is text and has to be parsed.
+func likeString(c *Ctx, key []byte) (cf.Type, error) {
 	rec, err := c.Tx.Look(key)
-	if err == nil && rec.Type != cf.TypeBitmap {
+	if err == nil && rec.Type != cf.TypeBitmap && rec.Type != cf.TypeHyperLogLog {
 		err = engine.ErrWrongType
 	}
-	return err
+	return rec.Type, err
 }
 
-// bitmapValue returns the string that a bitmap is; [engine.ErrWrongType] when the key is none.
-func bitmapValue(c *Ctx, key []byte) ([]byte, error) {
-	if err := requireBitmap(c, key); err != nil {
-		return nil, err
+// bitmapValue returns the string that a bitmap or HyperLogLog is; [engine.ErrWrongType] when the key is none.
+func bitmapValue(c *Ctx, key []byte) (value []byte, err error) {
+	kind, err := likeString(c, key)
+	switch {
+	case err != nil:
+	case kind == cf.TypeHyperLogLog:
+		value, _, err = hll.Export(c.Tx, key)
+	default:
+		value, _, err = bitmap.Value(c.Tx, key, bitmapLimit(c))
 	}
-	value, _, err := bitmap.Value(c.Tx, key, bitmapLimit(c))
 	return value, err
 }
 
-// stringValue returns the value of a string or bitmap.
+// stringValue returns the value of a string, bitmap or HyperLogLog.
 func stringValue(c *Ctx, key []byte) (value []byte, found bool, err error) {
 	if value, found, err = str.Get(c.Tx, key); err == engine.ErrWrongType {
 		value, err = bitmapValue(c, key)
@@ -56,34 +61,50 @@ func stringValue(c *Ctx, key []byte) (value []byte, found bool, err error) {
 	return value, found, err
 }
 
-// bitmapRange is GETRANGE of a bitmap.
+// bitmapRange is GETRANGE of a bitmap or HyperLogLog.
 func bitmapRange(c *Ctx, start, end int64) ([]byte, error) {
-	if err := requireBitmap(c, c.Args[1]); err != nil {
+	kind, err := likeString(c, c.Args[1])
+	if err != nil {
 		return nil, err
+	}
+	if kind == cf.TypeHyperLogLog {
+		value, err := bitmapValue(c, c.Args[1])
+		from, to := str.Within(start, end, int64(len(value)))
+		return value[from:to], err
 	}
 	return bitmap.ValueRange(c.Tx, c.Args[1], bitmapLimit(c), start, end)
 }
 
-// stringLen returns the length of a string or bitmap.
+// stringLen returns the length of a string, bitmap or HyperLogLog.
 func stringLen(c *Ctx, key []byte) (int64, error) {
 	n, err := str.Len(c.Tx, key)
-	if err == engine.ErrWrongType {
-		n, _, err := bitmap.Len(c.Tx, key)
+	if err != engine.ErrWrongType {
 		return int64(n), err
 	}
-	return int64(n), err
+	kind, err := likeString(c, key)
+	if err == nil && kind == cf.TypeHyperLogLog {
+		value, err := bitmapValue(c, key)
+		return int64(len(value)), err
+	}
+	bytes, _, err := bitmap.Len(c.Tx, key)
+	return int64(bytes), err
 }
 
-// onString runs a command that changes a string. If its key is a bitmap, it is made a string first.
+// onString runs a command that changes a string. If its key is a bitmap or HyperLogLog, it is made a string first.
 func onString(c *Ctx, f func() error) error {
 	err := f()
 	if err != engine.ErrWrongType {
 		return err
 	}
-	if err := requireBitmap(c, c.Args[1]); err != nil {
-		return err
+	kind, err := likeString(c, c.Args[1])
+	switch {
+	case err != nil:
+	case kind == cf.TypeHyperLogLog:
+		err = hll.ToString(c.Tx, c.Args[1])
+	default:
+		err = bitmap.ToString(c.Tx, c.Args[1], bitmapLimit(c))
 	}
-	if err := bitmap.ToString(c.Tx, c.Args[1], bitmapLimit(c)); err != nil {
+	if err != nil {
 		return err
 	}
 	return f()
@@ -105,7 +126,7 @@ func setGet(c *Ctx, o str.SetOptions) (str.SetResult, error) {
 	return res, err
 }
 
-// getExBitmap is GETEX of a bitmap, which stays one.
+// getExBitmap is GETEX of a bitmap or HyperLogLog, which stays one.
 func getExBitmap(c *Ctx, expiry func() (str.Expiry, error)) (value []byte, err error) {
 	if value, err = bitmapValue(c, c.Args[1]); err != nil {
 		return nil, err
@@ -114,7 +135,7 @@ func getExBitmap(c *Ctx, expiry func() (str.Expiry, error)) (value []byte, err e
 	if err != nil || !e.Change {
 		return value, err
 	}
-	rec, err := c.Tx.Load(c.Args[1], cf.TypeBitmap)
+	rec, err := c.Tx.LoadAny(c.Args[1])
 	switch {
 	case err != nil:
 		return nil, err
@@ -129,13 +150,13 @@ func getExBitmap(c *Ctx, expiry func() (str.Expiry, error)) (value []byte, err e
 	return value, nil
 }
 
-// getDelBitmap is GETDEL of a bitmap.
+// getDelBitmap is GETDEL of a bitmap or HyperLogLog.
 func getDelBitmap(c *Ctx) ([]byte, error) {
 	value, err := bitmapValue(c, c.Args[1])
 	if err != nil {
 		return nil, err
 	}
-	rec, err := c.Tx.Load(c.Args[1], cf.TypeBitmap)
+	rec, err := c.Tx.LoadAny(c.Args[1])
 	if err == nil {
 		c.Tx.Drop(&rec)
 	}

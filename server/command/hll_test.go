@@ -69,3 +69,64 @@ func TestPFDebugGetReg(t *testing.T) {
 		t.Errorf("%.100q", got)
 	}
 }
+
+// A HyperLogLog is a string in Redis: commands on strings see that string, those that change it make the key one, and
+// a string that holds a HyperLogLog counts as one, so that GET and SET carry it from Redis and back.
+func TestStringCommandsOnHyperLogLog(t *testing.T) {
+	db := enginetest.Open(t)
+	do := func(args ...string) string { return doProto(t, db, 2, args...) }
+	do("PFADD", "h", "a", "b", "c")
+	do("EXPIREAT", "h", "9999999999")
+	if n := do("STRLEN", "h"); n != ":12304\r\n" {
+		t.Errorf("STRLEN: %q", n)
+	}
+	if part := do("GETRANGE", "h", "0", "3"); part != "$4\r\nHYLL\r\n" {
+		t.Errorf("GETRANGE: %q", part)
+	}
+	_, image, _ := strings.Cut(do("GET", "h"), "\r\n")
+	image = strings.TrimSuffix(image, "\r\n")
+	if kind := do("TYPE", "h"); kind != "+hyperloglog\r\n" {
+		t.Errorf("TYPE after GET: %q", kind)
+	}
+	for _, tt := range []struct{ key, change, value, kind, count, ttl string }{
+		{"same", "0", image[:1], "+string\r\n", ":3\r\n", ":-1\r\n"},
+		{"magic", "0", "0123", "+string\r\n", "-WRONGTYPE Key is not a valid HyperLogLog string value.\r\n", ":-1\r\n"},
+		{"encoding", "4", "x", "+string\r\n", "-WRONGTYPE Key is not a valid HyperLogLog string value.\r\n", ":-1\r\n"},
+		{"sparse", "4", "\x01", "+string\r\n", "-INVALIDOBJ Corrupted HLL object detected\r\n", ":-1\r\n"},
+		{"h", "0", "H", "+string\r\n", ":3\r\n", ":9999999999\r\n"},
+	} {
+		if tt.key != "h" {
+			do("COPY", "h", tt.key)
+			do("PERSIST", tt.key)
+		}
+		if n := do("SETRANGE", tt.key, tt.change, tt.value); n != ":12304\r\n" {
+			t.Errorf("%s: SETRANGE: %q", tt.key, n)
+		}
+		if kind := do("TYPE", tt.key); kind != tt.kind {
+			t.Errorf("%s: TYPE %q", tt.key, kind)
+		}
+		if count := do("PFCOUNT", tt.key); count != tt.count {
+			t.Errorf("%s: PFCOUNT %q, want %q", tt.key, count, tt.count)
+		}
+		if ttl := do("EXPIRETIME", tt.key); ttl != tt.ttl {
+			t.Errorf("%s: TTL %q", tt.key, ttl)
+		}
+	}
+	// What another server gave to GET.
+	do("SET", "from", image, "EXAT", "9999999998")
+	do("PFADD", "other", "c", "d")
+	for _, tt := range []struct{ command, want string }{
+		{"PFCOUNT from", ":3\r\n"}, {"PFCOUNT from other", ":4\r\n"}, {"TYPE from", "+string\r\n"},
+		{"PFADD from a", ":0\r\n"}, {"PFADD from d", ":1\r\n"}, {"TYPE from", "+hyperloglog\r\n"}, {"PFCOUNT from", ":4\r\n"},
+		{"EXPIRETIME from", ":9999999998\r\n"}, {"PFMERGE h other", "+OK\r\n"}, {"PFCOUNT h", ":4\r\n"}, {"TYPE h", "+hyperloglog\r\n"},
+		{"EXPIRETIME h", ":9999999999\r\n"}, {"SET h v GET", ""}, {"GET h", "$1\r\nv\r\n"},
+	} {
+		want := tt.want
+		if tt.command == "SET h v GET" {
+			want = do("GET", "h")
+		}
+		if have := do(strings.Fields(tt.command)...); have != want {
+			t.Errorf("%s: %.60q, want %.60q", tt.command, have, want)
+		}
+	}
+}
