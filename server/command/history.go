@@ -120,6 +120,7 @@ var histories = map[string][]docChange{
 		{"7.2.0", "The field active-time; seen-time means something else."}},
 	"xpending":         {{"6.2.0", "`IDLE`; ranges without their bounds."}},
 	"xrange":           openRanges,
+	"xread":            {{"7.4.0", "The id `+`."}},
 	"xrevrange":        openRanges,
 	"xsetid":           {{"7.0.0", "`ENTRIESADDED` and `MAXDELETEDID`."}},
 	"xtrim":            {{"6.2.0", "`MINID` and `LIMIT`."}, {"8.2.0", "`KEEPREF`, `DELREF` and `ACKED`."}},

@@ -2,6 +2,7 @@ package command
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
@@ -44,7 +45,7 @@ func objectHelp(c *Ctx) error {
 	writeHelp(c, "OBJECT",
 		"DUMP <key>", "    The fields of the metadata record of the key.",
 		"ENCODING <key>", "    The form in which Redis would keep the key.",
-		"FREQ <key>", "    An error: accesses are not counted.",
+		"FREQ <key>", "    0 with an LFU maxmemory-policy, an error otherwise: accesses are not counted.",
 		"IDLETIME <key>", "    0: times of access are not kept.",
 		"REFCOUNT <key>", "    1: nothing is shared between keys.")
 	return nil
@@ -103,8 +104,15 @@ func objectIdleTime(c *Ctx) error {
 
 var errNoLFU = engine.NewError("ERR", "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
 
+// objectFreq is OBJECT FREQ: 0 for every key while maxmemory-policy, which has no effect here, names an LFU policy.
 func objectFreq(c *Ctx) error {
-	return ofObject(c, func(*engine.Record) error { return errNoLFU })
+	return ofObject(c, func(*engine.Record) error {
+		if policy, _ := c.Srv.Settings.Get("maxmemory-policy"); !strings.HasSuffix(policy, "-lfu") {
+			return errNoLFU
+		}
+		c.Out.Int(0)
+		return nil
+	})
 }
 
 // kmetadata is Kvrocks's KMETADATA key: type, size, expire (milliseconds since the epoch), the first byte of the record

@@ -28,6 +28,8 @@ var (
 	errMissingGroup = engine.NewError("ERR", "Missing GROUP option for XREADGROUP")
 	errLastInGroup  = engine.NewError("ERR", "The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
 		"consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
+	errPlusInGroup = engine.NewError("ERR", "The + ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
+		"consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.")
 	errNewInRead       = engine.NewError("ERR", "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
 	errTimeoutInteger  = engine.NewError("ERR", "timeout is not an integer or out of range")
 	errTimeoutNegative = engine.NewError("ERR", "timeout is negative")
@@ -197,18 +199,19 @@ func (r *streamRead) narrow(c *Ctx) error {
 	return nil
 }
 
-// wait is what the client waits for. The command that is tried again then has an id in the place of each $.
+// wait is what the client waits for. The command that is tried again then has an id in the place of each $ and +.
 func (r *streamRead) wait(c *Ctx) Wait {
 	args := slices.Clone(c.Args)
 	for i, id := range r.ids {
-		if string(id) == "$" {
+		if string(id) == "$" || string(id) == "+" {
 			args[r.at+len(r.keys)+i] = stream.AppendID(nil, r.after[i])
 		}
 	}
 	return Wait{Args: args, Keys: r.keys, Timeout: r.timeout, Type: cf.TypeStream, Gone: r.grouped, Null: nullArray}
 }
 
-// resolve reads the ids, of which $ is the last one that a stream has had at this moment, and checks that the keys
+// resolve reads the ids, of which $ is the last one that a stream has had at this moment, and + (of Redis 7.4) the one
+// before the last entry, and checks that the keys
 // are streams that have the group.
 func (r *streamRead) resolve(c *Ctx) error {
 	r.after = make([]stream.ID, len(r.keys))
@@ -231,6 +234,16 @@ func (r *streamRead) resolve(c *Ctx) error {
 			return errLastInGroup
 		case id == "$":
 			r.after[i] = last
+		case id == "+" && r.grouped:
+			return errPlusInGroup
+		case id == "+": // the last entry, and without one the next
+			info, _, err := stream.About(c.Tx, key)
+			if err != nil {
+				return err
+			}
+			if r.after[i] = last; info.Length > 0 {
+				r.after[i], _ = stream.Prev(info.Last)
+			}
 		case id == ">" && !r.grouped:
 			return errNewInRead
 		case id == ">":

@@ -92,3 +92,20 @@ func TestStreamRefs(t *testing.T) {
 		}
 	}
 }
+
+// TestReadLast: the id + of XREAD is the last entry.
+func TestReadLast(t *testing.T) {
+	runStreamCases(t, []streamCase{
+		{"XADD s 1-1 a 1", "1-1"},
+		{"XADD s 2-0 a 2", "2-0"},
+		{"XREAD STREAMS s +", "&1 & s *1 *2 2-0 *2 a 2"},
+		{"XREAD COUNT 5 STREAMS s missing + +", "&1 & s *1 *2 2-0 *2 a 2"},
+		{"XDEL s 2-0", ":1"},
+		{"XREAD STREAMS s +", "&1 & s *1 *2 1-1 *2 a 1"},
+		{"XDEL s 1-1", ":1"},
+		{"XREAD STREAMS s +", "_*"},
+		{"XREAD STREAMS missing +", "_*"},
+		{"XGROUP CREATE s g 0", "+OK"},
+		{"XREADGROUP GROUP g c STREAMS s +", "-" + errPlusInGroup.Code + " " + errPlusInGroup.Text},
+	})
+}

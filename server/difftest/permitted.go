@@ -33,6 +33,10 @@ var permitted = []struct {
 		"XLEN key id [+|-] is Kvrocks's",
 	},
 	{
+		`XREAD .*STREAMS \S+ \+`, `^-ERR Invalid stream ID`, `^[*_%]`,
+		"the id + is Redis 7.4's",
+	},
+	{
 		`(READONLY|READWRITE|ASKING)`, `^-ERR This instance has cluster support disabled`, `^\+OK`,
 		"without a cluster they are answered as by Kvrocks",
 	},
