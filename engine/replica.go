@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -34,8 +35,8 @@ func (f *replica) set(on, locked bool) {
 }
 
 // SetReplica makes the database that of a replica: compactions go by the master's clock, and with locked, only
-// [DB.ApplyUpdates] writes, and every other commit fails with [ErrReplica]. It waits for transactions that hold locks, and
-// no commit is under way when it returns that does not know it.
+// [DB.ApplyUpdates] writes, and every other commit fails with [ErrReplica]. It waits for transactions that hold
+// locks, and no commit is under way when it returns that does not know it.
 func (db *DB) SetReplica(locked bool) {
 	db.locks.LockAll()
 	db.replica.set(true, locked)
@@ -85,6 +86,18 @@ func (db *DB) compactionTime(now int64) int64 {
 		return db.replica.clock.Load()
 	}
 	return now
+}
+
+// maxTransaction is longer than a transaction takes from its look at the clock to its commit, in milliseconds.
+const maxTransaction = 5 * 60 * 1000
+
+// WritersTime returns a time, by the clock of who writes, such that every write that was begun before it has been
+// committed here; 0 = not known.
+func (db *DB) WritersTime() int64 {
+	if db.replica.on.Load() {
+		return db.replica.clock.Load()
+	}
+	return time.Now().UnixMilli() - maxTransaction
 }
 
 // versionTime returns when a version was made, in milliseconds since the epoch; see versions.

@@ -43,14 +43,20 @@ type feeder struct {
 	once   sync.Once
 	why    error // set before stop is closed
 
-	allowed uint64 // how far it may be behind
-	last    time.Time
-	timer   *time.Timer
-	buf     []byte // frames from the log
+	allowed uint64   // how far it may be behind
+	told    struct { // see tellTime
+		at   time.Time
+		seq  uint64
+		time int64
+	}
+	last  time.Time
+	timer *time.Timer
+	buf   []byte // frames from the log
 }
 
 const (
 	pingEvery = 2 * time.Second
+	timeEvery = time.Second // at least, between two times that are told
 	pace      = 4 * time.Millisecond
 	// little is how many bytes of frames do not fill a write.
 	little = 64 << 10
@@ -164,6 +170,9 @@ func (f *feeder) send() {
 		if err = f.checkLag(); err != nil {
 			break
 		}
+		if err = f.tellTime(); err != nil {
+			break
+		}
 		next := f.next.Load()
 		frames, behind := f.m.backlog.take(next)
 		switch {
@@ -191,6 +200,22 @@ func (f *feeder) write(frames []byte) error {
 	}
 	_, err := f.link.Write(frames)
 	return err
+}
+
+// tellTime tells the replica the time of the master's clock, see package proto. It is taken together with the newest
+// sequence number, and sent when all up to that is.
+func (f *feeder) tellTime() error {
+	t := &f.told
+	if !f.peer.Ack || f.next.Load() <= t.seq || time.Since(t.at) < timeEvery {
+		return nil
+	}
+	now := t.time
+	t.at, t.seq = time.Now(), f.m.db.LatestSequence()
+	t.time = f.m.db.WritersTime()
+	if now <= 0 {
+		return nil
+	}
+	return f.write(proto.AppendTime(nil, now))
 }
 
 // advance sends the frames up to a sequence number.

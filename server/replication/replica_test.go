@@ -1,0 +1,648 @@
+package replication_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/engine/hash"
+	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// calm are options of a database in which nothing happens by itself.
+func calm(t testing.TB, replica bool) engine.Options {
+	o := engine.DefaultRocksOptions()
+	o.DisableAutoCompactions = true
+	return engine.Options{Dir: t.TempDir() + "/db", Rocks: o, Replica: replica}
+}
+
+// follower is a replica with its database, whose connections a function makes.
+type follower struct {
+	*replication.Replica
+	db   *engine.DB
+	logs *observer.ObservedLogs
+}
+
+var followerSettings = replication.ReplicaSettings{DBName: "change.me.db", Port: 7999}
+
+// newFollower opens the database; Replica is made by start.
+func newFollower(t testing.TB) *follower {
+	return &follower{db: enginetest.OpenWith(t, calm(t, true))}
+}
+
+func (f *follower) start(dial func(ctx context.Context) (net.Conn, error), s replication.ReplicaSettings) {
+	core, logs := observer.New(zap.DebugLevel)
+	f.logs = logs
+	f.Replica = replication.NewReplica(replication.ReplicaOptions{
+		DB: f.db, Log: zap.New(core), Dir: filepath.Join(filepath.Dir(f.db.Dir()), "sync_checkpoint"),
+		Dial: func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) },
+	}, s)
+	f.Follow("master", 6666, false)
+}
+
+// played is the other end of a connection of a replica: a master that a test plays.
+type played struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// playing returns a dial function, and a function that waits for the next connection.
+func playing(t *testing.T) (dial func(context.Context) (net.Conn, error), accept func() *played) {
+	conns := make(chan net.Conn)
+	dial = func(ctx context.Context) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		select {
+		case conns <- theirs:
+			return ours, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return dial, func() *played {
+		c := <-conns
+		return &played{t, c, bufio.NewReader(c)}
+	}
+}
+
+// expect reads what must come next.
+func (p *played) expect(want []byte) {
+	p.t.Helper()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(p.in, got); err != nil || !bytes.Equal(got, want) {
+		p.t.Fatalf("the replica sent %q, %v; want %q", got[:n], err, want)
+	}
+}
+
+func (p *played) send(b string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.conn, b); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// introduce plays the steps up to PSYNC.
+func (p *played) introduce() {
+	p.t.Helper()
+	p.expect(proto.AppendDBName(nil))
+	p.send("change.me.db\r\n")
+	p.expect(proto.AppendConf(nil, proto.Conf{Port: 7999}))
+	p.send(proto.OK)
+	p.expect(proto.AppendCapa(nil))
+	p.send("-ERR unknown option\r\n") // as Kvrocks
+}
+
+// forget reads what else comes, which is nothing but acknowledgements.
+func (p *played) forget() { go io.Copy(io.Discard, p.in) }
+
+// byteByByte delivers one byte at a time.
+type byteByByte struct{ net.Conn }
+
+func (c byteByByte) Read(b []byte) (int, error) { return c.Conn.Read(b[:min(len(b), 1)]) }
+
+// TestTranscript: a replica asks byte by byte what a replica of Kvrocks asks, and takes what a master of Kvrocks has
+// sent, however it arrives.
+func TestTranscript(t *testing.T) {
+	for _, name := range []string{fixture.PlainReplication, fixture.RSIDReplication} {
+		for _, slow := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,slow=%t", name, slow), func(t *testing.T) {
+				rec := fixture.LoadReplication(t, name)
+				step := func(name string) fixture.Step {
+					s, ok := rec.Step(name)
+					if !ok {
+						t.Fatalf("no step %q", name)
+					}
+					return s
+				}
+				f := newFollower(t)
+				synctest.Test(t, func(t *testing.T) {
+					dial, accept := playing(t)
+					s := followerSettings
+					s.SendID = name == fixture.RSIDReplication
+					f.start(func(ctx context.Context) (net.Conn, error) {
+						c, err := dial(ctx)
+						if slow && err == nil {
+							c = byteByByte{c}
+						}
+						return c, err
+					}, s)
+					defer f.Close()
+					p := accept()
+					p.expect(step("_db_name").Sent)
+					p.send(string(step("_db_name").Received))
+					p.expect(step("replconf").Sent)
+					p.send(string(step("replconf").Received))
+					p.expect(proto.AppendCapa(nil))
+					p.send("-ERR unknown option\r\n")
+					p.expect(step("psync 1").Sent)
+					p.forget()
+					stream := step("psync 1").Received
+					p.send(string(stream))
+					synctest.Wait()
+					st, ok := f.Status()
+					if !ok || st.State != replication.Connected || st.Err != "" || !st.DownSince.IsZero() {
+						t.Errorf("%+v", st)
+					}
+					p.send("$4\r\nping\r\n")
+					p.conn.Close()
+				})
+				var want [][]byte
+				for _, b := range rec.Startup {
+					want = append(want, b.Rep)
+				}
+				for _, c := range rec.Commands {
+					for _, b := range c.Batches {
+						want = append(want, b.Rep)
+					}
+				}
+				u, err := f.db.UpdatesAfter(0, engine.UpdatesLimit{Batches: 1000, Bytes: 1 << 30})
+				if err != nil || len(u.Batches) != len(want) {
+					t.Fatalf("%d batches of %d, %v", len(u.Batches), len(want), err)
+				}
+				for i := range want {
+					if !bytes.Equal(u.Batches[i], want[i]) {
+						t.Errorf("batch %d: %q, want %q", i, u.Batches[i], want[i])
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLinkErrors: after how long a replica tries again, and what it tells.
+func TestLinkErrors(t *testing.T) {
+	const loading = "-LOADING kvrocks is restoring the db from backup\r\n"
+	db := func(p *played, answer string) {
+		p.expect(proto.AppendDBName(nil))
+		p.send(answer)
+	}
+	refuse := func(p *played, answer string) {
+		p.introduce()
+		p.expect(proto.AppendPSync(nil, proto.PSync{Next: 1}))
+		p.send(answer)
+	}
+	for _, tt := range []struct {
+		name     string
+		password string
+		play     func(p *played)
+		after    time.Duration
+		err      string
+	}{
+		{"the connection ends", "", func(p *played) { p.expect(proto.AppendDBName(nil)) }, time.Second, "EOF"},
+		{"a wrong password", "secret", func(p *played) {
+			p.expect(proto.AppendAuth(nil, "", "secret"))
+			p.send("-ERR invalid password\r\n")
+		}, 10 * time.Second, "authentication: the master answered: ERR invalid password"},
+		{"no password", "", func(p *played) { db(p, "-NOAUTH Authentication required.\r\n") }, 10 * time.Second, "NOAUTH"},
+		{"another database", "", func(p *played) { db(p, "other\r\n") }, 10 * time.Second, "another db-name"},
+		{"the master restores", "", func(p *played) { db(p, loading) }, time.Second, "LOADING"},
+		{"a line without end", "", func(p *played) {
+			p.expect(proto.AppendDBName(nil))
+			p.conn.Write(bytes.Repeat([]byte("x"), 10<<10))
+		}, time.Second, "too long"},
+		{"no answer", "", func(p *played) {
+			p.expect(proto.AppendDBName(nil))
+			time.Sleep(10*time.Second + time.Millisecond)
+		}, time.Second - time.Millisecond, "timeout"},
+		{"loading at PSYNC", "", func(p *played) { refuse(p, loading) }, time.Second, "LOADING"},
+		{"nonsense in the stream", "", func(p *played) { refuse(p, "+OK\r\n*1\r\n") }, 10 * time.Second, "not a frame"},
+		{"an empty frame", "", func(p *played) { refuse(p, "+OK\r\n$0\r\n\r\n") }, 10 * time.Second, "not a frame"},
+		{"a gap", "", func(p *played) {
+			refuse(p, "+OK\r\n$26\r\n\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x05other\x05value\r\n")
+		}, time.Second, "gap"},
+		{"silence", "", func(p *played) {
+			refuse(p, "+OK\r\n")
+			p.forget()
+			time.Sleep(30*time.Second + time.Millisecond)
+		}, time.Second - time.Millisecond, "silent"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFollower(t)
+			synctest.Test(t, func(t *testing.T) {
+				dial, accept := playing(t)
+				s := followerSettings
+				s.Password = tt.password
+				f.start(dial, s)
+				defer f.Close()
+				p := accept()
+				tt.play(p)
+				p.conn.Close()
+				synctest.Wait()
+				ended := time.Now()
+				st, _ := f.Status()
+				if !strings.Contains(st.Err, tt.err) || st.State == replication.Connected || st.DownSince.IsZero() {
+					t.Errorf("state %v, error %q, want %q", st.State, st.Err, tt.err)
+				}
+				next := accept()
+				if d := time.Since(ended); d != tt.after {
+					t.Errorf("it tried again after %v, want %v", d, tt.after)
+				}
+				next.conn.Close()
+			})
+		})
+	}
+}
+
+// TestAcknowledges: about once a second to whoever the master is, at once when it asks.
+func TestAcknowledges(t *testing.T) {
+	f := newFollower(t)
+	synctest.Test(t, func(t *testing.T) {
+		dial, accept := playing(t)
+		f.start(dial, followerSettings)
+		defer f.Close()
+		p := accept()
+		p.introduce()
+		p.expect(proto.AppendPSync(nil, proto.PSync{Next: 1}))
+		began := time.Now()
+		p.send("+OK\r\n$26\r\n\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x05other\x05value\r\n")
+		p.expect(proto.AppendAck(nil, 1))
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("the first came after %v", d)
+		}
+		time.Sleep(time.Second / 2)
+		p.send("$7\r\n_getack\r\n")
+		p.expect(proto.AppendAck(nil, 1))
+		if d := time.Since(began); d != 3*time.Second/2 {
+			t.Errorf("the second came after %v", d)
+		}
+		// Nobody reads them any more: the stream goes on, and it is not an error.
+		for i := range 20 {
+			time.Sleep(time.Second)
+			p.send(fmt.Sprintf("$26\r\n%c\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x05other\x05value\r\n", i+2))
+		}
+		synctest.Wait()
+		if st, _ := f.Status(); st.State != replication.Connected {
+			t.Errorf("%+v", st)
+		}
+		p.conn.Close()
+	})
+	if got := f.db.LatestSequence(); got != 21 {
+		t.Errorf("sequence %d, want 21", got)
+	}
+}
+
+// TestUnfollow: the link ends, and the database takes writes at once.
+func TestUnfollow(t *testing.T) {
+	f := newFollower(t)
+	dial, accept := playing(t)
+	f.start(dial, followerSettings)
+	p := accept()
+	p.introduce()
+	put := func() error {
+		return f.db.Update(cf.DefaultNamespace, [][]byte{[]byte("h")}, func(tx *engine.Tx) error {
+			_, err := hash.Set(tx, []byte("h"), [][]byte{[]byte("f"), []byte("v")})
+			return err
+		})
+	}
+	if err := put(); !errors.Is(err, engine.ErrReplica) {
+		t.Errorf("a replica was written to: %v", err)
+	}
+	f.Unfollow()
+	if err := put(); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.Copy(io.Discard, p.in); err != nil {
+		t.Error(err)
+	}
+	f.Close()
+	if _, ok := f.Status(); ok || !f.Up() {
+		t.Error("there is still a master")
+	}
+	if f.db.IsReplica() {
+		t.Error("it is still a replica")
+	}
+}
+
+// served lets a real master serve what connects. wrap may change a connection.
+func served(t *testing.T, m *replication.Master, wrap func(net.Conn) net.Conn) func(context.Context) (net.Conn, error) {
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait)
+	return func(context.Context) (net.Conn, error) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ours, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			return nil, err
+		}
+		theirs, err := l.Accept()
+		if err != nil {
+			return nil, err
+		}
+		all.Go(func() { serve(m, link{theirs}) })
+		return wrap(ours), nil
+	}
+}
+
+// serve answers requests as a server does for a master.
+func serve(m *replication.Master, c link) {
+	in := bufio.NewReader(c)
+	var conf proto.Conf
+	for {
+		words, err := request(in)
+		if err != nil {
+			c.Close()
+			return
+		}
+		switch strings.ToLower(string(words[0])) {
+		case "_db_name":
+			c.Write(proto.AppendName(nil, "change.me.db"))
+		case "replconf":
+			if err := proto.ParseConf(&conf, words[1:]); err != nil {
+				c.Write(proto.AppendError(nil, proto.ErrUnknownOption))
+			} else {
+				c.Write([]byte(proto.OK))
+			}
+		case "psync":
+			p, err := proto.ParsePSync(words[1:])
+			if err == nil {
+				err = m.Accept(p)
+			}
+			if err != nil {
+				c.Write(proto.AppendError(nil, proto.Error(err.Error())))
+				continue
+			}
+			m.Feed(c, replication.Peer{Conf: conf, Remote: "127.0.0.1:1"}, p.Next)
+			return
+		case "_fetch_meta":
+			m.SendList(c)
+			return
+		case "_fetch_file":
+			m.SendFiles(c, words[1])
+			return
+		}
+	}
+}
+
+// request reads an array of bulk strings.
+func request(in *bufio.Reader) (words [][]byte, err error) {
+	var n, size int
+	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {
+		return nil, err
+	}
+	for range n {
+		if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
+			return nil, err
+		}
+		word := make([]byte, size+2)
+		if _, err := io.ReadFull(in, word); err != nil {
+			return nil, err
+		}
+		words = append(words, word[:size])
+	}
+	return words, nil
+}
+
+// cut is a connection that ends after so many bytes that all of them have brought together.
+type cut struct {
+	net.Conn
+	left *atomic.Int64
+}
+
+func (c cut) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.left.Add(-int64(n)) < 0 && err == nil {
+		c.Conn.Close()
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// fillMaster makes a database with several files and a log.
+func fillMaster(t testing.TB, db *engine.DB) {
+	t.Helper()
+	for round := range 4 {
+		for i := range 60 {
+			key := fmt.Appendf(nil, "h%d", i)
+			value := bytes.Repeat([]byte{byte('a' + round)}, 1000)
+			if err := db.Update(cf.DefaultNamespace, [][]byte{key}, func(tx *engine.Tx) error {
+				_, err := hash.Set(tx, key, [][]byte{fmt.Appendf(nil, "f%d", round), value})
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if round < 3 {
+			for id := range cf.NumFamilies {
+				if err := db.FlushMemtable(id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func dump(t testing.TB, db *engine.DB) (all []string) {
+	t.Helper()
+	tx := db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.Release()
+	for id := range cf.NumFamilies {
+		it := tx.Iter(id, engine.IterOptions{})
+		for it.Next() {
+			all = append(all, fmt.Sprintf("%s %x %x", id, it.Key(), it.Value()))
+		}
+		if err := it.Err(); err != nil {
+			t.Error(err)
+		}
+		it.Close()
+	}
+	return append(all, fmt.Sprint("sequence ", db.LatestSequence()))
+}
+
+func waitFor(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for range 30_000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("it did not happen: " + what)
+}
+
+// TestCopy: a copy of the master, although the connections are cut again and again, byte by byte, and after the
+// master's database has changed between two attempts. What has arrived is not fetched again.
+func TestCopy(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		bytes int64 // after which connections are cut, 0 = never
+		slow  bool
+		empty bool
+	}{{"at once", 0, false, false}, {"in pieces", 60 << 10, false, false}, {"byte by byte", 0, true, false}, {"emptied", 0, false, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := calm(t, false)
+			o.Rocks.WALTTLSeconds, o.Rocks.WALSizeLimitMB = 0, 0
+			master := enginetest.OpenWith(t, o)
+			fillMaster(t, master)
+			m := replication.NewMaster(replication.MasterOptions{DB: master, CheckpointDir: filepath.Dir(o.Dir) + "/checkpoint"},
+				replication.MasterSettings{BacklogBytes: 1 << 20, ShareFor: time.Hour})
+			defer m.Close()
+			f := newFollower(t)
+			f.db.SetMaster()
+			fillMaster(t, f.db) // something else, and more of it
+			fillMaster(t, f.db)
+			var cuts, empties atomic.Int64
+			s := followerSettings
+			s.EmptyFirst = tt.empty
+			dial := served(t, m, func(c net.Conn) net.Conn {
+				switch {
+				case tt.slow:
+					return byteByByte{c}
+				case tt.bytes > 0:
+					cuts.Add(1)
+					left := new(atomic.Int64)
+					left.Store(tt.bytes * cuts.Load()) // later ones bring more
+					return cut{c, left}
+				}
+				return c
+			})
+			core, logs := observer.New(zap.InfoLevel)
+			f.Replica = replication.NewReplica(replication.ReplicaOptions{
+				DB: f.db, Log: zap.New(core), Dir: filepath.Dir(f.db.Dir()) + "/sync_checkpoint",
+				Dial: func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) },
+				Replaced: func() {
+					if f.db.LatestSequence() == 0 {
+						empties.Add(1)
+					}
+				},
+			}, s)
+			defer f.Close()
+			f.Follow("master", 1, true)
+			waitFor(t, "the replica has caught up", func() bool {
+				return f.Up() && f.db.LatestSequence() == master.LatestSequence()
+			})
+			a, b := dump(t, master), dump(t, f.db)
+			if strings.Join(a, "\n") != strings.Join(b, "\n") {
+				t.Errorf("the master has %d records, the replica %d, or others", len(a), len(b))
+			}
+			reused := 0
+			for _, e := range logs.FilterMessage("fetching files").All() {
+				if n, ok := e.ContextMap()["reused"].(int64); ok {
+					reused = max(reused, int(n))
+				}
+			}
+			if (reused > 0) != (tt.bytes > 0) {
+				t.Errorf("%d files were kept from one attempt to the next", reused)
+			}
+			if got := empties.Load() > 0; got != tt.empty {
+				t.Errorf("emptied before: %t", got)
+			}
+			if st, _ := f.Status(); st.FullSyncs != 1 {
+				t.Errorf("%d full synchronisations", st.FullSyncs)
+			}
+			if _, err := os.Stat(filepath.Dir(f.db.Dir()) + "/sync_checkpoint"); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("sync_checkpoint: %v", err)
+			}
+			// The stream goes on from there.
+			fillMaster(t, master)
+			waitFor(t, "the replica has caught up", func() bool { return f.db.LatestSequence() == master.LatestSequence() })
+			if a, b := dump(t, master), dump(t, f.db); strings.Join(a, "\n") != strings.Join(b, "\n") {
+				t.Errorf("the master has %d records, the replica %d, or others", len(a), len(b))
+			}
+		})
+	}
+}
+
+// TestCopyRefused: what a master may send that is no copy of a database leaves the old one.
+func TestCopyRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		list string
+		file string
+		err  string
+	}{
+		{"an error", "-can't create db checkpoint\r\n", "", "can't create"},
+		{"a path", "CURRENT,../../evil\r\n", "", "not the name"},
+		{"no CURRENT", "000001.sst\r\n", "", "no CURRENT"},
+		{"nonsense for a size", "CURRENT\r\n", "-x\r\n", "its size"},
+		{"more than the disk holds", "CURRENT\r\n", "9000000000000000\r\n", "no space"},
+		{"no database", "CURRENT\r\n", "5\r\nhello", "does not name a MANIFEST"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFollower(t)
+			f.db.SetMaster()
+			fillMaster(t, f.db)
+			before := dump(t, f.db)
+			synctest.Test(t, func(t *testing.T) {
+				dial, accept := playing(t)
+				f.start(dial, followerSettings)
+				defer f.Close()
+				p := accept()
+				p.introduce()
+				p.expect(proto.AppendPSync(nil, proto.PSync{Next: f.db.LatestSequence() + 1}))
+				p.send("-ERR sequence out of range, please use fullsync\r\n")
+				p = accept()
+				p.expect(proto.AppendFetchMeta(nil))
+				p.send(tt.list)
+				if tt.file != "" {
+					p = accept()
+					p.expect(proto.AppendFetchFiles(nil, []string{"CURRENT"}))
+					p.send(tt.file)
+				}
+				next := accept() // tries again
+				st, _ := f.Status()
+				if !strings.Contains(st.Err, tt.err) {
+					t.Errorf("error %q, want %q", st.Err, tt.err)
+				}
+				next.conn.Close()
+			})
+			if got := dump(t, f.db); strings.Join(got, "\n") != strings.Join(before, "\n") {
+				t.Error("the database has changed")
+			}
+		})
+	}
+}
+
+// TestMasterTime: a master tells its replica the time behind the writes that it had begun before, and so on to a
+// replica of that one.
+func TestMasterTime(t *testing.T) {
+	master := enginetest.OpenWith(t, calm(t, false))
+	m := replication.NewMaster(replication.MasterOptions{DB: master, CheckpointDir: t.TempDir() + "/c"}, defaults)
+	defer m.Close()
+	fillMaster(t, master)
+	began := time.Now().UnixMilli()
+	r := connect(t, m, 1, proto.Conf{Ack: true})
+	defer r.leave()
+	for {
+		f, err := r.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Kind == proto.KindBatch {
+			r.next += uint64(f.Count())
+		}
+		if f.Kind != proto.KindTime {
+			continue
+		}
+		if r.next != master.LatestSequence()+1 {
+			t.Errorf("the time came before %d of %d writes", r.next-1, master.LatestSequence())
+		}
+		if at := f.Time(); at < began-10*60_000 || at > time.Now().UnixMilli()-60_000 {
+			t.Errorf("it is %d ms behind", time.Now().UnixMilli()-at)
+		}
+		return
+	}
+}
