@@ -322,8 +322,9 @@ func (l *link) report(stop <-chan struct{}) {
 			return
 		case now := <-t.C:
 			p := l.progress.get(now)
-			l.log.Info("fetching files", zap.Int("files", p.FilesDone), zap.Int("of_files", p.Files), zap.Int64("bytes", p.BytesDone),
-				zap.Int64("of_bytes", p.Bytes), zap.Int64("bytes_per_second", p.Rate), zap.Duration("left", p.Left.Round(time.Second)))
+			l.log.Info("fetching files", zap.Int("files", p.FilesDone), zap.Int("of_files", p.Files),
+				zap.Int64("bytes", p.BytesDone), zap.Int64("of_bytes", p.Bytes),
+				zap.Int64("bytes_per_second", p.Rate), zap.Duration("left", p.Left.Round(time.Second)))
 		}
 	}
 }

@@ -209,7 +209,8 @@ func (l *link) psync(c *masterConn) error {
 		l.short = true
 		return describe("PSYNC with a replication id", err)
 	}
-	l.log.Warn("the master refuses a partial synchronisation", zap.Uint64("next", next), zap.String("id", id), zap.Error(err))
+	l.log.Warn("the master refuses a partial synchronisation", zap.Uint64("next", next),
+		zap.String("id", id), zap.Error(err))
 	return errNeedsFull
 }
 

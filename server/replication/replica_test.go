@@ -491,7 +491,12 @@ func TestCopy(t *testing.T) {
 		bytes int64 // after which connections are cut, 0 = never
 		slow  bool
 		empty bool
-	}{{"at once", 0, false, false}, {"in pieces", 60 << 10, false, false}, {"byte by byte", 0, true, false}, {"emptied", 0, false, true}} {
+	}{
+		{"at once", 0, false, false},
+		{"in pieces", 60 << 10, false, false},
+		{"byte by byte", 0, true, false},
+		{"emptied", 0, false, true},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := calm(t, false)
 			o.Rocks.WALTTLSeconds, o.Rocks.WALSizeLimitMB = 0, 0
