@@ -156,6 +156,7 @@ func TestWaitForReplicas(t *testing.T) {
 	c.want("EXEC", "*1\r\n:0\r\n")
 	w.send(pipeline("WAIT 1 0"))
 	eventually(t, "the client waits", func() bool { return strings.Contains(c.do("INFO", "clients"), "blocked_clients:1\r\n") })
+	f.batch() // what was not sent cannot be acknowledged
 	f.send(string(proto.AppendAck(nil, 2)))
 	if got := w.reply(); got != ":1\r\n" {
 		t.Errorf("%q", got)
@@ -163,6 +164,8 @@ func TestWaitForReplicas(t *testing.T) {
 	w.send(pipeline("WAIT 2 0"))
 	eventually(t, "the client waits", func() bool { return strings.Contains(c.do("INFO", "clients"), "blocked_clients:1\r\n") })
 	f2 := follow(t, h.dial(t), 1)
+	f2.batch()
+	f2.batch()
 	f2.send(string(proto.AppendAck(nil, 2)))
 	if got := w.reply(); got != ":2\r\n" {
 		t.Errorf("%q", got)

@@ -17,6 +17,8 @@ var other = map[string]string{
 	"brpoplpush":              "may be called by scripts as in Redis 7.2",
 	"bzpopmax":                "may be called by scripts as in Redis 7.2",
 	"bzpopmin":                "may be called by scripts as in Redis 7.2",
+	"psync":                   "PSYNC sequence of Kvrocks",
+	"replconf":                "REPLCONF of Kvrocks",
 	"wait":                    "may be called by scripts as in Redis 7.2",
 	"hsetnx":                  "several pairs as in Kvrocks",
 	"dbsize":                  "DBSIZE SCAN of Kvrocks",
