@@ -83,7 +83,11 @@ func (s *Set) admitted(t *Table) error {
 // Release gives the locks back. A writer to whom one of them has gone runs at once: the holder has replies to send and
 // may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *Set) Release(t *Table) {
-	s.pinned, s.sorted, s.index = false, 0, nil
+	s.pinned, s.sorted = false, 0
+	if len(s.index) > keptIndex {
+		s.index = nil
+	}
+	clear(s.index)
 	if s.failure != nil {
 		t.withdraw(s.failure)
 		s.failure, s.all, s.held = nil, false, s.held[:0]
@@ -151,6 +155,9 @@ func (s *Set) Writes(name uint64) bool {
 
 // fewLocks is up to how many locks are searched one by one.
 const fewLocks = 32
+
+// keptIndex: an index of more locks is not kept for the next transaction.
+const keptIndex = 1024
 
 // find returns where in held the lock with a name is, -1 = nowhere. A script may take many locks, one by one.
 func (s *Set) find(name uint64) int {
