@@ -7,7 +7,9 @@
 # usage: scripts/compat/run.sh BASALT | HOST:PORT
 #
 # Installs nodejs, npm and redis-sentinel when they are missing. Exits 1 when a
-# client found something wrong.
+# client found something wrong. With REDIS_SOURCE, a source directory of Redis
+# 7.2, it also runs Redis's own test suite and counts (docs/compat/redis-suite.md);
+# then it exits 1 when a unit aborts.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -74,6 +76,10 @@ failed=0
 node node/ioredis.js "$address" || failed=1
 node node/bullmq.js "$address" || failed=1
 ./sentinel.sh "$address" || failed=1
+if [ -n "${REDIS_SOURCE:-}" ]; then
+	provide tclsh tcl
+	(cd ../.. && go run ./scripts/compat/redissuite "$REDIS_SOURCE" "$address") || failed=1
+fi
 if [ -n "$pid" ]; then
 	if grep -iE 'panic|fatal|DPANIC' "$work/log"; then
 		say "basalt complains"
