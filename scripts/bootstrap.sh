@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what building basalt needs and this machine lacks; with --test also
-# what its tests need, with --lint also what `make lint` needs. Checks first and
+# what its tests need, with --lint also what `make lint` needs, with --suite also
+# what Redis's own test suite needs (docs/compat/redis-suite.md). Checks first and
 # does nothing when nothing is missing, so every make target may run it.
 #
-# usage: scripts/bootstrap.sh [--test] [--lint]
+# usage: scripts/bootstrap.sh [--test] [--lint] [--suite]
 #
 # Exits 1 with a message when it cannot provide something.
 set -euo pipefail
@@ -22,12 +23,14 @@ die() {
 with_test=false
 with_lint=false
 with_arm64=false
+with_suite=false
 for arg in "$@"; do
 	case $arg in
 	--test) with_test=true ;;
 	--lint) with_lint=true ;;
 	--arm64) with_arm64=true ;;
-	*) die "unknown argument $arg (known: --test, --lint, --arm64)" ;;
+	--suite) with_suite=true ;;
+	*) die "unknown argument $arg (known: --test, --lint, --arm64, --suite)" ;;
 	esac
 done
 
@@ -172,6 +175,11 @@ fi
 if $with_arm64 && ! command -v aarch64-linux-gnu-g++ >/dev/null; then
 	$have_apt || die "aarch64-linux-gnu-g++ is needed, and apt-get to install it with is missing"
 	apt_install g++-aarch64-linux-gnu
+fi
+
+if $with_suite && ! command -v tclsh >/dev/null; then
+	$have_apt || die "tclsh is needed by Redis's test suite, and apt-get to install it with is missing"
+	apt_install tcl
 fi
 
 if $with_lint; then
