@@ -231,7 +231,8 @@ func TestOnlyLocalClients(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
 	c := newConn(h.Shared, remoteConn{there}, 1<<40)
-	h.remote.Add(1) // as accept does
+	h.add(c)
+	h.left.Done() // nobody serves it
 	if !c.info.remote || h.OnlyLocalClients() {
 		t.Error("a client on another machine does not count")
 	}

@@ -291,9 +291,7 @@ var errUnblocked = engine.NewError("UNBLOCKED", "client unblocked via CLIENT UNB
 // Unblock ends the wait of a client, with the reply of a timeout or an error.
 func (t clients) Unblock(id int64, withError bool) bool {
 	s := t.srv
-	s.mu.Lock()
-	c := s.conns[id]
-	s.mu.Unlock()
+	c := s.byID(id)
 	if c == nil {
 		return false
 	}

@@ -38,9 +38,7 @@ func (t clients) List() []command.ClientInfo {
 // Close closes a connection and reports whether it existed.
 func (t clients) Close(id int64) bool {
 	s := t.srv
-	s.mu.Lock()
-	c := s.conns[id]
-	s.mu.Unlock()
+	c := s.byID(id)
 	return c != nil && c.kill()
 }
 

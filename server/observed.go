@@ -2,8 +2,6 @@ package server
 
 import (
 	"math"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -36,31 +34,29 @@ func (s *Shared) observe(change func(*observed)) {
 	s.observed.Store(&o)
 }
 
-// followDiagnostics makes the server follow the settings about what is noted of commands.
-func (s *Server) followDiagnostics() {
-	apply := func(_, _ string) error {
-		s.observe(func(o *observed) {
-			o.histograms = s.cfg.Bool("latency-tracking")
-			o.slow, o.latency = never, never
-			if us := s.cfg.Int("slowlog-log-slower-than"); us >= 0 {
-				o.slow = time.Duration(us) * time.Microsecond
-			}
-			if ms := s.cfg.Int("latency-monitor-threshold"); ms > 0 {
-				o.latency = time.Duration(ms) * time.Millisecond
-			}
-			o.profiling = newProfiling(int(s.cfg.Int("profiling-sample-ratio")), s.cfg.Text("profiling-sample-commands"),
-				time.Duration(s.cfg.Int("profiling-sample-record-threshold-ms"))*time.Millisecond)
-		})
-		s.slowlog.SetLimit(int(s.cfg.Int("slowlog-max-len")))
-		s.perflog.SetLimit(int(s.cfg.Int("profiling-sample-record-max-len")))
-		s.tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
-		return nil
+// Diagnostics are the settings about what is noted of commands. A negative time = nothing is noted.
+type Diagnostics struct {
+	Histograms    bool          // of the times of each command
+	Slow, Latency time.Duration // from which on the slow log and the latency monitor note a call
+	// Commands, separated by commas, are profiled: so many percent of their calls, of which those are kept that take at
+	// least ProfileLeast.
+	Profile      string
+	ProfileRatio int
+	ProfileLeast time.Duration
+}
+
+// SetDiagnostics changes what is noted of commands.
+func (s *Shared) SetDiagnostics(d Diagnostics) {
+	limit := func(t time.Duration) time.Duration {
+		if t < 0 {
+			return never
+		}
+		return t
 	}
-	apply("", "")
-	for _, name := range []string{"latency-tracking", "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold",
-		"profiling-sample-ratio", "profiling-sample-commands", "profiling-sample-record-threshold-ms", "profiling-sample-record-max-len", "tracking-table-max-keys"} {
-		s.cfg.OnChange(name, apply)
-	}
+	s.observe(func(o *observed) {
+		o.histograms, o.slow, o.latency = d.Histograms, limit(d.Slow), limit(d.Latency)
+		o.profiling = newProfiling(d.ProfileRatio, d.Profile, d.ProfileLeast)
+	})
 }
 
 // observeRun shows a command that has run to those who observe it.
@@ -71,15 +67,4 @@ func (c *run) observeRun(r *request) {
 	if c.seen.monitored {
 		c.srv.monitors.feed(c, r, c.sess.Addr)
 	}
-}
-
-// percentiles parses latency-tracking-info-percentiles; what is no number was refused when it was set.
-func (s *Server) percentiles() []float64 {
-	var ps []float64
-	for _, w := range strings.Fields(s.cfg.Text("latency-tracking-info-percentiles")) {
-		if p, err := strconv.ParseFloat(w, 64); err == nil {
-			ps = append(ps, p)
-		}
-	}
-	return ps
 }

@@ -63,7 +63,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		stats: metrics.NewStats(), replies: replycache.New(db.Derived())}
 	s.auth = s.newAuth()
 	s.hooks = hooks{
-		writable: s.limits.refuseWrite, denies: s.denied, databases: cfg.Databases,
+		writable: s.limits.refuseWrite, refuse: s.refuse, databases: cfg.Databases,
 		mayStoreNamespaces: cfg.MayStoreNamespaces, refreshNamespaces: s.refreshNamespaces,
 		replicating:      func() bool { return s.master.Connected() > 0 },
 		replicateMessage: s.replicate, broadcasting: s.trackedBroadcasting, unpaused: s.notify.wakeSweep,
@@ -191,34 +191,23 @@ func (s *Server) Addrs() []string {
 	return all
 }
 
-// OnlyLocalClients reports whether all clients that are connected are on this machine.
-func (s *Server) OnlyLocalClients() bool { return s.remote.Load() == 0 }
-
 // Close stops accepting, lets the commands that run finish and their replies be sent, closes all connections
 // and waits for the background work; compactions are cut short.
 func (s *Server) Close() {
 	s.stopOnce.Do(func() {
-		s.mu.Lock()
-		s.closing.Store(true)
-		s.mu.Unlock()
+		s.Shared.close(time.Duration(s.limits.ending.Load()))
 		close(s.stop)
 		s.work.Stop()
 		s.listeners.Close()
 		if s.admin != nil {
 			s.admin.Close()
 		}
-		s.mu.Lock()
-		for _, c := range s.conns {
-			c.wire.Wake() // wakes a waiting reader; running commands finish
-			c.wire.SetWriteDeadline(time.Now().Add(time.Duration(s.limits.ending.Load())))
-			c.stopWaiting()
-		}
-		s.mu.Unlock()
 		s.replica.Close()
 		s.master.Close()
 		s.scripts.Stop()
 		s.db.Interrupt()
 	})
+	s.left.Wait()
 	s.wg.Wait()
 	s.work.Wait()
 }

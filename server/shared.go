@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,8 +48,9 @@ type Shared struct {
 	conns   map[int64]*conn
 	remote  atomic.Int64 // connections in conns from other machines
 	lastID  atomic.Int64
-	closing atomic.Bool // set with mu held
-	runs    sync.Pool   // of *run
+	closing atomic.Bool    // set with mu held
+	left    sync.WaitGroup // connections that are served
+	runs    sync.Pool      // of *run
 
 	failures   rateLimit
 	handshakes rateLimit // of log lines about those that have failed
@@ -66,8 +66,8 @@ type hooks struct {
 	// route returns the error that sends a client elsewhere with its command, nil = it runs here. It is the last check of a
 	// command. nil = all commands run here.
 	route func(spec *command.Spec, args [][]byte) error
-	// denies reports whether a client is kept out before its first command.
-	denies func(client net.Addr) bool
+	// refuse returns the reply to a client that is not let in, "" = it is. local: it is on this machine.
+	refuse func(local bool) string
 	// databases is redis-databases.
 	databases func() int64
 	// mayStoreNamespaces returns why the database must not get namespaces, nil = it may; refreshNamespaces is called when
@@ -81,21 +81,6 @@ type hooks struct {
 	broadcasting func(on bool)
 	// unpaused hears of the end of a pause.
 	unpaused func()
-}
-
-func (s *Shared) clients() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
-
-func (s *Shared) remove(c *conn) {
-	s.mu.Lock()
-	delete(s.conns, c.sess.ID)
-	s.mu.Unlock()
-	if c.info.remote {
-		s.remote.Add(-1)
-	}
 }
 
 // writeFailed logs a failed commit, not more often than once a second.

@@ -64,9 +64,7 @@ func (c *conn) trackingPeer() tracking.Peer {
 
 // trackingPeer finds a connection to which messages are redirected.
 func (s *Shared) trackingPeer(id int64) (p tracking.Peer, ok bool) {
-	s.mu.Lock()
-	c := s.conns[id]
-	s.mu.Unlock()
+	c := s.byID(id)
 	if c == nil || c.info.leaving.Load() {
 		return tracking.Peer{}, false
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -89,31 +88,4 @@ func (s *Server) refreshNamespaces() {
 		s.log.Error("the namespaces cannot be read", zap.Error(err))
 	}
 	s.auth.Refresh()
-}
-
-// closeSubscribers closes the connections of a user that have subscriptions.
-func (s *Server) closeSubscribers(user string) {
-	s.mu.Lock()
-	var lost []*conn
-	for _, c := range s.conns {
-		if v := c.info.view.Load(); v.user == user && v.subs != [3]int{} {
-			lost = append(lost, c)
-		}
-	}
-	s.mu.Unlock()
-	for _, c := range lost {
-		c.kill()
-	}
-}
-
-// describe returns what CLIENT INFO shows of a connection, for ACL LOG: go-redis parses both.
-func (s *Shared) describe(id int64) string {
-	s.mu.Lock()
-	c := s.conns[id]
-	s.mu.Unlock()
-	if c == nil {
-		return ""
-	}
-	i := c.describe(time.Now())
-	return i.InfoLine()
 }
