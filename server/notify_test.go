@@ -469,10 +469,7 @@ func TestManyFieldsExpire(t *testing.T) {
 	}
 	c.want("EXISTS h", ":0\r\n")
 	c.want("DBSIZE", ":0\r\n")
-	h.notify.mu.Lock()
-	n := len(h.notify.soon)
-	h.notify.mu.Unlock()
-	if n > 302 {
+	if n := h.sweep.Len(); n > 302 {
 		t.Errorf("%d entries are kept of one hash", n)
 	}
 }

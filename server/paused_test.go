@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/sweep"
 )
 
 const (
@@ -263,7 +264,7 @@ func TestPauseHoldsExpiry(t *testing.T) {
 	})
 	seq := h.db.LatestSequence()
 	for _, key := range []string{"gone", "fields"} {
-		if _, err := h.expireOne(cf.DefaultNamespace, []byte(key)); err != errExpiryPaused {
+		if _, err := h.db.DeleteExpired(cf.DefaultNamespace, []byte(key), h.mayExpire, nil); err != sweep.ErrPaused {
 			t.Errorf("%s: %v", key, err)
 		}
 	}

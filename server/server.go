@@ -24,6 +24,7 @@ import (
 	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replycache"
 	"github.com/basaltdb/basalt/server/scripts"
+	"github.com/basaltdb/basalt/server/sweep"
 	"github.com/basaltdb/basalt/server/tracking"
 	"github.com/basaltdb/basalt/server/wire"
 )
@@ -36,7 +37,7 @@ type Server struct {
 	plan     config.MemoryPlan
 	info     info.Sections
 	memory   info.Memory
-	notify   notifier
+	sweep    *sweep.Sweep
 	work     *maintenance.Work
 	master   *replication.Master        // for the replicas of this server
 	replica  *replication.Replica       // follows the master, if there is one
@@ -61,12 +62,12 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s := &Server{cfg: cfg, stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), diskSize: db.DiskSize}
 	s.Shared = &Shared{db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
 		stats: metrics.NewStats(), replies: replycache.New(db.Derived())}
-	s.auth = s.newAuth()
+	s.auth, s.sweep = s.newAuth(), s.newSweep()
 	s.hooks = hooks{
 		writable: s.limits.refuseWrite, refuse: s.refuse, databases: cfg.Databases,
 		mayStoreNamespaces: cfg.MayStoreNamespaces, refreshNamespaces: s.refreshNamespaces,
 		replicating:      func() bool { return s.master.Connected() > 0 },
-		replicateMessage: s.replicate, broadcasting: s.trackedBroadcasting, unpaused: s.notify.wakeSweep,
+		replicateMessage: s.replicate, broadcasting: s.sweep.Listen, unpaused: s.sweep.Wake,
 	}
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s.auth, Namespaces: auth.Namespaces{Auth: s.auth},
@@ -198,6 +199,7 @@ func (s *Server) Close() {
 		s.Shared.close(time.Duration(s.limits.ending.Load()))
 		close(s.stop)
 		s.work.Stop()
+		s.sweep.Stop()
 		s.listeners.Close()
 		if s.admin != nil {
 			s.admin.Close()
@@ -210,6 +212,7 @@ func (s *Server) Close() {
 	s.left.Wait()
 	s.wg.Wait()
 	s.work.Wait()
+	s.sweep.Wait()
 }
 
 // ShutdownRequested is closed when a client has sent SHUTDOWN.

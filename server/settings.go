@@ -160,6 +160,7 @@ func (s settings) BecomeMaster() error {
 		return err
 	}
 	s.replica.Unfollow()
+	s.sweep.Refresh()
 	err := s.beginHistory()
 	s.refresh()
 	s.master.Set(s.masterSettings())
