@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"server/command"},
 	{"server/acl", "server/config", "server/logging", "server/lua", "server/rdb", "server/replication/proto",
 		"server/tlsconfig", "server/wire"},
-	{"server/resp"},
+	{"server/resp", "server/glob"},
 	{"engine"},
 	{"compaction"},
 	{"cf", "internal"},

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/basaltdb/basalt/server/acl"
+	"github.com/basaltdb/basalt/server/glob"
 )
 
 // ACLTable returns the commands as rules name them: by their own names, whatever they are renamed to. The ID of a
@@ -19,7 +20,7 @@ var ACLTable = sync.OnceValue(func() *acl.Table {
 		}
 		list[id] = c
 	}
-	t, err := acl.NewTable(list, func(pattern []byte) acl.Matcher { return CompileGlob(pattern) })
+	t, err := acl.NewTable(list, func(pattern []byte) acl.Matcher { return glob.Compile(pattern) })
 	if err != nil {
 		panic(err) // register has checked the names
 	}

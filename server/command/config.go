@@ -3,6 +3,8 @@ package command
 import (
 	"slices"
 	"strings"
+
+	"github.com/basaltdb/basalt/server/glob"
 )
 
 const configFlags = Admin | NoScript | Loading | Stale | Solo | AdminOnly
@@ -30,7 +32,7 @@ func init() { register(configCommands...) }
 // has the name as it was written first. The pattern * means the settings that this server has of its own, without those
 // of Redis that mean nothing here.
 func configGet(c *Ctx) error {
-	var patterns []*Glob
+	var patterns []*glob.Pattern
 	all := false
 	asked := map[string]string{}
 	for _, a := range c.Args[2:] {
@@ -39,13 +41,13 @@ func configGet(c *Ctx) error {
 			all = true
 			continue
 		}
-		patterns = append(patterns, CompileGlob([]byte(name)))
+		patterns = append(patterns, glob.Compile([]byte(name)))
 		if _, ok := asked[name]; !ok {
 			asked[name] = string(a)
 		}
 	}
 	matches := func(name string) bool {
-		return slices.ContainsFunc(patterns, func(p *Glob) bool { return p.Match([]byte(name)) })
+		return slices.ContainsFunc(patterns, func(p *glob.Pattern) bool { return p.Match([]byte(name)) })
 	}
 	found := c.Srv.Settings.Match(func(name string) bool { return all || matches(name) })
 	found = slices.DeleteFunc(found, func(s Setting) bool { return s.Redis && !matches(s.Name) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/glob"
 	"github.com/basaltdb/basalt/server/resp"
 )
 
@@ -208,9 +209,9 @@ func (s scanCursor) from(kind scanKind, ns string, key []byte) []byte {
 
 // scanOptions are the options of the scans.
 type scanOptions struct {
-	Match    *Glob // nil = everything
-	Count    int64 // elements to look at, at least 1
-	NoValues bool  // HSCAN only: the others refuse it
+	Match    *glob.Pattern // nil = everything
+	Count    int64         // elements to look at, at least 1
+	NoValues bool          // HSCAN only: the others refuse it
 	Type     []byte
 	HasType  bool
 }
@@ -236,7 +237,7 @@ func scanOptionsOf(args [][]byte, keys bool) (scanOptions, error) {
 			o.Count = n
 			i++
 		case more && EqualFold(args[i], "MATCH"):
-			o.Match = CompileGlob(args[i+1])
+			o.Match = glob.Compile(args[i+1])
 			i++
 		case more && keys && EqualFold(args[i], "TYPE"):
 			o.Type, o.HasType = args[i+1], true
@@ -324,7 +325,7 @@ func scanSubkeys(c *Ctx, kind scanKind, rec *engine.Record, cur scanCursor, o sc
 
 // scanBounds returns the range of a scan among the keys with a prefix: from the element from on, and only those
 // that begin with what all matches begin with.
-func scanBounds(prefix, from []byte, match *Glob) (lower, upper []byte) {
+func scanBounds(prefix, from []byte, match *glob.Pattern) (lower, upper []byte) {
 	if match == nil || len(match.Prefix()) == 0 && !match.Literal() {
 		if from != nil {
 			lower = append(bytes.Clone(prefix), from...)

@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/server/glob"
 )
 
 var debugCommands = []Spec{
@@ -264,7 +265,7 @@ func debugStringLength(c *Ctx) error {
 
 func debugMatch(c *Ctx) error {
 	n := int64(0)
-	if CompileGlob(c.Args[2]).Match(c.Args[3]) {
+	if glob.Compile(c.Args[2]).Match(c.Args[3]) {
 		n = 1
 	}
 	c.Out.Int(n)

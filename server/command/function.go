@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/glob"
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
@@ -190,7 +191,7 @@ func functionList(c *Ctx) error {
 	}
 	mark, n := c.Out.Mark(), 0
 	for _, l := range c.Srv.Scripts.Libraries(c.Tx) {
-		if pattern != nil && !CompileGlob(pattern).Match(bytes.ToLower([]byte(l.Name))) {
+		if pattern != nil && !glob.Compile(pattern).Match(bytes.ToLower([]byte(l.Name))) {
 			continue
 		}
 		n++

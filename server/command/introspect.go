@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/glob"
 )
 
 const commandFlags = Loading | Stale
@@ -242,8 +243,8 @@ func commandList(c *Ctx) error {
 		want := "@" + strings.ToLower(string(c.Args[4]))
 		keep = func(s *Spec) bool { return slices.Contains(s.ACLCategories(), want) }
 	case EqualFold(c.Args[3], "PATTERN"):
-		glob := CompileGlob([]byte(strings.ToLower(string(c.Args[4]))))
-		keep = func(s *Spec) bool { return glob.Match([]byte(s.FullName())) }
+		pattern := glob.Compile([]byte(strings.ToLower(string(c.Args[4]))))
+		keep = func(s *Spec) bool { return pattern.Match([]byte(s.FullName())) }
 	default:
 		return ErrSyntax
 	}

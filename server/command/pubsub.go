@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/glob"
 )
 
 // SubscriptionKind is what a client subscribes to.
@@ -136,7 +137,7 @@ func listChannels(c *Ctx, kind SubscriptionKind) error {
 	switch len(c.Args) {
 	case 2:
 	case 3:
-		match = CompileGlob(c.Args[2]).Match
+		match = glob.Compile(c.Args[2]).Match
 	default:
 		return pubsubSyntax(c)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/server/glob"
 )
 
 var scanCommands = []Spec{
@@ -18,10 +19,10 @@ var scanCommands = []Spec{
 func init() { register(scanCommands...) }
 
 func keysMatching(c *Ctx) error {
-	glob := CompileGlob(c.Args[1])
+	pattern := glob.Compile(c.Args[1])
 	mark, n := c.Out.Mark(), 0
-	err := keys.Walk(c.Tx, keys.Range{Prefix: glob.Prefix(), Exact: glob.Literal()}, func(e *keys.Entry) bool {
-		if e.Live && glob.Match(e.Key) {
+	err := keys.Walk(c.Tx, keys.Range{Prefix: pattern.Prefix(), Exact: pattern.Literal()}, func(e *keys.Entry) bool {
+		if e.Live && pattern.Match(e.Key) {
 			c.Out.Bulk(e.Key)
 			n++
 		}

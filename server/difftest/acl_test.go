@@ -11,6 +11,7 @@ import (
 
 	"github.com/basaltdb/basalt/server/acl"
 	commands "github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/glob"
 )
 
 // redisCommands returns what COMMAND says of all commands of a server, subcommands included, by their names: redis-server
@@ -49,7 +50,7 @@ func redisTable(t *testing.T, c *client) *acl.Table {
 		cmd.NoAuth = slices.Contains(texts(info.elems[2]), "no_auth")
 		list = append(list, cmd)
 	}
-	table, err := acl.NewTable(list, func(p []byte) acl.Matcher { return commands.CompileGlob(p) })
+	table, err := acl.NewTable(list, func(p []byte) acl.Matcher { return glob.Compile(p) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/glob"
 	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/wire"
 )
@@ -22,7 +23,7 @@ type Hub struct {
 // topic is a channel, a pattern or a shard channel with subscribers.
 type topic struct {
 	name    string
-	pattern *command.Glob
+	pattern *glob.Pattern
 	clients []*Client
 }
 
@@ -81,7 +82,7 @@ func (h *Hub) add(kind command.SubscriptionKind, name string, c *Client) {
 	if t == nil {
 		t = &topic{name: name}
 		if kind == command.Pattern {
-			t.pattern = command.CompileGlob([]byte(name))
+			t.pattern = glob.Compile([]byte(name))
 		}
 		h.topics[kind][name] = t
 	}

@@ -1,4 +1,4 @@
-package command
+package glob
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestGlobMatch(t *testing.T) {
+func TestMatch(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
 		yes, no []string
@@ -40,7 +40,7 @@ func TestGlobMatch(t *testing.T) {
 		{"\xff[\x80-\xfe]", []string{"\xff\x80", "\xff\xfe"}, []string{"\xff\xff", "\xff\x7f"}},
 		{"*[ab]?c*", []string{"zzazczz", "bbc"}, []string{"ac", "zzc"}},
 	} {
-		g := CompileGlob([]byte(c.pattern))
+		g := Compile([]byte(c.pattern))
 		for _, s := range c.yes {
 			if !g.Match([]byte(s)) {
 				t.Errorf("%q does not match %q", c.pattern, s)
@@ -67,7 +67,7 @@ func TestGlobPrefix(t *testing.T) {
 		{"**", "", false, false},
 		{"", "", true, false},
 	} {
-		g := CompileGlob([]byte(c.pattern))
+		g := Compile([]byte(c.pattern))
 		if string(g.Prefix()) != c.prefix || g.Literal() != c.literal || g.MatchesAll() != c.all {
 			t.Errorf("%q: prefix %q literal %v all %v", c.pattern, g.Prefix(), g.Literal(), g.MatchesAll())
 		}
@@ -77,14 +77,14 @@ func TestGlobPrefix(t *testing.T) {
 // TestGlobIsPolynomial would not end with a matcher that tries every way to
 // spread the stars.
 func TestGlobIsPolynomial(t *testing.T) {
-	g := CompileGlob([]byte(strings.Repeat("a*", 1000) + "b"))
+	g := Compile([]byte(strings.Repeat("a*", 1000) + "b"))
 	if g.Match(bytes.Repeat([]byte("a"), 10000)) {
 		t.Error("matches")
 	}
 }
 
-func TestGlobMatchDoesNotAllocate(t *testing.T) {
-	g := CompileGlob([]byte("user:*[0-9]?x"))
+func TestMatchDoesNotAllocate(t *testing.T) {
+	g := Compile([]byte("user:*[0-9]?x"))
 	s := []byte("user:abc12x")
 	if a := testing.AllocsPerRun(100, func() { g.Match(s) }); a != 0 {
 		t.Errorf("%v allocations", a)
@@ -99,7 +99,7 @@ func FuzzGlob(f *testing.F) {
 		if len(pattern) > 12 || len(s) > 12 {
 			return // the reference is exponential
 		}
-		g := CompileGlob(pattern)
+		g := Compile(pattern)
 		got := g.Match(s)
 		want := globReference(pattern, s)
 		if len(s) == 0 && len(pattern) > 1 {

@@ -1,6 +1,7 @@
-package command
+// Package glob matches names with the patterns of Redis.
+package glob
 
-// Glob is a compiled glob pattern as KEYS, the MATCH option and PSUBSCRIBE take
+// Pattern is a compiled glob pattern as KEYS, the MATCH option and PSUBSCRIBE take
 // it:
 //
 //   - any number of bytes
@@ -11,55 +12,55 @@ package command
 //     \x      the byte x itself; a backslash at the very end stands for itself
 //
 // Matching takes time in O(len(pattern) * len(subject)), whatever the pattern.
-type Glob struct {
-	tokens  []globToken
+type Pattern struct {
+	tokens  []token
 	sets    [][4]uint64 // 256-bit sets, by index from the tokens
 	prefix  []byte
 	any     bool // the pattern is *
 	literal bool // no wildcard: prefix is the whole of it
 }
 
-type globToken struct {
-	kind globKind
-	lit  byte // for globByte
-	set  int  // for globSet: index in Glob.sets
+type token struct {
+	kind kind
+	lit  byte // for oneByte
+	set  int  // for oneOfSet: index in Pattern.sets
 }
 
-type globKind uint8
+type kind uint8
 
 const (
-	globByte globKind = iota
-	globOne           // ?
-	globSet           // [...]
-	globStar          // *, runs of them taken as one
+	oneByte  kind = iota
+	anyByte       // ?
+	oneOfSet      // [...]
+	anyBytes      // *, runs of them taken as one
 )
 
-// CompileGlob compiles pattern, which it does not keep. Every pattern is valid.
-func CompileGlob(pattern []byte) *Glob {
-	g := &Glob{tokens: make([]globToken, 0, len(pattern))}
+// Compile compiles a pattern, which it does not keep. Every pattern is valid.
+func Compile(pattern []byte) *Pattern {
+	g := &Pattern{tokens: make([]token, 0, len(pattern))}
 	for i := 0; i < len(pattern); i++ {
 		switch c := pattern[i]; c {
 		case '*':
-			if n := len(g.tokens); n == 0 || g.tokens[n-1].kind != globStar {
-				g.tokens = append(g.tokens, globToken{kind: globStar})
+			if n := len(g.tokens); n == 0 || g.tokens[n-1].kind != anyBytes {
+				g.tokens = append(g.tokens, token{kind: anyBytes})
 			}
 		case '?':
-			g.tokens = append(g.tokens, globToken{kind: globOne})
+			g.tokens = append(g.tokens, token{kind: anyByte})
 		case '[':
 			var set [4]uint64
-			set, i = parseGlobSet(pattern, i+1)
-			g.tokens = append(g.tokens, globToken{kind: globSet, set: len(g.sets)})
+			set, i = parseSet(pattern, i+1)
+			g.tokens = append(g.tokens, token{kind: oneOfSet, set: len(g.sets)})
 			g.sets = append(g.sets, set)
 		default:
 			if c == '\\' && i+1 < len(pattern) {
 				i++
 				c = pattern[i]
 			}
-			g.tokens = append(g.tokens, globToken{kind: globByte, lit: c})
+			g.tokens = append(g.tokens, token{kind: oneByte, lit: c})
 		}
 	}
 	n := 0
-	for n < len(g.tokens) && g.tokens[n].kind == globByte {
+	for n < len(g.tokens) && g.tokens[n].kind == oneByte {
 		g.prefix = append(g.prefix, g.tokens[n].lit)
 		n++
 	}
@@ -68,9 +69,9 @@ func CompileGlob(pattern []byte) *Glob {
 	return g
 }
 
-// parseGlobSet reads a set from p[i], the byte after the opening bracket. end is
+// parseSet reads a set from p[i], the byte after the opening bracket. end is
 // the index of the last byte that belongs to it.
-func parseGlobSet(p []byte, i int) (set [4]uint64, end int) {
+func parseSet(p []byte, i int) (set [4]uint64, end int) {
 	negate := i < len(p) && p[i] == '^'
 	if negate {
 		i++
@@ -101,7 +102,7 @@ func parseGlobSet(p []byte, i int) (set [4]uint64, end int) {
 }
 
 // Match reports whether the whole of s matches.
-func (g *Glob) Match(s []byte) bool {
+func (g *Pattern) Match(s []byte) bool {
 	if g.any {
 		return true
 	}
@@ -120,7 +121,7 @@ func (g *Glob) Match(s []byte) bool {
 	star, from := -1, 0
 	for i < len(s) {
 		if t < len(g.tokens) {
-			if g.tokens[t].kind == globStar {
+			if g.tokens[t].kind == anyBytes {
 				t++
 				star, from = t, i
 				continue
@@ -137,17 +138,17 @@ func (g *Glob) Match(s []byte) bool {
 		from++
 		t, i = star, from
 	}
-	for t < len(g.tokens) && g.tokens[t].kind == globStar {
+	for t < len(g.tokens) && g.tokens[t].kind == anyBytes {
 		t++
 	}
 	return t == len(g.tokens)
 }
 
-func (g *Glob) matchOne(t globToken, c byte) bool {
+func (g *Pattern) matchOne(t token, c byte) bool {
 	switch t.kind {
-	case globByte:
+	case oneByte:
 		return t.lit == c
-	case globSet:
+	case oneOfSet:
 		return g.sets[t.set][c>>6]&(1<<(c&63)) != 0
 	}
 	return true
@@ -155,11 +156,11 @@ func (g *Glob) matchOne(t globToken, c byte) bool {
 
 // Prefix returns the literal bytes that everything that matches starts with. An
 // iteration can be bounded to them. The caller must not change them.
-func (g *Glob) Prefix() []byte { return g.prefix }
+func (g *Pattern) Prefix() []byte { return g.prefix }
 
 // Literal reports whether the pattern has no wildcard, so that only Prefix
 // itself matches.
-func (g *Glob) Literal() bool { return g.literal }
+func (g *Pattern) Literal() bool { return g.literal }
 
 // MatchesAll reports whether the pattern is a lone star.
-func (g *Glob) MatchesAll() bool { return g.any }
+func (g *Pattern) MatchesAll() bool { return g.any }
