@@ -148,6 +148,8 @@ const resolveTimeout = 2 * time.Second
 // Follow implements command.Replication.
 func (s *Server) Follow(host string, port int) error {
 	switch {
+	case s.failingOver():
+		return errFailingOver
 	case s.cfg.Bool("cluster-enabled"):
 		return errReplicaCluster
 	case s.cfg.Bool("rocksdb.write_options.disable_wal"):
@@ -165,7 +167,11 @@ func (s *Server) Follow(host string, port int) error {
 	if err := s.mayFollow(host, addrs, port); err != nil {
 		return err
 	}
-	own := !s.IsReplica()
+	return s.becomeReplica(host, port, !s.IsReplica())
+}
+
+// becomeReplica makes the server the replica of a master; own as in [replication.Replica.Follow].
+func (s *Server) becomeReplica(host string, port int, own bool) error {
 	if err := s.cfg.SetMaster(host + " " + strconv.Itoa(port)); err != nil {
 		return engine.NewError("ERR", err.Error())
 	}

@@ -82,9 +82,14 @@ func (c *conn) passBarrier() {
 	}
 }
 
-// Unpause ends the pause.
+// Unpause ends the pause, unless that is a failover's.
 func (t clients) Unpause() {
-	s := t.srv
+	if !t.srv.failingOver() {
+		t.srv.unpause()
+	}
+}
+
+func (s *Shared) unpause() {
 	var old *pause
 	s.observe(func(o *observed) { old, o.pause = o.pause, nil })
 	old.end()

@@ -188,7 +188,7 @@ func (s *Server) infoReplication(w *info.Writer, _ string) {
 			w.Gauge("lag", info.None, int64(latest-min(latest, r.Offset)))
 		})
 	}
-	w.Text("master_failover_state", "no-failover")
+	w.Text("master_failover_state", s.master.FailoverState())
 	w.Text("master_replid", s.runID)
 	w.Text("master_replid2", strings.Repeat("0", len(s.runID)))
 	number("master_repl_offset", int64(latest))

@@ -68,6 +68,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		mayStoreNamespaces: cfg.MayStoreNamespaces, refreshNamespaces: s.refreshNamespaces,
 		replicating:      func() bool { return s.master.Connected() > 0 },
 		replicateMessage: s.replicate, broadcasting: s.sweep.Listen, unpaused: s.sweep.Wake,
+		failingOver: func() bool { return s.master.FailoverState() != replication.NoFailover },
 	}
 	s.services = command.Server{
 		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s.auth, Namespaces: auth.Namespaces{Auth: s.auth},

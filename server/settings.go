@@ -153,6 +153,9 @@ func (s settings) Set(sess *command.Session, changes []command.Setting) error {
 
 // BecomeMaster is REPLICAOF NO ONE.
 func (s settings) BecomeMaster() error {
+	if s.failingOver() {
+		return errFailingOver
+	}
 	if _, _, replica := s.cfg.Master(); !replica {
 		return nil
 	}

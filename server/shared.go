@@ -79,8 +79,9 @@ type hooks struct {
 	replicateMessage func(channel, payload []byte)
 	// broadcasting hears that a client has begun to track keys in broadcasting mode, or has ended it.
 	broadcasting func(on bool)
-	// unpaused hears of the end of a pause.
-	unpaused func()
+	// unpaused hears of the end of a pause. failingOver reports whether a failover has made the one that there is.
+	unpaused    func()
+	failingOver func() bool
 }
 
 // writeFailed logs a failed commit, not more often than once a second.

@@ -26,6 +26,9 @@ type Replication interface {
 	// AckedBy returns how many replicas have acknowledged a sequence number. AskAck asks them to do so soon.
 	AckedBy(seq uint64) int
 	AskAck(seq uint64)
+	// Failover begins to change places with a replica, AbortFailover gives that up.
+	Failover(f Failover) error
+	AbortFailover() error
 }
 
 // Role is what ROLE tells.

@@ -1,0 +1,78 @@
+package command
+
+import (
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Failover is what FAILOVER asks for.
+type Failover struct {
+	Host    string // the replica that shall take over; "" = any
+	Port    int
+	Force   bool          // when the time is up, it shall even if it lacks writes
+	Timeout time.Duration // 0 = none
+}
+
+var failoverCommands = []Spec{
+	{Name: "failover", Handler: failover, Arity: -1, Flags: Admin | NoScript | Stale | Solo | AdminOnly, Group: "server", Since: "6.2.0",
+		Complexity: "O(1)", Summary: "Changes places with a replica without losing a write."},
+}
+
+func init() { register(failoverCommands...) }
+
+var (
+	errFailoverTimeout = engine.NewError("ERR", "FAILOVER timeout must be greater than 0")
+	errFailoverReplica = engine.NewError("ERR", "FAILOVER is not valid when server is a replica.")
+	errFailoverForce   = engine.NewError("ERR", "FAILOVER with force option requires both a timeout and target HOST and IP.")
+)
+
+// failover is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It replies before it is done.
+func failover(c *Ctx) error {
+	var f Failover
+	for args := c.Args[1:]; len(args) > 0; {
+		switch word := strings.ToLower(string(args[0])); {
+		case word == "abort" && len(c.Args) == 2:
+			if err := c.Srv.Replication.AbortFailover(); err != nil {
+				return err
+			}
+			c.Out.OK()
+			return nil
+		case word == "timeout" && len(args) > 1 && f.Timeout == 0:
+			ms, ok := ParseInt(args[1])
+			switch {
+			case !ok:
+				return ErrNotInteger
+			case ms <= 0:
+				return errFailoverTimeout
+			}
+			f.Timeout = min(time.Duration(ms), longestWait/time.Millisecond) * time.Millisecond
+			args = args[2:]
+		case word == "to" && len(args) > 2 && f.Host == "":
+			port, ok := ParseInt(args[2])
+			if !ok {
+				return ErrNotInteger
+			}
+			f.Host, f.Port = string(args[1]), int(port)
+			args = args[3:]
+		case word == "force" && !f.Force:
+			f.Force = true
+			args = args[1:]
+		default:
+			return ErrSyntax
+		}
+	}
+	r := c.Srv.Replication
+	switch {
+	case r.IsReplica():
+		return errFailoverReplica
+	case f.Force && (f.Host == "" || f.Timeout == 0):
+		return errFailoverForce
+	}
+	if err := r.Failover(f); err != nil {
+		return err
+	}
+	c.Out.OK()
+	return nil
+}
