@@ -30,6 +30,8 @@ type Link interface {
 	io.ReadWriter
 	// SetWriteDeadline sets when what was given to Write must have been sent.
 	SetWriteDeadline(t time.Time)
+	// Pending returns how many bytes that were given to Write have not been sent yet.
+	Pending() int
 	// Drain waits until everything was sent, or nothing more can be.
 	Drain()
 	Close() error

@@ -44,6 +44,8 @@ type feeder struct {
 	why    error // set before stop is closed
 
 	allowed uint64   // how far it may be behind
+	given   int64    // bytes that were given to the link
+	taken   int64    // how many of them the replica had taken when the deadline was set
 	told    struct { // see tellTime
 		at   time.Time
 		seq  uint64
@@ -192,12 +194,15 @@ func (f *feeder) send() {
 	f.end(err)
 }
 
-// write sends frames.
+// write sends frames. The link may queue them: only what the replica has taken since gives it more time.
 func (f *feeder) write(frames []byte) error {
 	f.last = time.Now()
-	if t := f.m.settings.Load().SendTimeout; t > 0 {
+	pending := int64(f.link.Pending())
+	if t := f.m.settings.Load().SendTimeout; t > 0 && (pending == 0 || f.given-pending > f.taken) {
+		f.taken = f.given - pending
 		f.link.SetWriteDeadline(f.last.Add(t))
 	}
+	f.given += int64(len(frames))
 	_, err := f.link.Write(frames)
 	return err
 }

@@ -25,12 +25,14 @@ import (
 	"github.com/basaltdb/basalt/internal/fixture"
 	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/replication/proto"
+	"github.com/basaltdb/basalt/server/wire"
 )
 
 // link is a connection without a queue, so that a test sees when a replica does not read.
 type link struct{ net.Conn }
 
 func (l link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
+func (l link) Pending() int                 { return 0 }
 func (l link) Drain()                       {}
 
 // replica is the other end of a link, as a test plays it.
@@ -381,6 +383,45 @@ func TestSlowReplica(t *testing.T) {
 			t.Errorf("the log says %q", why)
 		}
 	})
+}
+
+// TestStuckReplica: neither the queue of the link nor what is written meanwhile gives a replica more time that takes
+// nothing; one that takes something now and then is not cut off.
+func TestStuckReplica(t *testing.T) {
+	db := enginetest.Open(t)
+	for _, reads := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m, logs := newMaster(t, db, defaults)
+			defer m.Close()
+			ours, theirs := net.Pipe()
+			c := wire.New(ours, wire.Limits{Hard: func() int { return 0 }})
+			ended := make(chan struct{})
+			go func() {
+				m.Feed(c, replication.Peer{Remote: "10.0.0.1:1234"}, db.LatestSequence()+1)
+				close(ended)
+			}()
+			for range 20 {
+				put(t, db, 1, 100)
+				time.Sleep(5 * time.Second)
+				if reads {
+					theirs.Read(make([]byte, 500))
+				}
+			}
+			synctest.Wait()
+			select {
+			case <-ended:
+				if reads {
+					t.Errorf("a slow one was cut off: %s", reason(logs))
+				}
+			default:
+				if !reads {
+					t.Error("a stuck one was not cut off")
+				}
+			}
+			theirs.Close()
+			<-ended
+		})
+	}
 }
 
 // reason returns why the log says that a replica was disconnected.
