@@ -6,30 +6,27 @@ import (
 	"time"
 )
 
-// followDiagnostics makes the server follow the settings about what is noted of commands.
-func (s *Server) followDiagnostics() {
-	apply := func(_, _ string) error {
-		d := Diagnostics{
-			Histograms: s.cfg.Bool("latency-tracking"),
-			Slow:       time.Duration(s.cfg.Int("slowlog-log-slower-than")) * time.Microsecond, Latency: -1,
-			Profile:      s.cfg.Text("profiling-sample-commands"),
-			ProfileRatio: int(s.cfg.Int("profiling-sample-ratio")),
-			ProfileLeast: time.Duration(s.cfg.Int("profiling-sample-record-threshold-ms")) * time.Millisecond,
-		}
-		if ms := s.cfg.Int("latency-monitor-threshold"); ms > 0 {
-			d.Latency = time.Duration(ms) * time.Millisecond
-		}
-		s.SetDiagnostics(d)
-		s.slowlog.SetLimit(int(s.cfg.Int("slowlog-max-len")))
-		s.perflog.SetLimit(int(s.cfg.Int("profiling-sample-record-max-len")))
-		s.tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
-		return nil
+// diagnosticSettings are the settings about what is noted of commands.
+var diagnosticSettings = []string{"latency-tracking", "slowlog-log-slower-than", "slowlog-max-len",
+	"latency-monitor-threshold", "profiling-sample-ratio", "profiling-sample-commands",
+	"profiling-sample-record-threshold-ms", "profiling-sample-record-max-len", "tracking-table-max-keys"}
+
+// applyDiagnostics takes over what is noted of commands.
+func (s *Server) applyDiagnostics() {
+	d := Diagnostics{
+		Histograms: s.cfg.Bool("latency-tracking"),
+		Slow:       time.Duration(s.cfg.Int("slowlog-log-slower-than")) * time.Microsecond, Latency: -1,
+		Profile:      s.cfg.Text("profiling-sample-commands"),
+		ProfileRatio: int(s.cfg.Int("profiling-sample-ratio")),
+		ProfileLeast: time.Duration(s.cfg.Int("profiling-sample-record-threshold-ms")) * time.Millisecond,
 	}
-	apply("", "")
-	for _, name := range []string{"latency-tracking", "slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold",
-		"profiling-sample-ratio", "profiling-sample-commands", "profiling-sample-record-threshold-ms", "profiling-sample-record-max-len", "tracking-table-max-keys"} {
-		s.cfg.OnChange(name, apply)
+	if ms := s.cfg.Int("latency-monitor-threshold"); ms > 0 {
+		d.Latency = time.Duration(ms) * time.Millisecond
 	}
+	s.SetDiagnostics(d)
+	s.slowlog.SetLimit(int(s.cfg.Int("slowlog-max-len")))
+	s.perflog.SetLimit(int(s.cfg.Int("profiling-sample-record-max-len")))
+	s.tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
 }
 
 // percentiles parses latency-tracking-info-percentiles; what is no number was refused when it was set.

@@ -39,41 +39,62 @@ func commandTable(cfg *config.Config) (*command.Table, error) {
 
 // follow makes the server and the engine follow changes of the settings at run time.
 func (s *Server) follow() {
-	s.refresh()
 	if most := mostClients(); int64(s.cfg.MaxClients()) > most {
 		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", most))
 	}
-	s.cfg.OnChange("maxclients", func(_, _ string) error { return checkClients(int64(s.cfg.MaxClients())) })
-	for _, name := range []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit", "redis-cursor-compatible", "slave-read-only",
-		"lua-strict-key-accessing"} {
-		s.cfg.OnChange(name, func(_, _ string) error {
-			s.refresh()
-			return nil
-		})
+	for _, f := range s.appliers() {
+		if !f.changesOnly {
+			f.apply()
+		}
+		for _, name := range f.names {
+			s.cfg.OnChange(name, func(_, _ string) error { return f.apply() })
+		}
 	}
-	s.followDerived()
-	s.cfg.OnChange("acllog-max-len", func(_, _ string) error {
-		s.auth.ACL().Log().SetMax(int(s.cfg.Int("acllog-max-len")))
-		return nil
-	})
-	s.followEvents(s.cfg.Text("notify-keyspace-events"))
-	s.cfg.OnChange("notify-keyspace-events", func(_, text string) error {
-		s.followEvents(text)
-		return nil
-	})
-	s.cfg.OnChange("max-db-size", func(_, _ string) error {
-		s.work.CheckSize()
-		return nil
-	})
-	s.cfg.OnChange("timeout", func(_, _ string) error {
-		s.wakeIdle()
-		return nil
-	})
 	s.followReplication()
 	s.followMaster()
-	s.followTLS()
-	s.followDiagnostics()
 	s.watchStorage()
+}
+
+// An applier takes over the values of settings: at the start, and when one of them has changed.
+type applier struct {
+	names []string
+	// apply takes the values over. Its error refuses a change.
+	apply func() error
+	// changesOnly says that there is nothing to do at the start, or that Serve does it.
+	changesOnly bool
+}
+
+// appliers are all who follow settings, but for replication and the engine, in the order in which they hear of a change.
+func (s *Server) appliers() []applier {
+	always := func(f func()) func() error {
+		return func() error {
+			f()
+			return nil
+		}
+	}
+	unset := s.db.Derived().Limit() // that with which the database was opened
+	return []applier{
+		{names: []string{"maxclients"}, changesOnly: true,
+			apply: func() error { return checkClients(int64(s.cfg.MaxClients())) }},
+		{names: []string{"requirepass", "maxclients", "timeout", "proto-max-bulk-len", "client-output-buffer-limit",
+			"client-query-buffer-limit", "redis-cursor-compatible", "slave-read-only", "lua-strict-key-accessing"},
+			apply: always(s.refresh)},
+		{names: []string{"derived-state-size"}, apply: always(func() {
+			limit := unset
+			if n := s.cfg.Int("derived-state-size"); n != 0 {
+				limit = max(n, 0) * mib
+			}
+			s.db.Derived().SetLimit(limit)
+		})},
+		{names: []string{"acllog-max-len"},
+			apply: always(func() { s.auth.ACL().Log().SetMax(int(s.cfg.Int("acllog-max-len"))) })},
+		{names: []string{"notify-keyspace-events"},
+			apply: always(func() { s.followEvents(s.cfg.Text("notify-keyspace-events")) })},
+		{names: []string{"max-db-size"}, changesOnly: true, apply: always(s.work.CheckSize)},
+		{names: []string{"timeout"}, changesOnly: true, apply: always(s.wakeIdle)},
+		{names: tlsSettings, changesOnly: true, apply: s.ReloadTLS},
+		{names: diagnosticSettings, apply: always(s.applyDiagnostics)},
+	}
 }
 
 // refresh takes over what the server itself uses of the settings.
@@ -89,21 +110,6 @@ func (s *Server) refresh() {
 	s.limits.strictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
 	command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible"))
 	s.auth.Refresh()
-}
-
-// followDerived bounds derived state by the setting. Without one the bound is that with which the database was opened.
-func (s *Server) followDerived() {
-	unset := s.db.Derived().Limit()
-	apply := func(_, _ string) error {
-		limit := unset
-		if n := s.cfg.Int("derived-state-size"); n != 0 {
-			limit = max(n, 0) * mib
-		}
-		s.db.Derived().SetLimit(limit)
-		return nil
-	}
-	apply("", "")
-	s.cfg.OnChange("derived-state-size", apply)
 }
 
 // port returns the TCP port in use, which with port 0 is not the configured one.

@@ -68,13 +68,6 @@ func (s *Server) startTLS(listeners wire.Listeners) error {
 	return nil
 }
 
-// followTLS lets changes of the settings apply to the connections to come. Without a TLS port they are only kept.
-func (s *Server) followTLS() {
-	for _, name := range tlsSettings {
-		s.cfg.OnChange(name, func(_, _ string) error { return s.ReloadTLS() })
-	}
-}
-
 // ReloadTLS reads the certificates and keys of the TLS port again; new connections use them. With an error all stays
 // as it was.
 func (s *Server) ReloadTLS() error {
