@@ -2,9 +2,10 @@
 # Starts a basalt on a free port with an empty directory, runs the clients of
 # this directory against it, one after the other, and stops it. With an address
 # it runs them against that server instead (redis-server, say); they delete what
-# is in it.
+# is in it. Without an address it also lets three redis-sentinels replace a master
+# that ends under load, ROUNDS times (2 unless set), half a minute each.
 #
-# usage: scripts/compat/run.sh BASALT | HOST:PORT
+# usage: [ROUNDS=N] scripts/compat/run.sh BASALT | HOST:PORT
 #
 # Installs nodejs, npm and redis-sentinel when they are missing. Exits 1 when a
 # client found something wrong. With REDIS_SOURCE, a source directory of Redis
@@ -69,7 +70,7 @@ fi
 
 [ -f node/node_modules/.package-lock.json ] && [ node/node_modules/.package-lock.json -nt node/package-lock.json ] ||
 	(cd node && npm install --no-save --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error)
-(cd goredis && go build -o "$work/goredis" .)
+(cd goredis && go build -o "$work/goredis" . && go build -o "$work/failover" ./failover)
 
 failed=0
 "$work/goredis" "$address" || failed=1
@@ -88,5 +89,6 @@ if [ -n "$pid" ]; then
 	kill "$pid"
 	wait "$pid" || { say "basalt ended with status $?"; failed=1; }
 	pid=
+	"$work/failover" -rounds "${ROUNDS:-2}" "$basalt" || failed=1
 fi
 exit $failed

@@ -1,0 +1,231 @@
+// Command failover lets three redis-sentinels watch a basalt and two replicas of it, ends the master again and again
+// while go-redis's failover client writes, alternately with SIGKILL and SIGSTOP, and checks after each failover that
+// no write is lost that WAIT 1 had confirmed, and that all three have the same number of keys.
+//
+// usage: failover [-rounds N] [-log DIR] BASALT
+//
+// It prints a line for each round. It exits with status 1, and with the last lines of all logs, when something does not
+// happen in time or is wrong. redis-sentinel must be in the PATH.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// silent drops what go-redis logs about connections that fail: they are meant to.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+func main() {
+	rounds := flag.Int("rounds", 2, "how often the master ends")
+	logs := flag.String("log", "", "directory in which the files stay")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	redis.SetLogger(silent{})
+	dir := *logs
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "failover"); err != nil {
+			fmt.Fprintln(os.Stderr, "sentinel:", err)
+			os.Exit(1)
+		}
+	}
+	err := run(dir, flag.Arg(0), *rounds)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sentinel:", err)
+		names, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+		for _, name := range names {
+			fmt.Fprintf(os.Stderr, "--- the end of %s\n%s", filepath.Base(name), lastLines(name, 25))
+		}
+	}
+	if *logs == "" {
+		os.RemoveAll(dir)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+func lastLines(name string, n int) string {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	return strings.Join(lines[max(len(lines)-n-1, 0):], "")
+}
+
+// run starts everything and goes through the rounds.
+func run(dir, basalt string, rounds int) error {
+	set, err := start(dir, basalt)
+	if set != nil {
+		defer set.stop()
+	}
+	if err != nil {
+		return err
+	}
+	if err := set.healthy(set.nodes[0]); err != nil {
+		return err
+	}
+	load := newLoad(set.sentinelAddrs())
+	defer load.stop()
+	master := set.nodes[0]
+	for i := range rounds {
+		signal, name := syscall.SIGKILL, "SIGKILL"
+		if i%2 == 1 {
+			signal, name = syscall.SIGSTOP, "SIGSTOP"
+		}
+		line, next, err := round(set, load, master, signal)
+		if err != nil {
+			return fmt.Errorf("round %d, %s: %w", i+1, name, err)
+		}
+		fmt.Printf("sentinel: round %d, %s: %s\n", i+1, name, line)
+		master = next
+	}
+	return nil
+}
+
+// round ends a master and returns its successor, and what happened in a line.
+func round(set *set, load *load, old *server, signal syscall.Signal) (line string, next *server, err error) {
+	load.resume()
+	if err := load.since(load.confirmedCount(), 500); err != nil {
+		return "", nil, err
+	}
+	fulls := map[*server]int{}
+	for _, n := range set.nodes {
+		if fulls[n], err = n.fullSyncs(); err != nil {
+			return "", nil, err
+		}
+	}
+	began := time.Now()
+	passed := func() string { return time.Since(began).Round(100 * time.Millisecond).String() }
+	if err := old.signal(signal); err != nil {
+		return "", nil, err
+	}
+	if err := await("the failover", func() (err error) {
+		next, err = set.agreed(old)
+		return err
+	}); err != nil {
+		return "", nil, err
+	}
+	failedOver := passed()
+	if err := load.since(load.confirmedCount(), 500); err != nil {
+		return "", nil, err
+	}
+	wentOn := passed()
+	if signal == syscall.SIGKILL {
+		err = old.start()
+		fulls[old] = 0
+	} else {
+		err = old.signal(syscall.SIGCONT)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	if err := set.healthy(next); err != nil {
+		return "", nil, err
+	}
+	back := passed()
+	load.pause()
+	confirmed := load.confirmed()
+	size, err := set.same(next, confirmed)
+	if err != nil {
+		return "", nil, err
+	}
+	var full []string
+	for _, n := range set.nodes {
+		now, err := n.fullSyncs()
+		if err != nil {
+			return "", nil, err
+		}
+		if now > fulls[n] {
+			full = append(full, map[bool]string{true: "the old master", false: "the other replica"}[n == old])
+		}
+	}
+	if len(full) == 0 {
+		full = []string{"nobody"}
+	}
+	return fmt.Sprintf("new master after %s, client went on after %s, all healthy after %s, %d keys, "+
+		"%d confirmed and all there, full synchronisation: %s", failedOver, wentOn, back, size, len(confirmed),
+		strings.Join(full, ", ")), next, nil
+}
+
+// patience is how long one state may take. Sentinel itself waits 8 s before it makes a former master a replica, reads
+// INFO every 10 s, and tries a failover again after twice its failover-timeout.
+const patience = 45 * time.Second
+
+// await waits until a check returns nil.
+func await(what string, check func() error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: not within %v: %w", what, patience, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// same waits until all have what the new master has, and compares.
+func (s *set) same(master *server, confirmed []string) (size int64, err error) {
+	ctx := context.Background()
+	if err := await("the same offset on all", func() error {
+		want, err := master.info("master_repl_offset")
+		if err != nil {
+			return err
+		}
+		for _, n := range s.nodes {
+			if got, err := n.info("master_repl_offset"); err != nil || got != want {
+				return fmt.Errorf("%s has %s of %s: %v", n.name, got, want, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	for i, n := range s.nodes {
+		for keys := range slices.Chunk(confirmed, 1000) {
+			values, err := n.client.MGet(ctx, keys...).Result()
+			if err != nil {
+				return 0, err
+			}
+			for j, v := range values {
+				if v != value(keys[j]) {
+					return 0, fmt.Errorf("%s, confirmed by WAIT 1, is %v on %s (the master is %s)", keys[j], v, n.name, master.name)
+				}
+			}
+		}
+		// DBSIZE answers what the last scan has counted.
+		if err := n.client.Do(ctx, "dbsize", "scan").Err(); err != nil {
+			return 0, err
+		}
+		var got int64
+		if err := await("DBSIZE of "+n.name, func() (err error) {
+			if got, err = n.client.DBSize(ctx).Result(); err == nil && i > 0 && got != size {
+				err = fmt.Errorf("%s has %d keys, %s %d", n.name, got, s.nodes[0].name, size)
+			}
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		size = got
+	}
+	return size, nil
+}
