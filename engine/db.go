@@ -58,11 +58,14 @@ type DB struct {
 	flags         rocks.WriteFlags
 	unmarked      atomic.Bool            // the first write to the empty database carries a record, see bitorder.go
 	replicationID atomic.Pointer[[]byte] // see SetReplicationID; the log data of it
-	follower      atomic.Pointer[func(seq uint64, rep []byte)]
-	walTTL        time.Duration // how long RocksDB keeps logs that it does not need itself
-	maxBatchBytes atomic.Int64
-	asyncIO       atomic.Bool
-	injected      atomic.Pointer[func() error] // called before every write, which fails with its error
+	newHistory    atomic.Pointer[string] // see BeginHistoryLater; nil = it is written
+	// storingHistory is held while it is being written.
+	storingHistory sync.Mutex
+	follower       atomic.Pointer[func(seq uint64, rep []byte)]
+	walTTL         time.Duration // how long RocksDB keeps logs that it does not need itself
+	maxBatchBytes  atomic.Int64
+	asyncIO        atomic.Bool
+	injected       atomic.Pointer[func() error] // called before every write, which fails with its error
 
 	events       events
 	recovery     recovery

@@ -53,6 +53,11 @@ func (db *DB) commit(tx *Tx) error {
 	if err := tx.BatchError(); err != nil {
 		return err
 	}
+	if db.newHistory.Load() != nil {
+		if err := db.storeHistory(); err != nil {
+			return err
+		}
+	}
 	if tx.foreign { // the batch, and the sequence number behind it, are as elsewhere
 		db.unmarked.Store(false)
 	}

@@ -36,6 +36,11 @@ func (db *DB) Follow(f func(seq uint64, rep []byte)) {
 // SetReplicationID sets the id that ends every batch as log data, "r <id>", from now on (use-rsid-psync of Kvrocks);
 // "" = none. A replica writes none: the batches of its master have the master's.
 func (db *DB) SetReplicationID(id string) {
+	db.newHistory.Store(nil)
+	db.setReplicationID(id)
+}
+
+func (db *DB) setReplicationID(id string) {
 	if id == "" {
 		db.replicationID.Store(nil)
 		return
@@ -65,6 +70,32 @@ func (db *DB) BeginHistory(id string) error {
 		db.replicationID.Store(old)
 	}
 	return err
+}
+
+// BeginHistoryLater is BeginHistory at the next commit, in a batch right before it; until then nothing is written. Every
+// batch from now on ends with the new id all the same. So a master that starts again and becomes a replica before anybody
+// has written still ends with the id of its last write.
+func (db *DB) BeginHistoryLater(id string) {
+	db.setReplicationID(id)
+	db.newHistory.Store(&id)
+}
+
+// storeHistory writes what BeginHistoryLater has left.
+func (db *DB) storeHistory() error {
+	db.storingHistory.Lock()
+	defer db.storingHistory.Unlock()
+	id := db.newHistory.Load()
+	if id == nil {
+		return nil
+	}
+	var b batch.Builder
+	b.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(*id))
+	db.endBatch(&b)
+	if err := db.write(b.Bytes(), db.flags); err != nil {
+		return err
+	}
+	db.newHistory.CompareAndSwap(id, nil)
+	return nil
 }
 
 // KeepLogs keeps the logs that hold sequence numbers from seq on from being deleted for their age: RocksDB goes by the

@@ -3,10 +3,12 @@ package engine_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,6 +101,50 @@ func TestBeginHistory(t *testing.T) {
 	want := "\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x05\x04\x0freplication_id_\x10JQP7CZ5WISUYWTN5\x03\x12r JQP7CZ5WISUYWTN5"
 	if got := string(u.Batches[0]); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestBeginHistoryLater: the id is written right before the first commit, once, also when that fails at first, and
+// every batch ends with it; not at all in a database that becomes that of a replica before.
+func TestBeginHistoryLater(t *testing.T) {
+	const id = "JQP7CZ5WISUYWTN5"
+	db := enginetest.Open(t)
+	db.BeginHistoryLater("NEVERWRITTENHERE")
+	db.SetReplicationID("")
+	db.BeginHistoryLater(id)
+	if n := db.LatestSequence(); n != 0 {
+		t.Errorf("%d writes", n)
+	}
+	write := func() error {
+		return db.Update("", nil, func(tx *engine.Tx) error {
+			tx.Put(cf.PubSub, []byte("channel"), []byte("message"))
+			return nil
+		})
+	}
+	db.InjectWriteError(errors.New("full"))
+	if err := write(); err == nil {
+		t.Error("no error")
+	}
+	db.InjectWriteError(nil)
+	for range 2 {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := db.StoredReplicationID(); err != nil || got != id {
+		t.Errorf("%q, %v is stored", got, err)
+	}
+	u, err := db.UpdatesAfter(0, engine.UpdatesLimit{Batches: 9, Bytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(u.Batches) != 3 || !strings.Contains(string(u.Batches[0]), "\x0freplication_id_\x10"+id) {
+		t.Errorf("%q", u.Batches)
+	}
+	for _, b := range u.Batches {
+		if !strings.HasSuffix(string(b), "\x03\x12r "+id) {
+			t.Errorf("%q", b)
+		}
 	}
 }
 

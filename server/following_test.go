@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
@@ -293,5 +295,47 @@ func TestReplicaAfterRestart(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + ".tmp"); err == nil {
 		t.Error("db.tmp is there")
+	}
+}
+
+// TestFormerMaster: with use-rsid-psync a master that starts again, or that goes on after a pause, is its successor's
+// replica without a full synchronisation unless it has written something meanwhile. Sentinel's greetings are no writes.
+func TestFormerMaster(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, writes := range []bool{false, true} {
+			t.Run(fmt.Sprintf("restart=%t,writes=%t", restart, writes), func(t *testing.T) {
+				m := startWith(t, quiet(), "use-rsid-psync", "yes")
+				r := startWith(t, quiet(), "use-rsid-psync", "yes")
+				third := startWith(t, quiet(), "use-rsid-psync", "yes")
+				for _, o := range []*harness{r, third} {
+					o.dial(t).want(o.replicaOf(m), "+OK\r\n")
+				}
+				m.dial(t).want("SET k before", "+OK\r\n")
+				caughtUp(t, r, m)
+				caughtUp(t, third, m)
+				r.dial(t).want("REPLICAOF NO ONE", "+OK\r\n")
+				r.dial(t).want("SET k after", "+OK\r\n")
+				if restart {
+					m.Close()
+					m = &harness{New(testConfig(t, "use-rsid-psync", "yes"), m.db, zap.NewNop()), m.db, m.logs}
+					if err := m.Start(); err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(m.Close)
+				}
+				m.dial(t).want("PUBLISH __sentinel__:hello greeting", ":0\r\n")
+				full := int64(0)
+				if writes {
+					m.dial(t).want("SET k other", "+OK\r\n")
+					full = 1
+				}
+				m.dial(t).want(m.replicaOf(r), "+OK\r\n")
+				caughtUp(t, m, r)
+				m.dial(t).want("GET k", "$5\r\nafter\r\n")
+				if st, _ := m.replica.Status(); st.FullSyncs != full {
+					t.Errorf("%d full synchronisations, want %d", st.FullSyncs, full)
+				}
+			})
+		}
 	}
 }

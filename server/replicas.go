@@ -67,12 +67,16 @@ func (s *Server) followReplication() {
 }
 
 // beginHistory makes a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes one.
-func (s *Server) beginHistory() error {
+// later: nothing is written before somebody writes. A master that starts again while Sentinel has made another one the
+// master is made its replica then, and has written nothing that the other one lacks.
+func (s *Server) beginHistory(later bool) error {
 	if !s.cfg.Bool("use-rsid-psync") {
 		return nil
 	}
 	id := replication.NewReplicationID()
-	if err := s.db.BeginHistory(id); err != nil {
+	if later {
+		s.db.BeginHistoryLater(id)
+	} else if err := s.db.BeginHistory(id); err != nil {
 		return err
 	}
 	s.log.Info("a new replication id", zap.String("id", id))
@@ -148,10 +152,14 @@ func (l replicaLink) Read(b []byte) (int, error) {
 	}
 }
 
+// sentinelChannel is where Sentinel's processes greet each other. They publish on replicas themselves.
+const sentinelChannel = "__sentinel__:hello"
+
 // replicate puts a message into the log for the subscribers of replicas, as Kvrocks does, while there are any. Each
-// has a batch of its own: a replica looks at the last record of each.
+// has a batch of its own: a replica looks at the last record of each. Sentinel's greetings stay here: a master that
+// was stopped and goes on finds some waiting, and what it writes its successor does not have.
 func (s *Server) replicate(channel, payload []byte) {
-	if s.master.Connected() == 0 || s.IsReplica() {
+	if s.master.Connected() == 0 || s.IsReplica() || string(channel) == sentinelChannel {
 		return
 	}
 	err := s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {

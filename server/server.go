@@ -160,7 +160,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	s.work.CheckSize()
 	if host, port, ok := s.followed(); ok {
 		s.beginFollowing(host, port, false) // it was so when it was stopped, as far as anybody knows
-	} else if err := s.beginHistory(); err != nil {
+	} else if err := s.beginHistory(true); err != nil {
 		listeners.Close()
 		return err
 	}

@@ -170,7 +170,7 @@ func (s settings) BecomeMaster() error {
 	}
 	s.replica.Unfollow()
 	s.sweep.Refresh()
-	err := s.beginHistory()
+	err := s.beginHistory(false)
 	s.refresh()
 	s.master.Set(s.masterSettings())
 	s.log.Info("the server takes writes: REPLICAOF NO ONE")
