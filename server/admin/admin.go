@@ -78,9 +78,7 @@ func (d *Door) Close() {
 func Handler(o Options) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), &collector{source: o.Source})
-	if p := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}); p != nil {
-		registry.MustRegister(p)
-	}
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog: zap.NewStdLog(o.Log), ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4,
