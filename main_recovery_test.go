@@ -38,7 +38,8 @@ func TestForceRecovery(t *testing.T) {
 		t.Errorf("the damaged database was opened: %v", err)
 	}
 	line := stderr.String()
-	for _, want := range []string{"basalt: dir: the database is damaged: ", newest, "--force-recovery", "later writes that can be read: 1"} {
+	for _, want := range []string{"basalt: dir: the database is damaged: ", newest, "--force-recovery",
+		"later writes that can be read: 1"} {
 		if !strings.Contains(line, want) || strings.Count(line, "\n") != 1 {
 			t.Errorf("the refusal does not say %q: %q", want, line)
 		}
@@ -49,16 +50,19 @@ func TestForceRecovery(t *testing.T) {
 	p.want(strings.Repeat("v", 100), "GET", "a")
 	p.want("", "GET", "b")
 	p.want("", "GET", "c")
-	if info := p.do("INFO", "persistence"); !strings.Contains(info, "recovery_lost:"+filepath.Base(newest)+" is damaged at byte") {
+	if info := p.do("INFO", "persistence"); !strings.Contains(info,
+		"recovery_lost:"+filepath.Base(newest)+" is damaged at byte") {
 		t.Errorf("INFO: %s", info)
 	}
 	p.want("force-recovery no", "CONFIG", "GET", "force-recovery")
 	p.stop(os.Interrupt)
 	p = start(t, args...)
-	if info := p.do("INFO", "persistence"); !strings.Contains(info, "recovery_lost:\r\n") || !strings.Contains(info, "corrupt_reads:0") {
+	if info := p.do("INFO", "persistence"); !strings.Contains(info, "recovery_lost:\r\n") ||
+		!strings.Contains(info, "corrupt_reads:0") {
 		t.Errorf("INFO after the next start: %s", info)
 	}
-	if info := p.do("INFO", "server"); !strings.Contains(info, "rocksdb_version:7.8.") || !strings.Contains(info, "rocksdb_assertions:") {
+	if info := p.do("INFO", "server"); !strings.Contains(info, "rocksdb_version:7.8.") ||
+		!strings.Contains(info, "rocksdb_assertions:") {
 		t.Errorf("INFO server: %s", info)
 	}
 	p.stop(os.Interrupt)

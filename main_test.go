@@ -20,7 +20,8 @@ import (
 )
 
 func TestVersionAndHelp(t *testing.T) {
-	for arg, want := range map[string]string{"-v": "basalt " + version + "\n", "--version": "basalt " + version + "\n", "-h": "usage: basalt", "--help": "usage: basalt"} {
+	for arg, want := range map[string]string{"-v": "basalt " + version + "\n", "--version": "basalt " + version +
+		"\n", "-h": "usage: basalt", "--help": "usage: basalt"} {
 		out, err := basalt(t, "--dir", "/nosuch/dir", arg).Output()
 		if err != nil || !strings.HasPrefix(string(out), want) {
 			t.Errorf("%s: %q, %v", arg, out, err)
@@ -74,31 +75,41 @@ func TestRefusals(t *testing.T) {
 		want string // of the line, after "basalt: "
 	}{
 		{"unknown key", []string{"-c", conf("u.conf", "port 1\nprot 2\n")}, base + "/files/u.conf:2: prot: unknown key"},
-		{"unknown key in TOML", []string{"-c", conf("u.toml", "port = 1\n[rocksdb]\nsize = 2\n")}, base + "/files/u.toml:3: rocksdb.size: unknown key"},
+		{"unknown key in TOML", []string{"-c", conf("u.toml", "port = 1\n[rocksdb]\nsize = 2\n")}, base +
+			"/files/u.toml:3: rocksdb.size: unknown key"},
 		{"unknown option", []string{"--prot", "2"}, "command line: --prot: unknown key"},
-		{"bad value", []string{"-c", conf("v.conf", "# c\n\ntimeout soon\n")}, base + "/files/v.conf:3: timeout: argument couldn't be parsed into an integer"},
-		{"bad value in TOML", []string{"-c", conf("v.toml", "daemonize = 1\n")}, base + "/files/v.toml:1: daemonize: wants true or false"},
+		{"bad value", []string{"-c", conf("v.conf", "# c\n\ntimeout soon\n")}, base +
+			"/files/v.conf:3: timeout: argument couldn't be parsed into an integer"},
+		{"bad value in TOML", []string{"-c", conf("v.toml", "daemonize = 1\n")}, base +
+			"/files/v.toml:1: daemonize: wants true or false"},
 		{"bad option", []string{"--port", "65536"}, "command line: --port: argument must be between 0 and 65535 inclusive"},
 		{"no value", []string{"--port"}, "command line: --port: wants a value"},
 		{"no option", []string{"kvrocks.conf"}, "command line: kvrocks.conf: not an option; basalt --help lists them"},
 		{"no file", []string{"-c", base + "/nosuch.conf"}, base + "/nosuch.conf: no such file or directory"},
-		{"bad quotes", []string{"-c", conf("q.conf", "port 1\nrequirepass \"x\n")}, base + "/files/q.conf:2: malformed line: config line ends unexpectedly in quoted string"},
+		{"bad quotes", []string{"-c", conf("q.conf", "port 1\nrequirepass \"x\n")}, base +
+			"/files/q.conf:2: malformed line: config line ends unexpectedly in quoted string"},
 		{"bad TOML", []string{"-c", conf("q.toml", "port = 1\nbind = \n")}, base + "/files/q.toml:2: expected value"},
-		{"command that is not there", []string{"-c", conf("r.conf", "\nrename-command NOSUCH \"\"\n")}, base + "/files/r.conf:2: rename-command: no such command: 'nosuch'"},
-		{"name that is taken", []string{"-c", conf("r.toml", "[rename-command]\nGET = 'set'\n")}, base + "/files/r.toml:2: rename-command: target command name already exists: 'set'"},
+		{"command that is not there", []string{"-c", conf("r.conf", "\nrename-command NOSUCH \"\"\n")}, base +
+			"/files/r.conf:2: rename-command: no such command: 'nosuch'"},
+		{"name that is taken", []string{"-c", conf("r.toml", "[rename-command]\nGET = 'set'\n")}, base +
+			"/files/r.toml:2: rename-command: target command name already exists: 'set'"},
 		{"namespace without password", []string{"-c", conf("n.conf", "namespace.a t\n")}, "configuration: requirepass: "},
 		{"missing parent", []string{"--dir", base + "/a/b"}, "dir: " + base + "/a/b: no such file or directory"},
 		{"file as directory", []string{"--dir", file}, "dir: " + file + ": is not a directory"},
 		{"port in use", []string{"--port", busy}, "port: 127.0.0.1:" + busy + " is in use"},
 		{"TLS without certificate", []string{"--tls-port", "1"}, "tls-cert-file: a TLS port needs a certificate"},
-		{"no certificate", []string{"--tls-port", "1", "--tls-cert-file", file, "--tls-key-file", file}, "tls-cert-file: there is no certificate in it"},
-		{"unknown TLS version", []string{"--tls-port", "1", "--tls-protocols", "SSLv2", "--tls-cert-file", tlsCert, "--tls-key-file", tlsKey, "--tls-auth-clients", "no"}, "tls-protocols: unknown version 'sslv2'"},
+		{"no certificate", []string{"--tls-port", "1", "--tls-cert-file", file, "--tls-key-file", file},
+			"tls-cert-file: there is no certificate in it"},
+		{"unknown TLS version", []string{"--tls-port", "1", "--tls-protocols", "SSLv2", "--tls-cert-file", tlsCert,
+			"--tls-key-file", tlsKey, "--tls-auth-clients", "no"}, "tls-protocols: unknown version 'sslv2'"},
 		{"address of another machine", []string{"--bind", "192.0.2.1"}, "bind: cannot listen on 192.0.2.1:"},
 		{"file as socket", []string{"--unixsocket", file}, "unixsocket: " + file + " exists and is not a socket"},
 		{"file as log directory", []string{"--log-dir", file}, "log-dir: "},
 		{"locked", []string{"--dir", locked}, "dir: the data directory is locked by another process: " + locked + "/db"},
-		{"no database", []string{"--dir", base + "/photos"}, "dir: the data directory was not written by Kvrocks or basalt: " + base + "/photos/db holds photo.jpg"},
-		{"broken database", []string{"--dir", base + "/broken"}, "dir: the data directory was not written by Kvrocks or basalt: " + base + "/broken/db"},
+		{"no database", []string{"--dir", base + "/photos"},
+			"dir: the data directory was not written by Kvrocks or basalt: " + base + "/photos/db holds photo.jpg"},
+		{"broken database", []string{"--dir", base + "/broken"},
+			"dir: the data directory was not written by Kvrocks or basalt: " + base + "/broken/db"},
 	} {
 		before := tree(t, base)
 		var stdout, stderr bytes.Buffer
@@ -136,7 +147,8 @@ func TestClusterEnabledFitsTheDatabase(t *testing.T) {
 		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
 			t.Errorf("cluster-enabled %s over %s: %v", other, mode, err)
 		}
-		if line := stderr.String(); !strings.HasPrefix(line, "basalt: cluster-enabled: the keys of the database have another form: ") || strings.Count(line, "\n") != 1 {
+		if line := stderr.String(); !strings.HasPrefix(line,
+			"basalt: cluster-enabled: the keys of the database have another form: ") || strings.Count(line, "\n") != 1 {
 			t.Errorf("cluster-enabled %s over %s: %q", other, mode, line)
 		}
 		p = start(t, "--dir", dir, "--cluster-enabled", mode)
@@ -192,7 +204,8 @@ masterauth ""
 	p := start(t, "-c", conf, "--dir", data, "--bind", "127.0.0.1", "--timeout", "0", "--proto-max-bulk-len", "2mb")
 	for _, want := range []struct{ reply, command string }{
 		{"OK", "SET k v"}, {"v", "FETCH k"}, {"PONG", "PING"},
-		{"timeout 0", "CONFIG GET timeout"}, {"bind 127.0.0.1", "CONFIG GET bind"}, {"proto-max-bulk-len 2097152", "CONFIG GET proto-max-bulk-len"},
+		{"timeout 0", "CONFIG GET timeout"}, {"bind 127.0.0.1", "CONFIG GET bind"}, {"proto-max-bulk-len 2097152",
+			"CONFIG GET proto-max-bulk-len"},
 		{"rocksdb.block_size 8192", "CONFIG GET rocksdb.block_size"}, {"requirepass secret # 1", "CONFIG GET requirepass"},
 		{"rename-command KEYS \"\" rename-command GET FETCH", "CONFIG GET rename-command"},
 		{"dir " + data, "CONFIG GET dir"}, {"OK", "AUTH token1"}, {"OK", "AUTH default token 2"},
@@ -301,8 +314,10 @@ func TestLogLevelAtRunTime(t *testing.T) {
 // TestRewrite checks that CONFIG REWRITE keeps comments and what it does not know, in both grammars.
 func TestRewrite(t *testing.T) {
 	for name, text := range map[string][2]string{
-		"kvrocks.conf": {"# first\ntimeout 5 # old\n\n# second\nrename-command KEYS \"\"\n", "# first\ntimeout 7 # old\n\n# second\nrename-command KEYS \"\"\nmaxclients 77\n"},
-		"kvrocks.toml": {"# first\ntimeout = 5 # kept\n\n# second\n[rename-command]\nKEYS = \"\" # third\n", "# first\ntimeout = 7 # kept\nmaxclients = 77\n\n# second\n[rename-command]\nKEYS = \"\" # third\n"},
+		"kvrocks.conf": {"# first\ntimeout 5 # old\n\n# second\nrename-command KEYS \"\"\n",
+			"# first\ntimeout 7 # old\n\n# second\nrename-command KEYS \"\"\nmaxclients 77\n"},
+		"kvrocks.toml": {"# first\ntimeout = 5 # kept\n\n# second\n[rename-command]\nKEYS = \"\" # third\n",
+			"# first\ntimeout = 7 # kept\nmaxclients = 77\n\n# second\n[rename-command]\nKEYS = \"\" # third\n"},
 	} {
 		dir := t.TempDir()
 		file := write(t, dir+"/"+name, text[0])

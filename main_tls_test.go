@@ -17,7 +17,8 @@ import (
 func TestReloadBySignal(t *testing.T) {
 	ca := testcert.New(t)
 	cert, key := ca.Issue("first")
-	p := startOnPort(t, "--tls-port", "--dir", t.TempDir(), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File, "--tls-auth-clients", "yes")
+	p := startOnPort(t, "--tls-port", "--dir", t.TempDir(), "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", ca.File, "--tls-auth-clients", "yes")
 	client := ca.Client("client")
 	served := func() string {
 		t.Helper()
@@ -70,7 +71,8 @@ func TestReloadBySignal(t *testing.T) {
 	if cli, err := exec.LookPath("redis-cli"); err == nil {
 		clientCert, clientKey := ca.Issue("cli")
 		_, port, _ := net.SplitHostPort(p.addr)
-		out, err := exec.Command(cli, "-p", port, "--tls", "--cacert", ca.File, "--cert", clientCert, "--key", clientKey, "ECHO", "hello").CombinedOutput()
+		out, err := exec.Command(cli, "-p", port, "--tls", "--cacert", ca.File, "--cert", clientCert, "--key",
+			clientKey, "ECHO", "hello").CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != "hello" {
 			t.Errorf("redis-cli: %q, %v", out, err)
 		}

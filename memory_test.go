@@ -151,7 +151,8 @@ func TestInfoMemoryAddsUp(t *testing.T) {
 		t.Errorf("the process has %d KiB, the budget is %d", p.resident()>>10, budget>>10)
 	}
 	var sum int64
-	for _, name := range []string{"block_cache", "memtables", "memtables_free", "table_readers", "record_cache", "derived_state",
+	for _, name := range []string{"block_cache", "memtables", "memtables_free", "table_readers", "record_cache",
+		"derived_state",
 		"client_buffers", "go_other", "native_other", "program", "allocator_free"} {
 		sum += p.field(info, "used_memory_"+name)
 	}

@@ -30,10 +30,14 @@ func TestLayouts(t *testing.T) {
 		{"metadata key with slot", AppendNSKey(nil, "n", []byte("foo"), true), "01 6e 2f96 666f6f"},
 		{"slot of the hash tag", AppendNSKey(nil, "n", []byte("x{foo}"), true), "01 6e 2f96 787b666f6f7d"},
 		{"empty namespace and key", AppendNSKey(nil, "", nil, false), "00"},
-		{"subkey prefix", AppendSubkeyPrefix(nil, ns, false, 0x0102030405060708), "0b 5f5f6e616d657370616365 00000001 6b 0102030405060708"},
-		{"subkey prefix with slot", AppendSubkeyPrefix(nil, AppendNSKey(nil, "n", []byte("foo"), true), true, 1), "01 6e 2f96 00000003 666f6f 0000000000000001"},
-		{"hash", (&Meta{Type: TypeHash, Expire: 0x10, Version: 0x20, Size: 3}).Append(nil), "82 0000000000000010 0000000000000020 0000000000000003"},
-		{"narrow hash", (&Meta{Type: TypeHash, Narrow: true, Expire: 16000, Version: 0x20, Size: 3}).Append(nil), "02 00000010 0000000000000020 00000003"},
+		{"subkey prefix", AppendSubkeyPrefix(nil, ns, false, 0x0102030405060708),
+			"0b 5f5f6e616d657370616365 00000001 6b 0102030405060708"},
+		{"subkey prefix with slot", AppendSubkeyPrefix(nil, AppendNSKey(nil, "n", []byte("foo"), true), true, 1),
+			"01 6e 2f96 00000003 666f6f 0000000000000001"},
+		{"hash", (&Meta{Type: TypeHash, Expire: 0x10, Version: 0x20, Size: 3}).Append(nil),
+			"82 0000000000000010 0000000000000020 0000000000000003"},
+		{"narrow hash", (&Meta{Type: TypeHash, Narrow: true, Expire: 16000, Version: 0x20, Size: 3}).Append(nil),
+			"02 00000010 0000000000000020 00000003"},
 		{"string", (&Meta{Type: TypeString, Expire: 1}).Append(nil), "81 0000000000000001"},
 		{"narrow string", (&Meta{Type: TypeString, Narrow: true}).Append(nil), "01 00000000"},
 		{"+0", AppendDouble(nil, 0), "8000000000000000"},
@@ -47,19 +51,23 @@ func TestLayouts(t *testing.T) {
 		{"bitmap fragment 1024", AppendBitmapSub(nil, 1024), "31303234"},
 		{"stream entry", AppendStreamEntrySub(nil, StreamID{1, 2}), "0000000000000001 0000000000000002"},
 		{"stream group", AppendStreamGroupSub(nil, StreamGroup, []byte("g")), "ffffffffffffffff 01 0000000000000001 67"},
-		{"stream consumer", AppendStreamConsumerSub(nil, []byte("g"), []byte("c")), "ffffffffffffffff 02 0000000000000001 67 0000000000000001 63"},
-		{"pending entry", AppendStreamPendingSub(nil, []byte("g"), StreamID{1, 2}), "ffffffffffffffff 03 0000000000000001 67 0000000000000001 0000000000000002"},
+		{"stream consumer", AppendStreamConsumerSub(nil, []byte("g"), []byte("c")),
+			"ffffffffffffffff 02 0000000000000001 67 0000000000000001 63"},
+		{"pending entry", AppendStreamPendingSub(nil, []byte("g"), StreamID{1, 2}),
+			"ffffffffffffffff 03 0000000000000001 67 0000000000000001 0000000000000002"},
 		{"stream string", AppendStreamString(nil, make([]byte, 200))[:2], "c801"},
 		{"bloom", (&BloomMeta{1, 2, 100, 1, 128}).Append(nil), "0001 0002 00000064 bff0000000000000 00000080"},
 		{"JSON", AppendJSONTail(nil, JSONCBOR), "01"},
 		{"HyperLogLog", AppendHLLTail(nil, HLLDense), "00"},
 		{"search index", AppendSearchPrefix(nil, "n", SearchIndexMeta, []byte("i")), "01 6e 00 00000001 69"},
-		{"search field", AppendSearchField(nil, "n", SearchFieldMeta, []byte("i"), []byte("f")), "01 6e 02 00000001 69 00000001 66"},
+		{"search field", AppendSearchField(nil, "n", SearchFieldMeta, []byte("i"), []byte("f")),
+			"01 6e 02 00000001 69 00000001 66"},
 		{"search node", AppendSearchNode(nil, 2, []byte("u")), "0002 01 00000001 75"},
 		{"search edge", AppendSearchEdge(nil, 2, []byte("u"), []byte("v")), "0002 02 00000001 75 00000001 76"},
 		{"tag field", (&SearchField{Type: SearchTag, Separator: ',', NoIndex: true}).Append(nil), "03 2c 00"},
 		{"numeric field", (&SearchField{Type: SearchNumeric}).Append(nil), "04"},
-		{"vector field", (&SearchField{Type: SearchVector, Vector: SearchVectorParams{1, 3, 2, 500000, 16, 200, 10, 1, 0}}).Append(nil),
+		{"vector field", (&SearchField{Type: SearchVector, Vector: SearchVectorParams{1, 3, 2, 500000, 16, 200, 10, 1,
+			0}}).Append(nil),
 			"06 01 0003 02 0007a120 0010 000000c8 0000000a bff0000000000000 0000"},
 	}
 	for _, tt := range tests {
@@ -70,7 +78,8 @@ func TestLayouts(t *testing.T) {
 }
 
 func TestNarrowExpire(t *testing.T) {
-	for ms, want := range map[uint64]uint64{0: 0, 1: 1, 499: 1, 999: 1, 1000: 1, 1500: 1, 1501: 2, 2000: 2, 2500: 2, 2501: 3,
+	for ms, want := range map[uint64]uint64{0: 0, 1: 1, 499: 1, 999: 1, 1000: 1, 1500: 1, 1501: 2, 2000: 2, 2500: 2,
+		2501:          3,
 		4294967295000: 1<<32 - 1, 4294967296000: 1<<32 - 1, 1 << 62: 1<<32 - 1, math.MaxUint64: 1<<32 - 1} {
 		m := Meta{Type: TypeString, Narrow: true, Expire: ms}
 		got, _, err := DecodeMeta(m.Append(nil))
@@ -109,8 +118,9 @@ func TestNames(t *testing.T) {
 	if Default.String() != "default" || Search.String() != "search" || NumFamilies.String() != "unknown" {
 		t.Error("family names")
 	}
-	for typ, want := range map[Type]string{TypeNone: "none", TypeString: "string", TypeZSet: "zset", TypeSortedInt: "sortedint",
-		TypeBloom: "MBbloom--", TypeJSON: "ReJSON-RL", TypeHyperLogLog: "hyperloglog", 15: "unknown"} {
+	for typ, want := range map[Type]string{TypeNone: "none", TypeString: "string", TypeZSet: "zset",
+		TypeSortedInt: "sortedint",
+		TypeBloom:     "MBbloom--", TypeJSON: "ReJSON-RL", TypeHyperLogLog: "hyperloglog", 15: "unknown"} {
 		if typ.String() != want {
 			t.Errorf("type %d is %q, want %q", typ, typ, want)
 		}
@@ -121,7 +131,8 @@ func TestSlot(t *testing.T) {
 	if CRC16([]byte("123456789")) != 0x31c3 { // the check value of CRC-16/XMODEM
 		t.Errorf("CRC16 %#x", CRC16([]byte("123456789")))
 	}
-	for key, tag := range map[string]string{"a": "a", "{a}b": "a", "x{a}{b}": "a", "{}a": "{}a", "{a": "{a", "a}": "a}", "}{a}": "a", "{{a}}": "{a", "": ""} {
+	for key, tag := range map[string]string{"a": "a", "{a}b": "a", "x{a}{b}": "a", "{}a": "{}a", "{a": "{a",
+		"a}": "a}", "}{a}": "a", "{{a}}": "{a", "": ""} {
 		if got := HashTag([]byte(key)); string(got) != tag {
 			t.Errorf("tag of %q is %q, want %q", key, got, tag)
 		}
@@ -178,20 +189,21 @@ func TestCorrupt(t *testing.T) {
 		"search kind 4":                  second(ParseSearchKey(AppendSearchPrefix(nil, "", 4, nil))),
 		"search key without index":       second(ParseSearchKey([]byte{0, 0, 0, 0})),
 		"search key without field":       second(ParseSearchKey(AppendSearchPrefix(nil, "", SearchFieldMeta, nil))),
-		"search key with more":           second(ParseSearchKey(append(AppendSearchPrefix(nil, "", SearchIndexMeta, nil), 0))),
-		"graph key of 2 bytes":           second(ParseSearchGraph([]byte{0, 0})),
-		"graph kind 3":                   second(ParseSearchGraph([]byte{0, 0, 3, 0, 0, 0, 0})),
-		"graph node with more":           second(ParseSearchGraph([]byte{0, 0, 1, 0, 0, 0, 0, 9})),
-		"index with flags":               second(DecodeSearchIndex([]byte{1, 2})),
-		"index on sets":                  second(DecodeSearchIndex([]byte{0, 4})),
-		"prefix cut":                     second(DecodeSearchPrefixes(nil, []byte{0, 0, 0, 2, 'a'})),
-		"empty field record":             second(DecodeSearchField(nil)),
-		"field of type 0":                second(DecodeSearchField([]byte{0})),
-		"tag field with flag 2":          second(DecodeSearchField([]byte{2, ',', 2})),
-		"vector field cut":               second(DecodeSearchField(append([]byte{6}, make([]byte, 27)...))),
-		"empty log data":                 second(ParseLogData(nil)),
-		"log data of type 16":            second(ParseLogData([]byte("16"))),
-		"log data that is no number":     second(ParseLogData([]byte("x 1"))),
+		"search key with more": second(ParseSearchKey(append(AppendSearchPrefix(nil, "", SearchIndexMeta,
+			nil), 0))),
+		"graph key of 2 bytes":       second(ParseSearchGraph([]byte{0, 0})),
+		"graph kind 3":               second(ParseSearchGraph([]byte{0, 0, 3, 0, 0, 0, 0})),
+		"graph node with more":       second(ParseSearchGraph([]byte{0, 0, 1, 0, 0, 0, 0, 9})),
+		"index with flags":           second(DecodeSearchIndex([]byte{1, 2})),
+		"index on sets":              second(DecodeSearchIndex([]byte{0, 4})),
+		"prefix cut":                 second(DecodeSearchPrefixes(nil, []byte{0, 0, 0, 2, 'a'})),
+		"empty field record":         second(DecodeSearchField(nil)),
+		"field of type 0":            second(DecodeSearchField([]byte{0})),
+		"tag field with flag 2":      second(DecodeSearchField([]byte{2, ',', 2})),
+		"vector field cut":           second(DecodeSearchField(append([]byte{6}, make([]byte, 27)...))),
+		"empty log data":             second(ParseLogData(nil)),
+		"log data of type 16":        second(ParseLogData([]byte("16"))),
+		"log data that is no number": second(ParseLogData([]byte("x 1"))),
 	}
 	for name, err := range tests {
 		if !errors.Is(err, ErrCorrupt) {
@@ -247,7 +259,8 @@ func TestLogData(t *testing.T) {
 	}
 	id := AppendLogReplicationID(nil, "0123456789ABCDEF")
 	l, err := ParseLogData(id)
-	if string(id) != "r 0123456789ABCDEF" || err != nil || string(l.ReplicationID) != "0123456789ABCDEF" || !bytes.Equal(l.Append(nil), id) {
+	if string(id) != "r 0123456789ABCDEF" || err != nil || string(l.ReplicationID) != "0123456789ABCDEF" ||
+		!bytes.Equal(l.Append(nil), id) {
 		t.Errorf("%q parses to %+v, %v", id, l, err)
 	}
 	if _, ok := (&LogData{Args: [][]byte{b("13")}}).Op(); ok {

@@ -288,7 +288,8 @@ func TestDecodersOnDamage(t *testing.T) {
 			AppendStreamConsumerSub(nil, g.bytes(3), g.bytes(3)),
 			(&StreamPendingValue{Consumer: g.bytes(5)}).Append(nil),
 			AppendStreamString(nil, g.bytes(200)),
-			append(AppendSearchField(nil, "ns", SearchFieldData, g.bytes(3), g.bytes(3)), AppendSearchTag(nil, g.bytes(3), g.bytes(3))...),
+			append(AppendSearchField(nil, "ns", SearchFieldData, g.bytes(3), g.bytes(3)),
+				AppendSearchTag(nil, g.bytes(3), g.bytes(3))...),
 			AppendSearchEdge(nil, 1, g.bytes(3), g.bytes(3)),
 		} {
 			checkDecoders(t, b)

@@ -341,7 +341,8 @@ func TestScans(t *testing.T) {
 	if orphans == 0 {
 		t.Error("no orphaned subkey: the test of the others may be wrong")
 	}
-	c.want(t, map[string]int{"metadata string": 25, "metadata hash": 8, "metadata stream": 5, "metadata MBbloom--": 5, "metadata ReJSON-RL": 4,
+	c.want(t, map[string]int{"metadata string": 25, "metadata hash": 8, "metadata stream": 5, "metadata MBbloom--": 5,
+		"metadata ReJSON-RL":   4,
 		"metadata hyperloglog": 3, "default bitmap": 6, "default MBbloom--": 6, "stream stream": 20, "zset_score zset": 30, "propagate": 4})
 }
 

@@ -17,8 +17,10 @@ func TestHashTTLGolden(t *testing.T) {
 		meta Meta
 		want string
 	}{
-		{"64-bit form", Meta{Type: TypeHash, Expire: 1, Version: 0x1122, Size: 5}, "82" + "0000000000000001" + "0000000000001122" + "0000000000000005" + tail},
-		{"old form", Meta{Type: TypeHash, Narrow: true, Expire: 7000, Version: 0x1122, Size: 5}, "02" + "00000007" + "0000000000001122" + "00000005" + tail},
+		{"64-bit form", Meta{Type: TypeHash, Expire: 1, Version: 0x1122, Size: 5}, "82" + "0000000000000001" +
+			"0000000000001122" + "0000000000000005" + tail},
+		{"old form", Meta{Type: TypeHash, Narrow: true, Expire: 7000, Version: 0x1122, Size: 5}, "02" + "00000007" +
+			"0000000000001122" + "00000005" + tail},
 	} {
 		got := AppendHashTail(c.meta.Append(nil), ttl)
 		if hex.EncodeToString(got) != c.want {
@@ -77,7 +79,8 @@ func TestHashTailRefuses(t *testing.T) {
 	if _, on, err := DecodeHashTail(nil); on || err != nil {
 		t.Errorf("a plain hash: %v %v", on, err)
 	}
-	for _, bad := range [][]byte{{0}, append([]byte{0}, whole[1:]...), append([]byte{2}, whole[1:]...), append(bytes.Clone(whole), 0)} {
+	for _, bad := range [][]byte{{0}, append([]byte{0}, whole[1:]...), append([]byte{2}, whole[1:]...),
+		append(bytes.Clone(whole), 0)} {
 		if _, _, err := DecodeHashTail(bad); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%x: %v", bad, err)
 		}

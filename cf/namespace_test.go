@@ -17,7 +17,8 @@ func TestDatabaseNamespace(t *testing.T) {
 			t.Errorf("%s is %d, %v", ns, got, ok)
 		}
 	}
-	for _, ns := range []string{"", "db", "db0", "db01", "db-1", "db+1", "db1 ", "DB1", "dbx", "db2147483648", "ns1", "__namespace1"} {
+	for _, ns := range []string{"", "db", "db0", "db01", "db-1", "db+1", "db1 ", "DB1", "dbx", "db2147483648", "ns1",
+		"__namespace1"} {
 		if n, ok := NamespaceDatabase(ns); ok {
 			t.Errorf("%q is database %d", ns, n)
 		}
@@ -52,7 +53,8 @@ func TestNamespacesValue(t *testing.T) {
 	if got, err := DecodeNamespaces([]byte(` { "b" : "n", "a":"n" } `)); err != nil || len(got) != 1 || got["n"] != "a" {
 		t.Errorf("a namespace with two tokens: %q, %v", got, err)
 	}
-	for _, bad := range []string{"", "{", "[]", `{"t":1}`, `{"t":null}`, `{"t":""}`, `{"t":"` + strings.Repeat("x", 256) + `"}`, "{\"t\":\"\xff\"}", `{"t":"n"}x`, `"t"`} {
+	for _, bad := range []string{"", "{", "[]", `{"t":1}`, `{"t":null}`, `{"t":""}`, `{"t":"` +
+		strings.Repeat("x", 256) + `"}`, "{\"t\":\"\xff\"}", `{"t":"n"}x`, `"t"`} {
 		if got, err := DecodeNamespaces([]byte(bad)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%q: %q, %v", bad, got, err)
 		}
@@ -60,7 +62,8 @@ func TestNamespacesValue(t *testing.T) {
 }
 
 func FuzzNamespaces(f *testing.F) {
-	for _, s := range []string{`{}`, `{"t":"n"}`, `{"a":"n","b":"n"}`, `{"\u0001":"\ud83d\ude00"}`, `{"t":null}`, `null`, "{\"\xff\":\"n\"}"} {
+	for _, s := range []string{`{}`, `{"t":"n"}`, `{"a":"n","b":"n"}`, `{"\u0001":"\ud83d\ude00"}`, `{"t":null}`,
+		`null`, "{\"\xff\":\"n\"}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {

@@ -41,7 +41,8 @@ func (g gen) namespace() string {
 	return string(g.bytes(255))
 }
 
-var specialFloats = []float64{math.Inf(-1), -math.MaxFloat64, -1e308, -1, -math.SmallestNonzeroFloat64, math.Copysign(0, -1), 0,
+var specialFloats = []float64{math.Inf(-1), -math.MaxFloat64, -1e308, -1, -math.SmallestNonzeroFloat64,
+	math.Copysign(0, -1), 0,
 	math.SmallestNonzeroFloat64, 2.2250738585072014e-308, 0.1, 1, math.Nextafter(1, 2), 1e15, math.MaxFloat64, math.Inf(1)}
 
 // float returns any double but NaN.
@@ -98,7 +99,8 @@ func TestKeyRoundTrip(t *testing.T) {
 		}
 		key := append(AppendSubkeyPrefix(nil, nsKey, slots, version), sub...)
 		s, err := ParseSubkey(key, slots)
-		if err != nil || string(s.Namespace) != ns || !bytes.Equal(s.UserKey, user) || s.Version != version || !bytes.Equal(s.Sub, sub) {
+		if err != nil || string(s.Namespace) != ns || !bytes.Equal(s.UserKey, user) || s.Version != version ||
+			!bytes.Equal(s.Sub, sub) {
 			t.Fatalf("ParseSubkey(%q) = %+v, %v", key, s, err)
 		}
 		back, err := AppendNSKeyOf([]byte("x"), key, slots)
@@ -298,7 +300,8 @@ func TestStreamSubRoundTrip(t *testing.T) {
 		}
 		for i, tt := range tests {
 			s, err := ParseStreamSub(tt.sub)
-			if err != nil || s.Kind != tt.want.Kind || s.ID != tt.want.ID || !bytes.Equal(s.Group, tt.want.Group) || !bytes.Equal(s.Consumer, tt.want.Consumer) {
+			if err != nil || s.Kind != tt.want.Kind || s.ID != tt.want.ID || !bytes.Equal(s.Group, tt.want.Group) ||
+				!bytes.Equal(s.Consumer, tt.want.Consumer) {
 				t.Fatalf("%x parses to %+v, %v, want %+v", tt.sub, s, err, tt.want)
 			}
 			for n := range tt.sub {
@@ -313,7 +316,8 @@ func TestStreamSubRoundTrip(t *testing.T) {
 			}
 		}
 		other := g.id()
-		if got, want := id.Compare(other), bytes.Compare(id.Append(nil), other.Append(nil)); got != want || id.Compare(id) != 0 {
+		if got, want := id.Compare(other), bytes.Compare(id.Append(nil), other.Append(nil)); got != want ||
+			id.Compare(id) != 0 {
 			t.Fatalf("%v and %v compare %d, as bytes %d", id, other, got, want)
 		}
 	}
@@ -383,7 +387,8 @@ func TestSearchRoundTrip(t *testing.T) {
 		for _, want := range []SearchField{
 			{Type: SearchTag, NoIndex: g.IntN(2) == 0, Separator: byte(level), CaseSensitive: g.IntN(2) == 0},
 			{Type: SearchNumeric, NoIndex: g.IntN(2) == 0},
-			{Type: SearchVector, Vector: SearchVectorParams{1, level, 2, uint32(g.u64()), uint16(g.u64()), uint32(g.u64()), uint32(g.u64()), x, 3}},
+			{Type: SearchVector, Vector: SearchVectorParams{1, level, 2, uint32(g.u64()), uint16(g.u64()),
+				uint32(g.u64()), uint32(g.u64()), x, 3}},
 		} {
 			got, err := DecodeSearchField(want.Append(nil))
 			same(t, got, want, err)

@@ -54,16 +54,19 @@ func FuzzTDigest(f *testing.F) {
 
 // The bytes follow from Kvrocks's TDigestMetadata::Encode and TDigest::internalKeyFromCentroid.
 func TestTDigestBytes(t *testing.T) {
-	m := TDigestMeta{Compression: 100, Capacity: 610, Unmerged: 2, Merged: 3, TotalWeight: 12, MergedWeight: 10, Min: -1, Max: 1.5, Observations: 12, Merges: 1}
+	m := TDigestMeta{Compression: 100, Capacity: 610, Unmerged: 2, Merged: 3, TotalWeight: 12, MergedWeight: 10,
+		Min: -1, Max: 1.5, Observations: 12, Merges: 1}
 	empty := NewTDigestMeta(1000, 1024)
 	for _, tt := range []struct {
 		what string
 		got  []byte
 		want string
 	}{
-		{"metadata", m.Append(nil), "00000064" + "00000262" + "0000000000000002" + "0000000000000003" + "000000000000000c" + "000000000000000a" +
+		{"metadata", m.Append(nil), "00000064" + "00000262" + "0000000000000002" + "0000000000000003" +
+			"000000000000000c" + "000000000000000a" +
 			"400fffffffffffff" + "bff8000000000000" + "000000000000000c" + "0000000000000001"},
-		{"metadata of an empty one", empty.Append(nil), "000003e8" + "00000400" + "0000000000000000" + "0000000000000000" + "0000000000000000" + "0000000000000000" +
+		{"metadata of an empty one", empty.Append(nil), "000003e8" + "00000400" + "0000000000000000" +
+			"0000000000000000" + "0000000000000000" + "0000000000000000" +
 			"ffefffffffffffff" + "0010000000000000" + "0000000000000000" + "0000000000000000"},
 		{"buffer", AppendTDigestBufferSub(nil), "00"},
 		{"centroid", AppendTDigestCentroidSub(nil, 1, 258), "01" + "bff0000000000000" + "00000102"},
@@ -91,7 +94,8 @@ func TestTDigestRoundTrip(t *testing.T) {
 		}
 	}
 	for range rounds {
-		m := TDigestMeta{uint32(g.u64()), uint32(g.u64()), g.u64(), g.u64(), g.u64(), g.u64(), g.float(), g.float(), g.u64(), g.u64()}
+		m := TDigestMeta{uint32(g.u64()), uint32(g.u64()), g.u64(), g.u64(), g.u64(), g.u64(), g.float(), g.float(),
+			g.u64(), g.u64()}
 		got, err := DecodeTDigestMeta(append(m.Append(nil), g.bytes(3)...))
 		same(t, got, m, err)
 
@@ -99,7 +103,8 @@ func TestTDigestRoundTrip(t *testing.T) {
 		a, b := AppendTDigestCentroidSub(nil, x, i), AppendTDigestCentroidSub(nil, y, j)
 		mean, err := ParseTDigestCentroidSub(a)
 		same(t, math.Float64bits(mean), math.Float64bits(x), err)
-		if x < y && bytes.Compare(a, b) >= 0 || x == y && math.Signbit(x) == math.Signbit(y) && bytes.Compare(a, b) != cmpU32(i, j) {
+		if x < y && bytes.Compare(a, b) >= 0 || x == y && math.Signbit(x) == math.Signbit(y) &&
+			bytes.Compare(a, b) != cmpU32(i, j) {
 			t.Fatalf("centroids (%v, %d) and (%v, %d) are in the wrong order", x, i, y, j)
 		}
 		if bytes.Compare(AppendTDigestBufferSub(nil), a) >= 0 {

@@ -58,13 +58,15 @@ func TestPickFiles(t *testing.T) {
 		{"best of three", []FileProperties{file("a", day, 200), file("b", day, 300), file("c", day, 250)}, []string{"b"}},
 		{"an hour old", []FileProperties{quiet, file("a", time.Hour, 900)}, []string{"a"}},
 		{"younger than an hour", []FileProperties{quiet, file("a", time.Hour-time.Second, 900)}, nil},
-		{"the budget is one and shuts out the best", []FileProperties{file("a", 3*day, 200), file("b", day, 900)}, []string{"!a"}},
+		{"the budget is one and shuts out the best", []FileProperties{file("a", 3*day, 200), file("b", day, 900)},
+			[]string{"!a"}},
 		{"the oldest is forced", []FileProperties{file("a", 3*day, 900), file("b", 4*day, 200)}, []string{"!b"}},
 		{"files without keys are passed over", []FileProperties{noKeys, file("a", day, 200)}, []string{"a"}},
 		{"no counted keys", []FileProperties{noTotal, quiet}, nil},
 		{"719 files force one", many(719, file("m", 3*day, 500)), []string{"!m0000"}},
 		{"720 files force two", many(720, file("m", 3*day, 500)), []string{"!m0000", "!m0001"}},
-		{"budget left for the best", append(many(719, file("m", day, 0)), file("old", 3*day, 150), file("b", day, 400)), []string{"!old", "b"}},
+		{"budget left for the best", append(many(719, file("m", day, 0)), file("old", 3*day, 150),
+			file("b", day, 400)), []string{"!old", "b"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,7 +105,8 @@ func TestSetCounters(t *testing.T) {
 	if f.Total != 2 || f.Deleted != 1 || string(f.Start) != "a" || string(f.Stop) != "b" {
 		t.Errorf("%+v", f)
 	}
-	f.SetCounters(map[string]string{"total_keys": "6000000000", "deleted_keys": "5000000000", "start_key": "a", "stop_key": "b"})
+	f.SetCounters(map[string]string{"total_keys": "6000000000", "deleted_keys": "5000000000", "start_key": "a",
+		"stop_key": "b"})
 	if f.Total != 6000000000 || f.Deleted != 5000000000 {
 		t.Errorf("counters over 32 bits: %+v", f)
 	}
@@ -213,7 +216,8 @@ func TestCheckerErrors(t *testing.T) {
 		return nil
 	}
 	err := c.Tick(context.Background())
-	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "disk full") || !strings.Contains(err.Error(), "family default") {
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "disk full") ||
+		!strings.Contains(err.Error(), "family default") {
 		t.Errorf("error %v", err)
 	}
 	if got := strings.Join(c.log, " "); got != "metadata[a-start,a-stop] "+daily {

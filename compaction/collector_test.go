@@ -51,13 +51,17 @@ func TestCollector(t *testing.T) {
 		{"expires now", true, []entry{{EntryPut, "a", hash(10, now)}}, "11", "0", "a", "a", false},
 		{"emptied hash", true, []entry{{EntryPut, "a", hash(0, 0)}}, "1", "1", "a", "a", true},
 		{"string", true, []entry{{EntryPut, "a", record(cf.Meta{Type: cf.TypeString}, 'v')}}, "1", "0", "a", "a", false},
-		{"expired string", true, []entry{{EntryPut, "a", record(cf.Meta{Type: cf.TypeString, Expire: 1})}}, "1", "1", "a", "a", true},
-		{"shortest record", true, []entry{{EntryPut, "a", record(cf.Meta{Type: cf.TypeString, Narrow: true, Expire: 1000})}}, "1", "1", "a", "a", true},
-		{"narrow", true, []entry{{EntryPut, "a", record(cf.Meta{Type: cf.TypeSet, Narrow: true, Size: 5, Expire: 1000})}}, "6", "6", "a", "a", true},
+		{"expired string", true, []entry{{EntryPut, "a", record(cf.Meta{Type: cf.TypeString, Expire: 1})}}, "1", "1",
+			"a", "a", true},
+		{"shortest record", true, []entry{{EntryPut, "a", record(cf.Meta{Type: cf.TypeString, Narrow: true,
+			Expire: 1000})}}, "1", "1", "a", "a", true},
+		{"narrow", true, []entry{{EntryPut, "a", record(cf.Meta{Type: cf.TypeSet, Narrow: true, Size: 5,
+			Expire: 1000})}}, "6", "6", "a", "a", true},
 		{"empty stream", true, []entry{{EntryPut, "a", record(cf.Meta{Type: cf.TypeStream})}}, "1", "0", "a", "a", false},
 		{"undecodable", true, []entry{{EntryPut, "a", []byte{0x82, 0, 0, 0, 0, 0}}}, "1", "0", "a", "a", false},
 		{"too short to look at", true, []entry{{EntryPut, "a", []byte{0x01, 0, 0, 0}}}, "1", "0", "a", "a", false},
-		{"deleted metadata", true, []entry{{EntryPut, "a", hash(10, 0)}, {EntryDelete, "b", hash(10, 1)}}, "12", "1", "a", "b", false},
+		{"deleted metadata", true, []entry{{EntryPut, "a", hash(10, 0)}, {EntryDelete, "b", hash(10, 1)}}, "12", "1",
+			"a", "b", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,11 +12,12 @@ import (
 // PropExpiries is the name of the property with the [Expiries] of a file.
 const PropExpiries = "basalt.expiries"
 
-// Expiries says how many bytes of a file's entries have expired by when: Bytes of a point have expired at Second, or some
-// time before. The table-properties collector in engine/rocks makes them; files that Kvrocks has written have none.
+// Expiries says how many bytes of a file's entries have expired by when: Bytes of a point have expired at Second, or
+// some time before. The table-properties collector in engine/rocks makes them; files that Kvrocks has written have
+// none.
 //
-// In a family of subkeys only a compaction knows when they expire, because its filter reads the metadata records: a file
-// that a flush has written has no expiries there.
+// In a family of subkeys only a compaction knows when they expire, because its filter reads the metadata records: a
+// file that a flush has written has no expiries there.
 type Expiries []ExpiryPoint
 
 // ExpiryPoint is one point of [Expiries].
@@ -25,8 +26,8 @@ type ExpiryPoint struct {
 	Bytes  uint64
 }
 
-// ParseExpiries parses the property: seconds since the epoch and bytes in decimal, "1700000000:4096,1700000060:512". What
-// is not of that form is left out.
+// ParseExpiries parses the property: seconds since the epoch and bytes in decimal, "1700000000:4096,1700000060:512".
+// What is not of that form is left out.
 func ParseExpiries(text []byte) Expiries {
 	var all Expiries
 	for point := range bytes.SplitSeq(text, []byte{','}) {

@@ -36,8 +36,10 @@ func TestExpiredFields(t *testing.T) {
 		{"a plain hash with a value that looks so", plain, field(1), Keep},
 		{"a mode of the future", append(record(cf.Meta{Type: cf.TypeHash, Version: 7, Size: 2}), 2), field(1), Keep},
 		{"an incomplete tail", some[:len(some)-1], field(1), Keep},
-		{"another version", cf.AppendHashTail((&cf.Meta{Type: cf.TypeHash, Version: 8, Size: 1}).Append(nil), cf.HashTTL{Persist: 1}), field(0), Drop},
-		{"a set with such a tail", cf.AppendHashTail((&cf.Meta{Type: cf.TypeSet, Version: 7, Size: 1}).Append(nil), cf.HashTTL{Persist: 1}), field(1), Keep},
+		{"another version", cf.AppendHashTail((&cf.Meta{Type: cf.TypeHash, Version: 8, Size: 1}).Append(nil),
+			cf.HashTTL{Persist: 1}), field(0), Drop},
+		{"a set with such a tail", cf.AppendHashTail((&cf.Meta{Type: cf.TypeSet, Version: 7, Size: 1}).Append(nil),
+			cf.HashTTL{Persist: 1}), field(1), Keep},
 	} {
 		r := &Rules{Metadata: metadata{string(nsKey): string(tt.meta)}, Now: func() int64 { return now }}
 		if got := r.Judge(cf.Default, key, tt.value); got != tt.want {
@@ -48,7 +50,8 @@ func TestExpiredFields(t *testing.T) {
 	if got := r.Judge(cf.Default, key, field(1)); got != Keep {
 		t.Errorf("clock near the epoch: %v", got)
 	}
-	if v := SubkeyVerdict(Lookup{Raw: some, Found: true}, key, false, now); v != CheckField || v.String() != "check field" {
+	if v := SubkeyVerdict(Lookup{Raw: some, Found: true}, key, false, now); v != CheckField ||
+		v.String() != "check field" {
 		t.Errorf("without the value: %v", v)
 	}
 }

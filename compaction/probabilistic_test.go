@@ -10,14 +10,16 @@ import (
 func TestProbabilisticTypes(t *testing.T) {
 	const now = 100 * Grace
 	user := cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("k"), false)
-	digest, chain := cf.NewTDigestMeta(100, 610), cf.BloomMeta{Filters: 1, Expansion: 2, BaseCapacity: 100, ErrorRate: 0.01, Bytes: 128}
+	digest, chain := cf.NewTDigestMeta(100, 610), cf.BloomMeta{Filters: 1, Expansion: 2, BaseCapacity: 100,
+		ErrorRate: 0.01, Bytes: 128}
 	for _, tt := range []struct {
 		typ  cf.Type
 		tail []byte
 		subs [][]byte
 	}{
 		{cf.TypeBloom, chain.Append(nil), [][]byte{cf.AppendBloomSub(nil, 0)}},
-		{cf.TypeTDigest, digest.Append(nil), [][]byte{cf.AppendTDigestBufferSub(nil), cf.AppendTDigestCentroidSub(nil, 1.5, 3)}},
+		{cf.TypeTDigest, digest.Append(nil), [][]byte{cf.AppendTDigestBufferSub(nil),
+			cf.AppendTDigestCentroidSub(nil, 1.5, 3)}},
 	} {
 		record := func(version, expire uint64) []byte {
 			m := cf.Meta{Type: tt.typ, Version: version, Expire: expire}

@@ -67,11 +67,12 @@ func JudgeMetadata(value []byte, now int64) (Verdict, error) {
 }
 
 // Settled reports whether [MetadataVerdict] keeps a record for certain, whatever the time is: it has no expiry and is
-// not empty. So most records need no verdict, and a running compaction need not ask for one: engine/rocks has the native
-// twin of this function. It may well be false for a record that is kept.
+// not empty. So most records need no verdict, and a running compaction need not ask for one: engine/rocks has the
+// native twin of this function. It may well be false for a record that is kept.
 func Settled(value []byte) bool {
 	m, tail, err := cf.DecodeMeta(value)
-	return err == nil && m.Expire == 0 && (m.Type.SingleRecord() || m.Size > 0) && (m.Type != cf.TypeHash || len(tail) == 0)
+	return err == nil && m.Expire == 0 && (m.Type.SingleRecord() || m.Size > 0) &&
+		(m.Type != cf.TypeHash || len(tail) == 0)
 }
 
 // MetadataLookup reads metadata records for the judgement of subkeys, in their latest state and not that of a
@@ -100,7 +101,8 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 		return Drop
 	}
 	m, tail, err := cf.DecodeMeta(lookup.Raw)
-	if err != nil || !m.Type.Known() || m.Type == cf.TypeTimeSeries { // Kvrocks judges parts of a time series by their age only
+	// Kvrocks judges parts of a time series by their age only
+	if err != nil || !m.Type.Known() || m.Type == cf.TypeTimeSeries {
 		return Keep
 	}
 	switch {

@@ -74,7 +74,8 @@ func TestSettled(t *testing.T) {
 		{"set", record(cf.Meta{Type: cf.TypeSet, Size: 1}), true},
 		{"narrow list", record(cf.Meta{Type: cf.TypeList, Narrow: true, Size: 1}, make([]byte, 16)...), true},
 		{"hash", record(cf.Meta{Type: cf.TypeHash, Size: 1}), true},
-		{"hash with more behind: its fields may expire", record(cf.Meta{Type: cf.TypeHash, Size: 1}, make([]byte, 25)...), false},
+		{"hash with more behind: its fields may expire", record(cf.Meta{Type: cf.TypeHash, Size: 1},
+			make([]byte, 25)...), false},
 		{"string with an expiry", record(cf.Meta{Type: cf.TypeString, Expire: 1 << 60}), false},
 		{"narrow set with an expiry", record(cf.Meta{Type: cf.TypeSet, Narrow: true, Size: 1, Expire: 5000}), false},
 		{"empty set", record(cf.Meta{Type: cf.TypeSet}), false},
@@ -122,7 +123,8 @@ func TestSubkeyVerdict(t *testing.T) {
 		{"live", found(hash), key, now, Keep},
 		{"no metadata", Lookup{}, key, now, Drop},
 		{"read failed", Lookup{Err: errors.New("I/O error")}, key, now, Keep},
-		{"read failed but something came", Lookup{Err: errors.New("I/O error"), Found: true, Raw: record(cf.Meta{Type: cf.TypeString})}, key, now, Keep},
+		{"read failed but something came", Lookup{Err: errors.New("I/O error"), Found: true,
+			Raw: record(cf.Meta{Type: cf.TypeString})}, key, now, Keep},
 		{"corrupt metadata", Lookup{Raw: []byte{0x82, 0}, Found: true}, key, now, Keep},
 		{"empty metadata", Lookup{Found: true}, key, now, Keep},
 		{"overwritten by a string", found(cf.Meta{Type: cf.TypeString}, 'v'), key, now, Drop},
@@ -131,14 +133,17 @@ func TestSubkeyVerdict(t *testing.T) {
 		{"newer version", found(cf.Meta{Type: cf.TypeHash, Version: version + 1, Size: 1}), key, now, Drop},
 		{"another type of the same version", found(cf.Meta{Type: cf.TypeSet, Version: version, Size: 1}), key, now, Keep},
 		{"emptied", found(cf.Meta{Type: cf.TypeHash, Version: version}), key, now, Drop},
-		{"emptied, expiry in the future", found(cf.Meta{Type: cf.TypeHash, Version: version, Expire: 1 << 50}), key, now, Drop},
+		{"emptied, expiry in the future", found(cf.Meta{Type: cf.TypeHash, Version: version, Expire: 1 << 50}), key,
+			now, Drop},
 		{"empty stream", found(cf.Meta{Type: cf.TypeStream, Version: version}), key, now, Keep},
 		{"empty stream, other version", found(cf.Meta{Type: cf.TypeStream, Version: 1}), key, now, Drop},
 		{"expired just now", found(expiring(now - 1)), key, now, Keep},
 		{"expired the grace ago", found(expiring(now - Grace)), key, now, Keep},
 		{"expired the grace and 1 ms ago", found(expiring(now - Grace - 1)), key, now, Drop},
-		{"narrow, expired the grace ago", found(cf.Meta{Type: cf.TypeHash, Narrow: true, Version: version, Size: 1, Expire: uint64(now - Grace)}), key, now, Keep},
-		{"narrow, expired longer ago", found(cf.Meta{Type: cf.TypeHash, Narrow: true, Version: version, Size: 1, Expire: uint64(now - Grace - 1000)}), key, now, Drop},
+		{"narrow, expired the grace ago", found(cf.Meta{Type: cf.TypeHash, Narrow: true, Version: version, Size: 1,
+			Expire: uint64(now - Grace)}), key, now, Keep},
+		{"narrow, expired longer ago", found(cf.Meta{Type: cf.TypeHash, Narrow: true, Version: version, Size: 1,
+			Expire: uint64(now - Grace - 1000)}), key, now, Drop},
 		{"clock near the epoch", found(expiring(5)), key, Grace - 1, Keep},
 		{"bitmap", found(cf.Meta{Type: cf.TypeBitmap, Version: version, Size: 1}), key, now, CheckValue},
 		{"bitmap of another version", found(cf.Meta{Type: cf.TypeBitmap, Version: 1, Size: 1}), key, now, Drop},
@@ -229,7 +234,8 @@ func FuzzVerdicts(f *testing.F) {
 			t.Errorf("undecodable metadata: %v", v)
 		}
 		_, keyErr := cf.ParseSubkey(key, slots)
-		if v := SubkeyVerdict(Lookup{Raw: raw, Found: true}, key, slots, now); (metaErr != nil || keyErr != nil) && v != Keep {
+		if v := SubkeyVerdict(Lookup{Raw: raw, Found: true}, key, slots, now); (metaErr != nil || keyErr != nil) &&
+			v != Keep {
 			t.Errorf("undecodable metadata or key: %v", v)
 		}
 		if v := SubkeyVerdict(Lookup{}, key, slots, now); (v == Drop) != (keyErr == nil) {

@@ -228,8 +228,9 @@ func TestWALFromASequenceNumber(t *testing.T) {
 	}
 }
 
-// purgeLog makes everything in the log of a database that keeps nothing of it unneeded, and waits until it is gone: RocksDB
-// may delete a file after whoever waits for the flush was told of its end, and has no event for the end of a log.
+// purgeLog makes everything in the log of a database that keeps nothing of it unneeded, and waits until it is gone:
+// RocksDB may delete a file after whoever waits for the flush was told of its end, and has no event for the end of a
+// log.
 func purgeLog(t *testing.T, db *engine.DB) {
 	t.Helper()
 	for id := range cf.NumFamilies {
@@ -299,7 +300,8 @@ func TestOptionsAtRunTime(t *testing.T) {
 	} {
 		if err := tt.set(tt.key, tt.value); (err == nil) != tt.ok {
 			t.Errorf("%s option %q = %q: %v", tt.name, tt.key, tt.value, err)
-		} else if err != nil && tt.key != "" && !strings.Contains(err.Error(), tt.key) && !strings.Contains(err.Error(), tt.value) {
+		} else if err != nil && tt.key != "" && !strings.Contains(err.Error(), tt.key) &&
+			!strings.Contains(err.Error(), tt.value) {
 			t.Errorf("the error does not name the option %s: %v", tt.key, err)
 		}
 	}
@@ -348,7 +350,8 @@ func TestMaxBatchBytes(t *testing.T) {
 			}
 			if err := put(key, n); (err != nil) != (n == 1000) {
 				t.Errorf("a value of %d bytes: %v", n, err)
-			} else if e := new(engine.Error); err != nil && (!errors.As(err, &e) || e.Code != "ERR" || !strings.Contains(e.Text, "write_batch_max_bytes")) {
+			} else if e := new(engine.Error); err != nil && (!errors.As(err, &e) || e.Code != "ERR" ||
+				!strings.Contains(e.Text, "write_batch_max_bytes")) {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -382,7 +385,8 @@ func TestProperties(t *testing.T) {
 		t.Errorf("zset_score has %d bytes on disk, %v", n, ok)
 	}
 	if db.DiskSize() == 0 || db.ApproximateSize(cf.Default, nil, []byte{0xff}) == 0 {
-		t.Errorf("%d bytes on disk, about %d of them subkeys", db.DiskSize(), db.ApproximateSize(cf.Default, nil, []byte{0xff}))
+		t.Errorf("%d bytes on disk, about %d of them subkeys", db.DiskSize(),
+			db.ApproximateSize(cf.Default, nil, []byte{0xff}))
 	}
 	if p := db.Property("rocksdb.stats"); !strings.Contains(p, "Uptime(secs)") {
 		t.Errorf("rocksdb.stats is %q", p)
@@ -390,7 +394,8 @@ func TestProperties(t *testing.T) {
 	if p := db.FamilyProperty(cf.Default, "rocksdb.levelstats"); !strings.Contains(p, "Level Files Size(MB)") {
 		t.Errorf("rocksdb.levelstats is %q", p)
 	}
-	if _, ok := db.FamilyIntProperty(cf.Default, "rocksdb.no-such-property"); ok || db.Property("rocksdb.no-such-property") != "" || db.FamilyProperty(cf.Default, "nonsense") != "" {
+	if _, ok := db.FamilyIntProperty(cf.Default, "rocksdb.no-such-property"); ok ||
+		db.Property("rocksdb.no-such-property") != "" || db.FamilyProperty(cf.Default, "nonsense") != "" {
 		t.Error("an unknown property has a value")
 	}
 	if s := db.Statistics(); !strings.Contains(s, "rocksdb.number.keys.written COUNT : 300") {

@@ -10,8 +10,8 @@ import (
 // empty database carries. Kvrocks ignores and keeps the record; a database without it was made by Kvrocks, or by a
 // basalt that followed Kvrocks's order.
 //
-// The record does not come earlier: a replica that has nothing must have the sequence number 0, and gets the record from
-// its master or not at all.
+// The record does not come earlier: a replica that has nothing must have the sequence number 0, and gets the record
+// from its master or not at all.
 
 // markBitOrder appends the record to the first batch of an empty database.
 func (db *DB) markBitOrder(b *batch.Builder) {

@@ -36,7 +36,8 @@ type numbered struct {
 func numberDeletes(n uint64) bool { return n%7 == 0 }
 
 func (k *numbered) value(n uint64) []byte {
-	size := []int{8, 9, 100, 200, 255, 256, 257, 300, 400, 768, 1000, 1024, 1200, 1280, 1300, 5000}[n*0x9e3779b97f4a7c15>>60]
+	size := []int{8, 9, 100, 200, 255, 256, 257, 300, 400, 768, 1000, 1024, 1200, 1280, 1300,
+		5000}[n*0x9e3779b97f4a7c15>>60]
 	v := bytes.Repeat([]byte{byte(n)}, size)
 	binary.BigEndian.PutUint64(v, n)
 	return v
@@ -109,7 +110,8 @@ func (k *numbered) check(t *testing.T, how string, known, got uint64) {
 				return
 			}
 		}
-		t.Errorf("%s: %s finds nothing; numbers %d to %d were written meanwhile, none is a delete", k.key, how, known, started)
+		t.Errorf("%s: %s finds nothing; numbers %d to %d were written meanwhile, none is a delete", k.key, how, known,
+			started)
 		return
 	}
 	if got < known || got > started {
@@ -128,7 +130,8 @@ var readers = []struct {
 		defer tx.Release()
 		return loadEach(tx, ks, f)
 	}},
-	{"a lock-free batched read", func(_ *engine.DB, tx *engine.Tx, ks []*numbered, f func(*numbered, *engine.Record)) error {
+	{"a lock-free batched read", func(_ *engine.DB, tx *engine.Tx, ks []*numbered,
+		f func(*numbered, *engine.Record)) error {
 		tx.Begin(ns)
 		defer tx.Release()
 		var names [][]byte
@@ -140,14 +143,16 @@ var readers = []struct {
 		}
 		return loadEach(tx, ks, f)
 	}},
-	{"a read with the locks held", func(db *engine.DB, _ *engine.Tx, ks []*numbered, f func(*numbered, *engine.Record)) error {
+	{"a read with the locks held", func(db *engine.DB, _ *engine.Tx, ks []*numbered,
+		f func(*numbered, *engine.Record)) error {
 		var names [][]byte
 		for _, k := range ks {
 			names = append(names, k.key)
 		}
 		return db.View(ns, names, func(tx *engine.Tx) error { return loadEach(tx, ks, f) })
 	}},
-	{"an iterator, which passes by the cache", func(_ *engine.DB, tx *engine.Tx, ks []*numbered, f func(*numbered, *engine.Record)) error {
+	{"an iterator, which passes by the cache", func(_ *engine.DB, tx *engine.Tx, ks []*numbered,
+		f func(*numbered, *engine.Record)) error {
 		tx.Begin(ns)
 		defer tx.Release()
 		for _, k := range ks {
@@ -184,8 +189,8 @@ func loadEach(tx *engine.Tx, ks []*numbered, f func(*numbered, *engine.Record)) 
 
 // TestRecordCacheIsNeverStale has writers and readers on the same few keys, others that read so many more that
 // they displace each other in the cache, and one that makes the cache forget everything, again and again: then
-// what readers got from RocksDB races with what writers commit. No reader may see a number that is older than one that was
-// acknowledged, or seen by any reader, before it began. In the end cache and RocksDB agree.
+// what readers got from RocksDB races with what writers commit. No reader may see a number that is older than one
+// that was acknowledged, or seen by any reader, before it began. In the end cache and RocksDB agree.
 func TestRecordCacheIsNeverStale(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
@@ -204,8 +209,9 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 		{"without a cache", 4, 0, -1, 0, 0, 500, 4, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", RecordCache: tt.cache, LargeRecordCache: tt.large,
-				RecordCacheMax: tt.grow * tt.cache, LargeRecordCacheMax: tt.grow * tt.large})
+			db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", RecordCache: tt.cache,
+				LargeRecordCache: tt.large,
+				RecordCacheMax:   tt.grow * tt.cache, LargeRecordCacheMax: tt.grow * tt.large})
 			all := make([]*numbered, tt.keys+tt.cold)
 			for i := range all {
 				all[i] = &numbered{key: fmt.Append(nil, "key", i)}
@@ -429,7 +435,8 @@ func TestRecordCacheHoldsSubkeys(t *testing.T) {
 		{"overwritten by an empty value", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Default, tx.Subkey(rec, []byte("f")), nil)
 		}, "", true},
-		{"deleted", func(tx *engine.Tx, rec *engine.Record) { tx.Delete(cf.Default, tx.Subkey(rec, []byte("f"))) }, "", false},
+		{"deleted", func(tx *engine.Tx, rec *engine.Record) { tx.Delete(cf.Default, tx.Subkey(rec, []byte("f"))) },
+			"", false},
 		{"again", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Default, tx.Subkey(rec, []byte("f")), []byte("v2"))
 		}, "v2", true},

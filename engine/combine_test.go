@@ -187,7 +187,8 @@ func TestNoJobIsForgotten(t *testing.T) {
 			for i := range rounds {
 				switch (c + i) % 4 {
 				case 0:
-					if err := db.Update("a", [][]byte{counterKey, other}, func(tx *Tx) error { job.RunCombined(tx); return nil }); err != nil {
+					if err := db.Update("a", [][]byte{counterKey, other},
+						func(tx *Tx) error { job.RunCombined(tx); return nil }); err != nil {
 						t.Error(err)
 					}
 				case 1:
@@ -218,8 +219,8 @@ func TestNoJobIsForgotten(t *testing.T) {
 	}
 }
 
-// A compaction that judges subkeys has their lock for a moment. Whoever wants to write in that moment is woken, although
-// nobody else ever comes.
+// A compaction that judges subkeys has their lock for a moment. Whoever wants to write in that moment is woken,
+// although nobody else ever comes.
 func TestVerdictWakesWriter(t *testing.T) {
 	db := openForJobs(t)
 	subkey := cf.AppendSubkeyPrefix(nil, cf.AppendNSKey(nil, "a", counterKey, db.slots), db.slots, 1)

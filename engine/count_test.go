@@ -215,8 +215,8 @@ func forgetsTheExpired(t *testing.T, life time.Duration) bool {
 	return inTime
 }
 
-// TestCountOverwritesTheExpired: a key that had expired shortly before the start, and so was never counted, is not taken
-// off the count when it is written again.
+// TestCountOverwritesTheExpired: a key that had expired shortly before the start, and so was never counted, is not
+// taken off the count when it is written again.
 func TestCountOverwritesTheExpired(t *testing.T) {
 	dir := t.TempDir() + "/db"
 	db, err := engine.Open(engine.Options{Dir: dir})
@@ -381,8 +381,10 @@ func TestCountOfOldRecords(t *testing.T) {
 	hour := uint64(time.Now().Add(time.Hour).Unix()) * 1000
 	if err := db.Update(ns, nil, func(tx *engine.Tx) error {
 		for i, m := range []cf.Meta{
-			{Type: cf.TypeString, Narrow: true}, {Type: cf.TypeString, Narrow: true, Expire: hour}, {Type: cf.TypeString, Narrow: true, Expire: 1000},
-			{Type: cf.TypeSet, Narrow: true, Size: 3, Version: 1}, {Type: cf.TypeSet, Narrow: true, Version: 1}, {Type: cf.TypeSet, Size: 1, Version: 1, Expire: hour},
+			{Type: cf.TypeString, Narrow: true}, {Type: cf.TypeString, Narrow: true,
+				Expire: hour}, {Type: cf.TypeString, Narrow: true, Expire: 1000},
+			{Type: cf.TypeSet, Narrow: true, Size: 3, Version: 1}, {Type: cf.TypeSet, Narrow: true,
+				Version: 1}, {Type: cf.TypeSet, Size: 1, Version: 1, Expire: hour},
 		} {
 			tx.Put(cf.Metadata, tx.NSKey(fmt.Append(nil, "k", i)), m.Append(nil))
 		}

@@ -102,10 +102,9 @@ type Stats struct {
 // record at the end of the newest log is left out. A MANIFEST that only newer versions of RocksDB can read is replaced.
 //
 // It refuses ([ErrForeign]) a directory with a database that lacks the metadata family, or with other files, and
-// ([ErrLocked]) one that another process uses; nothing is changed then. What [DB.Replace] has begun in a process that was
-// killed is finished or undone. It refuses ([ErrSlots]) one whose keys are in
-// another form than o.Slots says; no record is changed then. Column families that it does not know are opened and
-// preserved.
+// ([ErrLocked]) one that another process uses; nothing is changed then. What [DB.Replace] has begun in a process that
+// was killed is finished or undone. It refuses ([ErrSlots]) one whose keys are in another form than o.Slots says; no
+// record is changed then. Column families that it does not know are opened and preserved.
 func Open(o Options) (*DB, error) {
 	o.fill()
 	aside, err := undoReplace(o.Dir, o.Logger)
@@ -123,8 +122,9 @@ func Open(o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, o.Dir)
 	}
-	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: lock.New(), presence: presence.New(o.PresenceCacheMax),
-		derived: derived.New(max(o.DerivedState, 0)), closing: make(chan struct{})}
+	db := &DB{release: release, dir: o.Dir, slots: o.Slots, log: o.Logger, locks: lock.New(),
+		presence: presence.New(o.PresenceCacheMax),
+		derived:  derived.New(max(o.DerivedState, 0)), closing: make(chan struct{})}
 	if o.RecordCache > 0 {
 		db.cache = reccache.New(reccache.Size{Small: o.RecordCache, SmallMax: o.RecordCacheMax,
 			Large: o.LargeRecordCache, LargeMax: o.LargeRecordCacheMax})

@@ -11,7 +11,8 @@ import (
 // group is the one write path: a leader/follower group commit. A transaction that comes while another one
 // writes queues up; the leader appends the batches that wait and commits them with one write (and one fsync
 // when sync is on). A leader writes one group, in which its own batch is the first, and then hands the lead to the
-// first of the queue: however many others come, its client, its locks and those that it combines wait for one write only.
+// first of the queue: however many others come, its client, its locks and those that it combines wait for one write
+// only.
 type group struct {
 	mu      sync.Mutex
 	queue   []*commitRequest // without those that are being written

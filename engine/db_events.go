@@ -50,7 +50,8 @@ func (db *DB) onEvent(ev rocks.Event) {
 	case rocks.StallChanged:
 		db.events.stalled.Store(int32(ev.Code))
 		if ev.Code != 2 {
-			db.log.Warn("writes are slowed down until compactions catch up", zap.String("family", ev.Family), zap.Bool("stopped", ev.Code == 1))
+			db.log.Warn("writes are slowed down until compactions catch up", zap.String("family", ev.Family),
+				zap.Bool("stopped", ev.Code == 1))
 		}
 	case rocks.BackgroundError:
 		db.events.mu.Lock()
@@ -60,7 +61,8 @@ func (db *DB) onEvent(ev rocks.Event) {
 			db.events.failedLog.Store(n)
 		}
 		db.events.mu.Unlock()
-		db.log.Error("background error, writes fail until the database has recovered", zap.String("error", ev.Text), zap.Int("severity", ev.Code))
+		db.log.Error("background error, writes fail until the database has recovered", zap.String("error", ev.Text),
+			zap.Int("severity", ev.Code))
 		signal(db.events.wake)
 	case rocks.MemtableSealed:
 		signal(db.recovery.logs)

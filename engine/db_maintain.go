@@ -49,8 +49,8 @@ var assertions = rocks.Assertions()
 
 // SyncWAL waits until all that was written is on the disk.
 //
-// After a failed write RocksDB must not be asked to sync that log: built with assertions, it ends the process. So there no
-// write may fail between the look at the last error, which is noted before the write returns, and the call.
+// After a failed write RocksDB must not be asked to sync that log: built with assertions, it ends the process. So
+// there no write may fail between the look at the last error, which is noted before the write returns, and the call.
 func (db *DB) SyncWAL() error {
 	if assertions {
 		db.logFails.Lock()
@@ -196,5 +196,6 @@ func (w *WAL) Close() { w.it.Close() }
 // LiveObjects returns how many native objects are open in this process.
 func LiveObjects() int64 { return rocks.LiveObjects() }
 
-// RocksDB returns the version of the RocksDB that is linked, and whether it was built with assertions (docs/recovery.md).
+// RocksDB returns the version of the RocksDB that is linked, and whether it was built with assertions
+// (docs/recovery.md).
 func RocksDB() (version string, assertions bool) { return rocks.Version(), rocks.Assertions() }

@@ -9,10 +9,10 @@ import (
 // subkeys, which holds database, namespace, key and version: a key that is deleted, renamed or made anew never meets
 // an old one. Beyond that there are two rules of validity.
 //
-// State that writers keep current, at once with what they write, is stamped with the epoch of the bucket of the key's lock. The
-// epoch grows when it may have followed writes that never come (a rollback, a transaction that is dropped, a failed
-// commit), or when it has not followed some that do (a batch from outside). So only collections of the same bucket
-// are forgotten with the one that was written. What changes all keys (FLUSHALL) clears the registry.
+// State that writers keep current, at once with what they write, is stamped with the epoch of the bucket of the key's
+// lock. The epoch grows when it may have followed writes that never come (a rollback, a transaction that is dropped,
+// a failed commit), or when it has not followed some that do (a batch from outside). So only collections of the same
+// bucket are forgotten with the one that was written. What changes all keys (FLUSHALL) clears the registry.
 //
 // State that nobody keeps current is stamped with the generation of the bucket, see [Tx.ReadGeneration], and is gone
 // with the next write.
@@ -23,7 +23,8 @@ func (db *DB) Derived() *derived.Registry { return db.derived }
 // epoch returns the stamp of the states of a key, given by its metadata key, that writers keep current.
 func (db *DB) epoch(nsKey []byte) uint64 { return db.locks.Epoch(db.locks.Name(nsKey)).Load() }
 
-// FindState returns the state of a collection that writers keep current, nil when there is none. The key's lock is held.
+// FindState returns the state of a collection that writers keep current, nil when there is none. The key's lock is
+// held.
 func FindState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record) (p P) {
 	if !k.Any(tx.db.derived) {
 		return p

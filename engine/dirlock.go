@@ -71,8 +71,8 @@ func lockedElsewhere(path string) bool {
 	return syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &l) == nil && l.Type != syscall.F_UNLCK
 }
 
-// lockFiles takes the lock of a directory that [claimDir] has claimed, for one who changes its files before RocksDB opens
-// it and takes the lock itself.
+// lockFiles takes the lock of a directory that [claimDir] has claimed, for one who changes its files before RocksDB
+// opens it and takes the lock itself.
 func lockFiles(dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -55,7 +55,8 @@ func fillDisk(t *testing.T, path string) {
 func logEvents(text string) (*zap.Logger, <-chan struct{}) {
 	c := make(chan struct{})
 	var once sync.Once
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(new(nowhere)), zap.DebugLevel)
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(new(nowhere)),
+		zap.DebugLevel)
 	return zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
 		if strings.Contains(e.Message, text) {
 			once.Do(func() { close(c) })
@@ -119,7 +120,8 @@ func TestDiskFull(t *testing.T) {
 			}
 			clear := func(err error) {
 				t.Helper()
-				if e := new(engine.Error); !errors.As(err, &e) || e.Code != "ERR" || !strings.Contains(e.Text, "No space left on device") {
+				if e := new(engine.Error); !errors.As(err, &e) || e.Code != "ERR" ||
+					!strings.Contains(e.Text, "No space left on device") {
 					t.Errorf("the error is %q, it does not say that the disk is full", err)
 				}
 			}

@@ -21,7 +21,8 @@ func (e *Error) Error() string { return e.Text }
 // ErrWrongType is returned when a live key holds another type than the command works on.
 var ErrWrongType = NewError("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 
-// ErrBatchSize is the error of a write batch, of a transaction or from elsewhere, that is longer than Options.MaxBatchBytes.
+// ErrBatchSize is the error of a write batch, of a transaction or from elsewhere, that is longer than
+// Options.MaxBatchBytes.
 var ErrBatchSize = NewError("ERR", "the write batch is larger than rocksdb.write_options.write_batch_max_bytes")
 
 // Errors of Open and of a database that cannot go on.

@@ -31,7 +31,8 @@ func Example() {
 	order, queue, byPrice := []byte("order:7"), []byte("queue"), []byte("prices")
 	keys := [][]byte{order, queue, byPrice} // every key that the transaction reads or writes
 	enter := func(tx *engine.Tx) error {
-		if _, err := hash.Set(tx, order, [][]byte{[]byte("item"), []byte("lamp"), []byte("price"), []byte("35")}); err != nil {
+		if _, err := hash.Set(tx, order, [][]byte{[]byte("item"), []byte("lamp"), []byte("price"),
+			[]byte("35")}); err != nil {
 			return err
 		}
 		if _, err := list.Push(tx, queue, [][]byte{order}, false, false); err != nil {

@@ -42,8 +42,8 @@ func (tx *Tx) FieldsExpired(userKey []byte) {
 	tx.OnCommit(func() { (*f)(ns, []byte(key)) })
 }
 
-// firstExpiry returns when the key of a metadata record expires or the first of its fields, 0 = never. Of fields, it may
-// be a time at which none does, but not one after.
+// firstExpiry returns when the key of a metadata record expires or the first of its fields, 0 = never. Of fields, it
+// may be a time at which none does, but not one after.
 func firstExpiry(value []byte) int64 {
 	m, tail, err := cf.DecodeMeta(value)
 	if err != nil {
@@ -60,8 +60,9 @@ func firstExpiry(value []byte) int64 {
 }
 
 // NextEnd returns from when on a key, or a field of it that is there now, is no longer there if nobody writes to it, in
-// milliseconds since the epoch, 0 = never. Of fields, it may be a time at which none goes, but not one after. If some that
-// have expired are still stored, a hash of up to most fields is gone over, and of a bigger one only the key's end counts.
+// milliseconds since the epoch, 0 = never. Of fields, it may be a time at which none goes, but not one after. If some
+// that have expired are still stored, a hash of up to most fields is gone over, and of a bigger one only the key's
+// end counts.
 func (tx *Tx) NextEnd(rec *Record, most uint64) uint64 {
 	end := rec.Expire
 	if rec.Type != cf.TypeHash || len(rec.Tail) == 0 {
@@ -113,8 +114,8 @@ func (tx *Tx) reportExpiries(f expiryHook) {
 	}
 }
 
-// EachExpiring calls f for the keys that expire, or have fields that do, at until (ms) or before, or have expired, until
-// it returns false or the database is closed or interrupted.
+// EachExpiring calls f for the keys that expire, or have fields that do, at until (ms) or before, or have expired,
+// until it returns false or the database is closed or interrupted.
 func (db *DB) EachExpiring(until int64, f func(ns, userKey []byte, at int64) bool) error {
 	tx := db.NewTx()
 	tx.Begin("")
@@ -164,8 +165,9 @@ func (tx *Tx) Ended(userKey []byte) (Ended, error) {
 	return FieldsExpired, nil
 }
 
-// DeleteExpired deletes the record of a key that has ended, and returns how; NotEnded when it has not. While the key's lock is
-// held, and so both must be quick, may is called before, whose error ends it, and deleted after the commit. Each may be nil.
+// DeleteExpired deletes the record of a key that has ended, and returns how; NotEnded when it has not. While the
+// key's lock is held, and so both must be quick, may is called before, whose error ends it, and deleted after the
+// commit. Each may be nil.
 func (db *DB) DeleteExpired(ns string, userKey []byte, may func() error, deleted func(Ended)) (how Ended, err error) {
 	err = db.Update(ns, [][]byte{userKey}, func(tx *Tx) error {
 		if may != nil {

@@ -36,8 +36,8 @@ func keysApart(t *testing.T, db *engine.DB, ns string, n int) (apart [][]byte) {
 	return apart
 }
 
-// Those who want what the transaction has locked, before or after it turns others away, get its error; what it holds for
-// reading others may read.
+// Those who want what the transaction has locked, before or after it turns others away, get its error; what it holds
+// for reading others may read.
 func TestFailWaiters(t *testing.T) {
 	db := enginetest.Open(t)
 	busy := errors.New("busy")
@@ -82,7 +82,8 @@ func TestFailWaiters(t *testing.T) {
 		})
 	}
 	ways := []way{
-		{"write written", update(written), busy}, {"read written", view(written), busy}, {"queue for written", or(written), busy},
+		{"write written", update(written), busy}, {"read written", view(written), busy}, {"queue for written",
+			or(written), busy},
 		{"write read", update(read), busy}, {"queue for read", or(read), busy},
 		{"all", take((*engine.Tx).AcquireAll), busy}, {"barrier", db.Barrier, busy},
 	}
@@ -100,7 +101,8 @@ func TestFailWaiters(t *testing.T) {
 			t.Errorf("%s, perhaps before: %v, want %v", r.name, r.err, r.want)
 		}
 	}
-	ways = append(ways, way{"read read", view(read), nil}, way{"write other", update(other), nil}, way{"queue for other", or(other), nil})
+	ways = append(ways, way{"read read", view(read), nil}, way{"write other", update(other), nil},
+		way{"queue for other", or(other), nil})
 	for _, w := range ways {
 		if err := w.take(); err != w.want {
 			t.Errorf("%s: %v, want %v", w.name, err, w.want)

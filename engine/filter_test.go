@@ -145,7 +145,8 @@ func TestPersistRacesWithCompaction(t *testing.T) {
 	}
 }
 
-// persistRacesWithCompaction is the test with a key that lives so long. It reports whether the writer has found it alive.
+// persistRacesWithCompaction is the test with a key that lives so long. It reports whether the writer has found it
+// alive.
 func persistRacesWithCompaction(t *testing.T, life time.Duration) bool {
 	db := openQuiet(t)
 	const fields = 50

@@ -86,7 +86,8 @@ func (tx *Tx) FlushAll() error {
 	tx.flushRange(nil, end)
 	records := tx.batch.Count()
 	tx.OnCommit(func() {
-		// The locks are still held, so nobody else has written a key. What the transaction itself has written since is not gone.
+		// The locks are still held, so nobody else has written a key. What the transaction itself has written since
+		// is not gone.
 		if tx.batch.Count() == records {
 			tx.db.flushedAt.Store(tx.db.LatestSequence())
 			tx.db.counts.partial.Store(false)

@@ -66,7 +66,8 @@ func TestFlushAll(t *testing.T) {
 		}
 	}
 	flush(false)
-	spaces := []string{cf.DefaultNamespace, "a", strings.Repeat("a", 255), strings.Repeat("\xff", 254), strings.Repeat("\xff", 255)}
+	spaces := []string{cf.DefaultNamespace, "a", strings.Repeat("a", 255), strings.Repeat("\xff", 254),
+		strings.Repeat("\xff", 255)}
 	keys := []string{"", "k", strings.Repeat("\xff", 300)}
 	for _, ns := range spaces {
 		for _, key := range keys {
@@ -130,7 +131,8 @@ func TestLook(t *testing.T) {
 					t.Errorf("%s, flushed %v: %v with %d bytes, %v", key, flushed, look.Exists, len(look.Tail), err)
 				}
 			}
-			if rec, err := tx.LoadAny([]byte("long")); err != nil || !bytes.Equal(rec.Tail, long) { // nothing of the part is remembered
+			// nothing of the part is remembered
+			if rec, err := tx.LoadAny([]byte("long")); err != nil || !bytes.Equal(rec.Tail, long) {
 				t.Errorf("flushed %v: %d bytes, %v", flushed, len(rec.Tail), err)
 			}
 			return nil

@@ -19,8 +19,9 @@ import (
 // What replication needs of the engine: the batches as they are written, the replication id in them, and logs that are
 // kept until replicas have read them.
 
-// Follow sets a function that hears of every write batch, in RocksDB's representation, after it is in the log and before
-// those who wrote it are told. seq is the sequence number of its first record; the one in rep is not set. nil ends it.
+// Follow sets a function that hears of every write batch, in RocksDB's representation, after it is in the log and
+// before those who wrote it are told. seq is the sequence number of its first record; the one in rep is not set. nil
+// ends it.
 //
 // The function must be quick and must not keep or change rep. It may be called by several goroutines at once, and so
 // not in the order of the sequence numbers. A write that has begun before Follow may never reach it; it is in the log
@@ -57,8 +58,9 @@ func (db *DB) endBatch(b *batch.Builder) {
 	}
 }
 
-// BeginHistory is SetReplicationID with an id that is also stored in the database. Of writes that are under way it is not
-// said which id they get, so the caller sees to it that there are none. It may be called while a transaction has locks.
+// BeginHistory is SetReplicationID with an id that is also stored in the database. Of writes that are under way it is
+// not said which id they get, so the caller sees to it that there are none. It may be called while a transaction has
+// locks.
 func (db *DB) BeginHistory(id string) error {
 	old := db.replicationID.Load()
 	db.SetReplicationID(id)
@@ -72,9 +74,9 @@ func (db *DB) BeginHistory(id string) error {
 	return err
 }
 
-// BeginHistoryLater is BeginHistory at the next commit, in a batch right before it; until then nothing is written. Every
-// batch from now on ends with the new id all the same. So a master that starts again and becomes a replica before anybody
-// has written still ends with the id of its last write.
+// BeginHistoryLater is BeginHistory at the next commit, in a batch right before it; until then nothing is written.
+// Every batch from now on ends with the new id all the same. So a master that starts again and becomes a replica
+// before anybody has written still ends with the id of its last write.
 func (db *DB) BeginHistoryLater(id string) {
 	db.setReplicationID(id)
 	db.newHistory.Store(&id)

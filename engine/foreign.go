@@ -153,8 +153,8 @@ func (c *batchCheck) record(rec *batch.Record) error {
 	return fmt.Errorf("there is no column family %d", rec.Family)
 }
 
-// pass reports whether a record that this version does not understand is written all the same: what a master has written it
-// may have been taught by a newer version. Nothing is known then of what it changes.
+// pass reports whether a record that this version does not understand is written all the same: what a master has
+// written it may have been taught by a newer version. Nothing is known then of what it changes.
 func (c *batchCheck) pass(rec *batch.Record) bool {
 	known := rec.Family < cf.NumFamilies
 	if !c.b.trusted || !known && !c.db.hasFamily(rec.Family) {
@@ -361,7 +361,8 @@ func (tx *Tx) countOff(begin, end []byte) error {
 	if bytes.Equal(begin, end) {
 		return nil
 	}
-	it := tx.Iter(cf.Metadata, IterOptions{Lower: begin, Upper: end, ValueMax: cf.MaxHead, NoFill: true, Limit: countOffMost})
+	it := tx.Iter(cf.Metadata, IterOptions{Lower: begin, Upper: end, ValueMax: cf.MaxHead, NoFill: true,
+		Limit: countOffMost})
 	defer it.Close()
 	deltas, touched := len(tx.deltas), len(tx.touched)
 	for n := 0; it.Next(); n++ {

@@ -95,21 +95,43 @@ func TestCheckBatchRefuses(t *testing.T) {
 		{"blob index", raw("\x11\x01k\x01v"), "blob index at byte 12"},
 		{"wide columns", raw("\x16\x01k\x01v"), "wide columns at byte 12"},
 		{"two-phase commit", raw("\x09" + string(good[batch.HeaderLen:]) + "\x0a\x01t"), "begin prepare at byte 12"},
-		{"unknown family", build(func(b *batch.Builder) { b.Put(cf.NumFamilies, key, nil) }), "put at byte 12: there is no column family 7"},
-		{"delete in an unknown family", build(func(b *batch.Builder) { b.Delete(1<<31, key) }), "there is no column family 2147483648"},
-		{"range of an unknown family", build(func(b *batch.Builder) { b.DeleteRange(9, key, key) }), "there is no column family 9"},
-		{"range that ends before it begins", build(func(b *batch.Builder) { b.DeleteRange(cf.Metadata, []byte("b"), []byte("a")) }), "comes before its beginning"},
+		{"unknown family", build(func(b *batch.Builder) { b.Put(cf.NumFamilies, key, nil) }),
+			"put at byte 12: there is no column family 7"},
+		{"delete in an unknown family", build(func(b *batch.Builder) { b.Delete(1<<31, key) }),
+			"there is no column family 2147483648"},
+		{"range of an unknown family", build(func(b *batch.Builder) { b.DeleteRange(9, key, key) }),
+			"there is no column family 9"},
+		{"range that ends before it begins", build(func(b *batch.Builder) {
+			b.DeleteRange(cf.Metadata, []byte("b"),
+				[]byte("a"))
+		}), "comes before its beginning"},
 		{"empty range", build(func(b *batch.Builder) { b.DeleteRange(cf.Metadata, key, key) }), ""},
-		{"metadata key without its namespace", build(func(b *batch.Builder) { b.Put(cf.Metadata, []byte("\x09ns"), stringRecord("v", 0)) }), "shorter than its namespace"},
+		{"metadata key without its namespace", build(func(b *batch.Builder) {
+			b.Put(cf.Metadata, []byte("\x09ns"),
+				stringRecord("v", 0))
+		}), "shorter than its namespace"},
 		{"empty metadata key", build(func(b *batch.Builder) { b.Delete(cf.Metadata, nil) }), "empty metadata key"},
-		{"short metadata record", build(func(b *batch.Builder) { b.Put(cf.Metadata, key, []byte{0x81, 0}) }), "metadata record of 2 bytes"},
+		{"short metadata record", build(func(b *batch.Builder) { b.Put(cf.Metadata, key, []byte{0x81, 0}) }),
+			"metadata record of 2 bytes"},
 		{"empty metadata record", build(func(b *batch.Builder) { b.Put(cf.Metadata, key, nil) }), "empty metadata record"},
 		{"short subkey", build(func(b *batch.Builder) { b.Put(cf.Default, key, nil) }), "shorter than its"},
-		{"subkey of a stream without a version", build(func(b *batch.Builder) { b.Delete(cf.Stream, subkey("k", 1, "")[:len(subkey("k", 1, ""))-1]) }), "shorter than its user key"},
-		{"score key without a score", build(func(b *batch.Builder) { b.Put(cf.ZSetScore, subkey("k", 1, "1234567"), nil) }), "without a score"},
+		{"subkey of a stream without a version", build(func(b *batch.Builder) {
+			b.Delete(cf.Stream,
+				subkey("k", 1, "")[:len(subkey("k", 1, ""))-1])
+		}), "shorter than its user key"},
+		{"score key without a score", build(func(b *batch.Builder) {
+			b.Put(cf.ZSetScore, subkey("k", 1, "1234567"),
+				nil)
+		}), "without a score"},
 		{"score key", build(func(b *batch.Builder) { b.Put(cf.ZSetScore, subkey("k", 1, "12345678"), nil) }), ""},
-		{"namespaces that cannot be read", build(func(b *batch.Builder) { b.Put(cf.Propagate, []byte(cf.PropagateNamespaces), []byte("{")) }), "namespaces: "},
-		{"unknown type", build(func(b *batch.Builder) { b.Put(cf.Metadata, key, (&cf.Meta{Type: 15, Size: 1}).Append(nil)) }), ""},
+		{"namespaces that cannot be read", build(func(b *batch.Builder) {
+			b.Put(cf.Propagate,
+				[]byte(cf.PropagateNamespaces), []byte("{"))
+		}), "namespaces: "},
+		{"unknown type", build(func(b *batch.Builder) {
+			b.Put(cf.Metadata, key,
+				(&cf.Meta{Type: 15, Size: 1}).Append(nil))
+		}), ""},
 	}
 	db := enginetest.Open(t)
 	for _, tt := range tests {
@@ -118,7 +140,8 @@ func TestCheckBatchRefuses(t *testing.T) {
 			switch {
 			case tt.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "invalid write batch: ")):
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.HasPrefix(err.Error(), "invalid write batch: ")):
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
@@ -174,7 +197,8 @@ func TestCheckBatchSlots(t *testing.T) {
 	} {
 		var b batch.Builder
 		b.Put(cf.Metadata, tt.key, stringRecord("v", 0))
-		if err := apply(db, b.Bytes()); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+		if err := apply(db, b.Bytes()); (err == nil) != (tt.want == "") || err != nil &&
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v, want %q", tt.key, err, tt.want)
 		}
 	}
@@ -301,8 +325,8 @@ func known(t *testing.T, db *engine.DB, ns string, userKeys ...string) {
 	}
 }
 
-// TestApplyRangeOfManyKeys: a range delete of so many keys that they are not counted one by one, of part of one namespace
-// and all of another.
+// TestApplyRangeOfManyKeys: a range delete of so many keys that they are not counted one by one, of part of one
+// namespace and all of another.
 func TestApplyRangeOfManyKeys(t *testing.T) {
 	db := enginetest.Open(t)
 	hour := uint64(time.Now().Add(time.Hour).UnixMilli())
@@ -340,7 +364,8 @@ func TestApplyRangeOfManyKeys(t *testing.T) {
 	wantCount(t, db, ns, 1, 0)
 }
 
-// TestApplyIsHeardOf: WATCH and those who observe commits learn of the keys of a batch, whatever family its records are of.
+// TestApplyIsHeardOf: WATCH and those who observe commits learn of the keys of a batch, whatever family its records
+// are of.
 func TestApplyIsHeardOf(t *testing.T) {
 	db := enginetest.Open(t)
 	tests := []struct {
@@ -354,10 +379,20 @@ func TestApplyIsHeardOf(t *testing.T) {
 		{"element", func(b *batch.Builder) { b.Put(cf.Default, subkey("a", 1, "f"), nil) }, "a"},
 		{"score", func(b *batch.Builder) { b.Delete(cf.ZSetScore, subkey("b", 1, "12345678")) }, "b"},
 		{"entry", func(b *batch.Builder) { b.Put(cf.Stream, subkey("a", 1, "f"), nil) }, "a"},
-		{"range of one key's entries", func(b *batch.Builder) { b.DeleteRange(cf.Stream, subkey("a", 1, "a"), subkey("a", 1, "f")) }, "a"},
-		{"range of several keys' entries", func(b *batch.Builder) { b.DeleteRange(cf.Stream, subkey("a", 1, "a"), subkey("c", 1, "f")) }, "*"},
+		{"range of one key's entries", func(b *batch.Builder) {
+			b.DeleteRange(cf.Stream, subkey("a", 1, "a"),
+				subkey("a", 1, "f"))
+		}, "a"},
+		{"range of several keys' entries", func(b *batch.Builder) {
+			b.DeleteRange(cf.Stream, subkey("a", 1, "a"),
+				subkey("c", 1, "f"))
+		}, "*"},
 		{"range of keys", func(b *batch.Builder) { b.DeleteRange(cf.Metadata, nsKey(ns, "a"), nsKey(ns, "b")) }, "*"},
-		{"no key's", func(b *batch.Builder) { b.Put(cf.PubSub, []byte("a"), []byte("m")); b.Put(cf.Search, []byte("a"), nil) }, ""},
+		{"no key's", func(b *batch.Builder) {
+			b.Put(cf.PubSub, []byte("a"), []byte("m"))
+			b.Put(cf.Search,
+				[]byte("a"), nil)
+		}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -447,8 +482,8 @@ func TestYieldingCommits(t *testing.T) {
 	wantCount(t, db, ns, writers*rounds, 0)
 }
 
-// FuzzCheckBatch: what is found sound can be applied, and the database goes on with the right counts; the rest is an error
-// for the client.
+// FuzzCheckBatch: what is found sound can be applied, and the database goes on with the right counts; the rest is an
+// error for the client.
 func FuzzCheckBatch(f *testing.F) {
 	var b batch.Builder
 	add := func() {

@@ -69,8 +69,8 @@ func (db *DB) logBroken() bool {
 	return false
 }
 
-// replaceLog begins a new log if the one that is written to has failed and there is space. The pause after an attempt in
-// vain doubles up to maxReplacePause.
+// replaceLog begins a new log if the one that is written to has failed and there is space. The pause after an attempt
+// in vain doubles up to maxReplacePause.
 func (db *DB) replaceLog() {
 	if db.events.failedLog.Load() == 0 {
 		db.replaceWait, db.replacePause = 0, 0

@@ -50,8 +50,8 @@ func readParts(t *testing.T, db *engine.DB, bounds []uint64) (places []uint64) {
 	return places
 }
 
-// TestIterPartsAgainstModel reads parts where entries lie densely in some places and sparsely in others, so that what is
-// between two parts is more or less than the parts before let expect.
+// TestIterPartsAgainstModel reads parts where entries lie densely in some places and sparsely in others, so that what
+// is between two parts is more or less than the parts before let expect.
 func TestIterPartsAgainstModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var places []uint64

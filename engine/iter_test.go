@@ -24,7 +24,8 @@ func (m iterModel) entries(o engine.IterOptions) []pair {
 	var out []pair
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		b := []byte(k)
-		if !bytes.HasPrefix(b, o.Prefix) || len(o.Lower) > 0 && bytes.Compare(b, o.Lower) < 0 || len(o.Upper) > 0 && bytes.Compare(b, o.Upper) >= 0 {
+		if !bytes.HasPrefix(b, o.Prefix) || len(o.Lower) > 0 && bytes.Compare(b, o.Lower) < 0 || len(o.Upper) > 0 &&
+			bytes.Compare(b, o.Upper) >= 0 {
 			continue
 		}
 		p := pair{k[len(o.Prefix):], m[k]}
@@ -122,7 +123,8 @@ func (g iterGen) drain(t *testing.T, it *engine.Iter, want []pair) {
 			t.Fatalf("the iterator ended with %d entries to come, %v", len(want), it.Err())
 		}
 		if got := (pair{string(it.Key()), string(it.Value())}); got != want[0] {
-			t.Fatalf("%q = %.20q (%d bytes), want %q = %.20q (%d bytes)", got.key, got.value, len(got.value), want[0].key, want[0].value, len(want[0].value))
+			t.Fatalf("%q = %.20q (%d bytes), want %q = %.20q (%d bytes)", got.key, got.value, len(got.value),
+				want[0].key, want[0].value, len(want[0].value))
 		}
 		want = want[1:]
 	}

@@ -74,7 +74,8 @@ func TestObserver(t *testing.T) {
 	db.Observe(nil)
 	update(5, set("a", 1))
 	slices.Sort(r.keys)
-	if got := slices.Compact(r.keys); !slices.Equal(got, []string{"a", "b"}) || !slices.Equal(r.origins, []any{2, 4}) || r.flushes != 1 {
+	if got := slices.Compact(r.keys); !slices.Equal(got, []string{"a", "b"}) ||
+		!slices.Equal(r.origins, []any{2, 4}) || r.flushes != 1 {
 		t.Errorf("%q, origins %v, %d flushes", got, r.origins, r.flushes)
 	}
 	if n := db.Watching(); n != 0 {

@@ -123,10 +123,16 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"other files", func(t *testing.T, dir string) { write(t, dir, "photo.jpg", "x") }, engine.ErrForeign, "photo.jpg"},
 		{"a sub-directory", func(t *testing.T, dir string) { write(t, dir, "sub/file", "x") }, engine.ErrForeign, "sub"},
-		{"a database of another program", func(t *testing.T, dir string) { native(t, dir, "default", "blocks") }, engine.ErrForeign, "default, blocks"},
-		{"a database with the default family only", func(t *testing.T, dir string) { native(t, dir, "default") }, engine.ErrForeign, "default"},
-		{"a CURRENT that points nowhere", func(t *testing.T, dir string) { write(t, dir, "CURRENT", "MANIFEST-000007\n") }, engine.ErrForeign, "MANIFEST-000007"},
-		{"a CURRENT that is not one", func(t *testing.T, dir string) { write(t, dir, "CURRENT", "hello") }, engine.ErrForeign, "CURRENT"},
+		{"a database of another program", func(t *testing.T, dir string) { native(t, dir, "default", "blocks") },
+			engine.ErrForeign, "default, blocks"},
+		{"a database with the default family only", func(t *testing.T, dir string) { native(t, dir, "default") },
+			engine.ErrForeign, "default"},
+		{"a CURRENT that points nowhere", func(t *testing.T, dir string) {
+			write(t, dir, "CURRENT",
+				"MANIFEST-000007\n")
+		}, engine.ErrForeign, "MANIFEST-000007"},
+		{"a CURRENT that is not one", func(t *testing.T, dir string) { write(t, dir, "CURRENT", "hello") },
+			engine.ErrForeign, "CURRENT"},
 		{"a manifest that is not one", func(t *testing.T, dir string) {
 			write(t, dir, "CURRENT", "MANIFEST-000007\n")
 			write(t, dir, "MANIFEST-000007", strings.Repeat("nonsense", 100))
@@ -146,7 +152,8 @@ func TestOpenRefuses(t *testing.T) {
 				db.Close()
 				t.Fatal("it was opened")
 			}
-			if tt.err != nil && !errors.Is(err, tt.err) || !strings.Contains(err.Error(), tt.text) || !strings.Contains(err.Error(), dir) {
+			if tt.err != nil && !errors.Is(err, tt.err) || !strings.Contains(err.Error(), tt.text) ||
+				!strings.Contains(err.Error(), dir) {
 				t.Errorf("error %q", err)
 			}
 			if after := tree(t, dir); !slices.Equal(before, after) {
@@ -196,7 +203,8 @@ func TestOpenDamaged(t *testing.T) {
 		if db, err := engine.Open(engine.Options{Dir: dir}); err == nil {
 			db.Close()
 			t.Fatal("a database without one of its files was opened")
-		} else if !strings.Contains(err.Error(), filepath.Base(files[0])) && !strings.Contains(err.Error(), strings.TrimSuffix(filepath.Base(files[0]), ".sst")) {
+		} else if !strings.Contains(err.Error(), filepath.Base(files[0])) &&
+			!strings.Contains(err.Error(), strings.TrimSuffix(filepath.Base(files[0]), ".sst")) {
 			t.Errorf("the error does not name the file: %v", err)
 		}
 	}
@@ -268,7 +276,8 @@ func TestOpenLocked(t *testing.T) {
 			t.Errorf("through a link: %v", err)
 		}
 		cmd := hold(t, dir)
-		if line, err := bufio.NewReader(cmd.out).ReadString('\n'); err != nil || !strings.Contains(line, engine.ErrLocked.Error()) {
+		if line, err := bufio.NewReader(cmd.out).ReadString('\n'); err != nil ||
+			!strings.Contains(line, engine.ErrLocked.Error()) {
 			t.Errorf("another process, after the attempts of this one: %q, %v", line, err)
 		}
 		setHash(t, db, "h", "f")
@@ -409,8 +418,13 @@ func TestClosed(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, f := range map[string]func(string, [][]byte, func(*engine.Tx) error) error{"Update": db.Update, "View": db.View} {
-		if err := f(ns, keys("k"), func(*engine.Tx) error { t.Errorf("%s ran its function", name); return nil }); !errors.Is(err, engine.ErrClosed) {
+	for name, f := range map[string]func(string, [][]byte, func(*engine.Tx) error) error{"Update": db.Update,
+		"View": db.View} {
+		if err := f(ns, keys("k"), func(*engine.Tx) error {
+			t.Errorf("%s ran its function",
+				name)
+			return nil
+		}); !errors.Is(err, engine.ErrClosed) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

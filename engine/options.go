@@ -46,8 +46,8 @@ type Options struct {
 	// cf.CompareZSetScore. Both order alike and have the same name, so it may be changed at any time.
 	BytewiseScores bool
 	ReplicationID  string // see [DB.SetReplicationID]
-	// RedisBitOrder lets an empty database be marked, by its first write, as one whose bitmaps BITFIELD reads and writes in
-	// Redis's order of bits; see [Tx.RedisBitOrder].
+	// RedisBitOrder lets an empty database be marked, by its first write, as one whose bitmaps BITFIELD reads and
+	// writes in Redis's order of bits; see [Tx.RedisBitOrder].
 	RedisBitOrder bool
 
 	Rocks *RocksOptions // nil = DefaultRocksOptions
@@ -93,7 +93,8 @@ func (o *Options) writeFlags() rocks.WriteFlags {
 	for _, x := range []struct {
 		on   bool
 		flag rocks.WriteFlags
-	}{{o.Sync, rocks.Sync}, {o.DisableWAL, rocks.DisableWAL}, {o.NoSlowdown, rocks.NoSlowdown}, {o.LowPri, rocks.LowPri}, {o.InsertHint, rocks.InsertHint}} {
+	}{{o.Sync, rocks.Sync}, {o.DisableWAL, rocks.DisableWAL}, {o.NoSlowdown, rocks.NoSlowdown}, {o.LowPri,
+		rocks.LowPri}, {o.InsertHint, rocks.InsertHint}} {
 		if x.on {
 			f |= x.flag
 		}
@@ -105,10 +106,12 @@ func (o *Options) writeFlags() rocks.WriteFlags {
 func (o *Options) rocksOptions() *rocks.Options {
 	r := *o.Rocks
 	r.Slots = o.Slots
-	kinds := [cf.NumFamilies]rocks.FamilyKind{rocks.Subkeys, rocks.Meta, rocks.Subkeys, rocks.PubSub, rocks.Propagate, rocks.Subkeys, rocks.Search}
+	kinds := [cf.NumFamilies]rocks.FamilyKind{rocks.Subkeys, rocks.Meta, rocks.Subkeys, rocks.PubSub, rocks.Propagate,
+		rocks.Subkeys, rocks.Search}
 	r.Families = nil
 	for id, kind := range kinds {
-		r.Families = append(r.Families, rocks.FamilySpec{Name: cf.ID(id).String(), Kind: kind, ScoreOrder: cf.ID(id) == cf.ZSetScore && !o.BytewiseScores})
+		r.Families = append(r.Families, rocks.FamilySpec{Name: cf.ID(id).String(), Kind: kind,
+			ScoreOrder: cf.ID(id) == cf.ZSetScore && !o.BytewiseScores})
 	}
 	return &r
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// Records of any length are seen the same in whole, by their heads and by parts, in every order, whether they lie in the
-// database or in the transaction's own batch.
+// Records of any length are seen the same in whole, by their heads and by parts, in every order, whether they lie in
+// the database or in the transaction's own batch.
 func TestPartsOfRecords(t *testing.T) {
 	db := enginetest.Open(t)
 	values := map[string][]byte{"empty": {}, "short": []byte("0123456789")}
@@ -96,7 +96,11 @@ func TestPartsOfRecords(t *testing.T) {
 	}
 	t.Run("file", func(t *testing.T) { check(t, none) })
 	err := db.View("", [][]byte{[]byte("missing")}, func(tx *engine.Tx) error {
-		rec, err := tx.LoadPart([]byte("missing"), func(cf.Type, int) (int, int) { t.Error("asked for a part of nothing"); return 0, 0 })
+		rec, err := tx.LoadPart([]byte("missing"), func(cf.Type, int) (int,
+			int) {
+			t.Error("asked for a part of nothing")
+			return 0, 0
+		})
 		if rec.Exists {
 			t.Error("it exists")
 		}

@@ -56,7 +56,11 @@ func TestGetParts(t *testing.T) {
 	}
 	put := func(key, value []byte) {
 		t.Helper()
-		if err := db.Update(partsNS, lock, func(tx *engine.Tx) error { tx.Put(cf.Default, key, value); return nil }); err != nil {
+		if err := db.Update(partsNS, lock, func(tx *engine.Tx) error {
+			tx.Put(cf.Default, key,
+				value)
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 // maxReadAhead is how many bytes of values ReadAhead keeps.
 const maxReadAhead = 64 << 10
 
-// Saved reports whether the transaction has written the metadata record itself: it works on the collection for the second
-// time at least, and may well do so again.
+// Saved reports whether the transaction has written the metadata record itself: it works on the collection for the
+// second time at least, and may well do so again.
 func (tx *Tx) Saved(r *Record) bool {
 	e := tx.over.find(tx.over.hash(cf.Metadata, r.key), cf.Metadata, r.key)
 	return e != nil && e.kind == written
@@ -25,8 +25,8 @@ func (tx *Tx) Near(id cf.ID, key []byte) bool {
 	return c != nil && reccache.Holds(id) && c.SeemsToHold(c.Hash(id, key))
 }
 
-// ReadAhead reads up to n keys of [lower, upper) at once, so that the Get of each is served from memory: one scan costs as
-// much as a few point reads. It does nothing unless the lock of their collection is held.
+// ReadAhead reads up to n keys of [lower, upper) at once, so that the Get of each is served from memory: one scan
+// costs as much as a few point reads. It does nothing unless the lock of their collection is held.
 func (tx *Tx) ReadAhead(id cf.ID, lower, upper []byte, n int) error {
 	if !tx.cacheOK || len(tx.over.ranges) > 0 {
 		return nil

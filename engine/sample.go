@@ -237,7 +237,8 @@ const (
 // giving up over tombstones. The pool is nil when it found none.
 func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (*samplePool, error) {
 	f := poolFiller{tx: tx, id: id, prefix: prefix}
-	maxPool := int(max(min(maxPool, tx.db.derived.MaxState()/4), 16<<10)) // half of the memory may be free, and the refs come too
+	// half of the memory may be free, and the refs come too
+	maxPool := int(max(min(maxPool, tx.db.derived.MaxState()/4), 16<<10))
 	switch {
 	case want == poolAll || want == poolBounded && !scan:
 		most, maxSkip := want, uint64(0)
@@ -299,7 +300,8 @@ func (f *poolFiller) full(most int) bool { return len(f.pool.buf) >= most }
 // the pool has about most bytes. It returns how many of the n were missing at the upper end: none when it ended
 // for its memory or because it met more than maxSkip tombstones (0: no limit).
 func (f *poolFiller) take(lower, upper []byte, n, most int, maxSkip uint64) (missing int, err error) {
-	it := f.tx.Iter(f.id, IterOptions{Prefix: f.prefix, Lower: lower, Upper: upper, KeysOnly: true, Limit: n, MaxSkip: maxSkip})
+	it := f.tx.Iter(f.id, IterOptions{Prefix: f.prefix, Lower: lower, Upper: upper, KeysOnly: true, Limit: n,
+		MaxSkip: maxSkip})
 	defer it.Close()
 	for n > 0 {
 		if f.full(most) {
@@ -323,8 +325,8 @@ func (f *poolFiller) take(lower, upper []byte, n, most int, maxSkip uint64) (mis
 }
 
 // runs pools the neighbours of several random points, about want in all. The subkeys lie in a circle for it: a
-// run that comes to the last one goes on with the first, or else the first ones would hardly ever be drawn. The pool gets
-// about maxPool bytes at most.
+// run that comes to the last one goes on with the first, or else the first ones would hardly ever be drawn. The pool
+// gets about maxPool bytes at most.
 func (f *poolFiller) runs(want, maxPool int) error {
 	starts := make([][]byte, poolRuns)
 	for i := range starts {
@@ -355,7 +357,8 @@ func (f *poolFiller) runs(want, maxPool int) error {
 	return err
 }
 
-// poolKind is the random subkeys of collections. Each is verified before it is used, so there is nothing to keep current.
+// poolKind is the random subkeys of collections. Each is verified before it is used, so there is nothing to keep
+// current.
 var poolKind = derived.Kind[*samplePool]{ID: derived.Pools}
 
 func (tx *Tx) findPool(prefix []byte) *samplePool {

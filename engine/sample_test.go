@@ -91,8 +91,8 @@ func drawn(t *testing.T, n, draws int, flushed bool, sub func(i int) string) [][
 	return got
 }
 
-// TestSampleSpreads draws from a set of numbers and expects every tenth of it to be met about equally often, in a memtable and in
-// a file.
+// TestSampleSpreads draws from a set of numbers and expects every tenth of it to be met about equally often, in a
+// memtable and in a file.
 func TestSampleSpreads(t *testing.T) {
 	const n, draws = 10000, 200_000
 	for _, flushed := range []bool{false, true} {
@@ -147,8 +147,8 @@ func TestSampleReachesTheEnds(t *testing.T) {
 	}
 }
 
-// TestSampleOfCrowdedPrefixes has most subkeys begin alike, and a few not. Those few are drawn about as often as their share,
-// where sizes tell RocksDB how the subkeys are spread: in memtables, and in files of many blocks.
+// TestSampleOfCrowdedPrefixes has most subkeys begin alike, and a few not. Those few are drawn about as often as
+// their share, where sizes tell RocksDB how the subkeys are spread: in memtables, and in files of many blocks.
 func TestSampleOfCrowdedPrefixes(t *testing.T) {
 	const n, few, draws = 20000, 20, 20000
 	sub := func(i int) string {
@@ -166,7 +166,8 @@ func TestSampleOfCrowdedPrefixes(t *testing.T) {
 			}
 			distinct[string(k)] = true
 		}
-		t.Logf("flushed %v: the %d rare ones were drawn %d times of %d, %d different ones of %d", flushed, few, rare, draws, len(distinct), n)
+		t.Logf("flushed %v: the %d rare ones were drawn %d times of %d, %d different ones of %d", flushed, few, rare,
+			draws, len(distinct), n)
 		if len(distinct) < n/6 { // of draws from 8 pools of 1250, neighbours mostly, about 7000 are different
 			t.Errorf("flushed %v: %d different ones came in %d draws from %d", flushed, len(distinct), draws, n)
 		}

@@ -17,8 +17,8 @@ const slotSkip = 1 << 16
 // checkSlots compares the form of the keys with Options.Slots, which the format does not record. Read in the wrong form
 // every key seems to be missing, and what is written is missing in turn for whoever opens the database rightly.
 //
-// A key that does not have its own slot in front proves the plain form. The other form is believed when two keys or more
-// have their slots.
+// A key that does not have its own slot in front proves the plain form. The other form is believed when two keys or
+// more have their slots.
 func (db *DB) checkSlots() error {
 	tx := db.NewTx()
 	tx.Begin("")

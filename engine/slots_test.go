@@ -29,7 +29,8 @@ func TestSlotsFitTheDatabase(t *testing.T) {
 		{"keys of a cluster", true, []string{"a", "{tag}b", "c"}, false, "they carry the cluster slot"},
 		{"short keys", false, []string{"", "x"}, false, "do not carry the cluster slot"},
 		// 0x3c87 is the slot of "a".
-		{"a key that looks like one of a cluster, and others", false, []string{"\x3c\x87a", "\x3e"}, false, "do not carry the cluster slot"},
+		{"a key that looks like one of a cluster, and others", false, []string{"\x3c\x87a", "\x3e"}, false,
+			"do not carry the cluster slot"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir() + "/db"
@@ -54,7 +55,8 @@ func TestSlotsFitTheDatabase(t *testing.T) {
 			if err == nil {
 				db.Close()
 			}
-			if (err == nil) != tt.accepted || err != nil && (!errors.Is(err, engine.ErrSlots) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), dir)) {
+			if (err == nil) != tt.accepted || err != nil && (!errors.Is(err, engine.ErrSlots) ||
+				!strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), dir)) {
 				t.Errorf("in the other form: %v", err)
 			}
 			if n := engine.LiveObjects(); n != live {

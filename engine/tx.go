@@ -238,7 +238,8 @@ func (tx *Tx) Forget() {
 // Savepoint marks a point to which the transaction can be rolled back; only the latest one counts, but see SavepointIn.
 func (tx *Tx) Savepoint() Mark {
 	tx.undo = tx.undo[:0]
-	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), touched: len(tx.touched), hooks: len(tx.hooks)}
+	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), touched: len(tx.touched),
+		hooks: len(tx.hooks)}
 	return tx.mark
 }
 
@@ -387,6 +388,7 @@ func (tx *Tx) SavepointIn(outer Mark) Mark {
 		}
 	}
 	tx.undo = kept
-	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), touched: len(tx.touched), hooks: len(tx.hooks), undo: len(kept)}
+	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), touched: len(tx.touched),
+		hooks: len(tx.hooks), undo: len(kept)}
 	return tx.mark
 }

@@ -21,8 +21,9 @@ type IterOptions struct {
 	Limit        int    // how many entries the caller expects to read; 0 = all. A hint only
 	Skip         uint64 // entries passed over at the start, without copying them
 	NoFill       bool   // blocks that are read do not enter the block cache: for full scans
-	MaxSkip      uint64 // how many tombstones one step may pass over before the iteration fails with an Incomplete status; 0 = no bound
-	Snapshot     *Snapshot
+	// how many tombstones one step may pass over before the iteration fails with an Incomplete status; 0 = no bound
+	MaxSkip  uint64
+	Snapshot *Snapshot
 	// Parts: only keys whose first PartLen bytes behind Prefix, which must be given, are in one of several ranges. It
 	// holds a lower (inclusive) and an upper bound (exclusive) for each of them, all of PartLen bytes, in ascending
 	// order. Shorter keys, which have no place in such a collection, come too. Not for Reverse.
@@ -80,7 +81,8 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 	if err != nil {
 		return &Iter{tx: tx, err: err}
 	}
-	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip, Limit: o.Limit, Skip: o.Skip,
+	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip,
+		Limit: o.Limit, Skip: o.Skip,
 		Parts: o.Parts, PartLen: o.PartLen, Lane: tx.lane}
 	if len(o.Prefix) > 0 {
 		if len(r.Lower) == 0 {

@@ -8,8 +8,8 @@ import (
 // Lock is the lock of a key, and whether it is wanted for reading or writing.
 type Lock = lock.Lock
 
-// FailWaiters lets those who want a lock that the transaction holds get err, from now on until the transaction gives its
-// locks back, and those too who wait for one already. The transaction itself goes on as before.
+// FailWaiters lets those who want a lock that the transaction holds get err, from now on until the transaction gives
+// its locks back, and those too who wait for one already. The transaction itself goes on as before.
 func (tx *Tx) FailWaiters(err error) { tx.locks.FailWaiters(tx.db.locks, err) }
 
 // FailsWaiters reports whether FailWaiters is in force.

@@ -36,8 +36,8 @@ func (tx *Tx) UserKey(r *Record) []byte {
 	return r.key[n:]
 }
 
-// Load reads the record of a key that shall be of type want. A live key of another type is [ErrWrongType]; its Tail may be
-// cut off as that of [Tx.Look].
+// Load reads the record of a key that shall be of type want. A live key of another type is [ErrWrongType]; its Tail
+// may be cut off as that of [Tx.Look].
 func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 	most := 0
 	if !want.SingleRecord() { // only strings and JSON documents are long
@@ -50,7 +50,8 @@ func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 	return r, err
 }
 
-// LoadShort is Load for a caller to whom a Tail of more than n bytes is of no use: that may be cut off as that of [Tx.Look].
+// LoadShort is Load for a caller to whom a Tail of more than n bytes is of no use: that may be cut off as that of
+// [Tx.Look].
 func (tx *Tx) LoadShort(userKey []byte, want cf.Type, n int) (Record, error) {
 	r, err := tx.loadOf(userKey, want, cf.MaxHead)
 	if err == nil && r.Exists && len(r.Tail)+r.Rest <= n {
@@ -103,8 +104,8 @@ func (tx *Tx) LoadRest(r *Record) error {
 	return err
 }
 
-// SaveHead writes a record anew whose tail stays the same, as SaveAppend does. Rest may be missing: then it goes into the
-// batch straight from the database. The key's lock is held since the record was read.
+// SaveHead writes a record anew whose tail stays the same, as SaveAppend does. Rest may be missing: then it goes into
+// the batch straight from the database. The key's lock is held since the record was read.
 func (tx *Tx) SaveHead(r *Record) error {
 	if r.Rest == 0 {
 		tx.SaveAppend(r, r.Tail)
@@ -114,10 +115,10 @@ func (tx *Tx) SaveHead(r *Record) error {
 	return err
 }
 
-// SaveFrom writes a record, as SaveAppend does, with a tail of n bytes: those that src has, cut off or with zeros behind. src may be
-// r, or the record of another key, and its Rest may be missing: then it goes into the batch straight from the database. The
-// lock of the key of src is held since it was read. What is returned is the tail in the batch, which the caller may change
-// before anything else is done with the transaction.
+// SaveFrom writes a record, as SaveAppend does, with a tail of n bytes: those that src has, cut off or with zeros
+// behind. src may be r, or the record of another key, and its Rest may be missing: then it goes into the batch
+// straight from the database. The lock of the key of src is held since it was read. What is returned is the tail in
+// the batch, which the caller may change before anything else is done with the transaction.
 func (tx *Tx) SaveFrom(r, src *Record, n int) (tail []byte, err error) {
 	var held rocks.Held
 	defer held.Close()
@@ -283,9 +284,9 @@ func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 	}
 }
 
-// SaveString is SaveAppend for a changed string, with LogString before it. A record that this transaction has saved so is
-// overwritten in place if the length is the same: a script, or a pipeline, that counts one key up writes it once. For
-// readers of the WAL that is one SET instead of many.
+// SaveString is SaveAppend for a changed string, with LogString before it. A record that this transaction has saved
+// so is overwritten in place if the length is the same: a script, or a pipeline, that counts one key up writes it
+// once. For readers of the WAL that is one SET instead of many.
 func (tx *Tx) SaveString(r *Record, value []byte) {
 	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
 	e := tx.over.find(tx.over.hash(cf.Metadata, r.key), cf.Metadata, r.key)

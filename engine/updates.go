@@ -23,9 +23,9 @@ type UpdatesLimit struct {
 // Errors of [DB.UpdatesAfter], with the texts of Kvrocks.
 var errUpdatesRange = NewError("ERR", "next sequence is out of range")
 
-// UpdatesAfter returns what was written to the log after a sequence number, 0 = from the beginning of the log. Unless the
-// limit says otherwise, the first batch is the one that holds the next number; when that is in the log no more, the
-// first one behind it. The batches leave nothing out from there on: where the log has a gap, they end.
+// UpdatesAfter returns what was written to the log after a sequence number, 0 = from the beginning of the log. Unless
+// the limit says otherwise, the first batch is the one that holds the next number; when that is in the log no more,
+// the first one behind it. The batches leave nothing out from there on: where the log has a gap, they end.
 func (db *DB) UpdatesAfter(seq uint64, limit UpdatesLimit) (Updates, error) {
 	u := Updates{Last: seq, Latest: db.LatestSequence()}
 	switch {
@@ -46,7 +46,8 @@ func (db *DB) UpdatesAfter(seq uint64, limit UpdatesLimit) (Updates, error) {
 			case err != nil:
 				return u, updatesError(err)
 			case rep == nil: // never logged, or purged
-				return u, NewError("ERR", fmt.Sprintf("iterator is not valid: there is no batch of sequence number %d in the log, nor one after it", seq+1))
+				return u, NewError("ERR",
+					fmt.Sprintf("iterator is not valid: there is no batch of sequence number %d in the log, nor one after it", seq+1))
 			case limit.Strict && first != seq+1:
 				return u, NewError("ERR", fmt.Sprintf("mismatched sequence number, expected %d but got %d", seq+1, first))
 			}

@@ -34,10 +34,12 @@ func TestUpdatesAfter(t *testing.T) {
 		{"some", 0, engine.UpdatesLimit{Batches: 2, Bytes: 1 << 20}, 2, 6, ""},
 		{"from the end of a batch", 6, engine.UpdatesLimit{Batches: 2, Bytes: 1 << 20, Strict: true}, 2, 12, ""},
 		{"from within a batch", 7, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20}, 1, 9, ""},
-		{"from within a batch, strict", 7, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20, Strict: true}, 0, 0, "mismatched sequence number, expected 8 but got 7"},
+		{"from within a batch, strict", 7, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20, Strict: true}, 0, 0,
+			"mismatched sequence number, expected 8 but got 7"},
 		{"nothing new", 15, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20, Strict: true}, 0, 15, ""},
 		{"not written yet", 16, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20}, 0, 0, "next sequence is out of range"},
-		{"the greatest number", math.MaxUint64, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20}, 0, 0, "next sequence is out of range"},
+		{"the greatest number", math.MaxUint64, engine.UpdatesLimit{Batches: 1, Bytes: 1 << 20}, 0, 0,
+			"next sequence is out of range"},
 		{"few bytes", 0, engine.UpdatesLimit{Batches: 100, Bytes: 1}, 1, 3, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,7 +51,8 @@ func TestUpdatesAfter(t *testing.T) {
 				return
 			}
 			if err != nil || len(u.Batches) != tt.batches || u.Last != tt.last || u.Latest != latest {
-				t.Errorf("%d batches up to %d of %d, %v; want %d up to %d of %d", len(u.Batches), u.Last, u.Latest, err, tt.batches, tt.last, latest)
+				t.Errorf("%d batches up to %d of %d, %v; want %d up to %d of %d", len(u.Batches), u.Last, u.Latest,
+					err, tt.batches, tt.last, latest)
 			}
 		})
 	}
@@ -72,7 +75,8 @@ func TestUpdatesOfAPurgedLog(t *testing.T) {
 		t.Errorf("%d batches up to %d, %v", len(u.Batches), u.Last, err)
 	}
 	limit.Strict = true
-	if _, err := db.UpdatesAfter(4, limit); err == nil || err.Error() != "mismatched sequence number, expected 5 but got 21" {
+	if _, err := db.UpdatesAfter(4, limit); err == nil ||
+		err.Error() != "mismatched sequence number, expected 5 but got 21" {
 		t.Errorf("strict: %v", err)
 	}
 }
@@ -81,7 +85,8 @@ func TestUpdatesOfAPurgedLog(t *testing.T) {
 func TestUpdatesWithoutLog(t *testing.T) {
 	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", DisableWAL: true})
 	setHash(t, db, "k", "f")
-	if _, err := db.UpdatesAfter(0, engine.UpdatesLimit{Batches: 1, Bytes: 1}); err == nil || !strings.Contains(err.Error(), "iterator is not valid") {
+	if _, err := db.UpdatesAfter(0, engine.UpdatesLimit{Batches: 1, Bytes: 1}); err == nil ||
+		!strings.Contains(err.Error(), "iterator is not valid") {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,14 +12,15 @@ import (
 // range, picks a value for the first byte in which they differ, narrows the range to it, and so on. How often it picks
 // a value depends on how much RocksDB says that the keys with it take.
 //
-// RocksDB knows that by the block only: at its end the walk stands where one block ends and the next one begins. So it goes on
-// from there by a random number of subkeys, more than some blocks have, and from the last subkey to the first. Then all
-// subkeys are met about equally often, as far as they are equally long.
+// RocksDB knows that by the block only: at its end the walk stands where one block ends and the next one begins. So
+// it goes on from there by a random number of subkeys, more than some blocks have, and from the last subkey to the
+// first. Then all subkeys are met about equally often, as far as they are equally long.
 func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
 	lower := bytes.Clone(prefix)
 	upper, _ := cf.AppendSuccessor(nil, prefix)
 	edge := func(reverse bool) ([]byte, error) {
-		it := tx.Iter(id, IterOptions{Lower: lower, Upper: upper, Reverse: reverse, KeysOnly: true, Limit: 1, MaxSkip: walkSkip})
+		it := tx.Iter(id, IterOptions{Lower: lower, Upper: upper, Reverse: reverse, KeysOnly: true, Limit: 1,
+			MaxSkip: walkSkip})
 		defer it.Close()
 		if it.Next() {
 			return bytes.Clone(it.Key()), nil
@@ -68,8 +69,8 @@ func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
 	return tx.goOn(id, prefix, at)
 }
 
-// pickByte picks one of the bytes from a to b that may follow head, by the size of what begins so; upper comes after all of it.
-// It fails when all of it takes less than RocksDB measures.
+// pickByte picks one of the bytes from a to b that may follow head, by the size of what begins so; upper comes after
+// all of it. It fails when all of it takes less than RocksDB measures.
 func (tx *Tx) pickByte(id cf.ID, head, upper []byte, a, b int) (pick int, ok bool) {
 	const parts = 4
 	for ok = true; a < b && ok; {

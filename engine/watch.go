@@ -241,8 +241,8 @@ func (tx *Tx) touchWatches() {
 	}
 }
 
-// Touch tells those who watch a key, if it exists, once the transaction is committed, that it has changed, although it is
-// not written: something in it was replaced by the same.
+// Touch tells those who watch a key, if it exists, once the transaction is committed, that it has changed, although
+// it is not written: something in it was replaced by the same.
 func (tx *Tx) Touch(userKey []byte) {
 	t := &tx.db.watches
 	if t.n.Load() == 0 {

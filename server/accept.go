@@ -55,7 +55,8 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// protectedMode is what a client is told that protected-mode keeps out; it begins as in Redis, by which clients know it.
+// protectedMode is what a client is told that protected-mode keeps out; it begins as in Redis, by which clients know
+// it.
 const protectedMode = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. " +
 	"Only clients on the machine of the server itself are served then. To let others in, do one of these: " +
 	"1) set a password with requirepass; " +

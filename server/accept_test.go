@@ -48,7 +48,8 @@ func TestProtectedMode(t *testing.T) {
 	if got := dial("tcp", public).closed(); got != protectedMode {
 		t.Errorf("from outside: %q", got)
 	}
-	if !strings.HasPrefix(protectedMode, "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. ") ||
+	if !strings.HasPrefix(protectedMode,
+		"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. ") ||
 		strings.Count(protectedMode, "\r\n") != 1 || !strings.HasSuffix(protectedMode, "\r\n") {
 		t.Errorf("the error is %q", protectedMode)
 	}
@@ -81,7 +82,8 @@ func TestCrossProtocol(t *testing.T) {
 	} {
 		a := h.dial(t)
 		a.send(request)
-		if got := a.closed(); strings.Count(got, "\r\n") > 1 || strings.Contains(got, "'Host:'") || strings.Contains(got, "'POST'") {
+		if got := a.closed(); strings.Count(got, "\r\n") > 1 || strings.Contains(got, "'Host:'") ||
+			strings.Contains(got, "'POST'") {
 			t.Errorf("%q: %q", request, got)
 		}
 	}
@@ -102,7 +104,8 @@ func TestKeepAlive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e := raw.Control(func(fd uintptr) { v, err = syscall.GetsockoptInt(int(fd), level, name) }); e != nil || err != nil {
+		if e := raw.Control(func(fd uintptr) { v, err = syscall.GetsockoptInt(int(fd), level, name) }); e != nil ||
+			err != nil {
 			t.Fatal(e, err)
 		}
 		return v
@@ -121,7 +124,8 @@ func TestKeepAlive(t *testing.T) {
 		if tt.on == 0 {
 			continue
 		}
-		idle, interval, count := option(c, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE), option(c, syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL), option(c, syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT)
+		idle, interval, count := option(c, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE), option(c, syscall.IPPROTO_TCP,
+			syscall.TCP_KEEPINTVL), option(c, syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT)
 		if idle != tt.idle || interval != tt.interval || count != tt.count {
 			t.Errorf("%d: idle %d, interval %d, count %d", tt.set, idle, interval, count)
 		}
@@ -169,8 +173,9 @@ func TestMaxClientsAtRunTime(t *testing.T) {
 	b.want("CONFIG SET maxclients 3", "+OK\r\n")
 	h.dial(t).want("PING", "+PONG\r\n")
 	most := mostClients()
-	b.want("CONFIG SET maxclients 2000000000", fmt.Sprintf("-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+
-		"The operating system is not able to handle the specified number of clients, try with %d\r\n", most))
+	b.want("CONFIG SET maxclients 2000000000",
+		fmt.Sprintf("-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+
+			"The operating system is not able to handle the specified number of clients, try with %d\r\n", most))
 	b.want("CONFIG GET maxclients", "*2\r\n$10\r\nmaxclients\r\n$1\r\n3\r\n")
 	if most < 1<<30 {
 		b.want(fmt.Sprintf("CONFIG SET maxclients %d", most), "+OK\r\n")

@@ -47,10 +47,12 @@ func TestUsersArePermittedWhatTheirRulesSay(t *testing.T) {
 	c.want("EXEC", "*1\r\n"+noKey)
 	c.want("GET app:1", noKey)
 	c.want("GET new:1", "$-1\r\n")
-	if log := admin.do("ACL", "LOG", "100"); !strings.Contains(log, "app:1") || !strings.Contains(log, "multi") || !strings.Contains(log, "flushall") || !strings.Contains(log, "AUTH") {
+	if log := admin.do("ACL", "LOG", "100"); !strings.Contains(log, "app:1") || !strings.Contains(log, "multi") ||
+		!strings.Contains(log, "flushall") || !strings.Contains(log, "AUTH") {
 		t.Errorf("ACL LOG: %.300q", log)
 	}
-	if info := admin.do("INFO", "stats"); !strings.Contains(info, "acl_access_denied_auth:1\r\n") || !strings.Contains(info, "acl_access_denied_cmd:2\r\n") {
+	if info := admin.do("INFO", "stats"); !strings.Contains(info, "acl_access_denied_auth:1\r\n") ||
+		!strings.Contains(info, "acl_access_denied_cmd:2\r\n") {
 		t.Errorf("INFO does not count what was denied: %q", info)
 	}
 	admin.want("ACL DELUSER alice nobody", ":1\r\n")
@@ -83,7 +85,8 @@ func TestBlockedClientsLoseTheirRights(t *testing.T) {
 		}
 		fields, _ := parseInfo(t, admin.do("INFO"))
 		name, _, _ := strings.Cut(strings.ToLower(tt.wait), " ")
-		if got := fields["cmdstat_"+name]; !strings.HasSuffix(got, ",rejected_calls=1,failed_calls=0") || fields["errorstat_NOPERM"] != "count=1" {
+		if got := fields["cmdstat_"+name]; !strings.HasSuffix(got, ",rejected_calls=1,failed_calls=0") ||
+			fields["errorstat_NOPERM"] != "count=1" {
 			t.Errorf("%s: %q, errors %q", tt.wait, got, fields["errorstat_NOPERM"])
 		}
 		if log := admin.do("ACL", "LOG", "1"); !strings.Contains(log, "alice") {

@@ -53,7 +53,8 @@ func TestInfo(t *testing.T) {
 	}
 	for name, pattern := range map[string]string{
 		"redis_version": `7\.2\.0`, "kvrocks_version": `2\.10\.0`, "version": `2\.10\.0`, "redis_mode": "standalone", "kvrocks_mode": "standalone",
-		"run_id": `[0-9a-f]{40}`, "tcp_port": h.Addr()[strings.LastIndex(h.Addr(), ":")+1:], "process_id": strconv.Itoa(os.Getpid()),
+		"run_id": `[0-9a-f]{40}`, "tcp_port": h.Addr()[strings.LastIndex(h.Addr(),
+			":")+1:], "process_id": strconv.Itoa(os.Getpid()),
 		"uptime_in_seconds": `\d+`, "uptime_in_days": "0", "arch_bits": "64", "os": "Linux .*",
 		"connected_clients": "1", "maxclients": `\d+`, "blocked_clients": "0",
 		"listener0": `name=tcp,bind=127\.0\.0\.1,port=\d+`, "total_blocking_keys": "0", "total_blocking_keys_on_nokey": "0",
@@ -286,13 +287,15 @@ func TestInfoAsJSON(t *testing.T) {
 		_, body, _ := strings.Cut(reply, "\r\n")
 		return strings.TrimSuffix(body, "\r\n")
 	}
-	for _, words := range []string{"INFO FORMAT JSON", "info server Format json", "INFO FORMAT json keyspace stats", "INFO all FORMAT JSON"} {
+	for _, words := range []string{"INFO FORMAT JSON", "info server Format json", "INFO FORMAT json keyspace stats",
+		"INFO all FORMAT JSON"} {
 		got := unwrap(c.do(strings.Fields(words)...))
 		var sections map[string]map[string]any
 		if err := json.Unmarshal([]byte(got), &sections); err != nil || len(sections) == 0 {
 			t.Errorf("%s: %v in %q", words, err, got)
 		}
-		if server := sections["Server"]; server != nil && (server["redis_mode"] != "standalone" || server["process_id"] != float64(os.Getpid())) {
+		if server := sections["Server"]; server != nil && (server["redis_mode"] != "standalone" ||
+			server["process_id"] != float64(os.Getpid())) {
 			t.Errorf("%s: %v", words, server)
 		}
 	}

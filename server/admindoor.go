@@ -23,7 +23,8 @@ func (s *Server) openAdmin() error {
 	if err != nil {
 		return fmt.Errorf("admin-listen: %w", err)
 	}
-	s.admin = admin.Open(l, admin.Options{Source: adminSource{s}, Ready: s.ready, Administrator: s.administrator, Log: s.log})
+	s.admin = admin.Open(l, admin.Options{Source: adminSource{s}, Ready: s.ready, Administrator: s.administrator,
+		Log: s.log})
 	s.log.Info("metrics and health over HTTP", zap.String("address", l.Addr().String()))
 	return nil
 }
@@ -39,8 +40,8 @@ func (s *Server) ready() error {
 	return s.db.BackgroundError()
 }
 
-// administrator reports whether a name and a password are those of one who may call KPROFILE; both are empty for one who
-// gave none.
+// administrator reports whether a name and a password are those of one who may call KPROFILE; both are empty for one
+// who gave none.
 func (s *Server) administrator(user, password string) bool {
 	var id command.Identity
 	var ok bool

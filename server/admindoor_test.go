@@ -58,7 +58,8 @@ func TestMetricsOfAServer(t *testing.T) {
 		name, _, _ := strings.Cut(series, "{")
 		seen[series], seen[name] = true, true
 	}
-	for _, series := range []string{`basalt_cmdstat_calls_total{command="set"}`, `basalt_errorstat_count_total{error="WRONGTYPE"}`,
+	for _, series := range []string{`basalt_cmdstat_calls_total{command="set"}`,
+		`basalt_errorstat_count_total{error="WRONGTYPE"}`,
 		`basalt_db_keys{db="0"}`, `basalt_rocksdb_level_files{family="metadata/0"}`, `basalt_info{`,
 		`basalt_command_duration_seconds_count{command="hset"}`} {
 		if !strings.Contains(body, series) {

@@ -68,7 +68,8 @@ func TestMemberPipelines(t *testing.T) {
 	piped, single := h.dial(t), h.dial(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	reads := []string{"HGET", "HEXISTS", "HSTRLEN", "SISMEMBER", "ZSCORE"}
-	writes := []string{"HSET %k %m new", "HDEL %k %m", "HDEL %k %m other", "SADD %k %m", "SREM %k %m", "ZADD %k 7 %m", "ZREM %k %m", "ZREM %k %m other",
+	writes := []string{"HSET %k %m new", "HDEL %k %m", "HDEL %k %m other", "SADD %k %m", "SREM %k %m", "ZADD %k 7 %m",
+		"ZREM %k %m", "ZREM %k %m other",
 		"DEL %k", "HGET %k", "HEXPIRE h 100 FIELDS 1 %m", "RENAME %k %k2", "SET %k text"}
 	keys := []string{"h", "s", "z", "h2", "none"}
 	for round := range 60 {

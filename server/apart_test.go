@@ -10,8 +10,8 @@ import (
 )
 
 // startApart is start of a server in which no two of these keys share a lock, so that who holds one of them leaves the
-// others alone. There are 16384 locks, and the seed of the hash that chooses among them is random. A key of another database
-// than 0 comes after its number: "3:key".
+// others alone. There are 16384 locks, and the seed of the hash that chooses among them is random. A key of another
+// database than 0 comes after its number: "3:key".
 func startApart(t *testing.T, keys []string, settings ...string) *harness {
 	t.Helper()
 	for {

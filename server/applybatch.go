@@ -7,9 +7,9 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine sees to
-// what it keeps of the keys itself; here it is for those who wait for keys, and for what the server has in memory of the
-// propagate family. There are no keyspace events: the batch does not say what has happened.
+// ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine
+// sees to what it keeps of the keys itself; here it is for those who wait for keys, and for what the server has in
+// memory of the propagate family. There are no keyspace events: the batch does not say what has happened.
 func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	b, err := c.srv.db.CheckBatch(rep)
 	if err != nil {
@@ -53,8 +53,8 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	return nil
 }
 
-// serveLocked serves those who wait for keys of which the transaction holds the locks: what it was made of does not name
-// its keys.
+// serveLocked serves those who wait for keys of which the transaction holds the locks: what it was made of does not
+// name its keys.
 func (c *run) serveLocked() {
 	var ready []keyRef
 	for _, nsKey := range c.srv.waiters.keys() {

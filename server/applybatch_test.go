@@ -31,7 +31,8 @@ func (c *client) poll(after int, options ...string) updates {
 		}
 		return n
 	}
-	if len(lines) < 9 || lines[0] != "*6" || lines[2] != "latest_sequence" || lines[5] != "updates" || lines[len(lines)-2] != "next_sequence" {
+	if len(lines) < 9 || lines[0] != "*6" || lines[2] != "latest_sequence" || lines[5] != "updates" ||
+		lines[len(lines)-2] != "next_sequence" {
 		c.t.Fatalf("%q", reply)
 	}
 	u := updates{latest: num(lines[3]), next: num(lines[len(lines)-1])}
@@ -95,13 +96,15 @@ func TestApplyBatchReplies(t *testing.T) {
 	do("-ERR wrong number of arguments for 'applybatch' command\r\n", "APPLYBATCH", good, "LOWPRI", "LOWPRI")
 	do("-ERR only support LOWPRI option\r\n", "APPLYBATCH", good, "HIGHPRI")
 	do("-ERR invalid write batch: write batch is shorter than its header: 0 bytes\r\n", "APPLYBATCH", "")
-	do("-ERR invalid write batch: write batch record runs over the end: 10 bytes at byte 32 of 41\r\n", "APPLYBATCH", good[:len(good)-1])
+	do("-ERR invalid write batch: write batch record runs over the end: 10 bytes at byte 32 of 41\r\n", "APPLYBATCH",
+		good[:len(good)-1])
 	do(":1\r\n", "DBSIZE")
 
 	do("+OK\r\n", "MULTI")
 	do("-ERR Command not allowed inside a transaction\r\n", "APPLYBATCH", good)
 	do("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
-	if got := c.do("EVAL", "return redis.call('APPLYBATCH', ARGV[1])", "0", good); !strings.HasPrefix(got, "-ERR This Redis command is not allowed from script") {
+	if got := c.do("EVAL", "return redis.call('APPLYBATCH', ARGV[1])", "0", good); !strings.HasPrefix(got,
+		"-ERR This Redis command is not allowed from script") {
 		t.Errorf("in a script: %q", got)
 	}
 	do("+OK\r\n", "DEBUG", "DBSIZE-LIMIT", "1")
@@ -204,8 +207,8 @@ func TestPollUpdatesBytes(t *testing.T) {
 	}
 }
 
-// TestApplyBatchOfKvrocks applies the log of a Kvrocks to an empty server, which then answers the recorded reads as that
-// Kvrocks did.
+// TestApplyBatchOfKvrocks applies the log of a Kvrocks to an empty server, which then answers the recorded reads as
+// that Kvrocks did.
 func TestApplyBatchOfKvrocks(t *testing.T) {
 	h := start(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken)
 	c := h.dial(t)
@@ -233,18 +236,23 @@ func TestApplyBatchOfKvrocks(t *testing.T) {
 func pingPong(rng *rand.Rand, i int) []string {
 	n := func(most int) string { return strconv.Itoa(rng.IntN(most)) }
 	all := []string{
-		"ZADD z " + n(2000) + " m" + n(3000), "ZREM z m" + n(3000), "ZPOPMIN z " + n(3), "ZPOPMAX z", "ZPOPMIN z", "ZRANK z m" + n(3000),
-		"ZREVRANK z m" + n(3000), "ZCOUNT z " + n(1000) + " " + n(3000), "ZRANGE z 0 20 WITHSCORES", "ZRANGE z 700 710", "ZCARD z", "ZRANGE z 0 20 WITHSCORES",
+		"ZADD z " + n(2000) + " m" + n(3000), "ZREM z m" + n(3000), "ZPOPMIN z " +
+			n(3), "ZPOPMAX z", "ZPOPMIN z", "ZRANK z m" + n(3000),
+		"ZREVRANK z m" + n(3000), "ZCOUNT z " + n(1000) + " " +
+			n(3000), "ZRANGE z 0 20 WITHSCORES", "ZRANGE z 700 710", "ZCARD z", "ZRANGE z 0 20 WITHSCORES",
 		"PFADD p a" + n(2000), "PFADD p a" + n(2000), "PFADD p a" + n(20), "PFCOUNT p",
-		"XADD x MAXLEN 50 " + strconv.Itoa(i+1) + "-1 f v" + n(9), "XADD x MAXLEN 50 " + strconv.Itoa(i+1) + "-1 f v" + n(9), "XREADGROUP GROUP g c COUNT 2 NOACK STREAMS x >",
+		"XADD x MAXLEN 50 " + strconv.Itoa(i+1) + "-1 f v" + n(9), "XADD x MAXLEN 50 " + strconv.Itoa(i+1) +
+			"-1 f v" + n(9), "XREADGROUP GROUP g c COUNT 2 NOACK STREAMS x >",
 		"XLEN x", "XRANGE x - + COUNT 3", "XDEL x " + n(i+1) + "-1", "XTRIM x MAXLEN 20",
 		"LPUSH l a" + n(9), "RPUSH l b" + n(9), "LPOP l", "RPOP l 2", "LRANGE l 0 5", "LINDEX l 3", "LLEN l",
 		"HSET h f" + n(20) + " v" + n(9), "HDEL h f" + n(20), "HGET h f" + n(20), "HLEN h", "HGETALL h", "HGETALL h",
 		"SADD s e" + n(30), "SREM s e" + n(30), "SISMEMBER s e" + n(30), "SCARD s",
 		"SETBIT b " + n(20000) + " 1", "BITCOUNT b", "GETBIT b " + n(20000),
-		"SET str" + n(5) + " v" + n(9), "APPEND str" + n(5) + " x", "GET str" + n(5), "INCR n", "GET n", "MGET str0 str1 str2", "STRLEN str" + n(5),
+		"SET str" + n(5) + " v" + n(9), "APPEND str" + n(5) + " x", "GET str" +
+			n(5), "INCR n", "GET n", "MGET str0 str1 str2", "STRLEN str" + n(5),
 		"DEL str" + n(5), "EXPIRE str" + n(5) + " 5000", "PERSIST str" + n(5), "DEL l", "DBSIZE", "DBSIZE",
-		"JSON.SET j $ {\"a\":" + n(9) + "}", "JSON.NUMINCRBY j $.a 1", "JSON.GET j $.a", "BF.ADD bf e" + n(99), "BF.EXISTS bf e" + n(99),
+		"JSON.SET j $ {\"a\":" + n(9) + "}", "JSON.NUMINCRBY j $.a 1", "JSON.GET j $.a", "BF.ADD bf e" +
+			n(99), "BF.EXISTS bf e" + n(99),
 		"SIADD si " + n(99), "SIRANGE si 0 5", "RENAME str0 str1", "COPY h h2 REPLACE", "HGETALL h2",
 	}
 	return strings.Fields(all[rng.IntN(len(all))])
@@ -252,8 +260,8 @@ func pingPong(rng *rand.Rand, i int) []string {
 
 // TestApplyBatchPingPong lets commands go to one of two servers by chance, each of which applies what the other one
 // writes, and to a third one that applies nothing. What a server remembers of a key (the counts of ranks, members to be
-// popped next, read-ahead of streams, HyperLogLogs, replies, records, which keys there are) must not survive a batch that
-// changes the key, else the replies differ.
+// popped next, read-ahead of streams, HyperLogLogs, replies, records, which keys there are) must not survive a batch
+// that changes the key, else the replies differ.
 func TestApplyBatchPingPong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	var h [3]*harness
@@ -299,9 +307,11 @@ func TestApplyBatchWakes(t *testing.T) {
 	for _, tt := range []struct{ name, blocked, write, want, left string }{
 		{"list", "BLPOP l 0", "RPUSH l a b", bulk("l", "a"), "LRANGE l 0 -1"},
 		{"sorted set", "BZPOPMAX z 0", "ZADD z 1 a 2 b", bulk("z", "b", "2"), "ZRANGE z 0 -1"},
-		{"stream", "XREAD BLOCK 0 STREAMS s $", "XADD s 1-1 f v", "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-1\r\n" + bulk("f", "v"), "XLEN s"},
+		{"stream", "XREAD BLOCK 0 STREAMS s $", "XADD s 1-1 f v", "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-1\r\n" +
+			bulk("f", "v"), "XLEN s"},
 		{"to a key of which the lock is not held", "BLMOVE o d LEFT LEFT 0", "RPUSH o a b", "$1\r\na\r\n", "LRANGE o 0 -1"},
-		{"a key that goes", "XREADGROUP GROUP g c BLOCK 0 STREAMS gone >", "FLUSHDB", "-NOGROUP No such key 'gone' or consumer group 'g' in XREADGROUP with GROUP option\r\n", "DBSIZE"},
+		{"a key that goes", "XREADGROUP GROUP g c BLOCK 0 STREAMS gone >", "FLUSHDB",
+			"-NOGROUP No such key 'gone' or consumer group 'g' in XREADGROUP with GROUP option\r\n", "DBSIZE"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			waiting, other, c := h.dial(t), h.dial(t), h.dial(t)

@@ -22,12 +22,13 @@ const pieces = 1 << 19
 
 // BenchmarkBits compares SETBIT and GETBIT at random offsets of one bitmap of 512 MiB with SET and GET of random
 // ones of as many strings of 1 KiB. The two take turns, so that what else the machine does hits both; the figures are
-// processor time of the whole process, flushes and compactions included, and ratio is that of a bit command to that of the
-// one on strings. About half of the SETBITs change nothing; the others cost a read more than a SET.
+// processor time of the whole process, flushes and compactions included, and ratio is that of a bit command to that
+// of the one on strings. About half of the SETBITs change nothing; the others cost a read more than a SET.
 func BenchmarkBits(b *testing.B) {
 	// The caches of a server that has 24 GB of memory.
 	cfg := testConfig(b)
-	mem := config.PlanMemory(config.Memory{Bytes: 24 << 30}, config.MemorySettings{Buffers: int(cfg.Int("rocksdb.max_write_buffer_number"))})
+	mem := config.PlanMemory(config.Memory{Bytes: 24 << 30},
+		config.MemorySettings{Buffers: int(cfg.Int("rocksdb.max_write_buffer_number"))})
 	o := EngineOptions(cfg, mem, nil)
 	o.Dir = b.TempDir()
 	db := enginetest.OpenWith(b, o)
@@ -41,8 +42,10 @@ func BenchmarkBits(b *testing.B) {
 		name          string
 		strings, bits func(n uint64) string
 	}{
-		{"read", func(n uint64) string { return encode("GET", name(n)) }, func(n uint64) string { return encode("GETBIT", "bm", offset(n)) }},
-		{"write", func(n uint64) string { return encode("SET", name(n), text) }, func(n uint64) string { return encode("SETBIT", "bm", offset(n), strconv.Itoa(rand.IntN(2))) }},
+		{"read", func(n uint64) string { return encode("GET", name(n)) },
+			func(n uint64) string { return encode("GETBIT", "bm", offset(n)) }},
+		{"write", func(n uint64) string { return encode("SET", name(n), text) },
+			func(n uint64) string { return encode("SETBIT", "bm", offset(n), strconv.Itoa(rand.IntN(2))) }},
 	} {
 		for _, clients := range []int{1, 50} {
 			for _, depth := range []int{1, 16} {

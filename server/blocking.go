@@ -76,8 +76,9 @@ func (c *run) appendReady(ready []keyRef, r *request) []keyRef {
 	return ready
 }
 
-// serveReady serves those who wait for keys, and then those who wait for what they in turn have written: whoever waits for one
-// of several keys must not, as it is served by what another waiter wrote, take the data of a key from those who came earlier.
+// serveReady serves those who wait for keys, and then those who wait for what they in turn have written: whoever
+// waits for one of several keys must not, as it is served by what another waiter wrote, take the data of a key from
+// those who came earlier.
 func (c *run) serveReady(ready []keyRef) {
 	for len(ready) > 0 {
 		k := ready[0]
@@ -229,8 +230,8 @@ func (c *conn) readAhead() error {
 	return err
 }
 
-// tryAlone is a run of one command: that of the waiter, with all its locks, for the cases in which the one who brought the
-// data could not run it.
+// tryAlone is a run of one command: that of the waiter, with all its locks, for the cases in which the one who
+// brought the data could not run it.
 func (c *run) tryAlone(w *waiter) (ok bool) {
 	defer c.end()
 	c.tx.Begin(c.sess.Namespace)

@@ -31,21 +31,28 @@ func TestBlockedClientIsServed(t *testing.T) {
 		{"second key", "", "BLPOP x k 0", "LPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
 		{"BLMOVE", "", "BLMOVE k l LEFT RIGHT 0", "RPUSH k a b", "$1\r\na\r\n", "LRANGE l 0 -1", bulk("a")},
 		{"BLMOVE to itself", "", "BLMOVE k k LEFT RIGHT 0", "RPUSH k a b", "$1\r\na\r\n", "LRANGE k 0 -1", bulk("b", "a")},
-		{"BLMOVE to a wrong type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "RPUSH k a", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "LRANGE k 0 -1", bulk("a")},
+		{"BLMOVE to a wrong type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "RPUSH k a",
+			"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "LRANGE k 0 -1", bulk("a")},
 		{"BRPOPLPUSH", "RPUSH l x", "BRPOPLPUSH k l 0", "RPUSH k a b", "$1\r\nb\r\n", "LRANGE l 0 -1", bulk("b", "x")},
-		{"BLMPOP", "", "BLMPOP 0 2 x k LEFT COUNT 2", "RPUSH k a b c", "*2\r\n$1\r\nk\r\n" + bulk("a", "b"), "LRANGE k 0 -1", bulk("c")},
+		{"BLMPOP", "", "BLMPOP 0 2 x k LEFT COUNT 2", "RPUSH k a b c", "*2\r\n$1\r\nk\r\n" + bulk("a", "b"),
+			"LRANGE k 0 -1", bulk("c")},
 		{"BZPOPMIN", "", "BZPOPMIN k 0", "ZADD k 1 a 2 b", bulk("k", "a", "1"), "ZCARD k", ":1\r\n"},
 		{"BZPOPMAX", "", "BZPOPMAX k 0", "ZADD k 1 a 2 b", bulk("k", "b", "2"), "ZCARD k", ":1\r\n"},
-		{"BZMPOP", "", "BZMPOP 0 1 k MIN COUNT 5", "ZADD k 1 a 2 b", "*2\r\n$1\r\nk\r\n*2\r\n" + bulk("a", "1") + bulk("b", "2"), "EXISTS k", ":0\r\n"},
+		{"BZMPOP", "", "BZMPOP 0 1 k MIN COUNT 5", "ZADD k 1 a 2 b", "*2\r\n$1\r\nk\r\n*2\r\n" + bulk("a", "1") +
+			bulk("b", "2"), "EXISTS k", ":0\r\n"},
 		{"RENAME", "RPUSH o a", "BLPOP k 0", "RENAME o k", bulk("k", "a"), "EXISTS k o", ":0\r\n"},
 		{"COPY", "RPUSH o a", "BLPOP k 0", "COPY o k", bulk("k", "a"), "EXISTS k o", ":1\r\n"},
 		{"LMOVE", "RPUSH o a", "BLPOP k 0", "LMOVE o k LEFT LEFT", bulk("k", "a"), "EXISTS k o", ":0\r\n"},
 		{"ZUNIONSTORE", "ZADD o 5 a", "BZPOPMIN k 0", "ZUNIONSTORE k 1 o", bulk("k", "a", "5"), "EXISTS k", ":0\r\n"},
-		{"another type first", "", "BLPOP k 0", "SET k x;DEL k;ZADD k 1 a;DEL k;RPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
+		{"another type first", "", "BLPOP k 0", "SET k x;DEL k;ZADD k 1 a;DEL k;RPUSH k a", bulk("k", "a"),
+			"EXISTS k", ":0\r\n"},
 		{"transaction", "", "BLPOP k 0", "MULTI;RPUSH k a b;LPOP k;EXEC", bulk("k", "b"), "EXISTS k", ":0\r\n"},
-		{"order of the keys", "", "BLPOP k j 0", "MULTI;RPUSH j y;RPUSH k x;EXEC", bulk("k", "x"), "LRANGE j 0 -1", bulk("y")},
-		{"transaction that takes it back", "", "BLPOP k 0", "MULTI;RPUSH k a;DEL k;EXEC;RPUSH k b", bulk("k", "b"), "EXISTS k", ":0\r\n"},
-		{"an element with a fraction of a second to spare", "", "BLPOP k 3599.5", "RPUSH k a", bulk("k", "a"), "EXISTS k", ":0\r\n"},
+		{"order of the keys", "", "BLPOP k j 0", "MULTI;RPUSH j y;RPUSH k x;EXEC", bulk("k", "x"), "LRANGE j 0 -1",
+			bulk("y")},
+		{"transaction that takes it back", "", "BLPOP k 0", "MULTI;RPUSH k a;DEL k;EXEC;RPUSH k b", bulk("k", "b"),
+			"EXISTS k", ":0\r\n"},
+		{"an element with a fraction of a second to spare", "", "BLPOP k 3599.5", "RPUSH k a", bulk("k", "a"),
+			"EXISTS k", ":0\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := h.dial(t), h.dial(t)
@@ -73,9 +80,11 @@ func TestBlockedClientIsServed(t *testing.T) {
 func TestBlockedClientThatNeedsAnotherLock(t *testing.T) {
 	h := start(t)
 	for _, tt := range []struct{ name, before, first, write, firstWant, second, secondWant string }{
-		{"one element", "RPUSH l x", "BLMOVE k l LEFT RIGHT 0", "COPY l k;RPUSH k y", "$1\r\nx\r\n", "BLPOP k 0", bulk("k", "y")},
+		{"one element", "RPUSH l x", "BLMOVE k l LEFT RIGHT 0", "COPY l k;RPUSH k y", "$1\r\nx\r\n", "BLPOP k 0",
+			bulk("k", "y")},
 		{"two elements", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BLPOP k 0", bulk("k", "y")},
-		{"a destination of another type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "MULTI;GET l;RPUSH k a;EXEC", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "BLPOP k 0", bulk("k", "a")},
+		{"a destination of another type", "SET l x", "BLMOVE k l LEFT RIGHT 0", "MULTI;GET l;RPUSH k a;EXEC",
+			"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "BLPOP k 0", bulk("k", "a")},
 		{"both move", "RPUSH l x y", "BLMOVE k l LEFT RIGHT 0", "COPY l k", "$1\r\nx\r\n", "BRPOPLPUSH k l 0", "$1\r\ny\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,8 +158,8 @@ func TestBlockedClientServesOthers(t *testing.T) {
 	c.want("DBSIZE", ":0\r\n")
 }
 
-// Whoever waits for several keys and is served by what another client moves does not overtake those who came earlier for a key
-// that the same transaction has written.
+// Whoever waits for several keys and is served by what another client moves does not overtake those who came earlier
+// for a key that the same transaction has written.
 func TestBlockedClientsServeOthersInTurn(t *testing.T) {
 	h := start(t)
 	for _, write := range [][]string{
@@ -185,7 +194,8 @@ func TestBlockedClientsServeOthersInTurn(t *testing.T) {
 func TestBlockedClientsErrorsAreCounted(t *testing.T) {
 	h := start(t)
 	for _, tt := range []struct{ before, wait, end, want, kind, stats string }{
-		{"XGROUP CREATE s g $ MKSTREAM", "XREADGROUP GROUP g me BLOCK 0 STREAMS s >", "XGROUP DESTROY s g", "-NOGROUP ", "NOGROUP", "xreadgroup"},
+		{"XGROUP CREATE s g $ MKSTREAM", "XREADGROUP GROUP g me BLOCK 0 STREAMS s >", "XGROUP DESTROY s g",
+			"-NOGROUP ", "NOGROUP", "xreadgroup"},
 		{"SET l x", "BLMOVE k l LEFT LEFT 0", "RPUSH k a", "-WRONGTYPE ", "WRONGTYPE", "blmove"},
 		{"", "BLPOP k 0", "CLIENT UNBLOCK ID ERROR", "-UNBLOCKED ", "UNBLOCKED", "blpop"},
 	} {
@@ -210,7 +220,8 @@ func TestBlockedClientsErrorsAreCounted(t *testing.T) {
 			if got := fields["total_error_replies"]; got != "1" {
 				t.Errorf("total_error_replies: %q", got)
 			}
-			if got := fields["cmdstat_"+tt.stats]; !strings.HasPrefix(got, "calls=1,") || !strings.HasSuffix(got, ",rejected_calls=0,failed_calls=1") {
+			if got := fields["cmdstat_"+tt.stats]; !strings.HasPrefix(got, "calls=1,") ||
+				!strings.HasSuffix(got, ",rejected_calls=0,failed_calls=1") {
 				t.Errorf("cmdstat: %q", got)
 			}
 		})
@@ -222,12 +233,14 @@ func TestInfoOfBlockedClients(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	c.want("XGROUP CREATE s g $ MKSTREAM", "+OK\r\n")
-	for _, command := range []string{"BLPOP a b 0", "BLPOP b 0", "XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g me BLOCK 0 STREAMS s >"} {
+	for _, command := range []string{"BLPOP a b 0", "BLPOP b 0", "XREAD BLOCK 0 STREAMS s $",
+		"XREADGROUP GROUP g me BLOCK 0 STREAMS s >"} {
 		h.dial(t).send(pipeline(command))
 	}
 	h.blockedClients(t, 4)
 	info := c.do("INFO", "clients")
-	for _, want := range []string{"blocked_clients:4\r\n", "total_blocking_keys:3\r\n", "total_blocking_keys_on_nokey:1\r\n"} {
+	for _, want := range []string{"blocked_clients:4\r\n", "total_blocking_keys:3\r\n",
+		"total_blocking_keys_on_nokey:1\r\n"} {
 		if !strings.Contains(info, want) {
 			t.Errorf("%q is not in\n%s", want, info)
 		}
@@ -239,7 +252,8 @@ func TestBlockingEnds(t *testing.T) {
 	c, other := h.dial(t), h.dial(t)
 	id := strings.TrimSpace(strings.TrimPrefix(c.do("CLIENT", "ID"), ":"))
 	t.Run("timeout", func(t *testing.T) {
-		for _, tt := range [][2]string{{"BLPOP k 0.01", "*-1\r\n"}, {"BLMOVE k l LEFT LEFT 0.01", "*-1\r\n"}, {"BZPOPMIN k 0.01", "*-1\r\n"}, {"BLMPOP 0.01 1 k LEFT", "*-1\r\n"}} {
+		for _, tt := range [][2]string{{"BLPOP k 0.01", "*-1\r\n"}, {"BLMOVE k l LEFT LEFT 0.01", "*-1\r\n"},
+			{"BZPOPMIN k 0.01", "*-1\r\n"}, {"BLMPOP 0.01 1 k LEFT", "*-1\r\n"}} {
 			begin := time.Now()
 			c.want(tt[0], tt[1])
 			if d := time.Since(begin); d < 10*time.Millisecond {
@@ -248,7 +262,8 @@ func TestBlockingEnds(t *testing.T) {
 		}
 	})
 	t.Run("unblock", func(t *testing.T) {
-		for _, tt := range [][2]string{{"", "*-1\r\n"}, {" TIMEOUT", "*-1\r\n"}, {" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"}} {
+		for _, tt := range [][2]string{{"", "*-1\r\n"}, {" TIMEOUT", "*-1\r\n"},
+			{" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"}} {
 			c.send(encode("BLPOP", "k", "0"))
 			h.blockedClients(t, 1)
 			other.want("CLIENT UNBLOCK "+id+tt[0], ":1\r\n")
@@ -289,7 +304,8 @@ func TestPipelineBehindBlockingCommand(t *testing.T) {
 	other.want("GET a", "$1\r\n1\r\n")
 	other.want("RPUSH k x", ":1\r\n")
 	other.want("RPUSH k y", ":1\r\n")
-	for i, want := range []string{"+OK\r\n", bulk("k", "x"), ":2\r\n", bulk("k", "y"), ":3\r\n", "+OK\r\n", fmt.Sprintf(":%d\r\n", len(value))} {
+	for i, want := range []string{"+OK\r\n", bulk("k", "x"), ":2\r\n", bulk("k", "y"), ":3\r\n", "+OK\r\n",
+		fmt.Sprintf(":%d\r\n", len(value))} {
 		if got := c.reply(); got != want {
 			t.Errorf("reply %d: %.60q, want %q", i, got, want)
 		}

@@ -37,7 +37,8 @@ func TestBusy(t *testing.T) {
 		{"script", busyScript, "SCRIPT KILL", "-ERR Script killed by user with SCRIPT KILL...",
 			[]string{"SCRIPT", "LOAD", endless}, []string{"EVAL", "redis.call('SET',KEYS[1],'x') " + endless, "1", "held"}},
 		{"function", busyFunction, "FUNCTION KILL", "-ERR Script killed by user with FUNCTION KILL.",
-			[]string{"FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(keys) redis.call('SET',keys[1],'x') " + endless + " end)"},
+			[]string{"FUNCTION", "LOAD",
+				"#!lua name=l\nredis.register_function('f', function(keys) redis.call('SET',keys[1],'x') " + endless + " end)"},
 			[]string{"FCALL", "f", "1", "held"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -111,8 +112,8 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// A slow script or function that declared no keys may touch any: every client gets BUSY until it ends, but for the commands
-// with which it can be ended and those that begin and leave a transaction.
+// A slow script or function that declared no keys may touch any: every client gets BUSY until it ends, but for the
+// commands with which it can be ended and those that begin and leave a transaction.
 func TestBusyWithoutKeys(t *testing.T) {
 	const loop = "while true do redis.call('PING') end" // the script itself is not refused
 	for _, test := range []struct {
@@ -162,15 +163,16 @@ func TestSlowScriptCommits(t *testing.T) {
 	other.want("SCRIPT KILL", "+OK\r\n")
 	c.reply()
 	other.want("SET end 1", "+OK\r\n")
-	if r := c.do("EVAL", "redis.call('SET',KEYS[1],'done') local n=0 for i=1,3e6 do n=n+1 end return n", "1", "held"); r != ":3000000\r\n" {
+	if r := c.do("EVAL", "redis.call('SET',KEYS[1],'done') local n=0 for i=1,3e6 do n=n+1 end return n", "1",
+		"held"); r != ":3000000\r\n" {
 		t.Errorf("%q", r)
 	}
 	other.want("GET held", "$4\r\ndone\r\n")
 	other.want("APPEND held !", ":5\r\n")
 }
 
-// A script that runs in the transaction of another client does not hold up that client's reply, nor the replies of those
-// who share it.
+// A script that runs in the transaction of another client does not hold up that client's reply, nor the replies of
+// those who share it.
 func TestSlowGuest(t *testing.T) {
 	h := start(t, "lua-time-limit", "600000") // nobody is to be turned away
 	first, second, third, admin := h.dial(t), h.dial(t), h.dial(t), h.dial(t)

@@ -122,7 +122,8 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 }
 
 // connBytes is what a connection takes by itself, the stack with which its goroutine begins included.
-const connBytes = int64(unsafe.Sizeof(conn{})+unsafe.Sizeof(command.Session{})+unsafe.Sizeof(sessionView{})) + wire.Size + 2<<10
+const connBytes = int64(unsafe.Sizeof(conn{})+unsafe.Sizeof(command.Session{})+unsafe.Sizeof(sessionView{})) +
+	wire.Size + 2<<10
 
 // argBytes returns how many bytes the arguments of a command have.
 func argBytes(args [][]byte) (n int64) {

@@ -12,8 +12,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// clientFields returns the line of CLIENT LIST of a connection, by the names of its fields: nil as long as the server has
-// not accepted it, which may be some time after the client dialled.
+// clientFields returns the line of CLIENT LIST of a connection, by the names of its fields: nil as long as the server
+// has not accepted it, which may be some time after the client dialled.
 func clientFields(t *testing.T, asker, of *client) map[string]string {
 	t.Helper()
 	list := asker.do("CLIENT", "LIST")
@@ -73,7 +73,8 @@ func TestClientBuffers(t *testing.T) {
 		}
 	}
 	replied(ahead)
-	want(idle, "qbuf=0", "qbuf-free=0", "argv-mem=0", "rbs=0", "rbp=1009", "obl=0", "oll=0", "omem=0", "events=r", "cmd=get")
+	want(idle, "qbuf=0", "qbuf-free=0", "argv-mem=0", "rbs=0", "rbp=1009", "obl=0", "oll=0", "omem=0", "events=r",
+		"cmd=get")
 	base := number(idle, "tot-mem")
 	replied(-ahead - 2*replyPeriod)
 	want(idle, "rbp=0")
@@ -81,7 +82,8 @@ func TestClientBuffers(t *testing.T) {
 	// What was received of a command that is not complete.
 	half := h.dial(t)
 	half.send("*2\r\n$4\r\nECHO\r\n$100\r\nabc")
-	want(half, "qbuf=23", "qbuf-free="+fmt.Sprint(wire.ReadBuffer-23), "tot-mem="+fmt.Sprint(base+wire.ReadBuffer), "cmd=NULL")
+	want(half, "qbuf=23", "qbuf-free="+fmt.Sprint(wire.ReadBuffer-23), "tot-mem="+fmt.Sprint(base+wire.ReadBuffer),
+		"cmd=NULL")
 
 	multi := h.dial(t)
 	multi.want("MULTI", "+OK\r\n")
@@ -148,8 +150,8 @@ func TestReplyPeak(t *testing.T) {
 	}
 }
 
-// The filters of CLIENT KILL, and which connections they leave. The letters are connections: a and b of the user bob, of
-// whom b has subscribed, e of eve, n of nobody in particular, and me, who asks.
+// The filters of CLIENT KILL, and which connections they leave. The letters are connections: a and b of the user bob,
+// of whom b has subscribed, e of eve, n of nobody in particular, and me, who asks.
 func TestClientKillFilters(t *testing.T) {
 	h := start(t)
 	setup := h.dial(t)

@@ -323,8 +323,8 @@ func (c *run) runAll() bool {
 	return c.owner == nil
 }
 
-// replyPeak is the most bytes of replies that were sent at once in the present period and in the one before, as CLIENT LIST
-// shows it. Only the connection's goroutine uses it.
+// replyPeak is the most bytes of replies that were sent at once in the present period and in the one before, as
+// CLIENT LIST shows it. Only the connection's goroutine uses it.
 type replyPeak struct {
 	period       int64
 	most, before int
@@ -370,8 +370,8 @@ func (c *run) flush() bool {
 	return ok
 }
 
-// flushMany is flush when there are many bytes of replies; no locks are held. What is measured together ends before: the
-// lengths of its replies tell which one was slow.
+// flushMany is flush when there are many bytes of replies; no locks are held. What is measured together ends before:
+// the lengths of its replies tell which one was slow.
 func (c *run) flushMany() {
 	if c.out.Len() > maxReplyBuffer {
 		c.look(nil)
@@ -416,9 +416,11 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, wire.ErrOutputLimit):
 		c.srv.stats.OutputLimit.Add(1)
-		c.srv.log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID))
+		c.srv.log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr),
+			zap.Int64("id", c.sess.ID))
 	case errors.Is(err, errQueryLimit):
-		c.srv.log.Warn("a client that does not complete its command was disconnected", zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("bytes", len(c.wire.Input())))
+		c.srv.log.Warn("a client that does not complete its command was disconnected",
+			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("bytes", len(c.wire.Input())))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.srv.log.Debug("an idle client was disconnected", zap.String("addr", c.sess.Addr))
 	default:
@@ -438,8 +440,8 @@ func (c *conn) close() {
 	c.srv.remove(c)
 }
 
-// kill ends the connection, and reports whether it was not ended already; any goroutine may call it. The command that runs
-// is finished.
+// kill ends the connection, and reports whether it was not ended already; any goroutine may call it. The command that
+// runs is finished.
 func (c *conn) kill() bool {
 	first := c.gone.CompareAndSwap(false, true)
 	c.stopWaiting()

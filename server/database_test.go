@@ -96,7 +96,8 @@ func TestSelectInPipeline(t *testing.T) {
 	var want strings.Builder
 	for i := range 100 {
 		db := i % 3
-		commands = append(commands, "SELECT "+strconv.Itoa(db), "INCR n", "SET k"+strconv.Itoa(i)+" v", "GET n", "EXISTS k"+strconv.Itoa(i-1))
+		commands = append(commands, "SELECT "+strconv.Itoa(db), "INCR n", "SET k"+strconv.Itoa(i)+" v", "GET n",
+			"EXISTS k"+strconv.Itoa(i-1))
 		fmt.Fprintf(&want, "+OK\r\n:%d\r\n+OK\r\n$%d\r\n%d\r\n:0\r\n", i/3+1, len(strconv.Itoa(i/3+1)), i/3+1)
 	}
 	c.send(pipeline(commands...))
@@ -289,7 +290,8 @@ func TestTransfersBetweenDatabases(t *testing.T) {
 		wg.Go(func() {
 			for i := range 60 {
 				from, to := (w+i)%dbs, (w+i*3+1)%dbs
-				c.send(pipeline("SELECT "+strconv.Itoa(from), "MULTI", "DECRBY account 3", "SELECT "+strconv.Itoa(to), "INCRBY account 3", "EXEC",
+				c.send(pipeline("SELECT "+strconv.Itoa(from), "MULTI", "DECRBY account 3", "SELECT "+strconv.Itoa(to),
+					"INCRBY account 3", "EXEC",
 					"SELECT "+strconv.Itoa(from), "MOVE token "+strconv.Itoa(to),
 					"MULTI", "SELECT 0", "GET account", "EXISTS token", "SELECT 1", "GET account", "EXISTS token",
 					"SELECT 2", "GET account", "EXISTS token", "SELECT 3", "GET account", "EXISTS token", "EXEC"))
@@ -348,7 +350,8 @@ func TestAuthInTransaction(t *testing.T) {
 	h := start(t, "requirepass", "p", "namespace.n", "t")
 	c := h.dial(t)
 	c.want("AUTH p", "+OK\r\n")
-	for _, cmd := range []string{"MULTI", "SET k default", "AUTH t", "SET k n", "GET k", "AUTH wrong", "GET k", "CONFIG GET port"} {
+	for _, cmd := range []string{"MULTI", "SET k default", "AUTH t", "SET k n", "GET k", "AUTH wrong", "GET k",
+		"CONFIG GET port"} {
 		c.do(strings.Fields(cmd)...)
 	}
 	c.want("EXEC", "*7\r\n+OK\r\n+OK\r\n+OK\r\n$1\r\nn\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n$1\r\nn\r\n-ERR admin permission required to perform the command\r\n")

@@ -26,7 +26,8 @@ func TestMemoryAndDiskUsage(t *testing.T) {
 	c.do("SET", "s", strings.Repeat("x", 10_000))
 	var p strings.Builder
 	for i := range 1000 {
-		p.WriteString(pipeline(fmt.Sprintf("HSET h field%04d 0123456789", i), fmt.Sprintf("ZADD z %d member%04d", i, i), fmt.Sprintf("SETBIT b %d 1", i*8192)))
+		p.WriteString(pipeline(fmt.Sprintf("HSET h field%04d 0123456789", i),
+			fmt.Sprintf("ZADD z %d member%04d", i, i), fmt.Sprintf("SETBIT b %d 1", i*8192)))
 	}
 	c.send(p.String())
 	for range 3000 {
@@ -41,11 +42,13 @@ func TestMemoryAndDiskUsage(t *testing.T) {
 	}
 	c.want("DISK USAGE missing", "$-1\r\n")
 	c.want("DISK FREE s", "-ERR Unknown operation\r\n")
-	if got := c.do("MEMORY", "STATS"); !strings.Contains(got, "$10\r\nkeys.count\r\n:4\r\n") || !strings.Contains(got, "rocksdb.block-cache") {
+	if got := c.do("MEMORY", "STATS"); !strings.Contains(got, "$10\r\nkeys.count\r\n:4\r\n") ||
+		!strings.Contains(got, "rocksdb.block-cache") {
 		t.Errorf("%q", got)
 	}
 	c.do("HELLO", "3")
-	if got := c.do("MEMORY", "STATS"); !regexp.MustCompile(`(?s)^%\d+\r\n.*fragmentation\r\n,[\d.]+\r\n`).MatchString(got) {
+	if got := c.do("MEMORY",
+		"STATS"); !regexp.MustCompile(`(?s)^%\d+\r\n.*fragmentation\r\n,[\d.]+\r\n`).MatchString(got) {
 		t.Errorf("%q", got)
 	}
 	for _, cmd := range []string{"DOCTOR", "MALLOC-STATS"} {
@@ -94,11 +97,13 @@ func TestDebugDigest(t *testing.T) {
 		return c.do("DEBUG", "DIGEST"), c.do("DEBUG", "DIGEST-VALUE", "l", "h", "missing")
 	}
 	all, values := digest("RPUSH l a b c", "HSET h f 1 g 2", "SET s v", "ZADD z 1 m", "DEBUG RELOAD")
-	again, valuesAgain := digest("SET s x", "LPUSH l b a", "ZADD z 2 m", "HSET h g x", "RPUSH l c", "HSET h g 2 f 1", "ZADD z 1 m", "SET s v")
+	again, valuesAgain := digest("SET s x", "LPUSH l b a", "ZADD z 2 m", "HSET h g x", "RPUSH l c", "HSET h g 2 f 1",
+		"ZADD z 1 m", "SET s v")
 	if all != again || values != valuesAgain {
 		t.Errorf("%q and %q, %q and %q", all, again, values, valuesAgain)
 	}
-	if !regexp.MustCompile(`^\+[0-9a-f]{40}\r\n$`).MatchString(all) || !strings.HasSuffix(values, "+"+strings.Repeat("0", 40)+"\r\n") {
+	if !regexp.MustCompile(`^\+[0-9a-f]{40}\r\n$`).MatchString(all) ||
+		!strings.HasSuffix(values, "+"+strings.Repeat("0", 40)+"\r\n") {
 		t.Errorf("%q %q", all, values)
 	}
 	seen := map[string]bool{all: true}
@@ -111,7 +116,8 @@ func TestDebugDigest(t *testing.T) {
 	}
 }
 
-// TestDebugInTransactions: what DEBUG locks for itself neither waits for the locks of the transaction nor gives them back.
+// TestDebugInTransactions: what DEBUG locks for itself neither waits for the locks of the transaction nor gives them
+// back.
 func TestDebugInTransactions(t *testing.T) {
 	c := start(t).dial(t)
 	c.want("MULTI", "+OK\r\n")
@@ -144,15 +150,19 @@ func TestDebug(t *testing.T) {
 		{"DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK\r\n"},
 		{"GET k", "$1\r\nv\r\n"},
 		{"DEBUG HTSTATS-KEY k full", "$42\r\nNo stats available for empty dictionaries\n\r\n"},
-		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true')} 0", "*1\r\n-ERR This Redis command is not allowed from script\r\n"},
+		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true')} 0",
+			"*1\r\n-ERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n"},
 		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true')} 0", "*1\r\n:1\r\n"},
-		{"EVAL redis.setresp(3)return{redis.call('DEBUG','PROTOCOL','attrib')} 0", "*1\r\n$39\r\nSome real reply following the attribute\r\n"},
+		{"EVAL redis.setresp(3)return{redis.call('DEBUG','PROTOCOL','attrib')} 0",
+			"*1\r\n$39\r\nSome real reply following the attribute\r\n"},
 		// The clock stands still in a script.
 		{"EVAL redis.call('SET','t','v','PX','1')redis.call('DEBUG','SLEEP','0.01')return(redis.call('EXISTS','t')) 0", ":1\r\n"},
-		{"EVAL return{redis.pcall('DEBUG','RELOAD').err} 0", "*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
+		{"EVAL return{redis.pcall('DEBUG','RELOAD').err} 0",
+			"*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SET-DISABLE-DENY-SCRIPTS 0", "+OK\r\n"},
-		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true').err} 0", "*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
+		{"EVAL return{redis.pcall('DEBUG','PROTOCOL','true').err} 0",
+			"*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SDSLEN k", "+key_sds_len:1, key_sds_avail:0, key_zmalloc: 1, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"},
 	} {
 		c.want(line.command, line.want)
@@ -166,10 +176,12 @@ func TestDebug(t *testing.T) {
 		t.Errorf("TIME in EXEC: %q, later %q", before, after)
 	}
 	c.want("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n")
-	if got := c.do("EVAL", "local t=redis.call('TIME') redis.call('DEBUG','SLEEP','0.01') local u=redis.call('TIME') return t[1]==u[1] and t[2]==u[2]", "0"); got != ":1\r\n" {
+	if got := c.do("EVAL",
+		"local t=redis.call('TIME') redis.call('DEBUG','SLEEP','0.01') local u=redis.call('TIME') return t[1]==u[1] and t[2]==u[2]", "0"); got != ":1\r\n" {
 		t.Errorf("TIME in a script: %q", got)
 	}
-	if got := c.do("DEBUG", "OBJECT", "k"); !strings.Contains(got, " encoding:embstr serializedlength:") || !strings.Contains(got, " type:string ") {
+	if got := c.do("DEBUG", "OBJECT", "k"); !strings.Contains(got, " encoding:embstr serializedlength:") ||
+		!strings.Contains(got, " type:string ") {
 		t.Errorf("%q", got)
 	}
 	c.want("DEBUG LOG hello", "+OK\r\n")
@@ -178,11 +190,13 @@ func TestDebug(t *testing.T) {
 	}
 	c.do("HELLO", "3")
 	c.send(pipeline("DEBUG PROTOCOL attrib"))
-	for _, part := range []string{"|1\r\n", "$14\r\nkey-popularity\r\n", "*2\r\n$7\r\nkey:123\r\n:90\r\n", "$39\r\nSome real reply following the attribute\r\n"} {
+	for _, part := range []string{"|1\r\n", "$14\r\nkey-popularity\r\n", "*2\r\n$7\r\nkey:123\r\n:90\r\n",
+		"$39\r\nSome real reply following the attribute\r\n"} {
 		c.expect(part)
 	}
 	c.send(pipeline("DEBUG PROTOCOL push"))
-	for _, part := range []string{">2\r\n$16\r\nserver-cpu-usage\r\n:42\r\n", "$40\r\nSome real reply following the push reply\r\n"} {
+	for _, part := range []string{">2\r\n$16\r\nserver-cpu-usage\r\n:42\r\n",
+		"$40\r\nSome real reply following the push reply\r\n"} {
 		c.expect(part)
 	}
 	c.do("HELLO", "2")

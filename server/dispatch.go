@@ -173,7 +173,8 @@ func (c *run) endReply() {
 // cutReply ends the connection after an error of a command whose reply has left in part: there is no other way to tell.
 func (c *conn) cutReply(r *request, err error) {
 	if !c.lost {
-		c.srv.log.Error("a reply could not be completed, the client is disconnected", zap.String("command", r.spec.FullName()),
+		c.srv.log.Error("a reply could not be completed, the client is disconnected",
+			zap.String("command", r.spec.FullName()),
 			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Error(err))
 	}
 	c.lost, c.closeAfterReply = true, true

@@ -35,7 +35,8 @@ func (c *run) watchChange(f *frame, r *request) {
 	ch.forget()
 	f.ctx.Told = nil
 	classes := command.EventClass(c.srv.events.Load())
-	if classes == 0 || c.srv.hub.Len() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 || r.spec.Flags&command.Script != 0 {
+	if classes == 0 || c.srv.hub.Len() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 ||
+		r.spec.Flags&command.Script != 0 {
 		return
 	}
 	ch.on = r.spec.Flags&command.Write != 0
@@ -111,7 +112,8 @@ func (c *run) noteEnded(ch *change) {
 // endEvents are the events of a key that has ended by itself.
 func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
 	if how == engine.FieldsExpired {
-		return []command.KeyEvent{{Class: command.EventHash, Name: "hexpired", Key: key}, {Class: command.EventGeneric, Name: "del", Key: key}}
+		return []command.KeyEvent{{Class: command.EventHash, Name: "hexpired", Key: key},
+			{Class: command.EventGeneric, Name: "del", Key: key}}
 	}
 	return []command.KeyEvent{{Class: command.EventExpired, Name: "expired", Key: key}}
 }
@@ -166,13 +168,16 @@ func (c *run) noteEvent(ns string, e command.KeyEvent) {
 }
 
 // appendEvent appends the messages of an event.
-func (s *Shared) appendEvent(messages []pubsub.Message, classes command.EventClass, ns string, e command.KeyEvent) []pubsub.Message {
+func (s *Shared) appendEvent(messages []pubsub.Message, classes command.EventClass, ns string,
+	e command.KeyEvent) []pubsub.Message {
 	db := s.databaseName(ns)
 	if classes&command.EventKeyspace != 0 {
-		messages = append(messages, pubsub.Message{Channel: []byte("__keyspace@" + db + "__:" + string(e.Key)), Payload: []byte(e.Name)})
+		messages = append(messages, pubsub.Message{Channel: []byte("__keyspace@" + db + "__:" + string(e.Key)),
+			Payload: []byte(e.Name)})
 	}
 	if classes&command.EventKeyevent != 0 {
-		messages = append(messages, pubsub.Message{Channel: []byte("__keyevent@" + db + "__:" + e.Name), Payload: append([]byte(nil), e.Key...)})
+		messages = append(messages, pubsub.Message{Channel: []byte("__keyevent@" + db + "__:" + e.Name),
+			Payload: append([]byte(nil), e.Key...)})
 	}
 	return messages
 }

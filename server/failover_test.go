@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFailover: while clients write, a master and its replica change places, and back; every write that was confirmed is on
-// both, and no full synchronisation was needed.
+// TestFailover: while clients write, a master and its replica change places, and back; every write that was confirmed
+// is on both, and no full synchronisation was needed.
 func TestFailover(t *testing.T) {
 	for _, rsid := range []string{"no", "yes"} {
 		t.Run("rsid="+rsid, func(t *testing.T) {

@@ -49,7 +49,8 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 	c.want("FCALL_RO read 0", ":1600\r\n")
 
 	// What fails has counted, and what is undone has not.
-	if r := c.do("FCALL", "fail", "0"); !strings.HasPrefix(r, "-ERR user_function:10: failed script: fail, on @user_function:10.") {
+	if r := c.do("FCALL", "fail", "0"); !strings.HasPrefix(r,
+		"-ERR user_function:10: failed script: fail, on @user_function:10.") {
 		t.Errorf("%q", r)
 	}
 	c.want("FCALL read 0", ":1601\r\n")
@@ -57,7 +58,8 @@ func TestFunctionsKeepTheirVariables(t *testing.T) {
 		t.Errorf("%q", r)
 	}
 	c.want("FCALL read 0", ":1602\r\n")
-	for _, cmd := range []string{"MULTI", "FCALL count 0", "FCALL count 0 SET a 1", "EVAL return(redis.call('FLUSHALL')) 0"} {
+	for _, cmd := range []string{"MULTI", "FCALL count 0", "FCALL count 0 SET a 1",
+		"EVAL return(redis.call('FLUSHALL')) 0"} {
 		c.do(strings.Fields(cmd)...)
 	}
 	c.want("EXEC", "*3\r\n:1603\r\n:1604\r\n+OK\r\n") // the script needs all locks
@@ -136,7 +138,8 @@ func TestSlowFunctionOfALibraryWithVariables(t *testing.T) {
 	b.want("SET held 2", busy)
 	b.want("EVAL return(1) 0", ":1\r\n")
 	b.want("SET free 1", "+OK\r\n")
-	if r := b.do("FUNCTION", "STATS"); !strings.HasPrefix(r, "*4\r\n$14\r\nrunning_script\r\n*6\r\n$4\r\nname\r\n$4\r\nlast\r\n$7\r\ncommand\r\n*4\r\n$5\r\nFCALL\r\n$4\r\nlast\r\n$1\r\n1\r\n$4\r\nheld\r\n$11\r\nduration_ms\r\n:") {
+	if r := b.do("FUNCTION", "STATS"); !strings.HasPrefix(r,
+		"*4\r\n$14\r\nrunning_script\r\n*6\r\n$4\r\nname\r\n$4\r\nlast\r\n$7\r\ncommand\r\n*4\r\n$5\r\nFCALL\r\n$4\r\nlast\r\n$1\r\n1\r\n$4\r\nheld\r\n$11\r\nduration_ms\r\n:") {
 		t.Errorf("%q", r)
 	}
 	b.want("FUNCTION KILL", "+OK\r\n")

@@ -36,11 +36,14 @@ func flushFiles(t testing.TB, db *engine.DB) {
 	}
 }
 
-// caughtUp waits until a replica has what its master has.
+// caughtUp waits until a replica has everything of its master, and has acknowledged it: until then what follows a write
+// in memory (functions, namespaces) may be missing.
 func caughtUp(t testing.TB, replica, master *harness) {
 	t.Helper()
 	eventually(t, "the replica has caught up", func() bool {
-		return replica.replica.Up() && replica.db.LatestSequence() == master.db.LatestSequence()
+		seq := master.db.LatestSequence()
+		return replica.replica.Up() && replica.db.LatestSequence() == seq &&
+			master.master.AckedBy(seq) == len(master.master.Replicas())
 	})
 }
 
@@ -68,7 +71,8 @@ func TestReplicaOf(t *testing.T) {
 						fill(c, i)
 					}
 				}
-				r := startWith(t, quiet(), "use-rsid-psync", rsid, "masterauth", "secret", "repl-namespace-enabled", "yes", "requirepass", "own")
+				r := startWith(t, quiet(), "use-rsid-psync", rsid, "masterauth", "secret", "repl-namespace-enabled",
+					"yes", "requirepass", "own")
 				cr := r.dial(t)
 				cr.want("AUTH own", "+OK\r\n")
 				if full {
@@ -87,12 +91,14 @@ func TestReplicaOf(t *testing.T) {
 				// What is kept in memory follows.
 				c.want("NAMESPACE ADD ns token", "+OK\r\n")
 				c.do("SCRIPT", "LOAD", "return 'loaded'")
-				c.do("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 'one' end, flags={'no-writes'}}")
+				c.do("FUNCTION", "LOAD",
+					"#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 'one' end, flags={'no-writes'}}")
 				caughtUp(t, r, m)
 				cr.want("FCALL f 0", "$3\r\none\r\n")
 				cr.want("SCRIPT EXISTS "+loadedSHA, "*1\r\n:1\r\n")
 				eventually(t, "the namespace is known", func() bool { return r.dial(t).do("AUTH", "token") == "+OK\r\n" })
-				c.do("FUNCTION", "LOAD", "REPLACE", "#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 'two' end, flags={'no-writes'}}")
+				c.do("FUNCTION", "LOAD", "REPLACE",
+					"#!lua name=lib\nredis.register_function{function_name='f', callback=function() return 'two' end, flags={'no-writes'}}")
 				c.want("SCRIPT FLUSH", "+OK\r\n")
 				caughtUp(t, r, m)
 				cr.want("FCALL f 0", "$3\r\ntwo\r\n")
@@ -181,7 +187,8 @@ func TestReplicaStates(t *testing.T) {
 			t.Errorf("%s:%s, want %s", name, got, want)
 		}
 	}
-	if got := c.field("replication", "slave0"); !strings.Contains(got, fmt.Sprintf("ip=127.0.0.1,port=%d,state=online", r.port())) {
+	if got := c.field("replication", "slave0"); !strings.Contains(got,
+		fmt.Sprintf("ip=127.0.0.1,port=%d,state=online", r.port())) {
 		t.Errorf("slave0:%s", got)
 	}
 	cr.want("SET b 1", "-READONLY You can't write against a read only replica.\r\n")

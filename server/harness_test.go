@@ -56,8 +56,8 @@ func start(t testing.TB, settings ...string) *harness {
 	return h
 }
 
-// startOnPorts is start with settings that need certain ports, which another process may have, or take between their choice
-// and their use: then others are tried.
+// startOnPorts is start with settings that need certain ports, which another process may have, or take between their
+// choice and their use: then others are tried.
 func startOnPorts(t testing.TB, settings func() []string) *harness {
 	t.Helper()
 	for {
@@ -204,8 +204,8 @@ func (c *client) closed() string {
 	return string(b)
 }
 
-// inTime calls a step with which keys are to live so long, and which has to be over before they expire. On a machine that
-// is busy it may not be: then what it has seen says nothing, and it is called again with a longer life.
+// inTime calls a step with which keys are to live so long, and which has to be over before they expire. On a machine
+// that is busy it may not be: then what it has seen says nothing, and it is called again with a longer life.
 func inTime(t testing.TB, life time.Duration, step func(life time.Duration) error) {
 	t.Helper()
 	for ; ; life *= 4 {
@@ -234,7 +234,8 @@ func (c *client) replies(exchanges ...string) error {
 	return nil
 }
 
-// eventually waits for a condition that another goroutine brings about. Time in which the process is stopped does not count.
+// eventually waits for a condition that another goroutine brings about. Time in which the process is stopped does not
+// count.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for range patience / time.Millisecond {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLargeValuesLeaveNoMemory: what the heap has taken for large values that were written and read, it gives back in the
-// next quiet moment.
+// TestLargeValuesLeaveNoMemory: what the heap has taken for large values that were written and read, it gives back in
+// the next quiet moment.
 func TestLargeValuesLeaveNoMemory(t *testing.T) {
 	const little = 128 << 20
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},

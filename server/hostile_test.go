@@ -14,9 +14,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// calm checks that a server is as it was before its clients came: no connection, no waiter, no subscription, no goroutine
-// of theirs, no panic in the log. It must be called before the clients come; the function that it returns, after they
-// have gone.
+// calm checks that a server is as it was before its clients came: no connection, no waiter, no subscription, no
+// goroutine of theirs, no panic in the log. It must be called before the clients come; the function that it returns,
+// after they have gone.
 func calm(t *testing.T, h *harness) func() {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -145,9 +145,11 @@ func TestGarbage(t *testing.T) {
 	plain := start(t)
 	r := rand.New(rand.NewSource(4))
 	seeds := []string{
-		pipeline("SET k v", "GET k", "MULTI", "SET k w", "EXEC"), encode("EVAL", "return 1", "0"), pipeline("SUBSCRIBE a b", "PING", "UNSUBSCRIBE"),
+		pipeline("SET k v", "GET k", "MULTI", "SET k w", "EXEC"), encode("EVAL", "return 1",
+			"0"), pipeline("SUBSCRIBE a b", "PING", "UNSUBSCRIBE"),
 		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", "PING\r\nSET \"a b\" 'c'\r\n", "*-1\r\n*0\r\n\r\n", encode("CLIENT", "KILL", "ID", "1"),
-		encode("HELLO", "3", "AUTH", "default", "x"), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", encode("BLPOP", "nosuch", "0.01"), encode("CONFIG", "SET", "timeout", "x"),
+		encode("HELLO", "3", "AUTH", "default", "x"), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", encode("BLPOP",
+			"nosuch", "0.01"), encode("CONFIG", "SET", "timeout", "x"),
 	}
 	for _, secure := range []bool{false, true} {
 		s := plain

@@ -50,8 +50,8 @@ func (c *run) inTx() bool { return c.frame.mode == queued || c.frame.mode == scr
 //	  the error is the reply, and is counted      x                 x                  by the caller
 //	keyspace events are kept until the commit     x                 x                  x
 //
-// wrote reports whether the command has written. The error is the one that the handler has returned. For errMoreLocks and
-// for awaited commands there is no reply then; in the other cases the reply is there.
+// wrote reports whether the command has written. The error is the one that the handler has returned. For errMoreLocks
+// and for awaited commands there is no reply then; in the other cases the reply is there.
 func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	ofClient := f.mode <= queued
 	if ofClient {
@@ -101,8 +101,8 @@ func (c *run) savepoint(f *frame) engine.Mark {
 	return c.tx.Savepoint()
 }
 
-// answer makes the reply of a command of the client: it calls the handler, or takes the reply that was kept. Of a reply that
-// may leave in parts some may have left afterwards, see streamed.
+// answer makes the reply of a command of the client: it calls the handler, or takes the reply that was kept. Of a
+// reply that may leave in parts some may have left afterwards, see streamed.
 func (c *run) answer(f *frame, r *request) (err error) {
 	if c.kept != nil {
 		c.out.Raw(c.kept)
@@ -122,12 +122,13 @@ func (c *run) answer(f *frame, r *request) (err error) {
 	return err
 }
 
-// call calls the handler of a command. A panic in it is logged and becomes an error; the connection is closed then, unless
-// it is another one's command, and the server goes on.
+// call calls the handler of a command. A panic in it is logged and becomes an error; the connection is closed then,
+// unless it is another one's command, and the server goes on.
 func (c *run) call(f *frame, r *request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.srv.log.Error("panic in a command", zap.String("command", r.spec.FullName()), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			c.srv.log.Error("panic in a command", zap.String("command", r.spec.FullName()), zap.Any("panic", p),
+				zap.ByteString("stack", debug.Stack()))
 			if f.mode != awaited {
 				c.frame, c.closeAfterReply = f, true
 			}
@@ -155,8 +156,8 @@ func (c *run) callEnded(f *frame, r *request, took time.Duration) {
 	}
 }
 
-// undo takes back what a command has done before it has failed, and replies with the error where that is not left to the
-// caller. It returns the error.
+// undo takes back what a command has done before it has failed, and replies with the error where that is not left to
+// the caller. It returns the error.
 func (c *run) undo(f *frame, r *request, mark engine.Mark, err error) error {
 	out := f.ctx.Out
 	out.Truncate(r.reply)

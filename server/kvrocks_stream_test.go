@@ -134,9 +134,9 @@ func streamRecords(t *testing.T, rep []byte, kvrocks bool) (lines []string) {
 	return lines
 }
 
-// streamRecord prints a record of a batch, the i-th from 0 on. Of Kvrocks's own it corrects these: a consumer that was made has not got anything
-// yet; a delivered entry has the time of its delivery, and was delivered once; the first entry that a group reads is
-// the first one and not number 0.
+// streamRecord prints a record of a batch, the i-th from 0 on. Of Kvrocks's own it corrects these: a consumer that
+// was made has not got anything yet; a delivered entry has the time of its delivery, and was delivered once; the
+// first entry that a group reads is the first one and not number 0.
 func streamRecord(rec *batch.Record, kvrocks bool, i int) (string, error) {
 	switch {
 	case rec.Kind == batch.LogData:
@@ -157,7 +157,8 @@ func streamRecord(rec *batch.Record, kvrocks bool, i int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line := fmt.Sprintf("%s %s %q kind %d %v group %q consumer %q", rec.Kind, rec.Family, k.UserKey, sub.Kind, sub.ID, sub.Group, sub.Consumer)
+	line := fmt.Sprintf("%s %s %q kind %d %v group %q consumer %q", rec.Kind, rec.Family, k.UserKey, sub.Kind, sub.ID,
+		sub.Group, sub.Consumer)
 	if rec.Kind != batch.Put {
 		return line, nil
 	}

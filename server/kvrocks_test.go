@@ -24,7 +24,8 @@ func serveFixture(t *testing.T) (*harness, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(testConfig(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken), db, zap.NewNop())
+	s := New(testConfig(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken),
+		db, zap.NewNop())
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +50,13 @@ func onStream(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "stream:") })
 }
 
-// wantFixture checks that the recorded reads get the replies that Kvrocks gave, and returns how many. Left out are those
-// that have a test of their own.
+// wantFixture checks that the recorded reads get the replies that Kvrocks gave, and returns how many. Left out are
+// those that have a test of their own.
 func (c *client) wantFixture() (checked int) {
 	c.t.Helper()
 	for _, r := range fixture.Reads(c.t) {
-		if !known(r.Args) || r.Args[0] == "NAMESPACE" || r.Args[0] == "KEYS" || onStream(r.Args) || permitted[strings.Join(r.Args, " ")] != "" {
+		if !known(r.Args) || r.Args[0] == "NAMESPACE" || r.Args[0] == "KEYS" || onStream(r.Args) ||
+			permitted[strings.Join(r.Args, " ")] != "" {
 			continue
 		}
 		want := string(r.Reply.AppendRESP2(nil))

@@ -33,21 +33,25 @@ func TestLatencyHistogram(t *testing.T) {
 		}
 	}
 	got := c.do("LATENCY", "HISTOGRAM", "GET", "config", "nosuch", "zadd")
-	if !strings.HasPrefix(got, "*4\r\n$3\r\nget\r\n*4\r\n$5\r\ncalls\r\n:200\r\n$14\r\nhistogram_usec\r\n*") || !strings.Contains(got, "$10\r\nconfig|get\r\n") {
+	if !strings.HasPrefix(got, "*4\r\n$3\r\nget\r\n*4\r\n$5\r\ncalls\r\n:200\r\n$14\r\nhistogram_usec\r\n*") ||
+		!strings.Contains(got, "$10\r\nconfig|get\r\n") {
 		t.Errorf("%q", got)
 	}
 	c.do("HELLO", "3")
-	if got := c.do("LATENCY", "HISTOGRAM", "set"); !strings.HasPrefix(got, "%1\r\n$3\r\nset\r\n%2\r\n$5\r\ncalls\r\n:100\r\n$14\r\nhistogram_usec\r\n%") {
+	if got := c.do("LATENCY", "HISTOGRAM", "set"); !strings.HasPrefix(got,
+		"%1\r\n$3\r\nset\r\n%2\r\n$5\r\ncalls\r\n:100\r\n$14\r\nhistogram_usec\r\n%") {
 		t.Errorf("%q", got)
 	}
-	if got := c.do("INFO", "latencystats"); !strings.Contains(got, "latency_percentiles_usec_get:p50=") || !strings.Contains(got, ",p99.9=") {
+	if got := c.do("INFO", "latencystats"); !strings.Contains(got, "latency_percentiles_usec_get:p50=") ||
+		!strings.Contains(got, ",p99.9=") {
 		t.Errorf("%q", got)
 	}
 	c.want("CONFIG SET latency-tracking no", "+OK\r\n")
 	c.want("CONFIG RESETSTAT", "+OK\r\n")
 	c.do("GET", "a")
 	c.want("LATENCY HISTOGRAM", "%0\r\n")
-	c.want("CONFIG SET latency-tracking-info-percentiles 101", "-ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency-tracking-info-percentiles parameters should sit between [0.0,100.0]\r\n")
+	c.want("CONFIG SET latency-tracking-info-percentiles 101",
+		"-ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency-tracking-info-percentiles parameters should sit between [0.0,100.0]\r\n")
 }
 
 func TestLatencyMonitor(t *testing.T) {

@@ -99,8 +99,8 @@ func (l *limits) output() int { return int(l.out.Load()) }
 // outputLimits are the limits of client-output-buffer-limit.
 type outputLimits struct{ normal, pubsub config.BufferLimit }
 
-// outputLimit returns how many bytes may wait to be sent to the client, 0 = any. Any goroutine may call it. The owner of
-// a detached connection waits for its client, see wire.Conn.Write.
+// outputLimit returns how many bytes may wait to be sent to the client, 0 = any. Any goroutine may call it. The owner
+// of a detached connection waits for its client, see wire.Conn.Write.
 func (c *conn) outputLimit() int {
 	if v := c.info.view.Load(); v != nil && v.replica {
 		return 0

@@ -45,21 +45,25 @@ func TestInputLimits(t *testing.T) {
 		name, send, want string // want is the beginning of what comes back
 	}{
 		{"the longest inline command", "ECHO " + strings.Repeat("x", resp.DefaultMaxInline-5) + "\r\n", "$65531\r\nxxx"},
-		{"a longer one", "ECHO " + strings.Repeat("x", resp.DefaultMaxInline-4) + "\r\n", "-ERR Protocol error: too big inline request\r\n"},
-		{"one without an end", strings.Repeat("x", resp.DefaultMaxInline+2), "-ERR Protocol error: too big inline request\r\n"},
+		{"a longer one", "ECHO " + strings.Repeat("x", resp.DefaultMaxInline-4) + "\r\n",
+			"-ERR Protocol error: too big inline request\r\n"},
+		{"one without an end", strings.Repeat("x", resp.DefaultMaxInline+2),
+			"-ERR Protocol error: too big inline request\r\n"},
 		{"LF ends an inline command", "PING\n", "+PONG\r\n"},
 		{"quotes", "ECHO \"a b\\x41\"\r\n", "$4\r\na bA\r\n"},
 		{"most arguments", "*1048576\r\n" + strings.Repeat("$1\r\na\r\n", 1<<20), "-ERR unknown command 'a', with args"},
 		{"one more", "*1048577\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
 		{"a count beyond int64", "*99999999999999999999\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
 		{"a count with a plus", "*+1\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
-		{"a count without end", "*" + strings.Repeat("1", resp.DefaultMaxInline+1), "-ERR Protocol error: too big mbulk count string\r\n"},
+		{"a count without end", "*" + strings.Repeat("1", resp.DefaultMaxInline+1),
+			"-ERR Protocol error: too big mbulk count string\r\n"},
 		{"LF alone does not end a count", "*1\n$4\r\nPING\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
 		{"counts that are ignored", "*0\r\n*-5\r\n\r\n\n" + pipeline("PING"), "+PONG\r\n"},
 		{"an empty name", "*1\r\n$0\r\n\r\n", "-ERR unknown command '', with args beginning with: \r\n"},
 		{"no length", "*1\r\nPING\r\n", "-ERR Protocol error: expected '$', got 'P'\r\n"},
 		{"a length below zero", "*1\r\n$-1\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
-		{"a length without end", "*1\r\n$" + strings.Repeat("1", resp.DefaultMaxInline+1), "-ERR Protocol error: too big bulk count string\r\n"},
+		{"a length without end", "*1\r\n$" + strings.Repeat("1", resp.DefaultMaxInline+1),
+			"-ERR Protocol error: too big bulk count string\r\n"},
 		{"the longest argument", encode("ECHO", big), "$1048576\r\nxxx"},
 		{"a longer one", "*2\r\n$4\r\nECHO\r\n$1048577\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
 		{"an argument with another end", "*1\r\n$4\r\nPINGxx", "-ERR Protocol error: expected CRLF after bulk\r\n"},
@@ -92,12 +96,16 @@ func TestOrderOfChecks(t *testing.T) {
 		want           []string
 	}{
 		// 1. Is there such a command, and subcommand?
-		{"", true, true, []string{"NOSUCH a b"}, []string{"-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n"}},
+		{"", true, true, []string{"NOSUCH a b"},
+			[]string{"-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n"}},
 		{"", true, true, []string{"CONFIG NOSUCH"}, []string{"-ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP.\r\n"}},
 		// 2. Is the number of arguments right?
-		{"", true, true, []string{"SET k", "CONFIG GET"}, []string{"-ERR wrong number of arguments for 'set' command\r\n", "-ERR wrong number of arguments for 'config|get' command\r\n"}},
+		{"", true, true, []string{"SET k", "CONFIG GET"},
+			[]string{"-ERR wrong number of arguments for 'set' command\r\n",
+				"-ERR wrong number of arguments for 'config|get' command\r\n"}},
 		// 3. Has the client authenticated?
-		{"", true, true, []string{"SET k v", "CONFIG GET x", "MULTI", "AUTH x"}, []string{noauth, noauth, noauth, "-WRONGPASS invalid username-password pair or user is disabled.\r\n"}},
+		{"", true, true, []string{"SET k v", "CONFIG GET x", "MULTI", "AUTH x"},
+			[]string{noauth, noauth, noauth, "-WRONGPASS invalid username-password pair or user is disabled.\r\n"}},
 		// 4. May it administer?
 		{"token", true, true, []string{"CONFIG GET x", "FLUSHALL", "GET k"}, []string{admin, admin, "$-1\r\n"}},
 		// 5. Does a replica take writes?
@@ -105,14 +113,22 @@ func TestOrderOfChecks(t *testing.T) {
 		// 6. Is there space?
 		{"secret", false, true, []string{"SET k v BAD", "SET k v", "DEL k"}, []string{full, full, ":0\r\n"}},
 		// 7. In MULTI it is queued, unless one of these was an error.
-		{"secret", false, false, []string{"MULTI", "SET k v BAD", "MULTI", "EXEC"}, []string{"+OK\r\n", "+QUEUED\r\n", "-ERR MULTI calls can not be nested\r\n", "*1\r\n-ERR syntax error\r\n"}},
-		{"secret", true, false, []string{"MULTI", "GET k", "SET k v", "EXEC"}, []string{"+OK\r\n", "+QUEUED\r\n", readOnly, "-EXECABORT Transaction discarded because of previous errors.\r\n"}},
-		{"secret", false, true, []string{"MULTI", "SET k v", "EXEC"}, []string{"+OK\r\n", full, "-EXECABORT Transaction discarded because of previous errors.\r\n"}},
-		{"secret", false, false, []string{"MULTI", "NOSUCH", "EXEC"}, []string{"+OK\r\n", "-ERR unknown command 'NOSUCH', with args beginning with: \r\n", "-EXECABORT Transaction discarded because of previous errors.\r\n"}},
-		{"secret", false, false, []string{"MULTI", "GET", "EXEC"}, []string{"+OK\r\n", "-ERR wrong number of arguments for 'get' command\r\n", "-EXECABORT Transaction discarded because of previous errors.\r\n"}},
+		{"secret", false, false, []string{"MULTI", "SET k v BAD", "MULTI", "EXEC"},
+			[]string{"+OK\r\n", "+QUEUED\r\n", "-ERR MULTI calls can not be nested\r\n", "*1\r\n-ERR syntax error\r\n"}},
+		{"secret", true, false, []string{"MULTI", "GET k", "SET k v", "EXEC"},
+			[]string{"+OK\r\n", "+QUEUED\r\n", readOnly, "-EXECABORT Transaction discarded because of previous errors.\r\n"}},
+		{"secret", false, true, []string{"MULTI", "SET k v", "EXEC"}, []string{"+OK\r\n", full,
+			"-EXECABORT Transaction discarded because of previous errors.\r\n"}},
+		{"secret", false, false, []string{"MULTI", "NOSUCH", "EXEC"}, []string{"+OK\r\n",
+			"-ERR unknown command 'NOSUCH', with args beginning with: \r\n",
+			"-EXECABORT Transaction discarded because of previous errors.\r\n"}},
+		{"secret", false, false, []string{"MULTI", "GET", "EXEC"}, []string{"+OK\r\n",
+			"-ERR wrong number of arguments for 'get' command\r\n",
+			"-EXECABORT Transaction discarded because of previous errors.\r\n"}},
 		// 8. What do its arguments say?  9. What is in the database?
 		{"secret", false, false, []string{"SET k v BAD", "SET k v", "LPUSH k x", "LPOP k x", "EXPIRE nosuch x"},
-			[]string{"-ERR syntax error\r\n", "+OK\r\n", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+			[]string{"-ERR syntax error\r\n", "+OK\r\n",
+				"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
 				"-ERR value is out of range, must be positive\r\n", "-ERR value is not an integer or out of range\r\n"}},
 	} {
 		h.limits.readOnly.Store(tt.readOnly)

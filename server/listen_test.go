@@ -20,7 +20,8 @@ func TestSeveralAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		addrs := s.Addrs()
-		if len(addrs) != 3 || strings.TrimPrefix(addrs[0], "127.0.0.1:") != strings.TrimPrefix(addrs[1], "127.0.0.2:") || addrs[2] != socket {
+		if len(addrs) != 3 || strings.TrimPrefix(addrs[0], "127.0.0.1:") != strings.TrimPrefix(addrs[1],
+			"127.0.0.2:") || addrs[2] != socket {
 			t.Fatalf("addresses %v", addrs)
 		}
 		if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o700 {
@@ -54,12 +55,14 @@ func TestSettingsOfRedis(t *testing.T) {
 		{"CONFIG GET hash-max-z*entries HZ", bulk("hash-max-ziplist-entries", "512", "HZ", "10")},
 		{"CONFIG SET hash-max-listpack-entries 7 maxmemory 1048576", "+OK\r\n"},
 		{"CONFIG GET hash-max-ziplist-entries", bulk("hash-max-ziplist-entries", "7")},
-		{"CONFIG SET maxmemory-policy allkeys-lru", "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - " +
-			"nothing is evicted: max-db-size limits the data, memory-budget-mb the memory\r\n"},
+		{"CONFIG SET maxmemory-policy allkeys-lru",
+			"-ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - " +
+				"nothing is evicted: max-db-size limits the data, memory-budget-mb the memory\r\n"},
 	} {
 		c.want(tt.command, tt.want)
 	}
-	if all := c.do("CONFIG", "GET", "*"); strings.Contains(all, "hash-max") || !strings.Contains(all, "rocksdb.block_size") {
+	if all := c.do("CONFIG", "GET", "*"); strings.Contains(all, "hash-max") ||
+		!strings.Contains(all, "rocksdb.block_size") {
 		t.Errorf("CONFIG GET *: %q", all)
 	}
 	if all := c.do("CONFIG", "GET", "*", "hz"); !strings.Contains(all, "\r\nhz\r\n") || strings.Contains(all, "hash-max") {
@@ -77,7 +80,8 @@ func TestMinReplicas(t *testing.T) {
 	for _, tt := range []struct{ command, want string }{
 		{"CONFIG SET min-slaves-to-write 1", "+OK\r\n"}, {"SET a 1", refused}, {"GET a", "$-1\r\n"},
 		{"EVAL return(redis.call('GET','a')) 0", "$-1\r\n"},
-		{"MULTI", "+OK\r\n"}, {"SET a 1", refused}, {"EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n"},
+		{"MULTI", "+OK\r\n"}, {"SET a 1", refused}, {"EXEC",
+			"-EXECABORT Transaction discarded because of previous errors.\r\n"},
 	} {
 		c.want(tt.command, tt.want)
 	}
@@ -104,8 +108,10 @@ func TestConfigCommands(t *testing.T) {
 		{"CONFIG SET timeout", "-ERR wrong number of arguments for 'config|set' command\r\n"},
 		{"CONFIG SET timeout 1 x", "-ERR syntax error\r\n"},
 		{"CONFIG SET nosuch 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'\r\n"},
-		{"CONFIG SET port 1", "-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config\r\n"},
-		{"CONFIG SET maxclients 5 timeout x", "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer\r\n"},
+		{"CONFIG SET port 1",
+			"-ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config\r\n"},
+		{"CONFIG SET maxclients 5 timeout x",
+			"-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer\r\n"},
 		{"CONFIG GET maxclients", "*2\r\n$10\r\nmaxclients\r\n$2\r\n77\r\n"},
 		{"CONFIG SET rocksdb.level0_slowdown_writes_trigger 25", "+OK\r\n"},
 	} {
@@ -119,7 +125,8 @@ func TestConfigCommands(t *testing.T) {
 	if h.limits.bulk.Load() != 1<<20 {
 		t.Errorf("proto-max-bulk-len is %d", h.limits.bulk.Load())
 	}
-	if got := c.do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"); got != "+OK\r\n" || h.limits.output() != 1<<20 {
+	if got := c.do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"); got != "+OK\r\n" ||
+		h.limits.output() != 1<<20 {
 		t.Errorf("%q, limit %d", got, h.limits.output())
 	}
 	if got := c.do("CONFIG", "REWRITE"); !strings.HasPrefix(got, "-ERR ") {
@@ -152,7 +159,8 @@ func TestBigBufferIsForgotten(t *testing.T) {
 			t.Fatalf("a request still refers to it: %.20q", r.args)
 		}
 	}
-	for _, list := range [][][]byte{run.argv[:cap(run.argv)], run.userKeys[:cap(run.userKeys)], run.blindKeys[:cap(run.blindKeys)]} {
+	for _, list := range [][][]byte{run.argv[:cap(run.argv)], run.userKeys[:cap(run.userKeys)],
+		run.blindKeys[:cap(run.blindKeys)]} {
 		for _, a := range list {
 			if a != nil {
 				t.Fatalf("an argument still refers to it: %.20q", a)

@@ -17,8 +17,8 @@ type monitors struct {
 	conns []*conn
 }
 
-// Monitor makes the connection see the commands of all clients of its namespace; of an administrator, and in the default
-// namespace, of all clients. It reports whether it did not before.
+// Monitor makes the connection see the commands of all clients of its namespace; of an administrator, and in the
+// default namespace, of all clients. It reports whether it did not before.
 func (c *conn) Monitor() bool {
 	m := &c.srv.monitors
 	if c.monitoring {

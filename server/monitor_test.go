@@ -26,7 +26,8 @@ func TestMonitorSeesItself(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	c.send(pipeline("MONITOR", "PING", "ECHO x"))
-	for _, want := range []string{`^\+OK\r\n$`, `^\+PONG\r\n$`, `^\+\d+\.\d{6} \[0 127.0.0.1:\d+\] "PING"\r\n$`, `^\$1\r\nx\r\n$`, `"ECHO" "x"\r\n$`} {
+	for _, want := range []string{`^\+OK\r\n$`, `^\+PONG\r\n$`, `^\+\d+\.\d{6} \[0 127.0.0.1:\d+\] "PING"\r\n$`,
+		`^\$1\r\nx\r\n$`, `"ECHO" "x"\r\n$`} {
 		if got := c.reply(); !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("%q, want %s", got, want)
 		}
@@ -40,11 +41,13 @@ func TestMonitor(t *testing.T) {
 		m.do("HELLO", proto)
 		m.want("MONITOR", "+OK\r\n")
 		addr := c.LocalAddr().String()
-		c.send(encode("SET", "k", "a\"\\\r\n\t\x00é") + pipeline("CONFIG GET x", "AUTH s3cret", "NOSUCH", "GET", "MULTI", "INCR n", "EXEC", "CLIENT ID"))
+		c.send(encode("SET", "k", "a\"\\\r\n\t\x00é") + pipeline("CONFIG GET x", "AUTH s3cret", "NOSUCH", "GET",
+			"MULTI", "INCR n", "EXEC", "CLIENT ID"))
 		for range 9 {
 			c.reply()
 		}
-		for _, want := range []string{`"SET" "k" "a\"\\\r\n\t\x00\xc3\xa9"`, `"AUTH" "(redacted)"`, `"MULTI"`, `"INCR" "n"`, `"EXEC"`, `"CLIENT" "ID"`} {
+		for _, want := range []string{`"SET" "k" "a\"\\\r\n\t\x00\xc3\xa9"`, `"AUTH" "(redacted)"`, `"MULTI"`,
+			`"INCR" "n"`, `"EXEC"`, `"CLIENT" "ID"`} {
 			if got := m.line(); got != "[0 "+addr+"] "+want {
 				t.Errorf("%s, want [0 %s] %s", got, addr, want)
 			}
@@ -105,7 +108,8 @@ func TestMonitorScript(t *testing.T) {
 	m, c := h.dial(t), h.dial(t)
 	m.want("MONITOR", "+OK\r\n")
 	c.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "k")
-	for _, want := range []string{"[0 " + c.LocalAddr().String() + `] "EVAL" "return redis.call('GET', KEYS[1])" "1" "k"`, `[0 lua] "GET" "k"`} {
+	for _, want := range []string{"[0 " + c.LocalAddr().String() +
+		`] "EVAL" "return redis.call('GET', KEYS[1])" "1" "k"`, `[0 lua] "GET" "k"`} {
 		if got := m.line(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

@@ -37,7 +37,8 @@ func TestWatchedKeys(t *testing.T) {
 		{"same field, in a script", "HSET k f v", "k", "EVAL return(redis.call('hset',KEYS[1],'f','v')) 1 k", nothing},
 		{"same field, in a transaction", "HSET k f v", "k", "MULTI;HSET k f v;EXEC", nothing},
 		{"field that is there", "HSET k f v", "k", "HSETNX k f w", ran},
-		{"same expiry of a field", "HSETEX k PXAT 9999999999999 FIELDS 1 f v", "k", "HGETEX k PXAT 9999999999999 FIELDS 1 f", nothing},
+		{"same expiry of a field", "HSETEX k PXAT 9999999999999 FIELDS 1 f v", "k",
+			"HGETEX k PXAT 9999999999999 FIELDS 1 f", nothing},
 		{"field that is not set", "HSET k f v", "k", "HSETEX k FNX FIELDS 1 f w", ran},
 		{"same score", "ZADD k 1 a", "k", "ZADD k 1 a", ran},
 		{"field of a hash", "HSET k f v", "k", "HSET k f w", nothing},
@@ -49,7 +50,8 @@ func TestWatchedKeys(t *testing.T) {
 		{"renamed away", "SET k v", "k", "RENAME k l", nothing},
 		{"renamed over", "SET l v", "k", "RENAME l k", nothing},
 		{"stored into", "SADD s a", "k", "SUNIONSTORE k s", nothing},
-		{"nothing stored in place of nothing", "PING", "k", "SUNIONSTORE k s;ZUNIONSTORE k 1 s;ZRANGESTORE k s 0 -1;GEOSEARCHSTORE k s FROMLONLAT 1 1 BYRADIUS 1 m;BITOP OR k s;SORT s STORE k", ran},
+		{"nothing stored in place of nothing", "PING", "k",
+			"SUNIONSTORE k s;ZUNIONSTORE k 1 s;ZRANGESTORE k s 0 -1;GEOSEARCHSTORE k s FROMLONLAT 1 1 BYRADIUS 1 m;BITOP OR k s;SORT s STORE k", ran},
 		{"nothing stored in place of something", "ZADD k 1 a", "k", "ZUNIONSTORE k 1 s", nothing},
 		{"copied from", "SET k v", "k", "COPY k l", ran},
 		{"failed command", "SET k v", "k", "LPUSH k a", ran},
@@ -78,7 +80,8 @@ func TestWatchedKeys(t *testing.T) {
 	}
 }
 
-// As many keys as a command may have are watched in one go, each once. (Compared with each other they would take hours.)
+// As many keys as a command may have are watched in one go, each once. (Compared with each other they would take
+// hours.)
 func TestWatchManyKeys(t *testing.T) {
 	h := start(t)
 	a, b := h.dial(t), h.dial(t)
@@ -111,7 +114,8 @@ func TestWatchedKeyExpires(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	inTime(t, 20*time.Millisecond, func(life time.Duration) error {
-		return c.replies("UNWATCH", "+OK\r\n", fmt.Sprint("SET k v PX ", life.Milliseconds()), "+OK\r\n", "WATCH k", "+OK\r\n")
+		return c.replies("UNWATCH", "+OK\r\n", fmt.Sprint("SET k v PX ", life.Milliseconds()), "+OK\r\n", "WATCH k",
+			"+OK\r\n")
 	})
 	eventually(t, "the key expires", func() bool { return c.do("EXISTS", "k") == ":0\r\n" })
 	c.want("MULTI", "+OK\r\n")
@@ -132,7 +136,8 @@ func TestWatchedFieldExpires(t *testing.T) {
 		t.Helper()
 		eventually(t, field+" expires", func() bool { return c.do("HEXISTS", "h", field) == ":0\r\n" })
 	}
-	for _, others := range []string{"PING", "HSET h live 1", "HSETEX h EX 1000 FIELDS 1 live 1", "HSETEX h PX 1 FIELDS 1 old v;HSET h live 1", "HSET h live 1;HSETEX h PX 1 FIELDS 1 old v;EXPIRE h 1000"} {
+	for _, others := range []string{"PING", "HSET h live 1", "HSETEX h EX 1000 FIELDS 1 live 1",
+		"HSETEX h PX 1 FIELDS 1 old v;HSET h live 1", "HSET h live 1;HSETEX h PX 1 FIELDS 1 old v;EXPIRE h 1000"} {
 		inTime(t, 20*time.Millisecond, func(life time.Duration) error {
 			c.do("UNWATCH")
 			c.do("DEL", "h")
@@ -162,7 +167,8 @@ func TestExecWithArguments(t *testing.T) {
 	for _, tt := range []struct{ commands, want []string }{
 		{[]string{"EXEC x"}, []string{abort}},
 		{[]string{"MULTI", "EXEC x", "EXEC"}, []string{"+OK\r\n", abort, "-ERR EXEC without MULTI\r\n"}},
-		{[]string{"WATCH k", "SET k v", "EXEC x", "SET k w", "MULTI", "EXEC"}, []string{"+OK\r\n", "+OK\r\n", abort, "+OK\r\n", "+OK\r\n", "*0\r\n"}},
+		{[]string{"WATCH k", "SET k v", "EXEC x", "SET k w", "MULTI", "EXEC"},
+			[]string{"+OK\r\n", "+OK\r\n", abort, "+OK\r\n", "+OK\r\n", "*0\r\n"}},
 	} {
 		c.send(pipeline(tt.commands...))
 		for i, want := range tt.want {
@@ -264,7 +270,8 @@ func TestTransactionsAreIsolated(t *testing.T) {
 						c.reply()
 					}
 					var x, y int
-					if _, err := fmt.Sscanf(strings.NewReplacer("\r\n", " ").Replace(c.reply()), "*2 $%d %d $%d %d", new(int), &x, new(int), &y); err != nil || x+y != 0 {
+					if _, err := fmt.Sscanf(strings.NewReplacer("\r\n", " ").Replace(c.reply()), "*2 $%d %d $%d %d",
+						new(int), &x, new(int), &y); err != nil || x+y != 0 {
 						t.Errorf("x = %d, y = %d (%v)", x, y, err)
 					}
 				case 2: // adds by WATCH until it succeeds
@@ -316,7 +323,8 @@ func TestTransactionInClientList(t *testing.T) {
 	c.want("WATCH a b", "+OK\r\n")
 	c.want("MULTI", "+OK\r\n")
 	c.want("SET a 1", "+QUEUED\r\n")
-	if l := line(); !strings.Contains(l, " multi=1 ") || !strings.Contains(l, " watch=2 ") || !strings.Contains(l, " flags=x ") {
+	if l := line(); !strings.Contains(l, " multi=1 ") || !strings.Contains(l, " watch=2 ") ||
+		!strings.Contains(l, " flags=x ") {
 		t.Errorf("CLIENT LIST: %s", l)
 	}
 	c.want("DISCARD", "+OK\r\n")

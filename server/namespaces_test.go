@@ -41,7 +41,8 @@ func (s *site) serve(options ...string) (*harness, error) {
 	if s.last != nil {
 		s.last.Close()
 	}
-	cfg, err := config.Load(append([]string{"-c", s.file, "--port", "0", "--bind", "127.0.0.1", "--dir", s.t.TempDir()}, options...), nil)
+	cfg, err := config.Load(append([]string{"-c", s.file, "--port", "0", "--bind", "127.0.0.1", "--dir",
+		s.t.TempDir()}, options...), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -98,7 +99,8 @@ func TestNamespaceCommand(t *testing.T) {
 	long := strings.Repeat("x", 255)
 	for _, tt := range []struct{ command, want string }{
 		{"NAMESPACE", "-ERR wrong number of arguments for 'namespace' command\r\n"},
-		{"NAMESPACE GET", sub}, {"NAMESPACE GET a b", sub}, {"NAMESPACE ADD a", sub}, {"NAMESPACE ADD a b c", sub}, {"NAMESPACE SET a", sub},
+		{"NAMESPACE GET", sub}, {"NAMESPACE GET a b", sub}, {"NAMESPACE ADD a", sub}, {"NAMESPACE ADD a b c",
+			sub}, {"NAMESPACE SET a", sub},
 		{"NAMESPACE DEL", sub}, {"NAMESPACE DEL a b", sub}, {"NAMESPACE CURRENT x", sub}, {"NAMESPACE WHAT a", sub},
 		{"NAMESPACE CURRENT", "$11\r\n__namespace\r\n"},
 		{"NAMESPACE GET *", bulk("__namespace", "p")},
@@ -128,13 +130,15 @@ func TestNamespaceCommand(t *testing.T) {
 		{"NAMESPACE DEL " + long, "+OK\r\n"},
 		{"NAMESPACE DEL ns3", "+OK\r\n"},
 		{"NAMESPACE GET *", bulk("ns2", "a-token", "ns1", "t3", "__namespace", "p")},
-		{"CONFIG SET requirepass t3", "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass is duplicated with namespace tokens\r\n"},
+		{"CONFIG SET requirepass t3",
+			"-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass is duplicated with namespace tokens\r\n"},
 		{"CONFIG SET requirepass \"\"", "+OK\r\n"}, // two quotes, not nothing
 		{"CONFIG SET requirepass p", "+OK\r\n"},
 	} {
 		c.want(tt.command, tt.want)
 	}
-	if got := c.do("CONFIG", "SET", "requirepass", ""); got != "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass empty not allowed while the namespace exists\r\n" {
+	if got := c.do("CONFIG", "SET", "requirepass",
+		""); got != "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass empty not allowed while the namespace exists\r\n" {
 		t.Errorf("no requirepass: %q", got)
 	}
 	c.want("HELLO 3", c.do("HELLO", "3"))
@@ -147,7 +151,8 @@ func TestNamespaceCommand(t *testing.T) {
 	const refused = "-ERR admin permission required to perform the command\r\n"
 	for _, tt := range []struct{ command, want string }{
 		{"NAMESPACE CURRENT", "$3\r\nns1\r\n"},
-		{"NAMESPACE GET *", refused}, {"NAMESPACE GET ns1", refused}, {"NAMESPACE ADD a b", refused}, {"NAMESPACE SET ns1 b", refused}, {"NAMESPACE DEL ns1", refused},
+		{"NAMESPACE GET *", refused}, {"NAMESPACE GET ns1", refused}, {"NAMESPACE ADD a b",
+			refused}, {"NAMESPACE SET ns1 b", refused}, {"NAMESPACE DEL ns1", refused},
 		{"NAMESPACE WHAT", refused}, {"CONFIG GET port", refused}, {"FLUSHALL", refused},
 	} {
 		u.want(tt.command, tt.want)
@@ -161,7 +166,8 @@ func TestNamespaceCommand(t *testing.T) {
 		}
 		c.want("NAMESPACE ADD a t", want)
 		c.want("NAMESPACE SET a t", want)
-		c.want("NAMESPACE DEL a", "-ERR modify namespace requires the server is running with a configuration file or enabled namespace replication\r\n")
+		c.want("NAMESPACE DEL a",
+			"-ERR modify namespace requires the server is running with a configuration file or enabled namespace replication\r\n")
 	}
 	c = start(t, "requirepass", "p", "cluster-enabled", "yes").dial(t)
 	c.do("AUTH", "p")
@@ -218,8 +224,10 @@ func TestNamespacesAreApart(t *testing.T) {
 // Namespaces in the file, in both of its formats, over restarts.
 func TestNamespacesInTheFile(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"kvrocks.conf", "requirepass p\n# kept\nnamespace.old told\n", "requirepass p\n# kept\nnamespace.a ta\nnamespace.b.c \"t b\"\n"},
-		{"kvrocks.toml", "requirepass = \"p\"\n# kept\n[namespace]\nold = \"told\"\n", "requirepass = \"p\"\n# kept\n[namespace]\na = \"ta\"\n\"b.c\" = \"t b\"\n"},
+		{"kvrocks.conf", "requirepass p\n# kept\nnamespace.old told\n",
+			"requirepass p\n# kept\nnamespace.a ta\nnamespace.b.c \"t b\"\n"},
+		{"kvrocks.toml", "requirepass = \"p\"\n# kept\n[namespace]\nold = \"told\"\n",
+			"requirepass = \"p\"\n# kept\n[namespace]\na = \"ta\"\n\"b.c\" = \"t b\"\n"},
 	} {
 		s := newSite(t, tt.name, tt.text)
 		c := s.admin()
@@ -250,7 +258,8 @@ func TestNamespacesInTheDatabase(t *testing.T) {
 	s := newSite(t, "kvrocks.conf", "requirepass p\nnamespace.f tf\n")
 	c := s.admin()
 	c.want("CONFIG SET repl-namespace-enabled yes", "+OK\r\n")
-	if s.stored() != `{"tf":"f"}` || strings.Contains(s.text(), "namespace.") || !strings.Contains(s.text(), "repl-namespace-enabled yes") {
+	if s.stored() != `{"tf":"f"}` || strings.Contains(s.text(), "namespace.") ||
+		!strings.Contains(s.text(), "repl-namespace-enabled yes") {
 		t.Errorf("stored %s, file\n%s", s.stored(), s.text())
 	}
 	c.want("NAMESPACE ADD a T", "+OK\r\n")
@@ -269,14 +278,17 @@ func TestNamespacesInTheDatabase(t *testing.T) {
 	u.want("NAMESPACE CURRENT", "$1\r\na\r\n")
 
 	// Without the file, but with the database.
-	if _, err := s.serve("--repl-namespace-enabled", "no"); err == nil || err.Error() != "cannot switch off repl_namespace_enabled when namespaces exist in db" {
+	if _, err := s.serve("--repl-namespace-enabled", "no"); err == nil ||
+		err.Error() != "cannot switch off repl_namespace_enabled when namespaces exist in db" {
 		t.Errorf("a start with repl-namespace-enabled no: %v", err)
 	}
-	if _, err := s.serve("--redis-databases", "2"); err == nil || err.Error() != "redis-databases wasn't allowed while namespaces exist in the database" {
+	if _, err := s.serve("--redis-databases", "2"); err == nil ||
+		err.Error() != "redis-databases wasn't allowed while namespaces exist in the database" {
 		t.Errorf("a start with redis-databases: %v", err)
 	}
 	c = s.admin()
-	c.want("CONFIG SET repl-namespace-enabled no", "-ERR CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off repl_namespace_enabled when namespaces exist in db\r\n")
+	c.want("CONFIG SET repl-namespace-enabled no",
+		"-ERR CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off repl_namespace_enabled when namespaces exist in db\r\n")
 	c.want("CONFIG GET repl-namespace-enabled", bulk("repl-namespace-enabled", "yes"))
 	c.want("NAMESPACE SET a t3", "+OK\r\n")
 	c.want("NAMESPACE DEL f", "+OK\r\n")
@@ -321,7 +333,8 @@ func TestNamespacesCorrupt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.serve(); err == nil || !strings.HasPrefix(err.Error(), `key "__namespace_keys__" of the family propagate: corrupt record: `) {
+	if _, err := s.serve(); err == nil || !strings.HasPrefix(err.Error(),
+		`key "__namespace_keys__" of the family propagate: corrupt record: `) {
 		t.Errorf("%v", err)
 	}
 }

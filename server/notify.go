@@ -8,7 +8,8 @@ import (
 	"github.com/basaltdb/basalt/server/sweep"
 )
 
-// The events that the sweep brings about: of keys, and of fields of hashes, of which the last one takes the key with it.
+// The events that the sweep brings about: of keys, and of fields of hashes, of which the last one takes the key with
+// it.
 const (
 	sweptEvents = command.EventExpired | fieldEvents
 	fieldEvents = command.EventHash | command.EventGeneric

@@ -234,7 +234,8 @@ func TestExpiredEvents(t *testing.T) {
 		s, c = h.dial(t), h.dial(t)
 		s.do("PSUBSCRIBE", "__keyevent*")
 		px := fmt.Sprint(life.Milliseconds())
-		return c.replies("SET before v PX "+px, ok, "CONFIG SET notify-keyspace-events Ex", ok, "SET kept v PX "+px, ok, "PERSIST kept", one,
+		return c.replies("SET before v PX "+px, ok, "CONFIG SET notify-keyspace-events Ex", ok, "SET kept v PX "+px,
+			ok, "PERSIST kept", one,
 			"HSET after f v", one, "PEXPIRE after "+px, one)
 	})
 	got := map[string]bool{}
@@ -250,12 +251,14 @@ func TestExpiredEvents(t *testing.T) {
 	}
 	c.want("GET kept", "$1\r\nv\r\n")
 	c.want("DBSIZE", ":1\r\n")
-	c.want("CONFIG SET notify-keyspace-events y", "-ERR "+fmt.Sprintf("CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - %s", "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")+"\r\n")
+	c.want("CONFIG SET notify-keyspace-events y",
+		"-ERR "+fmt.Sprintf("CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - %s",
+			"Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")+"\r\n")
 	c.want("CONFIG GET notify-keyspace-events", bulk("notify-keyspace-events", "xE"))
 }
 
-// events reads messages of events, event:key each, until the last of those that are wanted has come. Those of keys that are
-// given up are passed over.
+// events reads messages of events, event:key each, until the last of those that are wanted has come. Those of keys
+// that are given up are passed over.
 func (c *client) events(until string, givenUp ...string) (got []string) {
 	c.t.Helper()
 	for len(got) == 0 || got[len(got)-1] != until {
@@ -331,8 +334,10 @@ func TestFieldExpiredEvents(t *testing.T) {
 	inTime(t, 20*time.Millisecond, func(life time.Duration) error {
 		givenUp = append(givenUp, key)
 		key = fmt.Sprint("back", len(givenUp))
-		return c.replies("HSET "+key+" a 1 b 1", ":2\r\n", fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(), " FIELDS 1 a"), "*1\r\n"+one,
-			"HPERSIST "+key+" FIELDS 1 a", "*1\r\n"+one, fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(), " FIELDS 1 b"), "*1\r\n"+one)
+		return c.replies("HSET "+key+" a 1 b 1", ":2\r\n", fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(),
+			" FIELDS 1 a"), "*1\r\n"+one,
+			"HPERSIST "+key+" FIELDS 1 a", "*1\r\n"+one, fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(),
+				" FIELDS 1 b"), "*1\r\n"+one)
 	})
 	check("hset:"+key, "hexpire:"+key, "hpersist:"+key, "hexpire:"+key, "hexpired:"+key)
 	c.want("HLEN "+key, ":1\r\n")
@@ -345,8 +350,8 @@ func TestFieldExpiredEvents(t *testing.T) {
 	check("expired:end")
 }
 
-// What has expired and is replaced before the sweep comes is told of by the one who replaces it, once, and before what it
-// does; what is still there is left to the sweep.
+// What has expired and is replaced before the sweep comes is told of by the one who replaces it, once, and before
+// what it does; what is still there is left to the sweep.
 func TestReplacedAfterExpiry(t *testing.T) {
 	h := start(t, "notify-keyspace-events", "EA")
 	s, c := h.dial(t), h.dial(t)
@@ -479,7 +484,8 @@ func TestEventClasses(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	for _, tt := range [][2]string{
-		{"", ""}, {"KEA", "AKE"}, {"AKE", "AKE"}, {"Ex", "xE"}, {"Elg", "glE"}, {"KEg$lshzxetd", "AKE"}, {"Km", "Km"}, {"nE", "nE"},
+		{"", ""}, {"KEA", "AKE"}, {"AKE", "AKE"}, {"Ex", "xE"}, {"Elg", "glE"}, {"KEg$lshzxetd", "AKE"}, {"Km",
+			"Km"}, {"nE", "nE"},
 		{"mnKElg", "glnKEm"}, {"tEdz", "ztdE"}, {"EEE", "E"}, {"AKEmn", "AnKEm"},
 	} {
 		if got := c.do("CONFIG", "SET", "notify-keyspace-events", tt[0]); got != "+OK\r\n" {

@@ -41,8 +41,8 @@ func (s *Shared) Pause(d time.Duration, all bool) error {
 	return nil
 }
 
-// beginPause makes the pause the one that counts, and returns also the one that has counted until now, nil = none, which
-// the caller is to end.
+// beginPause makes the pause the one that counts, and returns also the one that has counted until now, nil = none,
+// which the caller is to end.
 func (s *Shared) beginPause(d time.Duration, all bool) (p, old *pause) {
 	p = &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}}
 	s.observe(func(o *observed) {
@@ -58,8 +58,8 @@ func (s *Shared) beginPause(d time.Duration, all bool) (p, old *pause) {
 	return p, old
 }
 
-// Pause is CLIENT PAUSE. In EXEC, whose locks are held, it cannot wait for those of others: EXEC does before it replies, see
-// passBarrier. What comes after it in the transaction is not held.
+// Pause is CLIENT PAUSE. In EXEC, whose locks are held, it cannot wait for those of others: EXEC does before it
+// replies, see passBarrier. What comes after it in the transaction is not held.
 func (c *run) Pause(d time.Duration, all bool) error {
 	if !c.inTx() {
 		return c.srv.Pause(d, all)
@@ -73,8 +73,8 @@ func (c *run) Pause(d time.Duration, all bool) error {
 	return nil
 }
 
-// passBarrier waits, if CLIENT PAUSE was among the commands of EXEC, until nobody holds locks any more that were taken before
-// the pause. A script that has become a slow one just now is not waited for.
+// passBarrier waits, if CLIENT PAUSE was among the commands of EXEC, until nobody holds locks any more that were
+// taken before the pause. A script that has become a slow one just now is not waited for.
 func (c *conn) passBarrier() {
 	if c.pausing {
 		c.pausing = false
@@ -96,8 +96,8 @@ func (s *Shared) unpause() {
 	s.unpaused()
 }
 
-// isPaused reports whether there is a pause: then nothing expires either, as in Redis. (A key whose time has passed is not
-// seen, but its end is noticed after the pause.)
+// isPaused reports whether there is a pause: then nothing expires either, as in Redis. (A key whose time has passed
+// is not seen, but its end is noticed after the pause.)
 func (s *Shared) isPaused() bool { return s.presentPause() != nil }
 
 // presentPause returns the pause that there is, nil = none. (A sweep begins before anything is observed.)
@@ -138,8 +138,8 @@ func (p *pause) end() {
 // holds reports whether a command must wait.
 func (p *pause) holds(write bool) bool { return (p.all || write) && p.active() }
 
-// pausedNow reports whether a pause has begun since the run did: then the commands are to be looked at again, whether it holds
-// them. The locks are held: if it has not begun, CLIENT PAUSE waits for them.
+// pausedNow reports whether a pause has begun since the run did: then the commands are to be looked at again, whether
+// it holds them. The locks are held: if it has not begun, CLIENT PAUSE waits for them.
 func (c *run) pausedNow() bool {
 	now := c.srv.observed.Load()
 	if now == c.seen || now.pause == nil || !now.pause.holds(true) {
@@ -149,8 +149,8 @@ func (c *run) pausedNow() bool {
 	return true
 }
 
-// lockUnpaused takes locks by acquire when no pause holds a command that writes, or not. If there is one it is waited out
-// without them; what is in the reply buffer waits too.
+// lockUnpaused takes locks by acquire when no pause holds a command that writes, or not. If there is one it is waited
+// out without them; what is in the reply buffer waits too.
 func (c *run) lockUnpaused(writes func() bool, acquire func() error) error {
 	for {
 		if err := acquire(); err != nil {
@@ -171,8 +171,8 @@ func (c *run) lockUnpaused(writes func() bool, acquire func() error) error {
 // always is for lockUnpaused: what runs may write.
 func always() bool { return true }
 
-// waitPaused waits until the pause no longer holds the command, and then makes the checks of the command again. It returns
-// false when the connection is to end.
+// waitPaused waits until the pause no longer holds the command, and then makes the checks of the command again. It
+// returns false when the connection is to end.
 func (c *run) waitPaused(r *request) bool {
 	for {
 		c.seen = c.srv.observed.Load()
@@ -201,8 +201,8 @@ func (c *run) waitPaused(r *request) bool {
 	}
 }
 
-// mayWrite reports whether a command, or what EXEC is to run, may write or is seen by replicas. Of a script or function counts
-// what it declares, if it declares anything.
+// mayWrite reports whether a command, or what EXEC is to run, may write or is seen by replicas. Of a script or
+// function counts what it declares, if it declares anything.
 func (c *run) mayWrite(r *request) bool {
 	switch {
 	case r.spec.FullName() == "script|load": // it changes no data: a client may do it before what reads

@@ -18,8 +18,8 @@ const (
 		"redis.register_function('may', function() return 1 end)"
 )
 
-// What CLIENT PAUSE WRITE holds is what may write or is seen by replicas. The expectations are the behaviour of Redis 7.2, but
-// for SCRIPT FLUSH, which is seen by replicas here.
+// What CLIENT PAUSE WRITE holds is what may write or is seen by replicas. The expectations are the behaviour of Redis
+// 7.2, but for SCRIPT FLUSH, which is seen by replicas here.
 func TestPauseHolds(t *testing.T) {
 	h := start(t)
 	admin := h.dial(t)
@@ -126,7 +126,8 @@ func TestPauseHoldsExec(t *testing.T) {
 	w.want("MULTI", "+OK\r\n")
 	w.send(encode("SET", "k", "1"))
 	h.pausedClients(t, 1)
-	if got := admin.do("CLIENT", "LIST"); !strings.Contains(got, " flags=xb ") || !strings.Contains(got, " argv-mem=5 ") || !strings.Contains(got, " cmd=set ") {
+	if got := admin.do("CLIENT", "LIST"); !strings.Contains(got, " flags=xb ") ||
+		!strings.Contains(got, " argv-mem=5 ") || !strings.Contains(got, " cmd=set ") {
 		t.Errorf("%s", got)
 	}
 	admin.want("CLIENT UNPAUSE", "+OK\r\n")
@@ -134,8 +135,8 @@ func TestPauseHoldsExec(t *testing.T) {
 	w.want("EXEC", "*1\r\n+OK\r\n")
 }
 
-// CLIENT PAUSE in a transaction, which holds locks: what was queued after it still runs, and when the reply comes nobody
-// writes any more.
+// CLIENT PAUSE in a transaction, which holds locks: what was queued after it still runs, and when the reply comes
+// nobody writes any more.
 func TestPauseInExec(t *testing.T) {
 	h := start(t)
 	a, b := h.dial(t), h.dial(t)
@@ -173,8 +174,8 @@ func TestPauseAfterChecks(t *testing.T) {
 	c.expect(fmt.Sprintf(denied, "append"))
 }
 
-// A client that waits for data meets its timeout during a pause, and gets what a push that was held brings after it. One that
-// is held is not waiting for data: CLIENT UNBLOCK does not reach it, CLIENT KILL does.
+// A client that waits for data meets its timeout during a pause, and gets what a push that was held brings after it.
+// One that is held is not waiting for data: CLIENT UNBLOCK does not reach it, CLIENT KILL does.
 func TestPauseOfBlocked(t *testing.T) {
 	h := start(t)
 	admin, pusher, w := h.dial(t), h.dial(t), h.dial(t)
@@ -242,7 +243,8 @@ func idOf(t *testing.T, h *harness, c *client) string {
 	return ""
 }
 
-// Nothing expires during a pause: a key whose time has passed is not seen any more, but its end is noticed only after it.
+// Nothing expires during a pause: a key whose time has passed is not seen any more, but its end is noticed only after
+// it.
 func TestPauseHoldsExpiry(t *testing.T) {
 	h := start(t, "notify-keyspace-events", "KEA")
 	admin, sub := h.dial(t), h.dial(t)
@@ -274,7 +276,8 @@ func TestPauseHoldsExpiry(t *testing.T) {
 	h.expireTracked(time.Now())
 	tracker.quiet()
 	admin.want("CLIENT UNPAUSE", "+OK\r\n")
-	for seen := ""; !strings.Contains(seen, ":expired\r\n$4\r\ngone\r\n") || !strings.Contains(seen, ":hexpired\r\n$6\r\nfields\r\n"); {
+	for seen := ""; !strings.Contains(seen, ":expired\r\n$4\r\ngone\r\n") ||
+		!strings.Contains(seen, ":hexpired\r\n$6\r\nfields\r\n"); {
 		seen += sub.reply()
 	}
 	tracker.expect(invalidated("gone"))

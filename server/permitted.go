@@ -25,8 +25,8 @@ func (c *conn) denial(u *acl.User, r *request, reason acl.Denied, at int) acl.Ev
 	return e
 }
 
-// permitted checks the command of a client that waits against what its user may do by now. It looks only at what the connection
-// leaves alone while it waits.
+// permitted checks the command of a client that waits against what its user may do by now. It looks only at what the
+// connection leaves alone while it waits.
 func (w *waiter) permitted() error {
 	c := w.conn
 	if c.sess.Account == nil || !c.sess.Authorized {

@@ -21,21 +21,31 @@ var runs = []struct {
 	commands []string
 	replies  string
 }{
-	{"reads see earlier writes", []string{"SET k 1", "GET k", "INCR k", "GET k", "DEL k", "GET k"}, "+OK\r\n$1\r\n1\r\n:2\r\n$1\r\n2\r\n:1\r\n$-1\r\n"},
-	{"reads before a write do not see it", []string{"GET k", "GET k", "SET k v", "GET k"}, "$-1\r\n$-1\r\n+OK\r\n$1\r\nv\r\n"},
+	{"reads see earlier writes", []string{"SET k 1", "GET k", "INCR k", "GET k", "DEL k", "GET k"},
+		"+OK\r\n$1\r\n1\r\n:2\r\n$1\r\n2\r\n:1\r\n$-1\r\n"},
+	{"reads before a write do not see it", []string{"GET k", "GET k", "SET k v", "GET k"},
+		"$-1\r\n$-1\r\n+OK\r\n$1\r\nv\r\n"},
 	{"an error leaves the others alone", []string{"SET k x", "INCR k", "GET k", "HSET k f v", "SET k 5", "INCR k"},
 		"+OK\r\n-ERR value is not an integer or out of range\r\n$1\r\nx\r\n-WRONGTYPE Operation against a key holding the wrong kind of value\r\n+OK\r\n:6\r\n"},
-	{"rejected commands reply at their place", []string{"SET k 1", "NOSUCH a b", "GET", "INCR k", "CLIENT NOSUCH", "GET k"},
+	{"rejected commands reply at their place", []string{"SET k 1", "NOSUCH a b", "GET", "INCR k", "CLIENT NOSUCH",
+		"GET k"},
 		"+OK\r\n-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' \r\n-ERR wrong number of arguments for 'get' command\r\n:2\r\n-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP.\r\n$1\r\n2\r\n"},
-	{"a solo command sees what is before it", []string{"SET a 1", "SET b 1", "DBSIZE", "SET c 1", "FLUSHDB", "DBSIZE", "GET a"}, "+OK\r\n+OK\r\n:2\r\n+OK\r\n+OK\r\n:0\r\n$-1\r\n"},
-	{"several keys", []string{"MSET a 1 b 2 c 3", "MGET a b c d", "DEL a b", "MGET a b c"}, "+OK\r\n*4\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$-1\r\n:2\r\n*3\r\n$-1\r\n$-1\r\n$1\r\n3\r\n"},
-	{"replies off", []string{"SET k 1", "CLIENT REPLY OFF", "INCR k", "GET k", "NOSUCH", "CLIENT REPLY ON", "GET k"}, "+OK\r\n+OK\r\n$1\r\n2\r\n"},
-	{"replies skipped", []string{"CLIENT REPLY SKIP", "SET k 1", "INCR k", "CLIENT REPLY SKIP", "GET k", "GET k", "CLIENT REPLY SKIP", "NOSUCH", "PING"}, ":2\r\n$1\r\n2\r\n+PONG\r\n"},
-	{"subscriptions are confirmed with replies off", []string{"CLIENT REPLY OFF", "SUBSCRIBE x", "SUBSCRIBE", "UNSUBSCRIBE x", "CLIENT REPLY ON"},
+	{"a solo command sees what is before it", []string{"SET a 1", "SET b 1", "DBSIZE", "SET c 1", "FLUSHDB", "DBSIZE",
+		"GET a"}, "+OK\r\n+OK\r\n:2\r\n+OK\r\n+OK\r\n:0\r\n$-1\r\n"},
+	{"several keys", []string{"MSET a 1 b 2 c 3", "MGET a b c d", "DEL a b", "MGET a b c"},
+		"+OK\r\n*4\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$-1\r\n:2\r\n*3\r\n$-1\r\n$-1\r\n$1\r\n3\r\n"},
+	{"replies off", []string{"SET k 1", "CLIENT REPLY OFF", "INCR k", "GET k", "NOSUCH", "CLIENT REPLY ON", "GET k"},
+		"+OK\r\n+OK\r\n$1\r\n2\r\n"},
+	{"replies skipped", []string{"CLIENT REPLY SKIP", "SET k 1", "INCR k", "CLIENT REPLY SKIP", "GET k", "GET k",
+		"CLIENT REPLY SKIP", "NOSUCH", "PING"}, ":2\r\n$1\r\n2\r\n+PONG\r\n"},
+	{"subscriptions are confirmed with replies off", []string{"CLIENT REPLY OFF", "SUBSCRIBE x", "SUBSCRIBE",
+		"UNSUBSCRIBE x", "CLIENT REPLY ON"},
 		"*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n:0\r\n+OK\r\n"},
-	{"subscriptions are confirmed when the reply is skipped", []string{"CLIENT REPLY SKIP", "PSUBSCRIBE x", "PUNSUBSCRIBE", "PING"},
+	{"subscriptions are confirmed when the reply is skipped", []string{"CLIENT REPLY SKIP", "PSUBSCRIBE x",
+		"PUNSUBSCRIBE", "PING"},
 		"*3\r\n$10\r\npsubscribe\r\n$1\r\nx\r\n:1\r\n*3\r\n$12\r\npunsubscribe\r\n$1\r\nx\r\n:0\r\n+PONG\r\n"},
-	{"the reply that is skipped comes later", []string{"CLIENT REPLY SKIP", "BLPOP none 0.01", "PING", "CLIENT REPLY SKIP", "WAIT 1 1", "ECHO x", "CLIENT REPLY SKIP", "XREAD BLOCK 1 STREAMS s 0", "DBSIZE"},
+	{"the reply that is skipped comes later", []string{"CLIENT REPLY SKIP", "BLPOP none 0.01", "PING",
+		"CLIENT REPLY SKIP", "WAIT 1 1", "ECHO x", "CLIENT REPLY SKIP", "XREAD BLOCK 1 STREAMS s 0", "DBSIZE"},
 		"+PONG\r\n$1\r\nx\r\n:0\r\n"},
 	{"reset with replies off", []string{"CLIENT REPLY OFF", "RESET", "PING"}, "+RESET\r\n+PONG\r\n"},
 	{"reset with its reply skipped", []string{"CLIENT REPLY SKIP", "RESET", "PING"}, "+PONG\r\n"},
@@ -165,8 +175,10 @@ func TestCommitFailure(t *testing.T) {
 		// Replies before the first write stand, also those of commands that wrote nothing. What comes between two
 		// writes may have seen the first; what comes after the last has not.
 		{[]string{"GET before", "DEL missing", "GET before", "SET a 1", "GET a", "NOSUCH", "PING"},
-			[]string{"$1\r\n1\r\n", ":0\r\n", "$1\r\n1\r\n", fail, "$-1\r\n", "-ERR unknown command 'NOSUCH', with args beginning with: \r\n", "+PONG\r\n"}},
-		{[]string{"SET a 1", "GET a", "SET b 1", "DBSIZE", "GET a", "SET c 1"}, []string{fail, fail, fail, ":1\r\n", "$-1\r\n", fail}},
+			[]string{"$1\r\n1\r\n", ":0\r\n", "$1\r\n1\r\n", fail, "$-1\r\n",
+				"-ERR unknown command 'NOSUCH', with args beginning with: \r\n", "+PONG\r\n"}},
+		{[]string{"SET a 1", "GET a", "SET b 1", "DBSIZE", "GET a", "SET c 1"},
+			[]string{fail, fail, fail, ":1\r\n", "$-1\r\n", fail}},
 	} {
 		c.send(pipeline(tt.commands...))
 		for i, want := range tt.replies {
@@ -286,7 +298,8 @@ func TestConcurrentPipelines(t *testing.T) {
 				for _, a := range all {
 					args = append(args, a, fmt.Sprintf("%d-%d", w, r))
 				}
-				c.send(encode(args...) + pipeline("INCR total", "INCR mine"+fmt.Sprint(w)) + encode(append([]string{"MGET"}, all...)...))
+				c.send(encode(args...) + pipeline("INCR total", "INCR mine"+fmt.Sprint(w)) +
+					encode(append([]string{"MGET"}, all...)...))
 				c.reply()
 				c.reply()
 				if got, want := c.reply(), fmt.Sprintf(":%d\r\n", r+1); got != want {

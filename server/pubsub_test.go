@@ -158,7 +158,8 @@ func TestPublishInTransaction(t *testing.T) {
 	s.do("SUBSCRIBE", "c")
 	h.db.InjectWriteError(engine.NewError("ERR", "write failed"))
 	p.send(pipeline("MULTI", "SET k v", "PUBLISH c lost", "EXEC", "SET k v", "PUBLISH c alone"))
-	for i, want := range []string{"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "-ERR write failed\r\n", "-ERR write failed\r\n", ":1\r\n"} {
+	for i, want := range []string{"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "-ERR write failed\r\n",
+		"-ERR write failed\r\n", ":1\r\n"} {
 		if got := p.reply(); got != want {
 			t.Errorf("reply %d: %q, want %q", i, got, want)
 		}
@@ -298,8 +299,8 @@ func TestPublishDoesNotAllocatePerSubscriber(t *testing.T) {
 	for range 20 {
 		publish()
 	}
-	// Buffers are allocated anew after a garbage collection, of which there may be several on a busy machine. One allocation
-	// for each subscriber would be more than 3000, every time.
+	// Buffers are allocated anew after a garbage collection, of which there may be several on a busy machine. One
+	// allocation for each subscriber would be more than 3000, every time.
 	var n float64
 	for range 5 {
 		if n = testing.AllocsPerRun(100, publish); n <= subscribers/2 {

@@ -55,7 +55,8 @@ func TestRDBLoad(t *testing.T) {
 	c := h.dial(t)
 	future, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 	path := rdbFile(t, "\xfa"+rdbString("redis-ver")+rdbString("7.2.0"), "\xfe\x00", "\xfb\x03\x01",
-		rdbKey("a", "new"), rdbExpire(future), rdbKey("e", "new"), rdbKey("after", "new"), rdbExpire(past), rdbKey("p", "new"),
+		rdbKey("a", "new"), rdbExpire(future), rdbKey("e", "new"), rdbKey("after",
+			"new"), rdbExpire(past), rdbKey("p", "new"),
 		rdbList("l", "1", "2"), "\x01"+rdbString("none")+"\x00", "\xfe\x02", rdbKey("two", "new"))
 	c.want("SET a old EX 1000", "+OK\r\n")
 	c.want("SET p old", "+OK\r\n")
@@ -106,19 +107,26 @@ func TestRDBLoadErrors(t *testing.T) {
 		want string
 		keys string
 	}{
-		{filepath.Join(dir, "missing"), "", "-ERR the RDB file cannot be opened: open " + dir + "/missing: no such file or directory", ":0\r\n"},
+		{filepath.Join(dir, "missing"), "", "-ERR the RDB file cannot be opened: open " + dir +
+			"/missing: no such file or directory", ":0\r\n"},
 		{dir, "", "-ERR the RDB file cannot be opened: it is not a regular file", ":0\r\n"},
 		{pipe, "", "-ERR the RDB file cannot be opened: it is not a regular file", ":0\r\n"},
-		{rdbRaw(t, "hello, world"), "", "-ERR rdb: not an RDB file that can be read: it does not begin as one; 0 keys were loaded", ":0\r\n"},
-		{rdbRaw(t, "REDIS0099"), "", `-ERR rdb: not an RDB file that can be read: version "0099", not 0001 to 0012; 0 keys were loaded`, ":0\r\n"},
+		{rdbRaw(t, "hello, world"), "",
+			"-ERR rdb: not an RDB file that can be read: it does not begin as one; 0 keys were loaded", ":0\r\n"},
+		{rdbRaw(t, "REDIS0099"), "",
+			`-ERR rdb: not an RDB file that can be read: version "0099", not 0001 to 0012; 0 keys were loaded`, ":0\r\n"},
 		{rdbFile(t, good), "what", "-ERR syntax error", ":0\r\n"},
 		{rdbFile(t, good), "DB", "-ERR syntax error", ":0\r\n"},
 		{rdbFile(t, good), "DB -1", "-ERR value is not an integer or out of range", ":0\r\n"},
 		{rdbFile(t, good), "DB 4294967296", "-ERR value is not an integer or out of range", ":0\r\n"},
-		{rdbFile(t, good, "\x00\x01b\x80\x30\x00\x00\x00abc"), "", `-ERR rdb: malformed value: 805306368 bytes wanted, 12 left, in the value of "b" before byte 25; 1 keys were loaded`, ":1\r\n"},
-		{rdbFile(t, good, "\x07\x01m"), "NX", `-ERR rdb: unsupported type of value, in the value of "m" before byte 20; 0 keys were loaded`, ":1\r\n"},
-		{rdbRaw(t, "REDIS0011"+good+"\xff12345678"), "", "-ERR rdb: wrong checksum, before byte 26; 1 keys were loaded", ":1\r\n"},
-		{rdbFile(t, good, "\xf5"+rdbString("no library")), "", "-ERR a library of functions: Missing library metadata; 0 keys were loaded", ":1\r\n"},
+		{rdbFile(t, good, "\x00\x01b\x80\x30\x00\x00\x00abc"), "",
+			`-ERR rdb: malformed value: 805306368 bytes wanted, 12 left, in the value of "b" before byte 25; 1 keys were loaded`, ":1\r\n"},
+		{rdbFile(t, good, "\x07\x01m"), "NX",
+			`-ERR rdb: unsupported type of value, in the value of "m" before byte 20; 0 keys were loaded`, ":1\r\n"},
+		{rdbRaw(t, "REDIS0011"+good+"\xff12345678"), "",
+			"-ERR rdb: wrong checksum, before byte 26; 1 keys were loaded", ":1\r\n"},
+		{rdbFile(t, good, "\xf5"+rdbString("no library")), "",
+			"-ERR a library of functions: Missing library metadata; 0 keys were loaded", ":1\r\n"},
 	} {
 		if got := c.do(append([]string{"RDB", "LOAD", tt.path}, strings.Fields(tt.args)...)...); got != tt.want+"\r\n" {
 			t.Errorf("%s %s: %q, want %q", filepath.Base(tt.path), tt.args, got, tt.want)
@@ -139,7 +147,8 @@ func TestRDBLoadErrors(t *testing.T) {
 	c.want("MULTI", "+OK\r\n")
 	c.want("RDB LOAD "+path, "-ERR Command not allowed inside a transaction\r\n")
 	c.want("DISCARD", "+OK\r\n")
-	if got := c.do("EVAL", "return redis.call('rdb', 'load', ARGV[1])", "0", path); !strings.HasPrefix(got, "-ERR This Redis command is not allowed from script") {
+	if got := c.do("EVAL", "return redis.call('rdb', 'load', ARGV[1])", "0", path); !strings.HasPrefix(got,
+		"-ERR This Redis command is not allowed from script") {
 		t.Errorf("in a script: %q", got)
 	}
 	c.want("NAMESPACE ADD ns token", "+OK\r\n")
@@ -150,8 +159,8 @@ func TestRDBLoadErrors(t *testing.T) {
 	c.want("EXISTS k", ":0\r\n")
 }
 
-// TestRDBLoadNewerForms loads what Redis 7.0 does not write: the listpack of a set, a hash with fields that expire, a stream
-// with the times of a consumer.
+// TestRDBLoadNewerForms loads what Redis 7.0 does not write: the listpack of a set, a hash with fields that expire, a
+// stream with the times of a consumer.
 func TestRDBLoadNewerForms(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
@@ -176,7 +185,8 @@ func TestRDBLoadFunctions(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	c.do("FUNCTION", "LOAD", library("one", "f", "old"))
-	path := rdbFile(t, "\xf5"+rdbString(library("one", "f", "new")), "\xf5"+rdbString(library("two", "g", "new")), rdbKey("k", "v"))
+	path := rdbFile(t, "\xf5"+rdbString(library("one", "f", "new")), "\xf5"+rdbString(library("two", "g", "new")),
+		rdbKey("k", "v"))
 	c.want("RDB LOAD "+path+" NX", "+OK\r\n")
 	c.want("FCALL f 0", "$3\r\nold\r\n")
 	c.want("FCALL g 0", "$3\r\nnew\r\n")
@@ -188,7 +198,8 @@ func TestRDBLoadFunctions(t *testing.T) {
 	c.want("EXISTS n", ":0\r\n")
 }
 
-// TestRDBLoadDatabases: the keys go to the database that the client has selected, whichever one of the file they are from.
+// TestRDBLoadDatabases: the keys go to the database that the client has selected, whichever one of the file they are
+// from.
 func TestRDBLoadDatabases(t *testing.T) {
 	h := start(t, "redis-databases", "16")
 	c := h.dial(t)
@@ -230,14 +241,16 @@ func TestRDBLoadPieces(t *testing.T) {
 	c.want("RDB LOAD "+path, "+OK\r\n")
 	c.want("DBSIZE", fmt.Sprintf(":%d\r\n", n))
 	big := rdbFile(t, rdbKey("small", "v"), rdbKey("big", strings.Repeat("x", 400)), rdbKey("later", "v"))
-	c.want("RDB LOAD "+big, "-ERR key \"big\": the write batch is larger than rocksdb.write_options.write_batch_max_bytes; 1 keys were loaded\r\n")
+	c.want("RDB LOAD "+big,
+		"-ERR key \"big\": the write batch is larger than rocksdb.write_options.write_batch_max_bytes; 1 keys were loaded\r\n")
 	c.want("EXISTS small big later", ":1\r\n")
 	c.want("CONFIG SET rocksdb.write_options.write_batch_max_bytes 0", "+OK\r\n")
 	// A string that is too long for this server.
 	c.want("CONFIG SET proto-max-bulk-len 1048576", "+OK\r\n")
 	c.want("FLUSHALL", "+OK\r\n")
 	long := rdbFile(t, rdbKey("small", "v"), rdbKey("long", strings.Repeat("x", 1<<20+1)), rdbKey("later", "v"))
-	if got := c.do("RDB", "LOAD", long); !strings.HasPrefix(got, `-ERR key "long": string exceeds maximum allowed size`) || !strings.HasSuffix(got, "; 1 keys were loaded\r\n") {
+	if got := c.do("RDB", "LOAD", long); !strings.HasPrefix(got,
+		`-ERR key "long": string exceeds maximum allowed size`) || !strings.HasSuffix(got, "; 1 keys were loaded\r\n") {
 		t.Errorf("a string that is too long: %q", got)
 	}
 	c.want("EXISTS small long later", ":1\r\n")
@@ -293,7 +306,8 @@ func TestRDBLoadLetsOthersRun(t *testing.T) {
 		}
 	}
 	c.send(encode("RDB", "LOAD", rdbFile(t, append(items, rdbKey("last", "v"))...)))
-	eventually(t, "the pieces before the last one are there", func() bool { return other.do(exists...) == fmt.Sprintf(":%d\r\n", len(items)) })
+	eventually(t, "the pieces before the last one are there",
+		func() bool { return other.do(exists...) == fmt.Sprintf(":%d\r\n", len(items)) })
 	release()
 	if got := c.reply(); got != "+OK\r\n" {
 		t.Error(got)

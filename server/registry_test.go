@@ -36,7 +36,8 @@ func TestScriptsAfterAFailedWrite(t *testing.T) {
 		for _, tt := range []struct{ command, want string }{
 			{"FCALL f 0", "$3\r\nold\r\n"}, {"FCALL g 0", "-ERR Function not found\r\n"},
 			{"EVALSHA " + sha + " 0", "$4\r\nkept\r\n"},
-			{"SCRIPT EXISTS " + sha + " " + lua.SHA([]byte(other)) + " " + lua.SHA([]byte(evaluated)), "*3\r\n:1\r\n:0\r\n:1\r\n"},
+			{"SCRIPT EXISTS " + sha + " " + lua.SHA([]byte(other)) + " " + lua.SHA([]byte(evaluated)),
+				"*3\r\n:1\r\n:0\r\n:1\r\n"},
 			{"EVALSHA " + lua.SHA([]byte(other)) + " 0", "-NOSCRIPT No matching script. Please use EVAL.\r\n"},
 		} {
 			if got := c.do(strings.Fields(tt.command)...); got != tt.want {
@@ -88,11 +89,13 @@ func TestScriptsInATransaction(t *testing.T) {
 		commands [][]string
 		want     string
 	}{
-		{[][]string{{"FUNCTION", "LOAD", library("lib", "f", "x")}, {"FCALL", "f", "0"}, {"FUNCTION", "DELETE", "lib"}, {"FCALL", "f", "0"}},
+		{[][]string{{"FUNCTION", "LOAD", library("lib", "f", "x")}, {"FCALL", "f", "0"},
+			{"FUNCTION", "DELETE", "lib"}, {"FCALL", "f", "0"}},
 			"*4\r\n$3\r\nlib\r\n$1\r\nx\r\n+OK\r\n-ERR Function not found\r\n"},
 		{[][]string{{"SCRIPT", "LOAD", "return 1"}, {"EVALSHA", sha, "0"}, {"SCRIPT", "FLUSH"}, {"EVALSHA", sha, "0"}},
 			"*4\r\n$40\r\n" + sha + "\r\n:1\r\n+OK\r\n-NOSCRIPT No matching script. Please use EVAL.\r\n"},
-		{[][]string{{"SCRIPT", "FLUSH"}, {"EVAL", "return 1", "0"}, {"SCRIPT", "EXISTS", sha}}, "*3\r\n+OK\r\n:1\r\n*1\r\n:0\r\n"},
+		{[][]string{{"SCRIPT", "FLUSH"}, {"EVAL", "return 1", "0"}, {"SCRIPT", "EXISTS", sha}},
+			"*3\r\n+OK\r\n:1\r\n*1\r\n:0\r\n"},
 	} {
 		c.want("MULTI", "+OK\r\n")
 		for _, cmd := range tt.commands {
@@ -124,8 +127,10 @@ func TestKvrocksListsOfFunctions(t *testing.T) {
 		{"FUNCTION LISTFUNC FUNCNAME beta", "*1\r\n" + row("beta", "two")},
 		{"FUNCTION LISTFUNC FUNCNAME none", "*0\r\n"},
 		{"FUNCTION LISTFUNC NAME x", "-ERR Unknown argument NAME\r\n"},
-		{"FUNCTION LISTFUNC FUNCNAME", "-ERR unknown subcommand or wrong number of arguments for 'LISTFUNC'. Try FUNCTION HELP.\r\n"},
-		{"FUNCTION LISTLIB two", "*6\r\n" + text("library_name", "two", "engine", "lua") + "+functions\r\n*2\r\n" + text("beta", "alpha")},
+		{"FUNCTION LISTFUNC FUNCNAME",
+			"-ERR unknown subcommand or wrong number of arguments for 'LISTFUNC'. Try FUNCTION HELP.\r\n"},
+		{"FUNCTION LISTLIB two", "*6\r\n" + text("library_name", "two", "engine", "lua") + "+functions\r\n*2\r\n" +
+			text("beta", "alpha")},
 		{"FUNCTION LISTLIB nosuch", "-ERR The library is not found or not loaded from storage\r\n"},
 		{"FUNCTION LISTLIB", "-ERR wrong number of arguments for 'function|listlib' command\r\n"},
 	} {
@@ -133,7 +138,8 @@ func TestKvrocksListsOfFunctions(t *testing.T) {
 	}
 	c.want("HELLO 3", c.do("HELLO", "3"))
 	c.want("FUNCTION LISTFUNC FUNCNAME beta", "*1\r\n%2\r\n"+text("function_name", "beta", "from_library", "two"))
-	c.want("FUNCTION LISTLIB one", "%3\r\n"+text("library_name", "one", "engine", "lua")+"+functions\r\n*1\r\n"+text("alpine"))
+	c.want("FUNCTION LISTLIB one", "%3\r\n"+text("library_name", "one", "engine",
+		"lua")+"+functions\r\n*1\r\n"+text("alpine"))
 	// As in a transaction.
 	c.want("MULTI", "+OK\r\n")
 	c.want("FUNCTION DELETE two", "+QUEUED\r\n")

@@ -12,8 +12,8 @@ type repeat struct {
 	until   int64 // when its key expires, in ms; 0 = never
 }
 
-// findReply takes the reply that was kept as that of the command, if there is one; the key's lock is held. keep says that
-// the reply which the command is about to make should be kept, by keepReply.
+// findReply takes the reply that was kept as that of the command, if there is one; the key's lock is held. keep says
+// that the reply which the command is about to make should be kept, by keepReply.
 func (c *run) findReply(r *request, key []byte) (keep bool) {
 	q := &c.repeat.request
 	q.Set(c.out.Proto, c.tx.Namespace(), r.spec, r.args, c.tx.Generation(key))

@@ -30,12 +30,16 @@ func TestReplyCacheIsNeverStale(t *testing.T) {
 		var cmd string
 		n := strconv.Itoa(r.IntN(5))
 		if r.IntN(4) > 0 { // few different ones, so that they repeat
-			cmd = pick("LRANGE l 0 -1", "LRANGE l 0 2", "HGETALL h", "HMGET h f0 f1", "SMEMBERS s", "ZRANGE z 0 -1 WITHSCORES", "ZRANGE z 0 -1", "ZREVRANGE z 0 1",
+			cmd = pick("LRANGE l 0 -1", "LRANGE l 0 2", "HGETALL h", "HMGET h f0 f1", "SMEMBERS s",
+				"ZRANGE z 0 -1 WITHSCORES", "ZRANGE z 0 -1", "ZREVRANGE z 0 1",
 				"ZRANK z m1", "ZCOUNT z 0 2", "XRANGE x - +", "BITCOUNT b", "SISMEMBER s m1", "LPOS l e1", "HKEYS h", "HVALS g", "LRANGE m 0 -1")
 		} else {
-			cmd = pick("RPUSH l e"+n, "LPOP l", "LSET l 0 e"+n, "HSET h f"+n+" "+n, "HDEL h f"+n, "SADD s m"+n, "SREM s m"+n, "ZADD z "+n+" m"+n, "ZREM z m"+n,
-				"XADD x "+strconv.Itoa(i+1)+"-1 f v", "XTRIM x MAXLEN 3", "SETBIT b "+n+" 1", "DEL "+pick("l", "h", "s", "z", "x", "b"), "RENAME h g", "COPY l m REPLACE",
-				"MULTI;RPUSH l x;HSET h f0 y;EXEC", "FLUSHDB", "LMOVE l m LEFT RIGHT", "SET "+pick("l", "z")+" x", "HELLO "+pick("2", "3"), "PEXPIREAT h 1", "SUNIONSTORE s s", "RPUSH l a b c;LREM l 0 a")
+			cmd = pick("RPUSH l e"+n, "LPOP l", "LSET l 0 e"+n, "HSET h f"+n+" "+n, "HDEL h f"+n, "SADD s m"+n,
+				"SREM s m"+n, "ZADD z "+n+" m"+n, "ZREM z m"+n,
+				"XADD x "+strconv.Itoa(i+1)+"-1 f v", "XTRIM x MAXLEN 3", "SETBIT b "+n+" 1", "DEL "+pick("l", "h",
+					"s", "z", "x", "b"), "RENAME h g", "COPY l m REPLACE",
+				"MULTI;RPUSH l x;HSET h f0 y;EXEC", "FLUSHDB", "LMOVE l m LEFT RIGHT", "SET "+pick("l",
+					"z")+" x", "HELLO "+pick("2", "3"), "PEXPIREAT h 1", "SUNIONSTORE s s", "RPUSH l a b c;LREM l 0 a")
 		}
 		for _, c := range strings.Split(cmd, ";") {
 			got, want := a.do(strings.Fields(c)...), b.do(strings.Fields(c)...)
@@ -74,7 +78,8 @@ func TestReplyCacheUnderConcurrency(t *testing.T) {
 				least := acked.Load()
 				var n int64
 				reply := c.do("ZRANGE", "z", "0", "-1", "WITHSCORES")
-				if _, err := fmt.Sscanf(strings.ReplaceAll(reply, "\r\n", " "), "*2 $1 m $%d %d", new(int), &n); err != nil || n < least {
+				if _, err := fmt.Sscanf(strings.ReplaceAll(reply, "\r\n", " "), "*2 $1 m $%d %d", new(int),
+					&n); err != nil || n < least {
 					t.Errorf("%q after %d was acknowledged (%v)", reply, least, err)
 					return
 				}

@@ -20,8 +20,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// What the server does for its replicas: the room replication does the work, here are its settings, its commands' side and
-// what it needs to know of the rest. A replica serves replicas of its own alike.
+// What the server does for its replicas: the room replication does the work, here are its settings, its commands'
+// side and what it needs to know of the rest. A replica serves replicas of its own alike.
 
 // startMaster makes the master's half. It goes by the settings that there are.
 func (s *Server) startMaster() {
@@ -30,8 +30,8 @@ func (s *Server) startMaster() {
 		Acked:         s.waiters.acked, Lacking: s.limits.replicas.Store}, s.masterSettings())
 }
 
-// Bounds of how old a checkpoint may be that one more replica gets, as in Kvrocks: half of the time for which the log is
-// kept, within these.
+// Bounds of how old a checkpoint may be that one more replica gets, as in Kvrocks: half of the time for which the log
+// is kept, within these.
 const (
 	shareLeast = 10 * time.Minute
 	shareMost  = time.Hour
@@ -57,7 +57,8 @@ func (s *Server) masterSettings() replication.MasterSettings {
 }
 
 func (s *Server) followReplication() {
-	for _, name := range []string{"repl-backlog-size", "replication-send-timeout-ms", "max-replication-lag", "max-replication-mb",
+	for _, name := range []string{"repl-backlog-size", "replication-send-timeout-ms", "max-replication-lag",
+		"max-replication-mb",
 		"min-replicas-max-lag", "min-replicas-to-write"} {
 		s.cfg.OnChange(name, func(_, _ string) error {
 			s.master.Set(s.masterSettings())
@@ -66,9 +67,9 @@ func (s *Server) followReplication() {
 	}
 }
 
-// beginHistory makes a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes one.
-// later: nothing is written before somebody writes. A master that starts again while Sentinel has made another one the
-// master is made its replica then, and has written nothing that the other one lacks.
+// beginHistory makes a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes
+// one. later: nothing is written before somebody writes. A master that starts again while Sentinel has made another
+// one the master is made its replica then, and has written nothing that the other one lacks.
 func (s *Server) beginHistory(later bool) error {
 	if !s.cfg.Bool("use-rsid-psync") {
 		return nil

@@ -36,7 +36,8 @@ func startKvrocks(t *testing.T, settings ...string) (dial func() *client) {
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
 	dir := t.TempDir()
-	conf := append([]string{"bind 127.0.0.1", "port " + port, "dir " + dir, "daemonize no", "workers 1", "log-level info"}, settings...)
+	conf := append([]string{"bind 127.0.0.1", "port " + port, "dir " + dir, "daemonize no", "workers 1",
+		"log-level info"}, settings...)
 	file := filepath.Join(dir, "kvrocks.conf")
 	if err := os.WriteFile(file, []byte(strings.Join(conf, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -85,9 +86,12 @@ func fill(c *client, round int) {
 	for i := range 30 {
 		k := fmt.Sprintf("%d:%d", round, i)
 		for _, command := range []string{
-			"SET s" + k + " value", "APPEND s" + k + " more", "SET e" + k + " x PX 86400000", "HSET h" + k + " a 1 b 2", "HDEL h" + k + " a",
-			"RPUSH l" + k + " a b c", "LPOP l" + k, "LSET l" + k + " 0 z", "SADD t" + k + " a b", "SREM t" + k + " a", "ZADD z" + k + " 1 a 2.5 b",
-			"ZINCRBY z" + k + " 3 a", "SETBIT b" + k + " 9000 1", "XADD x" + k + " 1-1 f v", "XADD x" + k + " 1-2 f v", "SIADD i" + k + " 5 6",
+			"SET s" + k + " value", "APPEND s" + k + " more", "SET e" + k + " x PX 86400000", "HSET h" + k +
+				" a 1 b 2", "HDEL h" + k + " a",
+			"RPUSH l" + k + " a b c", "LPOP l" + k, "LSET l" + k + " 0 z", "SADD t" + k + " a b", "SREM t" + k +
+				" a", "ZADD z" + k + " 1 a 2.5 b",
+			"ZINCRBY z" + k + " 3 a", "SETBIT b" + k + " 9000 1", "XADD x" + k + " 1-1 f v", "XADD x" + k +
+				" 1-2 f v", "SIADD i" + k + " 5 6",
 			"JSON.SET j" + k + " $ [1,2]", "PFADD p" + k + " a b c", "SET gone" + k + " 1", "DEL gone" + k,
 		} {
 			c.do(strings.Fields(command)...)
@@ -107,9 +111,12 @@ func same(t *testing.T, a, b *client, rounds int) {
 		for i := range 30 {
 			k := fmt.Sprintf("%d:%d", round, i)
 			for _, command := range []string{
-				"GET s" + k, "GET e" + k, "HGETALL h" + k, "LRANGE l" + k + " 0 -1", "SMEMBERS t" + k, "ZRANGE z" + k + " 0 -1 WITHSCORES",
-				"GETBIT b" + k + " 9000", "BITCOUNT b" + k, "XRANGE x" + k + " - +", "SIRANGE i" + k + " 0 10", "JSON.GET j" + k, "PFCOUNT p" + k,
-				"EXISTS gone" + k, "PEXPIRETIME e" + k, fmt.Sprint("GET multi", round), fmt.Sprint("GET lua", round), fmt.Sprint("HGETALL hmulti", round),
+				"GET s" + k, "GET e" + k, "HGETALL h" + k, "LRANGE l" + k + " 0 -1", "SMEMBERS t" + k, "ZRANGE z" +
+					k + " 0 -1 WITHSCORES",
+				"GETBIT b" + k + " 9000", "BITCOUNT b" + k, "XRANGE x" + k + " - +", "SIRANGE i" + k +
+					" 0 10", "JSON.GET j" + k, "PFCOUNT p" + k,
+				"EXISTS gone" + k, "PEXPIRETIME e" + k, fmt.Sprint("GET multi", round), fmt.Sprint("GET lua",
+					round), fmt.Sprint("HGETALL hmulti", round),
 			} {
 				words := strings.Fields(command)
 				if x, y := a.do(words...), b.do(words...); x != y {
@@ -120,8 +127,8 @@ func same(t *testing.T, a, b *client, rounds int) {
 	}
 }
 
-// TestKvrocksIsAReplica: a real Kvrocks follows, from the log or after a full synchronisation, through an interruption, and
-// has what its master has.
+// TestKvrocksIsAReplica: a real Kvrocks follows, from the log or after a full synchronisation, through an
+// interruption, and has what its master has.
 func TestKvrocksIsAReplica(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		for _, rsid := range []string{"no", "yes"} {

@@ -107,13 +107,15 @@ func TestReplicaIsFed(t *testing.T) {
 			c.want("EXEC", "*2\r\n:0\r\n+OK\r\n")
 			c.want("FLUSHALL", "+OK\r\n")
 			c.want("SET after flush", "+OK\r\n")
-			for _, want := range []string{"before", "v", "\x05\x03\x07channel\x07message", "multi", "\x05\x03\x07channel\x08deferred", "", "after"} {
+			for _, want := range []string{"before", "v", "\x05\x03\x07channel\x07message", "multi",
+				"\x05\x03\x07channel\x08deferred", "", "after"} {
 				if b := f.batch(); !strings.Contains(string(b), want) {
 					t.Errorf("%q, want one with %q", b, want)
 				}
 			}
 			latest := h.db.LatestSequence()
-			if want := fmt.Sprintf("slave0:ip=replica.example,port=7999,state=online,offset=%d,lag=0", latest); !strings.Contains(c.do("INFO", "replication"), want) {
+			if want := fmt.Sprintf("slave0:ip=replica.example,port=7999,state=online,offset=%d,lag=0",
+				latest); !strings.Contains(c.do("INFO", "replication"), want) {
 				t.Errorf("%s, want %s", c.do("INFO", "replication"), want)
 			}
 			c.want("ROLE", fmt.Sprintf("*3\r\n$6\r\nmaster\r\n:%d\r\n*1\r\n*3\r\n$15\r\nreplica.example\r\n$4\r\n7999\r\n$%d\r\n%d\r\n",
@@ -138,7 +140,10 @@ func TestWaitForReplicas(t *testing.T) {
 	c.want("WAIT 0 0", ":0\r\n")
 	c.want("WAIT 1 1", ":0\r\n") // its time is up before anything is acknowledged
 	w.send(pipeline("WAIT 1 0", "PING"))
-	eventually(t, "the client waits", func() bool { return strings.Contains(c.do("INFO", "clients"), "blocked_clients:1\r\n") })
+	eventually(t, "the client waits", func() bool {
+		return strings.Contains(c.do("INFO", "clients"),
+			"blocked_clients:1\r\n")
+	})
 	f.batch()
 	for f.frame().Kind != proto.KindGetAck {
 	}
@@ -155,14 +160,20 @@ func TestWaitForReplicas(t *testing.T) {
 	c.want("WAIT 1 0", "+QUEUED\r\n")
 	c.want("EXEC", "*1\r\n:0\r\n")
 	w.send(pipeline("WAIT 1 0"))
-	eventually(t, "the client waits", func() bool { return strings.Contains(c.do("INFO", "clients"), "blocked_clients:1\r\n") })
+	eventually(t, "the client waits", func() bool {
+		return strings.Contains(c.do("INFO", "clients"),
+			"blocked_clients:1\r\n")
+	})
 	f.batch() // what was not sent cannot be acknowledged
 	f.send(string(proto.AppendAck(nil, 2)))
 	if got := w.reply(); got != ":1\r\n" {
 		t.Errorf("%q", got)
 	}
 	w.send(pipeline("WAIT 2 0"))
-	eventually(t, "the client waits", func() bool { return strings.Contains(c.do("INFO", "clients"), "blocked_clients:1\r\n") })
+	eventually(t, "the client waits", func() bool {
+		return strings.Contains(c.do("INFO", "clients"),
+			"blocked_clients:1\r\n")
+	})
 	f2 := follow(t, h.dial(t), 1)
 	f2.batch()
 	f2.batch()
@@ -192,7 +203,8 @@ func TestTooFewReplicas(t *testing.T) {
 	c.want("SET k v", "+OK\r\n")
 }
 
-// TestReplicationID: with use-rsid-psync a master begins a history, each of its batches ends with it, and PSYNC compares.
+// TestReplicationID: with use-rsid-psync a master begins a history, each of its batches ends with it, and PSYNC
+// compares.
 func TestReplicationID(t *testing.T) {
 	h := start(t, "use-rsid-psync", "yes")
 	c := h.dial(t)

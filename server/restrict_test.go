@@ -13,7 +13,8 @@ import (
 )
 
 func TestRenameCommand(t *testing.T) {
-	h := start(t, "rename-command", "CONFIG b840fc02d524045429941cc15f59e41cb7be6c52", "rename-command", `FLUSHALL ""`, "rename-command", "get fetch")
+	h := start(t, "rename-command", "CONFIG b840fc02d524045429941cc15f59e41cb7be6c52", "rename-command",
+		`FLUSHALL ""`, "rename-command", "get fetch")
 	plain := start(t) // in the same process, with a table of its own
 	c := h.dial(t)
 	for _, tt := range []struct{ command, want string }{
@@ -30,7 +31,8 @@ func TestRenameCommand(t *testing.T) {
 	}
 	// Pipelines mix what is there and what is not.
 	c.send(pipeline("SET k w", "GET k", "fetch k", "get k", "fetch k"))
-	for _, want := range []string{"+OK\r\n", "-ERR unknown command 'GET', with args beginning with: 'k' \r\n", "$1\r\nw\r\n",
+	for _, want := range []string{"+OK\r\n", "-ERR unknown command 'GET', with args beginning with: 'k' \r\n",
+		"$1\r\nw\r\n",
 		"-ERR unknown command 'get', with args beginning with: 'k' \r\n", "$1\r\nw\r\n"} {
 		if got := c.reply(); got != want {
 			t.Errorf("in a pipeline: %q, want %q", got, want)
@@ -112,7 +114,8 @@ func TestMaxDBSize(t *testing.T) {
 		}
 	}
 	fields, _ := parseInfo(t, c.do("INFO", "keyspace"))
-	if fields["used_db_size"] != "2147483648" || fields["max_db_size"] != "2147483648" || fields["used_percent"] != " 100%" {
+	if fields["used_db_size"] != "2147483648" || fields["max_db_size"] != "2147483648" ||
+		fields["used_percent"] != " 100%" {
 		t.Errorf("INFO: %v", fields)
 	}
 	// A new limit counts at once.
@@ -157,7 +160,8 @@ func TestBuildVersion(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	fields, _ := parseInfo(t, (&harness{Server: s}).dial(t).do("INFO", "server"))
-	if fields["basalt_version"] != "v1.2.3-4-gabc" || fields["redis_version"] != "7.2.0" || fields["kvrocks_version"] != KvrocksVersion {
+	if fields["basalt_version"] != "v1.2.3-4-gabc" || fields["redis_version"] != "7.2.0" ||
+		fields["kvrocks_version"] != KvrocksVersion {
 		t.Errorf("INFO server: %v", fields)
 	}
 }
@@ -173,13 +177,15 @@ func TestRedisSettings(t *testing.T) {
 		{"SELECT x", "-ERR value is not an integer or out of range\r\n"},
 		{"CONFIG GET redis-databases", "*2\r\n$15\r\nredis-databases\r\n$2\r\n16\r\n"},
 		{"CONFIG GET protected-mode", "*2\r\n$14\r\nprotected-mode\r\n$3\r\nyes\r\n"},
-		{"CONFIG SET protected-mode maybe", "-ERR CONFIG SET failed (possibly related to argument 'protected-mode') - argument must be 'yes' or 'no'\r\n"},
+		{"CONFIG SET protected-mode maybe",
+			"-ERR CONFIG SET failed (possibly related to argument 'protected-mode') - argument must be 'yes' or 'no'\r\n"},
 		{"CONFIG SET protected-mode no", "+OK\r\n"},
 		{"CONFIG GET protected-mode", "*2\r\n$14\r\nprotected-mode\r\n$2\r\nno\r\n"},
 		{"CONFIG SET proto-max-bulk-len 1mb", "+OK\r\n"},
 		{"CONFIG GET proto-max-bulk-len", "*2\r\n$18\r\nproto-max-bulk-len\r\n$7\r\n1048576\r\n"},
 		{"CONFIG SET rocksdb.compaction_readahead_size 4mb", "+OK\r\n"},
-		{"CONFIG GET rocksdb.compaction_readahead_size", "*2\r\n$33\r\nrocksdb.compaction_readahead_size\r\n$7\r\n4194304\r\n"},
+		{"CONFIG GET rocksdb.compaction_readahead_size",
+			"*2\r\n$33\r\nrocksdb.compaction_readahead_size\r\n$7\r\n4194304\r\n"},
 	} {
 		c.want(tt.command, tt.want)
 	}

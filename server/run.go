@@ -11,9 +11,9 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// run is a connection while it runs commands: what has been decoded of its input, their transaction and their replies. What
-// needs a transaction is a method of run. Connections that have nothing to do have none, so that many idle ones take little
-// memory.
+// run is a connection while it runs commands: what has been decoded of its input, their transaction and their
+// replies. What needs a transaction is a method of run. Connections that have nothing to do have none, so that many
+// idle ones take little memory.
 type run struct {
 	*conn
 

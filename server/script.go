@@ -11,12 +11,13 @@ import (
 	"github.com/basaltdb/basalt/server/scripts"
 )
 
-// A script runs like a command that writes: in the transaction of its segment or of EXEC, with the locks of its declared
-// keys held, and what it writes is committed with the rest. Each command that it calls is a savepoint in the transaction.
+// A script runs like a command that writes: in the transaction of its segment or of EXEC, with the locks of its
+// declared keys held, and what it writes is committed with the rest. Each command that it calls is a savepoint in the
+// transaction.
 //
 // Of a key that was not declared the lock is taken when a command asks for it, if that is possible without waiting. If
-// not, the script is undone and run again with that key's lock among those that are waited for, and after some tries with
-// all locks. So no script sees what another one has half done, and none waits while it holds something.
+// not, the script is undone and run again with that key's lock among those that are waited for, and after some tries
+// with all locks. So no script sees what another one has half done, and none waits while it holds something.
 //
 // As in Redis, a script that fails keeps what it had written until then. One that is stopped from outside (SCRIPT KILL,
 // memory limit, shutdown) keeps nothing.

@@ -20,13 +20,15 @@ const (
 
 func TestScriptsShareThePipeline(t *testing.T) {
 	c := start(t).dial(t)
-	c.send(encode("SET", "a", "5") + encode("EVAL", incrScript, "1", "a") + encode("INCR", "a") + encode("EVAL", "return redis.call('GET','a')", "0") +
+	c.send(encode("SET", "a", "5") + encode("EVAL", incrScript, "1", "a") + encode("INCR", "a") +
+		encode("EVAL", "return redis.call('GET','a')", "0") +
 		encode("EVAL", "redis.call('SET','b','1') error('x')", "0") + encode("GET", "b"))
 	var got []string
 	for range 6 {
 		got = append(got, c.reply())
 	}
-	if want := []string{"+OK\r\n", ":6\r\n", ":7\r\n", "$1\r\n7\r\n"}; !equalStrings(got[:4], want) || !strings.HasPrefix(got[4], "-ERR user_script:1: x script: ") || got[5] != "$1\r\n1\r\n" {
+	if want := []string{"+OK\r\n", ":6\r\n", ":7\r\n", "$1\r\n7\r\n"}; !equalStrings(got[:4], want) ||
+		!strings.HasPrefix(got[4], "-ERR user_script:1: x script: ") || got[5] != "$1\r\n1\r\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -52,10 +54,12 @@ func TestScriptsDoNotBlock(t *testing.T) {
 		{"'BLPOP','x',-1", "-ERR timeout is negative script: "},
 		{"'XREAD','COUNT',1,'STREAMS','s',0", "$-1\r\n"},
 		{"'XRead','BLOCK',0,'STREAMS','s','$'", "-ERR XRead command is not allowed with BLOCK option from scripts script: "},
-		{"'XREADGROUP','GROUP','g','c','BLOCK',0,'STREAMS','s','>'", "-ERR XREADGROUP command is not allowed with BLOCK option from scripts script: "},
+		{"'XREADGROUP','GROUP','g','c','BLOCK',0,'STREAMS','s','>'",
+			"-ERR XREADGROUP command is not allowed with BLOCK option from scripts script: "},
 		{"'WAITAOF',0,0,0", "-ERR This Redis command is not allowed from script script: "},
 	} {
-		if got := c.do("EVAL", "return redis.call("+tt.call+")", "0"); got != tt.want && (tt.want[0] != '-' || !strings.HasPrefix(got, tt.want)) {
+		if got := c.do("EVAL", "return redis.call("+tt.call+")", "0"); got != tt.want &&
+			(tt.want[0] != '-' || !strings.HasPrefix(got, tt.want)) {
 			t.Errorf("%s: %q, want %q", tt.call, got, tt.want)
 		}
 	}
@@ -70,7 +74,8 @@ func TestScriptsGetSetsSorted(t *testing.T) {
 		{"ASC", "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"},
 		{"DESC", "*3\r\n$1\r\nc\r\n$1\r\nb\r\n$1\r\na\r\n"},
 	} {
-		if got := c.do("EVAL", "return redis.call('SORT',KEYS[1],'BY','nosort',ARGV[1])", "1", "s", tt.order); got != tt.want {
+		if got := c.do("EVAL", "return redis.call('SORT',KEYS[1],'BY','nosort',ARGV[1])", "1", "s",
+			tt.order); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.order, got, tt.want)
 		}
 	}
@@ -205,10 +210,13 @@ func TestScriptKillUndoesTheScript(t *testing.T) {
 	c, other := h.dial(t), h.dial(t)
 	other.want("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.\r\n")
 	c.want("SET a 1", "+OK\r\n")
-	for _, body := range []string{endless, "while true do pcall(function() " + endless + " end) end", "while true do redis.call('GET','a') end",
-		"while true do ('a'):rep(1000):find('.-.-.-.-.-b') end", "local co = coroutine.wrap(function() " + endless + " end) co()",
+	for _, body := range []string{endless, "while true do pcall(function() " + endless + " end) end",
+		"while true do redis.call('GET','a') end",
+		"while true do ('a'):rep(1000):find('.-.-.-.-.-b') end", "local co = coroutine.wrap(function() " + endless +
+			" end) co()",
 		"xpcall(function() " + endless + " end, function() " + endless + " end)"} {
-		c.send(encode("INCR", "n") + encode("EVAL", "redis.call('INCR', KEYS[1]) redis.call('SET', 'undeclared', '1') redis.call('PUBLISH','c','m') "+body, "1", "a"))
+		c.send(encode("INCR", "n") +
+			encode("EVAL", "redis.call('INCR', KEYS[1]) redis.call('SET', 'undeclared', '1') redis.call('PUBLISH','c','m') "+body, "1", "a"))
 		eventually(t, "the script was killed", func() bool { return other.do("SCRIPT", "KILL") == "+OK\r\n" })
 		if r := c.reply(); r[0] != ':' {
 			t.Errorf("%s: the command before it: %q", body, r)
@@ -239,7 +247,8 @@ func TestScriptMemoryLimit(t *testing.T) {
 
 func TestStrictKeyAccessing(t *testing.T) {
 	c := start(t, "lua-strict-key-accessing", "yes").dial(t)
-	if r := c.do("EVAL", "return redis.call('SET','b','1')", "1", "a"); !strings.HasPrefix(r, "-ERR Script attempted to access undeclared keys script: ") {
+	if r := c.do("EVAL", "return redis.call('SET','b','1')", "1", "a"); !strings.HasPrefix(r,
+		"-ERR Script attempted to access undeclared keys script: ") {
 		t.Errorf("%q", r)
 	}
 	if r := c.do("EVAL", "return redis.call('SET','a','1')", "1", "a"); r != "+OK\r\n" {
@@ -318,7 +327,8 @@ func TestScriptsAndLibrariesPersist(t *testing.T) {
 		c.want("SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "*1\r\n:0\r\n")
 		c.want("FCALL fn 0 x", "-ERR Function not found\r\n")
 		payload := dump[strings.Index(dump, "\n")+1 : len(dump)-2]
-		for _, r := range [][2]string{{"", "+OK\r\n"}, {"APPEND", "-ERR Library lib already exists\r\n"}, {"REPLACE", "+OK\r\n"}, {"FLUSH", "+OK\r\n"}} {
+		for _, r := range [][2]string{{"", "+OK\r\n"}, {"APPEND", "-ERR Library lib already exists\r\n"},
+			{"REPLACE", "+OK\r\n"}, {"FLUSH", "+OK\r\n"}} {
 			args := []string{"FUNCTION", "RESTORE", payload}
 			if r[0] != "" {
 				args = append(args, r[0])
@@ -362,14 +372,16 @@ func TestScriptStopsWithTheServer(t *testing.T) {
 func TestFunctionKill(t *testing.T) {
 	h := start(t)
 	c, other := h.dial(t), h.dial(t)
-	c.do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function(k) redis.call('SET',k[1],'1') "+endless+" end)")
+	c.do("FUNCTION", "LOAD",
+		"#!lua name=l\nredis.register_function('f', function(k) redis.call('SET',k[1],'1') "+endless+" end)")
 	c.send(encode("FCALL", "f", "1", "a"))
 	eventually(t, "the function was killed", func() bool { return other.do("FUNCTION", "KILL") == "+OK\r\n" })
 	if r := c.reply(); !strings.HasPrefix(r, "-ERR Script killed by user with FUNCTION KILL") {
 		t.Errorf("%q", r)
 	}
 	c.want("EXISTS a", ":0\r\n")
-	if r := c.do("FUNCTION", "LOAD", "#!lua name=m\n"+endless); !strings.HasPrefix(r, "-ERR Error registering functions: ERR ") || !strings.Contains(r, "timeout") {
+	if r := c.do("FUNCTION", "LOAD", "#!lua name=m\n"+endless); !strings.HasPrefix(r,
+		"-ERR Error registering functions: ERR ") || !strings.Contains(r, "timeout") {
 		t.Errorf("%q", r)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What a restricted user may do in scripts, and SORT with patterns anywhere. The replies are those of redis-server 7.0.15
-// but for those of what the ACL denies, which have the texts of 7.2.
+// What a restricted user may do in scripts, and SORT with patterns anywhere. The replies are those of redis-server
+// 7.0.15 but for those of what the ACL denies, which have the texts of 7.2.
 func TestScriptsOfARestrictedUser(t *testing.T) {
 	h := start(t)
 	admin, c := h.dial(t), h.dial(t)
@@ -28,10 +28,13 @@ func TestScriptsOfARestrictedUser(t *testing.T) {
 		return sha.ReplaceAllString(c.do(append([]string{"EVAL", script}, args...)...), "script: SHA")
 	}
 	for _, tt := range []struct{ call, pcall string }{
-		{"'set','a','1'", "-" + command}, {"'SeT','a','1'", "-" + command}, {"'object','encoding','a'", "-" + sub}, {"'get','b'", "-" + keys}, {"'incr','rx'", "-" + keys},
+		{"'set','a','1'", "-" + command}, {"'SeT','a','1'", "-" + command}, {"'object','encoding','a'", "-" +
+			sub}, {"'get','b'", "-" + keys}, {"'incr','rx'", "-" + keys},
 		{"'publish','x','m'", "-" + channel}, {"'spublish','x','m'", "-" + channel},
-		{"'sort','al','by','w*','get','o*'", "-" + by}, {"'sort','al','get','o*'", "-" + get}, {"'sort','al','get','#'", "-" + get},
-		{"'sort_ro','al','by','a*'", "-" + by}, {"'sort','al','by','nosort','get','a*'", "-" + get}, {"'sort','al','by','w*','store','b'", "-" + keys},
+		{"'sort','al','by','w*','get','o*'", "-" + by}, {"'sort','al','get','o*'", "-" +
+			get}, {"'sort','al','get','#'", "-" + get},
+		{"'sort_ro','al','by','a*'", "-" + by}, {"'sort','al','by','nosort','get','a*'", "-" +
+			get}, {"'sort','al','by','w*','store','b'", "-" + keys},
 		{"'publish','ch1','m'", ":0"}, {"'get','a'", "$-1"}, {"'get','rx'", "$-1"},
 		{"'sort','al','by','nosort'", "*2\r\n$1\r\n2\r\n$1\r\n1"}, {"'sort','al'", "*2\r\n$1\r\n1\r\n$1\r\n2"},
 	} {
@@ -65,9 +68,12 @@ func TestScriptsOfARestrictedUser(t *testing.T) {
 	}
 	// Outside of scripts, and for users who may read everything.
 	for _, tt := range []struct{ rules, command, want string }{
-		{"", "SORT al BY w*", "-" + by}, {"", "SORT al GET #", "-" + get}, {"", "SORT_RO al BY a*", "-" + by}, {"", "SORT al BY nosort", "*2\r\n$1\r\n2\r\n$1\r\n1"},
-		{"%R~*", "SORT al BY w*", "*2\r\n$1\r\n1\r\n$1\r\n2"}, {"%R~*", "SORT al BY w* STORE b", "-NOPERM No permissions to access a key"},
-		{"resetkeys", "SORT al BY w*", "-NOPERM No permissions to access a key"}, {"(~* +@all)", "SORT al BY w*", "*2\r\n$1\r\n1\r\n$1\r\n2"},
+		{"", "SORT al BY w*", "-" + by}, {"", "SORT al GET #", "-" + get}, {"", "SORT_RO al BY a*", "-" + by}, {"",
+			"SORT al BY nosort", "*2\r\n$1\r\n2\r\n$1\r\n1"},
+		{"%R~*", "SORT al BY w*", "*2\r\n$1\r\n1\r\n$1\r\n2"}, {"%R~*", "SORT al BY w* STORE b",
+			"-NOPERM No permissions to access a key"},
+		{"resetkeys", "SORT al BY w*", "-NOPERM No permissions to access a key"}, {"(~* +@all)", "SORT al BY w*",
+			"*2\r\n$1\r\n1\r\n$1\r\n2"},
 		{"allkeys", "SORT_RO al BY w*", "*2\r\n$1\r\n1\r\n$1\r\n2"},
 	} {
 		if tt.rules != "" {

@@ -27,8 +27,10 @@ var (
 
 // Replies to those who need what a slow script has locked.
 var (
-	errBusyScript   = engine.NewError("BUSY", "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
-	errBusyFunction = engine.NewError("BUSY", "Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
+	errBusyScript = engine.NewError("BUSY",
+		"Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+	errBusyFunction = engine.NewError("BUSY",
+		"Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
 )
 
 // sharedPatience is how long a script may run in a transaction for whose commit others wait. One that lasts longer is
@@ -117,7 +119,8 @@ func (c *run) resolveForScript(r *request) error {
 
 // debugAllowed reports whether a command is DEBUG PROTOCOL or DEBUG SLEEP, and test suites allow scripts to call them.
 func (c *conn) debugAllowed(r *request) bool {
-	return r.spec.Name == "debug" && (command.EqualFold(r.args[1], "PROTOCOL") || command.EqualFold(r.args[1], "SLEEP")) && c.srv.limits.debugInLua.Load()
+	return r.spec.Name == "debug" && (command.EqualFold(r.args[1], "PROTOCOL") ||
+		command.EqualFold(r.args[1], "SLEEP")) && c.srv.limits.debugInLua.Load()
 }
 
 // lockForScript makes sure that the locks of the command's keys are held.
@@ -136,7 +139,8 @@ func (c *run) lockForScript(r *request) error {
 		if !k.Write && c.tx.Holds(key) && !c.srv.limits.strictKeys.Load() {
 			continue
 		}
-		if c.srv.limits.strictKeys.Load() && !slices.ContainsFunc(s.declared, func(d []byte) bool { return string(d) == string(key) }) {
+		if c.srv.limits.strictKeys.Load() && !slices.ContainsFunc(s.declared,
+			func(d []byte) bool { return string(d) == string(key) }) {
 			return errScriptKey
 		}
 		if k.Write && c.tx.TryLock(key) || !k.Write && c.tx.TryRLock(key) {

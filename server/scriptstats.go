@@ -8,8 +8,8 @@ import (
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
-// scriptCalls counts the commands that a script calls, as INFO commandstats has them. They reach the server's counters when
-// the script ends: one that is undone to be run again has called nothing.
+// scriptCalls counts the commands that a script calls, as INFO commandstats has them. They reach the server's
+// counters when the script ends: one that is undone to be run again has called nothing.
 type scriptCalls struct {
 	byID    []callCount
 	touched []int32

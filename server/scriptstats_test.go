@@ -93,7 +93,8 @@ func TestInfoOfScripts(t *testing.T) {
 		}
 		return v
 	}
-	for _, name := range []string{"number_of_cached_scripts", "number_of_functions", "number_of_libraries", "used_memory_scripts_eval", "used_memory_functions",
+	for _, name := range []string{"number_of_cached_scripts", "number_of_functions", "number_of_libraries",
+		"used_memory_scripts_eval", "used_memory_functions",
 		"used_memory_scripts", "used_memory_vm_functions"} {
 		if v := number(name); v != "0" {
 			t.Errorf("%s is %s", name, v)
@@ -101,15 +102,18 @@ func TestInfoOfScripts(t *testing.T) {
 	}
 	c.want("EVAL return(1) 0", ":1\r\n")
 	c.want("EVAL return(2) 0", ":2\r\n")
-	if r := c.do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f',function() end) redis.register_function('g',function() end)"); r[0] != '$' {
+	if r := c.do("FUNCTION", "LOAD",
+		"#!lua name=l\nredis.register_function('f',function() end) redis.register_function('g',function() end)"); r[0] != '$' {
 		t.Fatal(r)
 	}
-	for name, want := range map[string]string{"number_of_cached_scripts": "2", "number_of_functions": "2", "number_of_libraries": "1"} {
+	for name, want := range map[string]string{"number_of_cached_scripts": "2", "number_of_functions": "2",
+		"number_of_libraries": "1"} {
 		if v := number(name); v != want {
 			t.Errorf("%s is %s, want %s", name, v, want)
 		}
 	}
-	for _, name := range []string{"used_memory_lua", "used_memory_vm_eval", "used_memory_lua_human", "used_memory_scripts_eval", "used_memory_vm_total",
+	for _, name := range []string{"used_memory_lua", "used_memory_vm_eval", "used_memory_lua_human",
+		"used_memory_scripts_eval", "used_memory_vm_total",
 		"used_memory_vm_total_human", "used_memory_functions", "used_memory_scripts", "used_memory_scripts_human"} {
 		if v := number(name); v == "0" || v == "0B" {
 			t.Errorf("%s is %s", name, v)

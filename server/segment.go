@@ -225,5 +225,6 @@ func (c *run) segmentFailed(err error) {
 // segmentFull reports whether the segment is to be committed before it grows any further.
 func (c *run) segmentFull() bool {
 	size := c.tx.Size()
-	return size > segmentBatch && (size > segmentMost || size-c.tx.LargeValues(segmentLarge) > segmentBatch) || c.out.Len() > segmentReplies
+	return size > segmentBatch && (size > segmentMost || size-c.tx.LargeValues(segmentLarge) > segmentBatch) ||
+		c.out.Len() > segmentReplies
 }

@@ -59,7 +59,8 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	s := &Server{cfg: cfg, stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(), diskSize: db.DiskSize}
+	s := &Server{cfg: cfg, stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(),
+		diskSize: db.DiskSize}
 	s.Shared = &Shared{db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
 		stats: metrics.NewStats(), replies: replycache.New(db.Derived())}
 	s.auth, s.sweep = s.newAuth(), s.newSweep()

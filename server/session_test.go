@@ -82,7 +82,8 @@ func TestAuth(t *testing.T) {
 		c.want(tt.command, tt.want)
 	}
 	open := start(t)
-	open.dial(t).want("AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n")
+	open.dial(t).want("AUTH x",
+		"-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?\r\n")
 	open.dial(t).want("AUTH default x", "+OK\r\n")
 	open.dial(t).want("AUTH other x", wrong)
 }
@@ -107,7 +108,8 @@ func TestClientList(t *testing.T) {
 	h.mu.Unlock()
 
 	line := func(id int, c *client, rest string) string {
-		return fmt.Sprintf(`id=%d addr=%s laddr=%s fd=\d+ %s\n`, id, regexp.QuoteMeta(c.LocalAddr().String()), regexp.QuoteMeta(c.RemoteAddr().String()), rest)
+		return fmt.Sprintf(`id=%d addr=%s laddr=%s fd=\d+ %s\n`, id, regexp.QuoteMeta(c.LocalAddr().String()),
+			regexp.QuoteMeta(c.RemoteAddr().String()), rest)
 	}
 	first := line(1, a, `name=first age=1\d\d idle=\d\d? flags=e namespace=__namespace db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=\d+ qbuf-free=\d+ argv-mem=\d+ multi-mem=0 rbs=\d+ rbp=\d+ obl=0 oll=0 omem=0 obuf=0 tot-mem=\d+ events=r cmd=client\|list user=default redir=-1 resp=2 lib-name=lib lib-ver=1.2 tot-net-in=\d+ tot-net-out=\d+ tot-cmds=\d+`)
 	second := line(2, b, `name= age=1\d\d idle=\d\d? flags=T namespace=ns1 db=0 .* cmd=ping user=default redir=-1 resp=2 lib-name= lib-ver= .*`)
@@ -123,9 +125,11 @@ func TestClientList(t *testing.T) {
 	check(a, "CLIENT LIST TYPE replica", "")
 	check(a, "CLIENT LIST ID 2 77", second)
 	// go-redis refuses the reply to CLIENT INFO when it has a field that Redis 7.2 lacks.
-	check(a, "CLIENT INFO", strings.NewReplacer("list", "info", " namespace=__namespace", "", " watch=0", "", " obuf=0", "",
+	check(a, "CLIENT INFO", strings.NewReplacer("list", "info", " namespace=__namespace", "", " watch=0", "",
+		" obuf=0", "",
 		` tot-net-in=\d+ tot-net-out=\d+ tot-cmds=\d+`, "").Replace(first))
-	check(b, "CLIENT INFO", strings.NewReplacer("cmd=ping", `cmd=client\|info`, " namespace=ns1", "", "lib-ver= .*", "lib-ver=").Replace(second))
+	check(b, "CLIENT INFO", strings.NewReplacer("cmd=ping", `cmd=client\|info`, " namespace=ns1", "", "lib-ver= .*",
+		"lib-ver=").Replace(second))
 	// A namespace sees its own connections only.
 	check(b, "CLIENT LIST", strings.Replace(second, "cmd=ping", `cmd=client\|list`, 1))
 	check(b, "CLIENT LIST ID 1", "")
@@ -144,7 +148,8 @@ func TestClientList(t *testing.T) {
 	}
 	a.send(encode("HELLO", "3"))
 	a.reply()
-	if got := a.do("CLIENT", "INFO"); !strings.HasPrefix(got, "=") || !strings.Contains(got, "\r\ntxt:id=1 ") || !strings.Contains(got, " resp=3 ") {
+	if got := a.do("CLIENT", "INFO"); !strings.HasPrefix(got, "=") || !strings.Contains(got, "\r\ntxt:id=1 ") ||
+		!strings.Contains(got, " resp=3 ") {
 		t.Errorf("in RESP3: %q", got)
 	}
 }

@@ -64,7 +64,8 @@ type applier struct {
 	changesOnly bool
 }
 
-// appliers are all who follow settings, but for replication and the engine, in the order in which they hear of a change.
+// appliers are all who follow settings, but for replication and the engine, in the order in which they hear of a
+// change.
 func (s *Server) appliers() []applier {
 	always := func(f func()) func() error {
 		return func() error {

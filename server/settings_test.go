@@ -53,8 +53,8 @@ func another(kind, value, bounds string) string {
 	return strconv.FormatInt(n+1, 10)
 }
 
-// TestSetEveryKvrocksSetting sets each key that Kvrocks lets change at run time to another value and back, from a client,
-// and sees that the others are refused.
+// TestSetEveryKvrocksSetting sets each key that Kvrocks lets change at run time to another value and back, from a
+// client, and sees that the others are refused.
 func TestSetEveryKvrocksSetting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kvrocks.conf")
 	text := "# every key\nport 0 # any\nbind 127.0.0.1\nlog-dir " + t.TempDir() + "\ndir " + t.TempDir() +
@@ -98,7 +98,8 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 		}
 		got := c.do("CONFIG", "SET", name, value)
 		if mode == "fixed" {
-			if want := "-ERR CONFIG SET failed (possibly related to argument '" + name + "') - can't set immutable config\r\n"; got != want {
+			if want := "-ERR CONFIG SET failed (possibly related to argument '" + name +
+				"') - can't set immutable config\r\n"; got != want {
 				t.Errorf("%s is fixed: %q", name, got)
 			}
 			continue
@@ -132,7 +133,8 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(data); !strings.HasPrefix(got, text) || !strings.Contains(got, "\ntimeout 77\n") || !strings.Contains(got, "\nslowlog-max-len 5\n") {
+	if got := string(data); !strings.HasPrefix(got, text) || !strings.Contains(got, "\ntimeout 77\n") ||
+		!strings.Contains(got, "\nslowlog-max-len 5\n") {
 		t.Errorf("the file is now\n%s", got)
 	}
 }
@@ -143,17 +145,20 @@ func TestSettingsTakeEffect(t *testing.T) {
 	h := start(t)
 	c := h.dial(t)
 	// All or none: the good ones before and after a bad one change nothing, in the server neither.
-	c.want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb timeout -1 client-query-buffer-limit 2mb", "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 inclusive\r\n")
+	c.want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb timeout -1 client-query-buffer-limit 2mb",
+		"-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 inclusive\r\n")
 	if h.limits.clients.Load() == 5 || h.limits.bulk.Load() == 2<<20 || h.limits.query.Load() == 2<<20 {
 		t.Error("a refused CONFIG SET has had an effect")
 	}
-	c.want("CONFIG SET timeout 1 timeout 2", "-ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter\r\n")
+	c.want("CONFIG SET timeout 1 timeout 2",
+		"-ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter\r\n")
 	c.want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb client-query-buffer-limit 2mb", "+OK\r\n")
 	if h.limits.clients.Load() != 5 || h.limits.bulk.Load() != 2<<20 || h.limits.query.Load() != 2<<20 {
 		t.Error("CONFIG SET has had no effect")
 	}
 	// The hooks of the first are undone when the one of the second fails.
-	c.want("CONFIG SET timeout 9 maxclients 2000000000", "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+checkClients(2000000000).Error()+"\r\n")
+	c.want("CONFIG SET timeout 9 maxclients 2000000000",
+		"-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+checkClients(2000000000).Error()+"\r\n")
 	if h.limits.timeout.Load() != 0 {
 		t.Errorf("the timeout is %d", h.limits.timeout.Load())
 	}

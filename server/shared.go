@@ -63,8 +63,8 @@ type Shared struct {
 type hooks struct {
 	// writable returns why a command with these flags, which writes, cannot run now, nil = it can.
 	writable func(flags command.Flag) error
-	// route returns the error that sends a client elsewhere with its command, nil = it runs here. It is the last check of a
-	// command. nil = all commands run here.
+	// route returns the error that sends a client elsewhere with its command, nil = it runs here. It is the last
+	// check of a command. nil = all commands run here.
 	route func(spec *command.Spec, args [][]byte) error
 	// refuse returns the reply to a client that is not let in, "" = it is. local: it is on this machine.
 	refuse func(local bool) string

@@ -40,7 +40,8 @@ func TestSlowLog(t *testing.T) {
 	}
 	c.want("SLOWLOG LEN", ":4\r\n")
 	// SLOWLOG LEN has an entry now, and the oldest one is gone.
-	if got, want := c.do("SLOWLOG", "GET", "1"), "*1\r\n*6\r\n"; !strings.HasPrefix(got, want) || !strings.Contains(got, "*2\r\n$7\r\nSLOWLOG\r\n$3\r\nLEN\r\n") {
+	if got, want := c.do("SLOWLOG", "GET", "1"), "*1\r\n*6\r\n"; !strings.HasPrefix(got, want) ||
+		!strings.Contains(got, "*2\r\n$7\r\nSLOWLOG\r\n$3\r\nLEN\r\n") {
 		t.Errorf("%q", got)
 	}
 	for _, count := range []string{"-1", "*", "100"} {
@@ -151,7 +152,8 @@ func TestSlowLogOfTransaction(t *testing.T) {
 	}
 }
 
-// A group of calls that share their time counts as slow when its time is: the call with the longest reply stands for it.
+// A group of calls that share their time counts as slow when its time is: the call with the longest reply stands for
+// it.
 func TestSlowGroup(t *testing.T) {
 	h := start(t, "slowlog-log-slower-than", "-1") // on a busy machine any command may be slow
 	c := h.dial(t)
@@ -173,7 +175,8 @@ func TestSlowGroup(t *testing.T) {
 }
 
 func TestPerfLog(t *testing.T) {
-	h := start(t, "profiling-sample-ratio", "100", "profiling-sample-commands", "hset,hgetall,ping", "profiling-sample-record-threshold-ms", "0", "profiling-sample-record-max-len", "2")
+	h := start(t, "profiling-sample-ratio", "100", "profiling-sample-commands", "hset,hgetall,ping",
+		"profiling-sample-record-threshold-ms", "0", "profiling-sample-record-max-len", "2")
 	c := h.dial(t)
 	c.send(pipeline("HSET h f v", "PING", "HSET h f2 v", "HGETALL h", "GET x"))
 	for range 5 {
@@ -186,7 +189,8 @@ func TestPerfLog(t *testing.T) {
 	if !strings.Contains(list[0].Perf, "=") || list[0].Took <= 0 {
 		t.Errorf("%+v", list[0])
 	}
-	if got := c.do("PERFLOG", "GET"); !strings.HasPrefix(got, "*2\r\n*6\r\n:2\r\n:") || !strings.Contains(got, "$7\r\nhgetall\r\n") {
+	if got := c.do("PERFLOG", "GET"); !strings.HasPrefix(got, "*2\r\n*6\r\n:2\r\n:") ||
+		!strings.Contains(got, "$7\r\nhgetall\r\n") {
 		t.Errorf("%q", got)
 	}
 	c.want("PERFLOG LEN", ":2\r\n")

@@ -16,8 +16,8 @@ const mib = 1 << 20
 // unlimitedIO is RocksDB's write rate when max-io-mb is 0, as Kvrocks sets it: so high that it never limits.
 const unlimitedIO = 1024000
 
-// With how many bytes the caches of records of up to 256 bytes and up to about 1 KiB begin, at the most. What is written
-// fills the former, whether anybody reads it or not; the latter holds only what was read.
+// With how many bytes the caches of records of up to 256 bytes and up to about 1 KiB begin, at the most. What is
+// written fills the former, whether anybody reads it or not; the latter holds only what was read.
 const (
 	firstRecordCache      = 64 << 20
 	firstLargeRecordCache = 4 * reccache.LargeStep

@@ -32,8 +32,8 @@ func optionsFile(t *testing.T, db *engine.DB) string {
 	return string(text)
 }
 
-// rocksSettings are settings with a value other than the default, and a line of RocksDB's OPTIONS file that it leads to:
-// once, of an option of the database, or once a column family. later is a value for CONFIG SET.
+// rocksSettings are settings with a value other than the default, and a line of RocksDB's OPTIONS file that it leads
+// to: once, of an option of the database, or once a column family. later is a value for CONFIG SET.
 var rocksSettings = []struct {
 	name, value, line string
 	db                bool
@@ -57,12 +57,14 @@ var rocksSettings = []struct {
 	{"rocksdb.max_write_buffer_number", "6", "max_write_buffer_number=6", false, "5", "max_write_buffer_number=5"},
 	{"rocksdb.min_write_buffer_number_to_merge", "2", "min_write_buffer_number_to_merge=2", false, "", ""},
 	{"rocksdb.target_file_size_base", "3", "target_file_size_base=3145728", false, "4", "target_file_size_base=4194304"},
-	{"rocksdb.disable_auto_compactions", "yes", "disable_auto_compactions=true", false, "no", "disable_auto_compactions=false"},
+	{"rocksdb.disable_auto_compactions", "yes", "disable_auto_compactions=true", false, "no",
+		"disable_auto_compactions=false"},
 	{"rocksdb.max_bytes_for_level_base", "8mb", "max_bytes_for_level_base=8388608", false, "16mb",
 		"max_bytes_for_level_base=16777216"},
 	{"rocksdb.max_bytes_for_level_multiplier", "7", "max_bytes_for_level_multiplier=7.000000", false, "8",
 		"max_bytes_for_level_multiplier=8.000000"},
-	{"rocksdb.max_compaction_bytes", "64mb", "max_compaction_bytes=67108864", false, "0", "max_compaction_bytes=104857600"},
+	{"rocksdb.max_compaction_bytes", "64mb", "max_compaction_bytes=67108864", false, "0",
+		"max_compaction_bytes=104857600"},
 	{"rocksdb.ttl", "1000", "ttl=1000", false, "18446744073709551614", "ttl=2592000"},
 	{"rocksdb.periodic_compaction_seconds", "2000", "periodic_compaction_seconds=2000", false, "0",
 		"periodic_compaction_seconds=0"},
@@ -150,7 +152,8 @@ func TestDirectIO(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	h := startDir(t, "dir", dir, "rocksdb.use_direct_reads", "yes", "rocksdb.use_direct_io_for_flush_and_compaction", "yes",
+	h := startDir(t, "dir", dir, "rocksdb.use_direct_reads", "yes", "rocksdb.use_direct_io_for_flush_and_compaction",
+		"yes",
 		"enable-blob-cache", "yes", "rocksdb.enable_blob_files", "yes", "rocksdb.min_blob_size", "1")
 	text := optionsFile(t, h.db)
 	for _, line := range []string{"  use_direct_reads=true\n", "  use_direct_io_for_flush_and_compaction=true\n"} {

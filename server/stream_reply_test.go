@@ -98,7 +98,8 @@ func TestLongReplyHoldsNoMessagesBack(t *testing.T) {
 		tell, got string
 	}{
 		{"channel", []string{"SUBSCRIBE ch"}, encode("PUBLISH", "ch", "m"), ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"},
-		{"tracking", []string{"CLIENT TRACKING ON", "GET k"}, encode("SET", "k", "v"), ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"},
+		{"tracking", []string{"CLIENT TRACKING ON", "GET k"}, encode("SET", "k", "v"),
+			">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := start(t)

@@ -33,7 +33,8 @@ func startTLS(t testing.TB, settings ...string) (*harness, *testcert.Authority) 
 	ca := testcert.New(t)
 	cert, key := ca.Issue("server")
 	h := startOnPorts(t, func() []string {
-		return append([]string{"tls-port", freePort(t), "tls-cert-file", cert, "tls-key-file", key, "tls-ca-cert-file", ca.File,
+		return append([]string{"tls-port", freePort(t), "tls-cert-file", cert, "tls-key-file", key,
+			"tls-ca-cert-file", ca.File,
 			"tls-auth-clients", "no"}, settings...)
 	})
 	h.limits.handshake.Store(int64(patience)) // however busy the machine is
@@ -84,7 +85,8 @@ func TestTLS(t *testing.T) {
 				t.Fatalf("reply %d: %q", i, got)
 			}
 		}
-		if got := c.do("CLIENT", "INFO"); !strings.Contains(got, " addr="+c.LocalAddr().String()+" laddr="+h.Addr()+" fd=") || strings.Contains(got, " fd=-1 ") {
+		if got := c.do("CLIENT", "INFO"); !strings.Contains(got,
+			" addr="+c.LocalAddr().String()+" laddr="+h.Addr()+" fd=") || strings.Contains(got, " fd=-1 ") {
 			t.Errorf("CLIENT INFO: %s", got)
 		}
 		eventually(t, "an idle connection has no buffer", func() bool {
@@ -114,7 +116,8 @@ func TestTLSBesidePlain(t *testing.T) {
 		for secure == plain {
 			secure = freePort(t)
 		}
-		return []string{"port", plain, "tls-port", secure, "tls-cert-file", cert, "tls-key-file", key, "tls-auth-clients", "no", "bind", "127.0.0.1 " + second}
+		return []string{"port", plain, "tls-port", secure, "tls-cert-file", cert, "tls-key-file", key,
+			"tls-auth-clients", "no", "bind", "127.0.0.1 " + second}
 	})
 	h.limits.handshake.Store(int64(patience))
 	if len(h.Addrs()) != 4 {
@@ -133,7 +136,8 @@ func TestTLSBesidePlain(t *testing.T) {
 		c.Close()
 	}
 	same := freePort(t)
-	if err := Check(testConfig(t, "port", same, "tls-port", same, "tls-cert-file", cert, "tls-key-file", key)); !errors.Is(err, errSamePort) {
+	if err := Check(testConfig(t, "port", same, "tls-port", same, "tls-cert-file", cert, "tls-key-file",
+		key)); !errors.Is(err, errSamePort) {
 		t.Errorf("the same port twice: %v", err)
 	}
 	for _, tt := range []struct {
@@ -141,7 +145,8 @@ func TestTLSBesidePlain(t *testing.T) {
 		want     string
 	}{
 		{[]string{"tls-port", "1"}, "tls-cert-file: a TLS port needs a certificate"},
-		{[]string{"tls-port", "1", "tls-cert-file", cert, "tls-key-file", key}, "tls-ca-cert-file: this or tls-ca-cert-dir is needed"},
+		{[]string{"tls-port", "1", "tls-cert-file", cert, "tls-key-file", key},
+			"tls-ca-cert-file: this or tls-ca-cert-dir is needed"},
 		{[]string{"tls-port", "0", "tls-cert-file", "/nonexistent"}, ""},
 	} {
 		err := Check(testConfig(t, tt.settings...))
@@ -149,12 +154,14 @@ func TestTLSBesidePlain(t *testing.T) {
 			t.Errorf("%v: %v", tt.settings, err)
 		}
 	}
-	if _, err := Listen(testConfig(t, "tls-port", strings.TrimPrefix(h.Addrs()[2], "127.0.0.1:"))); err == nil || !strings.HasPrefix(err.Error(), "tls-port: 127.0.0.1:") {
+	if _, err := Listen(testConfig(t, "tls-port", strings.TrimPrefix(h.Addrs()[2], "127.0.0.1:"))); err == nil ||
+		!strings.HasPrefix(err.Error(), "tls-port: 127.0.0.1:") {
 		t.Errorf("a TLS port in use: %v", err)
 	}
 }
 
-// Clients that do not get through the handshake hold nobody up, are told nothing in the clear, and leave nothing behind.
+// Clients that do not get through the handshake hold nobody up, are told nothing in the clear, and leave nothing
+// behind.
 func TestTLSHandshakes(t *testing.T) {
 	h, ca := startTLS(t, "tls-auth-clients", "yes")
 	silent := h.dial(t)
@@ -261,7 +268,8 @@ func TestTLSReload(t *testing.T) {
 		t.Errorf("after CONFIG SET of both: %s", got)
 	}
 	// All or none, whatever else is in the command.
-	if got := first.do("CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key, "maxclients", "2000000000"); !strings.Contains(got, "argument 'maxclients'") {
+	if got := first.do("CONFIG", "SET", "tls-cert-file", cert, "tls-key-file", key, "maxclients",
+		"2000000000"); !strings.Contains(got, "argument 'maxclients'") {
 		t.Errorf("%q", got)
 	}
 	if got := name(h.dialTLS(t, ca.Client(""))); got != "third" {
@@ -269,11 +277,14 @@ func TestTLSReload(t *testing.T) {
 	}
 	for _, tt := range []struct{ set, want string }{
 		{"tls-protocols TLSv1.2", "+OK\r\n"},
-		{"tls-protocols SSLv3", "-ERR CONFIG SET failed (possibly related to argument 'tls-protocols') - tls-protocols: unknown version 'sslv3'; there are TLSv1, TLSv1.1, TLSv1.2 and TLSv1.3\r\n"},
-		{"tls-ciphersuites TLS_AES_128_GCM_SHA256", "-ERR CONFIG SET failed (possibly related to argument 'tls-ciphersuites') - tls-ciphersuites: " +
-			"TLS 1.3 always offers TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and TLS_CHACHA20_POLY1305_SHA256 here: name all three or none\r\n"},
+		{"tls-protocols SSLv3",
+			"-ERR CONFIG SET failed (possibly related to argument 'tls-protocols') - tls-protocols: unknown version 'sslv3'; there are TLSv1, TLSv1.1, TLSv1.2 and TLSv1.3\r\n"},
+		{"tls-ciphersuites TLS_AES_128_GCM_SHA256",
+			"-ERR CONFIG SET failed (possibly related to argument 'tls-ciphersuites') - tls-ciphersuites: " +
+				"TLS 1.3 always offers TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and TLS_CHACHA20_POLY1305_SHA256 here: name all three or none\r\n"},
 		{"tls-ciphers ECDHE-ECDSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256", "+OK\r\n"},
-		{"tls-ca-cert-file /nonexistent tls-auth-clients yes", "-ERR CONFIG SET failed (possibly related to argument 'tls-ca-cert-file') - tls-ca-cert-file: open /nonexistent: no such file or directory\r\n"},
+		{"tls-ca-cert-file /nonexistent tls-auth-clients yes",
+			"-ERR CONFIG SET failed (possibly related to argument 'tls-ca-cert-file') - tls-ca-cert-file: open /nonexistent: no such file or directory\r\n"},
 		{"tls-auth-clients yes", "+OK\r\n"},
 	} {
 		first.want("CONFIG SET "+tt.set, tt.want)
@@ -282,7 +293,8 @@ func TestTLSReload(t *testing.T) {
 		t.Error("nothing is logged about a cipher that was left out")
 	}
 	c := h.dialTLS(t, ca.Client("me"))
-	if s := c.Conn.(*tls.Conn).ConnectionState(); s.Version != tls.VersionTLS12 || s.CipherSuite != tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 {
+	if s := c.Conn.(*tls.Conn).ConnectionState(); s.Version != tls.VersionTLS12 ||
+		s.CipherSuite != tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 {
 		t.Errorf("version %x, suite %x", s.Version, s.CipherSuite)
 	}
 	nc, err := net.Dial("tcp", h.Addr())

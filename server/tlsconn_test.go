@@ -103,9 +103,13 @@ func TestTLSBlockedWithInput(t *testing.T) {
 	h, ca := startTLS(t)
 	c, other := h.dialTLS(t, ca.Client("")), h.dialTLS(t, ca.Client(""))
 	go func() { // more than the buffers of the sockets take
-		io.WriteString(c, pipeline("BLPOP list 0")+strings.Repeat(pipeline("ECHO "+strings.Repeat("e", 8000)), 1000)+pipeline("PING"))
+		io.WriteString(c, pipeline("BLPOP list 0")+strings.Repeat(pipeline("ECHO "+strings.Repeat("e", 8000)),
+			1000)+pipeline("PING"))
 	}()
-	eventually(t, "it waits and sends", func() bool { return h.waiters.n.Load() == 1 && h.stats.NetIn.Load() > maxBlockedInput })
+	eventually(t, "it waits and sends", func() bool {
+		return h.waiters.n.Load() == 1 &&
+			h.stats.NetIn.Load() > maxBlockedInput
+	})
 	other.want("RPUSH list x", ":1\r\n")
 	if got := c.reply(); got != "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n" {
 		t.Fatal(got)

@@ -112,7 +112,8 @@ func TestTracking(t *testing.T) {
 	c.expect(invalidated())
 	w.do("SET", "x", "1")
 	c.quiet()
-	c.want("CLIENT TRACKINGINFO", "%3\r\n$5\r\nflags\r\n~1\r\n$2\r\non\r\n$8\r\nredirect\r\n:0\r\n$8\r\nprefixes\r\n*0\r\n")
+	c.want("CLIENT TRACKINGINFO",
+		"%3\r\n$5\r\nflags\r\n~1\r\n$2\r\non\r\n$8\r\nredirect\r\n:0\r\n$8\r\nprefixes\r\n*0\r\n")
 	c.want("CLIENT GETREDIR", ":0\r\n")
 	c.want("GET x", "$1\r\n1\r\n")
 	c.want("CLIENT TRACKING OFF", "+OK\r\n")
@@ -152,7 +153,8 @@ func TestTrackingExpiry(t *testing.T) {
 	var c *client
 	inTime(t, 50*time.Millisecond, func(life time.Duration) error {
 		c = h.dial3(t)
-		return c.replies("CLIENT TRACKING ON", "+OK\r\n", fmt.Sprint("SET k v PX ", life.Milliseconds()), "+OK\r\n", "GET k", "$1\r\nv\r\n")
+		return c.replies("CLIENT TRACKING ON", "+OK\r\n", fmt.Sprint("SET k v PX ", life.Milliseconds()), "+OK\r\n",
+			"GET k", "$1\r\nv\r\n")
 	})
 	c.expect(invalidated("k"))
 	c.want("GET k", "_\r\n")
@@ -225,7 +227,8 @@ func TestTrackingOptions(t *testing.T) {
 		c.expect(invalidated("user:1"))
 		w.do("SET", "none", "2")
 		c.quiet()
-		c.want("CLIENT TRACKING ON BCAST PREFIX user:x", "-ERR Prefix 'user:x' overlaps with an existing prefix 'user:'. Prefixes for a single client must not overlap.\r\n")
+		c.want("CLIENT TRACKING ON BCAST PREFIX user:x",
+			"-ERR Prefix 'user:x' overlaps with an existing prefix 'user:'. Prefixes for a single client must not overlap.\r\n")
 	})
 	t.Run("BCAST NOLOOP", func(t *testing.T) {
 		c := h.dial3(t)
@@ -301,8 +304,8 @@ func TestTrackingCaching(t *testing.T) {
 	}
 }
 
-// A client in broadcasting mode hears of keys that expire, and of hashes of which fields do, whether they were there before it or
-// not, without any events being asked for.
+// A client in broadcasting mode hears of keys that expire, and of hashes of which fields do, whether they were there
+// before it or not, without any events being asked for.
 func TestTrackingBroadcastExpiry(t *testing.T) {
 	h := start(t)
 	w := h.dial(t)
@@ -506,7 +509,8 @@ func TestWait(t *testing.T) {
 	eventually(t, "it waits", func() bool { return h.waiters.n.Load() == 1 })
 	c.Close()
 	eventually(t, "it is gone", func() bool { return h.waiters.n.Load() == 0 })
-	if got := h.dial(t).do("ROLE"); !strings.HasPrefix(got, "*3\r\n$6\r\nmaster\r\n:") || !strings.HasSuffix(got, "*0\r\n") {
+	if got := h.dial(t).do("ROLE"); !strings.HasPrefix(got, "*3\r\n$6\r\nmaster\r\n:") ||
+		!strings.HasSuffix(got, "*0\r\n") {
 		t.Errorf("ROLE: %q", got)
 	}
 }

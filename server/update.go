@@ -7,8 +7,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Update runs f in a transaction of its own, see command.Control. It waits out a pause before, and serves those who wait
-// for the keys.
+// Update runs f in a transaction of its own, see command.Control. It waits out a pause before, and serves those who
+// wait for the keys.
 func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error {
 	defer c.tx.Release()
 	if err := c.lockPiece(keys, all); err != nil {

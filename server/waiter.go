@@ -26,13 +26,13 @@ import (
 //	 │      endAlone: nothing
 //	 └─ leave: the connection has ended ──► finished
 //
-// Whoever brings data never waits for the one who holds mu. It sets missed instead, and the holder looks at missed after
-// it has given mu back, or has come back from alone: then the connection is woken, and tries alone. So no data is
-// overlooked, though two may bring some at the same time.
+// Whoever brings data never waits for the one who holds mu. It sets missed instead, and the holder looks at missed
+// after it has given mu back, or has come back from alone: then the connection is woken, and tries alone. So no data
+// is overlooked, though two may bring some at the same time.
 //
-// When locks are missing that must not be waited for, the data is left to the connection, which tries alone with all its
-// locks: owed is set, and those who wait behind this one are not served. The connection then serves them, or wakes them if
-// it leaves without the data.
+// When locks are missing that must not be waited for, the data is left to the connection, which tries alone with all
+// its locks: owed is set, and those who wait behind this one are not served. The connection then serves them, or
+// wakes them if it leaves without the data.
 type waiter struct {
 	conn  *conn
 	spec  *command.Spec
@@ -103,8 +103,8 @@ func (w *waiter) serve(err error) {
 	w.state, w.err = served, err
 }
 
-// settle ends a try that had a reply, after the commit: the connection is woken to send it, or waits on if err says that
-// the commit has failed.
+// settle ends a try that had a reply, after the commit: the connection is woken to send it, or waits on if err says
+// that the commit has failed.
 func (w *waiter) settle(err error) {
 	if err != nil {
 		w.out.Reset()

@@ -44,8 +44,10 @@ func TestBuilderBytes(t *testing.T) {
 		{"delete family", func(b *Builder) { b.Delete(cf.ZSetScore, []byte("k")) }, 1, "\x04\x02\x01k"},
 		{"single delete default", func(b *Builder) { b.SingleDelete(cf.Default, []byte("k")) }, 1, "\x07\x01k"},
 		{"single delete family", func(b *Builder) { b.SingleDelete(cf.Stream, []byte("k")) }, 1, "\x08\x05\x01k"},
-		{"delete range default", func(b *Builder) { b.DeleteRange(cf.Default, []byte("a"), []byte("bc")) }, 1, "\x0f\x01a\x02bc"},
-		{"delete range family", func(b *Builder) { b.DeleteRange(cf.Metadata, []byte("a"), []byte("b")) }, 1, "\x0e\x01\x01a\x01b"},
+		{"delete range default", func(b *Builder) { b.DeleteRange(cf.Default, []byte("a"), []byte("bc")) }, 1,
+			"\x0f\x01a\x02bc"},
+		{"delete range family", func(b *Builder) { b.DeleteRange(cf.Metadata, []byte("a"), []byte("b")) }, 1,
+			"\x0e\x01\x01a\x01b"},
 		{"log data does not count", func(b *Builder) { b.LogData([]byte("3 6")) }, 0, "\x03\x033 6"},
 		{"truncated", func(b *Builder) {
 			m := b.Mark()
@@ -318,7 +320,8 @@ func FuzzReader(f *testing.F) {
 		var b Builder
 		var want []Record
 		for _, r := range recs {
-			if r.Offset != end || r.ValueOffset < r.Offset || !bytes.Equal(rep[r.ValueOffset:r.ValueOffset+len(r.Value)], r.Value) {
+			if r.Offset != end || r.ValueOffset < r.Offset ||
+				!bytes.Equal(rep[r.ValueOffset:r.ValueOffset+len(r.Value)], r.Value) {
 				t.Fatalf("record %+v, the one before ends at %d", r, end)
 			}
 			end = r.ValueOffset + len(r.Value)

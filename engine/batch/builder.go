@@ -83,8 +83,8 @@ func (b *Builder) PutParts(id cf.ID, key, head, tail []byte) (valueOffset int) {
 	return at
 }
 
-// PutRoom is Put of a value that begins with head; the caller writes the n bytes that follow it into room, before anything
-// else is added.
+// PutRoom is Put of a value that begins with head; the caller writes the n bytes that follow it into room, before
+// anything else is added.
 func (b *Builder) PutRoom(id cf.ID, key, head []byte, n int) (valueOffset int, room []byte) {
 	b.begin(id, tagPut, tagCFPut)
 	b.operand(key)

@@ -41,7 +41,8 @@ var (
 	// ErrOffset: the bit lies beyond [MaxOffset], or in a string beyond the longest one allowed.
 	ErrOffset = engine.NewError("ERR", "bit offset is not an integer or out of range")
 	// ErrTooLong: the string of a bitmap would be longer than the limit.
-	ErrTooLong = engine.NewError("ERR", "Operation aborted: The size of the bitmap string exceeds the configuration item max-bitmap-to-string-mb")
+	ErrTooLong = engine.NewError("ERR",
+		"Operation aborted: The size of the bitmap string exceeds the configuration item max-bitmap-to-string-mb")
 )
 
 // load reads the record of a key that is a bitmap or a string. When there is none, it is that of a new bitmap.
@@ -68,8 +69,8 @@ func loadHead(tx *engine.Tx, key []byte) (engine.Record, error) {
 	return rec, err
 }
 
-// stringPart returns the bytes from first to before end of a string of which loadHead has returned the record, as far as
-// there are any.
+// stringPart returns the bytes from first to before end of a string of which loadHead has returned the record, as far
+// as there are any.
 func stringPart(tx *engine.Tx, key []byte, rec *engine.Record, first, end uint64) ([]byte, error) {
 	if rec.Rest == 0 {
 		n := uint64(len(rec.Tail))
@@ -83,7 +84,8 @@ func stringPart(tx *engine.Tx, key []byte, rec *engine.Record, first, end uint64
 
 // loadPart is load for who reads only a part of a string: part is told how many bytes a string has and returns from
 // where to where (exclusive) they are needed. Tail then begins at the byte from.
-func loadPart(tx *engine.Tx, key []byte, part func(size uint64) (from, to uint64)) (rec engine.Record, size, from uint64, err error) {
+func loadPart(tx *engine.Tx, key []byte, part func(size uint64) (from, to uint64)) (rec engine.Record, size,
+	from uint64, err error) {
 	rec, err = tx.LoadPart(key, func(t cf.Type, n int) (int, int) {
 		if t != cf.TypeString {
 			return 0, n
@@ -210,7 +212,8 @@ func grown(n, need int) int {
 	return max(need, min(2*n, fragment))
 }
 
-func setStringBit(tx *engine.Tx, key []byte, rec *engine.Record, offset uint64, bit bool, maxLen int64) (old bool, err error) {
+func setStringBit(tx *engine.Tx, key []byte, rec *engine.Record, offset uint64, bit bool, maxLen int64) (old bool,
+	err error) {
 	at := offset / 8
 	if at >= uint64(max(maxLen, 0)) {
 		return false, ErrOffset

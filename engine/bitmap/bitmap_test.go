@@ -109,7 +109,8 @@ func TestCorrupt(t *testing.T) {
 		return nil
 	})
 	for name, f := range calls(key) {
-		if err := db.Update(ns, [][]byte{key}, f); !errors.Is(err, cf.ErrCorrupt) || !strings.Contains(err.Error(), `key "bm"`) {
+		if err := db.Update(ns, [][]byte{key}, f); !errors.Is(err, cf.ErrCorrupt) ||
+			!strings.Contains(err.Error(), `key "bm"`) {
 			t.Errorf("cut off, %s: %v", name, err)
 		}
 	}
@@ -224,23 +225,35 @@ func TestLimits(t *testing.T) {
 		want error
 	}{
 		{"the whole, allowed", func(tx *engine.Tx) error { _, _, err := bitmap.Value(tx, bm, 1_000_000); return err }, nil},
-		{"the whole, too long", func(tx *engine.Tx) error { _, _, err := bitmap.Value(tx, bm, 999_999); return err }, bitmap.ErrTooLong},
+		{"the whole, too long", func(tx *engine.Tx) error { _, _, err := bitmap.Value(tx, bm, 999_999); return err },
+			bitmap.ErrTooLong},
 		{"a string, too long", func(tx *engine.Tx) error { return bitmap.ToString(tx, bm, 999_999) }, bitmap.ErrTooLong},
 		{"a part, allowed", func(tx *engine.Tx) error { _, err := bitmap.ValueRange(tx, bm, 3, -3, -1); return err }, nil},
-		{"a part, too long", func(tx *engine.Tx) error { _, err := bitmap.ValueRange(tx, bm, 2, -3, -1); return err }, bitmap.ErrTooLong},
+		{"a part, too long", func(tx *engine.Tx) error { _, err := bitmap.ValueRange(tx, bm, 2, -3, -1); return err },
+			bitmap.ErrTooLong},
 		{"an empty part", func(tx *engine.Tx) error { _, err := bitmap.ValueRange(tx, bm, 0, -1, -3); return err }, nil},
 		{"a bit beyond the last", func(tx *engine.Tx) error {
 			_, err := bitmap.SetBit(tx, bm, bitmap.MaxOffset+1, true, maxLen)
 			return err
 		}, bitmap.ErrOffset},
-		{"a bit of the longest string", func(tx *engine.Tx) error { _, err := bitmap.SetBit(tx, s, 79, true, 10); return err }, nil},
-		{"a bit beyond the longest string", func(tx *engine.Tx) error { _, err := bitmap.SetBit(tx, s, 80, true, 10); return err }, bitmap.ErrOffset},
+		{"a bit of the longest string", func(tx *engine.Tx) error {
+			_,
+				err := bitmap.SetBit(tx, s, 79, true, 10)
+			return err
+		}, nil},
+		{"a bit beyond the longest string", func(tx *engine.Tx) error {
+			_,
+				err := bitmap.SetBit(tx, s, 80, true, 10)
+			return err
+		}, bitmap.ErrOffset},
 		{"a field beyond the last bit", func(tx *engine.Tx) error {
-			_, err := bitmap.Fields(tx, bm, []bitmap.FieldOp{{Type: u8, Offset: bitmap.MaxOffset + 1}}, bitmap.FieldOptions{}, nil)
+			_, err := bitmap.Fields(tx, bm, []bitmap.FieldOp{{Type: u8, Offset: bitmap.MaxOffset + 1}},
+				bitmap.FieldOptions{}, nil)
 			return err
 		}, bitmap.ErrOffset},
 		{"a field far beyond the longest string", func(tx *engine.Tx) error {
-			_, err := bitmap.Fields(tx, s, []bitmap.FieldOp{{Kind: bitmap.FieldSet, Type: u8, Offset: 200}}, bitmap.FieldOptions{MaxLen: 10}, nil)
+			_, err := bitmap.Fields(tx, s, []bitmap.FieldOp{{Kind: bitmap.FieldSet, Type: u8, Offset: 200}},
+				bitmap.FieldOptions{MaxLen: 10}, nil)
 			return err
 		}, bitmap.ErrOffset},
 		{"a field beyond the end of a string that is only read", func(tx *engine.Tx) error {
@@ -260,7 +273,8 @@ func TestFieldAtTheEnd(t *testing.T) {
 	key := []byte("bm")
 	i64 := bitmap.FieldType{Signed: true, Bits: 64}
 	update(t, db, [][]byte{key}, func(tx *engine.Tx) error {
-		ops := []bitmap.FieldOp{{Kind: bitmap.FieldSet, Type: i64, Offset: bitmap.MaxOffset, Value: -2}, {Type: i64, Offset: bitmap.MaxOffset}}
+		ops := []bitmap.FieldOp{{Kind: bitmap.FieldSet, Type: i64, Offset: bitmap.MaxOffset, Value: -2},
+			{Type: i64, Offset: bitmap.MaxOffset}}
 		got, err := bitmap.Fields(tx, key, ops, bitmap.FieldOptions{}, nil)
 		if err == nil && got[1].Value != -2 {
 			err = fmt.Errorf("%d was read", got[1].Value)
@@ -324,7 +338,8 @@ func TestBitsOfLongString(t *testing.T) {
 				t.Errorf("bit %d: %v, %v", i, got, err)
 			}
 		}
-		for _, r := range [][2]int64{{0, 100}, {8*1000 - 5, 8*1000 + 50}, {n - 77, n - 1}, {n / 2, n/2 + 13}, {0, n - 1}, {17, 17}, {n, n + 5}} {
+		for _, r := range [][2]int64{{0, 100}, {8*1000 - 5, 8*1000 + 50}, {n - 77, n - 1}, {n / 2, n/2 + 13},
+			{0, n - 1}, {17, 17}, {n, n + 5}} {
 			count, first := uint64(0), [2]int64{-1, -1}
 			for i := r[0]; i <= min(r[1], n-1); i++ {
 				which := 0

@@ -140,7 +140,8 @@ func eachOf(tx *engine.Tx, rec *engine.Record, of numbers, f func(n uint64, valu
 
 // scan calls f with the fragments from first to last that there are, in no particular order, until f returns false.
 // It gives back the locks of a transaction that only reads.
-func scan(tx *engine.Tx, key []byte, rec *engine.Record, first, last uint64, f func(n uint64, value []byte) bool) error {
+func scan(tx *engine.Tx, key []byte, rec *engine.Record, first, last uint64,
+	f func(n uint64, value []byte) bool) error {
 	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec)})
 	defer it.Close()
 	tx.ReadsDone()

@@ -12,7 +12,8 @@ import (
 )
 
 // TestFieldsInTheOrderOfKvrocks does random operations on fields of a bitmap that nothing else writes. Their results
-// are those of Redis; the stored bytes are those of the string in Redis, so that as a bitmap each has its bits reversed.
+// are those of Redis; the stored bytes are those of the string in Redis, so that as a bitmap each has its bits
+// reversed.
 func TestFieldsInTheOrderOfKvrocks(t *testing.T) {
 	db := enginetest.Open(t)
 	key := []byte("bm")

@@ -13,8 +13,8 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 )
 
-// TestChangesOfLongString: SETBIT and BITFIELD do to strings of all lengths what they do to bits, whether the string was
-// committed before or is the transaction's own.
+// TestChangesOfLongString: SETBIT and BITFIELD do to strings of all lengths what they do to bits, whether the string
+// was committed before or is the transaction's own.
 func TestChangesOfLongString(t *testing.T) {
 	db := enginetest.Open(t)
 	key := []byte("k")
@@ -120,7 +120,8 @@ func TestFieldsOfLongStringAreNotCopied(t *testing.T) {
 		u8 := bitmap.FieldType{Bits: 8}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		got, err := bitmap.Fields(tx, key, []bitmap.FieldOp{{Type: u8, Offset: size / 2 * 8}, {Type: u8, Offset: size/2*8 + 4}, {Type: u8, Offset: size/2*8 - 4}}, bitmap.FieldOptions{}, nil)
+		got, err := bitmap.Fields(tx, key, []bitmap.FieldOp{{Type: u8, Offset: size / 2 * 8},
+			{Type: u8, Offset: size/2*8 + 4}, {Type: u8, Offset: size/2*8 - 4}}, bitmap.FieldOptions{}, nil)
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; n > size/8 {
 			t.Errorf("%d bytes are allocated", n)

@@ -166,7 +166,8 @@ func (m *model) do(op *bitmap.FieldOp) bitmap.FieldResult {
 		}
 	}
 	for i := range width {
-		m.set(op.Offset+uint64(i), int(new(big.Int).And(value, new(big.Int).Sub(new(big.Int).Lsh(one, width), one)).Bit(int(width-1-i))))
+		m.set(op.Offset+uint64(i), int(new(big.Int).And(value, new(big.Int).Sub(new(big.Int).Lsh(one, width),
+			one)).Bit(int(width-1-i))))
 	}
 	if op.Kind == bitmap.FieldSet {
 		value = old
@@ -267,7 +268,8 @@ func (w *world) step(tx *engine.Tx) error {
 		start, end := w.position(), w.position()
 		got, err := bitmap.ValueRange(tx, key, noLimit, start, end)
 		var want []byte
-		if first, last := m.bounds(bitmap.Range{Start: start, End: end}); first <= last && !(start < 0 && end < 0 && start > end) {
+		if first, last := m.bounds(bitmap.Range{Start: start, End: end}); first <= last &&
+			!(start < 0 && end < 0 && start > end) {
 			want = (*m)[first/8 : last/8+1]
 		}
 		if err == nil && !bytes.Equal(got, want) {
@@ -437,7 +439,8 @@ func TestModel(t *testing.T) {
 	for seed, far := range []uint64{300, 9000, 40000, 40000, 3_000_000} {
 		t.Run(fmt.Sprintf("%d bits", far), func(t *testing.T) {
 			db := enginetest.Open(t)
-			w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 9)), keys: raw("a", "b", "c", "d"), have: make([]model, 4), far: far}
+			w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 9)), keys: raw("a", "b", "c", "d"),
+				have: make([]model, 4), far: far}
 			rounds := 400
 			if far > 100000 {
 				rounds = 40

@@ -39,10 +39,10 @@ func (o Op) FirstDiffers() bool { return o == Diff || o == Diff1 || o == AndOr }
 //
 // The result is a string when all sources are strings, a bitmap otherwise. Fragments are read, combined and written
 // one after the other, and those that all sources lack are not looked at. All of the result is in the transaction's
-// batch, up to half a gigabyte of it, as in Kvrocks: fragments that are written before their metadata record belong to a
-// version that nobody knows yet, and are dropped by any compaction that runs between the two, here under the key's
-// lock or at a server that applies the same batches. A result that is larger than a batch may be ([engine.ErrBatchSize])
-// ends as soon as that is known.
+// batch, up to half a gigabyte of it, as in Kvrocks: fragments that are written before their metadata record belong
+// to a version that nobody knows yet, and are dropped by any compaction that runs between the two, here under the
+// key's lock or at a server that applies the same batches. A result that is larger than a batch may be
+// ([engine.ErrBatchSize]) ends as soon as that is known.
 func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error) {
 	c := combination{tx: tx, op: op, dest: dest}
 	for i, key := range sources {

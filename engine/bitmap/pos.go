@@ -47,7 +47,8 @@ func Pos(tx *engine.Tx, key []byte, set bool, r Range) (int64, error) {
 const posTries = 2 * fragmentsPerRead
 
 // firstIn is firstBit for a bitmap.
-func firstIn(tx *engine.Tx, key []byte, rec *engine.Record, lo, hi uint64, set bool) (at uint64, found bool, err error) {
+func firstIn(tx *engine.Tx, key []byte, rec *engine.Record, lo, hi uint64, set bool) (at uint64, found bool,
+	err error) {
 	first, last := lo/fragmentBits, hi/fragmentBits
 	look := func(n uint64, value []byte) bool {
 		from, to := uint64(0), uint64(fragmentBits-1)

@@ -55,14 +55,18 @@ func TestBatches(t *testing.T) {
 		{"reserve", nil, func(tx *engine.Tx) error { return bloom.Reserve(tx, key, o) },
 			[]string{`log data "9 createBloomChain"`, `put metadata "b" size 0 filters 01`, `put default "b" #1 "\x00\x00"`}},
 		{"add to none", nil, adding(1, 3),
-			[]string{`log data "9 createBloomChain"`, `put metadata "b" size 2 filters 01`, `put default "b" #1 "\x00\x00"`, `log data "9 insert"`}},
+			[]string{`log data "9 createBloomChain"`, `put metadata "b" size 2 filters 01`,
+				`put default "b" #1 "\x00\x00"`, `log data "9 insert"`}},
 		{"add one", adding(1, 3), adding(3, 4),
 			[]string{`log data "9 insert"`, `put metadata "b" size 3 filters 01`, `put default "b" #1 "\x00\x00"`}},
 		{"nothing new", adding(1, 3), adding(1, 3), nil},
 		{"grow", adding(1, 3), adding(3, 21),
-			[]string{`log data "9 insert"`, `put default "b" #1 "\x00\x00"`, `put metadata "b" size 5 filters 02`, `put default "b" #1 "\x00\x01"`, `put metadata "b" size 15 filters 03`, `put metadata "b" size 20 filters 03`, `put default "b" #1 "\x00\x02"`}},
+			[]string{`log data "9 insert"`, `put default "b" #1 "\x00\x00"`, `put metadata "b" size 5 filters 02`,
+				`put default "b" #1 "\x00\x01"`, `put metadata "b" size 15 filters 03`,
+				`put metadata "b" size 20 filters 03`, `put default "b" #1 "\x00\x02"`}},
 		{"grow at once", adding(1, 6), adding(6, 7),
-			[]string{`log data "9 insert"`, `put metadata "b" size 5 filters 02`, `put metadata "b" size 6 filters 02`, `put default "b" #1 "\x00\x01"`}},
+			[]string{`log data "9 insert"`, `put metadata "b" size 5 filters 02`,
+				`put metadata "b" size 6 filters 02`, `put default "b" #1 "\x00\x01"`}},
 		{"two commands", adding(1, 3), func(tx *engine.Tx) error {
 			if err := adding(3, 4)(tx); err != nil {
 				return err

@@ -78,7 +78,8 @@ func load(tx *engine.Tx, key []byte) (chain, error) {
 	}
 	m := &c.meta
 	if m.Filters == 0 || m.BaseCapacity == 0 || !(m.ErrorRate > 0 && m.ErrorRate < 1) {
-		return c, c.corrupt(fmt.Errorf("%w: bloom metadata with %d filters, capacity %d, error rate %v", cf.ErrCorrupt, m.Filters, m.BaseCapacity, m.ErrorRate))
+		return c, c.corrupt(fmt.Errorf("%w: bloom metadata with %d filters, capacity %d, error rate %v",
+			cf.ErrCorrupt, m.Filters, m.BaseCapacity, m.ErrorRate))
 	}
 	return c, nil
 }
@@ -161,7 +162,8 @@ func Describe(tx *engine.Tx, key []byte) (info Info, found bool, err error) {
 		return info, false, err
 	}
 	m := &c.meta
-	return Info{Capacity: c.capacity(), Bytes: uint64(m.Bytes), Filters: m.Filters, Items: c.rec.Size, Expansion: m.Expansion}, true, nil
+	return Info{Capacity: c.capacity(), Bytes: uint64(m.Bytes), Filters: m.Filters, Items: c.rec.Size,
+		Expansion: m.Expansion}, true, nil
 }
 
 // Exists calls f for each item in turn with whether the chain has it; a chain that does not exist has none.

@@ -74,7 +74,8 @@ func TestAdd(t *testing.T) {
 			t.Errorf("reserved again: %v", err)
 		}
 		for _, tt := range []struct{ items, want string }{
-			{"a", added}, {"a", present}, {"b a b", added + present + present}, {"c d e a e", added + added + full + present + full}, {"f", full},
+			{"a", added}, {"a", present}, {"b a b", added + present + present}, {"c d e a e", added + added + full +
+				present + full}, {"f", full},
 		} {
 			if got, err := add(tx, key, raw(strings.Fields(tt.items)...), &bloom.DefaultOptions); got != tt.want || err != nil {
 				t.Errorf("%s: %s, %v, want %s", tt.items, got, err, tt.want)
@@ -102,9 +103,12 @@ func TestChain(t *testing.T) {
 		items int
 		want  bloom.Info
 	}{
-		{bloom.Options{Capacity: 5, ErrorRate: 0.1, Expansion: 2}, 20, bloom.Info{Capacity: 35, Bytes: 96, Filters: 3, Items: 20, Expansion: 2}},
-		{bloom.Options{Capacity: 100, ErrorRate: 0.0001, Expansion: 1}, 1000, bloom.Info{Capacity: 1000, Bytes: 5120, Filters: 10, Items: 1000, Expansion: 1}},
-		{bloom.Options{Capacity: 1000, ErrorRate: 0.0001, Expansion: 4}, 20000, bloom.Info{Capacity: 21000, Bytes: 4096 + 16384 + 65536, Filters: 3, Items: 20000, Expansion: 4}},
+		{bloom.Options{Capacity: 5, ErrorRate: 0.1, Expansion: 2}, 20,
+			bloom.Info{Capacity: 35, Bytes: 96, Filters: 3, Items: 20, Expansion: 2}},
+		{bloom.Options{Capacity: 100, ErrorRate: 0.0001, Expansion: 1}, 1000,
+			bloom.Info{Capacity: 1000, Bytes: 5120, Filters: 10, Items: 1000, Expansion: 1}},
+		{bloom.Options{Capacity: 1000, ErrorRate: 0.0001, Expansion: 4}, 20000,
+			bloom.Info{Capacity: 21000, Bytes: 4096 + 16384 + 65536, Filters: 3, Items: 20000, Expansion: 4}},
 	} {
 		items := numbers(0, tt.items)
 		for _, step := range []int{tt.items, 7, 1} {
@@ -291,7 +295,8 @@ func TestCorrupt(t *testing.T) {
 				"add":    second(add(tx, key, raw("new", "newer"), nil)),
 				"exists": second(exists(tx, key, raw("new"))),
 			} {
-				if broken && (!errors.Is(err, cf.ErrCorrupt) || !strings.HasPrefix(err.Error(), `key "b\x00\xff": `)) || !broken && err != nil {
+				if broken && (!errors.Is(err, cf.ErrCorrupt) || !strings.HasPrefix(err.Error(),
+					`key "b\x00\xff": `)) || !broken && err != nil {
 					t.Errorf("%s, %s: %v", name, what, err)
 				}
 			}

@@ -46,9 +46,12 @@ func TestFilterLen(t *testing.T) {
 		want  int
 	}{
 		{100, 0.01, 128}, {50, 0.001, 128}, {300, 0.01, 512}, {5, 0.1, 32}, {1, 0.5, 32},
-		{1000, 0.001, 2048}, {100_000, 0.01, 128 << 10}, // as Kvrocks has them, although they err a bit more often than promised
-		{1_000_000, 0.01, 2 << 20}, {1_000_000, 0.001, 4 << 20}, {1_000_000, 0.0001, 4 << 20}, {1_000_000, 0.00001, 8 << 20}, {10_000_000, 0.0000001, 128 << 20},
-		{math.MaxUint32, 0.01, maxFilter}, {1, 1e-300, maxFilter}, {1, math.SmallestNonzeroFloat64, maxFilter}, {1, math.Nextafter(1, 0), 32},
+		// as Kvrocks has them, although they err a bit more often than promised
+		{1000, 0.001, 2048}, {100_000, 0.01, 128 << 10},
+		{1_000_000, 0.01, 2 << 20}, {1_000_000, 0.001, 4 << 20}, {1_000_000, 0.0001, 4 << 20}, {1_000_000, 0.00001,
+			8 << 20}, {10_000_000, 0.0000001, 128 << 20},
+		{math.MaxUint32, 0.01, maxFilter}, {1, 1e-300, maxFilter}, {1, math.SmallestNonzeroFloat64, maxFilter}, {1,
+			math.Nextafter(1, 0), 32},
 		{0, 0.01, 32},
 	} {
 		if got := filterLen(tt.items, tt.rate); got != tt.want {

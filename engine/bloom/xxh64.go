@@ -26,7 +26,8 @@ func hash(b []byte) uint64 {
 				lanes[i] = round(lanes[i], binary.LittleEndian.Uint64(b[8*i:]))
 			}
 		}
-		h = bits.RotateLeft64(lanes[0], 1) + bits.RotateLeft64(lanes[1], 7) + bits.RotateLeft64(lanes[2], 12) + bits.RotateLeft64(lanes[3], 18)
+		h = bits.RotateLeft64(lanes[0], 1) + bits.RotateLeft64(lanes[1], 7) + bits.RotateLeft64(lanes[2], 12) +
+			bits.RotateLeft64(lanes[3], 18)
 		for _, l := range lanes {
 			h = (h^round(0, l))*prime1 + prime4
 		}

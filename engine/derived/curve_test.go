@@ -174,8 +174,8 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-// BenchmarkCurves spreads calls over 10 to 100,000 collections, with the state that the default of a machine with 24 GiB
-// allows.
+// BenchmarkCurves spreads calls over 10 to 100,000 collections, with the state that the default of a machine with 24
+// GiB allows.
 func BenchmarkCurves(b *testing.B) {
 	for _, c := range curves {
 		for _, collections := range []int{10, 100, 1000, 10_000, 100_000} {

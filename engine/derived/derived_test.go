@@ -137,7 +137,8 @@ func TestWorth(t *testing.T) {
 		t.Error("a state is worth to be made that was never asked for")
 	}
 	notes.Asked(r, key(1), 1)
-	if !notes.Worth(r, key(1), 1, 100) || notes.Worth(r, key(1), 2, 100) || numbers.Worth(r, key(1), 1, 100) || notes.Worth(r, key(1), 1, 1<<20) {
+	if !notes.Worth(r, key(1), 1, 100) || notes.Worth(r, key(1), 2, 100) || numbers.Worth(r, key(1), 1, 100) ||
+		notes.Worth(r, key(1), 1, 1<<20) {
 		t.Error("only the state that was asked for, with its stamp, is worth to be made, if it is not too big")
 	}
 	for i := range 2000 {

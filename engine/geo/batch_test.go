@@ -14,7 +14,8 @@ import (
 // recordsOf returns the records that f writes to the WAL, without the namespace, versions and empty values.
 func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2", "", " = zset", "", ` = ""`, "", ` ""`, "")
+	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2",
+		"", " = zset", "", ` = ""`, "", ` ""`, "")
 	var lines []string
 	var r fixture.Renderer
 	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, keys, f) }) {
@@ -54,14 +55,17 @@ func TestBatches(t *testing.T) {
 	}{
 		{"new ones", nil, adding(0, sicily[0], sicily[1]), []string{log,
 			`put default "g" "Catania" = ` + catania + `"`, `put zset_score "g" ` + catania + `Catania"`,
-			`put default "g" "Palermo" = ` + palermo + `"`, `put zset_score "g" ` + palermo + `Palermo"`, `put metadata "g" size 2`}},
+			`put default "g" "Palermo" = ` + palermo + `"`, `put zset_score "g" ` + palermo +
+				`Palermo"`, `put metadata "g" size 2`}},
 		{"one moves", adding(0, sicily[0]), adding(0, place("Palermo", 15.087269, 37.502669)), []string{log,
-			`delete zset_score "g" ` + palermo + `Palermo"`, `put default "g" "Palermo" = ` + catania + `"`, `put zset_score "g" ` + catania + `Palermo"`}},
+			`delete zset_score "g" ` + palermo + `Palermo"`, `put default "g" "Palermo" = ` + catania +
+				`"`, `put zset_score "g" ` + catania + `Palermo"`}},
 		{"nothing moves", adding(0, sicily[0]), adding(0, sicily[0]), nil},
 		{"XX", nil, adding(zset.XX, sicily[0]), nil},
 		{"store", adding(0, sicily[:2]...), store(300), []string{log,
 			`put default "d" "Catania" = ` + catania + `"`, `put zset_score "d" ` + catania + `Catania"`,
-			`put default "d" "Palermo" = ` + palermo + `"`, `put zset_score "d" ` + palermo + `Palermo"`, `put metadata "d" size 2`}},
+			`put default "d" "Palermo" = ` + palermo + `"`, `put zset_score "d" ` + palermo +
+				`Palermo"`, `put metadata "d" size 2`}},
 		{"store nothing", adding(0, sicily[:2]...), store(1), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -35,7 +35,8 @@ func BenchmarkSearch(b *testing.B) {
 				tx.Begin(ns)
 				tx.AddLock(key, false)
 				tx.Acquire()
-				q := Query{Shape: Shape{Lon: r.Float64()*1.8 - 0.9, Lat: r.Float64()*1.8 - 0.9, Radius: radius, Unit: Metre}, Order: Nearest}
+				q := Query{Shape: Shape{Lon: r.Float64()*1.8 - 0.9, Lat: r.Float64()*1.8 - 0.9, Radius: radius,
+					Unit: Metre}, Order: Nearest}
 				if err := Search(tx, key, &q, func(*Found) { found++ }); err != nil {
 					b.Fatal(err)
 				}
@@ -53,7 +54,8 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
 		update(b, db, [][]byte{key}, func(tx *engine.Tx) error {
-			_, _, err := Add(tx, key, 0, []Place{{fmt.Appendf(nil, "m%08d", r.IntN(100_000)), r.Float64()*360 - 180, r.Float64()*170 - 85}})
+			_, _, err := Add(tx, key, 0, []Place{{fmt.Appendf(nil, "m%08d", r.IntN(100_000)), r.Float64()*360 - 180,
+				r.Float64()*170 - 85}})
 			return err
 		})
 	}

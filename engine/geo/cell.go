@@ -65,7 +65,8 @@ func (c cell) bounds() box {
 	const width, height = MaxLon - MinLon, MaxLat - MinLat
 	n := float64(uint64(1) << c.steps)
 	edge := func(i uint32, min, size float64) float64 { return min + float64(float64(float64(i)/n)*size) }
-	return box{edge(c.col, MinLon, width), edge(c.col+1, MinLon, width), edge(c.row, MinLat, height), edge(c.row+1, MinLat, height)}
+	return box{edge(c.col, MinLon, width), edge(c.col+1, MinLon, width), edge(c.row, MinLat, height),
+		edge(c.row+1, MinLat, height)}
 }
 
 // moved returns the cell so many columns to the east and rows to the north. The map is closed in both directions:

@@ -18,8 +18,8 @@ import (
 
 var errDropped = errors.New("not to be committed")
 
-// TestCellsAreNeverStale searches with and without the cache while the set changes in every way; both must find the same. It
-// counts that the cache was used.
+// TestCellsAreNeverStale searches with and without the cache while the set changes in every way; both must find the
+// same. It counts that the cache was used.
 func TestCellsAreNeverStale(t *testing.T) {
 	db := enginetest.Open(t)
 	key, other := []byte("geo"), []byte("other")
@@ -42,7 +42,8 @@ func TestCellsAreNeverStale(t *testing.T) {
 			_, _, err := Add(tx, key, 0, places)
 			return err
 		},
-		func(tx *engine.Tx) error { // a transaction sees what it writes between its searches, and nobody else does when it fails
+		// a transaction sees what it writes between its searches, and nobody else does when it fails
+		func(tx *engine.Tx) error {
 			for range 4 {
 				q := Query{Shape: Shape{Lon: 0.05, Lat: 0.05, Radius: 2000, Unit: Metre}, fresh: true}
 				want, err := names(tx, key, &q)
@@ -71,7 +72,8 @@ func TestCellsAreNeverStale(t *testing.T) {
 		view(t, db, key, func(tx *engine.Tx) error {
 			tx.KeepLocks()
 			for range 30 {
-				q := Query{Order: Order(r.IntN(3)), Shape: Shape{Lon: 0.05, Lat: 0.05, Unit: Metre, Radius: []float64{300, 2000, 8000}[r.IntN(3)]}}
+				q := Query{Order: Order(r.IntN(3)), Shape: Shape{Lon: 0.05, Lat: 0.05, Unit: Metre,
+					Radius: []float64{300, 2000, 8000}[r.IntN(3)]}}
 				if r.IntN(2) == 0 {
 					q.Shape.Lon, q.Shape.Lat = at()
 				}
@@ -115,7 +117,11 @@ func TestCellsConcurrently(t *testing.T) {
 					for j := range moved {
 						moved[j].Lon += float64(i%2) * 0.1
 					}
-					if err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error { _, _, err := Add(tx, key, 0, moved); return err }); err != nil {
+					if err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+						_, _,
+							err := Add(tx, key, 0, moved)
+						return err
+					}); err != nil {
 						t.Error(err)
 					}
 					continue

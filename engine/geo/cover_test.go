@@ -12,7 +12,8 @@ func TestSteps(t *testing.T) {
 		reach, lat float64
 		want       uint
 	}{
-		{0, 0, 26}, {1e-300, 0, 26}, {0.1, 0, 26}, {1, 0, 24}, {1000, 0, 14}, {1000, 66, 14}, {1000, 66.1, 13}, {1000, -66.1, 13}, {1000, 80.1, 12}, {1000, -81, 12},
+		{0, 0, 26}, {1e-300, 0, 26}, {0.1, 0, 26}, {1, 0, 24}, {1000, 0, 14}, {1000, 66, 14}, {1000, 66.1, 13}, {1000,
+			-66.1, 13}, {1000, 80.1, 12}, {1000, -81, 12},
 		{5e6, 0, 2}, {5.1e6, 0, 1}, {halfEquator, 0, 1}, {1e12, 85, 1}, {math.Inf(1), 0, 1},
 	} {
 		if got := stepsFor(tt.reach, tt.lat); got != tt.want {
@@ -36,16 +37,20 @@ func TestCover(t *testing.T) {
 		want  []at
 	}{
 		// The middle is in the south west of its cell: no neighbours to the north and east.
-		{"a circle", Shape{Lon: 0.001, Lat: 0.001, Radius: 1, Unit: Kilometre}, 14, []at{{8192, 8192}, {8192, 8191}, {8191, 8192}, {8191, 8191}}},
+		{"a circle", Shape{Lon: 0.001, Lat: 0.001, Radius: 1, Unit: Kilometre}, 14,
+			[]at{{8192, 8192}, {8192, 8191}, {8191, 8192}, {8191, 8191}}},
 		// Cells are wider than high: in the middle of one, a circle reaches beyond it to the north and south only.
-		{"from the middle of a cell", Shape{Lon: middleOf(524318, 20, 360), Lat: middleOf(524317, 20, 2*MaxLat), Radius: 10, Unit: Metre}, 20,
+		{"from the middle of a cell", Shape{Lon: middleOf(524318, 20, 360), Lat: middleOf(524317, 20, 2*MaxLat),
+			Radius: 10, Unit: Metre}, 20,
 			[]at{{524318, 524317}, {524318, 524318}, {524318, 524316}}},
 		{"nothing but a point", Shape{Lon: 13, Lat: 38, Unit: Metre}, 26, []at{{35977807, 48546219}}},
 		// Near the pole cells are narrow: all nine, in the order of the visit.
-		{"a box in the north", Shape{Lon: middleOf(128, 8, 360), Lat: middleOf(226, 8, 2*MaxLat), Box: true, Width: 100, Height: 100, Unit: Kilometre}, 8,
+		{"a box in the north", Shape{Lon: middleOf(128, 8, 360), Lat: middleOf(226, 8, 2*MaxLat), Box: true,
+			Width: 100, Height: 100, Unit: Kilometre}, 8,
 			[]at{{128, 226}, {128, 227}, {128, 225}, {129, 226}, {127, 226}, {129, 227}, {127, 227}, {129, 225}, {127, 225}}},
 		// The same size further north: cells are halved less often, and still narrow.
-		{"nearer to the pole", Shape{Lon: middleOf(32, 6, 360), Lat: middleOf(62, 6, 2*MaxLat), Box: true, Width: 100, Height: 100, Unit: Kilometre}, 6, []at{{32, 62}, {33, 62}, {31, 62}}},
+		{"nearer to the pole", Shape{Lon: middleOf(32, 6, 360), Lat: middleOf(62, 6, 2*MaxLat), Box: true, Width: 100,
+			Height: 100, Unit: Kilometre}, 6, []at{{32, 62}, {33, 62}, {31, 62}}},
 		// North of the last row is the first one, where nothing is found. Redis reads it too.
 		{"at the edge", Shape{Lon: 1, Lat: 85, Radius: 200, Unit: Kilometre}, 3, []at{{4, 7}, {4, 0}, {3, 7}, {3, 0}}},
 		{"half the globe", Shape{Lon: 1, Lat: 1, Radius: 9000, Unit: Kilometre}, 1, []at{{1, 1}, {1, 0}, {0, 1}, {0, 0}}},

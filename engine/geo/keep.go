@@ -55,7 +55,10 @@ func (s *search) readLeaves(tx *engine.Tx, key []byte, add func(at int, member [
 		}
 	}
 	s.join()
-	return zset.ScoreRanges(tx, key, s.ranges, func(i int, member []byte, score float64) bool { return add(s.first[i], member, score) })
+	return zset.ScoreRanges(tx, key, s.ranges, func(i int, member []byte,
+		score float64) bool {
+		return add(s.first[i], member, score)
+	})
 }
 
 // appendID appends what comes after the prefix in a cell's key.
@@ -65,7 +68,8 @@ func (l *leaf) appendID(prefix []byte) []byte {
 
 // throughCells is readLeaves with cells that are kept: leaves that are known come from there, and those that come again
 // are kept.
-func (s *search) throughCells(tx *engine.Tx, key, prefix []byte, generation uint64, add func(at int, member []byte, score float64) bool) error {
+func (s *search) throughCells(tx *engine.Tx, key, prefix []byte, generation uint64,
+	add func(at int, member []byte, score float64) bool) error {
 	r := tx.DB().Derived()
 	id := append(make([]byte, 0, len(prefix)+9), prefix...)
 	for i := range s.leaves {

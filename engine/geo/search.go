@@ -132,7 +132,8 @@ func (s *search) release() {
 		return
 	}
 	clear(s.leaves)
-	*s = search{cells: s.cells[:0], leaves: s.leaves[:0], ranges: s.ranges[:0], first: s.first[:0], sorted: s.sorted[:0], read: s.read[:0],
+	*s = search{cells: s.cells[:0], leaves: s.leaves[:0], ranges: s.ranges[:0], first: s.first[:0],
+		sorted: s.sorted[:0], read: s.read[:0],
 		points: s.points[:0], ordered: s.ordered[:0], names: s.names[:0]}
 	searches.Put(s)
 }
@@ -156,7 +157,8 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 		}
 		s.enter(at, score)
 		lon, lat := Position(score)
-		s.points = append(s.points, point{lon: lon, lat: lat, score: score, name: len(s.names), end: len(s.names) + len(member)})
+		s.points = append(s.points, point{lon: lon, lat: lat, score: score, name: len(s.names), end: len(s.names) +
+			len(member)})
 		s.names = append(s.names, member...)
 		if len(s.points)-s.measured < s.batch {
 			return true
@@ -177,8 +179,8 @@ func (s *search) run(tx *engine.Tx, key []byte, q *Query) error {
 	return nil
 }
 
-// plan makes the leaves: the cells in the order of the visit, or, with parts, the parts of cells that the shape reaches into, in
-// ascending order.
+// plan makes the leaves: the cells in the order of the visit, or, with parts, the parts of cells that the shape
+// reaches into, in ascending order.
 func (s *search) plan(parts bool) {
 	for i, c := range s.cells {
 		lo, hi := c.scores()
@@ -233,8 +235,8 @@ func (s *search) divide(i int, c cell, depth uint) {
 	s.leaves = append(s.leaves, leaf{at: i, steps: uint8(c.steps), min: lo, max: hi})
 }
 
-// enter notes that what comes now is in the cell of a score, which is not before the cell with index first; with first behind
-// the last cell, that no more comes. What is still to be measured belongs to the cell before.
+// enter notes that what comes now is in the cell of a score, which is not before the cell with index first; with
+// first behind the last cell, that no more comes. What is still to be measured belongs to the cell before.
 func (s *search) enter(first int, score float64) {
 	at := max(s.current, first)
 	for at < len(s.sorted) && score >= s.sorted[at].max {

@@ -18,7 +18,8 @@ import (
 )
 
 var sicily = []Place{
-	place("Palermo", 13.361389, 38.115556), place("Catania", 15.087269, 37.502669), place("Agrigento", 13.583333, 37.316667),
+	place("Palermo", 13.361389, 38.115556), place("Catania", 15.087269, 37.502669), place("Agrigento", 13.583333,
+		37.316667),
 	place("Enna", 14.279, 37.567), place("Messina", 15.554, 38.193),
 }
 
@@ -41,11 +42,15 @@ func TestSearch(t *testing.T) {
 		{"more than there are", Query{Shape: around, Count: 100, Order: Nearest}, "Enna Agrigento Catania"},
 		{"any", Query{Shape: around, Count: 100, Any: true, Order: Nearest}, "Enna Agrigento Catania"},
 		{"a box", Query{Shape: box, Order: Nearest}, "Enna Agrigento Catania"},
-		{"a flat box", Query{Shape: Shape{Lon: 14.279, Lat: 37.567, Box: true, Width: 300, Height: 20, Unit: Kilometre}, Order: Nearest}, "Enna Catania"},
-		{"a narrow box", Query{Shape: Shape{Lon: 14.279, Lat: 37.567, Box: true, Width: 130, Height: 300, Unit: Kilometre}, Order: Nearest}, "Enna Agrigento"},
-		{"another unit", Query{Shape: Shape{Lon: 14.279, Lat: 37.567, Radius: 43, Unit: Mile}, Order: Nearest}, "Enna Agrigento"},
+		{"a flat box", Query{Shape: Shape{Lon: 14.279, Lat: 37.567, Box: true, Width: 300, Height: 20,
+			Unit: Kilometre}, Order: Nearest}, "Enna Catania"},
+		{"a narrow box", Query{Shape: Shape{Lon: 14.279, Lat: 37.567, Box: true, Width: 130, Height: 300,
+			Unit: Kilometre}, Order: Nearest}, "Enna Agrigento"},
+		{"another unit", Query{Shape: Shape{Lon: 14.279, Lat: 37.567, Radius: 43, Unit: Mile}, Order: Nearest},
+			"Enna Agrigento"},
 		{"nothing", Query{Shape: Shape{Lon: 100, Lat: 0, Radius: 100, Unit: Kilometre}}, ""},
-		{"everything", Query{Shape: Shape{Lon: 14.279, Lat: 37.567, Radius: math.Inf(1), Unit: Metre}, Order: Nearest}, "Enna Agrigento Catania Palermo Messina"},
+		{"everything", Query{Shape: Shape{Lon: 14.279, Lat: 37.567, Radius: math.Inf(1), Unit: Metre},
+			Order: Nearest}, "Enna Agrigento Catania Palermo Messina"},
 	} {
 		view(t, db, key, func(tx *engine.Tx) error {
 			got, err := names(tx, key, &tt.q)
@@ -59,7 +64,8 @@ func TestSearch(t *testing.T) {
 		return Search(tx, key, &Query{Shape: around, Order: Furthest, Count: 1}, func(f *Found) {
 			lon, lat := Position(Score(15.087269, 37.502669))
 			d := Distance(around.Lon, around.Lat, lon, lat) / Kilometre
-			if want := (Found{f.Member, Score(15.087269, 37.502669), lon, lat, d}); string(f.Member) != "Catania" || fmt.Sprint(*f) != fmt.Sprint(want) {
+			if want := (Found{f.Member, Score(15.087269, 37.502669), lon, lat, d}); string(f.Member) != "Catania" ||
+				fmt.Sprint(*f) != fmt.Sprint(want) {
 				t.Errorf("%+v, want %+v", *f, want)
 			}
 		})
@@ -213,7 +219,8 @@ func compare(t *testing.T, tx *engine.Tx, r *rand.Rand, key []byte, where map[st
 			if order == Unsorted && q.Count > 0 && !q.Any {
 				order = Nearest
 			}
-			if last != nil && (order == Nearest && f.Distance < last.Distance || order == Furthest && f.Distance > last.Distance) {
+			if last != nil && (order == Nearest && f.Distance < last.Distance || order == Furthest &&
+				f.Distance > last.Distance) {
 				t.Errorf("%+v: %v after %v", q, f.Distance, last.Distance)
 			}
 			again := *f
@@ -248,7 +255,8 @@ func TestReadsOnlyTheCells(t *testing.T) {
 	update(t, db, [][]byte{key}, func(tx *engine.Tx) error {
 		rec, err := tx.Load(key, cf.TypeZSet)
 		for _, score := range []float64{lowest, highest + (1 << 20)} {
-			short := cf.AppendDouble(nil, score)[:7] // before all keys of that score, and behind those of scores that are much lower
+			// before all keys of that score, and behind those of scores that are much lower
+			short := cf.AppendDouble(nil, score)[:7]
 			tx.Put(cf.ZSetScore, tx.Subkey(&rec, short), nil)
 		}
 		return err

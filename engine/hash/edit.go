@@ -189,7 +189,8 @@ func (h *edit) count(old field, there bool, expire uint64) error {
 	hadTTL, wasSure := old.there && old.expire != 0, t.Persist > 0
 	switch {
 	case hadTTL && *size == t.Persist, old.there && !hadTTL && t.Persist == 0:
-		return h.corrupt("a field that expires at %d is not among its %d fields, %d without an expiry", old.expire, *size, t.Persist)
+		return h.corrupt("a field that expires at %d is not among its %d fields, %d without an expiry", old.expire,
+			*size, t.Persist)
 	case hadTTL:
 		*size--
 	case old.there:
@@ -280,7 +281,8 @@ func (h *edit) repair() error {
 
 // scan calls f with every stored field and its expiry, in a hash whose fields may expire.
 func (h *edit) scan(f func(name []byte, expire uint64)) error {
-	it := h.tx.Iter(cf.Default, engine.IterOptions{Prefix: h.tx.SubkeyPrefix(h.rec), ValueMax: cf.HashValueHead, Limit: hint(h.rec.Size)})
+	it := h.tx.Iter(cf.Default, engine.IterOptions{Prefix: h.tx.SubkeyPrefix(h.rec), ValueMax: cf.HashValueHead,
+		Limit: hint(h.rec.Size)})
 	defer it.Close()
 	return h.scanIter(it, f)
 }
@@ -336,7 +338,8 @@ func (h *edit) convert() error {
 		return nil
 	}
 	h.log()
-	it := h.tx.Iter(cf.Default, engine.IterOptions{Prefix: h.tx.SubkeyPrefix(h.rec), Limit: hint(h.rec.Size), NoFill: h.rec.Size > fillMax})
+	it := h.tx.Iter(cf.Default, engine.IterOptions{Prefix: h.tx.SubkeyPrefix(h.rec), Limit: hint(h.rec.Size),
+		NoFill: h.rec.Size > fillMax})
 	defer it.Close()
 	h.tx.NewVersion(h.rec)
 	n := uint64(0)

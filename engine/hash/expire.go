@@ -170,8 +170,8 @@ func ExpireTimes(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
 	return results, nil
 }
 
-// DeleteExpired deletes the fields of a hash that have expired. It returns when the next one may expire, in milliseconds
-// since the epoch, 0 when none does, and whether there is a field left: without, the key is deleted.
+// DeleteExpired deletes the fields of a hash that have expired. It returns when the next one may expire, in
+// milliseconds since the epoch, 0 when none does, and whether there is a field left: without, the key is deleted.
 //
 // It goes over the whole hash if one may have expired: who calls it again and again lets time pass in between.
 func DeleteExpired(tx *engine.Tx, key []byte) (next int64, left bool, err error) {

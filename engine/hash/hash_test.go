@@ -37,7 +37,8 @@ func view(t testing.TB, db *engine.DB, key []byte, f func(tx *engine.Tx) error) 
 func all(tx *engine.Tx, key []byte) ([]string, error) {
 	var kv []string
 	announced := uint64(0)
-	err := hash.Each(tx, key, false, func(n uint64) { announced = n }, func(f, v []byte) { kv = append(kv, string(f), string(v)) })
+	err := hash.Each(tx, key, false, func(n uint64) { announced = n },
+		func(f, v []byte) { kv = append(kv, string(f), string(v)) })
 	if err == nil && announced != uint64(len(kv)/2) {
 		err = fmt.Errorf("%d fields announced, %d came", announced, len(kv)/2)
 	}

@@ -58,7 +58,8 @@ func RandomDistinct(tx *engine.Tx, key []byte, n uint64, values bool, f func(fie
 	return err
 }
 
-func emit(tx *engine.Tx, rec *engine.Record, fields [][]byte, values bool, f func(field, value []byte) bool) (goOn bool, err error) {
+func emit(tx *engine.Tx, rec *engine.Record, fields [][]byte, values bool,
+	f func(field, value []byte) bool) (goOn bool, err error) {
 	var vals [][]byte
 	if values {
 		if vals, err = getMany(tx, rec, fields); err != nil {

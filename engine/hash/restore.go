@@ -32,7 +32,8 @@ func EachExpiring(tx *engine.Tx, key []byte, begin func(e Expiring), f func(fiel
 		return fmt.Errorf("key %q: %w", key, err)
 	}
 	if !on {
-		return Each(tx, key, false, func(n uint64) { begin(Expiring{Fields: n}) }, func(field, value []byte) { f(field, value, 0) })
+		return Each(tx, key, false, func(n uint64) { begin(Expiring{Fields: n}) },
+			func(field, value []byte) { f(field, value, 0) })
 	}
 	o := engine.IterOptions{Prefix: tx.SubkeyPrefix(&rec), ValueMax: cf.HashValueHead, Limit: hint(rec.Size)}
 	err = eachStored(tx, key, o, func(_, _ []byte, expire uint64) {

@@ -15,7 +15,10 @@ import (
 // expiringText shows what EachExpiring tells.
 func expiringText(tx *engine.Tx, key []byte) (string, error) {
 	var b strings.Builder
-	err := hash.EachExpiring(tx, key, func(e hash.Expiring) { fmt.Fprintf(&b, "%d %d %d:", e.Fields, e.Expiring, e.First) },
+	err := hash.EachExpiring(tx, key, func(e hash.Expiring) {
+		fmt.Fprintf(&b, "%d %d %d:", e.Fields, e.Expiring,
+			e.First)
+	},
 		func(field, value []byte, expire uint64) { fmt.Fprintf(&b, " %s=%s@%d", field, value, expire) })
 	return b.String(), err
 }
@@ -37,7 +40,10 @@ func TestRestore(t *testing.T) {
 		{"all have passed", []uint64{1, 2, 3}, "0 0 0:"},
 	} {
 		key := []byte(tt.name)
-		update(t, db, key, func(tx *engine.Tx) error { return hash.Restore(tx, key, raw("a", "1", "b", "2", "c", "3"), tt.expires) })
+		update(t, db, key, func(tx *engine.Tx) error {
+			return hash.Restore(tx, key, raw("a", "1", "b", "2", "c", "3"),
+				tt.expires)
+		})
 		view(t, db, key, func(tx *engine.Tx) error {
 			got, err := expiringText(tx, key)
 			if got != tt.want {

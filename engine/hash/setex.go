@@ -98,9 +98,10 @@ func lastOf(pairs [][]byte) func(i int) bool {
 }
 
 // GetEx calls f with the value of each field, or that there is none, and changes the expiry of those that there
-// are. With a time that has passed they are deleted. It reports whether it has done so with a field: taken away an expiry
-// that there was, deleted it, or set its expiry, also to what it was.
-func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []byte, found bool)) (changed bool, err error) {
+// are. With a time that has passed they are deleted. It reports whether it has done so with a field: taken away an
+// expiry that there was, deleted it, or set its expiry, also to what it was.
+func GetEx(tx *engine.Tx, key []byte, fields [][]byte, ttl TTL, f func(value []byte, found bool)) (changed bool,
+	err error) {
 	var rec engine.Record
 	h, err := openKey(tx, key, &rec)
 	if err != nil {

@@ -64,7 +64,8 @@ func lenTTL(tx *engine.Tx, key []byte, rec *engine.Record) (uint64, error) {
 		}
 		n, now, changed, err := uint64(0), tx.Now(), false, error(nil)
 		func() {
-			it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), ValueMax: cf.HashValueHead, Limit: hint(rec.Size)})
+			it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), ValueMax: cf.HashValueHead,
+				Limit: hint(rec.Size)})
 			defer it.Close()
 			if changed, err = reload(tx, rec); err != nil || changed {
 				return
@@ -91,7 +92,8 @@ func lenTTL(tx *engine.Tx, key []byte, rec *engine.Record) (uint64, error) {
 // reload reads the metadata record anew, past what the transaction has cached, and reports whether it belongs to
 // another version or is gone. Then rec is what there is of it, if it is a hash.
 func reload(tx *engine.Tx, rec *engine.Record) (changed bool, err error) {
-	it := tx.Iter(cf.Metadata, engine.IterOptions{Lower: rec.NSKey(), Upper: append(bytes.Clone(rec.NSKey()), 0), Limit: 1})
+	it := tx.Iter(cf.Metadata, engine.IterOptions{Lower: rec.NSKey(), Upper: append(bytes.Clone(rec.NSKey()), 0),
+		Limit: 1})
 	defer it.Close()
 	if !it.Next() {
 		rec.Exists = false

@@ -56,7 +56,8 @@ func (m *ttlModel) tick() {
 func (m *ttlModel) step(tx *engine.Tx) error {
 	m.tick()
 	tx.Tick(m.now)
-	steps := []func(*engine.Tx) error{m.set, m.set, m.delete, m.incr, m.expire, m.expire, m.expire, m.persist, m.setEx, m.setEx, m.getEx, m.getDelete,
+	steps := []func(*engine.Tx) error{m.set, m.set, m.delete, m.incr, m.expire, m.expire, m.expire, m.persist,
+		m.setEx, m.setEx, m.getEx, m.getDelete,
 		m.times, m.rangeByLex, m.random, m.compact}
 	if err := steps[m.r.IntN(len(steps))](tx); err != nil {
 		return err
@@ -250,7 +251,10 @@ func (m *ttlModel) getEx(tx *engine.Tx) error {
 			m.have[f] = item{old.value, ttl.At}
 		}
 	}
-	changed, err := hash.GetEx(tx, m.key, raw(fs...), ttl, func(v []byte, found bool) { got = append(got, fmt.Sprint(string(v), found)) })
+	changed, err := hash.GetEx(tx, m.key, raw(fs...), ttl, func(v []byte,
+		found bool) {
+		got = append(got, fmt.Sprint(string(v), found))
+	})
 	if err == nil && (!slices.Equal(got, want) || changed != wantChanged) {
 		err = fmt.Errorf("get %q %+v: %q, changed %v, want %q, %v", fs, ttl, got, changed, want, wantChanged)
 	}
@@ -265,7 +269,10 @@ func (m *ttlModel) getDelete(tx *engine.Tx) error {
 		want = append(want, fmt.Sprint(old.value, ok))
 		delete(m.have, f)
 	}
-	err := hash.GetDelete(tx, m.key, raw(fs...), func(v []byte, found bool) { got = append(got, fmt.Sprint(string(v), found)) })
+	err := hash.GetDelete(tx, m.key, raw(fs...), func(v []byte, found bool) {
+		got = append(got,
+			fmt.Sprint(string(v), found))
+	})
 	if err == nil && !slices.Equal(got, want) {
 		err = fmt.Errorf("get and delete %q: %q, want %q", fs, got, want)
 	}
@@ -273,8 +280,9 @@ func (m *ttlModel) getDelete(tx *engine.Tx) error {
 }
 
 func (m *ttlModel) rangeByLex(tx *engine.Tx) error {
-	r := hash.LexRange{Min: hash.LexBound{Field: []byte(m.field())}, Max: hash.LexBound{Inf: true}, Reverse: m.r.IntN(2) == 0,
-		Offset: int64(m.r.IntN(3)), Limit: int64(m.r.IntN(6) - 1)}
+	r := hash.LexRange{Min: hash.LexBound{Field: []byte(m.field())}, Max: hash.LexBound{Inf: true},
+		Reverse: m.r.IntN(2) == 0,
+		Offset:  int64(m.r.IntN(3)), Limit: int64(m.r.IntN(6) - 1)}
 	var want, got []string
 	for _, f := range slices.Sorted(maps.Keys(m.have)) {
 		if f >= string(r.Min.Field) {
@@ -397,7 +405,8 @@ func (m *ttlModel) checkMeta(tx *engine.Tx) error {
 			return fmt.Errorf("field %q expires at %d, metadata %+v", f, it.expire, ttl)
 		}
 	}
-	if ttl.Persist != persist || rec.Size < uint64(len(m.have)) || (rec.Size == persist) != (ttl.Upper == 0) || (ttl.Lower == 0) != (ttl.Upper == 0) {
+	if ttl.Persist != persist || rec.Size < uint64(len(m.have)) || (rec.Size == persist) != (ttl.Upper == 0) ||
+		(ttl.Lower == 0) != (ttl.Upper == 0) {
 		return fmt.Errorf("size %d, %+v for %d fields, %d without an expiry", rec.Size, ttl, len(m.have), persist)
 	}
 	return nil
@@ -410,7 +419,8 @@ func TestTTLModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			db := enginetest.Open(t)
 			// The clock runs ahead of the real one, because a transaction does not go back in time.
-			m := &ttlModel{r: rand.New(rand.NewPCG(seed, 7)), key: []byte("h"), now: time.Now().UnixMilli() + 3600_000, have: map[string]item{}}
+			m := &ttlModel{r: rand.New(rand.NewPCG(seed, 7)), key: []byte("h"), now: time.Now().UnixMilli() +
+				3600_000, have: map[string]item{}}
 			for round := range 500 {
 				before := maps.Clone(m.have)
 				abandon := m.r.IntN(6) == 0

@@ -40,10 +40,12 @@ func TestTTLBatches(t *testing.T) {
 	const at = int64(1) << 45 // far in the future
 	const log = `log data "2 13 1"`
 	value := func(field string, expire int64, v string) string {
-		return `put default ` + fmt.Sprintf("%q", field) + ` = ` + strconv.Quote(string(cf.AppendHashValue(nil, uint64(expire), []byte(v))))
+		return `put default ` + fmt.Sprintf("%q", field) + ` = ` + strconv.Quote(string(cf.AppendHashValue(nil,
+			uint64(expire), []byte(v))))
 	}
 	meta := func(size int, persist uint64, lower, upper int64) string {
-		return fmt.Sprintf(`put metadata = hash size %d `, size) + strconv.Quote(string(cf.AppendHashTail(nil, cf.HashTTL{Persist: persist, Lower: uint64(lower), Upper: uint64(upper)})))
+		return fmt.Sprintf(`put metadata = hash size %d `, size) + strconv.Quote(string(cf.AppendHashTail(nil,
+			cf.HashTTL{Persist: persist, Lower: uint64(lower), Upper: uint64(upper)})))
 	}
 	both := func(fs ...func(tx *engine.Tx) error) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error {
@@ -78,52 +80,85 @@ func TestTTLBatches(t *testing.T) {
 		{"the first expiry", setAll(key, "f", "1", "g", "2"), expireAt(key, at, "f"),
 			[]string{log, value("f", 0, "1"), value("g", 0, "2"), value("f", at, "1"), meta(2, 1, at, at)}},
 		{"another", mixed, expireAt(key, at+5, "g"), []string{log, value("g", at+5, "2"), meta(2, 0, at, at+5)}},
-		{"several", mixed, expireAt(key, at+5, "g", "f", "x"), []string{log, value("g", at+5, "2"), value("f", at+5, "1"), meta(2, 0, at+5, at+5)}},
+		{"several", mixed, expireAt(key, at+5, "g", "f", "x"), []string{log, value("g", at+5, "2"),
+			value("f", at+5, "1"), meta(2, 0, at+5, at+5)}},
 		{"the same again", mixed, expireAt(key, at, "f"), []string{log, value("f", at, "1"), meta(2, 1, at, at)}},
 		{"no such field", mixed, expireAt(key, at, "x"), nil},
 		{"no such field of a plain hash", setAll(key, "f", "1"), expireAt(key, at, "x"), nil},
 		{"a time that has passed", mixed, expireAt(key, 1, "f"), []string{log, `delete default "f"`, meta(1, 1, 0, 0)}},
 		{"a time that has passed, of a plain hash", setAll(key, "f", "1", "g", "2"), expireAt(key, 1, "f"),
 			[]string{`log data "2"`, `delete default "f"`, `put metadata = hash size 1 ""`}},
-		{"the last field", both(setAll(key, "f", "1"), expireAt(key, at, "f")), expireAt(key, 1, "f"), []string{log, `delete default "f"`, meta(0, 0, 0, 0)}},
+		{"the last field", both(setAll(key, "f", "1"), expireAt(key, at, "f")), expireAt(key, 1, "f"),
+			[]string{log, `delete default "f"`, meta(0, 0, 0, 0)}},
 		{"persist", mixed, func(tx *engine.Tx) error { _, err := hash.Persist(tx, key, raw("f", "g", "x")); return err },
 			[]string{log, value("f", 0, "1"), meta(2, 2, 0, 0)}},
 		{"set loses the expiry", mixed, setAll(key, "f", "3"), []string{log, value("f", 0, "3"), meta(2, 2, 0, 0)}},
-		{"set the same value loses the expiry", mixed, setAll(key, "f", "1"), []string{log, value("f", 0, "1"), meta(2, 2, 0, 0)}},
+		{"set the same value loses the expiry", mixed, setAll(key, "f", "1"),
+			[]string{log, value("f", 0, "1"), meta(2, 2, 0, 0)}},
 		{"set a field without an expiry", mixed, setAll(key, "g", "3"), []string{log, value("g", 0, "3")}},
 		{"set to the same", mixed, setAll(key, "g", "2"), nil},
-		{"set new fields, the last one first", mixed, setAll(key, "x", "8", "y", "9"), []string{log, value("y", 0, "9"), value("x", 0, "8"), meta(4, 3, at, at)}},
-		{"increment keeps the expiry", mixed, func(tx *engine.Tx) error { _, err := hash.IncrBy(tx, key, []byte("f"), 4); return err }, []string{log, value("f", at, "5")}},
-		{"increment by a float keeps the expiry", mixed, func(tx *engine.Tx) error { _, err := hash.IncrByFloat(tx, key, []byte("f"), []byte("0.5")); return err },
+		{"set new fields, the last one first", mixed, setAll(key, "x", "8", "y", "9"),
+			[]string{log, value("y", 0, "9"), value("x", 0, "8"), meta(4, 3, at, at)}},
+		{"increment keeps the expiry", mixed, func(tx *engine.Tx) error {
+			_,
+				err := hash.IncrBy(tx, key, []byte("f"), 4)
+			return err
+		}, []string{log, value("f", at, "5")}},
+		{"increment by a float keeps the expiry", mixed, func(tx *engine.Tx) error {
+			_,
+				err := hash.IncrByFloat(tx, key, []byte("f"), []byte("0.5"))
+			return err
+		},
 			[]string{log, value("f", at, "1.5")}},
-		{"increment of an expired field", mixed, atTime(at+1, func(tx *engine.Tx) error { _, err := hash.IncrBy(tx, key, []byte("f"), 4); return err }),
+		{"increment of an expired field", mixed, atTime(at+1, func(tx *engine.Tx) error {
+			_,
+				err := hash.IncrBy(tx, key, []byte("f"), 4)
+			return err
+		}),
 			[]string{log, value("f", 0, "4"), meta(2, 2, 0, 0)}},
 		{"delete", mixed, func(tx *engine.Tx) error { _, err := hash.Delete(tx, key, raw("f", "x", "g")); return err },
 			[]string{log, `delete default "f"`, `delete default "g"`, meta(0, 0, 0, 0)}},
-		{"delete of an expired field", mixed, atTime(at+1, func(tx *engine.Tx) error { _, err := hash.Delete(tx, key, raw("f")); return err }),
+		{"delete of an expired field", mixed, atTime(at+1, func(tx *engine.Tx) error {
+			_,
+				err := hash.Delete(tx, key, raw("f"))
+			return err
+		}),
 			[]string{log, `delete default "f"`, meta(1, 1, 0, 0)}},
 		{"set with an expiry, no such key", nil, setEx(hash.SetTTL, at, hash.AnyField, "f", "1", "g", "2", "f", "3"),
 			[]string{log, value("g", at, "2"), value("f", at, "3"), meta(2, 0, at, at)}},
 		{"set with an expiry, a plain hash", setAll(key, "a", "1"), setEx(hash.SetTTL, at, hash.AnyField, "f", "1"),
 			[]string{log, value("a", 0, "1"), value("f", at, "1"), meta(2, 1, at, at)}},
-		{"set without one, no such key: plain", nil, setEx(hash.NoTTL, 0, hash.NewOnly, "f", "1"), []string{`log data "2"`, `put default "f" = "1"`, `put metadata = hash size 1 ""`}},
-		{"set without one, a plain hash", setAll(key, "a", "1"), setEx(hash.KeepTTL, 0, hash.AnyField, "a", "2"), []string{`log data "2"`, `put default "a" = "2"`}},
-		{"set and keep", mixed, setEx(hash.KeepTTL, 0, hash.AnyField, "f", "8", "g", "9"), []string{log, value("f", at, "8"), value("g", 0, "9")}},
-		{"set and discard", mixed, setEx(hash.NoTTL, 0, hash.AnyField, "f", "8"), []string{log, value("f", 0, "8"), meta(2, 2, 0, 0)}},
+		{"set without one, no such key: plain", nil, setEx(hash.NoTTL, 0, hash.NewOnly, "f", "1"),
+			[]string{`log data "2"`, `put default "f" = "1"`, `put metadata = hash size 1 ""`}},
+		{"set without one, a plain hash", setAll(key, "a", "1"), setEx(hash.KeepTTL, 0, hash.AnyField, "a", "2"),
+			[]string{`log data "2"`, `put default "a" = "2"`}},
+		{"set and keep", mixed, setEx(hash.KeepTTL, 0, hash.AnyField, "f", "8", "g", "9"),
+			[]string{log, value("f", at, "8"), value("g", 0, "9")}},
+		{"set and discard", mixed, setEx(hash.NoTTL, 0, hash.AnyField, "f", "8"),
+			[]string{log, value("f", 0, "8"), meta(2, 2, 0, 0)}},
 		{"set if new, but it is not", mixed, setEx(hash.SetTTL, at, hash.NewOnly, "f", "8"), nil},
 		{"set if old, but it is not", mixed, setEx(hash.SetTTL, at, hash.OldOnly, "f", "8", "x", "9"), nil},
-		{"set with a time that has passed", mixed, setEx(hash.SetTTL, 1, hash.AnyField, "f", "8", "x", "9"), []string{log, `delete default "f"`, meta(1, 1, 0, 0)}},
+		{"set with a time that has passed", mixed, setEx(hash.SetTTL, 1, hash.AnyField, "f", "8", "x", "9"),
+			[]string{log, `delete default "f"`, meta(1, 1, 0, 0)}},
 		{"the same, the last fields", mixed, setEx(hash.SetTTL, 1, hash.AnyField, "f", "8", "g", "9"),
 			[]string{log, `delete default "f"`, `delete default "g"`, `delete metadata ` + ns + `/"h"`}},
-		{"get with an expiry", mixed, getEx(hash.SetTTL, at+5, "f", "g", "x"), []string{log, value("f", at+5, "1"), value("g", at+5, "2"), meta(2, 0, at+5, at+5)}},
+		{"get with an expiry", mixed, getEx(hash.SetTTL, at+5, "f", "g", "x"),
+			[]string{log, value("f", at+5, "1"), value("g", at+5, "2"), meta(2, 0, at+5, at+5)}},
 		{"get with the same expiry", mixed, getEx(hash.SetTTL, at, "f"), nil},
 		{"get and persist", mixed, getEx(hash.DropTTL, 0, "f", "g"), []string{log, value("f", 0, "1"), meta(2, 2, 0, 0)}},
 		{"get", mixed, getEx(hash.NoTTL, 0, "f", "g"), nil},
-		{"get of an expired field", mixed, atTime(at+1, getEx(hash.NoTTL, 0, "f")), []string{log, `delete default "f"`, meta(1, 1, 0, 0)}},
-		{"get of nothing with an expiry, a plain hash", setAll(key, "a", "1"), getEx(hash.SetTTL, at, "x"), nil},
-		{"get and delete", mixed, func(tx *engine.Tx) error { return hash.GetDelete(tx, key, raw("f", "f", "x"), func([]byte, bool) {}) },
+		{"get of an expired field", mixed, atTime(at+1, getEx(hash.NoTTL, 0, "f")),
 			[]string{log, `delete default "f"`, meta(1, 1, 0, 0)}},
-		{"get and delete, a plain hash", setAll(key, "a", "1"), func(tx *engine.Tx) error { return hash.GetDelete(tx, key, raw("a"), func([]byte, bool) {}) },
+		{"get of nothing with an expiry, a plain hash", setAll(key, "a", "1"), getEx(hash.SetTTL, at, "x"), nil},
+		{"get and delete", mixed, func(tx *engine.Tx) error {
+			return hash.GetDelete(tx, key, raw("f", "f", "x"),
+				func([]byte, bool) {})
+		},
+			[]string{log, `delete default "f"`, meta(1, 1, 0, 0)}},
+		{"get and delete, a plain hash", setAll(key, "a", "1"), func(tx *engine.Tx) error {
+			return hash.GetDelete(tx,
+				key, raw("a"), func([]byte, bool) {})
+		},
 			[]string{`log data "2"`, `delete default "a"`, `put metadata = hash size 0 ""`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -274,14 +309,17 @@ func TestLastFieldExpires(t *testing.T) {
 			return []func(tx *engine.Tx) error{setAll(key, "f", "v"), expireAt(key, now+500, "f"), expireAt(key, now+5, "f")}
 		}, now + 5},
 		{"the longest is shortened", func(key []byte) []func(tx *engine.Tx) error {
-			return []func(tx *engine.Tx) error{setAll(key, "f", "v", "g", "v"), expireAt(key, now+5, "g"), expireAt(key, now+500, "f"), expireAt(key, now+3, "f")}
+			return []func(tx *engine.Tx) error{setAll(key, "f", "v", "g", "v"), expireAt(key, now+5, "g"),
+				expireAt(key, now+500, "f"), expireAt(key, now+3, "f")}
 		}, now + 5},
 		{"the longest is deleted", func(key []byte) []func(tx *engine.Tx) error {
-			return []func(tx *engine.Tx) error{setAll(key, "f", "v", "g", "v"), expireAt(key, now+5, "g"), expireAt(key, now+500, "f"),
+			return []func(tx *engine.Tx) error{setAll(key, "f", "v", "g", "v"), expireAt(key, now+5, "g"),
+				expireAt(key, now+500, "f"),
 				func(tx *engine.Tx) error { _, err := hash.Delete(tx, key, raw("f")); return err }}
 		}, now + 5},
 		{"the one without an expiry is deleted", func(key []byte) []func(tx *engine.Tx) error {
-			return []func(tx *engine.Tx) error{setAll(key, "f", "v", "g", "v", "h", "v"), expireAt(key, now+5, "g"), expireAt(key, now+500, "f"), setAll(key, "f", "w"), expireAt(key, now+4, "f"),
+			return []func(tx *engine.Tx) error{setAll(key, "f", "v", "g", "v", "h", "v"), expireAt(key, now+5, "g"),
+				expireAt(key, now+500, "f"), setAll(key, "f", "w"), expireAt(key, now+4, "f"),
 				func(tx *engine.Tx) error { _, err := hash.Delete(tx, key, raw("h")); return err }}
 		}, now + 5},
 	} {
@@ -396,7 +434,8 @@ func ttlCalls(key []byte) map[string]func(tx *engine.Tx) error {
 		"IncrByFloat": func(tx *engine.Tx) error { _, err := hash.IncrByFloat(tx, key, ab[0], []byte("1")); return err },
 		"Each":        func(tx *engine.Tx) error { return hash.Each(tx, key, false, func(uint64) {}, none) },
 		"RangeByLex": func(tx *engine.Tx) error {
-			return hash.RangeByLex(tx, key, hash.LexRange{Min: hash.LexBound{Inf: true}, Max: hash.LexBound{Inf: true}, Limit: -1}, none)
+			return hash.RangeByLex(tx, key, hash.LexRange{Min: hash.LexBound{Inf: true},
+				Max: hash.LexBound{Inf: true}, Limit: -1}, none)
 		},
 		"Random":         func(tx *engine.Tx) error { return hash.Random(tx, key, 1, false, draw) },
 		"RandomDistinct": func(tx *engine.Tx) error { return hash.RandomDistinct(tx, key, 5, false, draw) },

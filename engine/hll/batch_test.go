@@ -89,11 +89,13 @@ func TestBatches(t *testing.T) {
 		want   []string
 	}{
 		{"one", nil, add(h, "e11"), []string{log, `put default "h" "2"`, meta}},
-		{"segments in the order of their numbers", nil, add(h, "e1", "e12", "e11"), []string{log, `put default "h" "2"`, `put default "h" "6"`, `put default "h" "15"`, meta}},
+		{"segments in the order of their numbers", nil, add(h, "e1", "e12", "e11"),
+			[]string{log, `put default "h" "2"`, `put default "h" "6"`, `put default "h" "15"`, meta}},
 		{"nothing new", []func(tx *engine.Tx) error{add(h, "a", "b")}, add(h, "b", "a"), nil},
 		{"no elements", nil, add(h), []string{log, meta}},
 		{"no elements, but it is there", []func(tx *engine.Tx) error{add(h)}, add(h), nil},
-		{"merge", []func(tx *engine.Tx) error{add(h, "a"), add(other, "a", "e11")}, merge, []string{log, `put default "h" "2"`, meta}},
+		{"merge", []func(tx *engine.Tx) error{add(h, "a"), add(other, "a", "e11")}, merge,
+			[]string{log, `put default "h" "2"`, meta}},
 		{"merge nothing new", []func(tx *engine.Tx) error{add(h, "a"), add(other, "a")}, merge, []string{log, meta}},
 		{"merge nothing at all", nil, merge, []string{log, meta}},
 	} {

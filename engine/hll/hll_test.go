@@ -265,7 +265,11 @@ func TestConcurrent(t *testing.T) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 5))
 			for _, i := range r.Perm(len(elements)) {
-				if err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error { _, err := Add(tx, key, elements[i:i+1]); return err }); err != nil {
+				if err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
+					_,
+						err := Add(tx, key, elements[i:i+1])
+					return err
+				}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -336,7 +340,10 @@ func TestCorrupt(t *testing.T) {
 	}{
 		{"no encoding", func(tx *engine.Tx, rec *engine.Record) { tx.Save(rec, nil) }},
 		{"another encoding", func(tx *engine.Tx, rec *engine.Record) { tx.Save(rec, []byte{1}) }},
-		{"a short segment", func(tx *engine.Tx, rec *engine.Record) { tx.Put(cf.Default, subkey(tx, rec, 3), []byte("short")) }},
+		{"a short segment", func(tx *engine.Tx, rec *engine.Record) {
+			tx.Put(cf.Default, subkey(tx, rec, 3),
+				[]byte("short"))
+		}},
 		{"a long segment", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Default, subkey(tx, rec, 3), make([]byte, cf.HLLSegmentLen+1))
 		}},

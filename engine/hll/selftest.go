@@ -37,8 +37,9 @@ func testRegisters() error {
 
 // testEstimates adds distinct elements and compares the estimates at 1, 10, 100, ... elements with their number. A
 // deviation of six standard errors is next to impossible, where elements are many. Few of them lie in registers of
-// their own, and an estimate is too small by about the number of those that do not: by two of ten in one of 250,000 tests, by six
-// of a hundred in one of a million. So three more are allowed, which takes that to less than one in ten billion.
+// their own, and an estimate is too small by about the number of those that do not: by two of ten in one of 250,000
+// tests, by six of a hundred in one of a million. So three more are allowed, which takes that to less than one in ten
+// billion.
 func testEstimates(most uint64) error {
 	segments := make(segment, cf.HLLSegments*cf.HLLSegmentLen)
 	seed := rand.Uint64()

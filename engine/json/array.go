@@ -12,7 +12,8 @@ type Result[T any] struct {
 
 // eachArray calls f for the arrays among the results of a path and saves the document when f says that it has changed
 // one. An array comes before those that it is in, so that what is taken out of one is as it will stay.
-func eachArray[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int, f func(d *Document, at place, b *box) (res T, changed bool, err error)) ([]Result[T], error) {
+func eachArray[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int,
+	f func(d *Document, at place, b *box) (res T, changed bool, err error)) ([]Result[T], error) {
 	d, err := openExisting(tx, key, args)
 	if err != nil {
 		return nil, err

@@ -103,12 +103,14 @@ func TestBatches(t *testing.T) {
 		{"delete the key", start, func(tx *engine.Tx) error { return ignore(json.Delete(tx, key, json.Root(), o)) },
 			[]string{`log data "10"`, `delete metadata "j"`}},
 		{"delete no key", nil, func(tx *engine.Tx) error { return ignore(json.Delete(tx, key, json.Root(), o)) }, nil},
-		{"clear", start, func(tx *engine.Tx) error { return ignore(json.Clear(tx, key, json.Root(), o)) }, put(`ReJSON-RL expire 0 "\x00{}"`)},
+		{"clear", start, func(tx *engine.Tx) error { return ignore(json.Clear(tx, key, json.Root(), o)) },
+			put(`ReJSON-RL expire 0 "\x00{}"`)},
 		{"merge", start, func(tx *engine.Tx) error {
 			return ignore(json.Merge(tx, key, json.Root(), text(`{"a":null,"b":null,"c":{"d":null}}`), o))
 		}, put(`ReJSON-RL expire 0 "\x00{\"n\":1,\"s\":\"x\",\"c\":{}}"`)},
 		{"several", start, func(tx *engine.Tx) error {
-			return json.MSet(tx, []json.Item{{Key: key, Path: path(t, "$.a"), Text: text("0")}, {Key: []byte("k"), Path: json.Root(), Text: text("1")},
+			return json.MSet(tx, []json.Item{{Key: key, Path: path(t, "$.a"), Text: text("0")},
+				{Key: []byte("k"), Path: json.Root(), Text: text("1")},
 				{Key: key, Path: path(t, "$.n"), Text: text("5")}}, o)
 		}, append(put(`ReJSON-RL expire 0 "\x00{\"a\":0,\"b\":true,\"n\":5,\"s\":\"x\"}"`), `put metadata "k" = ReJSON-RL expire 0 "\x001"`)},
 	}
@@ -179,10 +181,12 @@ func TestFailedWrites(t *testing.T) {
 		},
 		"no key": func(tx *engine.Tx) error { _, err := json.Clear(tx, []byte("k"), json.Root(), o); return err },
 		"one of several": func(tx *engine.Tx) error {
-			return json.MSet(tx, []json.Item{{Key: []byte("k"), Path: json.Root(), Text: []byte("1")}, {Key: key, Path: path(t, "$.a"), Text: []byte("?")}}, o)
+			return json.MSet(tx, []json.Item{{Key: []byte("k"), Path: json.Root(), Text: []byte("1")},
+				{Key: key, Path: path(t, "$.a"), Text: []byte("?")}}, o)
 		},
 		"several too large": func(tx *engine.Tx) error {
-			return json.MSet(tx, []json.Item{{Key: []byte("k"), Path: json.Root(), Text: []byte("1")}, {Key: key, Path: path(t, "$.*"), Text: long}}, o)
+			return json.MSet(tx, []json.Item{{Key: []byte("k"), Path: json.Root(), Text: []byte("1")},
+				{Key: key, Path: path(t, "$.*"), Text: long}}, o)
 		},
 	} {
 		if lines, err := recordsOf(t, db, f); err == nil || len(lines) > 0 {

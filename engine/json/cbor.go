@@ -120,8 +120,8 @@ var (
 )
 
 // ParseCBOR decodes a document. Strings alias s. Whatever CBOR has and JSON has not is taken as Kvrocks takes it:
-// undefined, NaN and infinities as null, a byte string as its base64url text, half and single floats as doubles; other tags
-// than those of big integers are skipped. More than maxDepth nested arrays, maps and tags are an error.
+// undefined, NaN and infinities as null, a byte string as its base64url text, half and single floats as doubles;
+// other tags than those of big integers are skipped. More than maxDepth nested arrays, maps and tags are an error.
 func ParseCBOR(s string, maxDepth int) (Value, error) {
 	r := cborReader{s: s, depth: min(maxDepth, MaxDepth)}
 	v, err := r.item()

@@ -244,10 +244,12 @@ func TestCBOR(t *testing.T) {
 			t.Errorf("%x: %s %v, want %s", hex, text(&v), err, want)
 		}
 	}
-	for _, bad := range []string{"", "\x18", "\x1c", "\x61", "\x62a", "\x81", "\x9f", "\x9f\x01", "\xa1\x01\x02", "\xa1\x61a", "\xbf\x61a", "\xbf\x61a\xff", "\xff", "\x00\x00",
+	for _, bad := range []string{"", "\x18", "\x1c", "\x61", "\x62a", "\x81", "\x9f", "\x9f\x01", "\xa1\x01\x02",
+		"\xa1\x61a", "\xbf\x61a", "\xbf\x61a\xff", "\xff", "\x00\x00",
 		"\x5f\x61a\xff", "\x5f\x5f\xff\xff", "\x7f\x61", "\x62\xff\xff", "\xe0", "\xf8\x20", "\xc2\x01", "\xc2", "\xc0", "\x1f", "\x3f", "\xdf\x00", "\xfc",
 		"\x9b\xff\xff\xff\xff\xff\xff\xff\xff", "\xbb\x7f\xff\xff\xff\xff\xff\xff\xff", "\x7b\xff\xff\xff\xff\xff\xff\xff\xff",
-		strings.Repeat("\x81", 11) + "\x80", strings.Repeat("\xc1", 11) + "\x01", "\xc2\x59\xff\xff" + strings.Repeat("\x01", 0xffff)} {
+		strings.Repeat("\x81", 11) + "\x80", strings.Repeat("\xc1", 11) + "\x01", "\xc2\x59\xff\xff" +
+			strings.Repeat("\x01", 0xffff)} {
 		if v, err := ParseCBOR(bad, 10); err == nil {
 			t.Errorf("%.40x is %s", bad, text(&v))
 		}
@@ -281,12 +283,17 @@ func TestArithmetic(t *testing.T) {
 		a, b, want string
 	}{
 		{Add, "1", "2", "3"}, {Add, "1", "2.0", "3.0"}, {Add, "5.0", "2", "7.0"}, {Add, "0.1", "0.2", "0.30000000000000004"},
-		{Add, "9223372036854775807", "1", "9223372036854775808"}, {Add, "-9223372036854775808", "-1", "-9.223372036854776e18"},
-		{Add, "18446744073709551615", "1", "1.8446744073709552e19"}, {Add, "18446744073709551615", "-1", "18446744073709551614"},
+		{Add, "9223372036854775807", "1", "9223372036854775808"}, {Add, "-9223372036854775808", "-1",
+			"-9.223372036854776e18"},
+		{Add, "18446744073709551615", "1", "1.8446744073709552e19"}, {Add, "18446744073709551615", "-1",
+			"18446744073709551614"},
 		{Add, "9223372036854775808", "-9223372036854775808", "0"}, {Add, "-5", "-7", "-12"}, {Add, "5", "0", "5"},
-		{Multiply, "3", "-4", "-12"}, {Multiply, "3", "0.5", "1.5"}, {Multiply, "4294967296", "4294967296", "1.8446744073709552e19"},
-		{Multiply, "9223372036854775807", "2", "18446744073709551614"}, {Multiply, "-1", "9223372036854775808", "-9223372036854775808"},
-		{Multiply, "123456789012345678901234567890", "0", "0"}, {Multiply, "1e308", "10", ""}, {Add, "1.7e308", "1.7e308", ""},
+		{Multiply, "3", "-4", "-12"}, {Multiply, "3", "0.5", "1.5"}, {Multiply, "4294967296", "4294967296",
+			"1.8446744073709552e19"},
+		{Multiply, "9223372036854775807", "2", "18446744073709551614"}, {Multiply, "-1", "9223372036854775808",
+			"-9223372036854775808"},
+		{Multiply, "123456789012345678901234567890", "0", "0"}, {Multiply, "1e308", "10", ""}, {Add, "1.7e308",
+			"1.7e308", ""},
 		{Multiply, strings.Repeat("9", 400), "2", ""},
 	} {
 		a, b := parse(t, c.a), parse(t, c.b)
@@ -302,7 +309,8 @@ func TestArithmetic(t *testing.T) {
 
 func TestCompareNumbers(t *testing.T) {
 	// In ascending order.
-	numbers := []string{"-1e300", "-" + strings.Repeat("9", 40), "-18446744073709551616", "-9223372036854775809", "-9223372036854775808", "-1.5", "-1", "-0.5", "0", "0.5", "1",
+	numbers := []string{"-1e300", "-" + strings.Repeat("9", 40), "-18446744073709551616", "-9223372036854775809",
+		"-9223372036854775808", "-1.5", "-1", "-0.5", "0", "0.5", "1",
 		"9007199254740992", "9007199254740993", "9007199254740994.0", "9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616",
 		strings.Repeat("9", 40), "1e300", strings.Repeat("9", 310), strings.Repeat("9", 311)}
 	for i, a := range numbers {
@@ -316,7 +324,8 @@ func TestCompareNumbers(t *testing.T) {
 			}
 		}
 	}
-	for _, same := range [][2]string{{"1", "1.0"}, {"0", "-0.0"}, {"9223372036854775808", "9223372036854775808.0"}, {"1000000000000000000000", "1e21"}} {
+	for _, same := range [][2]string{{"1", "1.0"}, {"0", "-0.0"}, {"9223372036854775808", "9223372036854775808.0"},
+		{"1000000000000000000000", "1e21"}} {
 		x, y := parse(t, same[0]), parse(t, same[1])
 		if compareNumbers(&x, &y) != 0 || !equal(&x, &y, true) || x.Equal(&y) {
 			t.Errorf("%v", same)
@@ -335,7 +344,8 @@ func TestPrinterLimit(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{`{"a":[1,-2.5e3,"x\u00e9\n",true,false,null],"a":{}}`, "[[[[[]]]]]", "12345678901234567890", `"\ud83d\ude00"`, "[1,]", "-0"} {
+	for _, s := range []string{`{"a":[1,-2.5e3,"x\u00e9\n",true,false,null],"a":{}}`, "[[[[[]]]]]",
+		"12345678901234567890", `"\ud83d\ude00"`, "[1,]", "-0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -363,7 +373,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzCBOR(f *testing.F) {
-	for _, s := range []string{"\xa2\x61a\x01\x61b\x82\x02\x03", "\x9f\x01\xff", "\x7f\x61a\x61b\xff", "\xc2\x49\x01\x00\x00\x00\x00\x00\x00\x00\x00", "\xf9\x3c\x00", "\xbf\x61a\xf6\xff"} {
+	for _, s := range []string{"\xa2\x61a\x01\x61b\x82\x02\x03", "\x9f\x01\xff", "\x7f\x61a\x61b\xff",
+		"\xc2\x49\x01\x00\x00\x00\x00\x00\x00\x00\x00", "\xf9\x3c\x00", "\xbf\x61a\xf6\xff"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -41,8 +41,8 @@ type Document struct {
 	left   *Budget
 }
 
-// Open reads a key. One of another type is [engine.ErrWrongType]. What paths may cost is taken from the budget, to which
-// the length of the document is added ([ErrTooMuchWork]).
+// Open reads a key. One of another type is [engine.ErrWrongType]. What paths may cost is taken from the budget, to
+// which the length of the document is added ([ErrTooMuchWork]).
 func Open(tx *engine.Tx, key []byte, left *Budget) (*Document, error) {
 	d := &Document{tx: tx, left: left}
 	var err error

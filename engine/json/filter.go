@@ -49,7 +49,8 @@ func (e *expr) logical() bool {
 var comparisons = []struct {
 	token string
 	op    operator
-}{{"==", opEqual}, {"!=", opNotEqual}, {">=", opGreaterEqual}, {"<=", opLessEqual}, {">", opGreater}, {"<", opLess}, {"=~", opRegexp}}
+}{{"==", opEqual}, {"!=", opNotEqual}, {">=", opGreaterEqual}, {"<=", opLessEqual}, {">", opGreater}, {"<",
+	opLess}, {"=~", opRegexp}}
 
 // filter reads alternatives: && binds more tightly than ||.
 func (p *pathParser) filter() (*expr, error) { return p.chain("||", opOr, p.conjunction) }

@@ -59,7 +59,8 @@ func TestArrayModel(t *testing.T) {
 			paths := []struct {
 				path  string
 				which []int // -1: it is none
-			}{{"$..a", []int{0, 1}}, {"$.a", []int{0}}, {"$.o.a", []int{1}}, {"$['n','a']", []int{-1, 0}}, {"$.o.*", []int{1, -1}}, {"$.nope", nil}}
+			}{{"$..a", []int{0, 1}}, {"$.a", []int{0}}, {"$.o.a", []int{1}}, {"$['n','a']", []int{-1, 0}}, {"$.o.*",
+				[]int{1, -1}}, {"$.nope", nil}}
 			p := paths[g.IntN(len(paths))]
 			x, y := g.IntN(14)-7, g.IntN(14)-7
 			var got, want string

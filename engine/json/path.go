@@ -77,8 +77,8 @@ func Root() *Path { return &legacyRoot }
 // the value is tested as a child). It compares with == != < <=
 // > >= and =~ (a regular expression, RE2, which is found anywhere in the string unless anchored) and combines with
 // && || ! and parentheses. Operands are numbers, strings in either quotes, true, false, null, paths from the child (@)
-// or the document ($), and the functions length(), count(), value(), match() and search() of RFC 9535. A path operand that
-// has not exactly one result is nothing: not there, and not equal to anything.
+// or the document ($), and the functions length(), count(), value(), match() and search() of RFC 9535. A path operand
+// that has not exactly one result is nothing: not there, and not equal to anything.
 func ParsePath(s string) (*Path, error) {
 	if len(s) > maxPath {
 		return nil, engine.NewError("ERR", fmt.Sprintf("path of more than %d bytes", maxPath))
@@ -146,7 +146,8 @@ func (p *pathParser) fail(expected ...string) error {
 	if p.i == len(p.s) {
 		at = fmt.Sprintf("\"%s <<<<----\"", p.s[max(0, p.i-most):])
 	}
-	return engine.NewError("ERR", fmt.Sprintf("Error occurred on position %d, %s, expected one of the following: %s.", p.i, at, strings.Join(expected, ", ")))
+	return engine.NewError("ERR", fmt.Sprintf("Error occurred on position %d, %s, expected one of the following: %s.",
+		p.i, at, strings.Join(expected, ", ")))
 }
 
 func (p *pathParser) space() {

@@ -4,7 +4,8 @@ import "github.com/basaltdb/basalt/engine"
 
 // each calls f for the results of a path for which fits is true, and saves the document if there are any. f changes
 // a value that is neither an array nor an object.
-func each[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int, fits func(v *Value) bool, f func(d *Document, v *Value) (T, error)) ([]Result[T], error) {
+func each[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int, fits func(v *Value) bool,
+	f func(d *Document, v *Value) (T, error)) ([]Result[T], error) {
 	d, err := openExisting(tx, key, args)
 	if err != nil {
 		return nil, err
@@ -35,10 +36,11 @@ func each[T any](tx *engine.Tx, key []byte, p *Path, o *Options, args int, fits 
 
 // Toggle negates booleans and returns their new values.
 func Toggle(tx *engine.Tx, key []byte, p *Path, o Options) ([]Result[bool], error) {
-	return each(tx, key, p, &o, 0, func(v *Value) bool { return v.kind == Bool }, func(_ *Document, v *Value) (bool, error) {
-		*v = BoolOf(!v.Bool())
-		return v.Bool(), nil
-	})
+	return each(tx, key, p, &o, 0, func(v *Value) bool { return v.kind == Bool },
+		func(_ *Document, v *Value) (bool, error) {
+			*v = BoolOf(!v.Bool())
+			return v.Bool(), nil
+		})
 }
 
 // StrAppend appends a string, given as its JSON text, to strings and returns their new lengths in bytes.
@@ -50,13 +52,14 @@ func StrAppend(tx *engine.Tx, key []byte, p *Path, text []byte, o Options) ([]Re
 	if more.kind != String {
 		return nil, WrongKind("string", &more)
 	}
-	return each(tx, key, p, &o, len(text), func(v *Value) bool { return v.kind == String }, func(d *Document, v *Value) (int, error) {
-		if err := d.left.take(int64(len(v.text)+len(more.text)) / 4); err != nil {
-			return 0, err
-		}
-		*v = StringOf(v.text + more.text)
-		return len(v.text), nil
-	})
+	return each(tx, key, p, &o, len(text), func(v *Value) bool { return v.kind == String },
+		func(d *Document, v *Value) (int, error) {
+			if err := d.left.take(int64(len(v.text)+len(more.text)) / 4); err != nil {
+				return 0, err
+			}
+			*v = StringOf(v.text + more.text)
+			return len(v.text), nil
+		})
 }
 
 // Calculate adds a number, given as its JSON text, to numbers or multiplies them with it, and returns the results. A

@@ -366,5 +366,6 @@ func Clear(tx *engine.Tx, key []byte, p *Path, o Options) (int, error) {
 
 // WrongKind is the error for a value of another kind than a command works on.
 func WrongKind(want string, v *Value) error {
-	return engine.NewError("WRONGTYPE", fmt.Sprintf("wrong type of path value - expected %s but found %s", want, v.TypeName()))
+	return engine.NewError("WRONGTYPE", fmt.Sprintf("wrong type of path value - expected %s but found %s", want,
+		v.TypeName()))
 }

@@ -218,11 +218,12 @@ func TestEstimate(t *testing.T) {
 		loosest int64 // bound at once, and
 		soon    int64 // while keys expire
 	}{
-		"all exist":         {func(*rand.Rand) Record { return plain }, 900, 900},
-		"none exists":       {func(*rand.Rand) Record { return none }, 1100, 1100},
-		"half of them":      {func(rng *rand.Rand) Record { return []Record{plain, none}[rng.IntN(2)] }, 8600, 8600},
-		"one in a thousand": {func(rng *rand.Rand) Record { return []Record{none, plain}[min(rng.IntN(1000), 1)] }, 1500, 1500},
-		"with an expiry":    {ttl, 1200, 9000},
+		"all exist":    {func(*rand.Rand) Record { return plain }, 900, 900},
+		"none exists":  {func(*rand.Rand) Record { return none }, 1100, 1100},
+		"half of them": {func(rng *rand.Rand) Record { return []Record{plain, none}[rng.IntN(2)] }, 8600, 8600},
+		"one in a thousand": {func(rng *rand.Rand) Record { return []Record{none, plain}[min(rng.IntN(1000), 1)] },
+			1500, 1500},
+		"with an expiry": {ttl, 1200, 9000},
 	} {
 		good := 0
 		const runs, writes = 20, 1 << 17

@@ -10,9 +10,11 @@ import (
 // ErrNoSuchKey is returned by Rename when there is nothing to rename.
 var ErrNoSuchKey = engine.NewError("ERR", "no such key")
 
-// ErrBound is the error for a key that cannot get another name. The labels of a time series are indexed under its name, in
-// a family of their own, and other time series refer to it by its name; a type of a newer version may be like that.
-var ErrBound = engine.NewError("ERR", "a key of this type can be neither renamed, moved nor copied: other records refer to its name")
+// ErrBound is the error for a key that cannot get another name. The labels of a time series are indexed under its
+// name, in a family of their own, and other time series refer to it by its name; a type of a newer version may be
+// like that.
+var ErrBound = engine.NewError("ERR",
+	"a key of this type can be neither renamed, moved nor copied: other records refer to its name")
 
 // movable returns an error if a key cannot get another name.
 func movable(rec *engine.Record) error {
@@ -50,7 +52,8 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 	return true, move(tx, &src, func() error { return write(tx, &src, to) })
 }
 
-// move drops a key and writes it elsewhere; one of which the Rest is missing the other way round, because it is read then.
+// move drops a key and writes it elsewhere; one of which the Rest is missing the other way round, because it is read
+// then.
 func move(tx *engine.Tx, src *engine.Record, write func() error) error {
 	if src.Rest == 0 {
 		tx.Drop(src)
@@ -143,8 +146,9 @@ func logType(tx *engine.Tx, src *engine.Record) {
 	tx.LogData(cf.AppendLogType(text[:0], src.Type))
 }
 
-// write writes the record, of which the Rest may be missing if it is there still, and all subkeys of src under another key, one of the transaction's namespace. The iteration
-// is streamed; the batch holds everything, because it is to be written at once.
+// write writes the record, of which the Rest may be missing if it is there still, and all subkeys of src under
+// another key, one of the transaction's namespace. The iteration is streamed; the batch holds everything, because it
+// is to be written at once.
 //
 // Kvrocks keeps the version. Here the copy gets one of its own: subkeys of the old version may lie under the new
 // key, from when it was a copy of the same key before, and with that version they would be alive again.

@@ -67,7 +67,8 @@ func small(tx *engine.Tx, rec *engine.Record, entries uint64, longest int) (bool
 	if rec.Size > entries {
 		return false, nil
 	}
-	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: longest == 0, ValueMax: longest + 1})
+	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: longest == 0,
+		ValueMax: longest + 1})
 	defer it.Close()
 	for it.Next() {
 		if len(it.Key()) > listpackValue || longest > 0 && len(it.Value()) > longest {

@@ -10,8 +10,8 @@ import (
 	"github.com/basaltdb/basalt/engine/keys"
 )
 
-// TestTypesOfKvrocks: keys of types that only newer versions of Kvrocks have are preserved, and can be deleted and given
-// an expiry. A cuckoo filter, whose records are all its own, can get another name; a time series cannot.
+// TestTypesOfKvrocks: keys of types that only newer versions of Kvrocks have are preserved, and can be deleted and
+// given an expiry. A cuckoo filter, whose records are all its own, can get another name; a time series cannot.
 func TestTypesOfKvrocks(t *testing.T) {
 	for _, typ := range []cf.Type{cf.TypeTimeSeries, cf.TypeCuckooFilter, 15} {
 		t.Run(typ.String(), func(t *testing.T) {
@@ -45,7 +45,8 @@ func TestTypesOfKvrocks(t *testing.T) {
 				if n, err := keys.Exists(tx, []byte("k"), []byte("empty")); n != 2 || err != nil {
 					t.Errorf("%d keys, %v", n, err)
 				}
-				if ok, err := keys.Copy(tx, []byte("k"), []byte("other"), false); ok == bound || bound && !errors.Is(err, keys.ErrBound) {
+				if ok, err := keys.Copy(tx, []byte("k"), []byte("other"), false); ok == bound || bound &&
+					!errors.Is(err, keys.ErrBound) {
 					t.Errorf("copied %v, %v", ok, err)
 				}
 				_, err := keys.Rename(tx, []byte("empty"), []byte("empty2"), false)

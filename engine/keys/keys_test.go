@@ -304,19 +304,35 @@ func TestCopyDoesNotResurrect(t *testing.T) {
 	}
 	for _, typ := range []cf.Type{cf.TypeHash, cf.TypeZSet} {
 		put(t, db, "k", typ, never, "a", "b")
-		update(t, db, "k copy", func(tx *engine.Tx) error { _, err := keys.Copy(tx, []byte("k"), []byte("copy"), true); return err })
+		update(t, db, "k copy", func(tx *engine.Tx) error {
+			_, err := keys.Copy(tx, []byte("k"), []byte("copy"),
+				true)
+			return err
+		})
 		drop("k", "b", 1)
 		want := show(t, db, "k")
-		update(t, db, "k copy", func(tx *engine.Tx) error { _, err := keys.Copy(tx, []byte("k"), []byte("copy"), true); return err })
+		update(t, db, "k copy", func(tx *engine.Tx) error {
+			_, err := keys.Copy(tx, []byte("k"), []byte("copy"),
+				true)
+			return err
+		})
 		if got := show(t, db, "copy"); got != want {
 			t.Errorf("copied again: %s, want %s", got, want)
 		}
 
 		put(t, db, "k", typ, never, "a", "b")
-		update(t, db, "k other", func(tx *engine.Tx) error { _, err := keys.Rename(tx, []byte("k"), []byte("other"), false); return err })
+		update(t, db, "k other", func(tx *engine.Tx) error {
+			_, err := keys.Rename(tx, []byte("k"), []byte("other"),
+				false)
+			return err
+		})
 		drop("other", "b", 1)
 		want = show(t, db, "other")
-		update(t, db, "k other", func(tx *engine.Tx) error { _, err := keys.Rename(tx, []byte("other"), []byte("k"), false); return err })
+		update(t, db, "k other", func(tx *engine.Tx) error {
+			_, err := keys.Rename(tx, []byte("other"), []byte("k"),
+				false)
+			return err
+		})
 		if got := show(t, db, "k"); got != want {
 			t.Errorf("renamed and back: %s, want %s", got, want)
 		}
@@ -334,19 +350,26 @@ func TestBatches(t *testing.T) {
 		f    func(tx *engine.Tx) error
 		want string
 	}{
-		{"expire", func(tx *engine.Tx) error { _, err := keys.Expire(tx, []byte("h"), later, 0); return err }, "log 0 8, put metadata h"},
-		{"persist", func(tx *engine.Tx) error { _, err := keys.Persist(tx, []byte("h")); return err }, "log 0 8, put metadata h"},
+		{"expire", func(tx *engine.Tx) error { _, err := keys.Expire(tx, []byte("h"), later, 0); return err },
+			"log 0 8, put metadata h"},
+		{"persist", func(tx *engine.Tx) error { _, err := keys.Persist(tx, []byte("h")); return err },
+			"log 0 8, put metadata h"},
 		{"rename", func(tx *engine.Tx) error {
 			_, err := keys.Rename(tx, []byte("s"), []byte("s3"), false)
 			return err
 		}, "log 1, delete metadata s, put metadata s3"},
 		{"copy", func(tx *engine.Tx) error { _, err := keys.Copy(tx, []byte("h"), []byte("h2"), false); return err },
 			"log 2, put metadata h2, put default h2 f"},
-		{"copy of a sorted set", func(tx *engine.Tx) error { _, err := keys.Copy(tx, []byte("z"), []byte("z2"), false); return err },
+		{"copy of a sorted set", func(tx *engine.Tx) error {
+			_, err := keys.Copy(tx, []byte("z"), []byte("z2"),
+				false)
+			return err
+		},
 			"log 5, put metadata z2, put default z2 a, put zset_score z2 \x80\x00\x00\x00\x00\x00\x00\x00a, put default z2 b, put zset_score z2 \xbf\xf0\x00\x00\x00\x00\x00\x00b"},
 		{"del", func(tx *engine.Tx) error { _, err := keys.Del(tx, list("x", "s3", "z")...); return err },
 			"log 0, delete metadata s3, delete metadata z"},
-		{"expire in the past", func(tx *engine.Tx) error { _, err := keys.Expire(tx, []byte("h"), 1, 0); return err }, "log 0, delete metadata h"},
+		{"expire in the past", func(tx *engine.Tx) error { _, err := keys.Expire(tx, []byte("h"), 1, 0); return err },
+			"log 0, delete metadata h"},
 	} {
 		seq := db.LatestSequence()
 		update(t, db, "h h2 z z2 s s3 x", tt.f)

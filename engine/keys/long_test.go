@@ -11,8 +11,8 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 )
 
-// TestLongValues: a value of which only the beginning is looked at arrives whole under its new key, whether it was committed
-// before or is the transaction's own.
+// TestLongValues: a value of which only the beginning is looked at arrives whole under its new key, whether it was
+// committed before or is the transaction's own.
 func TestLongValues(t *testing.T) {
 	db := enginetest.Open(t)
 	const other = "other"
@@ -32,7 +32,10 @@ func TestLongValues(t *testing.T) {
 			{"copy to another namespace", other, "b", true, func(tx *engine.Tx) (bool, error) {
 				return keys.CopyTo(tx, []byte("a"), other, []byte("b"), true)
 			}},
-			{"rename", ns, "b", false, func(tx *engine.Tx) (bool, error) { return keys.Rename(tx, []byte("a"), []byte("b"), false) }},
+			{"rename", ns, "b", false, func(tx *engine.Tx) (bool, error) {
+				return keys.Rename(tx, []byte("a"),
+					[]byte("b"), false)
+			}},
 			{"move", other, "a", false, func(tx *engine.Tx) (bool, error) { return keys.Move(tx, []byte("a"), other) }},
 		} {
 			for _, own := range []bool{false, true} {

@@ -72,7 +72,8 @@ func DiskUsage(tx *engine.Tx, key []byte) (bytes uint64, exists bool, err error)
 	}
 	db := tx.DB()
 	if rec.Type.SingleRecord() {
-		return max(db.ApproximateSize(cf.Metadata, rec.NSKey(), append(append([]byte(nil), rec.NSKey()...), 0)), metaSize(&rec)), true, nil
+		return max(db.ApproximateSize(cf.Metadata, rec.NSKey(), append(append([]byte(nil), rec.NSKey()...), 0)),
+			metaSize(&rec)), true, nil
 	}
 	prefix := tx.SubkeyPrefix(&rec)
 	end, ok := cf.AppendSuccessor(nil, prefix)

@@ -84,9 +84,9 @@ func Walk(tx *engine.Tx, r Range, visit func(e *Entry) bool) error {
 }
 
 const (
-	// leastSize and unknownSize are sizes for Tx.Sample, above the one up to which it reads everything without a bound: the
-	// records include those of expired keys, of which there may be any number. With the former it looks whether
-	// there are but few, with the latter it draws short runs of neighbours, anew often.
+	// leastSize and unknownSize are sizes for Tx.Sample, above the one up to which it reads everything without a
+	// bound: the records include those of expired keys, of which there may be any number. With the former it looks
+	// whether there are but few, with the latter it draws short runs of neighbours, anew often.
 	leastSize   = 256
 	unknownSize = 8192
 	// randomTries is how many samples Random takes that turn out to be no live key.

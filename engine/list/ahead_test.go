@@ -12,8 +12,8 @@ import (
 	"github.com/basaltdb/basalt/engine/list"
 )
 
-// TestManyPopsInOneTransaction pops from both ends of a list that only RocksDB holds, with pushes and changes in between:
-// what was read ahead must not hide them, and nothing must come twice.
+// TestManyPopsInOneTransaction pops from both ends of a list that only RocksDB holds, with pushes and changes in
+// between: what was read ahead must not hide them, and nothing must come twice.
 func TestManyPopsInOneTransaction(t *testing.T) {
 	db := enginetest.Open(t)
 	key := []byte("list")

@@ -38,7 +38,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	err = db.View(cf.DefaultNamespace, keys, func(tx *engine.Tx) error {
-		return list.Range(tx, todo, 0, -1, func(n uint64) { fmt.Println(n, "left") }, func(elem []byte) { fmt.Printf("%s\n", elem) })
+		return list.Range(tx, todo, 0, -1, func(n uint64) { fmt.Println(n, "left") },
+			func(elem []byte) { fmt.Printf("%s\n", elem) })
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -113,7 +113,8 @@ func (l *state) bound(tx *engine.Tx, index uint64) []byte {
 
 // iter reads the elements [from, to), from the last one with reverse.
 func (l *state) iter(tx *engine.Tx, from, to uint64, reverse bool) *engine.Iter {
-	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&l.Record), Lower: l.bound(tx, from), Upper: l.bound(tx, to), Reverse: reverse, Limit: int(min(to-from, 1<<30))})
+	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&l.Record), Lower: l.bound(tx, from),
+		Upper: l.bound(tx, to), Reverse: reverse, Limit: int(min(to-from, 1<<30))})
 }
 
 // index returns where the current element of an iterator lies.

@@ -33,7 +33,8 @@ func push(t testing.TB, db *engine.DB, key []byte, elems ...string) {
 func slice(tx *engine.Tx, key []byte, start, stop int64) ([]string, error) {
 	var elems []string
 	announced := uint64(0)
-	err := list.Range(tx, key, start, stop, func(n uint64) { announced = n }, func(e []byte) { elems = append(elems, string(e)) })
+	err := list.Range(tx, key, start, stop, func(n uint64) { announced = n },
+		func(e []byte) { elems = append(elems, string(e)) })
 	if err == nil && announced != uint64(len(elems)) {
 		err = fmt.Errorf("%d elements announced, %d came", announced, len(elems))
 	}
@@ -75,7 +76,11 @@ func TestWrongType(t *testing.T) {
 		}
 	}
 	push(t, db, other, "a")
-	err := db.Update(ns, keys, func(tx *engine.Tx) error { _, _, err := list.Move(tx, other, key, true, true); return err })
+	err := db.Update(ns, keys, func(tx *engine.Tx) error {
+		_, _, err := list.Move(tx, other, key, true,
+			true)
+		return err
+	})
 	if !errors.Is(err, engine.ErrWrongType) {
 		t.Errorf("Move to a string: %v", err)
 	}
@@ -124,7 +129,8 @@ func TestRange(t *testing.T) {
 		want        string
 	}{
 		{0, -1, "abcde"}, {0, 0, "a"}, {1, 3, "bcd"}, {-3, -2, "cd"}, {-100, 100, "abcde"}, {-100, -100, ""}, {-100, -5, "a"},
-		{5, 10, ""}, {4, 10, "e"}, {3, 1, ""}, {-1, 0, ""}, {least, most, "abcde"}, {most, least, ""}, {least, least, ""}, {most, most, ""},
+		{5, 10, ""}, {4, 10, "e"}, {3, 1, ""}, {-1, 0, ""}, {least, most, "abcde"}, {most, least, ""}, {least, least,
+			""}, {most, most, ""},
 	} {
 		view(t, db, [][]byte{key}, func(tx *engine.Tx) error {
 			got, err := slice(tx, key, c.start, c.stop)

@@ -79,7 +79,8 @@ func (m *model) step(tx *engine.Tx, key []byte) error {
 		n := m.r.IntN(4)
 		var got []string
 		begun := -1
-		err := list.Pop(tx, key, uint64(n), left, func(n uint64) { begun = int(n) }, func(e []byte) { got = append(got, string(e)) })
+		err := list.Pop(tx, key, uint64(n), left, func(n uint64) { begun = int(n) },
+			func(e []byte) { got = append(got, string(e)) })
 		n = min(n, len(l))
 		want := slices.Clone(l[:n])
 		m.have[k] = l[n:]

@@ -125,7 +125,8 @@ func (l *state) complete(tx *engine.Tx, it *engine.Iter, n, from, to uint64) err
 		return err
 	}
 	if n != to-from {
-		return fmt.Errorf("key %q: %w: %d of the %d elements from index %d on are missing", tx.UserKey(&l.Record), cf.ErrCorrupt, to-from-n, to-from, from)
+		return fmt.Errorf("key %q: %w: %d of the %d elements from index %d on are missing", tx.UserKey(&l.Record),
+			cf.ErrCorrupt, to-from-n, to-from, from)
 	}
 	return nil
 }

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// A transaction that lasts (a script that does not end) can let those fail who want its locks: they get an error instead
-// of waiting. It puts its locks into a table and gives them back. Whoever gets one of these locks afterwards, those that
-// have waited until then included, finds the lock in the table and gives up. So no wait has to be interrupted, and while
-// the table is empty it costs one atomic load for each transaction that takes locks.
+// A transaction that lasts (a script that does not end) can let those fail who want its locks: they get an error
+// instead of waiting. It puts its locks into a table and gives them back. Whoever gets one of these locks afterwards,
+// those that have waited until then included, finds the lock in the table and gives up. So no wait has to be
+// interrupted, and while the table is empty it costs one atomic load for each transaction that takes locks.
 
 // failing is the table of locks for which nobody is to wait.
 type failing struct {

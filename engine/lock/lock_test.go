@@ -63,7 +63,8 @@ func TestLocksExclude(t *testing.T) {
 				if err := set.Acquire(table); err != nil {
 					t.Error(err)
 				}
-				if v := Of(names[r.IntN(len(names))], r.IntN(2) == 0); !slices.Contains(set.held, v|1) && !slices.Contains(set.held, v&^1) {
+				if v := Of(names[r.IntN(len(names))], r.IntN(2) == 0); !slices.Contains(set.held, v|1) &&
+					!slices.Contains(set.held, v&^1) {
 					set.tryLock(table, v)
 				}
 				if i := slices.IndexFunc(set.held, func(v Lock) bool { return !v.Write() }); i >= 0 && r.IntN(2) == 0 {

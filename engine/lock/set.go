@@ -11,8 +11,8 @@ import (
 type Set struct {
 	want []Lock
 	held []Lock
-	// sorted is how many of held are in order: those that Acquire has taken. index finds the others by name, once there are
-	// many, see find.
+	// sorted is how many of held are in order: those that Acquire has taken. index finds the others by name, once
+	// there are many, see find.
 	sorted int
 	index  map[uint64]int
 	all    bool // every lock is held for writing
@@ -161,7 +161,10 @@ const keptIndex = 1024
 
 // find returns where in held the lock with a name is, -1 = nowhere. A script may take many locks, one by one.
 func (s *Set) find(name uint64) int {
-	i, ok := slices.BinarySearchFunc(s.held[:s.sorted], name, func(v Lock, name uint64) int { return cmp.Compare(v.Name(), name) })
+	i, ok := slices.BinarySearchFunc(s.held[:s.sorted], name, func(v Lock,
+		name uint64) int {
+		return cmp.Compare(v.Name(), name)
+	})
 	if ok {
 		return i
 	}
@@ -184,9 +187,9 @@ func (s *Set) find(name uint64) int {
 	return -1
 }
 
-// TryLock takes one more lock if that is possible without waiting, and reports whether the set has it. (To wait could be
-// a deadlock: locks are taken in one order.) A lock that the set holds for reading becomes one for writing if nobody
-// else reads.
+// TryLock takes one more lock if that is possible without waiting, and reports whether the set has it. (To wait could
+// be a deadlock: locks are taken in one order.) A lock that the set holds for reading becomes one for writing if
+// nobody else reads.
 func (s *Set) TryLock(t *Table, v Lock) bool {
 	if s.all {
 		return true

@@ -1,5 +1,5 @@
-// Package lock is a table of reader-writer locks that are named by hashes of keys, and the sets of locks that transactions
-// take. It knows neither keys nor what they protect.
+// Package lock is a table of reader-writer locks that are named by hashes of keys, and the sets of locks that
+// transactions take. It knows neither keys nor what they protect.
 package lock
 
 import (
@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// Table holds the locks of keys. The name of a key's lock is a hash of 63 bits of the key, so two keys practically never
-// share a lock: no transaction waits for the commit, and its fsync, of a transaction that has locked other keys. A lock
-// exists only while somebody holds it or waits for it. The first bits of its name choose its bucket.
+// Table holds the locks of keys. The name of a key's lock is a hash of 63 bits of the key, so two keys practically
+// never share a lock: no transaction waits for the commit, and its fsync, of a transaction that has locked other
+// keys. A lock exists only while somebody holds it or waits for it. The first bits of its name choose its bucket.
 //
 // Locks are always taken in the order of their names, and a transaction takes all of its locks at once, so there is no
 // deadlock.

@@ -19,7 +19,8 @@ import (
 //
 // When that happens too often, an empty table of twice the size takes its place, and learns anew what the next reads of
 // SETs tell. Copying would have to stop everyone: a key could be taken back in one table while it is copied to
-// the other. So it does not matter which one the last holder of a key's lock saw, the next one sees that or a later one.
+// the other. So it does not matter which one the last holder of a key's lock saw, the next one sees that or a later
+// one.
 type Cache struct {
 	seed    maphash.Seed
 	max     int // size of the biggest table in bytes
@@ -98,5 +99,6 @@ func (k *Cache) displaced(t *table, h uint64) {
 	}
 }
 
-// Clear forgets all keys. What others note at this moment of keys that are not concerned may get lost with the old table.
+// Clear forgets all keys. What others note at this moment of keys that are not concerned may get lost with the old
+// table.
 func (k *Cache) Clear() { k.current.Store(newTable(firstSets)) }

@@ -1,5 +1,6 @@
-// Package reccache keeps small records that were read or written lately, in bounded memory outside of Go's heap. It knows
-// neither transactions nor RocksDB: the caller says what it read, what it is about to write and how the commit went.
+// Package reccache keeps small records that were read or written lately, in bounded memory outside of Go's heap. It
+// knows neither transactions nor RocksDB: the caller says what it read, what it is about to write and how the commit
+// went.
 package reccache
 
 import (
@@ -24,8 +25,9 @@ import (
 // before its commit (readers pass by a marked slot and ask RocksDB) and fills them when the commit has
 // succeeded. A reader that missed fills a slot only if no one has marked it since it began to read.
 //
-// The memory has no pointers and is not in Go's heap: sets of four slots of SlotSize bytes. Records that do not fit into
-// a slot lie in another slab, see largeSlots. It begins small and grows with what is read, see grow. A slot holds
+// The memory has no pointers and is not in Go's heap: sets of four slots of SlotSize bytes. Records that do not fit
+// into a slot lie in another slab, see largeSlots. It begins small and grows with what is read, see grow. A slot
+// holds
 //
 //	1 byte never written, see touch | 1 byte family | 1 byte length of the key | 2 bytes length of the value | key | value
 type Cache struct {
@@ -257,8 +259,8 @@ func (s *cacheSet) victim(h uint64) (w int, taken bool) {
 	return bits.TrailingZeros8(^s.used), true
 }
 
-// Touch reads something of the set of each hash, and of the slot that holds it. The loads do not wait for each other, so
-// that CPU cache misses overlap; later each would hold up the next at its lock.
+// Touch reads something of the set of each hash, and of the slot that holds it. The loads do not wait for each other,
+// so that CPU cache misses overlap; later each would hold up the next at its lock.
 func (c *Cache) Touch(hashes []uint64) (sum uint8) {
 	c.TouchSets(hashes)
 	for _, h := range hashes {

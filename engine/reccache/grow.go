@@ -25,8 +25,8 @@ func (c *Cache) displacedBy(sh *cacheShard, h uint64, small, large bool) {
 	}
 }
 
-// grow doubles the sets of a shard, of which first is the number of the first. It does nothing when there is no memory for
-// it or while a commit is under way in it, the end of which must find the sets that its begin has marked.
+// grow doubles the sets of a shard, of which first is the number of the first. It does nothing when there is no
+// memory for it or while a commit is under way in it, the end of which must find the sets that its begin has marked.
 //
 // The half of a set's records that belongs into the new set moves there, with the set's seq: an older ticket says the
 // same of either. Their large slots stay, for old and new set have the same group.

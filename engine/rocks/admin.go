@@ -156,8 +156,8 @@ func (d *DB) CompactRange(f *Family, start, stop []byte) error {
 }
 
 // CompactFiles compacts table files of a family, named as TableProperties names them, together with the files of that
-// level that overlap them, into files of about fileSize bytes in a level. It reports false when a file is gone or is being
-// compacted.
+// level that overlap them, into files of about fileSize bytes in a level. It reports false when a file is gone or is
+// being compacted.
 func (d *DB) CompactFiles(f *Family, names []string, level int, fileSize uint64) (done bool, err error) {
 	if !d.enter() {
 		return false, ErrClosed
@@ -231,12 +231,14 @@ func (d *DB) ApproximateSize(f *Family, lower, upper []byte) uint64 {
 		return 0
 	}
 	defer d.leave()
-	return uint64(C.bk_approximate_size(d.ptr, f.ptr, bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper), C.size_t(len(upper))))
+	return uint64(C.bk_approximate_size(d.ptr, f.ptr, bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper),
+		C.size_t(len(upper))))
 }
 
-// ApproximateParts stores in sizes about how many bytes of files and memtables each of len(sizes) neighbouring ranges takes.
-// They begin at head followed by each of the bytes at[:len(sizes)]; the last one ends at head followed by the last of at, of which
-// there is one more, or at end, which comes after all keys that begin with head, when that is 256. It reports whether it knows.
+// ApproximateParts stores in sizes about how many bytes of files and memtables each of len(sizes) neighbouring ranges
+// takes. They begin at head followed by each of the bytes at[:len(sizes)]; the last one ends at head followed by the
+// last of at, of which there is one more, or at end, which comes after all keys that begin with head, when that is
+// 256. It reports whether it knows.
 func (d *DB) ApproximateParts(f *Family, head, end []byte, at []uint16, sizes []uint64) bool {
 	if len(sizes) == 0 || len(at) != len(sizes)+1 || !d.enter() {
 		return false

@@ -20,9 +20,10 @@ const (
 	BackgroundError     EventKind = C.BK_EV_ERROR // Code is the severity: 1 soft, 2 hard, 3 fatal, 4 unrecoverable
 	StallChanged        EventKind = C.BK_EV_STALL // Code is 0 delayed, 1 stopped, 2 normal
 	Recovered           EventKind = C.BK_EV_RECOVERED
-	MemtableSealed      EventKind = C.BK_EV_SEALED  // a new log was begun
-	LogDropped          EventKind = C.BK_EV_DROPPED // Code is the number of bytes of a log that RocksDB leaves out at the start
-	CorruptRead         EventKind = -1              // a call has met a damaged file; Text is its error
+	MemtableSealed      EventKind = C.BK_EV_SEALED // a new log was begun
+	// Code is the number of bytes of a log that RocksDB leaves out at the start
+	LogDropped  EventKind = C.BK_EV_DROPPED
+	CorruptRead EventKind = -1 // a call has met a damaged file; Text is its error
 )
 
 // Event is something that RocksDB reports.

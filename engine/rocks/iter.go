@@ -83,7 +83,8 @@ func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
 	var n C.int
 	var bytes C.int64_t
 	var cerr *C.char
-	it.c = C.bk_iter_open(d.ptr, f.ptr, r.Snapshot.ptr(), bytesPtr(r.Lower), C.size_t(len(r.Lower)), bytesPtr(r.Upper), C.size_t(len(r.Upper)),
+	it.c = C.bk_iter_open(d.ptr, f.ptr, r.Snapshot.ptr(), bytesPtr(r.Lower), C.size_t(len(r.Lower)),
+		bytesPtr(r.Upper), C.size_t(len(r.Upper)),
 		C.uint32_t(r.Flags), C.size_t(r.Strip), bytesPtr(r.Parts), C.size_t(r.parts()), C.size_t(r.PartLen), C.size_t(r.ValueMax), C.uint64_t(r.MaxSkip), C.uint64_t(r.Skip),
 		bytesPtr(it.buf), C.size_t(len(it.buf)), C.int(it.maxn), &n, &bytes, &cerr)
 	it.err = takeErr(cerr)

@@ -46,12 +46,13 @@ func TestBuffersOfReads(t *testing.T) {
 	}
 }
 
-// TestLongValues: a value that does not fit the caller's buffer is whole, alone and among others, in memory and on disk,
-// and its head can be read without the rest.
+// TestLongValues: a value that does not fit the caller's buffer is whole, alone and among others, in memory and on
+// disk, and its head can be read without the rest.
 func TestLongValues(t *testing.T) {
 	d := openTest(t)
 	f := d.Family(0)
-	values := map[string][]byte{"a": []byte("short"), "b": nil, "c": bytes.Repeat([]byte("0123456789abcdef"), 1<<17), "e": bytes.Repeat([]byte("x"), 5000)}
+	values := map[string][]byte{"a": []byte("short"), "b": nil, "c": bytes.Repeat([]byte("0123456789abcdef"), 1<<17),
+		"e": bytes.Repeat([]byte("x"), 5000)}
 	for key, value := range values {
 		put(t, d, 0, []byte(key), value)
 	}
@@ -68,14 +69,17 @@ func TestLongValues(t *testing.T) {
 				}
 				head := make([]byte, room)
 				size, found, err := d.GetHead(f, []byte(name), head)
-				if err != nil || found != there || size != len(want) || !bytes.Equal(head[:min(room, size)], want[:min(room, size)]) {
+				if err != nil || found != there || size != len(want) ||
+					!bytes.Equal(head[:min(room, size)], want[:min(room, size)]) {
 					t.Errorf("%s: head of %s in %d bytes: %d, %v, %v", where, name, room, size, found, err)
 				}
 				var held Held
 				open := LiveObjects()
 				got, found, err = d.GetHeld(f, []byte(name), append(make([]byte, 0, 1+room), '>'), &held)
-				if err != nil || found != there || found && !bytes.Equal(got[1:], want[:min(room, len(want))]) || (held.Size() > 0) != (len(want) > room) {
-					t.Errorf("%s: %s held with room for %d: %d bytes of %d, %v, %v", where, name, room, len(got), held.Size(), found, err)
+				if err != nil || found != there || found && !bytes.Equal(got[1:], want[:min(room, len(want))]) ||
+					(held.Size() > 0) != (len(want) > room) {
+					t.Errorf("%s: %s held with room for %d: %d bytes of %d, %v, %v", where, name, room, len(got),
+						held.Size(), found, err)
 				}
 				if n := held.Size(); n > 0 {
 					part := make([]byte, n/2)

@@ -110,7 +110,8 @@ func arenas(t *testing.T) int {
 	return n
 }
 
-// TestTrim leaves holes between what is in use, and looks how much memory the process has before they are given back and then.
+// TestTrim leaves holes between what is in use, and looks how much memory the process has before they are given back
+// and then.
 func TestTrim(t *testing.T) {
 	if os.Getenv(mallocChild) == "" { // in a process of its own, so that nothing else is in the holes
 		cmd := exec.Command(os.Args[0], "-test.run=^TestTrim$", "-test.v")

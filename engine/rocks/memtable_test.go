@@ -174,8 +174,8 @@ func checkMap(t *testing.T, d *DB, r *rand.Rand, model map[string]string, snap *
 	}
 }
 
-// TestMemtableSizes: what a memtable says of the size of a range is near the truth for small and for large ones, whether keys
-// came in order or not. Sizes are in proportion to the number of entries.
+// TestMemtableSizes: what a memtable says of the size of a range is near the truth for small and for large ones,
+// whether keys came in order or not. Sizes are in proportion to the number of entries.
 func TestMemtableSizes(t *testing.T) {
 	const n = 50000
 	key := func(i int) []byte { return fmt.Appendf(nil, "key:%06d", i) }
@@ -189,7 +189,8 @@ func TestMemtableSizes(t *testing.T) {
 			put(t, d, 0, key(at), []byte("v"))
 		}
 		all := d.ApproximateSize(d.Family(0), key(0), []byte("z"))
-		for _, r := range [][2]int{{0, n}, {0, n / 2}, {n / 2, n}, {n / 10, n / 5}, {1000, 1500}, {49000, 49100}, {7, 8}, {30, 30}} {
+		for _, r := range [][2]int{{0, n}, {0, n / 2}, {n / 2, n}, {n / 10, n / 5}, {1000, 1500}, {49000, 49100},
+			{7, 8}, {30, 30}} {
 			part := float64(d.ApproximateSize(d.Family(0), key(r[0]), key(r[1]))) / float64(all)
 			want := float64(r[1]-r[0]) / n
 			if part < want*0.6 || part > want*1.6 {

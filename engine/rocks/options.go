@@ -35,26 +35,27 @@ type Options struct {
 	Families []FamilySpec
 	Slots    bool // keys carry the cluster slot
 
-	BlockCacheSize                 int // bytes, shared by the data families
-	HyperClockCache                bool
-	BlockSize                      int // bytes; 0 = by family, see blockSize
-	CacheIndexAndFilterBlocks      bool
-	RowCacheSize                   int  // bytes, 0 = none
-	WriteBufferSize                int  // bytes
-	SkipListMemtable               bool // RocksDB's own memtable instead of the B+-tree of memtable_tree.h
-	MaxWriteBufferNumber           int
-	MinWriteBufferNumberToMerge    int // 0 = 1; see common
-	TargetFileSizeBase             int // bytes
-	MaxOpenFiles                   int
-	MaxBackgroundCompactions       int
-	MaxBackgroundFlushes           int
-	MaxBackgroundJobs              int
-	MaxSubcompactions              int
-	Compression                    string // no, snappy, zlib, lz4, zstd
-	CompressionLevel               int    // 32767 = the library's default
-	CompressionStartLevel          int
-	CompressionMaxDictBytes        int   // bytes of a dictionary a file, 0 = none
-	CompressionZstdMaxTrainBytes   int   // bytes of samples that zstd trains a dictionary on, 0 = samples are the dictionary
+	BlockCacheSize              int // bytes, shared by the data families
+	HyperClockCache             bool
+	BlockSize                   int // bytes; 0 = by family, see blockSize
+	CacheIndexAndFilterBlocks   bool
+	RowCacheSize                int  // bytes, 0 = none
+	WriteBufferSize             int  // bytes
+	SkipListMemtable            bool // RocksDB's own memtable instead of the B+-tree of memtable_tree.h
+	MaxWriteBufferNumber        int
+	MinWriteBufferNumberToMerge int // 0 = 1; see common
+	TargetFileSizeBase          int // bytes
+	MaxOpenFiles                int
+	MaxBackgroundCompactions    int
+	MaxBackgroundFlushes        int
+	MaxBackgroundJobs           int
+	MaxSubcompactions           int
+	Compression                 string // no, snappy, zlib, lz4, zstd
+	CompressionLevel            int    // 32767 = the library's default
+	CompressionStartLevel       int
+	CompressionMaxDictBytes     int // bytes of a dictionary a file, 0 = none
+	// bytes of samples that zstd trains a dictionary on, 0 = samples are the dictionary
+	CompressionZstdMaxTrainBytes   int
 	DelayedWriteRate               int64 // bytes a second, 0 = default
 	WALCompression                 bool  // zstd
 	WALTTLSeconds                  int
@@ -75,23 +76,24 @@ type Options struct {
 	MaxBytesForLevelBase           int     // bytes
 	MaxBytesForLevelMultiplier     int
 	MaxCompactionBytes             int64 // 0 = 25 times TargetFileSizeBase
-	TTL                            int64 // seconds after which a file is compacted towards the last level; 0 = never, see Auto
-	PeriodicCompactionSeconds      int64 // seconds after which a file is compacted where it is; 0 = never, see Auto
-	LevelCompactionDynamicLevel    bool
-	RateLimitBytes                 int64 // bytes a second, of writes
-	RateLimiterAutoTuned           bool
-	NoPartitionedFilters           bool // one filter block a file
-	BlobCache                      bool // blobs in the block cache
-	DirectReads                    bool // reads without the page cache of the system
-	DirectWrites                   bool // flushes and compactions without it
-	AvoidUnnecessaryBlockingIO     bool
-	SkipDamagedLogs                bool // read around damages of the write-ahead log; else up to the first one
+	// seconds after which a file is compacted towards the last level; 0 = never, see Auto
+	TTL                         int64
+	PeriodicCompactionSeconds   int64 // seconds after which a file is compacted where it is; 0 = never, see Auto
+	LevelCompactionDynamicLevel bool
+	RateLimitBytes              int64 // bytes a second, of writes
+	RateLimiterAutoTuned        bool
+	NoPartitionedFilters        bool // one filter block a file
+	BlobCache                   bool // blobs in the block cache
+	DirectReads                 bool // reads without the page cache of the system
+	DirectWrites                bool // flushes and compactions without it
+	AvoidUnnecessaryBlockingIO  bool
+	SkipDamagedLogs             bool // read around damages of the write-ahead log; else up to the first one
 
-	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero] or [DropIfExpired]. For a family of
-	// kind Subkeys it is asked once for each prefix up to the version, and key is that prefix; else for each
-	// record. It runs on RocksDB's threads; key and value are valid for the call only. For a family of kind Subkeys,
-	// end tells when the collection expires, in milliseconds since the epoch, 0 = never.
-	// With DropIfExpired, fields go that have expired before a time.
+	// Verdict decides what a compaction does with a record: [Keep], [Drop], [DropIfZero] or [DropIfExpired]. For a
+	// family of kind Subkeys it is asked once for each prefix up to the version, and key is that prefix; else for
+	// each record. It runs on RocksDB's threads; key and value are valid for the call only. For a family of kind
+	// Subkeys, end tells when the collection expires, in milliseconds since the epoch, 0 = never. With DropIfExpired,
+	// fields go that have expired before a time.
 	Verdict func(kind FamilyKind, key, value []byte) (verdict int, end, before uint64)
 	// Event is told what RocksDB does. It runs on RocksDB's threads and must not block.
 	Event func(Event)
@@ -204,8 +206,8 @@ func (o *Options) common() *grocksdb.Options {
 // blockSize returns the size in bytes of a block of a family before compression.
 //
 // A record that is not in memory costs a block. Of metadata, which holds whole strings, nobody reads neighbours: with
-// values of 1,000 bytes and blocks of 16 KiB a GET read 17 KB from the disk, with 4 KiB 7.4 KB. Ranges are read from the
-// other families, where each block costs a look-up.
+// values of 1,000 bytes and blocks of 16 KiB a GET read 17 KB from the disk, with 4 KiB 7.4 KB. Ranges are read from
+// the other families, where each block costs a look-up.
 func (o *Options) blockSize(kind FamilyKind) int {
 	switch {
 	case o.BlockSize > 0:
@@ -241,7 +243,8 @@ func (o *Options) dbOptions(dir string, handle uintptr) *grocksdb.Options {
 	g.SetMaxManifestFileSize(64 << 20)
 	g.SetKeepLogFileNum(12)
 	p := raw(g)
-	C.bk_options_set_misc(p, cbool(o.AvoidUnnecessaryBlockingIO), cbool(o.WALCompression), C.uint32_t(max(1, o.MaxSubcompactions)), C.int64_t(o.DelayedWriteRate))
+	C.bk_options_set_misc(p, cbool(o.AvoidUnnecessaryBlockingIO), cbool(o.WALCompression),
+		C.uint32_t(max(1, o.MaxSubcompactions)), C.int64_t(o.DelayedWriteRate))
 	C.bk_options_set_rate_limiter(p, C.int64_t(o.RateLimitBytes), cbool(o.RateLimiterAutoTuned))
 	if o.RowCacheSize > 0 {
 		C.bk_options_set_row_cache(p, C.size_t(o.RowCacheSize))

@@ -15,7 +15,8 @@ import (
 // malformed, cut off or hold scores that are not numbers.
 type orderGen struct{ *rand.Rand }
 
-var orderScores = []float64{math.Inf(-1), -math.MaxFloat64, -1.5, -1, -math.SmallestNonzeroFloat64, math.Copysign(0, -1), 0,
+var orderScores = []float64{math.Inf(-1), -math.MaxFloat64, -1.5, -1, -math.SmallestNonzeroFloat64,
+	math.Copysign(0, -1), 0,
 	math.SmallestNonzeroFloat64, 1, math.Nextafter(1, 2), 1.5, 256, math.MaxFloat64, math.Inf(1), math.NaN()}
 
 func (g orderGen) bytes(n int) []byte {

@@ -18,7 +18,8 @@ func (d *DB) GetParts(f *Family, key []byte, offsets []uint32, out []byte) (size
 		part = len(out) / len(offsets)
 	}
 	var cerr *C.char
-	n := int(C.bk_get_parts(d.ptr, f.ptr, bytesPtr(key), C.size_t(len(key)), (*C.uint32_t)(unsafe.SliceData(offsets)), C.int(len(offsets)),
+	n := int(C.bk_get_parts(d.ptr, f.ptr, bytesPtr(key), C.size_t(len(key)), (*C.uint32_t)(unsafe.SliceData(offsets)),
+		C.int(len(offsets)),
 		C.size_t(part), bytesPtr(out), &cerr))
 	return lengthOf(n, cerr)
 }

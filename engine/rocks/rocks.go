@@ -206,8 +206,8 @@ func (d *DB) Close(sync bool) error {
 	return d.Shut(sync)
 }
 
-// Shut is Close for one that will be opened again, see [DB.Reopen]. Stop was called. It does nothing when the database is
-// shut already.
+// Shut is Close for one that will be opened again, see [DB.Reopen]. Stop was called. It does nothing when the
+// database is shut already.
 func (d *DB) Shut(sync bool) error {
 	if d.db == nil {
 		return nil
@@ -239,7 +239,8 @@ func (d *DB) Get(f *Family, key, dst []byte) (value []byte, found bool, err erro
 	spare := dst[len(dst):cap(dst)]
 	var rest unsafe.Pointer
 	var cerr *C.char
-	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)), &rest, &cerr))
+	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)),
+		&rest, &cerr))
 	switch {
 	case n == -1:
 		return dst, false, nil
@@ -265,7 +266,8 @@ const longValue = 1 << 20
 // value. found is false when there is none.
 func (d *DB) GetHead(f *Family, key, head []byte) (size int, found bool, err error) {
 	var cerr *C.char
-	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(head), C.size_t(len(head)), nil, &cerr))
+	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(head), C.size_t(len(head)),
+		nil, &cerr))
 	return lengthOf(n, cerr)
 }
 
@@ -300,7 +302,8 @@ func (d *DB) GetHeld(f *Family, key, dst []byte, h *Held) (value []byte, found b
 	spare := dst[len(dst):cap(dst)]
 	var rest unsafe.Pointer
 	var cerr *C.char
-	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)), &rest, &cerr))
+	n := int(C.bk_get(d.ptr, d.roPtr, f.ptr, bytesPtr(key), C.size_t(len(key)), bytesPtr(spare), C.size_t(len(spare)),
+		&rest, &cerr))
 	size, found, err := lengthOf(n, cerr)
 	if size <= len(spare) {
 		return dst[:len(dst)+size], found, err
@@ -429,7 +432,8 @@ func (d *DB) Count(f *Family, snap *Snapshot, lower, upper []byte, max uint64, r
 	if reverse {
 		rev = 1
 	}
-	n := uint64(C.bk_count(d.ptr, f.ptr, snap.ptr(), bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper), C.size_t(len(upper)), C.uint64_t(max), rev, &cerr))
+	n := uint64(C.bk_count(d.ptr, f.ptr, snap.ptr(), bytesPtr(lower), C.size_t(len(lower)), bytesPtr(upper),
+		C.size_t(len(upper)), C.uint64_t(max), rev, &cerr))
 	return n, takeErr(cerr)
 }
 

@@ -126,7 +126,8 @@ func TestIterChunks(t *testing.T) {
 						want = nil
 					}
 					if string(it.Key()) != fmt.Sprintf("%03d", at) || !bytes.Equal(it.Value(), want) {
-						t.Fatalf("limit %d skip %d flags %d: entry %d is %s with %d bytes", limit, skip, flags, i, it.Key(), len(it.Value()))
+						t.Fatalf("limit %d skip %d flags %d: entry %d is %s with %d bytes", limit, skip, flags, i,
+							it.Key(), len(it.Value()))
 					}
 					if i == skip+3 {
 						i += int(it.Skip(20))
@@ -176,11 +177,13 @@ func TestCountAndSnapshot(t *testing.T) {
 		want         uint64
 	}{
 		{nil, "", "", 0, 90}, {snap, "", "", 0, 100}, {nil, "k45", "k65", 0, 10}, {snap, "k45", "k65", 0, 20},
-		{nil, "k45", "k65", 7, 7}, {nil, "k65", "k45", 0, 0}, {nil, "k99", "", 0, 1}, {nil, "", "k01", 0, 1}, {nil, "", "a", 0, 0},
+		{nil, "k45", "k65", 7, 7}, {nil, "k65", "k45", 0, 0}, {nil, "k99", "", 0, 1}, {nil, "", "k01", 0, 1}, {nil,
+			"", "a", 0, 0},
 	} {
 		for _, reverse := range []bool{false, true} {
 			if n, err := d.Count(f, tt.snap, []byte(tt.lower), []byte(tt.upper), tt.max, reverse); err != nil || n != tt.want {
-				t.Errorf("Count(%q, %q, max %d, reverse %v) = %d, %v, want %d", tt.lower, tt.upper, tt.max, reverse, n, err, tt.want)
+				t.Errorf("Count(%q, %q, max %d, reverse %v) = %d, %v, want %d", tt.lower, tt.upper, tt.max, reverse,
+					n, err, tt.want)
 			}
 		}
 	}
@@ -202,7 +205,8 @@ func TestErrorsHaveTextAndCode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := openTest(t) // such an error stops the database
 			var e *Error
-			if _, err := d.Write(rep, 0); !errors.As(err, &e) || e.Text == "" || e.Code == 0 || !strings.Contains(fmt.Sprintf("%#v", err), e.Text) {
+			if _, err := d.Write(rep, 0); !errors.As(err, &e) || e.Text == "" || e.Code == 0 ||
+				!strings.Contains(fmt.Sprintf("%#v", err), e.Text) {
 				t.Errorf("%#v", err)
 			}
 		})
@@ -214,7 +218,8 @@ func TestFailedOpenLeavesNothingOpen(t *testing.T) {
 	dir := t.TempDir() + "/db"
 	d := scoreDB(t, dir, true)
 	before := LiveObjects()
-	opt := &Options{BlockCacheSize: 1 << 20, BlockSize: 4096, MaxOpenFiles: -1, RateLimitBytes: 1 << 40, RowCacheSize: 1 << 20}
+	opt := &Options{BlockCacheSize: 1 << 20, BlockSize: 4096, MaxOpenFiles: -1, RateLimitBytes: 1 << 40,
+		RowCacheSize: 1 << 20}
 	for name, open := range map[string]func() (*DB, error){
 		"in use":              func() (*DB, error) { return Open(dir, []string{"default", "zset_score"}, opt) },
 		"a directory missing": func() (*DB, error) { return Open(dir+"/a/b/c", []string{"default"}, opt) },

@@ -54,7 +54,8 @@ func TestSlabsComeBack(t *testing.T) {
 				time.Sleep(time.Millisecond) // RocksDB drops a memtable some time after its flush, and tells no one
 			}
 			if most = max(most, kept); used > slab || kept > buffer {
-				t.Errorf("values %s, round %d: %d KiB of slabs in use after a flush, %d KiB kept", tt.name, round, used>>10, kept>>10)
+				t.Errorf("values %s, round %d: %d KiB of slabs in use after a flush, %d KiB kept", tt.name, round,
+					used>>10, kept>>10)
 			}
 			for i := 0; i < n; i += 1 + n/1000 {
 				v, found, err := d.Get(d.Family(0), key(i), nil)

@@ -14,7 +14,8 @@ import (
 // recordsOf returns the records that f writes to the WAL, without the namespace and the versions.
 func recordsOf(t *testing.T, db *engine.DB, keys [][]byte, f func(tx *engine.Tx) error) []string {
 	t.Helper()
-	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2", "", " = set", "", ` ""`, "", ` = ""`, "")
+	short := strings.NewReplacer(ns+"/", "", "expire 0 version #1 ", "", "expire 0 version #2 ", "", " #1", "", " #2",
+		"", " = set", "", ` ""`, "", ` = ""`, "")
 	var lines []string
 	var r fixture.Renderer
 	for _, rep := range enginetest.Batches(t, db, func() { update(t, db, keys, f) }) {
@@ -63,23 +64,31 @@ func TestBatches(t *testing.T) {
 		f      func(tx *engine.Tx) error
 		want   []string
 	}{
-		{"new members, in their order", nil, adding("b", "a"), []string{log, `put default "s" "b"`, `put default "s" "a"`, `put metadata "s" size 2`}},
+		{"new members, in their order", nil, adding("b", "a"), []string{log, `put default "s" "b"`,
+			`put default "s" "a"`, `put metadata "s" size 2`}},
 		{"one member", nil, adding("a"), []string{log, `put default "s" "a"`, `put metadata "s" size 1`}},
-		{"twice the same", nil, adding("a", "b", "a"), []string{log, `put default "s" "a"`, `put default "s" "b"`, `put metadata "s" size 2`}},
-		{"an old and a new one", []string{"a"}, adding("a", "b"), []string{log, `put default "s" "b"`, `put metadata "s" size 2`}},
+		{"twice the same", nil, adding("a", "b", "a"), []string{log, `put default "s" "a"`, `put default "s" "b"`,
+			`put metadata "s" size 2`}},
+		{"an old and a new one", []string{"a"}, adding("a", "b"), []string{log, `put default "s" "b"`,
+			`put metadata "s" size 2`}},
 		{"nothing new", []string{"a"}, adding("a"), nil},
 		{"nothing new of several", []string{"a", "b"}, adding("a", "b"), nil},
-		{"remove", []string{"a", "b", "c"}, remove("c", "x", "a", "c"), []string{log, `delete default "s" "c"`, `delete default "s" "a"`, `put metadata "s" size 1`}},
+		{"remove", []string{"a", "b", "c"}, remove("c", "x", "a", "c"),
+			[]string{log, `delete default "s" "c"`, `delete default "s" "a"`, `put metadata "s" size 1`}},
 		{"remove one", []string{"a", "b"}, remove("a"), []string{log, `delete default "s" "a"`, `put metadata "s" size 1`}},
 		{"remove nothing", []string{"a"}, remove("x"), nil},
 		{"remove the last", []string{"a"}, remove("a"), []string{log, `delete default "s" "a"`, `delete metadata "s"`}},
-		{"remove all", []string{"a", "b"}, remove("a", "b"), []string{log, `delete default "s" "a"`, `delete default "s" "b"`, `delete metadata "s"`}},
+		{"remove all", []string{"a", "b"}, remove("a", "b"), []string{log, `delete default "s" "a"`,
+			`delete default "s" "b"`, `delete metadata "s"`}},
 		{"pop the last", []string{"a"}, pop(1), []string{log, `delete default "s" "a"`, `put metadata "s" size 0`}},
 		{"move", []string{"a", "b"}, move("a"),
-			[]string{log, `delete default "s" "a"`, `put metadata "s" size 1`, log, `put default "d" "a"`, `put metadata "d" size 1`}},
+			[]string{log, `delete default "s" "a"`, `put metadata "s" size 1`, log, `put default "d" "a"`,
+				`put metadata "d" size 1`}},
 		{"move the last", []string{"a"}, move("a"),
-			[]string{log, `delete default "s" "a"`, `delete metadata "s"`, log, `put default "d" "a"`, `put metadata "d" size 1`}},
-		{"store", []string{"old"}, store(key, "a", "b"), []string{log, `put default "s" "a"`, `put default "s" "b"`, `put metadata "s" size 2`}},
+			[]string{log, `delete default "s" "a"`, `delete metadata "s"`, log, `put default "d" "a"`,
+				`put metadata "d" size 1`}},
+		{"store", []string{"old"}, store(key, "a", "b"), []string{log, `put default "s" "a"`, `put default "s" "b"`,
+			`put metadata "s" size 2`}},
 		{"store nothing", []string{"old"}, store(key), []string{log, `put metadata "s" size 0`}},
 		{"store nothing where nothing is", nil, store(dst), nil},
 	} {

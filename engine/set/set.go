@@ -246,7 +246,8 @@ func Each(tx *engine.Tx, key []byte, begin func(n uint64), f func(member []byte)
 
 // iter goes over the members in the order of their bytes.
 func iter(tx *engine.Tx, rec *engine.Record) *engine.Iter {
-	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: true, Limit: int(min(rec.Size, math.MaxInt32)) + 1})
+	return tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(rec), KeysOnly: true,
+		Limit: int(min(rec.Size, math.MaxInt32)) + 1})
 }
 
 // Pop removes n random members and calls f with them. A set that loses its last member stays as a record of size

@@ -174,7 +174,8 @@ func Each(tx *engine.Tx, key []byte, p Page, f func(id uint64)) error {
 		return err
 	}
 	prefix := tx.SubkeyPrefix(&rec)
-	o := engine.IterOptions{Prefix: prefix, Reverse: p.Reverse, KeysOnly: true, Skip: p.Offset, Limit: int(min(p.Limit, math.MaxInt32))}
+	o := engine.IterOptions{Prefix: prefix, Reverse: p.Reverse, KeysOnly: true, Skip: p.Offset,
+		Limit: int(min(p.Limit, math.MaxInt32))}
 	if p.Min > 0 {
 		o.Lower = slices.Clone(tx.SubkeyU64(&rec, p.Min))
 	}

@@ -101,14 +101,19 @@ func TestBatches(t *testing.T) {
 		f      func(tx *engine.Tx) error
 		want   []string
 	}{
-		{"new ids, in their order", nil, add('b', 'a'), []string{log, "put default " + sub('b'), "put default " + sub('a'), `put metadata "si" size 2`}},
-		{"twice the same", nil, add('a', 'b', 'a'), []string{log, "put default " + sub('a'), "put default " + sub('b'), `put metadata "si" size 2`}},
-		{"an old and a new one", []uint64{'a'}, add('a', 'b'), []string{log, "put default " + sub('b'), `put metadata "si" size 2`}},
+		{"new ids, in their order", nil, add('b', 'a'), []string{log, "put default " + sub('b'), "put default " +
+			sub('a'), `put metadata "si" size 2`}},
+		{"twice the same", nil, add('a', 'b', 'a'), []string{log, "put default " + sub('a'), "put default " +
+			sub('b'), `put metadata "si" size 2`}},
+		{"an old and a new one", []uint64{'a'}, add('a', 'b'), []string{log, "put default " + sub('b'),
+			`put metadata "si" size 2`}},
 		{"nothing new", []uint64{'a'}, add('a'), nil},
-		{"remove", []uint64{'a', 'b', 'c'}, remove('c', 'x', 'a', 'c'), []string{log, "delete default " + sub('c'), "delete default " + sub('a'), `put metadata "si" size 1`}},
+		{"remove", []uint64{'a', 'b', 'c'}, remove('c', 'x', 'a', 'c'),
+			[]string{log, "delete default " + sub('c'), "delete default " + sub('a'), `put metadata "si" size 1`}},
 		{"remove nothing", []uint64{'a'}, remove('x'), nil},
 		{"remove from nothing", nil, remove('x'), nil},
-		{"remove the last", []uint64{'a'}, remove('a'), []string{log, "delete default " + sub('a'), `put metadata "si" size 0`}},
+		{"remove the last", []uint64{'a'}, remove('a'), []string{log, "delete default " + sub('a'),
+			`put metadata "si" size 0`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			update(t, db, func(tx *engine.Tx) error {

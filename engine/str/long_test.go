@@ -16,8 +16,8 @@ import (
 // lengths are those around which a value is read, or put together, in another way.
 var lengths = []int{0, 1, 20, 21, 40, 511, 512, 513, 2000, 2047, 2048, 2100, 5000, 70_000}
 
-// TestChangesOfLongValue: APPEND and SETRANGE do to values of all lengths what they do to bytes, whether the value was committed
-// before or is the transaction's own.
+// TestChangesOfLongValue: APPEND and SETRANGE do to values of all lengths what they do to bytes, whether the value
+// was committed before or is the transaction's own.
 func TestChangesOfLongValue(t *testing.T) {
 	db := enginetest.Open(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -109,8 +109,8 @@ func TestLongValueIsNoNumber(t *testing.T) {
 	}
 }
 
-// TestLongValueIsNotCopied: what needs only the beginning of a long value, or its length, does not copy it, and what changes it
-// copies it once.
+// TestLongValueIsNotCopied: what needs only the beginning of a long value, or its length, does not copy it, and what
+// changes it copies it once.
 func TestLongValueIsNotCopied(t *testing.T) {
 	db := enginetest.Open(t)
 	const size = 8 << 20
@@ -130,7 +130,11 @@ func TestLongValueIsNotCopied(t *testing.T) {
 			_, err := str.CompareAndSet(tx, []byte("k"), []byte("old"), []byte("new"), 0)
 			return err
 		}},
-		{"Append too much", 0, func(tx *engine.Tx) error { _, err := str.Append(tx, []byte("k"), []byte("x"), size); return err }},
+		{"Append too much", 0, func(tx *engine.Tx) error {
+			_, err := str.Append(tx, []byte("k"), []byte("x"),
+				size)
+			return err
+		}},
 		{"SetRange of nothing", 0, func(tx *engine.Tx) error {
 			_, err := str.SetRange(tx, []byte("k"), 5, nil, 2*size)
 			return err

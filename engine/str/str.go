@@ -113,7 +113,8 @@ func putBare(tx *engine.Tx, key, value []byte, expire uint64) {
 // save writes a changed record, in the form it was read with.
 func save(tx *engine.Tx, rec *engine.Record, value []byte) { tx.SaveString(rec, value) }
 
-// change makes a long value n bytes long and writes part into it at an offset. Nothing of it is copied but into the batch.
+// change makes a long value n bytes long and writes part into it at an offset. Nothing of it is copied but into the
+// batch.
 func change(tx *engine.Tx, rec *engine.Record, n, offset int, part []byte) error {
 	tx.LogData(cf.LogString)
 	value, err := tx.SaveFrom(rec, rec, n)

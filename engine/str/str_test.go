@@ -156,13 +156,21 @@ func TestForm(t *testing.T) {
 		narrow bool
 		change func(tx *engine.Tx, key []byte) error
 	}{
-		{"append", true, func(tx *engine.Tx, key []byte) error { _, err := str.Append(tx, key, []byte("1"), limit); return err }},
+		{"append", true, func(tx *engine.Tx, key []byte) error {
+			_, err := str.Append(tx, key, []byte("1"),
+				limit)
+			return err
+		}},
 		{"setrange", true, func(tx *engine.Tx, key []byte) error {
 			_, err := str.SetRange(tx, key, 0, []byte("7"), limit)
 			return err
 		}},
 		{"incr", true, func(tx *engine.Tx, key []byte) error { _, err := str.IncrBy(tx, key, 1); return err }},
-		{"incrbyfloat", true, func(tx *engine.Tx, key []byte) error { _, err := str.IncrByFloat(tx, key, []byte("1")); return err }},
+		{"incrbyfloat", true, func(tx *engine.Tx, key []byte) error {
+			_,
+				err := str.IncrByFloat(tx, key, []byte("1"))
+			return err
+		}},
 		{"set", false, func(tx *engine.Tx, key []byte) error {
 			_, err := str.Set(tx, key, []byte("5"), str.SetOptions{})
 			return err
@@ -252,12 +260,21 @@ func TestLengthLimit(t *testing.T) {
 		{"append beyond it", func(tx *engine.Tx, key []byte) (int, error) {
 			return str.Append(tx, key, bytes.Repeat([]byte{'x'}, most-2), most)
 		}, 0, str.ErrTooLong},
-		{"set range up to it", func(tx *engine.Tx, key []byte) (int, error) { return str.SetRange(tx, key, most-2, []byte("xy"), most) }, most, nil},
-		{"set range beyond it", func(tx *engine.Tx, key []byte) (int, error) { return str.SetRange(tx, key, most-1, []byte("xy"), most) }, 0, str.ErrTooLong},
+		{"set range up to it", func(tx *engine.Tx, key []byte) (int, error) {
+			return str.SetRange(tx, key, most-2,
+				[]byte("xy"), most)
+		}, most, nil},
+		{"set range beyond it", func(tx *engine.Tx, key []byte) (int, error) {
+			return str.SetRange(tx, key, most-1,
+				[]byte("xy"), most)
+		}, 0, str.ErrTooLong},
 		{"set range far beyond it", func(tx *engine.Tx, key []byte) (int, error) {
 			return str.SetRange(tx, key, math.MaxInt64, []byte("xy"), most)
 		}, 0, str.ErrTooLong},
-		{"set range of nothing", func(tx *engine.Tx, key []byte) (int, error) { return str.SetRange(tx, key, math.MaxInt64, nil, most) }, 3, nil},
+		{"set range of nothing", func(tx *engine.Tx, key []byte) (int,
+			error) {
+			return str.SetRange(tx, key, math.MaxInt64, nil, most)
+		}, 3, nil},
 	} {
 		update(t, db, func(tx *engine.Tx) error {
 			_, err := str.Set(tx, []byte("k"), []byte("abc"), str.SetOptions{})
@@ -332,9 +349,14 @@ func TestBatches(t *testing.T) {
 			_, err := str.Set(tx, []byte("k"), []byte("1"), str.SetOptions{})
 			return err
 		}, "log 1, put metadata k"},
-		{"append", func(tx *engine.Tx) error { _, err := str.Append(tx, []byte("k"), []byte("1"), limit); return err }, "log 1, put metadata k"},
+		{"append", func(tx *engine.Tx) error {
+			_, err := str.Append(tx, []byte("k"), []byte("1"),
+				limit)
+			return err
+		}, "log 1, put metadata k"},
 		{"incr", func(tx *engine.Tx) error { _, err := str.IncrBy(tx, []byte("k"), 1); return err }, "log 1, put metadata k"},
-		{"mset", func(tx *engine.Tx) error { str.MSet(tx, list("k", "1", "j", "2")); return nil }, "log 1, put metadata k, put metadata j"},
+		{"mset", func(tx *engine.Tx) error { str.MSet(tx, list("k", "1", "j", "2")); return nil },
+			"log 1, put metadata k, put metadata j"},
 		{"getdel", func(tx *engine.Tx) error { _, _, err := str.GetDel(tx, []byte("k")); return err }, "delete metadata k"},
 		{"cad", func(tx *engine.Tx) error {
 			_, err := str.CompareAndDelete(tx, []byte("j"), []byte("2"))
@@ -391,7 +413,8 @@ func TestPartsOfLongValue(t *testing.T) {
 		_, err := str.Set(tx, key, value, str.SetOptions{})
 		return err
 	})
-	for _, r := range [][2]int64{{0, 0}, {0, 10}, {n - 5, n - 1}, {-5, -1}, {n / 2, n/2 + 3}, {0, -1}, {-1 << 62, 1 << 62}, {5, 4}, {-1, -5}, {n, n + 5}, {-n, -n}} {
+	for _, r := range [][2]int64{{0, 0}, {0, 10}, {n - 5, n - 1}, {-5, -1}, {n / 2, n/2 + 3}, {0, -1},
+		{-1 << 62, 1 << 62}, {5, 4}, {-1, -5}, {n, n + 5}, {-n, -n}} {
 		update(func(tx *engine.Tx) error {
 			if got, err := str.Len(tx, key); err != nil || got != len(value) {
 				t.Errorf("length %d, %v", got, err)
@@ -417,7 +440,8 @@ func TestPartsOfLongValue(t *testing.T) {
 	}
 }
 
-// TestCountingWritesOnce: what one transaction counts up many times is one record, behind what else was written to the key.
+// TestCountingWritesOnce: what one transaction counts up many times is one record, behind what else was written to
+// the key.
 func TestCountingWritesOnce(t *testing.T) {
 	db := enginetest.Open(t)
 	k := []byte("k")
@@ -457,7 +481,8 @@ func TestCountingWritesOnce(t *testing.T) {
 		return nil
 	})
 	const set = "log 1, put metadata k"
-	want := strings.Join([]string{set, set, "log 0 8, put metadata k", set, set, set}, ", ") // what was undone is forgotten
+	// what was undone is forgotten
+	want := strings.Join([]string{set, set, "log 0 8, put metadata k", set, set, set}, ", ")
 	if got := enginetest.LastBatch(t, db, seq+1); got != want {
 		t.Errorf("the batch is %s, want %s", got, want)
 	}

@@ -36,7 +36,8 @@ func TestReadAhead(t *testing.T) {
 		}
 	}
 	must(update(func(tx *engine.Tx) error {
-		return errors.Join(stream.CreateGroup(tx, key, groups[0], stream.GroupStart{}, true), stream.CreateGroup(tx, key, groups[1], stream.GroupStart{}, true))
+		return errors.Join(stream.CreateGroup(tx, key, groups[0], stream.GroupStart{}, true),
+			stream.CreateGroup(tx, key, groups[1], stream.GroupStart{}, true))
 	}))
 	r := rand.New(rand.NewPCG(7, 7))
 	got := 0
@@ -52,7 +53,8 @@ func TestReadAhead(t *testing.T) {
 						next.last++
 						e := entry{next.last, fmt.Sprint("v", step, "-", next.last)}
 						next.entries = append(next.entries, e)
-						_, _, err := stream.Add(tx, key, raw("f", e.text), &stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: e.id}}})
+						_, _, err := stream.Add(tx, key, raw("f", e.text),
+							&stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: e.id}}})
 						must(err)
 					}
 				case n < 17:

@@ -76,7 +76,8 @@ func TestBatches(t *testing.T) {
 	}
 	adding := func(idText string, trim stream.Trim) func(tx *engine.Tx) error {
 		return func(tx *engine.Tx) error {
-			_, _, err := stream.Add(tx, key, raw("f", "v"), &stream.AddOptions{NewID: stream.NewID{ID: id(t, idText)}, Trim: trim})
+			_, _, err := stream.Add(tx, key, raw("f", "v"), &stream.AddOptions{NewID: stream.NewID{ID: id(t, idText)},
+				Trim: trim})
 			return err
 		}
 	}
@@ -88,7 +89,8 @@ func TestBatches(t *testing.T) {
 	}
 	claim := func(consumer, list string, force bool) func(tx *engine.Tx) error {
 		return group(func(g *stream.Group) error {
-			return g.Claim([]byte(consumer), ids(t, list), &stream.ClaimOptions{Deliveries: -1, Force: force}, func(stream.ID, *stream.Entry) {})
+			return g.Claim([]byte(consumer), ids(t, list), &stream.ClaimOptions{Deliveries: -1, Force: force},
+				func(stream.ID, *stream.Entry) {})
 		})
 	}
 	del := func(list string) func(tx *engine.Tx) error {
@@ -118,19 +120,37 @@ func TestBatches(t *testing.T) {
 	}{
 		{"add", nil, adding("1-1", stream.Trim{}), "log 8, put 1-1, put metadata"},
 		{"add and trim", three, adding("3-0", two), "log 8, delete 1-1, delete 1-2, put 3-0, put metadata"},
-		{"add and trim that too", three, adding("3-0", stream.Trim{By: stream.TrimMaxLen}), "log 8, delete 1-1, delete 1-2, delete 2-0, put metadata"},
+		{"add and trim that too", three, adding("3-0", stream.Trim{By: stream.TrimMaxLen}),
+			"log 8, delete 1-1, delete 1-2, delete 2-0, put metadata"},
 		{"delete", three, del("2-0 9-9 1-1"), "log 8, delete 2-0, delete 1-1, put metadata"},
 		{"delete nothing", three, del("9-9"), ""},
 		{"trim", three, trim(two), "log 8, delete 1-1, put metadata"},
-		{"trim by id", three, trim(stream.Trim{By: stream.TrimMinID, MinID: id(t, "2")}), "log 8, delete 1-1, delete 1-2, put metadata"},
+		{"trim by id", three, trim(stream.Trim{By: stream.TrimMinID, MinID: id(t, "2")}),
+			"log 8, delete 1-1, delete 1-2, put metadata"},
 		{"trim nothing", three, trim(stream.Trim{By: stream.TrimMinID, MinID: id(t, "1-1")}), ""},
-		{"set id", three, func(tx *engine.Tx) error { return stream.SetID(tx, key, id(t, "9-9"), stream.SetIDOptions{}) }, "log 8 XSETID, put metadata"},
+		{"set id", three, func(tx *engine.Tx) error {
+			return stream.SetID(tx, key, id(t, "9-9"),
+				stream.SetIDOptions{})
+		}, "log 8 XSETID, put metadata"},
 		{"create a group", three, create("g", false), "log 8, put group g, put metadata"},
 		{"create a group and a stream", nil, create("g", true), "log 8, put group g, put metadata"},
-		{"set a group's id", grouped, group(func(g *stream.Group) error { g.SetStart(stream.GroupStart{}); return nil }), "log 8, put group g"},
-		{"create a consumer", grouped, group(func(g *stream.Group) error { _, err := g.CreateConsumer([]byte("d")); return err }), "log 8, put consumer g d, put group g"},
-		{"create it again", grouped, group(func(g *stream.Group) error { _, err := g.CreateConsumer([]byte("c")); return err }), ""},
-		{"delete a consumer", grouped, group(func(g *stream.Group) error { _, err := g.DeleteConsumer([]byte("c")); return err }),
+		{"set a group's id", grouped,
+			group(func(g *stream.Group) error { g.SetStart(stream.GroupStart{}); return nil }), "log 8, put group g"},
+		{"create a consumer", grouped, group(func(g *stream.Group) error {
+			_,
+				err := g.CreateConsumer([]byte("d"))
+			return err
+		}), "log 8, put consumer g d, put group g"},
+		{"create it again", grouped, group(func(g *stream.Group) error {
+			_,
+				err := g.CreateConsumer([]byte("c"))
+			return err
+		}), ""},
+		{"delete a consumer", grouped, group(func(g *stream.Group) error {
+			_,
+				err := g.DeleteConsumer([]byte("c"))
+			return err
+		}),
 			"log 8, delete pending g 1-1, delete pending g 1-2, delete consumer g c, put group g"},
 		{"destroy a group", grouped, group(func(g *stream.Group) error { return g.Destroy() }),
 			"log 8, delete group g, delete consumer g c, delete pending g 1-1, delete pending g 1-2, put metadata"},
@@ -138,16 +158,23 @@ func TestBatches(t *testing.T) {
 			"log 8, put consumer g d, put group g, log 8, put pending g 2-0, put group g, put consumer g d"},
 		{"read as an old consumer", grouped, read("c", 0, false), "log 8, put pending g 2-0, put group g, put consumer g c"},
 		{"read without acknowledging", grouped, read("c", 0, true), "log 8, put group g, put consumer g c"},
-		{"read what there is not", append(slices.Clone(grouped), read("c", 0, false)), read("c", 0, false), "log 8, put consumer g c"},
+		{"read what there is not", append(slices.Clone(grouped), read("c", 0, false)), read("c", 0, false),
+			"log 8, put consumer g c"},
 		{"read once more", grouped, group(func(g *stream.Group) error {
 			return g.History([]byte("c"), stream.ID{}, 1, func(stream.ID, *stream.Entry) {})
 		}), "log 8, put pending g 1-1, put consumer g c"},
-		{"acknowledge", grouped, ack("1-2 1-1 9-9"), "log 8, delete pending g 1-2, delete pending g 1-1, put group g, put consumer g c"},
+		{"acknowledge", grouped, ack("1-2 1-1 9-9"),
+			"log 8, delete pending g 1-2, delete pending g 1-1, put group g, put consumer g c"},
 		{"acknowledge nothing", grouped, ack("9-9"), ""},
-		{"claim", append(slices.Clone(grouped), group(func(g *stream.Group) error { _, err := g.CreateConsumer([]byte("d")); return err })), claim("d", "1-1", false),
+		{"claim", append(slices.Clone(grouped), group(func(g *stream.Group) error {
+			_,
+				err := g.CreateConsumer([]byte("d"))
+			return err
+		})), claim("d", "1-1", false),
 			"log 8, put consumer g c, put pending g 1-1, put consumer g d, put group g"},
 		{"claim by force", grouped, claim("c", "2-0", true), "log 8, put pending g 2-0, put consumer g c, put group g"},
-		{"claim what was deleted", append(slices.Clone(grouped), del("1-1")), claim("c", "1-1", false), "log 8, delete pending g 1-1, put consumer g c, put group g"},
+		{"claim what was deleted", append(slices.Clone(grouped), del("1-1")), claim("c", "1-1", false),
+			"log 8, delete pending g 1-1, put consumer g c, put group g"},
 		{"claim automatically", append(slices.Clone(grouped), del("1-1")), group(func(g *stream.Group) error {
 			_, _, err := g.AutoClaim([]byte("c"), &stream.AutoClaimOptions{Count: 10}, func(stream.ID, *stream.Entry) {})
 			return err
@@ -183,7 +210,8 @@ func TestBulkTrim(t *testing.T) {
 		{"length, a hundred at a time", stream.Trim{By: stream.TrimMaxLen, MaxLen: 510, Approx: true}, 600},
 		{"id, a hundred at a time", stream.Trim{By: stream.TrimMinID, MinID: stream.ID{Ms: 24450}, Approx: true}, 600},
 		{"id behind all, a hundred at a time", stream.Trim{By: stream.TrimMinID, MinID: stream.MaxID, Approx: true}, 0},
-		{"id and limit", stream.Trim{By: stream.TrimMinID, MinID: stream.ID{Ms: 24450}, Approx: true, Limit: 22222}, 25000 - 22200},
+		{"id and limit", stream.Trim{By: stream.TrimMinID, MinID: stream.ID{Ms: 24450}, Approx: true, Limit: 22222},
+			25000 - 22200},
 		{"limited", stream.Trim{By: stream.TrimMaxLen, MaxLen: 500, Approx: true, Limit: 12345}, 25000 - 12300},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -193,7 +221,8 @@ func TestBulkTrim(t *testing.T) {
 					return err
 				}
 				for i := range size {
-					if _, _, err := stream.Add(tx, key, raw("f", "v"), &stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: uint64(i + 1)}}}); err != nil {
+					if _, _, err := stream.Add(tx, key, raw("f", "v"),
+						&stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: uint64(i + 1)}}}); err != nil {
 						return err
 					}
 				}

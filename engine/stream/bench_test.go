@@ -29,7 +29,8 @@ func fill(b *testing.B, db *engine.DB, key []byte, size int) {
 	for id := 1; id <= size; {
 		err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 			for n := 0; n < 1000 && id <= size; n++ {
-				if _, _, err := stream.Add(tx, key, fields, &stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: uint64(id)}}}); err != nil {
+				if _, _, err := stream.Add(tx, key, fields,
+					&stream.AddOptions{NewID: stream.NewID{ID: stream.ID{Ms: uint64(id)}}}); err != nil {
 					return err
 				}
 				id++
@@ -114,10 +115,10 @@ func crowd(i int) []byte { return fmt.Appendf(nil, "crowd%08d", i) }
 
 // BenchmarkRange10 reads ten entries of the small stream and of the large one. The two take turns, and what is compared
 // is processor time of this thread, so that neither other work on the machine nor compactions count; ratio is the
-// time in the large stream to that in the small one. The processor's caches hold the small stream and not the large one, which
-// is most of the ratio of "any"; two others compare under equal conditions. "near" reads at random places of a part of the large
-// stream that is as long as the small one. "crowd" reads anywhere in the large stream, and in small streams that are as
-// many as it takes to hold as many entries.
+// time in the large stream to that in the small one. The processor's caches hold the small stream and not the large
+// one, which is most of the ratio of "any"; two others compare under equal conditions. "near" reads at random places
+// of a part of the large stream that is as long as the small one. "crowd" reads anywhere in the large stream, and in
+// small streams that are as many as it takes to hold as many entries.
 func BenchmarkRange10(b *testing.B) {
 	db := filled(b)
 	for i := range *large / small {
@@ -217,7 +218,8 @@ func BenchmarkGroup(b *testing.B) {
 			ids := make([]stream.ID, 0, count)
 			inBatches(b, db, key, func(tx *engine.Tx) error {
 				for range count {
-					if _, _, err := stream.Add(tx, key, fields, &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}}); err != nil {
+					if _, _, err := stream.Add(tx, key, fields,
+						&stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}}); err != nil {
 						return err
 					}
 				}
@@ -226,7 +228,8 @@ func BenchmarkGroup(b *testing.B) {
 					return err
 				}
 				ids = ids[:0]
-				if _, err := g.ReadNew(consumer, uint64(count), false, func() {}, func(e *stream.Entry) { ids = append(ids, e.ID) }); err != nil {
+				if _, err := g.ReadNew(consumer, uint64(count), false, func() {},
+					func(e *stream.Entry) { ids = append(ids, e.ID) }); err != nil {
 					return err
 				}
 				_, err = stream.Ack(tx, key, group, ids)

@@ -172,7 +172,8 @@ const (
 // AutoClaim gives entries that have been pending for long to a consumer, which is made if need be, and calls f with
 // each that it got; with JustID, e is nil. Entries that were deleted are not pending any more, and are returned. next
 // is the id to go on from, 0-0 when the end was reached.
-func (g *Group) AutoClaim(name []byte, o *AutoClaimOptions, f func(id ID, e *Entry)) (next ID, deleted []ID, err error) {
+func (g *Group) AutoClaim(name []byte, o *AutoClaimOptions, f func(id ID, e *Entry)) (next ID, deleted []ID,
+	err error) {
 	c, err := g.use(name)
 	if err != nil {
 		return ID{}, nil, err

@@ -32,7 +32,8 @@ func TestConcurrent(t *testing.T) {
 		adding.Go(func() {
 			for i := range each {
 				err := db.Update(ns, keys, func(tx *engine.Tx) error {
-					_, _, err := stream.Add(tx, key, raw("id", fmt.Sprintf("%d:%d", p, i)), &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}})
+					_, _, err := stream.Add(tx, key, raw("id", fmt.Sprintf("%d:%d", p, i)),
+						&stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}})
 					return err
 				})
 				if err != nil {
@@ -156,7 +157,9 @@ func TestConcurrentTrim(t *testing.T) {
 	}
 	for range 2 {
 		run(func(tx *engine.Tx, i int) error {
-			_, _, err := stream.Add(tx, key, raw("f", "v"), &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}, Trim: stream.Trim{By: stream.TrimMaxLen, MaxLen: limit}})
+			_, _, err := stream.Add(tx, key, raw("f", "v"),
+				&stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID},
+					Trim: stream.Trim{By: stream.TrimMaxLen, MaxLen: limit}})
 			return err
 		})
 	}
@@ -166,7 +169,8 @@ func TestConcurrentTrim(t *testing.T) {
 	})
 	run(func(tx *engine.Tx, i int) error { // one of the first ten
 		var ids []stream.ID
-		err := stream.Range(tx, key, stream.RangeOptions{To: stream.MaxID, Count: 10}, func(e *stream.Entry) { ids = append(ids, e.ID) })
+		err := stream.Range(tx, key, stream.RangeOptions{To: stream.MaxID, Count: 10},
+			func(e *stream.Entry) { ids = append(ids, e.ID) })
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -180,7 +184,8 @@ func TestConcurrentTrim(t *testing.T) {
 		}
 		var ids []stream.ID
 		err = stream.Range(tx, key, stream.RangeOptions{To: stream.MaxID}, func(e *stream.Entry) { ids = append(ids, e.ID) })
-		if n := len(ids); err == nil && (n > limit || uint64(n) != i.Length || n > 0 && (ids[0] != i.First || ids[n-1] != i.Last)) {
+		if n := len(ids); err == nil && (n > limit || uint64(n) != i.Length || n > 0 &&
+			(ids[0] != i.First || ids[n-1] != i.Last)) {
 			err = fmt.Errorf("%s, the metadata says %+v", text(ids...), i)
 		}
 		return err

@@ -44,7 +44,8 @@ func everything(tx *engine.Tx) (errs []error) {
 		func(g *stream.Group) error { _, err := g.ReadNew([]byte("d"), 0, false, func() {}, entry); return err },
 		func(g *stream.Group) error { return g.History([]byte("c"), stream.ID{}, 0, claimed) },
 		func(g *stream.Group) error {
-			return g.Claim([]byte("d"), []stream.ID{{Ms: 1, Seq: 1}, {Ms: 1, Seq: 2}}, &stream.ClaimOptions{Deliveries: -1, Force: true}, claimed)
+			return g.Claim([]byte("d"), []stream.ID{{Ms: 1, Seq: 1}, {Ms: 1, Seq: 2}},
+				&stream.ClaimOptions{Deliveries: -1, Force: true}, claimed)
 		},
 		func(g *stream.Group) error {
 			_, _, err := g.AutoClaim([]byte("c"), &stream.AutoClaimOptions{Count: 100}, claimed)
@@ -62,7 +63,8 @@ func everything(tx *engine.Tx) (errs []error) {
 			did(f(g))
 		}
 	}
-	_, _, err = stream.Add(tx, key, raw("a", "b"), &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID}, Trim: stream.Trim{By: stream.TrimMaxLen, MaxLen: 3}})
+	_, _, err = stream.Add(tx, key, raw("a", "b"), &stream.AddOptions{NewID: stream.NewID{Auto: stream.AutoID},
+		Trim: stream.Trim{By: stream.TrimMaxLen, MaxLen: 3}})
 	did(err)
 	_, err = stream.Delete(tx, key, []stream.ID{{Ms: 1, Seq: 1}, {Ms: 1, Seq: 3}})
 	did(err)
@@ -101,7 +103,8 @@ func addSmall(tx *engine.Tx) error {
 // is one of Redis's or names the key.
 func FuzzStored(f *testing.F) {
 	group := (&cf.StreamGroupValue{Consumers: 1 << 60, Pending: 1 << 63, EntriesRead: -7}).Append(nil)
-	meta := (&cf.StreamMeta{First: stream.ID{Ms: 5}, Last: stream.ID{Ms: 1}, EntriesAdded: 1 << 63, Groups: 1 << 63}).Append(nil)
+	meta := (&cf.StreamMeta{First: stream.ID{Ms: 5}, Last: stream.ID{Ms: 1}, EntriesAdded: 1 << 63,
+		Groups: 1 << 63}).Append(nil)
 	wide := (&cf.StreamMeta{Last: stream.MaxID, LastGenerated: stream.MaxID}).Append(nil)
 	f.Add(byte(0), meta, uint64(4))
 	f.Add(byte(0), wide, uint64(1)<<63)
@@ -110,7 +113,8 @@ func FuzzStored(f *testing.F) {
 	f.Add(byte(1), []byte("\x01f\x01v\x00"), uint64(0))
 	f.Add(byte(2), group, uint64(0))
 	f.Add(byte(3), (&cf.StreamConsumerValue{Pending: 1 << 63}).Append(nil), uint64(0))
-	f.Add(byte(4), (&cf.StreamPendingValue{DeliveryTime: 1 << 63, DeliveryCount: 1<<64 - 1, Consumer: []byte("c")}).Append(nil), uint64(0))
+	f.Add(byte(4), (&cf.StreamPendingValue{DeliveryTime: 1 << 63, DeliveryCount: 1<<64 - 1,
+		Consumer: []byte("c")}).Append(nil), uint64(0))
 	f.Add(byte(4), (&cf.StreamPendingValue{Consumer: []byte("nobody")}).Append(nil), uint64(0))
 	f.Add(byte(5), append(cf.AppendStreamKindSub(nil, cf.StreamConsumer), 0, 0, 0, 0, 0, 0, 0, 1, 'g'), uint64(0))
 	f.Add(byte(5), append(cf.AppendStreamKindSub(nil, cf.StreamGroup), 0, 0, 0, 0, 0, 0, 0, 9, 'g'), uint64(0))
@@ -148,7 +152,8 @@ func FuzzStored(f *testing.F) {
 			}
 			for _, err := range everything(tx) {
 				var known *engine.Error
-				if err != nil && !errors.As(err, &known) && !(strings.Contains(err.Error(), `key "s"`) && errors.Is(err, cf.ErrCorrupt)) {
+				if err != nil && !errors.As(err, &known) && !(strings.Contains(err.Error(), `key "s"`) &&
+					errors.Is(err, cf.ErrCorrupt)) {
 					t.Errorf("%d %q %d: %v", what%6, data, size, err)
 				}
 			}

@@ -75,7 +75,8 @@ func entries(t testing.TB, db *engine.DB) string {
 	t.Helper()
 	var list []stream.ID
 	view(t, db, func(tx *engine.Tx) error {
-		return stream.Range(tx, key, stream.RangeOptions{To: stream.MaxID}, func(e *stream.Entry) { list = append(list, e.ID) })
+		return stream.Range(tx, key, stream.RangeOptions{To: stream.MaxID},
+			func(e *stream.Entry) { list = append(list, e.ID) })
 	})
 	return text(list...)
 }

@@ -31,7 +31,8 @@ func About(tx *engine.Tx, key []byte) (i Info, found bool, err error) {
 	if err != nil || !s.rec.Exists {
 		return i, false, err
 	}
-	return Info{s.rec.Size, s.meta.LastGenerated, s.meta.MaxDeleted, s.meta.EntriesAdded, s.meta.First, s.meta.Last, s.meta.Groups}, true, nil
+	return Info{s.rec.Size, s.meta.LastGenerated, s.meta.MaxDeleted, s.meta.EntriesAdded, s.meta.First, s.meta.Last,
+		s.meta.Groups}, true, nil
 }
 
 // GroupInfo is what there is to tell about a group.

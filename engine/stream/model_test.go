@@ -407,7 +407,8 @@ func (h *history) group() error {
 			}
 		}
 		began := false
-		any, err := g.ReadNew([]byte(consumer), count, noAck, func() { began = true }, func(e *stream.Entry) { got = append(got, e.ID) })
+		any, err := g.ReadNew([]byte(consumer), count, noAck, func() { began = true },
+			func(e *stream.Entry) { got = append(got, e.ID) })
 		if err == nil && (any != (len(want) > 0) || began != any) {
 			err = fmt.Errorf("read: %v, %v", any, began)
 		}
@@ -450,7 +451,8 @@ func (h *history) group() error {
 		return err
 	case 11, 12:
 		ids := append(h.ids(), mg.ids()[:min(3, len(mg.pending))]...)
-		o := stream.ClaimOptions{Deliveries: -1, Force: h.r.IntN(2) == 0, JustID: h.r.IntN(2) == 0, LastID: stream.ID{Ms: uint64(h.r.IntN(2))}}
+		o := stream.ClaimOptions{Deliveries: -1, Force: h.r.IntN(2) == 0, JustID: h.r.IntN(2) == 0,
+			LastID: stream.ID{Ms: uint64(h.r.IntN(2))}}
 		uses()
 		if mg.last.Compare(o.LastID) < 0 {
 			mg.last = o.LastID
@@ -529,11 +531,13 @@ func (h *history) compare() error {
 	tx, m := h.tx, h.m
 	reversed := slices.Clone(m.entries)
 	slices.Reverse(reversed)
-	err := errors.Join(same(tx, stream.RangeOptions{To: stream.MaxID}, m.entries), same(tx, stream.RangeOptions{To: stream.MaxID, Reverse: true}, reversed))
+	err := errors.Join(same(tx, stream.RangeOptions{To: stream.MaxID}, m.entries),
+		same(tx, stream.RangeOptions{To: stream.MaxID, Reverse: true}, reversed))
 	if err != nil {
 		return err
 	}
-	want := stream.Info{Length: uint64(len(m.entries)), LastGenerated: m.last, MaxDeleted: m.maxDeleted, EntriesAdded: m.added, Groups: uint64(len(m.groups))}
+	want := stream.Info{Length: uint64(len(m.entries)), LastGenerated: m.last, MaxDeleted: m.maxDeleted,
+		EntriesAdded: m.added, Groups: uint64(len(m.groups))}
 	if n := len(m.entries); n > 0 {
 		want.First, want.Last = m.entries[0], m.entries[n-1]
 	}
@@ -554,7 +558,8 @@ func (h *history) compare() error {
 }
 
 func compareGroup(g *stream.GroupInfo, m *modelGroup) error {
-	if m == nil || g.LastDelivered != m.last || g.Pending != uint64(len(m.pending)) || g.Consumers != uint64(len(m.consumers)) {
+	if m == nil || g.LastDelivered != m.last || g.Pending != uint64(len(m.pending)) ||
+		g.Consumers != uint64(len(m.consumers)) {
 		return fmt.Errorf("%+v, want %+v", g, m)
 	}
 	var got []stream.ID

@@ -259,7 +259,8 @@ func (g *Group) Summary() (p PendingSummary, err error) {
 	p.First = w.id
 	prefix := g.pendingPrefix()
 	lower, upper := appendBounds(nil, nil, prefix, p.First, MaxID)
-	it := g.s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper, Reverse: true, KeysOnly: true, Limit: 1})
+	it := g.s.tx.Iter(cf.Stream, engine.IterOptions{Prefix: prefix, Lower: lower, Upper: upper, Reverse: true,
+		KeysOnly: true, Limit: 1})
 	defer it.Close()
 	if !it.Next() {
 		return p, it.Err()

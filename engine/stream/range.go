@@ -169,11 +169,14 @@ type SetIDOptions struct {
 
 // The errors of SetID, with Redis's texts.
 var (
-	ErrNoSuchKey          = engine.NewError("ERR", "no such key")
-	ErrSetIDBelowDeleted  = engine.NewError("ERR", "The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
-	ErrSetIDBelowTomb     = engine.NewError("ERR", "The ID specified in XSETID is smaller than current max_deleted_entry_id")
+	ErrNoSuchKey         = engine.NewError("ERR", "no such key")
+	ErrSetIDBelowDeleted = engine.NewError("ERR",
+		"The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
+	ErrSetIDBelowTomb = engine.NewError("ERR",
+		"The ID specified in XSETID is smaller than current max_deleted_entry_id")
 	ErrSetIDBelowTop      = engine.NewError("ERR", "The ID specified in XSETID is smaller than the target stream top item")
-	ErrEntriesAddedTooFew = engine.NewError("ERR", "The entries_added specified in XSETID is smaller than the target stream length")
+	ErrEntriesAddedTooFew = engine.NewError("ERR",
+		"The entries_added specified in XSETID is smaller than the target stream length")
 )
 
 // SetID sets the id after which new entries come, and with options how many entries the stream has had and the

@@ -200,7 +200,8 @@ func (g *Group) again(c *consumer, pending []Pending, f func(id ID, e *Entry)) e
 		if err != nil {
 			return err
 		}
-		g.putPending(p.ID, &cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: p.Deliveries + 1, Consumer: c.name})
+		g.putPending(p.ID, &cf.StreamPendingValue{DeliveryTime: now(g.s.tx), DeliveryCount: p.Deliveries + 1,
+			Consumer: c.name})
 		f(p.ID, &e)
 	}
 	return nil

@@ -61,12 +61,14 @@ func (r *Restorer) Add(id ID, fields [][]byte) error {
 // must not repeat.
 func (r *Restorer) Group(name []byte, last ID, entriesRead int64, consumers []ConsumerInfo, pending []Pending) {
 	g := Group{s: r.s, name: bytes.Clone(name)}
-	g.value = cf.StreamGroupValue{Consumers: uint64(len(consumers)), Pending: uint64(len(pending)), LastDelivered: last, EntriesRead: entriesRead}
+	g.value = cf.StreamGroupValue{Consumers: uint64(len(consumers)), Pending: uint64(len(pending)),
+		LastDelivered: last, EntriesRead: entriesRead}
 	g.save()
 	of := make(map[string]uint64, len(consumers))
 	for _, p := range pending {
 		of[string(p.Consumer)]++
-		g.putPending(p.ID, &cf.StreamPendingValue{DeliveryTime: p.Delivered, DeliveryCount: p.Deliveries, Consumer: p.Consumer})
+		g.putPending(p.ID, &cf.StreamPendingValue{DeliveryTime: p.Delivered, DeliveryCount: p.Deliveries,
+			Consumer: p.Consumer})
 	}
 	for _, c := range consumers {
 		v := cf.StreamConsumerValue{Pending: of[string(c.Name)], LastAttempted: c.Seen, LastSucceeded: c.Active}

@@ -24,8 +24,10 @@ func TestRestore(t *testing.T) {
 				return err
 			}
 		}
-		r.Group([]byte("g"), id(t, "5-3"), 2, []stream.ConsumerInfo{{Name: []byte("alice"), Seen: 50, Active: 40, Pending: 77}, {Name: []byte("bob"), Seen: 60}},
-			[]stream.Pending{{ID: id(t, "5-1"), Consumer: []byte("alice"), Delivered: 30, Deliveries: 4}, {ID: id(t, "5-3"), Consumer: []byte("alice"), Delivered: 31, Deliveries: 1}})
+		r.Group([]byte("g"), id(t, "5-3"), 2, []stream.ConsumerInfo{{Name: []byte("alice"), Seen: 50, Active: 40,
+			Pending: 77}, {Name: []byte("bob"), Seen: 60}},
+			[]stream.Pending{{ID: id(t, "5-1"), Consumer: []byte("alice"), Delivered: 30, Deliveries: 4},
+				{ID: id(t, "5-3"), Consumer: []byte("alice"), Delivered: 31, Deliveries: 1}})
 		r.Group([]byte("empty"), id(t, "0-0"), stream.UnknownReads, nil, nil)
 		return r.End(stream.State{LastGenerated: id(t, "9-5"), MaxDeleted: id(t, "5-2"), EntriesAdded: 7})
 	})
@@ -37,7 +39,8 @@ func TestRestore(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		want := stream.Info{Length: 3, LastGenerated: id(t, "9-5"), MaxDeleted: id(t, "5-2"), EntriesAdded: 7, First: id(t, "5-1"), Last: id(t, "9-0"), Groups: 2}
+		want := stream.Info{Length: 3, LastGenerated: id(t, "9-5"), MaxDeleted: id(t, "5-2"), EntriesAdded: 7,
+			First: id(t, "5-1"), Last: id(t, "9-0"), Groups: 2}
 		if about != want {
 			t.Errorf("%+v, want %+v", about, want)
 		}
@@ -47,7 +50,8 @@ func TestRestore(t *testing.T) {
 		}
 		var lines []string
 		for _, g := range groups {
-			lines = append(lines, fmt.Sprintf("%s %d %d %s %d", g.Name, g.Consumers, g.Pending, text(g.LastDelivered), g.EntriesRead))
+			lines = append(lines, fmt.Sprintf("%s %d %d %s %d", g.Name, g.Consumers, g.Pending, text(g.LastDelivered),
+				g.EntriesRead))
 			consumers, err := g.Group.Consumers()
 			if err != nil {
 				return err
@@ -63,7 +67,8 @@ func TestRestore(t *testing.T) {
 			}
 		}
 		slices.Sort(lines)
-		if got := strings.Join(lines, ", "); got != "5-1 alice 30 4, 5-3 alice 31 1, alice 2 50 40, bob 0 60 0, empty 0 0 0-0 -1, g 2 2 5-3 2" {
+		if got := strings.Join(lines,
+			", "); got != "5-1 alice 30 4, 5-3 alice 31 1, alice 2 50 40, bob 0 60 0, empty 0 0 0-0 -1, g 2 2 5-3 2" {
 			t.Error(got)
 		}
 		return nil
@@ -74,7 +79,10 @@ func TestRestore(t *testing.T) {
 			return err
 		}
 		var got []stream.ID
-		if _, err := g.ReadNew([]byte("bob"), 0, false, func() {}, func(e *stream.Entry) { got = append(got, e.ID) }); err != nil {
+		if _, err := g.ReadNew([]byte("bob"), 0, false, func() {}, func(e *stream.Entry) {
+			got = append(got,
+				e.ID)
+		}); err != nil {
 			return err
 		}
 		if text(got...) != "9-0" {

@@ -8,11 +8,10 @@
 //	prefix · u64 max · 2 · u64 len(group) · group · u64 len(name) · name     -> a consumer
 //	prefix · u64 max · 3 · u64 len(group) · group · u64 ms · u64 seq         -> an entry that was delivered and not acknowledged yet
 //
-// with all numbers big-endian, so that entries lie in the order of their ids and before everything else, but for those of
-// the last millisecond, which lie behind everything else. The metadata
-// record holds the number of entries, the first and the last of them, and the counters that Redis has; see
-// [cf.StreamMeta]. The first and last id bound every range that is read, so that neither appending nor reading steps
-// over what was trimmed.
+// with all numbers big-endian, so that entries lie in the order of their ids and before everything else, but for
+// those of the last millisecond, which lie behind everything else. The metadata record holds the number of entries,
+// the first and the last of them, and the counters that Redis has; see [cf.StreamMeta]. The first and last id bound
+// every range that is read, so that neither appending nor reading steps over what was trimmed.
 //
 // Functions that write need the key's lock for writing, the others for reading; [engine.DB.Update] and
 // [engine.DB.View] take them. Slices that are returned are valid until the end of the transaction, those passed to

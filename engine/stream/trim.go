@@ -64,7 +64,8 @@ func TrimOld(tx *engine.Tx, key []byte, t *Trim) (removed uint64, err error) {
 // trimRefs calls trim, which removes entries from the low end, and then treats the references to them, or with
 // OnlyIfAcked it removes entries itself. adding is the id of the entry that is going to be added, nil = there is none;
 // keep says whether that one stays, and removed does not count it.
-func (s *stream) trimRefs(t *Trim, adding *ID, trim func() (keep bool, err error)) (removed uint64, keep bool, err error) {
+func (s *stream) trimRefs(t *Trim, adding *ID, trim func() (keep bool, err error)) (removed uint64, keep bool,
+	err error) {
 	before := s.rec.Size
 	if t.Refs == KeepRefs || before == 0 && t.Refs == DeleteRefs {
 		keep, err := trim()
@@ -124,7 +125,8 @@ func (s *stream) excess(t *Trim, total uint64) uint64 {
 	if t.Limit > 0 {
 		n = min(n, t.Limit/TrimNode*TrimNode)
 	}
-	if t.MaxLen == 0 && total-n < TrimNode && (t.Limit == 0 || total <= t.Limit) { // the last ones, which are less than a node
+	// the last ones, which are less than a node
+	if t.MaxLen == 0 && total-n < TrimNode && (t.Limit == 0 || total <= t.Limit) {
 		n = total
 	}
 	return n

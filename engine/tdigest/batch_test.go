@@ -51,7 +51,8 @@ func line(t *testing.T, rec *batch.Record) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("meta unmerged %d merged %d weight %d/%d observations %d merges %d", d.Unmerged, d.Merged, d.MergedWeight, d.TotalWeight, d.Observations, d.Merges)
+		return fmt.Sprintf("meta unmerged %d merged %d weight %d/%d observations %d merges %d", d.Unmerged, d.Merged,
+			d.MergedWeight, d.TotalWeight, d.Observations, d.Merges)
 	}
 	sub, err := cf.ParseSubkey(rec.Key, false)
 	if err != nil || rec.Family != cf.Default {
@@ -98,23 +99,29 @@ func TestBatches(t *testing.T) {
 		want   []string
 	}{
 		{"create", nil, create(key, 100), []string{"log 12", empty}},
-		{"add", create(key, 100), adding(key, 1, 2), []string{"log 12", "put 00 = " + one + two, "meta unmerged 2 merged 0 weight 0/2 observations 2 merges 0"}},
+		{"add", create(key, 100), adding(key, 1, 2), []string{"log 12", "put 00 = " + one + two,
+			"meta unmerged 2 merged 0 weight 0/2 observations 2 merges 0"}},
 		{"add more", then(create(key, 100), adding(key, 1, 2)), adding(key, 3),
 			[]string{"log 12", "put 00 = " + one + two + three, "meta unmerged 3 merged 0 weight 0/3 observations 3 merges 0"}},
-		{"merge", small, adding(key, 2, 1), []string{"log 12", "delete 00", "put 01" + one + "00000000 = " + one, "put 01" + two + "00000001 = " + one,
+		{"merge", small, adding(key, 2, 1), []string{"log 12", "delete 00", "put 01" + one + "00000000 = " + one,
+			"put 01" + two + "00000001 = " + one,
 			"meta unmerged 0 merged 2 weight 2/2 observations 2 merges 1"}},
-		{"merge again", then(small, adding(key, 2)), adding(key, 2), []string{"log 12", "delete 00", "delete 01" + two + "00000000",
-			"put 01" + two + "00000000 = " + one, "put 01" + two + "00000001 = " + one, "meta unmerged 0 merged 2 weight 2/2 observations 2 merges 2"}},
+		{"merge again", then(small, adding(key, 2)), adding(key, 2), []string{"log 12", "delete 00", "delete 01" +
+			two + "00000000",
+			"put 01" + two + "00000000 = " + one, "put 01" + two + "00000001 = " +
+				one, "meta unmerged 0 merged 2 weight 2/2 observations 2 merges 2"}},
 		{"reset", then(create(key, 100), adding(key, 1, 2)), func(tx *engine.Tx) error {
 			d, err := tdigest.Open(tx, key)
 			d.Reset()
 			return err
 		}, []string{"log 12", empty}},
 		{"two commands", create(key, 100), then(adding(key, 1), adding(key, 2)), // the metadata is written once
-			[]string{"log 12", "put 00 = " + one, "meta unmerged 2 merged 0 weight 0/2 observations 2 merges 0", "log 12", "put 00 = " + one + two}},
+			[]string{"log 12", "put 00 = " + one, "meta unmerged 2 merged 0 weight 0/2 observations 2 merges 0",
+				"log 12", "put 00 = " + one + two}},
 		{"MERGE", then(create(key, 100), adding(key, 1, 3)), func(tx *engine.Tx) error {
 			return tdigest.Merge(tx, []byte("other"), [][]byte{key}, tdigest.MergeOptions{})
-		}, []string{"log 12", "put 01" + one + "00000000 = " + one, "put 01" + three + "00000001 = " + one, "meta unmerged 0 merged 2 weight 2/2 observations 2 merges 1"}},
+		}, []string{"log 12", "put 01" + one + "00000000 = " + one, "put 01" + three + "00000001 = " +
+			one, "meta unmerged 0 merged 2 weight 2/2 observations 2 merges 1"}},
 		{"reading", then(create(key, 100), adding(key, 1, 2)), func(tx *engine.Tx) error {
 			d, err := tdigest.Open(tx, key)
 			if err == nil {

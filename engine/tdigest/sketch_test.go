@@ -41,15 +41,20 @@ func TestDocumented(t *testing.T) {
 		}
 		return list
 	}
-	check("quantile", s.Quantile, []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}, []float64{1, 2, 3, 3, 4, 4, 4, 5, 5, 5, 5})
+	check("quantile", s.Quantile, []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1},
+		[]float64{1, 2, 3, 3, 4, 4, 4, 5, 5, 5, 5})
 	check("cdf", s.CDF, upTo(6), []float64{0, 0.5 / 15, 2.0 / 15, 4.5 / 15, 8.0 / 15, 12.5 / 15, 1})
 	check("rank", func(v float64) float64 { return float64(s.Rank(v)) }, upTo(6), []float64{-1, 0, 2, 4, 8, 12, 15})
-	check("revrank", func(v float64) float64 { return float64(s.RevRank(v)) }, upTo(6), []float64{15, 14, 13, 10, 7, 2, -1})
-	check("byrank", func(v float64) float64 { return s.ByRank(uint64(v)) }, upTo(16), []float64{1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, inf, inf})
-	check("byrevrank", func(v float64) float64 { return s.ByRevRank(uint64(v)) }, upTo(16), []float64{5, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 2, 2, 1, -inf, -inf})
+	check("revrank", func(v float64) float64 { return float64(s.RevRank(v)) }, upTo(6),
+		[]float64{15, 14, 13, 10, 7, 2, -1})
+	check("byrank", func(v float64) float64 { return s.ByRank(uint64(v)) }, upTo(16),
+		[]float64{1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, inf, inf})
+	check("byrevrank", func(v float64) float64 { return s.ByRevRank(uint64(v)) }, upTo(16),
+		[]float64{5, 5, 5, 5, 5, 4, 4, 4, 4, 3, 3, 3, 2, 2, 1, -inf, -inf})
 
 	s = sketchOf([]float64{10, 20, 30, 40, 50, 60}, 1000, 100)
-	check("rank", func(v float64) float64 { return float64(s.Rank(v)) }, []float64{0, 10, 20, 30, 40, 50, 60, 70}, []float64{-1, 0, 1, 2, 3, 4, 5, 6})
+	check("rank", func(v float64) float64 { return float64(s.Rank(v)) }, []float64{0, 10, 20, 30, 40, 50, 60, 70},
+		[]float64{-1, 0, 1, 2, 3, 4, 5, 6})
 
 	empty := sketchOf(nil, 100, 1)
 	check("empty", empty.Quantile, []float64{0, 0.5, 1}, []float64{nan, nan, nan})
@@ -76,7 +81,8 @@ func TestTrimmedMean(t *testing.T) {
 		}
 	}
 	s = sketchOf([]float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 5}, 500, 100)
-	for _, tt := range []struct{ low, high, want float64 }{{0.1, 0.9, 1}, {0.095, 0.905, 1.4}, {0.01, 0.99, 1.4}, {0.9, 1, 5}, {0.5, 0.55, 1}} {
+	for _, tt := range []struct{ low, high, want float64 }{{0.1, 0.9, 1}, {0.095, 0.905, 1.4}, {0.01, 0.99, 1.4},
+		{0.9, 1, 5}, {0.5, 0.55, 1}} {
 		if got := s.TrimmedMean(tt.low, tt.high); math.Abs(got-tt.want) > 1e-9 {
 			t.Errorf("%v to %v: %v, want %v", tt.low, tt.high, got, tt.want)
 		}
@@ -117,8 +123,10 @@ func TestMillion(t *testing.T) {
 				t.Errorf("%s: p%g is %v, at %g to %g: off by %g", name, q*100, v, float64(low)/n, float64(high)/n, off)
 			}
 		}
-		if s.Weight() != n || len(s.centroids) > 2*DefaultCompression || s.Quantile(0) != list[0] || s.Quantile(1) != list[n-1] {
-			t.Errorf("%s: weight %v in %d centroids, from %v to %v", name, s.Weight(), len(s.centroids), s.Quantile(0), s.Quantile(1))
+		if s.Weight() != n || len(s.centroids) > 2*DefaultCompression || s.Quantile(0) != list[0] ||
+			s.Quantile(1) != list[n-1] {
+			t.Errorf("%s: weight %v in %d centroids, from %v to %v", name, s.Weight(), len(s.centroids),
+				s.Quantile(0), s.Quantile(1))
 		}
 	}
 }
@@ -126,7 +134,8 @@ func TestMillion(t *testing.T) {
 // Whatever is merged: nothing is lost, the centroids are in order, and the estimates are consistent.
 func TestSketchProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	extreme := []float64{-math.MaxFloat64, math.MaxFloat64, 0, math.Copysign(0, -1), math.SmallestNonzeroFloat64, 1, -1, 1e300, -1e300}
+	extreme := []float64{-math.MaxFloat64, math.MaxFloat64, 0, math.Copysign(0, -1), math.SmallestNonzeroFloat64, 1,
+		-1, 1e300, -1e300}
 	for round := range 300 {
 		n := 1 + r.IntN(2000)
 		list := make([]float64, n)
@@ -158,8 +167,10 @@ func TestSketchProperties(t *testing.T) {
 			t.Fatalf("%d centroids with compression %d", len(s.centroids), compression)
 		}
 		for i, c := range s.centroids {
-			if !(c.Mean >= s.min && c.Mean <= s.max && c.Weight >= 1) || i > 0 && c.Mean < s.centroids[i-1].Mean-1e-12*math.Abs(c.Mean) {
-				t.Fatalf("centroid %d is %+v after %+v, of observations from %v to %v", i, c, s.centroids[max(i-1, 0)], s.min, s.max)
+			if !(c.Mean >= s.min && c.Mean <= s.max && c.Weight >= 1) || i > 0 &&
+				c.Mean < s.centroids[i-1].Mean-1e-12*math.Abs(c.Mean) {
+				t.Fatalf("centroid %d is %+v after %+v, of observations from %v to %v", i, c,
+					s.centroids[max(i-1, 0)], s.min, s.max)
 			}
 		}
 		slices.SortFunc(s.centroids, func(a, b Centroid) int { return int(math.Copysign(1, a.Mean-b.Mean)) })

@@ -79,7 +79,8 @@ func Open(tx *engine.Tx, key []byte) (Digest, error) {
 	}
 	m := &d.Meta
 	if m.TotalWeight > maxWeight || m.TotalWeight > 0 && !(m.Min <= m.Max) {
-		return d, d.corrupt(fmt.Errorf("%w: t-digest of %d observations from %v to %v", cf.ErrCorrupt, m.TotalWeight, m.Min, m.Max))
+		return d, d.corrupt(fmt.Errorf("%w: t-digest of %d observations from %v to %v", cf.ErrCorrupt, m.TotalWeight,
+			m.Min, m.Max))
 	}
 	return d, nil
 }
@@ -107,7 +108,8 @@ func (d *Digest) buffer() ([]byte, error) {
 		return nil, err
 	}
 	if d.Meta.Unmerged > uint64(len(v)/8) {
-		return nil, d.corrupt(fmt.Errorf("%w: t-digest buffer of %d bytes, the metadata says %d observations", cf.ErrCorrupt, len(v), d.Meta.Unmerged))
+		return nil, d.corrupt(fmt.Errorf("%w: t-digest buffer of %d bytes, the metadata says %d observations",
+			cf.ErrCorrupt, len(v), d.Meta.Unmerged))
 	}
 	return v[:8*d.Meta.Unmerged], nil
 }
@@ -132,7 +134,8 @@ func (d *Digest) centroids(each func(sub []byte)) ([]Centroid, error) {
 	}
 	prefix := d.tx.SubkeyPrefix(&d.rec)
 	it := d.tx.Iter(cf.Default, engine.IterOptions{
-		Prefix: prefix, Lower: cf.AppendTDigestCentroids(slices.Clone(prefix)), Limit: int(min(d.Meta.Merged, math.MaxInt32)) + 1,
+		Prefix: prefix, Lower: cf.AppendTDigestCentroids(slices.Clone(prefix)), Limit: int(min(d.Meta.Merged,
+			math.MaxInt32)) + 1,
 	})
 	defer it.Close()
 	list := make([]Centroid, 0, min(d.Meta.Merged, 2*DefaultCompression))
@@ -154,7 +157,8 @@ func (d *Digest) centroids(each func(sub []byte)) ([]Centroid, error) {
 		return nil, err
 	}
 	if uint64(len(list)) != d.Meta.Merged {
-		return nil, d.corrupt(fmt.Errorf("%w: %d t-digest centroids, the metadata says %d", cf.ErrCorrupt, len(list), d.Meta.Merged))
+		return nil, d.corrupt(fmt.Errorf("%w: %d t-digest centroids, the metadata says %d", cf.ErrCorrupt, len(list),
+			d.Meta.Merged))
 	}
 	return list, nil
 }

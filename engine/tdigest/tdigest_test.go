@@ -92,8 +92,10 @@ func TestAdd(t *testing.T) {
 		if got != want {
 			t.Errorf("%+v\nwant %+v", got, want)
 		}
-		if s.Weight() != float64(want.TotalWeight) || s.Quantile(0) != min || s.Quantile(1) != max || math.Abs(s.Quantile(0.5)-p50) > 0.01*math.Abs(p50)+1 {
-			t.Errorf("weight %v, from %v by %v to %v, want %d, %v, %v, %v", s.Weight(), s.Quantile(0), s.Quantile(0.5), s.Quantile(1), want.TotalWeight, min, p50, max)
+		if s.Weight() != float64(want.TotalWeight) || s.Quantile(0) != min || s.Quantile(1) != max ||
+			math.Abs(s.Quantile(0.5)-p50) > 0.01*math.Abs(p50)+1 {
+			t.Errorf("weight %v, from %v by %v to %v, want %d, %v, %v, %v", s.Weight(), s.Quantile(0),
+				s.Quantile(0.5), s.Quantile(1), want.TotalWeight, min, p50, max)
 		}
 	}
 	update(t, db, key, adding(key, numbers(0, 600)...))
@@ -143,7 +145,8 @@ func TestMerge(t *testing.T) {
 		{"into another", [][]byte{a, b}, tdigest.MergeOptions{}, true, 1110, 50, -10, 999},
 		{"override", [][]byte{a, b}, tdigest.MergeOptions{Override: true}, true, 1010, 300, -10, 999},
 		{"compression", [][]byte{a, b}, tdigest.MergeOptions{Compression: 30}, true, 1110, 30, -10, 999},
-		{"override with compression", [][]byte{b}, tdigest.MergeOptions{Override: true, Compression: 30}, true, 10, 30, -10, -1},
+		{"override with compression", [][]byte{b}, tdigest.MergeOptions{Override: true, Compression: 30}, true, 10,
+			30, -10, -1},
 		{"itself", [][]byte{to}, tdigest.MergeOptions{}, true, 200, 50, 7, 7},
 		{"itself, override", [][]byte{to}, tdigest.MergeOptions{Override: true}, true, 100, 50, 7, 7},
 	} {
@@ -165,7 +168,8 @@ func TestMerge(t *testing.T) {
 				t.Fatal(err)
 			}
 			m, s := look(t, db, to)
-			if m.TotalWeight != tt.weight || m.MergedWeight != tt.weight || m.Observations != tt.weight || m.Unmerged != 0 || m.Compression != tt.compression ||
+			if m.TotalWeight != tt.weight || m.MergedWeight != tt.weight || m.Observations != tt.weight ||
+				m.Unmerged != 0 || m.Compression != tt.compression ||
 				m.Min != tt.min || m.Max != tt.max || s.Weight() != float64(tt.weight) {
 				t.Errorf("%+v, weight %v", m, s.Weight())
 			}
@@ -241,7 +245,8 @@ func TestModel(t *testing.T) {
 	slices.Sort(all)
 	n := float64(len(all))
 	m, s := look(t, db, key)
-	if m.TotalWeight != uint64(len(all)) || m.Min != all[0] || m.Max != all[len(all)-1] || m.Merges == 0 || m.MergedWeight+m.Unmerged != m.TotalWeight {
+	if m.TotalWeight != uint64(len(all)) || m.Min != all[0] || m.Max != all[len(all)-1] || m.Merges == 0 ||
+		m.MergedWeight+m.Unmerged != m.TotalWeight {
 		t.Errorf("%+v, %d observations from %v to %v", m, len(all), all[0], all[len(all)-1])
 	}
 	for q := 0.0; q <= 1; q += 0.01 {
@@ -313,17 +318,20 @@ func TestCorrupt(t *testing.T) {
 	}
 	one := cf.AppendDouble(nil, 1)
 	for name, f := range map[string]func(tx *engine.Tx, rec *engine.Record){
-		"tail":                   func(tx *engine.Tx, rec *engine.Record) { tx.Save(rec, rec.Tail[:71]) },
-		"one centroid less":      meta(func(m *cf.TDigestMeta) { m.Merged++ }),
-		"one centroid more":      meta(func(m *cf.TDigestMeta) { m.Merged-- }),
-		"endless centroids":      meta(func(m *cf.TDigestMeta) { m.Merged = math.MaxUint64 }),
-		"endless buffer":         meta(func(m *cf.TDigestMeta) { m.Unmerged = math.MaxUint64 }),
-		"one observation less":   meta(func(m *cf.TDigestMeta) { m.Unmerged++ }),
-		"endless weight":         meta(func(m *cf.TDigestMeta) { m.TotalWeight = math.MaxUint64 }),
-		"minimum not a number":   meta(func(m *cf.TDigestMeta) { m.Min = nan }),
-		"maximum not a number":   meta(func(m *cf.TDigestMeta) { m.Max = nan }),
-		"minimum over maximum":   meta(func(m *cf.TDigestMeta) { m.Min = 1e9 }),
-		"buffer gone":            func(tx *engine.Tx, rec *engine.Record) { tx.Delete(cf.Default, tx.Subkey(rec, []byte{0})) },
+		"tail":                 func(tx *engine.Tx, rec *engine.Record) { tx.Save(rec, rec.Tail[:71]) },
+		"one centroid less":    meta(func(m *cf.TDigestMeta) { m.Merged++ }),
+		"one centroid more":    meta(func(m *cf.TDigestMeta) { m.Merged-- }),
+		"endless centroids":    meta(func(m *cf.TDigestMeta) { m.Merged = math.MaxUint64 }),
+		"endless buffer":       meta(func(m *cf.TDigestMeta) { m.Unmerged = math.MaxUint64 }),
+		"one observation less": meta(func(m *cf.TDigestMeta) { m.Unmerged++ }),
+		"endless weight":       meta(func(m *cf.TDigestMeta) { m.TotalWeight = math.MaxUint64 }),
+		"minimum not a number": meta(func(m *cf.TDigestMeta) { m.Min = nan }),
+		"maximum not a number": meta(func(m *cf.TDigestMeta) { m.Max = nan }),
+		"minimum over maximum": meta(func(m *cf.TDigestMeta) { m.Min = 1e9 }),
+		"buffer gone": func(tx *engine.Tx, rec *engine.Record) {
+			tx.Delete(cf.Default,
+				tx.Subkey(rec, []byte{0}))
+		},
 		"infinite observation":   put([]byte{0}, slices.Concat(one, cf.AppendDouble(nil, inf), one)),
 		"another kind of record": put([]byte{2}, one),
 		"subkey cut off":         put([]byte{1, 0x80, 0}, one),

@@ -19,7 +19,8 @@ func fill(tb testing.TB, db *engine.DB, key []byte, n int) {
 		order = order[len(part):]
 		err := db.Update(ns, [][]byte{key}, func(tx *engine.Tx) error {
 			for _, i := range part {
-				if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i), Score: float64(i)}}); err != nil {
+				if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i),
+					Score: float64(i)}}); err != nil {
 					return err
 				}
 			}
@@ -121,7 +122,8 @@ func BenchmarkRead(b *testing.B) {
 		}},
 		{"score/10", func(tx *engine.Tx) error {
 			at := float64(rand.IntN(n - 10))
-			return zset.Range(tx, key, &zset.Query{By: zset.ByScore, Score: zset.ScoreRange{Min: at, Max: at + 9}, Count: -1}, emit)
+			return zset.Range(tx, key, &zset.Query{By: zset.ByScore, Score: zset.ScoreRange{Min: at, Max: at + 9},
+				Count: -1}, emit)
 		}},
 		{"count/half", func(tx *engine.Tx) error {
 			_, err := zset.Count(tx, key, zset.ScoreRange{Min: n / 4, Max: 3 * n / 4})

@@ -103,7 +103,8 @@ func (m model) query(q *zset.Query) []string {
 	case zset.ByScore:
 		for _, k := range m.sorted() {
 			s := m[k]
-			if (s > q.Score.Min || s == q.Score.Min && !q.Score.MinOpen) && (s < q.Score.Max || s == q.Score.Max && !q.Score.MaxOpen) {
+			if (s > q.Score.Min || s == q.Score.Min && !q.Score.MinOpen) &&
+				(s < q.Score.Max || s == q.Score.Max && !q.Score.MaxOpen) {
 				all = append(all, k)
 			}
 		}
@@ -140,9 +141,10 @@ func check(t *testing.T, tx *engine.Tx, key []byte, m model) {
 		t.Fatalf("members %.200q, %v, want %.200q", strings.Join(got, " "), err, strings.Join(want, " "))
 	}
 	got = got[:0]
-	err = zset.Range(tx, key, &zset.Query{By: zset.ByLex, Lex: zset.AllMembers, Count: -1}, func(member []byte, score float64) {
-		got = append(got, string(member))
-	})
+	err = zset.Range(tx, key, &zset.Query{By: zset.ByLex, Lex: zset.AllMembers, Count: -1},
+		func(member []byte, score float64) {
+			got = append(got, string(member))
+		})
 	slices.Sort(got)
 	if want := m.byMember(); err != nil || !slices.Equal(got, want) {
 		t.Fatalf("by member %.200q, %v, want %.200q", strings.Join(got, " "), err, strings.Join(want, " "))
@@ -249,7 +251,8 @@ func TestAgainstModel(t *testing.T) {
 		members int
 		same    bool
 		steps   int
-	}{{"small", 60, true, 600}, {"mixed", 60, false, 600}, {"big", 600, false, 900}, {"bigsame", 600, true, 900}, {"ranked", 6000, false, 500}} {
+	}{{"small", 60, true, 600}, {"mixed", 60, false, 600}, {"big", 600, false, 900}, {"bigsame", 600, true,
+		900}, {"ranked", 6000, false, 500}} {
 		t.Run(c.name, func(t *testing.T) {
 			db := enginetest.Open(t)
 			g := maker{rand.New(rand.NewPCG(5, uint64(c.members))), c.members, c.same}

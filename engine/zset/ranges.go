@@ -10,7 +10,8 @@ import (
 // but for a few members between ranges next to each other.
 //
 // All ranges show the same state of the set: a reader's locks are given back when the last one is open.
-func ScoreRanges(tx *engine.Tx, key []byte, ranges []ScoreRange, emit func(i int, member []byte, score float64) bool) error {
+func ScoreRanges(tx *engine.Tx, key []byte, ranges []ScoreRange, emit func(i int, member []byte,
+	score float64) bool) error {
 	rec, err := load(tx, key)
 	if err != nil || !rec.Exists {
 		return err
@@ -37,7 +38,8 @@ func ascending(ranges []ScoreRange) bool {
 }
 
 // scoreParts reads ascending ranges with one iterator.
-func scoreParts(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, emit func(i int, member []byte, score float64) bool) error {
+func scoreParts(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange,
+	emit func(i int, member []byte, score float64) bool) error {
 	prefix := tx.SubkeyPrefix(rec)
 	parts := make([]byte, 0, 2*cf.ScoreLen*len(ranges))
 	for i := range ranges {
@@ -68,7 +70,8 @@ func scoreParts(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, emit fun
 	return it.Err()
 }
 
-func scoreRange(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, i int, emit func(i int, member []byte, score float64) bool) (more bool, err error) {
+func scoreRange(tx *engine.Tx, rec *engine.Record, ranges []ScoreRange, i int,
+	emit func(i int, member []byte, score float64) bool) (more bool, err error) {
 	r := &ranges[i]
 	if r.empty() {
 		return true, nil

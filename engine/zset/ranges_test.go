@@ -87,7 +87,8 @@ func TestScoreRanges(t *testing.T) {
 		{"none", nil, 99, ""},
 		{"in their order", []zset.ScoreRange{{Min: 5, Max: 7}, {Min: 1, Max: 2}}, 99, "0:5 0:6 0:7 1:1 1:2"},
 		{"open", []zset.ScoreRange{{Min: 3, Max: 5, MaxOpen: true}, {Min: 3, Max: 5, MinOpen: true}}, 99, "0:3 0:4 1:4 1:5"},
-		{"empty ones", []zset.ScoreRange{{Min: 5, Max: 3}, {Min: 3, Max: 3, MaxOpen: true}, {Min: 100, Max: math.Inf(1)}, {Min: 9, Max: 9}}, 99, "3:9"},
+		{"empty ones", []zset.ScoreRange{{Min: 5, Max: 3}, {Min: 3, Max: 3, MaxOpen: true},
+			{Min: 100, Max: math.Inf(1)}, {Min: 9, Max: 9}}, 99, "3:9"},
 		{"ended early", []zset.ScoreRange{{Min: 5, Max: 7}, {Min: 1, Max: 2}}, 2, "0:5 0:6"},
 		{"ended with a range", []zset.ScoreRange{{Min: 5, Max: 6}, {Min: 1, Max: 2}}, 2, "0:5 0:6"},
 	} {

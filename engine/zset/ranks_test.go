@@ -86,7 +86,8 @@ func TestRankCacheFollowsWrites(t *testing.T) {
 	for range 40 {
 		update(t, db, "z", func(tx *engine.Tx) error {
 			for range 50 {
-				if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", first+n), Score: float64(first + n)}}); err != nil {
+				if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", first+n),
+					Score: float64(first + n)}}); err != nil {
 					return err
 				}
 				n++
@@ -234,7 +235,8 @@ func TestRankCacheMakesUpForWrites(t *testing.T) {
 			return err
 		}
 		for i := n; i < n+400; i++ {
-			if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i), Score: float64(i)}}); err != nil {
+			if _, _, err := zset.Add(tx, key, 0, []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i),
+				Score: float64(i)}}); err != nil {
 				return err
 			}
 		}
@@ -296,7 +298,8 @@ func TestRankCacheIsFilledDuringWrites(t *testing.T) {
 				update(t, db, "z", func(tx *engine.Tx) error {
 					mark := tx.Savepoint()
 					i := rng.IntN(n)
-					entries := []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i), Score: float64(rng.IntN(n))}, {Member: fmt.Appendf(nil, "n%d", rng.IntN(n)), Score: float64(rng.IntN(n))}}
+					entries := []zset.Entry{{Member: fmt.Appendf(nil, "m%08d", i), Score: float64(rng.IntN(n))},
+						{Member: fmt.Appendf(nil, "n%d", rng.IntN(n)), Score: float64(rng.IntN(n))}}
 					if _, _, err := zset.Add(tx, key, 0, entries); err != nil {
 						return err
 					}

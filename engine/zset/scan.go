@@ -131,7 +131,8 @@ func (s *span) ranks(tx *engine.Tx, rec *engine.Record, a *ranks) (from, to uint
 }
 
 // readTurned reads entries in one direction and emits, in the other one, n of them after the first drop.
-func (s *span) readTurned(tx *engine.Tx, rec *engine.Record, reverse bool, skip, most, drop, n uint64, emit Emit) error {
+func (s *span) readTurned(tx *engine.Tx, rec *engine.Record, reverse bool, skip, most, drop, n uint64,
+	emit Emit) error {
 	t := tapes.Get().(*tape)
 	defer t.release()
 	if err := s.read(tx, rec, reverse, skip, most, t.add); err != nil {
@@ -167,8 +168,9 @@ func (s *span) read(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 // passed over yet. It is nil when the range is empty.
 func (s *span) open(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uint64) (it *engine.Iter, rest uint64) {
 	prefix := tx.SubkeyPrefix(rec)
-	o := engine.IterOptions{Prefix: prefix, Lower: s.lower, Upper: s.upper, Reverse: reverse, KeysOnly: s.id == cf.ZSetScore,
-		Skip: skip, Limit: int(min(n, 1<<20))}
+	o := engine.IterOptions{Prefix: prefix, Lower: s.lower, Upper: s.upper, Reverse: reverse,
+		KeysOnly: s.id == cf.ZSetScore,
+		Skip:     skip, Limit: int(min(n, 1<<20))}
 	if s.parts != nil {
 		o.Parts, o.PartLen = s.parts, cf.ScoreLen
 	}

@@ -262,7 +262,8 @@ func (s *operand) each(tx *engine.Tx, lower, upper []byte, f func(member []byte,
 		return nil
 	}
 	limit := int(min(s.rec.Size, 1<<20))
-	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&s.rec), Lower: lower, Upper: upper, KeysOnly: s.plain, Limit: limit})
+	it := tx.Iter(cf.Default, engine.IterOptions{Prefix: tx.SubkeyPrefix(&s.rec), Lower: lower, Upper: upper,
+		KeysOnly: s.plain, Limit: limit})
 	defer it.Close()
 	for it.Next() {
 		score := 1.0

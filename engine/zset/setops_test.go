@@ -68,7 +68,10 @@ func TestSetOperations(t *testing.T) {
 		}
 		agg := zset.Aggregate(g.IntN(3))
 		err := db.View(ns, keys, func(tx *engine.Tx) error {
-			same(t, tx, keys, "union", wantUnion(sets, weights, agg), func(o *zset.Operands) ([]zset.Entry, error) { return o.Union(weights, agg) })
+			same(t, tx, keys, "union", wantUnion(sets, weights, agg), func(o *zset.Operands) ([]zset.Entry,
+				error) {
+				return o.Union(weights, agg)
+			})
 			inter := wantInter(sets, weights, agg)
 			same(t, tx, keys, "inter", inter, func(o *zset.Operands) ([]zset.Entry, error) { return o.Inter(weights, agg) })
 			same(t, tx, keys, "diff", wantDiff(sets), func(o *zset.Operands) ([]zset.Entry, error) { return o.Diff() })
@@ -92,7 +95,8 @@ func TestSetOperations(t *testing.T) {
 	}
 }
 
-func same(t *testing.T, tx *engine.Tx, keys [][]byte, what string, want model, f func(o *zset.Operands) ([]zset.Entry, error)) {
+func same(t *testing.T, tx *engine.Tx, keys [][]byte, what string, want model,
+	f func(o *zset.Operands) ([]zset.Entry, error)) {
 	t.Helper()
 	o, err := zset.Open(tx, keys)
 	if err != nil {

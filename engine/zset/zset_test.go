@@ -127,7 +127,8 @@ func TestConcurrentWriters(t *testing.T) {
 					var err error
 					switch g.IntN(5) {
 					case 0, 1, 2:
-						entries := []zset.Entry{{Member: []byte(g.member()), Score: g.score()}, {Member: []byte(g.member()), Score: g.score()}}
+						entries := []zset.Entry{{Member: []byte(g.member()), Score: g.score()},
+							{Member: []byte(g.member()), Score: g.score()}}
 						_, _, err = zset.Add(tx, key, 0, entries)
 					case 3:
 						_, err = zset.Remove(tx, key, [][]byte{[]byte(g.member()), []byte(g.member())})

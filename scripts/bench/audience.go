@@ -84,5 +84,6 @@ func (a *audience) close() {
 
 // messageSize is how many bytes a subscriber reads for one message.
 func messageSize(channel, payload string) int64 {
-	return int64(len(fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(channel), channel, len(payload), payload)))
+	return int64(len(fmt.Sprintf("*3\r\n$7\r\nmessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(channel), channel,
+		len(payload), payload)))
 }

@@ -21,7 +21,8 @@ func TestParseRate(t *testing.T) {
 		ok         bool
 	}{
 		{"one row", header + `"SPOP","425531.94","1.404"` + "\n", 425531.94, true},
-		{"the last row counts", header + `"LPUSH (needed)","1.00","1"` + "\n" + `"LRANGE_100 (first, 100)","62500.00","9"` + "\n", 62500, true},
+		{"the last row counts", header + `"LPUSH (needed)","1.00","1"` + "\n" +
+			`"LRANGE_100 (first, 100)","62500.00","9"` + "\n", 62500, true},
 		{"quotes and commas in the name", header + `"JSON.SET k $ {"a":[1,2],"b":"c"}","17.50","9"` + "\n", 17.5, true},
 		{"no result", header, 0, false},
 		{"nothing", "", 0, false},
@@ -84,7 +85,8 @@ func TestMedian(t *testing.T) {
 
 func TestPick(t *testing.T) {
 	got, scripts, err := pick("get, SET, lua fib")
-	if err != nil || len(got) != 2 || got[0].name != "SET" || got[1].name != "GET" || len(scripts) != 1 || scripts[0].name != "Lua fib" {
+	if err != nil || len(got) != 2 || got[0].name != "SET" || got[1].name != "GET" || len(scripts) != 1 ||
+		scripts[0].name != "Lua fib" {
 		t.Errorf("got %v, %v, %v", got, scripts, err)
 	}
 	if got, scripts, err := pick("lua"); err != nil || len(got) != 0 || len(scripts) != len(scriptRows()) {

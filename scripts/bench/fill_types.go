@@ -65,7 +65,10 @@ func (l *loader) oneEach(name string, n int, args func(i int) []string, first ..
 
 func bitsAt(prefix, bit string) func(*loader, int) error {
 	return func(l *loader, _ int) error {
-		return l.oneEach(prefix, keyspace, func(i int) []string { return []string{"SETBIT", prefix + digits(i), "7777", bit} })
+		return l.oneEach(prefix, keyspace, func(i int) []string {
+			return []string{"SETBIT", prefix + digits(i),
+				"7777", bit}
+		})
 	}
 }
 
@@ -119,7 +122,10 @@ func bloom(key string, size int) func(*loader, int) error {
 
 func documentsAt(prefix string) func(*loader, int) error {
 	return func(l *loader, _ int) error {
-		return l.oneEach(prefix, keyspace, func(i int) []string { return []string{"JSON.SET", prefix + digits(i), "$", document} })
+		return l.oneEach(prefix, keyspace, func(i int) []string {
+			return []string{"JSON.SET", prefix + digits(i), "$",
+				document}
+		})
 	}
 }
 

@@ -5,8 +5,8 @@
 //
 //	go run ./scripts/bench [-quick] [-commands SET,GET] [-pipelines 1,16,64]
 //
-// Rows whose names begin with "Lua" are scripts, measured at one pipeline length in microseconds of the servers' processor
-// time. -commands Lua measures them alone.
+// Rows whose names begin with "Lua" are scripts, measured at one pipeline length in microseconds of the servers'
+// processor time. -commands Lua measures them alone.
 //
 // PUBLISH_100 has 100 subscribers, which read in this process.
 //
@@ -44,8 +44,10 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.basalt, "basalt", "build/basalt", "the program to measure")
-	flag.StringVar(&o.basaltAddr, "basalt-addr", "", "host:port of a running server to measure instead; its data is overwritten")
-	flag.StringVar(&o.redisAddr, "redis-addr", "", "host:port of a running redis-server to compare with; its data is overwritten")
+	flag.StringVar(&o.basaltAddr, "basalt-addr", "",
+		"host:port of a running server to measure instead; its data is overwritten")
+	flag.StringVar(&o.redisAddr, "redis-addr", "",
+		"host:port of a running redis-server to compare with; its data is overwritten")
 	flag.StringVar(&o.commands, "commands", "", "rows to measure, comma-separated (default all)")
 	flag.StringVar(&o.pipelines, "pipelines", "1,16,64", "pipeline lengths")
 	flag.IntVar(&o.plan.requests, "requests", 0, "requests in each measurement (default: as many as take -time)")

@@ -223,8 +223,8 @@ func (r row) sides(basalt, redis *side) []*side {
 	return []*side{basalt, redis}
 }
 
-// pick returns the rows and scripts that the comma-separated names of rows, families or scripts ask for, all of them when
-// names is empty. "Lua" stands for all scripts.
+// pick returns the rows and scripts that the comma-separated names of rows, families or scripts ask for, all of them
+// when names is empty. "Lua" stands for all scripts.
 func pick(names string) ([]row, []script, error) {
 	if names == "" {
 		return rows(), scriptRows(), nil

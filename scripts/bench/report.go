@@ -170,6 +170,7 @@ func printFamily(w io.Writer, results []result) {
 
 func printMeans(w io.Writer, ms []mean) {
 	for _, m := range ms {
-		fmt.Fprintf(w, "geometric mean over %-24s %8.2f %s\n", fmt.Sprintf("%s (%d)", m.Over, m.Rows), m.Ratio, verdict(m.Ratio, m.Target))
+		fmt.Fprintf(w, "geometric mean over %-24s %8.2f %s\n", fmt.Sprintf("%s (%d)", m.Over, m.Rows), m.Ratio,
+			verdict(m.Ratio, m.Target))
 	}
 }

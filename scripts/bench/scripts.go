@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// script is a Lua script whose processor time is measured: that of the whole server process, divided by the calls. It is
-// called by EVALSHA, from few clients with pipelines, so that the network counts little.
+// script is a Lua script whose processor time is measured: that of the whole server process, divided by the calls. It
+// is called by EVALSHA, from few clients with pipelines, so that the network counts little.
 type script struct {
 	name   string
 	source string
@@ -38,17 +38,20 @@ const thirtyCalls = `for i = 1, 15 do local k = %s redis.call('SET', k, (redis.c
 const job = `{"id":12345,"name":"job","opts":{"delay":100,"attempts":3,"tags":["a","b","c"]},` +
 	`"data":{"x":1.5,"y":[1,2,3,4,5,6,7,8]}}`
 
-// scriptRows are the scripts, in the order of the report. Each of those that compute takes redis-server about a millisecond.
+// scriptRows are the scripts, in the order of the report. Each of those that compute takes redis-server about a
+// millisecond.
 func scriptRows() []script {
 	return []script{
 		{name: "Lua return 1", source: `return 1`},
 		{name: "Lua INCR", source: `return redis.call('INCR', KEYS[1])`, keys: 1, target: 1.5},
 		{name: "Lua 30 calls of one key", source: `for i = 1, 30 do redis.call('INCR', KEYS[1]) end`, keys: 1, target: 1.5},
 		{name: "Lua 30 declared calls", source: fmt.Sprintf(thirtyCalls, `KEYS[i]`), keys: 15, target: 1.5},
-		{name: "Lua 30 reads", source: `for i = 1, 15 do redis.call('GET', KEYS[i]) redis.call('STRLEN', KEYS[i]) end`, keys: 15},
+		{name: "Lua 30 reads",
+			source: `for i = 1, 15 do redis.call('GET', KEYS[i]) redis.call('STRLEN', KEYS[i]) end`, keys: 15},
 		{name: "Lua 30 undeclared calls", source: fmt.Sprintf(thirtyCalls, `ARGV[1] .. i`), target: 2},
 		{name: "Lua cjson decode", source: `for i = 1, 100 do cjson.decode('` + job + `') end`, target: 1.5},
-		{name: "Lua cjson encode", source: `local t = cjson.decode('` + job + `') for i = 1, 100 do cjson.encode(t) end`, target: 1.5},
+		{name: "Lua cjson encode", source: `local t = cjson.decode('` + job +
+			`') for i = 1, 100 do cjson.encode(t) end`, target: 1.5},
 		{name: "Lua cmsgpack", source: `local t = cjson.decode('` + job + `')
 			for i = 1, 100 do cmsgpack.unpack(cmsgpack.pack(t)) end`, target: 1.5},
 
@@ -58,7 +61,8 @@ func scriptRows() []script {
 		{name: "Lua fib", source: `local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end return fib(18)`},
 		{name: "Lua pairs", source: `local t, n = {}, 0 for i = 1, 100 do t['k' .. i] = i end
 			for i = 1, 100 do for k, v in pairs(t) do n = n + v end end return n`},
-		{name: "Lua table fields", source: `local t = {a = 1, b = 2} for i = 1, 20000 do t.a = t.a + t.b t[1] = i end return t.a`},
+		{name: "Lua table fields",
+			source: `local t = {a = 1, b = 2} for i = 1, 20000 do t.a = t.a + t.b t[1] = i end return t.a`},
 		{name: "Lua pcall", source: `local function f(x) return x end local n = 0
 			for i = 1, 3000 do local ok, v = pcall(f, i) n = n + v end return n`},
 		{name: "Lua sort", source: `local t = {} for i = 1, 2000 do t[i] = (i * 7919) % 2003 end table.sort(t) return t[1]`},
@@ -129,7 +133,8 @@ func (s *side) runScript(r script, calls int) (usec, rate float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	args := []string{"-h", host, "-p", port, "--csv", "-c", strconv.Itoa(scriptClients), "-P", strconv.Itoa(scriptPipeline),
+	args := []string{"-h", host, "-p", port, "--csv", "-c", strconv.Itoa(scriptClients), "-P",
+		strconv.Itoa(scriptPipeline),
 		"-r", strconv.Itoa(scriptKeys), "-n", strconv.Itoa(calls), "EVALSHA", sha.String(), strconv.Itoa(r.keys)}
 	for i := range r.keys {
 		args = append(args, scriptKey+strconv.Itoa(i+1))
@@ -200,7 +205,8 @@ func compareScript(basalt, redis *side, r script, p plan) scriptResult {
 }
 
 // compareScripts measures scripts and prints what it finds.
-func compareScripts(basalt, redis *side, scripts []script, p plan, interrupted <-chan os.Signal) (all []scriptResult, err error) {
+func compareScripts(basalt, redis *side, scripts []script, p plan, interrupted <-chan os.Signal) (all []scriptResult,
+	err error) {
 	for i, r := range scripts {
 		select {
 		case <-interrupted:

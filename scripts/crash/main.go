@@ -21,7 +21,8 @@ import (
 
 func main() {
 	var o torture.Options
-	basalt := flag.String("basalt", "build/basalt", "the program to torture; 'redis' tortures redis-server with an append-only file")
+	basalt := flag.String("basalt", "build/basalt",
+		"the program to torture; 'redis' tortures redis-server with an append-only file")
 	flag.StringVar(&o.Dir, "dir", "", "data directory, kept (default: a new one, removed when all is well)")
 	flag.IntVar(&o.Rounds, "rounds", 20, "how often to kill")
 	flag.IntVar(&o.Writers, "writers", 8, "connections that write")

@@ -49,12 +49,14 @@ func main() {
 	flag.StringVar(&o.basalt, "basalt", "build/basalt", "the program to soak; 'redis' soaks redis-server")
 	flag.IntVar(&o.ops, "ops", 10_000_000, "operations that are counted")
 	flag.IntVar(&o.keys, "keys", 1_000_000, "keys")
-	flag.IntVar(&o.warmup, "warmup", -1, "operations before the first sample, after one write to each key (default: three tenths of -ops)")
+	flag.IntVar(&o.warmup, "warmup", -1,
+		"operations before the first sample, after one write to each key (default: three tenths of -ops)")
 	flag.IntVar(&o.connections, "connections", 8, "connections")
 	flag.IntVar(&o.depth, "depth", 32, "commands in a pipeline")
 	flag.IntVar(&o.valueSize, "value-size", 128, "bytes in a value")
 	flag.IntVar(&o.cache, "cache", 64, "MiB of block cache that basalt gets; 0 = its own choice, which needs -budget")
-	flag.IntVar(&o.buffer, "write-buffer", 16, "MiB of one write buffer that basalt gets; 0 = its own choice, which needs -budget")
+	flag.IntVar(&o.buffer, "write-buffer", 16,
+		"MiB of one write buffer that basalt gets; 0 = its own choice, which needs -budget")
 	flag.IntVar(&o.budget, "budget", 0, "MiB of block cache and write buffers (default: from CONFIG GET)")
 	flag.DurationVar(&o.every, "every", 100*time.Millisecond, "time between two samples")
 	flag.Parse()
@@ -105,11 +107,13 @@ func run(o options) error {
 	if err := phase(o, server.Addr, load, o.keys, nil); err != nil {
 		return err
 	}
-	fmt.Printf("each of %d keys written: %d MiB resident after %v\n", o.keys, residentOrZero(server.Pid())/mib, since(begin))
+	fmt.Printf("each of %d keys written: %d MiB resident after %v\n", o.keys, residentOrZero(server.Pid())/mib,
+		since(begin))
 	if err := phase(o, server.Addr, mix(o.keys), o.warmup, nil); err != nil {
 		return err
 	}
-	fmt.Printf("%d operations to warm up: %d MiB resident after %v\n", o.warmup, residentOrZero(server.Pid())/mib, since(begin))
+	fmt.Printf("%d operations to warm up: %d MiB resident after %v\n", o.warmup, residentOrZero(server.Pid())/mib,
+		since(begin))
 
 	samples, err := sampled(o, server)
 	if err != nil {

@@ -77,7 +77,8 @@ func mixed(n int, rng *rand.Rand, value string) []string {
 	default:
 		return [][]string{
 			{"SET", key, value}, {"GET", key}, {"SET", key, value}, {"GET", key}, {"GET", key},
-			{"STRLEN", key}, {"SET", key, value, "EX", "1000000"}, {"GETRANGE", key, "0", "9"}, {"DEL", key}, {"SET", key, value},
+			{"STRLEN", key}, {"SET", key, value, "EX", "1000000"}, {"GETRANGE", key, "0", "9"}, {"DEL", key}, {"SET",
+				key, value},
 		}[draw]
 	}
 }

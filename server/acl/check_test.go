@@ -65,8 +65,10 @@ func TestCheck(t *testing.T) {
 		{"+get (~a)", "get a", []acl.Key{key(1, "r")}, acl.Channels{}, acl.DeniedKey, 1},
 		{"(+get ~a)", "get a", []acl.Key{key(1, "r")}, acl.Channels{}, acl.Allowed, 0},
 		// Of several selectors the one that came farthest is the reason.
-		{"+mget ~a (+mget ~a ~b)", "mget a b c", []acl.Key{key(1, "r"), key(2, "r"), key(3, "r")}, acl.Channels{}, acl.DeniedKey, 3},
-		{"(+mget ~a ~b) (-@all) (+mget)", "mget a b c", []acl.Key{key(1, "r"), key(2, "r"), key(3, "r")}, acl.Channels{}, acl.DeniedKey, 3},
+		{"+mget ~a (+mget ~a ~b)", "mget a b c", []acl.Key{key(1, "r"), key(2, "r"), key(3, "r")}, acl.Channels{},
+			acl.DeniedKey, 3},
+		{"(+mget ~a ~b) (-@all) (+mget)", "mget a b c", []acl.Key{key(1, "r"), key(2, "r"), key(3, "r")},
+			acl.Channels{}, acl.DeniedKey, 3},
 		{"(+ping) (~*)", "ping x", []acl.Key{key(1, "r")}, acl.Channels{First: 1, Last: 2}, acl.DeniedKey, 1},
 		{"(+ping) (+ping ~*)", "ping x", []acl.Key{key(1, "r")}, acl.Channels{First: 1, Last: 2}, acl.DeniedChannel, 1},
 	} {
@@ -77,7 +79,8 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %s: %v at %d, want %v at %d", tt.rules, tt.line, reason, at, tt.reason, tt.at)
 		}
 	}
-	if reason, _ := user(t, "+@all", "~a").Check(acl.ID(1<<40), args("x"), nil, acl.Channels{}); reason != acl.DeniedCommand {
+	if reason, _ := user(t, "+@all", "~a").Check(acl.ID(1<<40), args("x"), nil,
+		acl.Channels{}); reason != acl.DeniedCommand {
 		t.Errorf("a command that is not in the table: %v", reason)
 	}
 	if reason, _ := user(t, "+@all", "~a").Check(-1, args("x"), nil, acl.Channels{}); reason != acl.DeniedCommand {
@@ -108,7 +111,8 @@ func TestTexts(t *testing.T) {
 		reason      acl.Denied
 		text, reply string
 	}{
-		{acl.DeniedCommand, "User bob has no permissions to run the 'config|get' command", "User bob has no permissions to run the 'config|get' command"},
+		{acl.DeniedCommand, "User bob has no permissions to run the 'config|get' command",
+			"User bob has no permissions to run the 'config|get' command"},
 		{acl.DeniedKey, "User bob has no permissions to access the 'k' key", "No permissions to access a key"},
 		{acl.DeniedChannel, "User bob has no permissions to access the 'k' channel", "No permissions to access a channel"},
 	} {
@@ -127,25 +131,30 @@ func TestAccess(t *testing.T) {
 		key         string
 		read, write bool
 		want        bool
-	}{{"r1", true, false, true}, {"r1", true, true, false}, {"r1", false, false, true}, {"k", true, true, true}, {"x", false, false, false}} {
+	}{{"r1", true, false, true}, {"r1", true, true, false}, {"r1", false, false, true}, {"k", true, true, true}, {"x",
+		false, false, false}} {
 		if got := u.MayAccessKey([]byte(tt.key), tt.read, tt.write); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
 		}
 	}
 	for channel, want := range map[string][2]bool{"a": {true, true}, "b1": {true, false}, "b*": {true, true}, "c": {}} {
-		if got := [2]bool{u.MayAccessChannel([]byte(channel), false), u.MayAccessChannel([]byte(channel), true)}; got != want {
+		if got := [2]bool{u.MayAccessChannel([]byte(channel), false), u.MayAccessChannel([]byte(channel),
+			true)}; got != want {
 			t.Errorf("%s: %v, want %v", channel, got, want)
 		}
 	}
-	for rules, want := range map[string]bool{"+sort ~*": true, "+sort ~k": false, "+sort %R~*": true, "+sort %R~* ~k": true, "~* (+sort ~k)": false, "~*": false, "+sort %W~*": false} {
-		if got := user(t, strings.Fields(rules)...).MayReadAllKeys(id("sort"), args("sort", "k"), []acl.Key{{Arg: 1, Read: true}}); got != want {
+	for rules, want := range map[string]bool{"+sort ~*": true, "+sort ~k": false, "+sort %R~*": true,
+		"+sort %R~* ~k": true, "~* (+sort ~k)": false, "~*": false, "+sort %W~*": false} {
+		if got := user(t, strings.Fields(rules)...).MayReadAllKeys(id("sort"), args("sort", "k"),
+			[]acl.Key{{Arg: 1, Read: true}}); got != want {
 			t.Errorf("%s may read all keys: %v", rules, got)
 		}
 	}
 	for _, tt := range []struct {
 		from, to string
 		want     bool
-	}{{"&a &b", "&b &a", false}, {"&a &b", "&b", true}, {"&a", "&*", false}, {"&*", "&a", true}, {"&*", "(&*)", false}, {"(&a)", "&a", false}, {"", "", false}, {"&a", "&a*", true}} {
+	}{{"&a &b", "&b &a", false}, {"&a &b", "&b", true}, {"&a", "&*", false}, {"&*", "&a", true}, {"&*", "(&*)",
+		false}, {"(&a)", "&a", false}, {"", "", false}, {"&a", "&a*", true}} {
 		if got := user(t, strings.Fields(tt.from)...).LosesChannels(user(t, strings.Fields(tt.to)...)); got != tt.want {
 			t.Errorf("%s to %s: %v", tt.from, tt.to, got)
 		}

@@ -40,7 +40,8 @@ func TestLogGroups(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 			continue
 		}
-		if first := got[0]; tt.same && (first.Count != 2 || first.Client != e.Client || first.ID != 0 || !first.Created.Equal(start) || !first.Updated.Equal(start.Add(tt.after))) {
+		if first := got[0]; tt.same && (first.Count != 2 || first.Client != e.Client || first.ID != 0 ||
+			!first.Created.Equal(start) || !first.Updated.Equal(start.Add(tt.after))) {
 			t.Errorf("%s: %+v", name, first)
 		}
 		if !tt.same && (got[0].ID != 1 || got[1].ID != 0 || got[0].Event != e) {
@@ -113,7 +114,8 @@ func TestLogIsBounded(t *testing.T) {
 }
 
 func TestLogNames(t *testing.T) {
-	if got := fmt.Sprint(acl.DeniedCommand, acl.DeniedKey, acl.DeniedAuth, acl.DeniedChannel, acl.TopLevel, acl.Multi, acl.Script); got != "command key auth channel toplevel multi lua" {
+	if got := fmt.Sprint(acl.DeniedCommand, acl.DeniedKey, acl.DeniedAuth, acl.DeniedChannel, acl.TopLevel, acl.Multi,
+		acl.Script); got != "command key auth channel toplevel multi lua" {
 		t.Error(got)
 	}
 }

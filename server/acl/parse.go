@@ -81,7 +81,8 @@ func (t *Table) ParseFile(file string, data []byte, allChannels bool) ([]*User, 
 		users = append(users, u)
 	}
 	if faults.Len() > 0 {
-		return nil, errors.New(faults.String() + "WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
+		return nil, errors.New(faults.String() +
+			"WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
 	}
 	return users, nil
 }

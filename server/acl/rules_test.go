@@ -64,14 +64,17 @@ func TestString(t *testing.T) {
 	}{
 		{nil, "off sanitize-payload resetchannels -@all"},
 		{[]string{"on", "nopass", "~*", "&*", "+@all"}, "on nopass sanitize-payload ~* &* +@all"},
-		{[]string{"on", ">p", "~a", "%R~b", "%W~c", "&d", "+get"}, "on sanitize-payload " + hashOfP + " ~a %R~b %W~c resetchannels &d -@all +get"},
-		{[]string{"skip-sanitize-payload", "(+get", "~a)"}, "off skip-sanitize-payload resetchannels -@all (~a resetchannels -@all +get)"},
+		{[]string{"on", ">p", "~a", "%R~b", "%W~c", "&d", "+get"}, "on sanitize-payload " + hashOfP +
+			" ~a %R~b %W~c resetchannels &d -@all +get"},
+		{[]string{"skip-sanitize-payload", "(+get", "~a)"},
+			"off skip-sanitize-payload resetchannels -@all (~a resetchannels -@all +get)"},
 		{[]string{"namespace:ns", ">p"}, "off sanitize-payload namespace:ns " + hashOfP + " resetchannels -@all"},
 		{[]string{"namespace:ns", "NAMESPACE:"}, "off sanitize-payload resetchannels -@all"},
 		{[]string{"namespace:ns", "reset"}, "off sanitize-payload resetchannels -@all"},
 		// Patterns that would be read differently inside of a selector are quoted.
 		{[]string{"~a)", "(~a) ~b)"}, `off sanitize-payload ~a) resetchannels -@all ("~a\x29" ~b resetchannels -@all)`},
-		{[]string{`(~"a\"b" "~c)" ~d\e)`}, `off sanitize-payload resetchannels -@all ("~a\"b" "~c\x29" ~d\e resetchannels -@all)`},
+		{[]string{`(~"a\"b" "~c)" ~d\e)`},
+			`off sanitize-payload resetchannels -@all ("~a\"b" "~c\x29" ~d\e resetchannels -@all)`},
 		// A pattern * for reading and writing leaves no room for others.
 		{[]string{"%R~*", "~a", "%W~*"}, "off sanitize-payload ~* resetchannels -@all"},
 	} {
@@ -114,7 +117,8 @@ func TestErrors(t *testing.T) {
 		{[]string{"(+get", "~a"}, "Unmatched parenthesis in acl selector starting at '(+get'."},
 		{[]string{"namespace:a b"}, "Error in ACL SETUSER modifier 'namespace:a b': Syntax error"},
 		{[]string{"namespace:a\x7f"}, "Error in ACL SETUSER modifier 'namespace:a\x7f': Syntax error"},
-		{[]string{"namespace:" + strings.Repeat("a", 256)}, "Error in ACL SETUSER modifier 'namespace:" + strings.Repeat("a", 256) + "': Syntax error"},
+		{[]string{"namespace:" + strings.Repeat("a", 256)}, "Error in ACL SETUSER modifier 'namespace:" +
+			strings.Repeat("a", 256) + "': Syntax error"},
 		{[]string{"(namespace:a)"}, "Error in ACL SETUSER modifier '(namespace:a)': Syntax error"},
 	} {
 		before := user(t, "on", "~a")
@@ -135,9 +139,11 @@ func TestErrors(t *testing.T) {
 
 // A changed user is another one; nothing is shared that changes.
 func TestApplyLeavesTheUserAlone(t *testing.T) {
-	base := user(t, "on", ">a", ">b", "~x", "~y", "&c", "+get", "+select|0", "+select|1", "+@list", "(+set ~z)", "(+del ~z)")
+	base := user(t, "on", ">a", ">b", "~x", "~y", "&c", "+get", "+select|0", "+select|1", "+@list", "(+set ~z)",
+		"(+del ~z)")
 	line := base.String()
-	for _, rules := range []string{"<a", ">c", "%R~z ~w", "&d", "-get", "+select|2", "+select|3", "-select", "-@list", "(+get)", "clearselectors (+get)",
+	for _, rules := range []string{"<a", ">c", "%R~z ~w", "&d", "-get", "+select|2", "+select|3", "-select", "-@list",
+		"(+get)", "clearselectors (+get)",
 		"+@all", "-@all", "reset", "allkeys", "allchannels", "resetkeys ~q", "+config -config|get", "namespace:n"} {
 		changed, err := base.Apply(strings.Fields(rules)...)
 		if err != nil {
@@ -152,7 +158,8 @@ func TestApplyLeavesTheUserAlone(t *testing.T) {
 		if reason, _ := base.Check(id("select"), args("select", "2"), nil, acl.Channels{}); reason != acl.DeniedCommand {
 			t.Fatalf("%s has allowed SELECT 2", rules)
 		}
-		if reason, _ := base.Check(id("get"), args("get", "x"), []acl.Key{{Arg: 1, Read: true}}, acl.Channels{}); reason != acl.Allowed {
+		if reason, _ := base.Check(id("get"), args("get", "x"), []acl.Key{{Arg: 1, Read: true}},
+			acl.Channels{}); reason != acl.Allowed {
 			t.Fatalf("%s has denied GET: %v", rules, reason)
 		}
 	}
@@ -162,7 +169,8 @@ func TestRandomRulesRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	rule := func() string {
-		name := pick("get", "set", "config", "config|get", "config|set", "select", "client", "client|list", "@read", "@write", "@all", "@json", "@admin")
+		name := pick("get", "set", "config", "config|get", "config|set", "select", "client", "client|list", "@read",
+			"@write", "@all", "@json", "@admin")
 		pattern := pick("a", "b*", "c)", "(d", `e"`, `'f`, `g\`, "*", "", "[h-j]", "\xff", "ü")
 		switch rng.IntN(7) {
 		case 0, 1:
@@ -176,7 +184,8 @@ func TestRandomRulesRoundTrip(t *testing.T) {
 		case 5:
 			return pick("resetkeys", "resetchannels", "allkeys", "allchannels", "allcommands", "nocommands")
 		}
-		return pick("on", "off", "nopass", ">a", ">b)", "resetpass", "clearselectors", "namespace:x", "sanitize-payload", "skip-sanitize-payload")
+		return pick("on", "off", "nopass", ">a", ">b)", "resetpass", "clearselectors", "namespace:x",
+			"sanitize-payload", "skip-sanitize-payload")
 	}
 	good := 0
 	for range 20000 {
@@ -203,7 +212,8 @@ func TestRandomRulesRoundTrip(t *testing.T) {
 }
 
 func FuzzRules(f *testing.F) {
-	for _, s := range []string{"on\n>p\n~a*\n&b\n+@read\n-get", "(+get\n~a)", "+config|get\n+select|0\n-@all", `(~"\x41)" +set)`, "%R~a\n%W~a\nreset", "namespace:x",
+	for _, s := range []string{"on\n>p\n~a*\n&b\n+@read\n-get", "(+get\n~a)", "+config|get\n+select|0\n-@all",
+		`(~"\x41)" +set)`, "%R~a\n%W~a\nreset", "namespace:x",
 		"(~a) ~b')", "#148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"} {
 		f.Add(s)
 	}
@@ -218,7 +228,8 @@ func FuzzRules(f *testing.F) {
 }
 
 func FuzzParseFile(f *testing.F) {
-	for _, s := range []string{"user a on nopass ~* &* +@all\n\nuser b off -@all (+get ~x)\n", "user  on", "user a\nuser a", "what\nuser", "user a ( +get", "user a (~\")\" \"", "\r\n"} {
+	for _, s := range []string{"user a on nopass ~* &* +@all\n\nuser b off -@all (+get ~x)\n", "user  on",
+		"user a\nuser a", "what\nuser", "user a ( +get", "user a (~\")\" \"", "\r\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -242,9 +253,11 @@ func FuzzParseFile(f *testing.F) {
 func TestParseFileTellsEverything(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"user a (+get ~x) (-set\n", "f:1: Unmatched parenthesis in selector definition."},
-		{"user a +nosuch what how -nosuch", "f:1: Error in applying operation '+nosuch': Unknown command or category name in ACL. f:1: Syntax error. " +
-			"f:1: Error in applying operation '-nosuch': Unknown command or category name in ACL. "},
-		{"user a on\n\nwhat\nuser a off\n", "f:3 should start with user keyword followed by the username. WARNING: Duplicate user 'a' found on line 4. "},
+		{"user a +nosuch what how -nosuch",
+			"f:1: Error in applying operation '+nosuch': Unknown command or category name in ACL. f:1: Syntax error. " +
+				"f:1: Error in applying operation '-nosuch': Unknown command or category name in ACL. "},
+		{"user a on\n\nwhat\nuser a off\n",
+			"f:3 should start with user keyword followed by the username. WARNING: Duplicate user 'a' found on line 4. "},
 		{"user a\tb on", "'f:1: username 'a\tb' contains invalid characters. "},
 	} {
 		users, err := table().ParseFile("f", []byte(tt.text), false)

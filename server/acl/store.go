@@ -76,7 +76,8 @@ func NewStore(t *Table, opts Options) *Store {
 }
 
 func (s *Store) newDefault() *User {
-	u, err := s.table.NewUser(DefaultUser, s.opts.AllChannels).Apply("allkeys", "allchannels", "allcommands", "on", "nopass")
+	u, err := s.table.NewUser(DefaultUser, s.opts.AllChannels).Apply("allkeys", "allchannels", "allcommands", "on",
+		"nopass")
 	if err != nil {
 		panic("acl: " + err.Error()) // these rules name nothing that could be missing
 	}

@@ -145,7 +145,8 @@ func TestAuthenticate(t *testing.T) {
 	must(t, s.SetUser("off", ">o"))
 	anonymous(false)
 	want := map[[2]string]string{
-		{"default", "secret"}: "default " + admin, {"default", "x"}: "", {"default", ""}: "", {"default", "t1"}: "default in one", {"default", "t2"}: "default in two",
+		{"default", "secret"}: "default " + admin, {"default", "x"}: "", {"default", ""}: "", {"default",
+			"t1"}: "default in one", {"default", "t2"}: "default in two",
 		{"bob", "b1"}: "bob " + admin, {"bob", "b2"}: "bob " + admin, {"bob", "secret"}: "", {"bob", "t1"}: "",
 		{"eve", "e"}: "eve in one", {"off", "o"}: "", {"nobody", ""}: "", {"nobody", "t1"}: "", {"BOB", "b1"}: "",
 	}
@@ -169,10 +170,12 @@ func TestAuthenticate(t *testing.T) {
 
 	must(t, s.SetUser(acl.DefaultUser, ">new"))
 	s.SetTokens(nil)
-	check("without tokens", map[[2]string]string{{"default", "new"}: "default " + admin, {"default", "t1"}: "", {"default", "secret"}: ""})
+	check("without tokens", map[[2]string]string{{"default", "new"}: "default " + admin, {"default", "t1"}: "",
+		{"default", "secret"}: ""})
 	must(t, s.SetUser(acl.DefaultUser, "nopass"))
 	s.SetRequirePass("again")
-	check("requirepass after nopass", map[[2]string]string{{"default", "again"}: "default " + admin, {"default", "new"}: ""})
+	check("requirepass after nopass", map[[2]string]string{{"default", "again"}: "default " + admin,
+		{"default", "new"}: ""})
 }
 
 func TestDeclare(t *testing.T) {
@@ -193,7 +196,8 @@ func TestDeclare(t *testing.T) {
 		t.Error("the default user is not that of the start")
 	}
 	must(t, declare(s, "default on >p ~* +@all", "bob on nopass (+get ~x)"))
-	want := []string{"user bob on nopass sanitize-payload resetchannels -@all (~x resetchannels -@all +get)", "user default on sanitize-payload " + hashOfP + " ~* resetchannels +@all"}
+	want := []string{"user bob on nopass sanitize-payload resetchannels -@all (~x resetchannels -@all +get)",
+		"user default on sanitize-payload " + hashOfP + " ~* resetchannels +@all"}
 	if got := s.Lines(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -222,7 +226,8 @@ func TestLoadAndSave(t *testing.T) {
 	var told changes
 	path := filepath.Join(t.TempDir(), "users.acl")
 	s := acl.NewStore(table(), acl.Options{File: path, OnChange: told.note})
-	if _, err := s.Load(); err == nil || err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
+	if _, err := s.Load(); err == nil ||
+		err.Error() != "Error loading ACLs, opening file '"+path+"': No such file or directory" {
 		t.Error(err)
 	}
 	login := func(name string) *acl.Account {
@@ -257,11 +262,13 @@ func TestLoadAndSave(t *testing.T) {
 	// An error changes nothing.
 	must(t, os.WriteFile(path, []byte("user same off\nuser bad what\n"), 0o600))
 	before := s.Lines()
-	if _, err := s.Load(); err == nil || !strings.HasPrefix(err.Error(), path+":2: Syntax error. ") || !slices.Equal(s.Lines(), before) {
+	if _, err := s.Load(); err == nil || !strings.HasPrefix(err.Error(), path+":2: Syntax error. ") ||
+		!slices.Equal(s.Lines(), before) {
 		t.Error(err)
 	}
 
-	must(t, os.WriteFile(path, []byte("user same on nopass +@all ~*\nuser changed on nopass -@all ~*\nuser new on nopass +@all\nuser default on nopass +get ~*\n"), 0o600))
+	must(t, os.WriteFile(path,
+		[]byte("user same on nopass +@all ~*\nuser changed on nopass -@all ~*\nuser new on nopass +@all\nuser default on nopass +get ~*\n"), 0o600))
 	gone, err := s.Load()
 	must(t, err)
 	if !slices.Equal(gone, []string{"changed", "gone"}) {
@@ -275,7 +282,8 @@ func TestLoadAndSave(t *testing.T) {
 			t.Errorf("%s may run GET: %v", name, !want)
 		}
 	}
-	if accounts["same"] != login("same") || accounts["default"] != login("default") || accounts["changed"] == login("changed") {
+	if accounts["same"] != login("same") || accounts["default"] != login("default") ||
+		accounts["changed"] == login("changed") {
 		t.Error("the accounts are not the expected ones")
 	}
 	if accounts["default"].User().Unrestricted() {
@@ -320,7 +328,8 @@ func TestAllChannels(t *testing.T) {
 	must(t, s.SetUser("a", "(+get)"))
 	must(t, s.SetUser("a", "resetchannels"))
 	must(t, s.SetUser("b", "resetchannels", "reset"))
-	want := []string{"user a off sanitize-payload resetchannels -@all (&* -@all +get)", "user b off sanitize-payload &* -@all"}
+	want := []string{"user a off sanitize-payload resetchannels -@all (&* -@all +get)",
+		"user b off sanitize-payload &* -@all"}
 	if got := s.Lines()[:2]; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

@@ -1,5 +1,5 @@
-// Package admin is the HTTP door for those who operate the server: metrics for Prometheus, health, and profiles. It knows
-// neither connections of clients nor settings; what it shows is given to it.
+// Package admin is the HTTP door for those who operate the server: metrics for Prometheus, health, and profiles. It
+// knows neither connections of clients nor settings; what it shows is given to it.
 package admin
 
 import (

@@ -25,8 +25,8 @@ type Latency struct {
 	Buckets map[float64]uint64
 }
 
-// collector makes metrics of the fields of INFO. The name of a metric is basalt_ and that of the field; a counter ends in
-// _total, and a unit is named at the end:
+// collector makes metrics of the fields of INFO. The name of a metric is basalt_ and that of the field; a counter
+// ends in _total, and a unit is named at the end:
 //
 //	total_commands_processed:5            basalt_commands_processed_total 5
 //	used_memory:1024                      basalt_used_memory_bytes 1024
@@ -49,7 +49,8 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	})
 	s.send("basalt_info", "What runs: always 1.", prometheus.GaugeValue, 1, s.about)
 	c.source.Latencies(func(l Latency) {
-		desc := prometheus.NewDesc("basalt_command_duration_seconds", "How long calls of commands take.", []string{"command"}, nil)
+		desc := prometheus.NewDesc("basalt_command_duration_seconds", "How long calls of commands take.",
+			[]string{"command"}, nil)
 		if m, err := prometheus.NewConstHistogram(desc, l.Calls, l.Seconds, l.Buckets, l.Command); err == nil {
 			to <- m
 		}
@@ -155,7 +156,8 @@ func (s *series) send(name, help string, kind prometheus.ValueType, value float6
 	if i := strings.LastIndexByte(help, ':'); len(label) > 0 && i >= 0 {
 		help = help[:i] + ": " + strings.TrimPrefix(name, "basalt_")
 	}
-	if m, err := prometheus.NewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...); err == nil {
+	if m, err := prometheus.NewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value,
+		values...); err == nil {
 		s.to <- m
 	}
 }

@@ -20,30 +20,42 @@ var aclCommands = []Spec{{
 	Name: "acl", Arity: -2, Group: "server", Since: "6.0.0", Complexity: "Depends on the subcommand.",
 	Summary: "Commands about users and what they may do.",
 	Sub: []Spec{
-		{Name: "cat", Handler: aclCat, Arity: -2, Flags: aclFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N commands",
-			Summary: "Returns the categories, or the commands of one."},
-		{Name: "deluser", Handler: aclDelUser, Arity: -3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N connections",
-			Summary: "Deletes users and closes their connections."},
-		{Name: "dryrun", Handler: aclDryRun, Arity: -4, Flags: aclAdminFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N rules of the user",
-			Summary: "Tells whether a user may run a command, without running it."},
-		{Name: "genpass", Handler: aclGenPass, Arity: -2, Flags: aclFlags, Group: "server", Since: "6.0.0", Complexity: "O(1)",
-			Summary: "Returns a random password."},
-		{Name: "getuser", Handler: aclGetUser, Arity: 3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N rules of the user",
-			Summary: "Returns the rules of a user."},
-		{Name: "help", Handler: aclHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "6.0.0", Complexity: "O(1)",
-			Summary: "Explains the subcommands."},
-		{Name: "list", Handler: aclList, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N users",
-			Summary: "Returns a line of rules for each user."},
-		{Name: "load", Handler: aclLoad, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N users",
-			Summary: "Replaces the users by those of the aclfile."},
-		{Name: "log", Handler: aclLog, Arity: -2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N entries",
-			Summary: "Returns what was denied lately, or forgets it."},
-		{Name: "save", Handler: aclSave, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N users",
-			Summary: "Writes the users to the aclfile."},
-		{Name: "setuser", Handler: aclSetUser, Arity: -3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N rules of the user",
-			Summary: "Makes or changes a user."},
-		{Name: "users", Handler: aclUsers, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0", Complexity: "O(N) with N users",
-			Summary: "Returns the names of the users."},
+		{Name: "cat", Handler: aclCat, Arity: -2, Flags: aclFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N commands",
+			Summary:    "Returns the categories, or the commands of one."},
+		{Name: "deluser", Handler: aclDelUser, Arity: -3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N connections",
+			Summary:    "Deletes users and closes their connections."},
+		{Name: "dryrun", Handler: aclDryRun, Arity: -4, Flags: aclAdminFlags, Group: "server", Since: "7.0.0",
+			Complexity: "O(N) with N rules of the user",
+			Summary:    "Tells whether a user may run a command, without running it."},
+		{Name: "genpass", Handler: aclGenPass, Arity: -2, Flags: aclFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(1)",
+			Summary:    "Returns a random password."},
+		{Name: "getuser", Handler: aclGetUser, Arity: 3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N rules of the user",
+			Summary:    "Returns the rules of a user."},
+		{Name: "help", Handler: aclHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "6.0.0",
+			Complexity: "O(1)",
+			Summary:    "Explains the subcommands."},
+		{Name: "list", Handler: aclList, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N users",
+			Summary:    "Returns a line of rules for each user."},
+		{Name: "load", Handler: aclLoad, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N users",
+			Summary:    "Replaces the users by those of the aclfile."},
+		{Name: "log", Handler: aclLog, Arity: -2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N entries",
+			Summary:    "Returns what was denied lately, or forgets it."},
+		{Name: "save", Handler: aclSave, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N users",
+			Summary:    "Writes the users to the aclfile."},
+		{Name: "setuser", Handler: aclSetUser, Arity: -3, Flags: aclAdminFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N rules of the user",
+			Summary:    "Makes or changes a user."},
+		{Name: "users", Handler: aclUsers, Arity: 2, Flags: aclAdminFlags, Group: "server", Since: "6.0.0",
+			Complexity: "O(N) with N users",
+			Summary:    "Returns the names of the users."},
 		{Name: "whoami", Handler: aclWhoAmI, Arity: 2, Flags: aclFlags, Group: "server", Since: "6.0.0", Complexity: "O(1)",
 			Summary: "Returns the name of the user that the connection has authenticated as."},
 	},
@@ -53,7 +65,8 @@ func init() { register(aclCommands...) }
 
 // aclArity is the error for too many arguments of the subcommands that Redis checks itself.
 func aclArity(sub []byte) error {
-	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(sub, echoed))+"'. Try ACL HELP.")
+	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(sub,
+		echoed))+"'. Try ACL HELP.")
 }
 
 func aclHelp(c *Ctx) error {
@@ -110,8 +123,9 @@ func aclGenPass(c *Ctx) error {
 		bits = n
 	}
 	if bits <= 0 || bits > acl.MaxPasswordBits {
-		return engine.NewError("ERR", "ACL GENPASS argument must be the number of bits for the output password, a positive number up to "+
-			strconv.Itoa(acl.MaxPasswordBits))
+		return engine.NewError("ERR",
+			"ACL GENPASS argument must be the number of bits for the output password, a positive number up to "+
+				strconv.Itoa(acl.MaxPasswordBits))
 	}
 	c.Out.BulkString(acl.GeneratePassword(int(bits)))
 	return nil
@@ -271,7 +285,8 @@ func aclLog(c *Ctx) error {
 		w.Map(10)
 		w.BulkString("count")
 		w.Int(e.Count)
-		for _, field := range []string{"reason", e.Reason.String(), "context", e.Context.String(), "object", e.Object, "username", e.Username, "age-seconds"} {
+		for _, field := range []string{"reason", e.Reason.String(), "context", e.Context.String(), "object", e.Object,
+			"username", e.Username, "age-seconds"} {
 			w.BulkString(field)
 		}
 		w.Double(float64(now.Sub(e.Updated).Milliseconds()) / 1000)
@@ -318,7 +333,8 @@ func mayReadAllKeys(c *Ctx) bool {
 		return true
 	}
 	u := c.Sess.Account.User()
-	return u.Unrestricted() || u.MayReadAllKeys(acl.ID(c.Spec.ID), c.Args, c.Spec.ACLKeys(nil, c.Spec.AppendKeys(nil, c.Args), c.Args))
+	return u.Unrestricted() || u.MayReadAllKeys(acl.ID(c.Spec.ID), c.Args,
+		c.Spec.ACLKeys(nil, c.Spec.AppendKeys(nil, c.Args), c.Args))
 }
 
 // Denial is the error for a command that a user may not run.

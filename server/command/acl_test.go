@@ -73,7 +73,8 @@ func TestACL(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.acl")
 	s, control := &aclServer{store: acl.NewStore(ACLTable(), acl.Options{File: path})}, &aclControl{}
 	const hash = "148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"
-	const bob = "user bob on sanitize-payload #" + hash + " ~k* resetchannels &c -@all +get (%R~r resetchannels -@all +@read)"
+	const bob = "user bob on sanitize-payload #" + hash +
+		" ~k* resetchannels &c -@all +get (%R~r resetchannels -@all +@read)"
 	const byDefault = "user default on nopass sanitize-payload ~* &* +@all"
 	for _, tt := range []struct{ args, want string }{
 		{"ACL WHOAMI", "$3\r\nbob\r\n"},
@@ -83,12 +84,14 @@ func TestACL(t *testing.T) {
 		{"ACL SETUSER bob (+get", "-ERR Unmatched parenthesis in acl selector starting at '(+get'.\r\n"},
 		{"ACL LIST", aclBulks(bob, byDefault)},
 		{"ACL GETUSER nobody", "$-1\r\n"},
-		{"ACL GETUSER bob", "*12\r\n$5\r\nflags\r\n" + aclBulks("on", "sanitize-payload") + "$9\r\npasswords\r\n" + aclBulks(hash) +
+		{"ACL GETUSER bob", "*12\r\n$5\r\nflags\r\n" + aclBulks("on", "sanitize-payload") + "$9\r\npasswords\r\n" +
+			aclBulks(hash) +
 			strings.TrimPrefix(aclBulks("commands", "-@all +get", "keys", "~k*", "channels", "&c", "selectors"), "*7\r\n") +
 			"*1\r\n" + aclBulks("commands", "-@all +@read", "keys", "%R~r", "channels", "")},
 		{"ACL SETUSER tenant namespace:ns", "+OK\r\n"},
 		{"ACL GETUSER tenant", "*14\r\n$5\r\nflags\r\n" + aclBulks("off", "sanitize-payload") + "$9\r\npasswords\r\n*0\r\n" +
-			strings.TrimPrefix(aclBulks("commands", "-@all", "keys", "", "channels", "", "selectors"), "*7\r\n") + "*0\r\n$9\r\nnamespace\r\n$2\r\nns\r\n"},
+			strings.TrimPrefix(aclBulks("commands", "-@all", "keys", "", "channels", "", "selectors"), "*7\r\n") +
+			"*0\r\n$9\r\nnamespace\r\n$2\r\nns\r\n"},
 		{"ACL DELUSER tenant nobody", ":1\r\n"},
 		{"ACL DELUSER default", "-ERR The 'default' user cannot be removed\r\n"},
 		{"ACL DRYRUN nobody get k", "-ERR User 'nobody' not found\r\n"},
@@ -120,19 +123,23 @@ func TestACL(t *testing.T) {
 	if data, err := os.ReadFile(path); err != nil || string(data) != bob+"\n"+byDefault+"\n" {
 		t.Errorf("saved %q %v", data, err)
 	}
-	if got := aclDo(t, s, control, 3, "ACL", "GETUSER", "bob"); !strings.HasPrefix(got, "%6\r\n$5\r\nflags\r\n~2\r\n") || !strings.Contains(got, "$9\r\nselectors\r\n*1\r\n%3\r\n") {
+	if got := aclDo(t, s, control, 3, "ACL", "GETUSER", "bob"); !strings.HasPrefix(got,
+		"%6\r\n$5\r\nflags\r\n~2\r\n") || !strings.Contains(got, "$9\r\nselectors\r\n*1\r\n%3\r\n") {
 		t.Errorf("ACL GETUSER in RESP3: %q", got)
 	}
 	if got := aclDo(t, s, control, 3, "ACL", "GETUSER", "nobody"); got != "_\r\n" {
 		t.Errorf("%q", got)
 	}
-	if got := aclDo(t, s, control, 2, "ACL", "GENPASS"); !regexp.MustCompile(`^\$64\r\n[0-9a-f]{64}\r\n$`).MatchString(got) {
+	if got := aclDo(t, s, control, 2, "ACL",
+		"GENPASS"); !regexp.MustCompile(`^\$64\r\n[0-9a-f]{64}\r\n$`).MatchString(got) {
 		t.Errorf("ACL GENPASS: %q", got)
 	}
-	if got := aclDo(t, s, control, 2, "ACL", "CAT"); !strings.Contains(got, "$8\r\nkeyspace\r\n$4\r\nread\r\n$5\r\nwrite\r\n") {
+	if got := aclDo(t, s, control, 2, "ACL", "CAT"); !strings.Contains(got,
+		"$8\r\nkeyspace\r\n$4\r\nread\r\n$5\r\nwrite\r\n") {
 		t.Errorf("ACL CAT: %q", got)
 	}
-	if got := aclDo(t, s, control, 2, "ACL", "CAT", "Admin"); !strings.Contains(got, "$11\r\nacl|setuser\r\n") || strings.Contains(got, "acl|whoami") {
+	if got := aclDo(t, s, control, 2, "ACL", "CAT", "Admin"); !strings.Contains(got, "$11\r\nacl|setuser\r\n") ||
+		strings.Contains(got, "acl|whoami") {
 		t.Errorf("ACL CAT admin: %q", got)
 	}
 	if got := aclDo(t, s, control, 2, "ACL", "HELP"); !strings.Contains(got, "+WHOAMI\r\n") {
@@ -143,7 +150,8 @@ func TestACL(t *testing.T) {
 	if s.closed != nil || control.closing {
 		t.Fatalf("closed %v", s.closed)
 	}
-	if got := aclDo(t, s, control, 2, "ACL", "DELUSER", "amy", "bob", "nobody"); got != ":1\r\n" || !slices.Equal(s.closed, []int64{2}) || !control.closing {
+	if got := aclDo(t, s, control, 2, "ACL", "DELUSER", "amy", "bob", "nobody"); got != ":1\r\n" ||
+		!slices.Equal(s.closed, []int64{2}) || !control.closing {
 		t.Errorf("%q closed %v and itself %v", got, s.closed, control.closing)
 	}
 }
@@ -160,19 +168,22 @@ func TestACLLoadCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := aclDo(t, s, control, 2, "ACL", "LOAD"); got != "+OK\r\n" || !slices.Equal(s.closed, []int64{3}) || control.closing {
+	if got := aclDo(t, s, control, 2, "ACL", "LOAD"); got != "+OK\r\n" || !slices.Equal(s.closed, []int64{3}) ||
+		control.closing {
 		t.Errorf("%q closed %v and itself %v", got, s.closed, control.closing)
 	}
 	if err := os.WriteFile(path, []byte("what"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := "-ERR " + path + ":1 should start with user keyword followed by the username. WARNING: ACL errors detected, no change to the previously active ACL rules was performed\r\n"
+	want := "-ERR " + path +
+		":1 should start with user keyword followed by the username. WARNING: ACL errors detected, no change to the previously active ACL rules was performed\r\n"
 	if got := aclDo(t, s, control, 2, "ACL", "LOAD"); got != want {
 		t.Errorf("%q", got)
 	}
 	s.store = acl.NewStore(ACLTable(), acl.Options{})
 	for _, sub := range []string{"LOAD", "SAVE"} {
-		if got := aclDo(t, s, control, 2, "ACL", sub); !strings.HasPrefix(got, "-ERR This Redis instance is not configured to use an ACL file.") {
+		if got := aclDo(t, s, control, 2, "ACL", sub); !strings.HasPrefix(got,
+			"-ERR This Redis instance is not configured to use an ACL file.") {
 			t.Errorf("ACL %s: %q", sub, got)
 		}
 	}
@@ -181,15 +192,19 @@ func TestACLLoadCloses(t *testing.T) {
 func TestACLLog(t *testing.T) {
 	s := &aclServer{store: acl.NewStore(ACLTable(), acl.Options{})}
 	at := time.Now().Add(-2 * time.Second)
-	s.store.Log().Add(acl.Event{Reason: acl.DeniedAuth, Context: acl.TopLevel, Object: "AUTH", Username: "eve", Client: "id=1"}, at)
-	s.store.Log().Add(acl.Event{Reason: acl.DeniedKey, Context: acl.Script, Object: "k", Username: "bob", Client: "id=2"}, at)
+	s.store.Log().Add(acl.Event{Reason: acl.DeniedAuth, Context: acl.TopLevel, Object: "AUTH", Username: "eve",
+		Client: "id=1"}, at)
+	s.store.Log().Add(acl.Event{Reason: acl.DeniedKey, Context: acl.Script, Object: "k", Username: "bob",
+		Client: "id=2"}, at)
 	one := func(reason, context, object, user, client string, id byte) string {
-		text := "%10\r\n$5\r\ncount\r\n:1\r\n" + strings.TrimPrefix(aclBulks("reason", reason, "context", context, "object", object, "username", user, "age-seconds"), "*9\r\n") +
+		text := "%10\r\n$5\r\ncount\r\n:1\r\n" + strings.TrimPrefix(aclBulks("reason", reason, "context", context,
+			"object", object, "username", user, "age-seconds"), "*9\r\n") +
 			",AGE\r\n" + strings.TrimPrefix(aclBulks("client-info", client, "entry-id"), "*3\r\n") + ":" + string(id) + "\r\n"
 		return text + "$17\r\ntimestamp-created\r\n:AT\r\n$22\r\ntimestamp-last-updated\r\n:AT\r\n"
 	}
 	key, auth := one("key", "lua", "k", "bob", "id=2", '1'), one("auth", "toplevel", "AUTH", "eve", "id=1", '0')
-	for count, want := range map[string]string{"": "*2\r\n" + key + auth, "1": "*1\r\n" + key, "-1": "*0\r\n", "99": "*2\r\n" + key + auth} {
+	for count, want := range map[string]string{"": "*2\r\n" + key + auth, "1": "*1\r\n" + key, "-1": "*0\r\n",
+		"99": "*2\r\n" + key + auth} {
 		args := []string{"ACL", "LOG"}
 		if count != "" {
 			args = append(args, count)
@@ -208,10 +223,15 @@ func TestACLLog(t *testing.T) {
 
 func TestACLKeys(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
-		{"GET k", "1:r"}, {"EXISTS a b", "1: 2:"}, {"SET k v", "1:w"}, {"SET k v NX get", "1:rw"}, {"SET get v", "1:w"}, {"INCR k", "1:rw"},
-		{"RENAME a b", "1:rw 2:w"}, {"COPY a b", "1:r 2:w"}, {"SMOVE a b m", "1:rw 2:w"}, {"ZUNIONSTORE d 2 a b", "1:w 3:r 4:r"},
-		{"BITFIELD k GET u4 0", "1:r"}, {"BITFIELD k get u4 0 SET u4 0 1", "1:rw"}, {"BITFIELD k OVERFLOW WRAP", "1:r"}, {"BITFIELD k OVERFLOW WRAP GET u4", "1:rw"}, {"BITFIELD k OVERFLOW SAT INCRBY u4 0 1", "1:rw"}, {"MSET a 1 b 2", "1:w 3:w"},
-		{"SORT a STORE b", "1:r 3:w"}, {"XREADGROUP GROUP g c STREAMS a b > >", "5:r 6:r"}, {"PFMERGE a b c", "1:rw 2:r 3:r"}, {"JSON.SET k $ 1", "1:w"},
+		{"GET k", "1:r"}, {"EXISTS a b", "1: 2:"}, {"SET k v", "1:w"}, {"SET k v NX get", "1:rw"}, {"SET get v",
+			"1:w"}, {"INCR k", "1:rw"},
+		{"RENAME a b", "1:rw 2:w"}, {"COPY a b", "1:r 2:w"}, {"SMOVE a b m", "1:rw 2:w"}, {"ZUNIONSTORE d 2 a b",
+			"1:w 3:r 4:r"},
+		{"BITFIELD k GET u4 0", "1:r"}, {"BITFIELD k get u4 0 SET u4 0 1", "1:rw"}, {"BITFIELD k OVERFLOW WRAP",
+			"1:r"}, {"BITFIELD k OVERFLOW WRAP GET u4", "1:rw"}, {"BITFIELD k OVERFLOW SAT INCRBY u4 0 1", "1:rw"},
+		{"MSET a 1 b 2", "1:w 3:w"},
+		{"SORT a STORE b", "1:r 3:w"}, {"XREADGROUP GROUP g c STREAMS a b > >", "5:r 6:r"}, {"PFMERGE a b c",
+			"1:rw 2:r 3:r"}, {"JSON.SET k $ 1", "1:w"},
 		{"JSON.NUMINCRBY k $ 1", "1:rw"}, {"PING", ""},
 		{"SSUBSCRIBE a b", ""}, {"SPUBLISH a m", ""},
 	} {
@@ -242,7 +262,8 @@ func TestACLChannels(t *testing.T) {
 	args := bytesOf("x", "a", "b")
 	for name, want := range map[string]acl.Channels{
 		"subscribe": {First: 1, Last: 3}, "ssubscribe": {First: 1, Last: 3}, "psubscribe": {First: 1, Last: 3, Pattern: true},
-		"publish": {First: 1, Last: 2}, "spublish": {First: 1, Last: 2}, "mpublish": {First: 1, Last: 2}, "unsubscribe": {}, "punsubscribe": {},
+		"publish": {First: 1, Last: 2}, "spublish": {First: 1, Last: 2}, "mpublish": {First: 1,
+			Last: 2}, "unsubscribe": {}, "punsubscribe": {},
 	} {
 		s := &Spec{Flags: PubSub, full: name}
 		if got := s.ACLChannels(args); got != want {

@@ -49,7 +49,8 @@ var argumentsOf = sync.OnceValue(func() map[string][]argument {
 // argumentParser reads the notation of arguments.txt.
 type argumentParser struct{ rest string }
 
-var argumentKinds = map[byte]string{'s': "string", 'i': "integer", 'd': "double", 'k': "key", 'p': "pattern", 'u': "unix-time", 't': "pure-token",
+var argumentKinds = map[byte]string{'s': "string", 'i': "integer", 'd': "double", 'k': "key", 'p': "pattern",
+	'u': "unix-time", 't': "pure-token",
 	'o': "oneof", 'b': "block"}
 
 func (p *argumentParser) list() (list []argument, err error) {
@@ -119,7 +120,8 @@ func (p *argumentParser) take(c byte) bool {
 func (p *argumentParser) word(others string) string {
 	n := 0
 	for n < len(p.rest) {
-		if c := p.rest[n] | 0x20; !(c >= 'a' && c <= 'z' || p.rest[n] >= '0' && p.rest[n] <= '9' || strings.IndexByte(others, p.rest[n]) >= 0) {
+		if c := p.rest[n] | 0x20; !(c >= 'a' && c <= 'z' || p.rest[n] >= '0' && p.rest[n] <= '9' ||
+			strings.IndexByte(others, p.rest[n]) >= 0) {
 			break
 		}
 		n++

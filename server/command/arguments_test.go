@@ -63,7 +63,8 @@ func TestArgumentNotation(t *testing.T) {
 	} {
 		p := argumentParser{rest: text}
 		_, err := p.list()
-		if wrong == "" && (err != nil || p.rest != "") || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
+		if wrong == "" && (err != nil || p.rest != "") || wrong != "" &&
+			(err == nil || !strings.Contains(err.Error(), wrong)) {
 			t.Errorf("%q: %v, want %q", text, err, wrong)
 		}
 	}
@@ -75,10 +76,12 @@ func TestCommandDocsArguments(t *testing.T) {
 	for name, want := range map[string][]string{
 		"get":    {"arguments [{name key type key display_text key key_spec_index 0}]"},
 		"unlink": {"[{name key type key display_text key key_spec_index 0 flags [multiple]}]"},
-		"set": {"{name value type string display_text value}", "{name get type pure-token display_text get token GET since 6.2.0 flags [optional]}",
+		"set": {"{name value type string display_text value}",
+			"{name get type pure-token display_text get token GET since 6.2.0 flags [optional]}",
 			"{name condition type oneof since 2.6.12 flags [optional] arguments [{name nx type pure-token display_text nx token NX}",
 			"{name unix-time-seconds type unix-time display_text unix-time-seconds token EXAT since 6.2.0}"},
-		"xadd": {"{name approximately type pure-token display_text approximately token ~}", "{name data type block flags [multiple] arguments [{name field type string display_text field} {name value type string display_text value}]}"},
+		"xadd": {"{name approximately type pure-token display_text approximately token ~}",
+			"{name data type block flags [multiple] arguments [{name field type string display_text field} {name value type string display_text value}]}"},
 		"sort": {"{name get-pattern type pattern display_text pattern key_spec_index 1 token GET flags [optional multiple multiple_token]}"},
 	} {
 		got := readable(t, do3(t, db, "COMMAND", "DOCS", name))

@@ -6,7 +6,8 @@ import (
 )
 
 var (
-	errFieldType     = engine.NewError("ERR", "Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.")
+	errFieldType = engine.NewError("ERR",
+		"Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.")
 	errFieldOverflow = engine.NewError("ERR", "Invalid OVERFLOW type specified")
 	errFieldReadOnly = engine.NewError("ERR", "BITFIELD_RO only supports the GET subcommand")
 )

@@ -29,8 +29,8 @@ func bitmapLimit(c *Ctx) uint64 {
 	return mb << 20
 }
 
-// likeString returns the type of a key that is no string and would be one in Redis; [engine.ErrWrongType] of another one.
-// The commands ask it before they look at the limit, which is text and has to be parsed.
+// likeString returns the type of a key that is no string and would be one in Redis; [engine.ErrWrongType] of another
+// one. The commands ask it before they look at the limit, which is text and has to be parsed.
 func likeString(c *Ctx, key []byte) (cf.Type, error) {
 	rec, err := c.Tx.Look(key)
 	if err == nil && rec.Type != cf.TypeBitmap && rec.Type != cf.TypeHyperLogLog {

@@ -47,7 +47,8 @@ func TestBitmapCommands(t *testing.T) {
 		{"BITFIELD b GET u8 #536870911", "*1\r\n:128\r\n"}, // its order is that of Kvrocks, see package bitmap
 		{"BITFIELD b GET u8 #536870912", badOffset},
 		{"BITFIELD_RO b SET u8 0 1", "-ERR BITFIELD_RO only supports the GET subcommand\r\n"},
-		{"BITFIELD_RO b GET u64 0", "-ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.\r\n"},
+		{"BITFIELD_RO b GET u64 0",
+			"-ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.\r\n"},
 		{"BITFIELD b OVERFLOW x", "-ERR Invalid OVERFLOW type specified\r\n"},
 		{"BITFIELD b OVERFLOW", badSyntax},
 		{"BITFIELD b GET u8", badSyntax},
@@ -89,11 +90,13 @@ func TestBitmapCommands(t *testing.T) {
 		{"EXISTS d", ":0\r\n"},
 		{"HSET h f v", ":1\r\n"},
 		{"BITOP OR d c h", wrongType + "\r\n"},
-		{"SETBIT h 0 1", wrongType + "\r\n"}, {"GETBIT h 0", wrongType + "\r\n"}, {"BITCOUNT h", wrongType + "\r\n"}, {"BITPOS h 1", wrongType + "\r\n"}, {"BITFIELD h GET u8 0", wrongType + "\r\n"},
+		{"SETBIT h 0 1", wrongType + "\r\n"}, {"GETBIT h 0", wrongType + "\r\n"}, {"BITCOUNT h", wrongType +
+			"\r\n"}, {"BITPOS h 1", wrongType + "\r\n"}, {"BITFIELD h GET u8 0", wrongType + "\r\n"},
 		{"BITOP OR h c", ":1\r\n"}, // the destination may be anything
 		{"TYPE h", "+bitmap\r\n"},
 	})
-	// The bit is looked at before the key, and the key before the range, as in Redis 7.2 (later ones read the range first).
+	// The bit is looked at before the key, and the key before the range, as in Redis 7.2 (later ones read the range
+	// first).
 	for _, c := range []struct{ line, missing, wrong string }{
 		{"BITCOUNT %s x 1", ":0\r\n", badInt},
 		{"BITCOUNT %s 1 x", ":0\r\n", badInt},
@@ -135,7 +138,8 @@ func TestStringCommandsOnBitmap(t *testing.T) {
 	db := enginetest.Open(t)
 	// "B" is 0100 0010, "a" is 0110 0001.
 	fill := func(key string) [][2]string {
-		return [][2]string{{"DEL " + key, do(t, db, "EXISTS", key)}, {"SETBIT " + key + " 1 1", ":0\r\n"}, {"SETBIT " + key + " 6 1", ":0\r\n"}, {"SETBIT " + key + " 9 1", ":0\r\n"},
+		return [][2]string{{"DEL " + key, do(t, db, "EXISTS", key)}, {"SETBIT " + key + " 1 1", ":0\r\n"},
+			{"SETBIT " + key + " 6 1", ":0\r\n"}, {"SETBIT " + key + " 9 1", ":0\r\n"},
 			{"SETBIT " + key + " 10 1", ":0\r\n"}, {"SETBIT " + key + " 15 1", ":0\r\n"}, {"TYPE " + key, "+bitmap\r\n"}}
 	}
 	for _, c := range []struct {
@@ -218,11 +222,13 @@ func TestBitmapLimitSetting(t *testing.T) {
 	settings := &bitmapSettings{limit: "1"}
 	srv := testServer(db)
 	srv.Settings = settings
-	script(t, db, [][2]string{{"SETBIT fits 8388607 1", ":0\r\n"}, {"SETBIT long 8388608 1", ":0\r\n"}, {"SET s text", "+OK\r\n"},
+	script(t, db, [][2]string{{"SETBIT fits 8388607 1", ":0\r\n"}, {"SETBIT long 8388608 1", ":0\r\n"},
+		{"SET s text", "+OK\r\n"},
 		{"HSET h f v", ":1\r\n"}, {"SIADD si 1", ":1\r\n"}, {"PFADD hll a", ":1\r\n"}, {"BF.ADD bf a", ":1\r\n"}})
 	const null, end = "$-1\r\n", "$4\r\ntext\r\n"
 	for _, c := range []struct{ line, want string }{
-		{"GET s", end}, {"MGET s none", "*2\r\n" + end + null}, {"GETRANGE s 0 -1", end}, {"STRLEN s", ":4\r\n"}, {"GETEX s", end}, {"GETSET s text", end}, {"GET none", null},
+		{"GET s", end}, {"MGET s none", "*2\r\n" + end + null}, {"GETRANGE s 0 -1", end}, {"STRLEN s",
+			":4\r\n"}, {"GETEX s", end}, {"GETSET s text", end}, {"GET none", null},
 		{"STRLEN long", ":1048577\r\n"}, {"SETRANGE s 0 text", ":4\r\n"}, {"LCS s s", end}, {"GETDEL s", end},
 	} {
 		if got := doOn(t, srv, 2, strings.Fields(c.line)...); got != c.want {
@@ -230,7 +236,8 @@ func TestBitmapLimitSetting(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"h", "si", "bf"} {
-		for _, line := range []string{"GET", "STRLEN", "GETRANGE * 0 1", "GETSET * v", "SET * v GET", "GETEX", "GETEX * EX 5", "GETDEL", "APPEND * x", "SETRANGE * 0 x", "INCR", "INCRBYFLOAT * 1", "LCS * *"} {
+		for _, line := range []string{"GET", "STRLEN", "GETRANGE * 0 1", "GETSET * v", "SET * v GET", "GETEX",
+			"GETEX * EX 5", "GETDEL", "APPEND * x", "SETRANGE * 0 x", "INCR", "INCRBYFLOAT * 1", "LCS * *"} {
 			if !strings.Contains(line, "*") {
 				line += " *"
 			}
@@ -265,14 +272,16 @@ func TestBitmapLimit(t *testing.T) {
 		{"SETBIT b 134217727 1", ":0\r\n"}, // the last bit of 16 MiB
 		{"SETBIT c 134217728 1", ":0\r\n"},
 		{"STRLEN c", ":16777217\r\n"},
-		{"GET c", tooLong}, {"GETSET c v", tooLong}, {"GETDEL c", tooLong}, {"GETEX c", tooLong}, {"SET c v GET", tooLong}, {"MGET c", tooLong},
+		{"GET c", tooLong}, {"GETSET c v", tooLong}, {"GETDEL c", tooLong}, {"GETEX c", tooLong}, {"SET c v GET",
+			tooLong}, {"MGET c", tooLong},
 		{"APPEND c x", tooLong}, {"SETRANGE c 0 x", tooLong}, {"INCR c", tooLong}, {"GETRANGE c 0 -1", tooLong},
 		{"GETRANGE c -2 -1", "$2\r\n\x00\x80\r\n"},
 		{"TYPE c", "+bitmap\r\n"},
 		{"SET c v", "+OK\r\n"},
 		{"GET c", "$1\r\nv\r\n"},
 	})
-	if got := do(t, db, "GET", "b"); !strings.HasPrefix(got, "$16777216\r\n\x00") || !strings.HasSuffix(got, "\x00\x01\r\n") || len(got) != 16<<20+13 {
+	if got := do(t, db, "GET", "b"); !strings.HasPrefix(got, "$16777216\r\n\x00") ||
+		!strings.HasSuffix(got, "\x00\x01\r\n") || len(got) != 16<<20+13 {
 		t.Errorf("a bitmap of 16 MiB: %.20q, %d bytes", got, len(got))
 	}
 }

@@ -16,21 +16,29 @@ import (
 const blockingFlags = Write | Blocking
 
 var blockingCommands = []Spec{
-	{Name: "blpop", Handler: blpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list", Since: "2.0.0", Complexity: "O(N) with N keys",
+	{Name: "blpop", Handler: blpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list",
+		Since: "2.0.0", Complexity: "O(N) with N keys",
 		Categories: catList, Summary: "Removes and returns the first element of the first list that has one; waits for one."},
-	{Name: "brpop", Handler: brpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list", Since: "2.0.0", Complexity: "O(N) with N keys",
+	{Name: "brpop", Handler: brpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list",
+		Since: "2.0.0", Complexity: "O(N) with N keys",
 		Categories: catList, Summary: "Removes and returns the last element of the first list that has one; waits for one."},
-	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "6.2.0", Complexity: "O(1)",
+	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1,
+		Group: "list", Since: "6.2.0", Complexity: "O(1)",
 		Categories: catList, Summary: "Moves an element from one list to another and returns it; waits for one."},
-	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "2.2.0", Complexity: "O(1)",
+	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1,
+		Group: "list", Since: "2.2.0", Complexity: "O(1)",
 		Categories: catList, Summary: "Moves the last element of a list to the head of another and returns it; waits for one."},
-	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys, Group: "list", Since: "7.0.0", Complexity: "O(N+M) with N keys and M elements to remove",
+	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys, Group: "list",
+		Since: "7.0.0", Complexity: "O(N+M) with N keys and M elements to remove",
 		Categories: catList, Summary: "Removes elements from the first list that has some; waits for one."},
-	{Name: "bzpopmin", Handler: bzpopmin, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1, Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
+	{Name: "bzpopmin", Handler: bzpopmin, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1,
+		Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
 		Categories: "@sortedset", Summary: "Removes and returns the member with the lowest score of the first sorted set that has one; waits for one."},
-	{Name: "bzpopmax", Handler: bzpopmax, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1, Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
+	{Name: "bzpopmax", Handler: bzpopmax, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1,
+		Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
 		Categories: "@sortedset", Summary: "Removes and returns the member with the highest score of the first sorted set that has one; waits for one."},
-	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys, Group: "sorted-set", Since: "7.0.0", Complexity: "O(K) + O(M*log(N)) with K keys and M members to remove from N",
+	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys,
+		Group: "sorted-set", Since: "7.0.0", Complexity: "O(K) + O(M*log(N)) with K keys and M members to remove from N",
 		Categories: "@sortedset", Summary: "Removes members from the first sorted set that has some; waits for one."},
 }
 
@@ -58,8 +66,8 @@ type Wait struct {
 	Type    cf.Type       // what the keys must hold
 	// Gone: the command is also tried when a key is deleted or changes its type.
 	Gone bool
-	// Enough, unless it is nil, is called when a replica has acknowledged more than before: when it says so, the command is
-	// tried.
+	// Enough, unless it is nil, is called when a replica has acknowledged more than before: when it says so, the
+	// command is tried.
 	Enough func() bool
 	// Null writes the reply when the time is up.
 	Null func(*resp.Writer)

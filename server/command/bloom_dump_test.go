@@ -66,7 +66,8 @@ func TestBloomDump(t *testing.T) {
 			t.Errorf("%s: %q, copy %q", tt.key, a, b)
 		}
 		items := append(append([]string{"BF.MEXISTS", copied}, tt.present...), tt.gone...)
-		want := fmt.Sprintf("*%d\r\n%s%s", len(items)-2, strings.Repeat(":1\r\n", len(tt.present)), strings.Repeat(":0\r\n", len(tt.gone)))
+		want := fmt.Sprintf("*%d\r\n%s%s", len(items)-2, strings.Repeat(":1\r\n", len(tt.present)),
+			strings.Repeat(":0\r\n", len(tt.gone)))
 		if got := do(t, db, items...); got != want {
 			t.Errorf("%s: %q, want %q", tt.key, got, want)
 		}
@@ -87,7 +88,8 @@ func TestBloomDump(t *testing.T) {
 		{[]string{"BF.LOADCHUNK", "empty", "1", header}, "-ERR received bad data\r\n"},
 		{[]string{"BF.LOADCHUNK", "empty", "5", "1234567890"}, "-ERR received bad data\r\n"},
 		{[]string{"BF.LOADCHUNK", "empty", "999999", "1234567890"}, "-ERR invalid offset - no link found\r\n"},
-		{[]string{"BF.LOADCHUNK", "empty", "1001", strings.Repeat("x", 1000)}, "-ERR invalid chunk - Too big for current filter\r\n"},
+		{[]string{"BF.LOADCHUNK", "empty", "1001", strings.Repeat("x", 1000)},
+			"-ERR invalid chunk - Too big for current filter\r\n"},
 		{[]string{"EXISTS", "new"}, ":0\r\n"},
 	} {
 		if got := do(t, db, tt.args...); got != tt.want {
@@ -98,7 +100,8 @@ func TestBloomDump(t *testing.T) {
 
 // FuzzBloomLoad: what comes from outside is refused, or makes a filter that can be asked and dumped.
 func FuzzBloomLoad(f *testing.F) {
-	f.Add(int64(1), []byte("basaltBF\x01"+strings.Repeat("\x00", 7)+"\x05\x00\x01\x00\x02\x00\x00\x00\x05\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00\x00\x20"))
+	f.Add(int64(1), []byte("basaltBF\x01"+strings.Repeat("\x00",
+		7)+"\x05\x00\x01\x00\x02\x00\x00\x00\x05\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00\x00\x20"))
 	f.Add(int64(5), []byte("abcd"))
 	f.Fuzz(func(t *testing.T, next int64, data []byte) {
 		db := enginetest.Open(t)

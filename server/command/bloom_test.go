@@ -47,9 +47,11 @@ func TestBloom(t *testing.T) {
 		{"BF.ADD bloom:default item1", ":1\r\n", "#t\r\n"},
 		{"BF.ADD bloom:default item2", ":1\r\n", "#t\r\n"},
 		{"BF.RESERVE bloom:nonscaling 0.001 50 NONSCALING", "+OK\r\n", ""},
-		{"BF.INSERT bloom:insert CAPACITY 300 ERROR 0.01 ITEMS i1 i2 i3", "*3\r\n:1\r\n:1\r\n:1\r\n", "*3\r\n#t\r\n#t\r\n#t\r\n"},
+		{"BF.INSERT bloom:insert CAPACITY 300 ERROR 0.01 ITEMS i1 i2 i3", "*3\r\n:1\r\n:1\r\n:1\r\n",
+			"*3\r\n#t\r\n#t\r\n#t\r\n"},
 		{"BF.RESERVE bloom:scaled 0.1 5 EXPANSION 2", "+OK\r\n", ""},
-		{"BF.MADD bloom:scaled 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20", "*20\r\n" + strings.Repeat(":1\r\n", 20), "*20\r\n" + strings.Repeat("#t\r\n", 20)},
+		{"BF.MADD bloom:scaled 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20", "*20\r\n" +
+			strings.Repeat(":1\r\n", 20), "*20\r\n" + strings.Repeat("#t\r\n", 20)},
 		{"BF.INFO bloom:reserved", bloomInfo("*10", 100, 128, 1, 5, ":2"), bloomInfo("%5", 100, 128, 1, 5, ":2")},
 		{"BF.INFO bloom:default", bloomInfo("*10", 100, 128, 1, 2, ":2"), bloomInfo("%5", 100, 128, 1, 2, ":2")},
 		{"BF.INFO bloom:nonscaling", bloomInfo("*10", 50, 128, 1, 0, "$-1"), bloomInfo("%5", 50, 128, 1, 0, "_")},
@@ -76,7 +78,8 @@ func TestBloom(t *testing.T) {
 		{"BF.INFO missing", "-ERR key is not found\r\n", ""},
 
 		{"BF.RESERVE small 0.0001 2 nonscaling", "+OK\r\n", ""},
-		{"BF.MADD small a a b c a", "*5\r\n:1\r\n:0\r\n:1\r\n" + full + ":0\r\n", "*5\r\n#t\r\n#f\r\n#t\r\n" + full + "#f\r\n"},
+		{"BF.MADD small a a b c a", "*5\r\n:1\r\n:0\r\n:1\r\n" + full + ":0\r\n", "*5\r\n#t\r\n#f\r\n#t\r\n" + full +
+			"#f\r\n"},
 		{"BF.ADD small d", full, ""},
 		{"BF.ADD small b", ":0\r\n", "#f\r\n"},
 		{"BF.RESERVE small 0.01 100", "-ERR item exists\r\n", ""},
@@ -157,7 +160,8 @@ func TestBloomCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range []string{"BF.ADD broken b", "BF.MADD broken b c", "BF.EXISTS broken a"} {
-		if got, want := do(t, db, strings.Fields(args)...), "-ERR key \"broken\": corrupt record: filter 0 of 5 bytes\r\n"; got != want {
+		if got, want := do(t, db,
+			strings.Fields(args)...), "-ERR key \"broken\": corrupt record: filter 0 of 5 bytes\r\n"; got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}

@@ -19,39 +19,56 @@ var clientCommands = []Spec{{
 	Sub: []Spec{
 		{Name: "id", Handler: clientID, Arity: 2, Flags: clientFlags, Group: "connection", Since: "5.0.0", Complexity: "O(1)",
 			Categories: "@connection", Summary: "Returns the id of the connection."},
-		{Name: "getname", Handler: clientGetName, Arity: 2, Flags: clientFlags, Group: "connection", Since: "2.6.9", Complexity: "O(1)",
+		{Name: "getname", Handler: clientGetName, Arity: 2, Flags: clientFlags, Group: "connection", Since: "2.6.9",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Returns the name of the connection."},
-		{Name: "setname", Handler: clientSetName, Arity: 3, Flags: clientFlags, Group: "connection", Since: "2.6.9", Complexity: "O(1)",
+		{Name: "setname", Handler: clientSetName, Arity: 3, Flags: clientFlags, Group: "connection", Since: "2.6.9",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Names the connection."},
-		{Name: "setinfo", Handler: clientSetInfo, Arity: 4, Flags: clientFlags, Group: "connection", Since: "7.2.0", Complexity: "O(1)",
+		{Name: "setinfo", Handler: clientSetInfo, Arity: 4, Flags: clientFlags, Group: "connection", Since: "7.2.0",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Notes the name or the version of the client library."},
-		{Name: "info", Handler: clientInfo, Arity: 2, Flags: clientFlags, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
+		{Name: "info", Handler: clientInfo, Arity: 2, Flags: clientFlags, Group: "connection", Since: "6.2.0",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Describes the connection."},
-		{Name: "list", Handler: clientList, Arity: -2, Flags: clientFlags | Admin, Group: "connection", Since: "2.4.0", Complexity: "O(N) with N connections",
+		{Name: "list", Handler: clientList, Arity: -2, Flags: clientFlags | Admin, Group: "connection",
+			Since: "2.4.0", Complexity: "O(N) with N connections",
 			Categories: "@connection", Summary: "Lists the connections; outside the default namespace only those of the same namespace."},
-		{Name: "kill", Handler: clientKill, Arity: -3, Flags: clientFlags | Admin, Group: "connection", Since: "2.4.0", Complexity: "O(N) with N connections",
+		{Name: "kill", Handler: clientKill, Arity: -3, Flags: clientFlags | Admin, Group: "connection",
+			Since: "2.4.0", Complexity: "O(N) with N connections",
 			Categories: "@connection", Summary: "Closes connections; outside the default namespace only those of the same namespace."},
-		{Name: "reply", Handler: clientReply, Arity: 3, Flags: clientFlags, Group: "connection", Since: "3.2.0", Complexity: "O(1)",
+		{Name: "reply", Handler: clientReply, Arity: 3, Flags: clientFlags, Group: "connection", Since: "3.2.0",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Turns replies on or off, or skips the next one."},
-		{Name: "no-evict", Handler: clientNoEvict, Arity: 3, Flags: clientFlags | Admin, Group: "connection", Since: "7.0.0", Complexity: "O(1)",
+		{Name: "no-evict", Handler: clientNoEvict, Arity: 3, Flags: clientFlags | Admin, Group: "connection",
+			Since: "7.0.0", Complexity: "O(1)",
 			Categories: "@connection", Summary: "Marks the connection as not to be evicted."},
-		{Name: "no-touch", Handler: clientNoTouch, Arity: 3, Flags: clientFlags, Group: "connection", Since: "7.2.0", Complexity: "O(1)",
+		{Name: "no-touch", Handler: clientNoTouch, Arity: 3, Flags: clientFlags, Group: "connection", Since: "7.2.0",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Sets whether commands of the connection count as access to the keys."},
-		{Name: "unblock", Handler: clientUnblock, Arity: -3, Flags: clientFlags | Admin, Group: "connection", Since: "5.0.0", Complexity: "O(log(N)) with N connections",
+		{Name: "unblock", Handler: clientUnblock, Arity: -3, Flags: clientFlags | Admin, Group: "connection",
+			Since: "5.0.0", Complexity: "O(log(N)) with N connections",
 			Categories: "@connection", Summary: "Ends the wait of a connection in a command that blocks."},
-		{Name: "pause", Handler: clientPause, Arity: -3, Flags: clientFlags | Admin | AdminOnly, Group: "connection", Since: "3.0.0", Complexity: "O(1)",
+		{Name: "pause", Handler: clientPause, Arity: -3, Flags: clientFlags | Admin | AdminOnly, Group: "connection",
+			Since: "3.0.0", Complexity: "O(1)",
 			Categories: "@connection", Summary: "Lets all clients wait for a time with their writes, or with all commands."},
-		{Name: "unpause", Handler: clientUnpause, Arity: 2, Flags: clientFlags | Admin | AdminOnly, Group: "connection", Since: "6.2.0", Complexity: "O(N) with N paused clients",
+		{Name: "unpause", Handler: clientUnpause, Arity: 2, Flags: clientFlags | Admin | AdminOnly,
+			Group: "connection", Since: "6.2.0", Complexity: "O(N) with N paused clients",
 			Categories: "@connection", Summary: "Ends the pause."},
-		{Name: "tracking", Handler: clientTracking, Arity: -3, Flags: clientFlags, Group: "connection", Since: "6.0.0", Complexity: "O(N) with N prefixes",
+		{Name: "tracking", Handler: clientTracking, Arity: -3, Flags: clientFlags, Group: "connection",
+			Since: "6.0.0", Complexity: "O(N) with N prefixes",
 			Categories: "@connection", Summary: "Sends messages when keys change that the connection has read, or that have a prefix."},
-		{Name: "trackinginfo", Handler: clientTrackingInfo, Arity: 2, Flags: clientFlags, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
+		{Name: "trackinginfo", Handler: clientTrackingInfo, Arity: 2, Flags: clientFlags, Group: "connection",
+			Since: "6.2.0", Complexity: "O(1)",
 			Categories: "@connection", Summary: "Describes the tracking of the connection."},
-		{Name: "caching", Handler: clientCaching, Arity: 3, Flags: clientFlags, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
+		{Name: "caching", Handler: clientCaching, Arity: 3, Flags: clientFlags, Group: "connection", Since: "6.0.0",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Says whether the keys of the next command are tracked."},
-		{Name: "getredir", Handler: clientGetRedir, Arity: 2, Flags: clientFlags, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
+		{Name: "getredir", Handler: clientGetRedir, Arity: 2, Flags: clientFlags, Group: "connection", Since: "6.0.0",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Returns the connection that gets the messages of tracking."},
-		{Name: "help", Handler: clientHelp, Arity: 2, Flags: Loading | Stale, Group: "connection", Since: "5.0.0", Complexity: "O(1)",
+		{Name: "help", Handler: clientHelp, Arity: 2, Flags: Loading | Stale, Group: "connection", Since: "5.0.0",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Explains the subcommands."},
 	},
 }}
@@ -226,7 +243,10 @@ func clientList(c *Ctx) error {
 			if !ok {
 				return engine.NewError("ERR", "Invalid client ID")
 			}
-			if at, ok := slices.BinarySearchFunc(show, id, func(i ClientInfo, id int64) int { return cmp.Compare(i.ID, id) }); ok {
+			if at, ok := slices.BinarySearchFunc(show, id, func(i ClientInfo,
+				id int64) int {
+				return cmp.Compare(i.ID, id)
+			}); ok {
 				chosen = append(chosen, show[at])
 			}
 		}
@@ -268,8 +288,8 @@ func (f *killFilter) matches(i *ClientInfo) bool {
 		(f.kind == "" || i.Type == f.kind) && (f.user == "" || i.User == f.user) && int64(i.Age.Seconds()) >= f.age
 }
 
-// clientKill knows the filters of Redis 7.2, and MAXAGE of 7.4, whose clients send it. Of a filter that is given twice the last
-// one counts.
+// clientKill knows the filters of Redis 7.2, and MAXAGE of 7.4, whose clients send it. Of a filter that is given
+// twice the last one counts.
 func clientKill(c *Ctx) error {
 	if len(c.Args) == 3 { // the old form: one address, and it may be one's own
 		addr := string(c.Args[2])
@@ -369,22 +389,23 @@ func (i *ClientInfo) InfoLine() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// TotalMem returns how many bytes the connection takes: its buffers, what it has queued, and itself. (The arguments of a command
-// lie in the read buffer; the copies that one that waits has of them are counted as its own.)
+// TotalMem returns how many bytes the connection takes: its buffers, what it has queued, and itself. (The arguments
+// of a command lie in the read buffer; the copies that one that waits has of them are counted as its own.)
 func (i *ClientInfo) TotalMem() int64 {
 	return i.Overhead + i.QueryBuf + i.QueryFree + i.MultiBytes + i.ReplyBuf + i.OutputBytes
 }
 
-// line writes the line of CLIENT LIST. The fields are those of Redis 7.2 in its order, and if all is set also watch and the
-// three at the end of newer ones, obuf of Kvrocks, and its namespace while there are no databases.
+// line writes the line of CLIENT LIST. The fields are those of Redis 7.2 in its order, and if all is set also watch
+// and the three at the end of newer ones, obuf of Kvrocks, and its namespace while there are no databases.
 //
 // A connection has buffers only while it has something to do: qbuf and qbuf-free are 0 when nothing was received, rbs
-// and obl (the bytes of replies that are ready but not on their way) are 0 for all but the client that asks. rbp is the longest
-// reply of the last seconds, or the longest series of them that was sent at once. argv-mem is of the client that asks and of
-// those that wait for data or for the end of a pause.
+// and obl (the bytes of replies that are ready but not on their way) are 0 for all but the client that asks. rbp is
+// the longest reply of the last seconds, or the longest series of them that was sent at once. argv-mem is of the
+// client that asks and of those that wait for data or for the end of a pause.
 //
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
-// t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its replies, U of the unix socket, N none of these.
+// t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its
+// replies, U of the unix socket, N none of these.
 func (i *ClientInfo) line(b *strings.Builder, all bool) {
 	field := func(name, value string) {
 		b.WriteString(name)

@@ -39,9 +39,9 @@ type Ctx struct {
 	Same bool
 }
 
-// Replaced says that the command has replaced something in its first key, if there is such a key. If that was by the same,
-// nothing is written, but for Redis the key has changed: there are events, WATCH notices it, and clients that track the
-// key are told.
+// Replaced says that the command has replaced something in its first key, if there is such a key. If that was by the
+// same, nothing is written, but for Redis the key has changed: there are events, WATCH notices it, and clients that
+// track the key are told.
 func (c *Ctx) Replaced() { c.Same = true }
 
 // Tell adds an event of the command that runs. The key must be one of its arguments.
@@ -260,14 +260,16 @@ func unknownCommand(args [][]byte) error {
 		}
 		fmt.Fprintf(&b, "'%s' ", shorten(a, echoed-b.Len()))
 	}
-	return engine.NewError("ERR", fmt.Sprintf("unknown command '%s', with args beginning with: %s", shorten(args[0], echoed), b.String()))
+	return engine.NewError("ERR", fmt.Sprintf("unknown command '%s', with args beginning with: %s",
+		shorten(args[0], echoed), b.String()))
 }
 
 func unknownSubcommand(s *Spec, sub []byte) error {
 	if s.Name == "disk" { // Kvrocks's own command, and its text
 		return engine.NewError("ERR", "Unknown operation")
 	}
-	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand '%s'. Try %s HELP.", shorten(sub, echoed), strings.ToUpper(s.Name)))
+	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand '%s'. Try %s HELP.", shorten(sub, echoed),
+		strings.ToUpper(s.Name)))
 }
 
 // echoed is how many bytes of what a client has sent an error repeats.

@@ -32,9 +32,11 @@ func TestResolve(t *testing.T) {
 		{[]string{"nosuch"}, "", "unknown command 'nosuch', with args beginning with: "},
 		{[]string{"nosuch", "a", "b c"}, "", "unknown command 'nosuch', with args beginning with: 'a' 'b c' "},
 		{[]string{"nosuch", "a\x00b"}, "", "unknown command 'nosuch', with args beginning with: 'a' "},
-		{[]string{long, long, "z"}, "", "unknown command '" + long[:128] + "', with args beginning with: '" + long[:128] + "' "},
+		{[]string{long, long, "z"}, "", "unknown command '" + long[:128] + "', with args beginning with: '" +
+			long[:128] + "' "},
 		// What is echoed ends when 128 bytes are reached, quotes and blanks included.
-		{[]string{"nosuch", long[:120], long[:20], "z"}, "", "unknown command 'nosuch', with args beginning with: '" + long[:120] + "' '" + long[:5] + "' "},
+		{[]string{"nosuch", long[:120], long[:20], "z"}, "", "unknown command 'nosuch', with args beginning with: '" +
+			long[:120] + "' '" + long[:5] + "' "},
 		{[]string{"client", "nosuch"}, "", "unknown subcommand 'nosuch'. Try CLIENT HELP."},
 		{[]string{"client", long}, "", "unknown subcommand '" + long[:128] + "'. Try CLIENT HELP."},
 		{[]string{"client"}, "", "wrong number of arguments for 'client' command"},
@@ -121,7 +123,8 @@ func TestKeyFinders(t *testing.T) {
 	for id := range NumSpecs() {
 		s := ByID(id)
 		for n := range 8 {
-			for _, filler := range []string{"", "0", "1", "-1", "3", "9223372036854775807", "x", "STORE", "STREAMS", "KEYS", "LEFT"} {
+			for _, filler := range []string{"", "0", "1", "-1", "3", "9223372036854775807", "x", "STORE", "STREAMS",
+				"KEYS", "LEFT"} {
 				args := [][]byte{[]byte(s.Name)}
 				for range n {
 					args = append(args, []byte(filler))
@@ -178,7 +181,8 @@ func TestCommandInfo(t *testing.T) {
 			t.Errorf("%s: %q", tt.args, got)
 		}
 	}
-	if got := do3(t, db, "COMMAND", "INFO", "ping", "x"); got != "*2\r\n"+strings.NewReplacer("*0\r\n", "~0\r\n", "*1\r\n", "~1\r\n", "*2\r\n", "~2\r\n").Replace(ping)+"_\r\n" {
+	if got := do3(t, db, "COMMAND", "INFO", "ping", "x"); got != "*2\r\n"+strings.NewReplacer("*0\r\n", "~0\r\n",
+		"*1\r\n", "~1\r\n", "*2\r\n", "~2\r\n").Replace(ping)+"_\r\n" {
 		t.Errorf("RESP3: %q", got)
 	}
 	count := do(t, db, "COMMAND", "COUNT")
@@ -211,18 +215,24 @@ func TestKeySpecs(t *testing.T) {
 	}
 	spec := func(flags, begin, beginFields, find, findFields string) string {
 		search := func(name, kind, fields string) string {
-			return fmt.Sprintf("$%d\r\n%s\r\n*4\r\n$4\r\ntype\r\n$%d\r\n%s\r\n$4\r\nspec\r\n%s", len(name), name, len(kind), kind, fields)
+			return fmt.Sprintf("$%d\r\n%s\r\n*4\r\n$4\r\ntype\r\n$%d\r\n%s\r\n$4\r\nspec\r\n%s", len(name), name,
+				len(kind), kind, fields)
 		}
-		return "*6\r\n$5\r\nflags\r\n" + flags + search("begin_search", begin, beginFields) + search("find_keys", find, findFields)
+		return "*6\r\n$5\r\nflags\r\n" + flags + search("begin_search", begin, beginFields) +
+			search("find_keys", find, findFields)
 	}
 	one := fields("lastkey", 0, "keystep", 1, "limit", 0)
 	for name, want := range map[string]string{
-		"ping":   "*0\r\n",
-		"get":    "*1\r\n" + spec(words("RO", "access"), "index", fields("index", 1), "range", one),
-		"mset":   "*1\r\n" + spec(words("OW", "update"), "index", fields("index", 1), "range", fields("lastkey", -1, "keystep", 2, "limit", 0)),
-		"lmpop":  "*1\r\n" + spec(words("RW", "access", "delete"), "index", fields("index", 1), "keynum", fields("keynumidx", 0, "firstkey", 1, "keystep", 1)),
-		"rename": "*2\r\n" + spec(words("RW", "access", "delete"), "index", fields("index", 1), "range", one) + spec(words("OW", "update"), "index", fields("index", 2), "range", one),
-		"xread":  "*1\r\n" + spec(words("RO", "access"), "keyword", fields("keyword", "STREAMS", "startfrom", 1), "range", fields("lastkey", -1, "keystep", 1, "limit", 2)),
+		"ping": "*0\r\n",
+		"get":  "*1\r\n" + spec(words("RO", "access"), "index", fields("index", 1), "range", one),
+		"mset": "*1\r\n" + spec(words("OW", "update"), "index", fields("index", 1), "range",
+			fields("lastkey", -1, "keystep", 2, "limit", 0)),
+		"lmpop": "*1\r\n" + spec(words("RW", "access", "delete"), "index", fields("index", 1), "keynum",
+			fields("keynumidx", 0, "firstkey", 1, "keystep", 1)),
+		"rename": "*2\r\n" + spec(words("RW", "access", "delete"), "index", fields("index", 1), "range", one) +
+			spec(words("OW", "update"), "index", fields("index", 2), "range", one),
+		"xread": "*1\r\n" + spec(words("RO", "access"), "keyword", fields("keyword", "STREAMS", "startfrom", 1),
+			"range", fields("lastkey", -1, "keystep", 1, "limit", 2)),
 		"sort_ro": "*2\r\n" + spec(words("RO", "access"), "index", fields("index", 1), "range", one) +
 			spec(words("RO", "access"), "unknown", "*0\r\n", "unknown", "*0\r\n"),
 	} {
@@ -254,8 +264,9 @@ func TestCommandDocsListGetKeys(t *testing.T) {
 	db := enginetest.Open(t)
 	for _, tt := range []struct{ args, want string }{
 		{"COMMAND DOCS nosuch", "*0\r\n"},
-		{"COMMAND DOCS quit nosuch", "*2\r\n$4\r\nquit\r\n*14\r\n$7\r\nsummary\r\n$22\r\nCloses the connection.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$10\r\ncomplexity\r\n$4\r\nO(1)\r\n" +
-			"$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n$16\r\ndeprecated_since\r\n$5\r\n7.2.0\r\n$11\r\nreplaced_by\r\n$22\r\nclosing the connection\r\n"},
+		{"COMMAND DOCS quit nosuch",
+			"*2\r\n$4\r\nquit\r\n*14\r\n$7\r\nsummary\r\n$22\r\nCloses the connection.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$10\r\ncomplexity\r\n$4\r\nO(1)\r\n" +
+				"$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n$16\r\ndeprecated_since\r\n$5\r\n7.2.0\r\n$11\r\nreplaced_by\r\n$22\r\nclosing the connection\r\n"},
 		{"COMMAND LIST FILTERBY PATTERN CONFIG|re*", "*2\r\n$14\r\nconfig|rewrite\r\n$16\r\nconfig|resetstat\r\n"},
 		{"COMMAND LIST FILTERBY MODULE x", "*0\r\n"},
 		{"COMMAND LIST FILTERBY ACLCAT nosuch", "*0\r\n"},
@@ -271,10 +282,12 @@ func TestCommandDocsListGetKeys(t *testing.T) {
 		}
 	}
 	admins := do(t, db, "COMMAND", "LIST", "FILTERBY", "ACLCAT", "Admin")
-	if !strings.Contains(admins, "config|set\r\n") || !strings.Contains(admins, "lastsave\r\n") || strings.Contains(admins, "ping\r\n") {
+	if !strings.Contains(admins, "config|set\r\n") || !strings.Contains(admins, "lastsave\r\n") ||
+		strings.Contains(admins, "ping\r\n") {
 		t.Errorf("ACLCAT admin: %q", admins)
 	}
-	if got := do3(t, db, "COMMAND", "DOCS", "client"); !strings.HasPrefix(got, "%1\r\n$6\r\nclient\r\n%5\r\n") || !strings.Contains(got, "$11\r\nclient|list\r\n%6\r\n") {
+	if got := do3(t, db, "COMMAND", "DOCS", "client"); !strings.HasPrefix(got, "%1\r\n$6\r\nclient\r\n%5\r\n") ||
+		!strings.Contains(got, "$11\r\nclient|list\r\n%6\r\n") {
 		t.Errorf("COMMAND DOCS client in RESP3: %.200q", got)
 	}
 	for _, name := range []string{"CLIENT", "COMMAND", "CONFIG", "DEBUG"} {

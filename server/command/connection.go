@@ -16,15 +16,19 @@ const RedisVersion = "7.2.0"
 var connectionCommands = []Spec{
 	{Name: "ping", Handler: ping, Arity: -1, Flags: Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Tells whether the server answers."},
-	{Name: "echo", Handler: echo, Arity: 2, Flags: Loading | Stale | Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+	{Name: "echo", Handler: echo, Arity: 2, Flags: Loading | Stale | Fast, Group: "connection", Since: "1.0.0",
+		Complexity: "O(1)",
 		Categories: "@connection", Summary: "Returns its argument."},
 	{Name: "auth", Handler: auth, Arity: -2, Flags: sessionFlags, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Authenticates the connection; the password also selects the namespace."},
-	{Name: "hello", Handler: hello, Arity: -1, Flags: sessionFlags, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
+	{Name: "hello", Handler: hello, Arity: -1, Flags: sessionFlags, Group: "connection", Since: "6.0.0",
+		Complexity: "O(1)",
 		Categories: "@connection", Summary: "Describes the server; can select the protocol, authenticate and name the connection."},
-	{Name: "quit", Handler: quit, Arity: -1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+	{Name: "quit", Handler: quit, Arity: -1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "1.0.0",
+		Complexity: "O(1)",
 		Categories: "@connection", Summary: "Closes the connection."},
-	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
+	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "6.2.0",
+		Complexity: "O(1)",
 		Categories: "@connection", Summary: "Brings the connection back to the state of a new one."},
 }
 
@@ -35,8 +39,10 @@ func init() { register(connectionCommands...) }
 
 var (
 	errWrongPass = engine.NewError("WRONGPASS", "invalid username-password pair or user is disabled.")
-	errNoPass    = engine.NewError("ERR", "AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
-	errHelloAuth = engine.NewError("NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	errNoPass    = engine.NewError("ERR",
+		"AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+	errHelloAuth = engine.NewError("NOAUTH",
+		"HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 	errNoProto   = engine.NewError("NOPROTO", "unsupported protocol version")
 	errProtoText = engine.NewError("ERR", "Protocol version is not an integer or out of range")
 	errName      = engine.NewError("ERR", "Client names cannot contain spaces, newlines or special characters.")

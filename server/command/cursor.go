@@ -287,7 +287,8 @@ func emptyScan(c *Ctx) {
 
 // scanSubkeys is HSCAN, SSCAN and ZSCAN on an existing key, whose elements are the subkeys in the default family.
 // emit writes one element and returns how many replies that was.
-func scanSubkeys(c *Ctx, kind scanKind, rec *engine.Record, cur scanCursor, o scanOptions, emit func(w *resp.Writer, sub, value []byte) (int, error)) error {
+func scanSubkeys(c *Ctx, kind scanKind, rec *engine.Record, cur scanCursor, o scanOptions,
+	emit func(w *resp.Writer, sub, value []byte) (int, error)) error {
 	key := c.Tx.UserKey(rec)
 	from := cur.from(kind, c.Tx.Namespace(), key)
 	prefix := c.Tx.SubkeyPrefix(rec)

@@ -14,11 +14,14 @@ import (
 // to a namespace: those of no administrator.
 
 var databaseCommands = []Spec{
-	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo, Group: "connection",
+		Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@connection", Summary: "Selects a database by its number."},
-	{Name: "move", Handler: moveDB, Arity: 3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Foreign: moveForeign, Group: "generic", Since: "1.0.0", Complexity: "O(N) with N elements",
+	{Name: "move", Handler: moveDB, Arity: 3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Foreign: moveForeign,
+		Group: "generic", Since: "1.0.0", Complexity: "O(N) with N elements",
 		Categories: catKeyspace, Summary: "Moves a key to another database."},
-	{Name: "movex", Handler: moveX, Arity: 3, Flags: Write | SkipMonitor | SkipSlowlog, First: 1, Last: 1, Step: 1, Foreign: moveXForeign, Group: "generic", Since: "7.2.0", Complexity: "O(N) with N elements",
+	{Name: "movex", Handler: moveX, Arity: 3, Flags: Write | SkipMonitor | SkipSlowlog, First: 1, Last: 1, Step: 1,
+		Foreign: moveXForeign, Group: "generic", Since: "7.2.0", Complexity: "O(N) with N elements",
 		Categories: catKeyspace, Summary: "Moves a key to the namespace of a token."},
 	{Name: "swapdb", Handler: swapDB, Arity: 3, Flags: Write | Fast, Group: "server", Since: "4.0.0", Complexity: "O(1)",
 		Categories: catKeyspace + " @dangerous", Summary: "Refused: the keys of a database lie on disk under its number."},
@@ -27,8 +30,9 @@ var databaseCommands = []Spec{
 func init() { register(databaseCommands...) }
 
 var (
-	errDBIndex     = engine.NewError("ERR", "DB index is out of range")
-	errNotInt32    = engine.NewError("ERR", fmt.Sprintf("value is out of range, value must between %d and %d", math.MinInt32, math.MaxInt32))
+	errDBIndex  = engine.NewError("ERR", "DB index is out of range")
+	errNotInt32 = engine.NewError("ERR", fmt.Sprintf("value is out of range, value must between %d and %d",
+		math.MinInt32, math.MaxInt32))
 	errMoveNoPass  = engine.NewError("ERR", "Forbidden to move key when requirepass is empty")
 	errMoveToken   = engine.NewError("ERR", "Invalid password")
 	errNotLocked   = engine.NewError("TRYAGAIN", "The key in the other namespace is in use")
@@ -157,7 +161,8 @@ func lockIn(c *Ctx, ns string, key []byte) error {
 	})
 }
 
-// swapDB is SWAPDB. To exchange two databases is to write all their keys anew, since their places on disk are Kvrocks's.
+// swapDB is SWAPDB. To exchange two databases is to write all their keys anew, since their places on disk are
+// Kvrocks's.
 func swapDB(c *Ctx) error {
 	one, ok := ParseInt(c.Args[1])
 	if !ok || one != int64(int32(one)) {

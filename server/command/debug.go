@@ -13,10 +13,12 @@ import (
 )
 
 var debugCommands = []Spec{
-	{Name: "debug", Handler: debug, Arity: -2, Flags: Admin | NoScript | Loading | Stale | Solo | AdminOnly, Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand.",
+	{Name: "debug", Handler: debug, Arity: -2, Flags: Admin | NoScript | Loading | Stale | Solo | AdminOnly,
+		Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand.",
 		Summary: "Helps to test clients."},
-	{Name: "lolwut", Handler: lolwut, Arity: -1, Flags: ReadOnly | Fast, Group: "server", Since: "5.0.0", Complexity: "O(1)",
-		Summary: "Draws a column of basalt."},
+	{Name: "lolwut", Handler: lolwut, Arity: -1, Flags: ReadOnly | Fast, Group: "server", Since: "5.0.0",
+		Complexity: "O(1)",
+		Summary:    "Draws a column of basalt."},
 }
 
 func init() { register(debugCommands...) }
@@ -40,37 +42,50 @@ func init() {
 	}
 	debugSubs = []debugSub{
 		{"change-repl-id", 0, 0, ok, []string{"CHANGE-REPL-ID", "    Accepted and without effect: there are no replicas."}},
-		{"dbsize-limit", 1, 1, debugSizeLimit, []string{"DBSIZE-LIMIT <0|1>", "    Behave as if max-db-size were reached, or not, until it is looked at again."}},
+		{"dbsize-limit", 1, 1, debugSizeLimit, []string{"DBSIZE-LIMIT <0|1>",
+			"    Behave as if max-db-size were reached, or not, until it is looked at again."}},
 		{"digest", 0, 0, debugDigest, []string{"DIGEST", "    A hash of all keys of the namespace and what they hold."}},
-		{"digest-value", 0, -1, debugDigestValue, []string{"DIGEST-VALUE <key> [<key> ...]", "    A hash of what each key holds."}},
+		{"digest-value", 0, -1, debugDigestValue, []string{"DIGEST-VALUE <key> [<key> ...]",
+			"    A hash of what each key holds."}},
 		{"error", 1, 1, debugError, []string{"ERROR <text>", "    That text as an error."}},
 		{"listpack", 1, 1, debugInside("listpack"), []string{"LISTPACK <key>", "    An error: no value is a listpack."}},
 		{"loadaof", 0, 0, debugReload, []string{"LOADAOF", "    As RELOAD."}},
 		{"log", 1, 1, debugLog, []string{"LOG <text>", "    Write a line to the server's log."}},
 		{"object", 1, 2, debugObject, []string{"OBJECT <key>", "    Facts about the record of a key."}},
 		{"pause-cron", 1, 1, ok, nil},
-		{"populate", 1, 3, debugPopulate, []string{"POPULATE <count> [<prefix>] [<size>]", "    Make that many string keys <prefix>:<number>, by default key:<number>. Those that are there stay as they are."}},
-		{"protocol", 1, 1, debugProtocol, []string{"PROTOCOL <type>", "    A reply of that type: string, integer, double, null, array, set, map, attrib,", "    push, verbatim, true, false or bignum."}},
+		{"populate", 1, 3, debugPopulate, []string{"POPULATE <count> [<prefix>] [<size>]",
+			"    Make that many string keys <prefix>:<number>, by default key:<number>. Those that are there stay as they are."}},
+		{"protocol", 1, 1, debugProtocol,
+			[]string{"PROTOCOL <type>",
+				"    A reply of that type: string, integer, double, null, array, set, map, attrib,",
+				"    push, verbatim, true, false or bignum."}},
 		{"quicklist", 1, 2, debugInside("quicklist"), nil},
-		{"quicklist-packed-threshold", 1, 1, ok, []string{"QUICKLIST-PACKED-THRESHOLD <size>", "    Accepted and without effect: no value is a quicklist."}},
-		{"reload", 0, -1, debugReload, []string{"RELOAD [NOSAVE] [NOFLUSH] [MERGE]", "    Write all memtables to files and drop what is cached, so that everything is read from the disk."}},
+		{"quicklist-packed-threshold", 1, 1, ok, []string{"QUICKLIST-PACKED-THRESHOLD <size>",
+			"    Accepted and without effect: no value is a quicklist."}},
+		{"reload", 0, -1, debugReload, []string{"RELOAD [NOSAVE] [NOFLUSH] [MERGE]",
+			"    Write all memtables to files and drop what is cached, so that everything is read from the disk."}},
 		{"replybuffer", 1, -1, ok, nil},
 		{"sdslen", 1, 1, debugStringLength, nil},
-		{"set-active-expire", 1, 1, ok, []string{"SET-ACTIVE-EXPIRE <0|1>", "    Accepted and without effect: expired keys are dropped by compactions."}},
-		{"set-disable-deny-scripts", 1, 1, debugInScripts, []string{"SET-DISABLE-DENY-SCRIPTS <0|1>", "    Whether scripts may call DEBUG PROTOCOL and DEBUG SLEEP."}},
+		{"set-active-expire", 1, 1, ok, []string{"SET-ACTIVE-EXPIRE <0|1>",
+			"    Accepted and without effect: expired keys are dropped by compactions."}},
+		{"set-disable-deny-scripts", 1, 1, debugInScripts, []string{"SET-DISABLE-DENY-SCRIPTS <0|1>",
+			"    Whether scripts may call DEBUG PROTOCOL and DEBUG SLEEP."}},
 		{"set-skip-checksum-validation", 1, 1, ok, nil},
 		{"sleep", 1, 1, debugSleep, []string{"SLEEP <seconds>", "    Reply after that time. Only this connection waits."}},
-		{"stringmatch-len", 2, 2, debugMatch, []string{"STRINGMATCH-LEN <pattern> <text>", "    Whether a text matches a glob pattern."}},
+		{"stringmatch-len", 2, 2, debugMatch, []string{"STRINGMATCH-LEN <pattern> <text>",
+			"    Whether a text matches a glob pattern."}},
 		{"ziplist", 1, 1, debugInside("ziplist"), nil},
 		{"dict-resizing", 1, 1, ok, nil},
 		{"aof-flush-sleep", 1, 1, ok, nil},
-		{"htstats", 1, 2, debugNoTables, []string{"HTSTATS <db> [full], HTSTATS-KEY <key> [full]", "    There are no hash tables in memory to tell of."}},
+		{"htstats", 1, 2, debugNoTables, []string{"HTSTATS <db> [full], HTSTATS-KEY <key> [full]",
+			"    There are no hash tables in memory to tell of."}},
 		{"htstats-key", 1, 2, debugNoTables, nil},
 	}
 }
 
 // refusedDebug are subcommands of Redis that end the process or damage it.
-var refusedDebug = [][]byte{[]byte("panic"), []byte("segfault"), []byte("assert"), []byte("oom"), []byte("leak"), []byte("restart"), []byte("crash-and-recover"),
+var refusedDebug = [][]byte{[]byte("panic"), []byte("segfault"), []byte("assert"), []byte("oom"), []byte("leak"),
+	[]byte("restart"), []byte("crash-and-recover"),
 	[]byte("jmap"), []byte("mallctl"), []byte("mallctl-str"), []byte("drop-cluster-packet-filter"), []byte("clusterlink")}
 
 func debug(c *Ctx) error {
@@ -90,10 +105,12 @@ func debug(c *Ctx) error {
 	}
 	for _, name := range refusedDebug {
 		if bytes.EqualFold(sub, name) {
-			return engine.NewError("ERR", fmt.Sprintf("DEBUG %s is refused: it would end or damage the server", bytes.ToUpper(name)))
+			return engine.NewError("ERR", fmt.Sprintf("DEBUG %s is refused: it would end or damage the server",
+				bytes.ToUpper(name)))
 		}
 	}
-	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", shorten(sub, echoed)))
+	return engine.NewError("ERR",
+		fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", shorten(sub, echoed)))
 }
 
 // debugSleep takes what is no number for 0, as Redis does.
@@ -326,7 +343,8 @@ func debugProtocol(c *Ctx) error {
 	case EqualFold(c.Args[2], "BIGNUM"):
 		w.BigNumber("1234567999999999999999999999999999999")
 	default:
-		return engine.NewError("ERR", "Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false")
+		return engine.NewError("ERR",
+			"Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false")
 	}
 	return nil
 }

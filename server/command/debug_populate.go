@@ -11,8 +11,8 @@ import (
 // populated is how many bytes DEBUG POPULATE commits at once, about.
 const populated = 1 << 20
 
-// debugPopulate makes keys with Redis's names and values: value:<number>, cut off or filled up with zeros to the size, if
-// one is given. It is no one write: many keys are many commits. It ends early when the client has gone.
+// debugPopulate makes keys with Redis's names and values: value:<number>, cut off or filled up with zeros to the
+// size, if one is given. It is no one write: many keys are many commits. It ends early when the client has gone.
 func debugPopulate(c *Ctx) error {
 	if c.NoBlock { // EXEC holds locks, on which the commits of this one would wait
 		return engine.NewError("ERR", "DEBUG POPULATE isn't allowed in transactions")

@@ -54,7 +54,8 @@ func TestDump(t *testing.T) {
 		{"HSET k b x a 100000", "\x04\x02\x01a\xc2\xa0\x86\x01\x00\x01b\x01x", 8},
 		{"SETBIT k 17 1", "\x00\x03" + string(bits), 8},
 		{"XADD k 5-1 f v", "\x0f\x80\x00\x00\x00\x01\x10" + string(cf.StreamID{Ms: 5, Seq: 1}.Append(nil)) + "\x1d" +
-			"\x1d\x00\x00\x00\x0a\x00" + "\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01" + "\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01" + "\xff" + "\x01\x05\x01\x00", 9},
+			"\x1d\x00\x00\x00\x0a\x00" + "\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01" +
+			"\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01" + "\xff" + "\x01\x05\x01\x00", 9},
 	} {
 		do(t, db, "DEL", "k")
 		do(t, db, strings.Fields(tt.make)...)
@@ -185,13 +186,15 @@ func TestRestore(t *testing.T) {
 func TestRestoreTooLarge(t *testing.T) {
 	db := enginetest.Open(t)
 	zeros := bytes.Repeat([]byte{0xe0, 0xff, 0x00}, 1<<22)
-	lzf := "\xc3\x80" + string(binary.BigEndian.AppendUint32(nil, uint32(2+len(zeros)))) + "\x80" + string(binary.BigEndian.AppendUint32(nil, uint32(1+len(zeros)/3*264))) + "\x00a" + string(zeros)
+	lzf := "\xc3\x80" + string(binary.BigEndian.AppendUint32(nil, uint32(2+len(zeros)))) + "\x80" +
+		string(binary.BigEndian.AppendUint32(nil, uint32(1+len(zeros)/3*264))) + "\x00a" + string(zeros)
 	elems := "\x01\x80\x00\x00\x10\x00" + strings.Repeat("\x01a", 1<<12)
 	for name, args := range map[string][]string{
 		"compressed": {"k", "0", payload("\x00"+lzf, 11)},
 		"long key":   {strings.Repeat("k", 1<<18), "0", payload(elems, 11)},
 	} {
-		if got := do(t, db, append([]string{"RESTORE"}, args...)...); got != "-ERR the value is too large to be restored at once\r\n" {
+		if got := do(t, db, append([]string{"RESTORE"},
+			args...)...); got != "-ERR the value is too large to be restored at once\r\n" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -245,7 +248,8 @@ func TestDumpExpiringFields(t *testing.T) {
 	if got := do(t, db, "DUMP", "copy"); got != bulk(want) {
 		t.Errorf("the copy is %q", got)
 	}
-	if got := do(t, db, "HGETALL", "copy"); got != "*8\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n$1\r\n3\r\n$1\r\nd\r\n$1\r\n4\r\n" {
+	if got := do(t, db, "HGETALL",
+		"copy"); got != "*8\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$1\r\nc\r\n$1\r\n3\r\n$1\r\nd\r\n$1\r\n4\r\n" {
 		t.Error(got)
 	}
 	// Fields whose time has passed do not come back.
@@ -306,7 +310,8 @@ func TestDumpCorrupt(t *testing.T) {
 
 // FuzzRestore restores anything with a valid footer. What becomes a key can be dumped, and that restores to the same.
 func FuzzRestore(f *testing.F) {
-	for _, body := range []string{"\x00\x05hello", "\x01\x02\x01a\x01b", "\x02\x02\x01a\x01b", "\x05\x01\x01a" + f64(1.5), "\x04\x01\x01a\x01b",
+	for _, body := range []string{"\x00\x05hello", "\x01\x02\x01a\x01b", "\x02\x02\x01a\x01b", "\x05\x01\x01a" +
+		f64(1.5), "\x04\x01\x01a\x01b",
 		"\x18" + f64(math.Float64frombits(1<<45)) + "\x02\x01\x01a\xc0\x01\x00\x01b\xc0\x02", "\x0f\x00\x00\x07\x00\x00",
 		"\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01\x01g\x05\x01\x01\x00\x01\x01c" + f64(0) + "\x00",
 		"\x00\x1cHYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x7f\xfe\x80"} {
@@ -344,7 +349,8 @@ func TestRestoreHyperLogLog(t *testing.T) {
 	sparse := "HYLL\x01" + strings.Repeat("\x00", 11) + "\x7f\xff"
 	do(t, db, "RESTORE", "empty", "0", payload("\x00"+string(rune(len(sparse)))+sparse, 11))
 	for _, tt := range []struct{ command, want string }{
-		{"TYPE empty", "+hyperloglog\r\n"}, {"PFCOUNT empty", ":0\r\n"}, {"PFADD empty a b c", ":1\r\n"}, {"PFCOUNT empty", ":3\r\n"},
+		{"TYPE empty", "+hyperloglog\r\n"}, {"PFCOUNT empty", ":0\r\n"}, {"PFADD empty a b c",
+			":1\r\n"}, {"PFCOUNT empty", ":3\r\n"},
 	} {
 		if got := do(t, db, strings.Fields(tt.command)...); got != tt.want {
 			t.Errorf("%s: %q", tt.command, got)

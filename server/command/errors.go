@@ -10,15 +10,16 @@ import (
 
 // The errors that several families share, with Redis's texts.
 var (
-	ErrSyntax        = engine.NewError("ERR", "syntax error")
-	ErrNotInteger    = engine.NewError("ERR", "value is not an integer or out of range")
-	ErrNotFloat      = engine.NewError("ERR", "value is not a valid float")
-	ErrOutOfRange    = engine.NewError("ERR", "value is out of range")
-	ErrNotPositive   = engine.NewError("ERR", "value is out of range, must be positive")
-	ErrNoSuchKey     = engine.NewError("ERR", "no such key")
-	ErrNoAuth        = engine.NewError("NOAUTH", "Authentication required.")
-	ErrAdminOnly     = engine.NewError("ERR", "admin permission required to perform the command")
-	ErrMasterDown    = engine.NewError("MASTERDOWN", "Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
+	ErrSyntax      = engine.NewError("ERR", "syntax error")
+	ErrNotInteger  = engine.NewError("ERR", "value is not an integer or out of range")
+	ErrNotFloat    = engine.NewError("ERR", "value is not a valid float")
+	ErrOutOfRange  = engine.NewError("ERR", "value is out of range")
+	ErrNotPositive = engine.NewError("ERR", "value is out of range, must be positive")
+	ErrNoSuchKey   = engine.NewError("ERR", "no such key")
+	ErrNoAuth      = engine.NewError("NOAUTH", "Authentication required.")
+	ErrAdminOnly   = engine.NewError("ERR", "admin permission required to perform the command")
+	ErrMasterDown  = engine.NewError("MASTERDOWN",
+		"Link with MASTER is down and replica-serve-stale-data is set to 'no'.")
 	ErrReadOnly      = engine.NewError("READONLY", "You can't write against a read only replica.")
 	ErrNoReplicas    = engine.NewError("NOREPLICAS", "Not enough good replicas to write.")
 	ErrDBSize        = engine.NewError("ERR", "write command not allowed when reached max-db-size.")

@@ -135,7 +135,8 @@ func (c *Change) Events() []KeyEvent {
 }
 
 // looksUp are the commands that look up a key which they also write as one that reads does.
-var looksUp = map[string]bool{"getdel": true, "getex": true, "getset": true, "xack": true, "xclaim": true, "xautoclaim": true, "pfmerge": true}
+var looksUp = map[string]bool{"getdel": true, "getex": true, "getset": true, "xack": true, "xclaim": true,
+	"xautoclaim": true, "pfmerge": true}
 
 // silent are the commands that read without asking whether a key is missed.
 var silent = map[string]bool{"object": true, "memory": true, "debug": true}
@@ -226,9 +227,11 @@ var eventRules = map[string]eventRule{
 		}
 	},
 	"append": first(EventString, "append"), "setrange": first(EventString, "setrange"),
-	"incr": first(EventString, "incrby"), "decr": first(EventString, "incrby"), "incrby": first(EventString, "incrby"), "decrby": first(EventString, "incrby"),
+	"incr": first(EventString, "incrby"), "decr": first(EventString, "incrby"), "incrby": first(EventString,
+		"incrby"), "decrby": first(EventString, "incrby"),
 	"incrbyfloat": first(EventString, "incrbyfloat"),
-	"setbit":      first(EventString, "setbit"), "bitfield": first(EventString, "setbit"), "bitop": stored(EventString, "set"),
+	"setbit":      first(EventString, "setbit"), "bitfield": first(EventString,
+		"setbit"), "bitop": stored(EventString, "set"),
 	"pfadd": first(EventString, "pfadd"), "pfmerge": first(EventString, "pfadd"),
 
 	"expire": expireEvents, "pexpire": expireEvents, "expireat": expireEvents, "pexpireat": expireEvents,
@@ -241,18 +244,22 @@ var eventRules = map[string]eventRule{
 
 	"hset": first(EventHash, "hset"), "hmset": first(EventHash, "hset"), "hsetnx": first(EventHash, "hset"),
 	"hincrby": first(EventHash, "hincrby"), "hincrbyfloat": first(EventHash, "hincrbyfloat"),
-	// HDEL and those of the expiry of fields tell by themselves: they write also when all that they do is delete what has expired.
+	// HDEL and those of the expiry of fields tell by themselves: they write also when all that they do is delete what
+	// has expired.
 	"hsetex": hsetexEvents,
 	"hsetexpire": func(c *Change) {
 		c.emit(EventHash, "hset", c.Keys[0])
 		c.emit(EventGeneric, "expire", c.Keys[0])
 	},
 
-	"lpush": first(EventList, "lpush"), "rpush": first(EventList, "rpush"), "lpushx": first(EventList, "lpush"), "rpushx": first(EventList, "rpush"),
-	"lpop": first(EventList, "lpop"), "rpop": first(EventList, "rpop"), "lset": first(EventList, "lset"), "linsert": first(EventList, "linsert"),
+	"lpush": first(EventList, "lpush"), "rpush": first(EventList, "rpush"), "lpushx": first(EventList,
+		"lpush"), "rpushx": first(EventList, "rpush"),
+	"lpop": first(EventList, "lpop"), "rpop": first(EventList, "rpop"), "lset": first(EventList,
+		"lset"), "linsert": first(EventList, "linsert"),
 	"lrem": first(EventList, "lrem"), "ltrim": first(EventList, "ltrim"),
 	"lmove": moveEvents, "blmove": moveEvents, "rpoplpush": moveEvents, "brpoplpush": moveEvents,
-	"lmpop": popped(EventList, byWord(3, "LEFT", "lpop", "rpop")), "blmpop": popped(EventList, byWord(4, "LEFT", "lpop", "rpop")),
+	"lmpop": popped(EventList, byWord(3, "LEFT", "lpop", "rpop")), "blmpop": popped(EventList,
+		byWord(4, "LEFT", "lpop", "rpop")),
 	"blpop": popped(EventList, always("lpop")), "brpop": popped(EventList, always("rpop")),
 
 	"sadd": first(EventSet, "sadd"), "srem": first(EventSet, "srem"), "spop": first(EventSet, "spop"),
@@ -261,21 +268,31 @@ var eventRules = map[string]eventRule{
 		c.emitGone(c.Args[1])
 		c.emit(EventSet, "sadd", c.Args[2])
 	},
-	"sinterstore": stored(EventSet, "sinterstore"), "sunionstore": stored(EventSet, "sunionstore"), "sdiffstore": stored(EventSet, "sdiffstore"),
+	"sinterstore": stored(EventSet, "sinterstore"), "sunionstore": stored(EventSet,
+		"sunionstore"), "sdiffstore": stored(EventSet, "sdiffstore"),
 
-	"zadd": func(c *Change) { first(EventZSet, byWord(2, "INCR", "zincr", "zadd")(c))(c) }, "zincrby": first(EventZSet, "zincr"),
-	"zrem": first(EventZSet, "zrem"), "zremrangebyrank": first(EventZSet, "zremrangebyrank"), "zremrangebyscore": first(EventZSet, "zremrangebyscore"), "zremrangebylex": first(EventZSet, "zremrangebylex"),
-	"zpopmin": first(EventZSet, "zpopmin"), "zpopmax": first(EventZSet, "zpopmax"),
+	"zadd": func(c *Change) {
+		first(EventZSet, byWord(2, "INCR", "zincr",
+			"zadd")(c))(c)
+	}, "zincrby": first(EventZSet, "zincr"),
+	"zrem": first(EventZSet, "zrem"), "zremrangebyrank": first(EventZSet,
+		"zremrangebyrank"), "zremrangebyscore": first(EventZSet, "zremrangebyscore"),
+	"zremrangebylex": first(EventZSet, "zremrangebylex"),
+	"zpopmin":        first(EventZSet, "zpopmin"), "zpopmax": first(EventZSet, "zpopmax"),
 	"bzpopmin": popped(EventZSet, always("zpopmin")), "bzpopmax": popped(EventZSet, always("zpopmax")),
-	"zmpop": popped(EventZSet, byWord(3, "MIN", "zpopmin", "zpopmax")), "bzmpop": popped(EventZSet, byWord(4, "MIN", "zpopmin", "zpopmax")),
-	"zunionstore": stored(EventZSet, "zunionstore"), "zinterstore": stored(EventZSet, "zinterstore"), "zdiffstore": stored(EventZSet, "zdiffstore"), "zrangestore": stored(EventZSet, "zrangestore"),
+	"zmpop": popped(EventZSet, byWord(3, "MIN", "zpopmin", "zpopmax")), "bzmpop": popped(EventZSet,
+		byWord(4, "MIN", "zpopmin", "zpopmax")),
+	"zunionstore": stored(EventZSet, "zunionstore"), "zinterstore": stored(EventZSet,
+		"zinterstore"), "zdiffstore": stored(EventZSet, "zdiffstore"), "zrangestore": stored(EventZSet, "zrangestore"),
 	"geoadd": first(EventZSet, "zadd"), "geosearchstore": stored(EventZSet, "geosearchstore"),
 	"georadius": storedLast(EventZSet, "georadiusstore"), "georadiusbymember": storedLast(EventZSet, "georadiusstore"),
 
 	"xadd": first(EventStream, "xadd"),
 	"xdel": first(EventStream, "xdel"), "xtrim": first(EventStream, "xtrim"), "xsetid": first(EventStream, "xsetid"),
-	"xgroup|create": first(EventStream, "xgroup-create"), "xgroup|setid": first(EventStream, "xgroup-setid"), "xgroup|destroy": first(EventStream, "xgroup-destroy"),
-	"xgroup|createconsumer": first(EventStream, "xgroup-createconsumer"), "xgroup|delconsumer": first(EventStream, "xgroup-delconsumer"),
+	"xgroup|create": first(EventStream, "xgroup-create"), "xgroup|setid": first(EventStream,
+		"xgroup-setid"), "xgroup|destroy": first(EventStream, "xgroup-destroy"),
+	"xgroup|createconsumer": first(EventStream, "xgroup-createconsumer"), "xgroup|delconsumer": first(EventStream,
+		"xgroup-delconsumer"),
 }
 
 // ruleOf returns what tells of the command's events, nil = nothing.
@@ -378,8 +395,8 @@ func expireEvents(c *Change) {
 	}
 }
 
-// emitReplaced says that a key has come into being also if it has taken the place of another one: RENAME and COPY delete
-// that one first.
+// emitReplaced says that a key has come into being also if it has taken the place of another one: RENAME and COPY
+// delete that one first.
 func (c *Change) emitReplaced(key []byte) {
 	delete(c.fresh, string(key))
 	c.emit(EventNew, "new", key)

@@ -16,7 +16,8 @@ type Failover struct {
 }
 
 var failoverCommands = []Spec{
-	{Name: "failover", Handler: failover, Arity: -1, Flags: Admin | NoScript | Stale | Solo | AdminOnly, Group: "server", Since: "6.2.0",
+	{Name: "failover", Handler: failover, Arity: -1, Flags: Admin | NoScript | Stale | Solo | AdminOnly,
+		Group: "server", Since: "6.2.0",
 		Complexity: "O(1)", Summary: "Changes places with a replica without losing a write."},
 }
 
@@ -25,7 +26,8 @@ func init() { register(failoverCommands...) }
 var (
 	errFailoverTimeout = engine.NewError("ERR", "FAILOVER timeout must be greater than 0")
 	errFailoverReplica = engine.NewError("ERR", "FAILOVER is not valid when server is a replica.")
-	errFailoverForce   = engine.NewError("ERR", "FAILOVER with force option requires both a timeout and target HOST and IP.")
+	errFailoverForce   = engine.NewError("ERR",
+		"FAILOVER with force option requires both a timeout and target HOST and IP.")
 )
 
 // failover is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It replies before it is done.

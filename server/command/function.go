@@ -26,7 +26,8 @@ var functionCommands = []Spec{
 				Complexity: "O(1)", Categories: "@scripting", Summary: "Forgets a library."},
 			{Name: "flush", Handler: functionFlush, Arity: -2, Flags: functionChange, Group: "scripting", Since: "7.0.0",
 				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Forgets all libraries."},
-			{Name: "restore", Handler: functionRestore, Arity: -3, Flags: functionChange | DenyOOM, Group: "scripting", Since: "7.0.0",
+			{Name: "restore", Handler: functionRestore, Arity: -3, Flags: functionChange | DenyOOM,
+				Group: "scripting", Since: "7.0.0",
 				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Keeps the libraries of a dump."},
 			{Name: "dump", Handler: functionDump, Arity: 2, Flags: NoScript, Group: "scripting", Since: "7.0.0",
 				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Returns all libraries in one string."},
@@ -48,9 +49,10 @@ var (
 	errBadKeys       = engine.NewError("ERR", "Bad number of keys provided")
 	errNoLibrary     = engine.NewError("ERR", "Library not found")
 	errFunctionFlush = engine.NewError("ERR", "FUNCTION FLUSH only supports SYNC|ASYNC option")
-	errPolicy        = engine.NewError("ERR", "Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
-	errFunctionDump  = engine.NewError("ERR", "DUMP payload version or checksum are wrong")
-	errNotFunctions  = engine.NewError("ERR", "given type is not a function")
+	errPolicy        = engine.NewError("ERR",
+		"Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.")
+	errFunctionDump = engine.NewError("ERR", "DUMP payload version or checksum are wrong")
+	errNotFunctions = engine.NewError("ERR", "given type is not a function")
 )
 
 // LibraryExistsError is the error for a library whose name another one has.
@@ -59,7 +61,8 @@ type LibraryExistsError struct{ Name string }
 func (e *LibraryExistsError) Error() string { return "Library '" + e.Name + "' already exists" }
 
 func errFunctionArgs(c *Ctx) error {
-	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(c.Args[1], echoed))+"'. Try FUNCTION HELP.")
+	return engine.NewError("ERR", "unknown subcommand or wrong number of arguments for '"+string(shorten(c.Args[1],
+		echoed))+"'. Try FUNCTION HELP.")
 }
 
 func fcall(c *Ctx) error {

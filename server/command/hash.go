@@ -12,42 +12,58 @@ import (
 const catHash = "@hash"
 
 var hashCommands = []Spec{
-	{Name: "hset", Handler: hset, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
+	{Name: "hset", Handler: hset, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Sets fields of a hash."},
-	{Name: "hmset", Handler: hmset, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
+	{Name: "hmset", Handler: hmset, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "The former form of HSET with several fields."},
-	{Name: "hsetnx", Handler: hsetnx, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
+	{Name: "hsetnx", Handler: hsetnx, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Sets a field of a hash if there is none of that name."},
 	{Name: "hsetexpire", Handler: hsetexpire, Arity: -5, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
 		Group: "hash", Since: "7.2.0", Complexity: "O(N) with N fields", Categories: catHash,
 		Summary: "Sets fields of a hash and lets the hash expire after some seconds."},
-	{Name: "hget", Handler: hget, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "2.0.0",
+	{Name: "hget", Handler: hget, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Returns the value of a field."},
-	{Name: "hmget", Handler: hmget, Arity: -3, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hmget", Handler: hmget, Arity: -3, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns the values of several fields."},
-	{Name: "hgetall", Handler: hgetall, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hgetall", Handler: hgetall, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns all fields and their values."},
-	{Name: "hkeys", Handler: hkeys, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hkeys", Handler: hkeys, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash",
+		Since:      "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns all fields."},
-	{Name: "hvals", Handler: hvals, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hvals", Handler: hvals, Arity: 2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash",
+		Since:      "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Returns the values of all fields."},
-	{Name: "hlen", Handler: hlen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0",
+	{Name: "hlen", Handler: hlen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
+		Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Returns the number of fields."},
-	{Name: "hstrlen", Handler: hstrlen, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "3.2.0",
+	{Name: "hstrlen", Handler: hstrlen, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "3.2.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Returns the length of the value of a field."},
-	{Name: "hexists", Handler: hexists, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "2.0.0",
+	{Name: "hexists", Handler: hexists, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Tells whether there is a field."},
-	{Name: "hdel", Handler: hdel, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "2.0.0",
+	{Name: "hdel", Handler: hdel, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 3), Group: "hash", Since: "2.0.0",
 		Complexity: "O(N) with N fields", Categories: catHash, Summary: "Deletes fields."},
-	{Name: "hincrby", Handler: hincrby, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
+	{Name: "hincrby", Handler: hincrby, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.0.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Adds to the integer that a field is."},
-	{Name: "hincrbyfloat", Handler: hincrbyfloat, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.6.0",
+	{Name: "hincrbyfloat", Handler: hincrbyfloat, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeHash, 2, 4), Group: "hash", Since: "2.6.0",
 		Complexity: "O(1)", Categories: catHash, Summary: "Adds to the number that a field is."},
-	{Name: "hrandfield", Handler: hrandfield, Arity: -2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "6.2.0",
+	{Name: "hrandfield", Handler: hrandfield, Arity: -2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash",
+		Since:      "6.2.0",
 		Complexity: "O(N) with N fields asked for", Categories: catHash, Summary: "Returns random fields."},
 	{Name: "hscan", Handler: hscan, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.8.0",
 		Complexity: "O(1) for a call, O(N) for all N fields", Categories: catHash, Summary: "Goes over fields and values step by step."},
-	{Name: "hrangebylex", Handler: hrangebylex, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "hash", Since: "7.2.0",
+	{Name: "hrangebylex", Handler: hrangebylex, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "hash", Since: "7.2.0",
 		Complexity: "O(log(N)+M) with M fields returned", Categories: catHash, Summary: "Returns the fields in a range of bytes, with their values."},
 }
 
@@ -158,11 +174,13 @@ func hgetall(c *Ctx) error {
 }
 
 func hkeys(c *Ctx) error {
-	return hash.Each(c.Tx, c.Args[1], true, func(n uint64) { c.Out.Array(int(n)) }, func(field, _ []byte) { c.Out.Bulk(field) })
+	return hash.Each(c.Tx, c.Args[1], true, func(n uint64) { c.Out.Array(int(n)) },
+		func(field, _ []byte) { c.Out.Bulk(field) })
 }
 
 func hvals(c *Ctx) error {
-	return hash.Each(c.Tx, c.Args[1], false, func(n uint64) { c.Out.Array(int(n)) }, func(_, value []byte) { c.Out.Bulk(value) })
+	return hash.Each(c.Tx, c.Args[1], false, func(n uint64) { c.Out.Array(int(n)) },
+		func(_, value []byte) { c.Out.Bulk(value) })
 }
 
 func hlen(c *Ctx) error {

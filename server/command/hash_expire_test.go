@@ -81,7 +81,8 @@ func TestHexpire(t *testing.T) {
 		{"HPEXPIREAT h 1 GT FIELDS 1 a", ints(0), ""},
 		{"HPEXPIREAT h 1 NX FIELDS 1 a", ints(0), ""},
 		{"HEXPIRE h 0 LT FIELDS 2 c c", ints(2, -2), ""},
-		{"HGETALL h", "*4\r\n" + bulkReply("a") + bulkReply("1") + bulkReply("b") + bulkReply("2"), "%2\r\n" + bulkReply("a") + bulkReply("1") + bulkReply("b") + bulkReply("2")},
+		{"HGETALL h", "*4\r\n" + bulkReply("a") + bulkReply("1") + bulkReply("b") + bulkReply("2"), "%2\r\n" +
+			bulkReply("a") + bulkReply("1") + bulkReply("b") + bulkReply("2")},
 		{"HEXPIREAT h 1 FIELDS 2 a b", ints(2, 2), ""},
 		{"EXISTS h", ":0\r\n", ""},
 		{"TYPE h", "+none\r\n", ""},
@@ -301,9 +302,11 @@ func TestExpiredFieldIsNotThere(t *testing.T) {
 		{exchange{"HINCRBY h late 1", ":8\r\n", ""}, "HPEXPIRETIME h FIELDS 1 late", ints(9999999999123)},
 		{exchange{"HINCRBYFLOAT h gone 1.5", bulkReply("1.5"), ""}, "HTTL h FIELDS 1 gone", ints(-1)},
 		{exchange{"HINCRBYFLOAT h late 1.5", bulkReply("8.5"), ""}, "HPEXPIRETIME h FIELDS 1 late", ints(9999999999123)},
-		{exchange{"HRANDFIELD h 10 WITHVALUES", pair("*4\r\n"), "*2\r\n*2\r\n" + bulkReply("kept") + bulkReply("7") + "*2\r\n" + bulkReply("late") + bulkReply("7")}, "", ""},
+		{exchange{"HRANDFIELD h 10 WITHVALUES", pair("*4\r\n"), "*2\r\n*2\r\n" + bulkReply("kept") + bulkReply("7") +
+			"*2\r\n" + bulkReply("late") + bulkReply("7")}, "", ""},
 		{exchange{"HSCAN h 0", "*2\r\n" + bulkReply("0") + pair("*4\r\n"), ""}, "", ""},
-		{exchange{"HSCAN h 0 NOVALUES", "*2\r\n" + bulkReply("0") + "*2\r\n" + bulkReply("kept") + bulkReply("late"), ""}, "", ""},
+		{exchange{"HSCAN h 0 NOVALUES", "*2\r\n" + bulkReply("0") + "*2\r\n" + bulkReply("kept") + bulkReply("late"),
+			""}, "", ""},
 		{exchange{"HSCAN h 0 MATCH gone", "*2\r\n" + bulkReply("0") + "*0\r\n", ""}, "", ""},
 		{exchange{"HRANGEBYLEX h - +", pair("*4\r\n"), ""}, "", ""},
 		{exchange{"HRANGEBYLEX h - + LIMIT 1 1", "*2\r\n" + bulkReply("late") + bulkReply("7"), ""}, "", ""},
@@ -317,7 +320,8 @@ func TestExpiredFieldIsNotThere(t *testing.T) {
 		{exchange{"HSETEX h KEEPTTL FIELDS 1 gone 1", ":1\r\n", ""}, "HTTL h FIELDS 1 gone", ints(-1)},
 		{exchange{"COPY h copy", ":1\r\n", ""}, "HGETALL copy", pair("*4\r\n")},
 		{exchange{"RENAME h copy", "+OK\r\n", ""}, "HPEXPIRETIME copy FIELDS 3 gone late kept", ints(-2, 9999999999123, -1)},
-		{exchange{"EXPIREAT h 9999999999", ":1\r\n", ""}, "HPEXPIRETIME h FIELDS 3 gone late kept", ints(-2, 9999999999123, -1)},
+		{exchange{"EXPIREAT h 9999999999", ":1\r\n", ""}, "HPEXPIRETIME h FIELDS 3 gone late kept",
+			ints(-2, 9999999999123, -1)},
 		{exchange{"EXISTS h", ":1\r\n", ""}, "TYPE h", "+hash\r\n"},
 	} {
 		for _, proto := range []int{2, 3} {
@@ -342,7 +346,8 @@ func TestExpiredFieldIsNotThere(t *testing.T) {
 
 // TestHashWithoutLiveFields: a hash that loses its last live field while one that has expired is still stored.
 func TestHashWithoutLiveFields(t *testing.T) {
-	for _, line := range []string{"HDEL h late", "HGETDEL h FIELDS 1 late", "HEXPIRE h 0 FIELDS 1 late", "HSETEX h EX 0 FIELDS 1 late v", "HGETEX h EX 0 FIELDS 1 late"} {
+	for _, line := range []string{"HDEL h late", "HGETDEL h FIELDS 1 late", "HEXPIRE h 0 FIELDS 1 late",
+		"HSETEX h EX 0 FIELDS 1 late v", "HGETEX h EX 0 FIELDS 1 late"} {
 		db := enginetest.Open(t)
 		putExpired(t, db, "h", true)
 		if got := do(t, db, "EXISTS", "h"); got != ":1\r\n" {
@@ -427,8 +432,10 @@ func TestEncodingOfExpiringHash(t *testing.T) {
 // What COMMAND says of these commands, where Redis says something else of one than of the others.
 func TestHashExpireCommandInfo(t *testing.T) {
 	converse(t, []exchange{
-		{"COMMAND GETKEYSANDFLAGS HGETDEL h FIELDS 1 a", "*1\r\n*2\r\n$1\r\nh\r\n*3\r\n+RW\r\n+access\r\n+delete\r\n", "*1\r\n*2\r\n$1\r\nh\r\n~3\r\n+RW\r\n+access\r\n+delete\r\n"},
-		{"COMMAND GETKEYSANDFLAGS HGETEX h FIELDS 1 a", "*1\r\n*2\r\n$1\r\nh\r\n*3\r\n+RW\r\n+access\r\n+update\r\n", "*1\r\n*2\r\n$1\r\nh\r\n~3\r\n+RW\r\n+access\r\n+update\r\n"},
+		{"COMMAND GETKEYSANDFLAGS HGETDEL h FIELDS 1 a", "*1\r\n*2\r\n$1\r\nh\r\n*3\r\n+RW\r\n+access\r\n+delete\r\n",
+			"*1\r\n*2\r\n$1\r\nh\r\n~3\r\n+RW\r\n+access\r\n+delete\r\n"},
+		{"COMMAND GETKEYSANDFLAGS HGETEX h FIELDS 1 a", "*1\r\n*2\r\n$1\r\nh\r\n*3\r\n+RW\r\n+access\r\n+update\r\n",
+			"*1\r\n*2\r\n$1\r\nh\r\n~3\r\n+RW\r\n+access\r\n+update\r\n"},
 	})
 	for name, want := range map[string]Flag{"hexpire": 0, "hpexpireat": 0, "hsetex": DenyOOM, "hset": DenyOOM} {
 		if got := Lookup([]byte(name)).Flags & DenyOOM; got != want {

@@ -118,7 +118,8 @@ func TestStringCommandsOnHyperLogLog(t *testing.T) {
 	for _, tt := range []struct{ command, want string }{
 		{"PFCOUNT from", ":3\r\n"}, {"PFCOUNT from other", ":4\r\n"}, {"TYPE from", "+string\r\n"},
 		{"PFADD from a", ":0\r\n"}, {"PFADD from d", ":1\r\n"}, {"TYPE from", "+hyperloglog\r\n"}, {"PFCOUNT from", ":4\r\n"},
-		{"EXPIRETIME from", ":9999999998\r\n"}, {"PFMERGE h other", "+OK\r\n"}, {"PFCOUNT h", ":4\r\n"}, {"TYPE h", "+hyperloglog\r\n"},
+		{"EXPIRETIME from", ":9999999998\r\n"}, {"PFMERGE h other", "+OK\r\n"}, {"PFCOUNT h", ":4\r\n"}, {"TYPE h",
+			"+hyperloglog\r\n"},
 		{"EXPIRETIME h", ":9999999999\r\n"}, {"SET h v GET", ""}, {"GET h", "$1\r\nv\r\n"},
 	} {
 		want := tt.want

@@ -6,7 +6,8 @@ import (
 )
 
 func init() {
-	register(Spec{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+	register(Spec{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo, Group: "server",
+		Since: "1.0.0", Complexity: "O(1)",
 		Categories: "@dangerous", Summary: "Returns facts and statistics of the server."})
 }
 

@@ -14,19 +14,26 @@ var introspectCommands = []Spec{{
 	Name: "command", Handler: commandAll, Arity: -1, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N commands",
 	Categories: "@connection", Summary: "Describes all commands.",
 	Sub: []Spec{
-		{Name: "count", Handler: commandCount, Arity: 2, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(1)",
+		{Name: "count", Handler: commandCount, Arity: 2, Flags: commandFlags, Group: "server", Since: "2.8.13",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Returns how many commands there are."},
-		{Name: "info", Handler: commandInfo, Arity: -2, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N commands",
+		{Name: "info", Handler: commandInfo, Arity: -2, Flags: commandFlags, Group: "server", Since: "2.8.13",
+			Complexity: "O(N) with N commands",
 			Categories: "@connection", Summary: "Describes some commands, or all."},
-		{Name: "docs", Handler: commandDocs, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N commands",
+		{Name: "docs", Handler: commandDocs, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0",
+			Complexity: "O(N) with N commands",
 			Categories: "@connection", Summary: "Returns the documentation of some commands, or of all."},
-		{Name: "list", Handler: commandList, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N commands",
+		{Name: "list", Handler: commandList, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0",
+			Complexity: "O(N) with N commands",
 			Categories: "@connection", Summary: "Returns the names of all commands, or of those that a filter selects."},
-		{Name: "getkeys", Handler: commandGetKeys, Arity: -3, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N arguments",
+		{Name: "getkeys", Handler: commandGetKeys, Arity: -3, Flags: commandFlags, Group: "server", Since: "2.8.13",
+			Complexity: "O(N) with N arguments",
 			Categories: "@connection", Summary: "Returns the keys in a command."},
-		{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -3, Flags: commandFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N arguments",
+		{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -3, Flags: commandFlags, Group: "server",
+			Since: "7.0.0", Complexity: "O(N) with N arguments",
 			Categories: "@connection", Summary: "Returns the keys in a command, and what it does with each."},
-		{Name: "help", Handler: commandHelp, Arity: 2, Flags: commandFlags, Group: "server", Since: "5.0.0", Complexity: "O(1)",
+		{Name: "help", Handler: commandHelp, Arity: 2, Flags: commandFlags, Group: "server", Since: "5.0.0",
+			Complexity: "O(1)",
 			Categories: "@connection", Summary: "Explains the subcommands."},
 	},
 }}
@@ -85,7 +92,8 @@ func (t *Table) byFullName(name []byte) *Spec {
 }
 
 // categories are the ACL categories in the order in which Redis lists them.
-var categories = []string{"@keyspace", "@read", "@write", "@set", "@sortedset", "@list", "@hash", "@string", "@bitmap", "@hyperloglog",
+var categories = []string{"@keyspace", "@read", "@write", "@set", "@sortedset", "@list", "@hash", "@string",
+	"@bitmap", "@hyperloglog",
 	"@geo", "@stream", "@pubsub", "@admin", "@fast", "@slow", "@blocking", "@dangerous", "@connection", "@transaction", "@scripting"}
 
 // ACLCategories returns the categories of a command: those that follow from its flags and its own.
@@ -94,7 +102,8 @@ func (s *Spec) ACLCategories() []string {
 	for _, f := range []struct {
 		flag Flag
 		cats []string
-	}{{Write, []string{"@write"}}, {ReadOnly, []string{"@read"}}, {Admin, []string{"@admin", "@dangerous"}}, {PubSub, []string{"@pubsub"}}, {Fast, []string{"@fast"}}, {Blocking, []string{"@blocking"}}} {
+	}{{Write, []string{"@write"}}, {ReadOnly, []string{"@read"}}, {Admin, []string{"@admin", "@dangerous"}}, {PubSub,
+		[]string{"@pubsub"}}, {Fast, []string{"@fast"}}, {Blocking, []string{"@blocking"}}} {
 		if s.Flags&f.flag != 0 && !(f.flag == ReadOnly && strings.Contains(s.Categories, "@scripting")) { // EVAL_RO
 			has = append(has, f.cats...)
 		}

@@ -13,33 +13,47 @@ import (
 const catJSON = "@json"
 
 var jsonCommands = []Spec{
-	{Name: "json.set", Handler: jsonSet, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.set", Handler: jsonSet, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json",
+		Since:      "1.0.0",
 		Complexity: "O(M+N) with M bytes of the old and N of the new document", Categories: catJSON, Summary: "Sets the value at a path of a document."},
-	{Name: "json.mset", Handler: jsonMSet, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: -3, Step: 3, Group: "json", Since: "2.6.0",
+	{Name: "json.mset", Handler: jsonMSet, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: -3, Step: 3,
+		Group: "json", Since: "2.6.0",
 		Complexity: "O(M+N) with M bytes of the old and N of the new documents", Categories: catJSON, Summary: "Sets values at paths of several documents."},
-	{Name: "json.merge", Handler: jsonMerge, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "2.6.0",
+	{Name: "json.merge", Handler: jsonMerge, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "2.6.0",
 		Complexity: "O(M+N) with M bytes of the document and N of the patch", Categories: catJSON, Summary: "Applies a JSON merge patch to the values at a path of a document."},
-	{Name: "json.del", Handler: jsonDel, Arity: -2, Flags: Write, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.del", Handler: jsonDel, Arity: -2, Flags: Write, First: 1, Last: 1, Step: 1, Group: "json",
+		Since:      "1.0.0",
 		Complexity: "O(N) with a document of N bytes; O(1) at the root", Categories: catJSON, Summary: "Deletes the values at a path of a document, or the document."},
-	{Name: "json.forget", Handler: jsonDel, Arity: -2, Flags: Write, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.forget", Handler: jsonDel, Arity: -2, Flags: Write, First: 1, Last: 1, Step: 1, Group: "json",
+		Since:      "1.0.0",
 		Complexity: "O(N) with a document of N bytes; O(1) at the root", Categories: catJSON, Summary: "Another name of JSON.DEL."},
-	{Name: "json.clear", Handler: jsonClear, Arity: -2, Flags: Write, First: 1, Last: 1, Step: 1, Group: "json", Since: "2.0.0",
+	{Name: "json.clear", Handler: jsonClear, Arity: -2, Flags: Write, First: 1, Last: 1, Step: 1, Group: "json",
+		Since:      "2.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Empties arrays and objects and makes numbers 0 at a path of a document."},
-	{Name: "json.toggle", Handler: jsonToggle, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "2.0.0",
+	{Name: "json.toggle", Handler: jsonToggle, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "2.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Negates booleans at a path of a document."},
-	{Name: "json.numincrby", Handler: jsonNumIncrBy, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.numincrby", Handler: jsonNumIncrBy, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Adds a number to numbers at a path of a document."},
-	{Name: "json.nummultby", Handler: jsonNumMultBy, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.nummultby", Handler: jsonNumMultBy, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Multiplies numbers at a path of a document with a number."},
-	{Name: "json.strappend", Handler: jsonStrAppend, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.strappend", Handler: jsonStrAppend, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Appends to strings at a path of a document."},
-	{Name: "json.arrappend", Handler: jsonArrAppend, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.arrappend", Handler: jsonArrAppend, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Appends elements to arrays at a path of a document."},
-	{Name: "json.arrinsert", Handler: jsonArrInsert, Arity: -5, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.arrinsert", Handler: jsonArrInsert, Arity: -5, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Inserts elements into arrays at a path of a document."},
-	{Name: "json.arrpop", Handler: jsonArrPop, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.arrpop", Handler: jsonArrPop, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Removes an element of arrays at a path of a document and returns it."},
-	{Name: "json.arrtrim", Handler: jsonArrTrim, Arity: 5, Flags: Write, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.arrtrim", Handler: jsonArrTrim, Arity: 5, Flags: Write, First: 1, Last: 1, Step: 1, Group: "json",
+		Since:      "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Keeps a range of elements of arrays at a path of a document."},
 }
 
@@ -279,7 +293,8 @@ func jsonCalculate(c *Ctx, op json.Operation) error {
 		return nil
 	}
 	if p.Legacy() {
-		return writeResults(c, p, results, "does not contains a number", func(v json.Value) { c.Out.Bulk(json.Append(nil, &v)) })
+		return writeResults(c, p, results, "does not contains a number",
+			func(v json.Value) { c.Out.Bulk(json.Append(nil, &v)) })
 	}
 	all := make([]json.Value, len(results))
 	for i := range results {

@@ -19,7 +19,8 @@ func TestJSONWrongType(t *testing.T) {
 		`JSON.ARRPOP h`, `JSON.ARRTRIM h $ 0 1`, `JSON.GET h`, `JSON.TYPE h`, `JSON.ARRLEN h`, `JSON.ARRINDEX h $ 1`, `JSON.OBJKEYS h`, `JSON.OBJLEN h`,
 		`JSON.STRLEN h`, `JSON.RESP h`, `JSON.INFO h`, `JSON.DEBUG MEMORY h`,
 	} {
-		if got, want := do(t, db, quotedWords(line)...), "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"; got != want {
+		if got, want := do(t, db,
+			quotedWords(line)...), "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"; got != want {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
@@ -31,7 +32,8 @@ func TestJSONWrongType(t *testing.T) {
 // TestJSONCorruptRecord: a record that cannot be read is an error that names the key, for every command that reads it.
 func TestJSONCorruptRecord(t *testing.T) {
 	db := enginetest.Open(t)
-	for _, tail := range []string{"", "\x02{}", "\x00", "\x00{", "\x00{} x", "\x01", "\x01\xbf", "\x01\x9b\xff\xff\xff\xff\xff\xff\xff\xff"} {
+	for _, tail := range []string{"", "\x02{}", "\x00", "\x00{", "\x00{} x", "\x01", "\x01\xbf",
+		"\x01\x9b\xff\xff\xff\xff\xff\xff\xff\xff"} {
 		err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("bad")}, func(tx *engine.Tx) error {
 			rec := tx.Fresh([]byte("bad"), cf.TypeJSON)
 			tx.SaveAppend(&rec, []byte(tail))
@@ -40,7 +42,8 @@ func TestJSONCorruptRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range []string{`JSON.GET bad`, `JSON.GET bad $`, `JSON.GET bad $.a`, `JSON.MGET bad $`, `JSON.SET bad $.a 1`, `JSON.DEL bad $.a`, `JSON.NUMINCRBY bad $ 1`, `JSON.ARRPOP bad $`, `JSON.TYPE bad`} {
+		for _, line := range []string{`JSON.GET bad`, `JSON.GET bad $`, `JSON.GET bad $.a`, `JSON.MGET bad $`,
+			`JSON.SET bad $.a 1`, `JSON.DEL bad $.a`, `JSON.NUMINCRBY bad $ 1`, `JSON.ARRPOP bad $`, `JSON.TYPE bad`} {
 			if got := do(t, db, strings.Fields(line)...); !strings.HasPrefix(got, `-ERR key "bad": `) {
 				t.Errorf("%s of %q: %q", line, tail, got)
 			}
@@ -53,7 +56,8 @@ func TestJSONNesting(t *testing.T) {
 	db := enginetest.Open(t)
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for _, n := range []int{1025, 100_000, 10_000_000} {
-		if got := do(t, db, "JSON.SET", "deep", "$", nested(n)); got != "-ERR recursion limit exceeded at line 1 column 1025\r\n" {
+		if got := do(t, db, "JSON.SET", "deep", "$",
+			nested(n)); got != "-ERR recursion limit exceeded at line 1 column 1025\r\n" {
 			t.Errorf("%d arrays: %.100q", n, got)
 		}
 	}

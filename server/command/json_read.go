@@ -6,29 +6,41 @@ import (
 )
 
 var jsonReadCommands = []Spec{
-	{Name: "json.get", Handler: jsonGet, Arity: -2, Flags: ReadOnly | Single | Repeatable, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.get", Handler: jsonGet, Arity: -2, Flags: ReadOnly | Single | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the text of the values at paths of a document."},
-	{Name: "json.mget", Handler: jsonMGet, Arity: -3, Flags: ReadOnly | Single, First: 1, Last: -2, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.mget", Handler: jsonMGet, Arity: -3, Flags: ReadOnly | Single, First: 1, Last: -2, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with N bytes of documents", Categories: catJSON, Summary: "Returns the text of the values at a path of several documents."},
-	{Name: "json.type", Handler: jsonType, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.type", Handler: jsonType, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the types of the values at a path of a document."},
-	{Name: "json.arrlen", Handler: jsonArrLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.arrlen", Handler: jsonArrLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the lengths of arrays at a path of a document."},
-	{Name: "json.arrindex", Handler: jsonArrIndex, Arity: -4, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.arrindex", Handler: jsonArrIndex, Arity: -4, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Finds a value in arrays at a path of a document."},
-	{Name: "json.objkeys", Handler: jsonObjKeys, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.objkeys", Handler: jsonObjKeys, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the names of the members of objects at a path of a document."},
-	{Name: "json.objlen", Handler: jsonObjLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.objlen", Handler: jsonObjLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns how many members objects at a path of a document have."},
-	{Name: "json.strlen", Handler: jsonStrLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.strlen", Handler: jsonStrLen, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the lengths of strings at a path of a document, in bytes."},
-	{Name: "json.resp", Handler: jsonResp, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.resp", Handler: jsonResp, Arity: -2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns the values at a path of a document as RESP."},
-	{Name: "json.info", Handler: jsonInfo, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "json", Since: "1.0.0",
+	{Name: "json.info", Handler: jsonInfo, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
+		Group: "json", Since: "1.0.0",
 		Complexity: "O(1)", Categories: catJSON, Summary: "Tells how a document is stored."},
-	{Name: "json.debug", Arity: -2, Group: "json", Since: "1.0.0", Complexity: "Depends on the subcommand.", Summary: "Tells about the inside of a document.",
+	{Name: "json.debug", Arity: -2, Group: "json", Since: "1.0.0", Complexity: "Depends on the subcommand.",
+		Summary: "Tells about the inside of a document.",
 		Sub: []Spec{
-			{Name: "memory", Handler: jsonDebugMemory, Arity: -3, Flags: ReadOnly | Single, First: 2, Last: 2, Step: 1, Group: "json", Since: "1.0.0",
+			{Name: "memory", Handler: jsonDebugMemory, Arity: -3, Flags: ReadOnly | Single, First: 2, Last: 2,
+				Step: 1, Group: "json", Since: "1.0.0",
 				Complexity: "O(N) with a document of N bytes", Categories: catJSON, Summary: "Returns how many bytes the values at a path of a document have as they are stored."},
 			{Name: "help", Handler: jsonDebugHelp, Arity: 2, Flags: Loading | Stale, Group: "json", Since: "1.0.0",
 				Complexity: "O(1)", Categories: catJSON, Summary: "Explains the subcommands."},
@@ -117,7 +129,8 @@ func jsonType(c *Ctx) error {
 }
 
 // jsonLength runs JSON.ARRLEN, JSON.OBJLEN and JSON.STRLEN.
-func jsonLength(c *Ctx, missing func(p *json.Path) error, noResult func(p *json.Path) error, length func(v *json.Value) (n int, ok bool), wrong func(p *json.Path, v *json.Value) error) error {
+func jsonLength(c *Ctx, missing func(p *json.Path) error, noResult func(p *json.Path) error,
+	length func(v *json.Value) (n int, ok bool), wrong func(p *json.Path, v *json.Value) error) error {
 	return jsonRead(c, missing, func(p *json.Path, v *json.Value) error {
 		if v == nil {
 			return noResult(p)

@@ -144,7 +144,8 @@ func TestJSONDocumentation(t *testing.T) {
 		{`JSON.ARRTRIM key $.[1].max_level 4 8`, array{5}, nil},
 		{`JSON.GET key $.[1].max_level`, `[[140,160,180,200,220]]`, nil},
 		// JSON.ARRLEN
-		{`JSON.SET item:2 $ '{"name":"Wireless earbuds","colors":["black","white"],"max_level":[80, 100, 120]}'`, jsonOK, nil},
+		{`JSON.SET item:2 $ '{"name":"Wireless earbuds","colors":["black","white"],"max_level":[80, 100, 120]}'`,
+			jsonOK, nil},
 		{`JSON.ARRLEN item:2 '$.[*]'`, array{nil, 2, 3}, nil},
 		{`JSON.ARRLEN item:2 '$.max_level'`, array{3}, nil},
 		// JSON.CLEAR
@@ -183,7 +184,8 @@ func TestJSONDocumentation(t *testing.T) {
 		{`JSON.TYPE doc $..dummy`, array{}, array{array{}}},
 		// JSON.RESP
 		{`JSON.SET item:2 $ '{"name":"Wireless earbuds","connection":{"wireless":true,"type":"Bluetooth"},"price":64.99,"stock":17,"colors":["black","white"],"x":null}'`, jsonOK, nil},
-		{`JSON.RESP item:2`, array{raw("+{"), "name", "Wireless earbuds", "connection", array{raw("+{"), "wireless", raw("+true"), "type", "Bluetooth"},
+		{`JSON.RESP item:2`, array{raw("+{"), "name", "Wireless earbuds", "connection",
+			array{raw("+{"), "wireless", raw("+true"), "type", "Bluetooth"},
 			"price", 64.99, "stock", 17, "colors", array{raw("+["), "black", "white"}, "x", nil}, nil},
 		{`JSON.RESP item:2 $.colors`, array{array{raw("+["), "black", "white"}}, nil},
 	})
@@ -212,14 +214,17 @@ func TestJSONPathKinds(t *testing.T) {
 		{`JSON.GET d FORMAT EXPAND1 $.* $.o.x`, jsonErr("ERR FORMAT argument is not supported on RESP2"),
 			array{array{`"str"`, 1, 1.5, raw("#t"), nil, `[1,2,[3]]`, `{"x":1,"y":"q"}`}, array{1}}},
 		{`JSON.GET d FORMAT EXPAND $.*`, jsonErr("ERR FORMAT argument is not supported on RESP2"),
-			array{array{"str", 1, 1.5, raw("#t"), nil, array{1, 2, array{3}}, raw("%2\r\n$1\r\nx\r\n:1\r\n$1\r\ny\r\n$1\r\nq")}}},
-		{`JSON.GET d FORMAT STRINGS $.*`, jsonErr("ERR FORMAT argument is not supported on RESP2"), jsonErr("ERR wrong reply format")},
+			array{array{"str", 1, 1.5, raw("#t"), nil, array{1, 2, array{3}},
+				raw("%2\r\n$1\r\nx\r\n:1\r\n$1\r\ny\r\n$1\r\nq")}}},
+		{`JSON.GET d FORMAT STRINGS $.*`, jsonErr("ERR FORMAT argument is not supported on RESP2"),
+			jsonErr("ERR wrong reply format")},
 		{`JSON.GET nokey`, nil, nil},
 		{`JSON.GET nokey $.a $.b`, nil, nil},
 
 		{`JSON.TYPE d`, "object", array{"object"}},
 		{`JSON.TYPE d .f`, "number", array{"number"}},
-		{`JSON.TYPE d $.*`, array{"string", "integer", "number", "boolean", "null", "array", "object"}, array{array{"string", "integer", "number", "boolean", "null", "array", "object"}}},
+		{`JSON.TYPE d $.*`, array{"string", "integer", "number", "boolean", "null", "array", "object"},
+			array{array{"string", "integer", "number", "boolean", "null", "array", "object"}}},
 		{`JSON.TYPE d .nope`, nil, array{nil}},
 		{`JSON.TYPE nokey`, nil, array{nil}},
 		{`JSON.TYPE nokey $`, nil, array{nil}},
@@ -395,7 +400,8 @@ func TestJSONWrites(t *testing.T) {
 		{`JSON.ARRPOP d`, jsonErr("ERR Path '$' does not exist or not an array"), nil},
 		{`JSON.ARRPOP d $.a x`, jsonErr("ERR value is not an integer or out of range"), nil},
 		{`JSON.ARRPOP d FORMAT EXPAND $.a 0`, jsonErr("ERR FORMAT argument is not supported on RESP2"), array{array{2}}},
-		{`JSON.ARRPOP d FORMAT EXPAND .a 0`, jsonErr("ERR FORMAT argument is not supported on RESP2"), jsonErr("ERR Legacy paths are supported only with FORMAT STRINGS")},
+		{`JSON.ARRPOP d FORMAT EXPAND .a 0`, jsonErr("ERR FORMAT argument is not supported on RESP2"),
+			jsonErr("ERR Legacy paths are supported only with FORMAT STRINGS")},
 		{`JSON.ARRPOP d FORMAT STRING .a 0`, jsonErr("ERR wrong reply format"), nil},
 		{`JSON.SET d $ '[[1,2],[3,4]]'`, jsonOK, nil},
 		{`JSON.ARRPOP d $..*`, array{"2", "4", nil, nil, nil, nil}, nil},
@@ -420,8 +426,8 @@ func TestJSONWrites(t *testing.T) {
 	})
 }
 
-// TestJSONFixture runs the recorded commands of Kvrocks and compares with its replies. The members of the first document
-// come in the order in which Kvrocks was given them; it sorts them.
+// TestJSONFixture runs the recorded commands of Kvrocks and compares with its replies. The members of the first
+// document come in the order in which Kvrocks was given them; it sorts them.
 func TestJSONFixture(t *testing.T) {
 	runJSON(t, []jsonCase{
 		{`JSON.SET json:doc $ '{"name":"kvrocks","n":1,"f":1.5,"arr":[1,2,{"x":null}],"t":true,"nested":{"a":{"b":"c"}},"u":"h\u00e9"}'`, jsonOK, nil},
@@ -430,7 +436,8 @@ func TestJSONFixture(t *testing.T) {
 		{`JSON.NUMINCRBY json:doc $.n 41`, "[42]", array{42}},
 		{`JSON.SET json:scalar $ 3.5`, jsonOK, nil},
 		{`JSON.MSET json:m1 $ '{"a":1}' json:m2 $ '{"b":2}'`, jsonOK, nil},
-		{`JSON.GET json:doc`, `{"name":"kvrocks","n":42,"f":1.5,"arr":[1,2,{"x":null},"tail"],"t":true,"nested":{"a":{"b":"changed"}},"u":"hé"}`, nil},
+		{`JSON.GET json:doc`,
+			`{"name":"kvrocks","n":42,"f":1.5,"arr":[1,2,{"x":null},"tail"],"t":true,"nested":{"a":{"b":"changed"}},"u":"hé"}`, nil},
 		{`JSON.GET json:scalar`, `3.5`, nil},
 		{`JSON.GET json:m2`, `{"b":2}`, nil},
 	})

@@ -24,13 +24,20 @@ const latencyFlags = Admin | NoScript | Loading | Stale | AdminOnly
 var latencyCommands = []Spec{{
 	Name: "latency", Arity: -2, Group: "server", Since: "2.8.13", Complexity: "Depends on the subcommand.", Summary: "Commands about what took long.",
 	Sub: []Spec{
-		{Name: "doctor", Handler: latencyDoctor, Arity: 2, Flags: latencyFlags, Group: "server", Since: "2.8.13", Complexity: "O(1)", Summary: "Describes what the latency monitor has seen."},
-		{Name: "graph", Handler: latencyGraph, Arity: 3, Flags: latencyFlags, Group: "server", Since: "2.8.13", Complexity: "O(1)", Summary: "Draws the samples of an event."},
-		{Name: "history", Handler: latencyHistory, Arity: 3, Flags: latencyFlags, Group: "server", Since: "2.8.13", Complexity: "O(1)", Summary: "Returns the samples of an event."},
-		{Name: "latest", Handler: latencyLatest, Arity: 2, Flags: latencyFlags, Group: "server", Since: "2.8.13", Complexity: "O(1)", Summary: "Returns the last sample of each event."},
-		{Name: "reset", Handler: latencyReset, Arity: -2, Flags: latencyFlags, Group: "server", Since: "2.8.13", Complexity: "O(1)", Summary: "Forgets events, by default all."},
-		{Name: "histogram", Handler: latencyHistogram, Arity: -2, Flags: latencyFlags, Group: "server", Since: "7.0.0", Complexity: "O(N) with N commands", Summary: "Returns how long the calls of commands took."},
-		{Name: "help", Handler: latencyHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)", Summary: "Explains the subcommands."},
+		{Name: "doctor", Handler: latencyDoctor, Arity: 2, Flags: latencyFlags, Group: "server", Since: "2.8.13",
+			Complexity: "O(1)", Summary: "Describes what the latency monitor has seen."},
+		{Name: "graph", Handler: latencyGraph, Arity: 3, Flags: latencyFlags, Group: "server", Since: "2.8.13",
+			Complexity: "O(1)", Summary: "Draws the samples of an event."},
+		{Name: "history", Handler: latencyHistory, Arity: 3, Flags: latencyFlags, Group: "server", Since: "2.8.13",
+			Complexity: "O(1)", Summary: "Returns the samples of an event."},
+		{Name: "latest", Handler: latencyLatest, Arity: 2, Flags: latencyFlags, Group: "server", Since: "2.8.13",
+			Complexity: "O(1)", Summary: "Returns the last sample of each event."},
+		{Name: "reset", Handler: latencyReset, Arity: -2, Flags: latencyFlags, Group: "server", Since: "2.8.13",
+			Complexity: "O(1)", Summary: "Forgets events, by default all."},
+		{Name: "histogram", Handler: latencyHistogram, Arity: -2, Flags: latencyFlags, Group: "server",
+			Since: "7.0.0", Complexity: "O(N) with N commands", Summary: "Returns how long the calls of commands took."},
+		{Name: "help", Handler: latencyHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "2.8.13",
+			Complexity: "O(1)", Summary: "Explains the subcommands."},
 	},
 }}
 
@@ -156,7 +163,8 @@ func drawLatency(e LatencyEvent, now int64) string {
 		low, high = min(low, s.Milliseconds), max(high, s.Milliseconds)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s - high %d ms, low %d ms (all time high %d ms)\n%s\n", e.Name, high, low, e.Worst, strings.Repeat("-", graphColumns))
+	fmt.Fprintf(&b, "%s - high %d ms, low %d ms (all time high %d ms)\n%s\n", e.Name, high, low, e.Worst,
+		strings.Repeat("-", graphColumns))
 	steps := int64(graphRows*2 - 1) // half a row is an o, a whole one a #
 	height := func(s LatencySample) int64 {
 		if high == low {
@@ -243,7 +251,8 @@ func latencyReport(events []LatencyEvent, threshold string) string {
 		if n > 1 {
 			every = fmt.Sprintf(", one each %.1f seconds", float64(e.Samples[n-1].Unix-e.Samples[0].Unix)/float64(n-1))
 		}
-		fmt.Fprintf(&b, "%d. %s: %d samples, mean %d ms, mean deviation %d ms%s, worst %d ms.\n", i+1, e.Name, n, mean, off/n, every, e.Worst)
+		fmt.Fprintf(&b, "%d. %s: %d samples, mean %d ms, mean deviation %d ms%s, worst %d ms.\n", i+1, e.Name, n,
+			mean, off/n, every, e.Worst)
 	}
 	has := func(name string) bool {
 		return slices.ContainsFunc(events, func(e LatencyEvent) bool { return e.Name == name })

@@ -8,37 +8,51 @@ import (
 const catList = "@list"
 
 var listCommands = []Spec{
-	{Name: "lpush", Handler: lpush, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+	{Name: "lpush", Handler: lpush, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Group: "list", Since: "1.0.0",
 		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds elements at the left end of a list."},
-	{Name: "rpush", Handler: rpush, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+	{Name: "rpush", Handler: rpush, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Group: "list", Since: "1.0.0",
 		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds elements at the right end of a list."},
-	{Name: "lpushx", Handler: lpushx, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "2.2.0",
+	{Name: "lpushx", Handler: lpushx, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Group: "list", Since: "2.2.0",
 		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds elements at the left end of a list that there is."},
-	{Name: "rpushx", Handler: rpushx, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "2.2.0",
+	{Name: "rpushx", Handler: rpushx, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Group: "list", Since: "2.2.0",
 		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds elements at the right end of a list that there is."},
-	{Name: "lpop", Handler: lpop, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+	{Name: "lpop", Handler: lpop, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "list",
+		Since:      "1.0.0",
 		Complexity: "O(N) with N elements", Categories: catList, Summary: "Removes elements from the left end and returns them."},
-	{Name: "rpop", Handler: rpop, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+	{Name: "rpop", Handler: rpop, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "list",
+		Since:      "1.0.0",
 		Complexity: "O(N) with N elements", Categories: catList, Summary: "Removes elements from the right end and returns them."},
-	{Name: "llen", Handler: llen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+	{Name: "llen", Handler: llen, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
+		Group: "list", Since: "1.0.0",
 		Complexity: "O(1)", Categories: catList, Summary: "Returns the number of elements."},
-	{Name: "lindex", Handler: lindex, Arity: 3, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+	{Name: "lindex", Handler: lindex, Arity: 3, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "list", Since: "1.0.0",
 		Complexity: "O(1)", Categories: catList, Summary: "Returns the element at an index."},
-	{Name: "lrange", Handler: lrange, Arity: 4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+	{Name: "lrange", Handler: lrange, Arity: 4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "list", Since: "1.0.0",
 		Complexity: "O(N) with N elements returned", Categories: catList, Summary: "Returns a range of elements."},
-	{Name: "lset", Handler: lset, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
+	{Name: "lset", Handler: lset, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "list",
+		Since:      "1.0.0",
 		Complexity: "O(1)", Categories: catList, Summary: "Replaces the element at an index."},
-	{Name: "linsert", Handler: linsert, Arity: 5, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "list", Since: "2.2.0",
+	{Name: "linsert", Handler: linsert, Arity: 5, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "list",
+		Since:      "2.2.0",
 		Complexity: "O(N) with N elements", Categories: catList, Summary: "Adds an element beside another one."},
 	{Name: "lrem", Handler: lrem, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
 		Complexity: "O(N) with N elements", Categories: catList, Summary: "Removes elements that are equal to one."},
 	{Name: "ltrim", Handler: ltrim, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "list", Since: "1.0.0",
 		Complexity: "O(N) with N elements removed", Categories: catList, Summary: "Removes all elements outside a range."},
-	{Name: "lpos", Handler: lpos, Arity: -3, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "list", Since: "6.0.6",
+	{Name: "lpos", Handler: lpos, Arity: -3, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "list",
+		Since:      "6.0.6",
 		Complexity: "O(N) with N elements compared", Categories: catList, Summary: "Returns where an element is found."},
-	{Name: "lmove", Handler: lmove, Arity: 5, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "6.2.0",
+	{Name: "lmove", Handler: lmove, Arity: 5, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list",
+		Since:      "6.2.0",
 		Complexity: "O(1)", Categories: catList, Summary: "Moves an element from an end of a list to an end of another."},
-	{Name: "rpoplpush", Handler: rpoplpush, Arity: 3, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Group: "list", Since: "1.2.0",
+	{Name: "rpoplpush", Handler: rpoplpush, Arity: 3, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1,
+		Group: "list", Since: "1.2.0",
 		Complexity: "O(1)", Categories: catList, Summary: "Moves the last element of a list to the left end of another."},
 	{Name: "lmpop", Handler: lmpop, Arity: -4, Flags: Write | MovableKeys, Keys: zmpopKeys, Group: "list", Since: "7.0.0",
 		Complexity: "O(N+M) with N keys and M elements", Categories: catList, Summary: "Removes elements from the first list that has any."},
@@ -200,8 +214,10 @@ func ltrim(c *Ctx) error {
 }
 
 var (
-	errRankZero     = engine.NewError("ERR", "RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list")
-	errRankRange    = engine.NewError("ERR", "value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+	errRankZero = engine.NewError("ERR",
+		"RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list")
+	errRankRange = engine.NewError("ERR",
+		"value is out of range, value must between -9223372036854775807 and 9223372036854775807")
 	errNegativeMax  = engine.NewError("ERR", "MAXLEN can't be negative")
 	errNegativeHits = engine.NewError("ERR", "COUNT can't be negative")
 )

@@ -16,8 +16,10 @@ import (
 )
 
 var migrateCommands = []Spec{
-	{Name: "migrate", Handler: migrate, Arity: -6, Flags: Write | MovableKeys | Alone, First: 3, Last: 3, Step: 1, Keys: migrateKeys,
-		Group: "generic", Since: "2.6.0", Complexity: "O(N) with N bytes that are sent", Categories: catKeyspace + " @dangerous",
+	{Name: "migrate", Handler: migrate, Arity: -6, Flags: Write | MovableKeys | Alone, First: 3, Last: 3, Step: 1,
+		Keys:  migrateKeys,
+		Group: "generic", Since: "2.6.0", Complexity: "O(N) with N bytes that are sent", Categories: catKeyspace +
+			" @dangerous",
 		Summary: "Moves keys to another server."},
 }
 
@@ -25,7 +27,8 @@ func init() { register(migrateCommands...) }
 
 // The errors of MIGRATE, with Redis's texts.
 var (
-	errMigrateKey     = engine.NewError("ERR", "When using MIGRATE KEYS option, the key argument must be set to the empty string")
+	errMigrateKey = engine.NewError("ERR",
+		"When using MIGRATE KEYS option, the key argument must be set to the empty string")
 	errMigrateConnect = engine.NewError("IOERR", "error or timeout connecting to the client")
 	errMigrateRead    = engine.NewError("IOERR", "error or timeout reading to target instance")
 	errMigrateWrite   = engine.NewError("IOERR", "error or timeout writing to target instance")
@@ -83,8 +86,8 @@ func migrateKeys(args [][]byte, add func(argIndex int, write bool)) error {
 }
 
 // migrate sends keys to another server, which restores them, and deletes those that it has acknowledged: a key is never
-// lost, but after an error while the reply was waited for it may be on both servers. The locks of these keys are held all
-// the while, so that nobody changes what was sent and is going to be deleted; others are not kept waiting.
+// lost, but after an error while the reply was waited for it may be on both servers. The locks of these keys are held
+// all the while, so that nobody changes what was sent and is going to be deleted; others are not kept waiting.
 func migrate(c *Ctx) error {
 	o, err := parseMigrate(c.Args)
 	if err != nil {
@@ -198,8 +201,8 @@ func (t *target) close() {
 	t.conn.Close()
 }
 
-// begin authenticates and selects the database. Redis sends the keys without waiting for the replies; a target that does
-// not have the database then restores them in another.
+// begin authenticates and selects the database. Redis sends the keys without waiting for the replies; a target that
+// does not have the database then restores them in another.
 func (t *target) begin(auth [][]byte, database int64) error {
 	commands := 1
 	if auth != nil {

@@ -71,7 +71,8 @@ func TestMigrateKeepsKeys(t *testing.T) {
 		left    string // of a, b and c
 		sent    []string
 	}{
-		{"moved", []string{ok, ok, ok, ok}, "", ok, "", []string{"SELECT 3", "RESTORE a 0 ...", "RESTORE b 0 ...", "RESTORE c 0 ..."}},
+		{"moved", []string{ok, ok, ok, ok}, "", ok, "", []string{"SELECT 3", "RESTORE a 0 ...", "RESTORE b 0 ...",
+			"RESTORE c 0 ..."}},
 		{"copied", []string{ok, ok, ok, ok}, "COPY REPLACE", ok, "abc", []string{"SELECT 3", "RESTORE a 0 ... REPLACE"}},
 		{"password", []string{ok, ok, ok, ok, ok}, "AUTH pw", ok, "", []string{"AUTH pw", "SELECT 3"}},
 		{"user", []string{ok, ok, ok, ok, ok}, "AUTH2 me pw", ok, "", []string{"AUTH me pw", "SELECT 3"}},
@@ -79,7 +80,8 @@ func TestMigrateKeepsKeys(t *testing.T) {
 			"-ERR Target instance replied with error: WRONGPASS no\r\n", "abc", nil},
 		{"no such database", []string{"-ERR DB index is out of range\r\n"}, "",
 			"-ERR Target instance replied with error: ERR DB index is out of range\r\n", "abc", []string{"SELECT 3"}},
-		{"busy", []string{ok, ok, "-BUSYKEY there\r\n", ok}, "", "-ERR Target instance replied with error: BUSYKEY there\r\n", "b", nil},
+		{"busy", []string{ok, ok, "-BUSYKEY there\r\n", ok}, "",
+			"-ERR Target instance replied with error: BUSYKEY there\r\n", "b", nil},
 		{"gone at once", nil, "", "-IOERR error or timeout reading to target instance\r\n", "abc", nil},
 		{"gone after one", []string{ok, ok, ""}, "", "-IOERR error or timeout reading to target instance\r\n", "bc", nil},
 	} {
@@ -125,7 +127,8 @@ func TestMigrateErrors(t *testing.T) {
 	l.Close()
 	host, port, _ := fakeTarget(t, "+OK\r\n", "+OK\r\n")
 	for _, tt := range []struct{ line, want string }{
-		{"127.0.0.1 " + closed + " k 0 1000 KEYS a", "-ERR When using MIGRATE KEYS option, the key argument must be set to the empty string"},
+		{"127.0.0.1 " + closed + " k 0 1000 KEYS a",
+			"-ERR When using MIGRATE KEYS option, the key argument must be set to the empty string"},
 		{"127.0.0.1 " + closed + " k 0 1000 WHAT", "-ERR syntax error"},
 		{"127.0.0.1 " + closed + " k 0 1000 AUTH", "-ERR syntax error"},
 		{"127.0.0.1 " + closed + " k 0 1000 AUTH2 u", "-ERR syntax error"},

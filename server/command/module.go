@@ -5,10 +5,12 @@ var moduleCommand = Spec{
 	Name: "module", Arity: -2, Group: "server", Since: "4.0.0", Complexity: "Depends on the subcommand.",
 	Summary: "Commands about modules, of which there are none.",
 	Sub: []Spec{
-		{Name: "list", Handler: moduleList, Arity: 2, Flags: Admin | NoScript, Group: "server", Since: "4.0.0", Complexity: "O(1)",
-			Summary: "Returns an empty list."},
-		{Name: "help", Handler: moduleHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "5.0.0", Complexity: "O(1)",
-			Summary: "Returns helpful text about the different subcommands."},
+		{Name: "list", Handler: moduleList, Arity: 2, Flags: Admin | NoScript, Group: "server", Since: "4.0.0",
+			Complexity: "O(1)",
+			Summary:    "Returns an empty list."},
+		{Name: "help", Handler: moduleHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "5.0.0",
+			Complexity: "O(1)",
+			Summary:    "Returns helpful text about the different subcommands."},
 	},
 }
 

@@ -15,17 +15,23 @@ var objectCommands = []Spec{{
 	Name: "object", Arity: -2, Group: "generic", Since: "2.2.3", Complexity: "Depends on the subcommand.",
 	Summary: "Tells about the inside of a key.",
 	Sub: []Spec{
-		{Name: "dump", Handler: objectDump, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "7.2.0", Complexity: "O(1)",
+		{Name: "dump", Handler: objectDump, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic",
+			Since: "7.2.0", Complexity: "O(1)",
 			Categories: catKeyspace, Summary: "Returns the fields of the metadata record of a key."},
-		{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "2.2.3", Complexity: "O(1)",
+		{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
+			Group: "generic", Since: "2.2.3", Complexity: "O(1)",
 			Categories: catKeyspace, Summary: "Returns the form in which Redis would keep a key."},
-		{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "4.0.0", Complexity: "O(1)",
+		{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic",
+			Since: "4.0.0", Complexity: "O(1)",
 			Categories: catKeyspace, Summary: "An error: accesses are not counted."},
-		{Name: "help", Handler: objectHelp, Arity: 2, Flags: Loading | Stale, Group: "generic", Since: "6.2.0", Complexity: "O(1)",
+		{Name: "help", Handler: objectHelp, Arity: 2, Flags: Loading | Stale, Group: "generic", Since: "6.2.0",
+			Complexity: "O(1)",
 			Categories: catKeyspace, Summary: "Explains the subcommands."},
-		{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "2.2.3", Complexity: "O(1)",
+		{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
+			Group: "generic", Since: "2.2.3", Complexity: "O(1)",
 			Categories: catKeyspace, Summary: "Returns 0: times of access are not kept."},
-		{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: "2.2.3", Complexity: "O(1)",
+		{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
+			Group: "generic", Since: "2.2.3", Complexity: "O(1)",
 			Categories: catKeyspace, Summary: "Returns 1: nothing is shared between keys."},
 	},
 }}
@@ -102,7 +108,8 @@ func objectIdleTime(c *Ctx) error {
 	})
 }
 
-var errNoLFU = engine.NewError("ERR", "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
+var errNoLFU = engine.NewError("ERR",
+	"An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
 
 // objectFreq is OBJECT FREQ: 0 for every key while maxmemory-policy, which has no effect here, names an LFU policy.
 func objectFreq(c *Ctx) error {

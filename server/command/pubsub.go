@@ -28,22 +28,39 @@ var pubsubCommands = []Spec{
 		Complexity: "O(N+M) with N subscribers of the channel and M patterns", Summary: "Sends a message to the subscribers of a channel."},
 	{Name: "mpublish", Handler: mpublish, Arity: -3, Flags: publishFlags | MayReplicate, Group: "pubsub", Since: "7.2.0",
 		Complexity: "that of PUBLISH for each message", Summary: "Sends several messages to the subscribers of a channel."},
-	{Name: "spublish", Handler: spublish, Arity: 3, Flags: publishFlags | MayReplicate, First: 1, Last: 1, Step: 1, Group: "pubsub", Since: "7.0.0",
+	{Name: "spublish", Handler: spublish, Arity: 3, Flags: publishFlags | MayReplicate, First: 1, Last: 1, Step: 1,
+		Group: "pubsub", Since: "7.0.0",
 		Complexity: "O(N) with N subscribers", Summary: "Sends a message to the subscribers of a shard channel."},
-	{Name: "subscribe", Handler: subscribe, Arity: -2, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N channels", Summary: "Subscribes to channels."},
-	{Name: "unsubscribe", Handler: unsubscribe, Arity: -1, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N channels", Summary: "Ends subscriptions to channels, to all of them without a name."},
-	{Name: "psubscribe", Handler: psubscribe, Arity: -2, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N patterns", Summary: "Subscribes to the channels that match patterns."},
-	{Name: "punsubscribe", Handler: punsubscribe, Arity: -1, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0", Complexity: "O(N) with N patterns", Summary: "Ends subscriptions to patterns, to all of them without a name."},
-	{Name: "ssubscribe", Handler: ssubscribe, Arity: -2, Flags: subscribeFlags, First: 1, Last: -1, Step: 1, Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Subscribes to shard channels."},
-	{Name: "sunsubscribe", Handler: sunsubscribe, Arity: -1, Flags: subscribeFlags, First: 1, Last: -1, Step: 1, Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Ends subscriptions to shard channels, to all of them without a name."},
-	{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0", Complexity: "Depends on the subcommand.", Summary: "Commands about subscriptions.",
+	{Name: "subscribe", Handler: subscribe, Arity: -2, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0",
+		Complexity: "O(N) with N channels", Summary: "Subscribes to channels."},
+	{Name: "unsubscribe", Handler: unsubscribe, Arity: -1, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0",
+		Complexity: "O(N) with N channels", Summary: "Ends subscriptions to channels, to all of them without a name."},
+	{Name: "psubscribe", Handler: psubscribe, Arity: -2, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0",
+		Complexity: "O(N) with N patterns", Summary: "Subscribes to the channels that match patterns."},
+	{Name: "punsubscribe", Handler: punsubscribe, Arity: -1, Flags: subscribeFlags, Group: "pubsub", Since: "2.0.0",
+		Complexity: "O(N) with N patterns", Summary: "Ends subscriptions to patterns, to all of them without a name."},
+	{Name: "ssubscribe", Handler: ssubscribe, Arity: -2, Flags: subscribeFlags, First: 1, Last: -1, Step: 1,
+		Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Subscribes to shard channels."},
+	{Name: "sunsubscribe", Handler: sunsubscribe, Arity: -1, Flags: subscribeFlags, First: 1, Last: -1, Step: 1,
+		Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels",
+		Summary: "Ends subscriptions to shard channels, to all of them without a name."},
+	{Name: "pubsub", Arity: -2, Group: "pubsub", Since: "2.8.0", Complexity: "Depends on the subcommand.",
+		Summary: "Commands about subscriptions.",
 		Sub: []Spec{
-			{Name: "channels", Handler: pubsubChannels, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "2.8.0", Complexity: "O(N) with N channels", Summary: "Lists the channels that have subscribers."},
-			{Name: "numsub", Handler: pubsubNumSub, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "2.8.0", Complexity: "O(N) with N channels", Summary: "Returns how many subscribers channels have."},
-			{Name: "numpat", Handler: pubsubNumPat, Arity: 2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "2.8.0", Complexity: "O(1)", Summary: "Returns how many patterns have subscribers."},
-			{Name: "shardchannels", Handler: pubsubShardChannels, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Lists the shard channels that have subscribers."},
-			{Name: "shardnumsub", Handler: pubsubShardNumSub, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels", Summary: "Returns how many subscribers shard channels have."},
-			{Name: "help", Handler: pubsubHelp, Arity: 2, Flags: Loading | Stale, Group: "pubsub", Since: "6.2.0", Complexity: "O(1)", Summary: "Explains the subcommands."},
+			{Name: "channels", Handler: pubsubChannels, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub",
+				Since: "2.8.0", Complexity: "O(N) with N channels", Summary: "Lists the channels that have subscribers."},
+			{Name: "numsub", Handler: pubsubNumSub, Arity: -2, Flags: PubSub | Loading | Stale, Group: "pubsub",
+				Since: "2.8.0", Complexity: "O(N) with N channels", Summary: "Returns how many subscribers channels have."},
+			{Name: "numpat", Handler: pubsubNumPat, Arity: 2, Flags: PubSub | Loading | Stale, Group: "pubsub",
+				Since: "2.8.0", Complexity: "O(1)", Summary: "Returns how many patterns have subscribers."},
+			{Name: "shardchannels", Handler: pubsubShardChannels, Arity: -2, Flags: PubSub | Loading | Stale,
+				Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels",
+				Summary: "Lists the shard channels that have subscribers."},
+			{Name: "shardnumsub", Handler: pubsubShardNumSub, Arity: -2, Flags: PubSub | Loading | Stale,
+				Group: "pubsub", Since: "7.0.0", Complexity: "O(N) with N channels",
+				Summary: "Returns how many subscribers shard channels have."},
+			{Name: "help", Handler: pubsubHelp, Arity: 2, Flags: Loading | Stale, Group: "pubsub", Since: "6.2.0",
+				Complexity: "O(1)", Summary: "Explains the subcommands."},
 		}},
 }
 
@@ -168,7 +185,8 @@ func pubsubNumPat(c *Ctx) error {
 }
 
 func pubsubSyntax(c *Ctx) error {
-	return engine.NewError("ERR", fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try PUBSUB HELP.", shorten(c.Args[1], echoed)))
+	return engine.NewError("ERR",
+		fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try PUBSUB HELP.", shorten(c.Args[1], echoed)))
 }
 
 func pubsubHelp(c *Ctx) error {
@@ -198,5 +216,6 @@ func Confirms(s *Spec) bool {
 
 // ErrSubscribed is the error for other commands.
 func ErrSubscribed(s *Spec) error {
-	return engine.NewError("ERR", fmt.Sprintf("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", s.FullName()))
+	return engine.NewError("ERR",
+		fmt.Sprintf("Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", s.FullName()))
 }

@@ -16,10 +16,12 @@ import (
 var rdbCommands = []Spec{
 	{Name: "rdb", Arity: -2, Group: "server", Since: "7.2.0", Complexity: "depends on the subcommand",
 		Summary: "Reads files of Redis.", Sub: []Spec{
-			{Name: "load", Handler: rdbLoad, Arity: -3, Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
+			{Name: "load", Handler: rdbLoad, Arity: -3,
+				Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
 				Complexity: "O(N) with N bytes of the file", Categories: catKeyspace, Summary: "Adds the keys of an RDB file on the server's disk to the namespace."},
-			{Name: "help", Handler: rdbHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "7.2.0", Complexity: "O(1)",
-				Summary: "Describes the subcommands."},
+			{Name: "help", Handler: rdbHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "7.2.0",
+				Complexity: "O(1)",
+				Summary:    "Describes the subcommands."},
 		}},
 }
 
@@ -32,15 +34,15 @@ func rdbHelp(c *Ctx) error {
 	return nil
 }
 
-// The bounds of a piece, of what is written in one transaction: how many keys it has at most, and after how many bytes of
-// write batch no further key is added.
+// The bounds of a piece, of what is written in one transaction: how many keys it has at most, and after how many
+// bytes of write batch no further key is added.
 const (
 	pieceKeys  = 256
 	pieceBytes = 1 << 20
 )
 
-// rdbLoad is Kvrocks's RDB LOAD path [NX] [DB n]. The keys are written in pieces, each with a commit of its own, so that
-// other clients go on; when it fails, what was written before stays.
+// rdbLoad is Kvrocks's RDB LOAD path [NX] [DB n]. The keys are written in pieces, each with a commit of its own, so
+// that other clients go on; when it fails, what was written before stays.
 func rdbLoad(c *Ctx) error {
 	l := loader{c: c}
 	db := uint64(0)

@@ -9,11 +9,14 @@ import (
 )
 
 var replicaCommands = []Spec{
-	{Name: "role", Handler: role, Arity: 1, Flags: NoScript | Loading | Stale | Fast, Group: "server", Since: "2.8.12", Complexity: "O(1)",
+	{Name: "role", Handler: role, Arity: 1, Flags: NoScript | Loading | Stale | Fast, Group: "server",
+		Since: "2.8.12", Complexity: "O(1)",
 		Categories: "@admin @dangerous", Summary: "Returns the role in replication."},
-	{Name: "wait", Handler: waitReplicas, Arity: 3, Flags: Solo | Waits, Group: "generic", Since: "3.0.0", Complexity: "O(1)",
+	{Name: "wait", Handler: waitReplicas, Arity: 3, Flags: Solo | Waits, Group: "generic", Since: "3.0.0",
+		Complexity: "O(1)",
 		Categories: "@connection", Summary: "Waits until replicas have what the connection has written; returns how many have."},
-	{Name: "waitaof", Handler: waitAOF, Arity: 4, Flags: NoScript | Solo | Waits, Group: "generic", Since: "7.2.0", Complexity: "O(1)",
+	{Name: "waitaof", Handler: waitAOF, Arity: 4, Flags: NoScript | Solo | Waits, Group: "generic", Since: "7.2.0",
+		Complexity: "O(1)",
 		Categories: "@connection", Summary: "Waits until what the connection has written is on the disk here and at replicas; returns where it is."},
 }
 
@@ -60,8 +63,8 @@ func waitMillis(arg []byte) (time.Duration, error) {
 
 const longestWait = 30 * 365 * 24 * time.Hour
 
-// waitReplicas is WAIT numreplicas timeout. It waits for all that was written before by anybody, as Kvrocks does; that is
-// at least what the client itself has written.
+// waitReplicas is WAIT numreplicas timeout. It waits for all that was written before by anybody, as Kvrocks does;
+// that is at least what the client itself has written.
 func waitReplicas(c *Ctx) error {
 	if c.Retry {
 		return waitedFor(c)
@@ -78,10 +81,12 @@ func waitReplicas(c *Ctx) error {
 }
 
 var (
-	errWaitOnReplica = engine.NewError("ERR", "WAIT cannot be used with replica instances. Please also note that since Redis 4.0 "+
-		"if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
-	errWaitAOFOnReplica = engine.NewError("ERR", "WAITAOF cannot be used with replica instances. Please also note that writes to "+
-		"replicas are just local and are not propagated.")
+	errWaitOnReplica = engine.NewError("ERR",
+		"WAIT cannot be used with replica instances. Please also note that since Redis 4.0 "+
+			"if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.")
+	errWaitAOFOnReplica = engine.NewError("ERR",
+		"WAITAOF cannot be used with replica instances. Please also note that writes to "+
+			"replicas are just local and are not propagated.")
 )
 
 // waitForReplicas lets the client wait until n replicas have acknowledged, or its time is up, and then for the reply.
@@ -151,8 +156,8 @@ func waitAOF(c *Ctx) error {
 	})
 }
 
-// waitForSynced lets the client wait for n replicas that have the writes on their disks, which none tells: until its time
-// is up, and then for the reply.
+// waitForSynced lets the client wait for n replicas that have the writes on their disks, which none tells: until its
+// time is up, and then for the reply.
 func waitForSynced(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.Writer)) error {
 	if c.Srv.Replication.IsReplica() {
 		return errWaitAOFOnReplica

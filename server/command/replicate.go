@@ -6,13 +6,15 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// The commands of Kvrocks by which programs outside carry writes from the log of one server to another. The batches know
-// no namespaces, so both commands are the administrator's. (In Kvrocks 2.10 they are everybody's; in its newest sources
-// APPLYBATCH still is.)
+// The commands of Kvrocks by which programs outside carry writes from the log of one server to another. The batches
+// know no namespaces, so both commands are the administrator's. (In Kvrocks 2.10 they are everybody's; in its newest
+// sources APPLYBATCH still is.)
 var replicateCommands = []Spec{
-	{Name: "applybatch", Handler: applyBatch, Arity: -2, Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
+	{Name: "applybatch", Handler: applyBatch, Arity: -2,
+		Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
 		Complexity: "O(N) with N records in the batch", Summary: "Writes a batch of RocksDB's that is from the log of another server."},
-	{Name: "pollupdates", Handler: pollUpdates, Arity: -2, Flags: ReadOnly | Admin | NoScript | Solo | AdminOnly, Group: "server", Since: "7.2.0",
+	{Name: "pollupdates", Handler: pollUpdates, Arity: -2, Flags: ReadOnly | Admin | NoScript | Solo | AdminOnly,
+		Group: "server", Since: "7.2.0",
 		Complexity: "O(N) with N bytes of updates", Summary: "Returns batches of the log after a sequence number."},
 }
 
@@ -34,8 +36,8 @@ func applyBatch(c *Ctx) error {
 	return nil
 }
 
-// Bounds of a reply of POLLUPDATES. Kvrocks bounds the number of batches only, but one may hold what a long pipeline has
-// written.
+// Bounds of a reply of POLLUPDATES. Kvrocks bounds the number of batches only, but one may hold what a long pipeline
+// has written.
 const (
 	defaultUpdates = 16
 	mostUpdates    = 1000

@@ -8,8 +8,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Replication is the server's part in replication. The methods that take a connection own it until they return, and close
-// it; done is closed when the connection or the server is being closed.
+// Replication is the server's part in replication. The methods that take a connection own it until they return, and
+// close it; done is closed when the connection or the server is being closed.
 type Replication interface {
 	// Role returns what the server is at present.
 	Role() Role
@@ -51,12 +51,14 @@ type ReplicaRole struct {
 // detaching are the flags of commands that hand over their connection.
 const detaching = Solo | Waits | NoMulti | NoScript | Admin | NoAsyncLoading
 
-// The commands by which a replica of Kvrocks talks to its master. Those that give out the data are the administrator's, as
-// in Kvrocks 2.16.
+// The commands by which a replica of Kvrocks talks to its master. Those that give out the data are the
+// administrator's, as in Kvrocks 2.16.
 var replicationCommands = []Spec{
-	{Name: "_db_name", Handler: dbName, Arity: 1, Flags: Solo | Admin | NoScript | NoMulti, Group: "server", Since: "7.2.0",
+	{Name: "_db_name", Handler: dbName, Arity: 1, Flags: Solo | Admin | NoScript | NoMulti, Group: "server",
+		Since:      "7.2.0",
 		Complexity: "O(1)", Summary: "Returns the name of the database to a replica of Kvrocks."},
-	{Name: "replconf", Handler: replConf, Arity: -3, Flags: Solo | Admin | NoScript | NoMulti | Loading | Stale, Group: "server", Since: "3.0.0",
+	{Name: "replconf", Handler: replConf, Arity: -3, Flags: Solo | Admin | NoScript | NoMulti | Loading | Stale,
+		Group: "server", Since: "3.0.0",
 		Complexity: "O(1)", Summary: "Tells a master how its replica can be reached."},
 	{Name: "psync", Handler: psync, Arity: -2, Flags: detaching | AdminOnly, Group: "server", Since: "2.8.0",
 		Complexity: "O(N) with N bytes of the log", Summary: "Makes the connection that of a replica of Kvrocks, which gets all writes from a sequence number on."},

@@ -138,7 +138,8 @@ func restoreStream(tx *engine.Tx, key []byte, v *rdb.StreamValue) error {
 		}
 		pending := make([]stream.Pending, len(g.Pending))
 		for i, p := range g.Pending {
-			pending[i] = stream.Pending{ID: p.ID, Consumer: g.Consumers[p.Consumer].Name, Delivered: p.Delivered, Deliveries: p.Deliveries}
+			pending[i] = stream.Pending{ID: p.ID, Consumer: g.Consumers[p.Consumer].Name, Delivered: p.Delivered,
+				Deliveries: p.Deliveries}
 		}
 		r.Group(g.Name, g.Last, g.EntriesRead, consumers, pending)
 	}
@@ -210,7 +211,8 @@ func (d *dumper) groups(tx *engine.Tx, key []byte, size int64) ([]rdb.StreamGrou
 				d.full = true
 				return
 			}
-			g.Pending = append(g.Pending, rdb.StreamPending{ID: p.ID, Delivered: p.Delivered, Deliveries: p.Deliveries, Consumer: n})
+			g.Pending = append(g.Pending, rdb.StreamPending{ID: p.ID, Delivered: p.Delivered,
+				Deliveries: p.Deliveries, Consumer: n})
 		})
 		if err != nil || d.full {
 			return nil, err

@@ -75,7 +75,8 @@ func TestScan(t *testing.T) {
 		{"MATCH *", both},
 		{"MATCH key:*", all},
 		{"MATCH key:05? COUNT 3", all[50:60]},
-		{"MATCH *7 COUNT 5", []string{"key:007", "key:017", "key:027", "key:037", "key:047", "key:057", "key:067", "key:077", "key:087", "key:097"}},
+		{"MATCH *7 COUNT 5", []string{"key:007", "key:017", "key:027", "key:037", "key:047", "key:057", "key:067",
+			"key:077", "key:087", "key:097"}},
 		{"MATCH key:042", []string{"key:042"}},
 		{"MATCH gone:*", nil},
 		{"MATCH nothing", nil},
@@ -250,8 +251,10 @@ func TestLostCursors(t *testing.T) {
 			t.Fatalf("cursor %d", c)
 		}
 		next := append(bytes.Clone(lasts[i]), 0)
-		for _, from := range [][]byte{r.Resolve(scanHash, "ns", []byte("k"), c), new(cursors).Resolve(scanHash, "ns", []byte("k"), c),
-			r.Resolve(scanHash, "ns", []byte("other"), c), r.Resolve(scanSet, "ns", []byte("k"), c), r.Resolve(scanKeys, "ns", nil, c)} {
+		for _, from := range [][]byte{r.Resolve(scanHash, "ns", []byte("k"), c),
+			new(cursors).Resolve(scanHash, "ns", []byte("k"), c),
+			r.Resolve(scanHash, "ns", []byte("other"), c), r.Resolve(scanSet, "ns", []byte("k"),
+				c), r.Resolve(scanKeys, "ns", nil, c)} {
 			if bytes.Compare(from, next) > 0 {
 				t.Fatalf("cursor after %q leads to %q", lasts[i], from)
 			}
@@ -264,7 +267,8 @@ func TestLostCursors(t *testing.T) {
 		t.Errorf("%d cursors have kept their place", exact)
 	}
 	newest := len(issued) - 1
-	if got := r.Resolve(scanHash, "ns", []byte("k"), issued[newest]); !bytes.Equal(got, append(bytes.Clone(lasts[newest]), 0)) {
+	if got := r.Resolve(scanHash, "ns", []byte("k"), issued[newest]); !bytes.Equal(got,
+		append(bytes.Clone(lasts[newest]), 0)) {
 		t.Errorf("the newest cursor leads to %q", got)
 	}
 }
@@ -288,7 +292,8 @@ func TestCursorWrap(t *testing.T) {
 }
 
 func FuzzParseCursor(f *testing.F) {
-	for _, s := range []string{"", "0", "-1", "+1", "00", "18446744073709551615", "18446744073709551616", " 1", "1\x00x", "_a", "-"} {
+	for _, s := range []string{"", "0", "-1", "+1", "00", "18446744073709551615", "18446744073709551616", " 1",
+		"1\x00x", "_a", "-"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -43,7 +43,8 @@ type Scripts interface {
 	Kill(functions bool) error
 }
 
-// SCRIPT LOAD and FLUSH are MayReplicate, which they are not in Redis: there scripts are forgotten when the server ends.
+// SCRIPT LOAD and FLUSH are MayReplicate, which they are not in Redis: there scripts are forgotten when the server
+// ends.
 const (
 	evalFlags   = NoScript | Stale | SkipMonitor | MayReplicate | NoMandatoryKeys | MovableKeys | Script
 	evalROFlags = NoScript | Stale | SkipMonitor | ReadOnly | NoMandatoryKeys | MovableKeys | Script
@@ -61,11 +62,13 @@ var scriptCommands = []Spec{
 		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script that only reads by its SHA-1."},
 	{Name: "script", Arity: -2, Group: "scripting", Since: "2.6.0", Complexity: "depends on the subcommand",
 		Summary: "Keeps scripts.", Sub: []Spec{
-			{Name: "load", Handler: scriptLoad, Arity: 3, Flags: scriptFlags | MayReplicate | Script, Group: "scripting", Since: "2.6.0",
+			{Name: "load", Handler: scriptLoad, Arity: 3, Flags: scriptFlags | MayReplicate | Script,
+				Group: "scripting", Since: "2.6.0",
 				Complexity: "O(N) with N bytes of the script", Categories: "@scripting", Summary: "Keeps a script and returns its SHA-1."},
 			{Name: "exists", Handler: scriptExists, Arity: -3, Flags: NoScript, Group: "scripting", Since: "2.6.0",
 				Complexity: "O(N) with N scripts", Categories: "@scripting", Summary: "Tells which scripts are there."},
-			{Name: "flush", Handler: scriptFlush, Arity: -2, Flags: NoScript | MayReplicate | Script, Group: "scripting", Since: "2.6.0",
+			{Name: "flush", Handler: scriptFlush, Arity: -2, Flags: NoScript | MayReplicate | Script,
+				Group: "scripting", Since: "2.6.0",
 				Complexity: "O(1)", Categories: "@scripting", Summary: "Forgets all scripts."},
 			{Name: "kill", Handler: scriptKill, Arity: 2, Flags: NoScript | AllowBusy, Group: "scripting", Since: "2.6.0",
 				Complexity: "O(1)", Categories: "@scripting", Summary: "Stops the scripts that run; nothing they have written is kept."},

@@ -6,7 +6,8 @@ import "bytes"
 const Redacted = "(redacted)"
 
 // secretSettings are the settings whose values are passwords.
-var secretSettings = [][]byte{[]byte("requirepass"), []byte("masterauth"), []byte("tls-key-file-pass"), []byte("tls-client-key-file-pass")}
+var secretSettings = [][]byte{[]byte("requirepass"), []byte("masterauth"), []byte("tls-key-file-pass"),
+	[]byte("tls-client-key-file-pass")}
 
 // Secret reports whether an argument of a command is not to be shown to others: passwords, tokens of namespaces, and
 // all that is said of a user.

@@ -56,9 +56,9 @@ type Control interface {
 	// LIST shows it as a replica's from then on, and no limit of the settings applies to it. When f returns, the
 	// connection is closed once everything was sent.
 	//
-	// f returns when a read or write fails, as after CLIENT KILL, and when Done is closed. (The handler asks for Done before
-	// it returns: f must not use the Control, which is not its own any more.) A read that ends with os.ErrDeadlineExceeded
-	// without a deadline of f's own may be repeated, if Done is not closed.
+	// f returns when a read or write fails, as after CLIENT KILL, and when Done is closed. (The handler asks for Done
+	// before it returns: f must not use the Control, which is not its own any more.) A read that ends with
+	// os.ErrDeadlineExceeded without a deadline of f's own may be repeated, if Done is not closed.
 	//
 	// Only a command with the flags Solo, Waits, NoMulti and NoScript may call it.
 	Detach(f func(*wire.Conn))
@@ -76,8 +76,8 @@ type Control interface {
 	// Unwatch forgets the watched keys.
 	Unwatch()
 
-	// Pause makes the clients wait with their writes, or with all commands. When it returns no write is under way; in EXEC,
-	// when that replies. It is refused while a slow script runs.
+	// Pause makes the clients wait with their writes, or with all commands. When it returns no write is under way; in
+	// EXEC, when that replies. It is refused while a slow script runs.
 	Pause(d time.Duration, all bool) error
 
 	// ApplyBatch checks a write batch of RocksDB's that another server has made, and commits it. With yield it lets

@@ -15,9 +15,11 @@ import (
 const catSort = "@list @set @sortedset @dangerous"
 
 var sortCommands = []Spec{
-	{Name: "sort", Handler: sortStore, Arity: -2, Flags: Write | DenyOOM | MovableKeys, First: 1, Last: 1, Step: 1, Keys: sortKeys, Group: "generic", Since: "1.0.0",
+	{Name: "sort", Handler: sortStore, Arity: -2, Flags: Write | DenyOOM | MovableKeys, First: 1, Last: 1, Step: 1,
+		Keys: sortKeys, Group: "generic", Since: "1.0.0",
 		Complexity: "O(N+M*log(M)) with N elements, M of them sorted", Categories: catSort, Summary: "Sorts a list, a set or a sorted set, and may keep the result in a key."},
-	{Name: "sort_ro", Handler: sortReadOnly, Arity: -2, Flags: ReadOnly | MovableKeys, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0",
+	{Name: "sort_ro", Handler: sortReadOnly, Arity: -2, Flags: ReadOnly | MovableKeys, First: 1, Last: 1, Step: 1,
+		Group: "generic", Since: "7.0.0",
 		Complexity: "O(N+M*log(M)) with N elements, M of them sorted", Categories: catSort, Summary: "Sorts a list, a set or a sorted set."},
 }
 
@@ -71,7 +73,8 @@ type sortOptions struct {
 	stores      bool
 }
 
-// parseSort reads the options. allKeys: the user may read every key, which Redis asks for even where the pattern names none.
+// parseSort reads the options. allKeys: the user may read every key, which Redis asks for even where the pattern
+// names none.
 func parseSort(args [][]byte, readOnly, cluster bool, allKeys func() bool) (o sortOptions, err error) {
 	o.count = -1
 	for ; len(args) > 0; args = args[1:] {

@@ -15,7 +15,8 @@ import (
 
 func TestSort(t *testing.T) {
 	db := enginetest.Open(t)
-	for _, line := range []string{"RPUSH l 3 1 2", "SET w_1 5", "HSET h_2 f x", "RPUSH big 1e400 1", "RPUSH wide 99999999999999999999 3 9223372036854775807",
+	for _, line := range []string{"RPUSH l 3 1 2", "SET w_1 5", "HSET h_2 f x", "RPUSH big 1e400 1",
+		"RPUSH wide 99999999999999999999 3 9223372036854775807",
 		"SADD s b c a", "SETBIT bits_1 2 1"} {
 		do(t, db, strings.Fields(line)...)
 	}
@@ -24,7 +25,8 @@ func TestSort(t *testing.T) {
 		{"SORT l", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n", ""},
 		{"SORT_RO l DESC LIMIT 0 2", "*2\r\n$1\r\n3\r\n$1\r\n2\r\n", ""},
 		{"SORT missing", "*0\r\n", ""},
-		{"SORT l GET w_* GET h_*->f GET #", "*9\r\n$1\r\n5\r\n$-1\r\n$1\r\n1\r\n$-1\r\n$1\r\nx\r\n$1\r\n2\r\n$-1\r\n$-1\r\n$1\r\n3\r\n",
+		{"SORT l GET w_* GET h_*->f GET #",
+			"*9\r\n$1\r\n5\r\n$-1\r\n$1\r\n1\r\n$-1\r\n$1\r\nx\r\n$1\r\n2\r\n$-1\r\n$-1\r\n$1\r\n3\r\n",
 			"*9\r\n$1\r\n5\r\n_\r\n$1\r\n1\r\n_\r\n$1\r\nx\r\n$1\r\n2\r\n_\r\n_\r\n$1\r\n3\r\n"},
 		{"SORT l GET w_* STORE d", ":3\r\n", ""},
 		{"LRANGE d 0 -1", "*3\r\n$1\r\n5\r\n$0\r\n\r\n$0\r\n\r\n", ""},
@@ -143,7 +145,8 @@ func TestSortManyPatterns(t *testing.T) {
 			want.WriteString("$-1\r\n$-1\r\n")
 		}
 	}
-	if got := do(t, db, "SORT", "l", "ALPHA", "GET", "k_*", "GET", "k_*->f"); got != fmt.Sprintf("*%d\r\n", 2*n)+want.String() {
+	if got := do(t, db, "SORT", "l", "ALPHA", "GET", "k_*", "GET", "k_*->f"); got != fmt.Sprintf("*%d\r\n",
+		2*n)+want.String() {
 		t.Errorf("%.500q", got)
 	}
 }

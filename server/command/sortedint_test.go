@@ -54,12 +54,17 @@ func TestSortedIntCommands(t *testing.T) {
 		{"SIRANGE s x 1", badInt}, {"SIRANGE s 1 x", badInt}, {"SIRANGE s -1 1", badInt}, {"SIRANGE s 0 1 CURSOR x", badInt},
 		{"SIRANGE s 0 1 CURSE 1", badSyntax}, {"SIRANGE s 0 1 CURSOR", badSyntax}, {"SIRANGE s 0 1 CURSOR 1 2", badSyntax},
 		{"SIRANGEBYVALUE s +inf 1", "-ERR min > max\r\n"}, {"SIRANGEBYVALUE s 1 -inf", "-ERR min > max\r\n"},
-		{"SIRANGEBYVALUE s x 1", "-ERR the min isn't integer\r\n"}, {"SIRANGEBYVALUE s 1 x", "-ERR the max isn't integer\r\n"},
-		{"SIRANGEBYVALUE s ( 1", "-ERR the min isn't integer\r\n"}, {"SIREVRANGEBYVALUE s (+inf 1", "-ERR the max isn't integer\r\n"},
-		{"SIRANGEBYVALUE s 1 2 LIMIT 1", badSyntax}, {"SIRANGEBYVALUE s 1 2 LIMITS 1 1", badSyntax}, {"SIRANGEBYVALUE s 1 2 LIMIT x 1", badInt}, {"SIRANGEBYVALUE s 1 2 LIMIT 1 2147483648", badInt},
+		{"SIRANGEBYVALUE s x 1", "-ERR the min isn't integer\r\n"}, {"SIRANGEBYVALUE s 1 x",
+			"-ERR the max isn't integer\r\n"},
+		{"SIRANGEBYVALUE s ( 1", "-ERR the min isn't integer\r\n"}, {"SIREVRANGEBYVALUE s (+inf 1",
+			"-ERR the max isn't integer\r\n"},
+		{"SIRANGEBYVALUE s 1 2 LIMIT 1", badSyntax}, {"SIRANGEBYVALUE s 1 2 LIMITS 1 1",
+			badSyntax}, {"SIRANGEBYVALUE s 1 2 LIMIT x 1", badInt}, {"SIRANGEBYVALUE s 1 2 LIMIT 1 2147483648", badInt},
 
 		{"SET str 5", "+OK\r\n"},
-		{"SIADD str 1", wrongType + "\r\n"}, {"SIREM str 1", wrongType + "\r\n"}, {"SICARD str", wrongType + "\r\n"}, {"SIEXISTS str 1", wrongType + "\r\n"}, {"SIRANGE str 0 1", wrongType + "\r\n"}, {"SIRANGEBYVALUE str 0 1", wrongType + "\r\n"},
+		{"SIADD str 1", wrongType + "\r\n"}, {"SIREM str 1", wrongType + "\r\n"}, {"SICARD str", wrongType +
+			"\r\n"}, {"SIEXISTS str 1", wrongType + "\r\n"}, {"SIRANGE str 0 1", wrongType + "\r\n"},
+		{"SIRANGEBYVALUE str 0 1", wrongType + "\r\n"},
 		{"GET s", wrongType + "\r\n"}, {"SADD s a", wrongType + "\r\n"},
 
 		{"COPY s s2", ":1\r\n"},
@@ -76,7 +81,8 @@ func TestSortedIntCommands(t *testing.T) {
 		{"SICARD s", ":0\r\n"},
 	}
 	script(t, db, lines)
-	for _, l := range [][2]string{{"SIADD t 1 2", ":2\r\n"}, {"SIEXISTS t 1 3", "*2\r\n:1\r\n:0\r\n"}, {"SIRANGE t 0 1", "*1\r\n$1\r\n1\r\n"}} {
+	for _, l := range [][2]string{{"SIADD t 1 2", ":2\r\n"}, {"SIEXISTS t 1 3", "*2\r\n:1\r\n:0\r\n"},
+		{"SIRANGE t 0 1", "*1\r\n$1\r\n1\r\n"}} {
 		if got := do3(t, db, strings.Fields(l[0])...); got != l[1] {
 			t.Errorf("RESP3 %s: %q, want %q", l[0], got, l[1])
 		}

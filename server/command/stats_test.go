@@ -11,9 +11,12 @@ import (
 func TestAppendStatistics(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", "{}"},
-		{"rocksdb.b COUNT : 12\nrocksdb.a COUNT : 18446744073709551615\n", `{"rocksdb.a":18446744073709551615,"rocksdb.b":12}`},
-		{"rocksdb.h P50 : 1.500000 P95 : 2.000000 P99 : 0.000000 P100 : 1234567.000000 COUNT : 3 SUM : 9\n", `{"rocksdb.h":[1.5,2.0,0.0,1234567.0,3,9]}`},
-		{"rocksdb.h P50 : nan P95 : -nan P99 : 0.000000 P100 : 0.000000 COUNT : 0 SUM : 0\n", `{"rocksdb.h":[0.0,0.0,0.0,0.0,0,0]}`},
+		{"rocksdb.b COUNT : 12\nrocksdb.a COUNT : 18446744073709551615\n",
+			`{"rocksdb.a":18446744073709551615,"rocksdb.b":12}`},
+		{"rocksdb.h P50 : 1.500000 P95 : 2.000000 P99 : 0.000000 P100 : 1234567.000000 COUNT : 3 SUM : 9\n",
+			`{"rocksdb.h":[1.5,2.0,0.0,1234567.0,3,9]}`},
+		{"rocksdb.h P50 : nan P95 : -nan P99 : 0.000000 P100 : 0.000000 COUNT : 0 SUM : 0\n",
+			`{"rocksdb.h":[0.0,0.0,0.0,0.0,0,0]}`},
 		{"rocksdb.odd\n", `{"rocksdb.odd":[]}`},
 	} {
 		if got := string(appendStatistics(nil, tt.text)); got != tt.want {

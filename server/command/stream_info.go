@@ -5,15 +5,19 @@ import (
 )
 
 var streamInfoCommands = []Spec{
-	{Name: "xinfo", Arity: -2, Group: "stream", Since: "5.0.0", Complexity: "Depends on the subcommand.", Summary: "Tells about streams, groups and consumers.",
+	{Name: "xinfo", Arity: -2, Group: "stream", Since: "5.0.0", Complexity: "Depends on the subcommand.",
+		Summary: "Tells about streams, groups and consumers.",
 		Sub: []Spec{
-			{Name: "consumers", Handler: xinfoConsumers, Arity: 4, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "stream", Since: "5.0.0",
+			{Name: "consumers", Handler: xinfoConsumers, Arity: 4, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
+				Group: "stream", Since: "5.0.0",
 				Complexity: "O(N) with N consumers", Categories: catStream, Summary: "Tells about the consumers of a group."},
-			{Name: "groups", Handler: xinfoGroups, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "stream", Since: "5.0.0",
+			{Name: "groups", Handler: xinfoGroups, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
+				Group: "stream", Since: "5.0.0",
 				Complexity: "O(N) with N groups", Categories: catStream, Summary: "Tells about the groups of a stream."},
 			{Name: "help", Handler: xinfoHelp, Arity: 2, Flags: Loading | Stale, Group: "stream", Since: "5.0.0",
 				Complexity: "O(1)", Categories: catStream, Summary: "Explains the subcommands."},
-			{Name: "stream", Handler: xinfoStream, Arity: -3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "stream", Since: "5.0.0",
+			{Name: "stream", Handler: xinfoStream, Arity: -3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
+				Group: "stream", Since: "5.0.0",
 				Complexity: "O(1), and with FULL O(N) with N entries, consumers and pending entries returned", Categories: catStream, Summary: "Tells about a stream."},
 		}},
 }
@@ -180,10 +184,11 @@ func xinfoStream(c *Ctx) error {
 // writeEdge writes the first or last entry, or a null.
 func writeEdge(c *Ctx, first, last stream.ID, reverse bool) error {
 	found := false
-	err := stream.Range(c.Tx, c.Args[2], stream.RangeOptions{From: first, To: last, Reverse: reverse, Count: 1}, func(e *stream.Entry) {
-		writeEntry(c.Out, e)
-		found = true
-	})
+	err := stream.Range(c.Tx, c.Args[2], stream.RangeOptions{From: first, To: last, Reverse: reverse, Count: 1},
+		func(e *stream.Entry) {
+			writeEntry(c.Out, e)
+			found = true
+		})
 	if !found {
 		c.Out.Null()
 	}

@@ -14,13 +14,16 @@ func TestXLenBesideID(t *testing.T) {
 	}
 	do(t, db, "XDEL", "s", "8-0")
 	for _, tt := range []struct{ id, after, before string }{
-		{"3", ":4\r\n", ":0\r\n"}, {"5-0", ":3\r\n", ":0\r\n"}, {"6-0", ":2\r\n", ":1\r\n"}, {"7", ":2\r\n", ":2\r\n"}, {"7-1", ":1\r\n", ":2\r\n"},
-		{"8-0", ":1\r\n", ":3\r\n"}, {"10-0", ":0\r\n", ":3\r\n"}, {"18446744073709551615-18446744073709551615", ":0\r\n", ":4\r\n"},
+		{"3", ":4\r\n", ":0\r\n"}, {"5-0", ":3\r\n", ":0\r\n"}, {"6-0", ":2\r\n", ":1\r\n"}, {"7", ":2\r\n",
+			":2\r\n"}, {"7-1", ":1\r\n", ":2\r\n"},
+		{"8-0", ":1\r\n", ":3\r\n"}, {"10-0", ":0\r\n", ":3\r\n"}, {"18446744073709551615-18446744073709551615",
+			":0\r\n", ":4\r\n"},
 	} {
 		for _, c := range []struct {
 			args []string
 			want string
-		}{{[]string{"XLEN", "s", tt.id}, tt.after}, {[]string{"XLEN", "s", tt.id, "+"}, tt.after}, {[]string{"XLEN", "s", tt.id, "-"}, tt.before}} {
+		}{{[]string{"XLEN", "s", tt.id}, tt.after}, {[]string{"XLEN", "s", tt.id, "+"},
+			tt.after}, {[]string{"XLEN", "s", tt.id, "-"}, tt.before}} {
 			if got := do(t, db, c.args...); got != c.want {
 				t.Errorf("%q: %q, want %q", c.args, got, c.want)
 			}

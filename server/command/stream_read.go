@@ -13,9 +13,11 @@ import (
 )
 
 var streamReadCommands = []Spec{
-	{Name: "xread", Handler: xread, Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Keys: xreadKeys, Blocks: saysBlock, Group: "stream", Since: "5.0.0",
+	{Name: "xread", Handler: xread, Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Keys: xreadKeys,
+		Blocks: saysBlock, Group: "stream", Since: "5.0.0",
 		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries of streams behind given ids."},
-	{Name: "xreadgroup", Handler: xreadgroup, Arity: -7, Flags: Write | Blocking | MovableKeys, Keys: xreadgroupKeys, Blocks: saysBlock, Group: "stream", Since: "5.0.0",
+	{Name: "xreadgroup", Handler: xreadgroup, Arity: -7, Flags: Write | Blocking | MovableKeys, Keys: xreadgroupKeys,
+		Blocks: saysBlock, Group: "stream", Since: "5.0.0",
 		Complexity: "O(N) with N entries returned", Categories: catStream,
 		Summary: "Hands entries of streams out to a consumer of a group, new ones or those that it has not acknowledged yet."},
 }
@@ -26,11 +28,14 @@ var (
 	errGroupInRead  = engine.NewError("ERR", "The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
 	errNoAckInRead  = engine.NewError("ERR", "The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
 	errMissingGroup = engine.NewError("ERR", "Missing GROUP option for XREADGROUP")
-	errLastInGroup  = engine.NewError("ERR", "The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
-		"consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
-	errPlusInGroup = engine.NewError("ERR", "The + ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
-		"consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.")
-	errNewInRead       = engine.NewError("ERR", "The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
+	errLastInGroup  = engine.NewError("ERR",
+		"The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
+			"consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
+	errPlusInGroup = engine.NewError("ERR",
+		"The + ID is meaningless in the context of XREADGROUP: you want to read the history of this "+
+			"consumer by specifying a proper ID, or use the > ID to get new messages. The + ID would just return an empty result set.")
+	errNewInRead = engine.NewError("ERR",
+		"The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
 	errTimeoutInteger  = engine.NewError("ERR", "timeout is not an integer or out of range")
 	errTimeoutNegative = engine.NewError("ERR", "timeout is negative")
 	errTimeoutRange    = engine.NewError("ERR", "timeout is out of range")
@@ -45,10 +50,11 @@ type streamRead struct {
 	blocks          bool   // wait for entries when there are none
 	timeout         time.Duration
 	keys            [][]byte
-	at              int             // index of the first key among the arguments
-	ids             [][]byte        // as given
-	after           []stream.ID     // the ids behind which is read, once they are resolved; MaxID = what is new to the group
-	groups          []*stream.Group // what resolve has opened for serve, which forgets it
+	at              int      // index of the first key among the arguments
+	ids             [][]byte // as given
+	// the ids behind which is read, once they are resolved; MaxID = what is new to the group
+	after  []stream.ID
+	groups []*stream.Group // what resolve has opened for serve, which forgets it
 }
 
 // parseStreamRead reads the arguments of XREAD and XREADGROUP. It does not look at the ids.
@@ -76,7 +82,8 @@ func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, er
 				if grouped {
 					last = '>'
 				}
-				return r, engine.NewError("ERR", fmt.Sprintf("Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.", name, last))
+				return r, engine.NewError("ERR",
+					fmt.Sprintf("Unbalanced '%s' list of streams: for each stream key an ID or '%c' must be specified.", name, last))
 			}
 			r.at = i + 1
 			r.keys, r.ids = args[r.at:r.at+more/2], args[r.at+more/2:]
@@ -151,7 +158,8 @@ func readStreams(c *Ctx, grouped bool) error {
 		return err
 	}
 	if r.blocks && c.InScript {
-		return engine.NewError("ERR", fmt.Sprintf("%s command is not allowed with BLOCK option from scripts", shorten(c.Args[0], echoed)))
+		return engine.NewError("ERR", fmt.Sprintf("%s command is not allowed with BLOCK option from scripts",
+			shorten(c.Args[0], echoed)))
 	}
 	if c.Retry {
 		if err := r.narrow(c); err != nil {

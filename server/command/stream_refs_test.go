@@ -68,7 +68,8 @@ func TestStreamRefs(t *testing.T) {
 		{nil, "XPENDING m b", "*4 :2 $3 1-0 $3 2-0 *1 *2 $1 d $1 2"},
 		{nil, "XACKDEL m b IDS 2 1-0 2-0", "*2 :1 :1"},
 
-		{[]string{"DEL m", "XADD m 1 f v", "XADD m 2 f v", "XADD m 3 f v", "XADD m 4 f v", "XADD m 5 f v", "XGROUP CREATE m g 0",
+		{[]string{"DEL m", "XADD m 1 f v", "XADD m 2 f v", "XADD m 3 f v", "XADD m 4 f v", "XADD m 5 f v",
+			"XGROUP CREATE m g 0",
 			"XADD m MAXLEN = 1 ACKED 6 f v"}, "XLEN m", ":6"},
 		{[]string{"XREADGROUP GROUP g c COUNT 1 STREAMS m >", "XACK m g 1", "XADD m ACKED MAXLEN = 1 7 f v"}, "XLEN m", ":6"},
 		{[]string{"XREADGROUP GROUP g c STREAMS m >", "XACK m g 2 3 4 6 7", "XADD m MAXLEN = 1 ACKED 8 f v"}, "XRANGE m - +",

@@ -97,7 +97,8 @@ func TestStreamEntries(t *testing.T) {
 		{"XADD s 1-1-1 f v", invalidID},
 		{"XADD s 7-1 f", "-ERR wrong number of arguments for 'xadd' command"},
 		{"XADD s", "-ERR wrong number of arguments for 'xadd' command"},
-		{"XADD s MAXLEN ~ 5 MINID 5 * f v", "-ERR syntax error, MAXLEN and MINID options at the same time are not compatible"},
+		{"XADD s MAXLEN ~ 5 MINID 5 * f v",
+			"-ERR syntax error, MAXLEN and MINID options at the same time are not compatible"},
 		{"XADD s MAXLEN -1 * f v", "-ERR The MAXLEN argument must be >= 0."},
 		{"XADD s MAXLEN = 5 LIMIT 5 * f v", "-ERR syntax error, LIMIT cannot be used without the special ~ option"},
 		{"XADD s MAXLEN ~ 5 LIMIT -5 * f v", "-ERR The LIMIT argument must be >= 0."},
@@ -151,7 +152,8 @@ func TestStreamEntries(t *testing.T) {
 		{"XSETID s 10-0", "-ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"},
 		{"XSETID s 20-5 ENTRIESADDED 100 MAXDELETEDID 20-4", "+OK"},
 		{"XSETID s 20-5 ENTRIESADDED -1", "-ERR entries_added must be positive"},
-		{"XSETID s 20-5 MAXDELETEDID 20-6", "-ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"},
+		{"XSETID s 20-5 MAXDELETEDID 20-6",
+			"-ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"},
 		{"XSETID missing 1-1", "-ERR no such key"},
 	})
 }
@@ -165,13 +167,15 @@ func TestStreamInfo(t *testing.T) {
 		{"XGROUP CREATE s g $ MKSTREAM", "+OK"},
 		{"XINFO STREAM s", "%10 length :0 radix-tree-keys :0 radix-tree-nodes :1 last-generated-id 0-0 max-deleted-entry-id 0-0 entries-added :0 " +
 			"recorded-first-entry-id 0-0 groups :1 first-entry _ last-entry _"},
-		{"XINFO STREAM s FULL", "%9 length :0 radix-tree-keys :0 radix-tree-nodes :1 last-generated-id 0-0 max-deleted-entry-id 0-0 entries-added :0 " +
-			"recorded-first-entry-id 0-0 entries *0 groups *1 %7 name g last-delivered-id 0-0 entries-read _ lag :0 pel-count :0 pending *0 consumers *0"},
+		{"XINFO STREAM s FULL",
+			"%9 length :0 radix-tree-keys :0 radix-tree-nodes :1 last-generated-id 0-0 max-deleted-entry-id 0-0 entries-added :0 " +
+				"recorded-first-entry-id 0-0 entries *0 groups *1 %7 name g last-delivered-id 0-0 entries-read _ lag :0 pel-count :0 pending *0 consumers *0"},
 		{"XADD s 1-1 a 1", "1-1"},
 		{"XADD s 2-1 a 2", "2-1"},
 		{"XADD s 3-1 a 3", "3-1"},
 		{"XDEL s 2-1", ":1"},
-		{"XINFO STREAM s", "%10 length :2" + about + "3-1 max-deleted-entry-id 2-1 entries-added :3 recorded-first-entry-id 1-1 groups :1 " +
+		{"XINFO STREAM s", "%10 length :2" + about +
+			"3-1 max-deleted-entry-id 2-1 entries-added :3 recorded-first-entry-id 1-1 groups :1 " +
 			"first-entry *2 1-1 *2 a 1 last-entry *2 3-1 *2 a 3"},
 		{"XGROUP CREATE s h 1-1 ENTRIESREAD 1", "+OK"},
 		{"XINFO GROUPS s", "*2 %6 name g consumers :0 pending :0 last-delivered-id 0-0 entries-read _ lag _ " +
@@ -179,9 +183,11 @@ func TestStreamInfo(t *testing.T) {
 		{"XREADGROUP GROUP g c COUNT 1 STREAMS s >", "&1 & s *1 *2 1-1 *2 a 1"},
 		{"XREADGROUP GROUP g d NOACK STREAMS s >", "&1 & s *1 *2 3-1 *2 a 3"},
 		{"XREADGROUP GROUP g e STREAMS s >", "_*"},
-		{"XINFO CONSUMERS s g", "*3 %4 name c pending :1 idle :? inactive :? %4 name d pending :0 idle :? inactive :-1 %4 name e pending :0 idle :? inactive :-1"},
+		{"XINFO CONSUMERS s g",
+			"*3 %4 name c pending :1 idle :? inactive :? %4 name d pending :0 idle :? inactive :-1 %4 name e pending :0 idle :? inactive :-1"},
 		{"XINFO CONSUMERS s what", "-NOGROUP No such consumer group 'what' for key name 's'"},
-		{"XINFO STREAM s FULL COUNT 1", "%9 length :2" + about + "3-1 max-deleted-entry-id 2-1 entries-added :3 recorded-first-entry-id 1-1 entries *1 *2 1-1 *2 a 1 " +
+		{"XINFO STREAM s FULL COUNT 1", "%9 length :2" + about +
+			"3-1 max-deleted-entry-id 2-1 entries-added :3 recorded-first-entry-id 1-1 entries *1 *2 1-1 *2 a 1 " +
 			"groups *2 %7 name g last-delivered-id 3-1 entries-read :3 lag :0 pel-count :1 pending *1 *4 1-1 c :? :1 " +
 			"consumers *3 %5 name c seen-time :? active-time :? pel-count :1 pending *1 *3 1-1 :? :1 " +
 			"%5 name d seen-time :? active-time :-1 pel-count :0 pending *0 %5 name e seen-time :? active-time :-1 pel-count :0 pending *0 " +
@@ -230,12 +236,15 @@ func TestStreamGroups(t *testing.T) {
 		{"XREADGROUP GROUP g d COUNT 2 STREAMS s >", "&1 & s *1 *2 2-0 *2 a 3"},
 		{"XREADGROUP GROUP g c STREAMS s 0", "&1 & s *2 *2 1-1 *2 a 1 *2 1-2 *2 a 2"},
 		{"XREADGROUP GROUP g c STREAMS s 1-2", "&1 & s *0"},
-		{"XREADGROUP GROUP x c STREAMS s >", "-NOGROUP No such key 's' or consumer group 'x' in XREADGROUP with GROUP option"},
-		{"XREADGROUP GROUP g c STREAMS s $", "-ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, " +
-			"or use the > ID to get new messages. The $ ID would just return an empty result set."},
+		{"XREADGROUP GROUP x c STREAMS s >",
+			"-NOGROUP No such key 's' or consumer group 'x' in XREADGROUP with GROUP option"},
+		{"XREADGROUP GROUP g c STREAMS s $",
+			"-ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, " +
+				"or use the > ID to get new messages. The $ ID would just return an empty result set."},
 		{"XREADGROUP GROUP g c STREAMS s", "-ERR wrong number of arguments for 'xreadgroup' command"},
 		{"XREADGROUP COUNT 1 NOACK STREAMS s >", "-ERR Missing GROUP option for XREADGROUP"},
-		{"XREADGROUP GROUP g c STREAMS s t >", "-ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."},
+		{"XREADGROUP GROUP g c STREAMS s t >",
+			"-ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified."},
 		{"XPENDING s g", "*4 :3 1-1 2-0 *2 *2 c 2 *2 d 1"},
 		{"XPENDING s g - + 10", "*3 *4 1-1 c :? :2 *4 1-2 c :? :2 *4 2-0 d :? :1"},
 		{"XPENDING s g (1-1 + 10 c", "*1 *4 1-2 c :? :2"},
@@ -293,10 +302,12 @@ func TestXRead(t *testing.T) {
 		{"XREAD BLOCK x STREAMS s 0", "-ERR timeout is not an integer or out of range"},
 		{"XREAD BLOCK -1 STREAMS s 0", "-ERR timeout is negative"},
 		{"XREAD BLOCK 9223372036854775807 STREAMS s 0", "-ERR timeout is out of range"},
-		{"XREAD STREAMS s >", "-ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."},
+		{"XREAD STREAMS s >",
+			"-ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."},
 		{"XREAD GROUP g c STREAMS s 0", "-ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."},
 		{"XREAD NOACK STREAMS s 0", "-ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."},
-		{"XREAD STREAMS s t 0", "-ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."},
+		{"XREAD STREAMS s t 0",
+			"-ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified."},
 		{"XREAD COUNT x STREAMS s 0", notInteger},
 		{"XREAD COUNT 1 s 0", syntax},
 		{"XREAD STREAMS s what", invalidID},
@@ -305,7 +316,8 @@ func TestXRead(t *testing.T) {
 
 func TestStreamWrongType(t *testing.T) {
 	var cases []streamCase
-	for _, line := range []string{"XADD k * a b", "XLEN k", "XRANGE k - +", "XRANGE k - + COUNT 0", "XREVRANGE k + -", "XDEL k 1-1", "XTRIM k MAXLEN 1", "XSETID k 1-1",
+	for _, line := range []string{"XADD k * a b", "XLEN k", "XRANGE k - +", "XRANGE k - + COUNT 0", "XREVRANGE k + -",
+		"XDEL k 1-1", "XTRIM k MAXLEN 1", "XSETID k 1-1",
 		"XREAD STREAMS k 0", "XREADGROUP GROUP g c STREAMS k >", "XGROUP CREATE k g 0 MKSTREAM", "XGROUP SETID k g 0", "XGROUP DESTROY k g", "XGROUP CREATECONSUMER k g c",
 		"XGROUP DELCONSUMER k g c", "XACK k g 1-1", "XCLAIM k g c 0 1-1", "XAUTOCLAIM k g c 0 0", "XPENDING k g", "XPENDING k g - + 1", "XINFO STREAM k", "XINFO GROUPS k", "XINFO CONSUMERS k g"} {
 		cases = append(cases, streamCase{line, wrongType})
@@ -393,15 +405,22 @@ func TestStreamWait(t *testing.T) {
 		{"XREAD STREAMS s $", "", false, "", "*-1\r\n"},
 		{"XREAD BLOCK 0 STREAMS s $", "", true, "", "*-1\r\n"},
 		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "", true, "", "*-1\r\n"},
-		{"XREAD BLOCK 0 STREAMS s x $ 7", "XREAD BLOCK 0 STREAMS s x 1-1 7", false, "XADD s 5-1 a 2", "*1\r\n*2\r\n$1\r\ns\r\n" + entry},
-		{"XREAD BLOCK 0 STREAMS x s $ $", "XREAD BLOCK 0 STREAMS x s 0-0 1-1", false, "XADD s 1-5 a 2;XDEL s 1-5", ErrNotReady.Error()},
+		{"XREAD BLOCK 0 STREAMS s x $ 7", "XREAD BLOCK 0 STREAMS s x 1-1 7", false, "XADD s 5-1 a 2",
+			"*1\r\n*2\r\n$1\r\ns\r\n" + entry},
+		{"XREAD BLOCK 0 STREAMS x s $ $", "XREAD BLOCK 0 STREAMS x s 0-0 1-1", false, "XADD s 1-5 a 2;XDEL s 1-5",
+			ErrNotReady.Error()},
 		{"XREAD BLOCK 0 STREAMS s $", "XREAD BLOCK 0 STREAMS s 1-1", false, "DEL s", ErrNotReady.Error()},
-		{"XREAD BLOCK 0 STREAMS s x $ $", "XREAD BLOCK 0 STREAMS s x 1-1 0-0", false, "SET s v;XADD x 5-1 a 2", "*1\r\n*2\r\n$1\r\nx\r\n" + entry},
-		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "XADD s 5-1 a 2", "*1\r\n*2\r\n$1\r\ns\r\n" + entry},
-		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "XADD x 5-1 a 2", ErrNotReady.Error()},
-		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "XGROUP DESTROY s g", noGroup},
+		{"XREAD BLOCK 0 STREAMS s x $ $", "XREAD BLOCK 0 STREAMS s x 1-1 0-0", false, "SET s v;XADD x 5-1 a 2",
+			"*1\r\n*2\r\n$1\r\nx\r\n" + entry},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false,
+			"XADD s 5-1 a 2", "*1\r\n*2\r\n$1\r\ns\r\n" + entry},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false,
+			"XADD x 5-1 a 2", ErrNotReady.Error()},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false,
+			"XGROUP DESTROY s g", noGroup},
 		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "DEL s", noGroup},
-		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "SET s v", "WRONGTYPE Operation against a key holding the wrong kind of value"},
+		{"XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", false, "SET s v",
+			"WRONGTYPE Operation against a key holding the wrong kind of value"},
 	} {
 		db := enginetest.Open(t)
 		do(t, db, "XADD", "s", "1-1", "a", "1")
@@ -477,18 +496,26 @@ func TestStreamCorrupt(t *testing.T) {
 		lines []string
 	}{
 		{"metadata", func(tx *engine.Tx, rec *engine.Record) { tx.SaveAppend(rec, rec.Tail[:40]) },
-			[]string{"XADD s * a b", "XRANGE s - +", "XDEL s 1-1", "XTRIM s MAXLEN 0", "XSETID s 9-9", "XREAD STREAMS s 0", "XREADGROUP GROUP g c STREAMS s >",
+			[]string{"XADD s * a b", "XRANGE s - +", "XDEL s 1-1", "XTRIM s MAXLEN 0", "XSETID s 9-9",
+				"XREAD STREAMS s 0", "XREADGROUP GROUP g c STREAMS s >",
 				"XGROUP CREATE s h 0", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XPENDING s g", "XINFO STREAM s", "XINFO GROUPS s", "XINFO CONSUMERS s g"}},
 		{"size", func(tx *engine.Tx, rec *engine.Record) {
 			rec.Size = 20
 			tx.SaveAppend(rec, rec.Tail)
 		}, []string{"XTRIM s MAXLEN 15"}},
 		{"entry", func(tx *engine.Tx, rec *engine.Record) { tx.Put(cf.Stream, tx.Subkey(rec, sub(0)), []byte("\x05a")) },
-			[]string{"XRANGE s - +", "XREVRANGE s + -", "XRANGE s 1-1 1-1", "XREAD STREAMS s 0", "XREADGROUP GROUP g c STREAMS s 0", "XREADGROUP GROUP h c STREAMS s >",
+			[]string{"XRANGE s - +", "XREVRANGE s + -", "XRANGE s 1-1 1-1", "XREAD STREAMS s 0",
+				"XREADGROUP GROUP g c STREAMS s 0", "XREADGROUP GROUP h c STREAMS s >",
 				"XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XINFO STREAM s", "XINFO STREAM s FULL"}},
-		{"entry of one field", func(tx *engine.Tx, rec *engine.Record) { tx.Put(cf.Stream, tx.Subkey(rec, sub(0)), []byte("\x01a")) },
+		{"entry of one field", func(tx *engine.Tx, rec *engine.Record) {
+			tx.Put(cf.Stream, tx.Subkey(rec, sub(0)),
+				[]byte("\x01a"))
+		},
 			[]string{"XRANGE s - +", "XCLAIM s g d 0 1-1"}},
-		{"entry of nothing", func(tx *engine.Tx, rec *engine.Record) { tx.Put(cf.Stream, tx.Subkey(rec, sub(0)), nil) }, []string{"XRANGE s - +"}},
+		{"entry of nothing", func(tx *engine.Tx, rec *engine.Record) {
+			tx.Put(cf.Stream, tx.Subkey(rec, sub(0)),
+				nil)
+		}, []string{"XRANGE s - +"}},
 		{"id", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Stream, tx.Subkey(rec, append(sub(0), 'x')), []byte("\x01a\x01b"))
 		},
@@ -496,12 +523,14 @@ func TestStreamCorrupt(t *testing.T) {
 		{"group", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Stream, tx.Subkey(rec, sub(cf.StreamGroup)), []byte("short"))
 		},
-			[]string{"XREADGROUP GROUP g c STREAMS s >", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XPENDING s g", "XGROUP SETID s g 0", "XGROUP DESTROY s g",
+			[]string{"XREADGROUP GROUP g c STREAMS s >", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0",
+				"XPENDING s g", "XGROUP SETID s g 0", "XGROUP DESTROY s g",
 				"XGROUP CREATECONSUMER s g d", "XGROUP DELCONSUMER s g c", "XINFO GROUPS s", "XINFO CONSUMERS s g", "XINFO STREAM s FULL"}},
 		{"consumer", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Stream, tx.Subkey(rec, sub(cf.StreamConsumer)), []byte("short"))
 		},
-			[]string{"XREADGROUP GROUP g c STREAMS s >", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XPENDING s g", "XPENDING s g - + 5 c",
+			[]string{"XREADGROUP GROUP g c STREAMS s >", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0",
+				"XPENDING s g", "XPENDING s g - + 5 c",
 				"XGROUP CREATECONSUMER s g c", "XGROUP DELCONSUMER s g c", "XINFO CONSUMERS s g", "XINFO STREAM s FULL"}},
 		{"consumer's key", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Stream, tx.Subkey(rec, append(sub(cf.StreamConsumer), 'x')), (&cf.StreamConsumerValue{}).Append(nil))
@@ -509,10 +538,12 @@ func TestStreamCorrupt(t *testing.T) {
 		{"pending entry", func(tx *engine.Tx, rec *engine.Record) {
 			tx.Put(cf.Stream, tx.Subkey(rec, sub(cf.StreamPending)), []byte("short"))
 		},
-			[]string{"XREADGROUP GROUP g c STREAMS s 0", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XPENDING s g", "XPENDING s g - + 5", "XGROUP DELCONSUMER s g c", "XINFO STREAM s FULL"}},
+			[]string{"XREADGROUP GROUP g c STREAMS s 0", "XACK s g 1-1", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0",
+				"XPENDING s g", "XPENDING s g - + 5", "XGROUP DELCONSUMER s g c", "XINFO STREAM s FULL"}},
 	} {
 		db := enginetest.Open(t)
-		for _, line := range []string{"XADD s 1-1 a b", "XADD s 1-2 a b", "XADD s 1-3 a b", "XGROUP CREATE s g 0", "XGROUP CREATE s h 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >"} {
+		for _, line := range []string{"XADD s 1-1 a b", "XADD s 1-2 a b", "XADD s 1-3 a b", "XGROUP CREATE s g 0",
+			"XGROUP CREATE s h 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >"} {
 			do(t, db, strings.Fields(line)...)
 		}
 		err := db.Update(cf.DefaultNamespace, [][]byte{[]byte("s")}, func(tx *engine.Tx) error {
@@ -526,7 +557,8 @@ func TestStreamCorrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, line := range c.lines {
-			if got := do(t, db, strings.Fields(line)...); !strings.HasPrefix(got, `-ERR key "s": `) || !strings.Contains(got, "corrupt record") {
+			if got := do(t, db, strings.Fields(line)...); !strings.HasPrefix(got, `-ERR key "s": `) ||
+				!strings.Contains(got, "corrupt record") {
 				t.Errorf("corrupt %s, %s: %q", c.what, line, got)
 			}
 		}

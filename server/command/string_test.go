@@ -42,7 +42,8 @@ func converse(t *testing.T, script []exchange) {
 				if proto == 3 && e.resp3 != "" {
 					want = e.resp3
 				}
-				if got := doProto(t, db, proto, words...); got != want && !(strings.HasSuffix(words[0], "TTL") && sameLives(got, want, time.Since(began))) {
+				if got := doProto(t, db, proto, words...); got != want &&
+					!(strings.HasSuffix(words[0], "TTL") && sameLives(got, want, time.Since(began))) {
 					t.Errorf("%s: %q, want %q", e.line, got, want)
 				}
 			}
@@ -264,11 +265,18 @@ func TestLCS(t *testing.T) {
 		{"LCS a b", bulkReply("mytext"), ""},
 		{"LCS a b LEN", ":6\r\n", ""},
 		{"LCS a missing", bulkReply(""), ""},
-		{"LCS a missing IDX", "*4\r\n" + bulkReply("matches") + "*0\r\n" + bulkReply("len") + ":0\r\n", "%2\r\n" + bulkReply("matches") + "*0\r\n" + bulkReply("len") + ":0\r\n"},
-		{"LCS a b IDX", "*4\r\n" + bulkReply("matches") + "*2\r\n*2\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n*2\r\n*2\r\n:2\r\n:3\r\n*2\r\n:0\r\n:1\r\n" + bulkReply("len") + ":6\r\n",
-			"%2\r\n" + bulkReply("matches") + "*2\r\n*2\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n*2\r\n*2\r\n:2\r\n:3\r\n*2\r\n:0\r\n:1\r\n" + bulkReply("len") + ":6\r\n"},
-		{"LCS a b IDX MINMATCHLEN 4 WITHMATCHLEN", "*4\r\n" + bulkReply("matches") + "*1\r\n*3\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n:4\r\n" + bulkReply("len") + ":6\r\n",
-			"%2\r\n" + bulkReply("matches") + "*1\r\n*3\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n:4\r\n" + bulkReply("len") + ":6\r\n"},
+		{"LCS a missing IDX", "*4\r\n" + bulkReply("matches") + "*0\r\n" + bulkReply("len") + ":0\r\n", "%2\r\n" +
+			bulkReply("matches") + "*0\r\n" + bulkReply("len") + ":0\r\n"},
+		{"LCS a b IDX", "*4\r\n" + bulkReply("matches") +
+			"*2\r\n*2\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n*2\r\n*2\r\n:2\r\n:3\r\n*2\r\n:0\r\n:1\r\n" +
+			bulkReply("len") + ":6\r\n",
+			"%2\r\n" + bulkReply("matches") +
+				"*2\r\n*2\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n*2\r\n*2\r\n:2\r\n:3\r\n*2\r\n:0\r\n:1\r\n" +
+				bulkReply("len") + ":6\r\n"},
+		{"LCS a b IDX MINMATCHLEN 4 WITHMATCHLEN", "*4\r\n" + bulkReply("matches") +
+			"*1\r\n*3\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n:4\r\n" + bulkReply("len") + ":6\r\n",
+			"%2\r\n" + bulkReply("matches") + "*1\r\n*3\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n:4\r\n" +
+				bulkReply("len") + ":6\r\n"},
 		{"LCS a b IDX LEN", "-ERR If you want both the length and indexes, please just use IDX.\r\n", ""},
 		{"LCS a b MINMATCHLEN", replySyntax, ""},
 		{"LCS a b MINMATCHLEN x", replyNotInteger, ""},
@@ -278,7 +286,8 @@ func TestLCS(t *testing.T) {
 	db := enginetest.Open(t)
 	long := strings.Repeat("x", 20000)
 	do(t, db, "MSET", "a", long, "b", long)
-	if got := do(t, db, "LCS", "a", "b", "LEN"); got != "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len\r\n" {
+	if got := do(t, db, "LCS", "a", "b",
+		"LEN"); got != "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len\r\n" {
 		t.Errorf("%.100q", got)
 	}
 }

@@ -83,7 +83,8 @@ func TestResolverWithTable(t *testing.T) {
 			{long, "ping"}, {long[:maxName], "echo"}, {long, "ping"}, {"ping", ""}, {"get", ""}, {"gett", "set"}, {"set", ""},
 		} {
 			for range 2 {
-				s, err := r.Resolve(bytesOf(tt.sent, "k", "v")[:map[string]int{"echo": 2, "set": 3}[tt.name]+map[bool]int{true: 1}[tt.name == "ping" || tt.name == ""]])
+				s, err := r.Resolve(bytesOf(tt.sent, "k", "v")[:map[string]int{"echo": 2,
+					"set": 3}[tt.name]+map[bool]int{true: 1}[tt.name == "ping" || tt.name == ""]])
 				switch {
 				case tt.name == "" && (s != nil || err == nil || !strings.HasPrefix(err.Error(), "unknown command '"+tt.sent+"'")):
 					t.Errorf("%s: %v %v", tt.sent, s, err)
@@ -134,7 +135,8 @@ func TestCommandOfRenames(t *testing.T) {
 		})
 	}
 	list := run("command", "list")
-	for name, want := range map[string]bool{"fetch": false, "get": true, "keys": false, "conf": false, "config": true, "conf|set": false, "config|set": true, "zadd": true, "zzz": false} {
+	for name, want := range map[string]bool{"fetch": false, "get": true, "keys": false, "conf": false, "config": true,
+		"conf|set": false, "config|set": true, "zadd": true, "zzz": false} {
 		if got := strings.Contains(list, "\r\n"+name+"\r\n"); got != want {
 			t.Errorf("COMMAND LIST names %s: %v", name, got)
 		}

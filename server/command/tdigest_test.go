@@ -32,7 +32,8 @@ func integers(words string) string {
 
 // tdigestInfo is the reply of TDIGEST.INFO.
 func tdigestInfo9(header string, n ...int) string {
-	labels := []string{"Compression", "Capacity", "Merged nodes", "Unmerged nodes", "Merged weight", "Unmerged weight", "Observations", "Total compressions", "Memory usage"}
+	labels := []string{"Compression", "Capacity", "Merged nodes", "Unmerged nodes", "Merged weight",
+		"Unmerged weight", "Observations", "Total compressions", "Memory usage"}
 	for i, l := range labels {
 		header += fmt.Sprintf("\r\n+%s\r\n:%d", l, n[i])
 	}
@@ -62,14 +63,16 @@ func TestTDigest(t *testing.T) {
 		{"TDIGEST.ADD t 1 2 2 3 3 3 4 4 4 4 5 5 5 5 5", "+OK\r\n", ""},
 		both("TDIGEST.QUANTILE t 0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1", "1 2 3 3 4 4 4 5 5 5 5"),
 		both("TDIGEST.QUANTILE t 1 0.5 0", "5 4 1"),
-		both("TDIGEST.CDF t 0 1 2 3 4 5 6", "0 0.03333333333333333 0.13333333333333333 0.3 0.5333333333333333 0.8333333333333334 1"),
+		both("TDIGEST.CDF t 0 1 2 3 4 5 6",
+			"0 0.03333333333333333 0.13333333333333333 0.3 0.5333333333333333 0.8333333333333334 1"),
 		{"TDIGEST.RANK t 0 1 2 3 4 5 6", integers("-1 0 2 4 8 12 15"), ""},
 		{"TDIGEST.REVRANK t 0 1 2 3 4 5 6", integers("15 14 13 10 7 2 -1"), ""},
 		both("TDIGEST.BYRANK t 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", "1 2 2 3 3 3 4 4 4 4 5 5 5 5 5 inf"),
 		both("TDIGEST.BYREVRANK t 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", "5 5 5 5 5 4 4 4 4 3 3 3 2 2 1 -inf"),
 		single("TDIGEST.MIN t", "1"),
 		single("TDIGEST.MAX t", "5"),
-		{"TDIGEST.INFO t", tdigestInfo9("*18", 1000, 1024, 0, 15, 0, 15, 15, 0, 120), tdigestInfo9("%9", 1000, 1024, 0, 15, 0, 15, 15, 0, 120)},
+		{"TDIGEST.INFO t", tdigestInfo9("*18", 1000, 1024, 0, 15, 0, 15, 15, 0, 120),
+			tdigestInfo9("%9", 1000, 1024, 0, 15, 0, 15, 15, 0, 120)},
 		{"TYPE t", "+TDIS-TYPE\r\n", ""},
 
 		{"TDIGEST.CREATE s", "+OK\r\n", ""},
@@ -90,14 +93,17 @@ func TestTDigest(t *testing.T) {
 		{"TDIGEST.RANK empty 0 1", integers("-2 -2"), ""},
 		{"TDIGEST.REVRANK empty 0 1", integers("-2 -2"), ""},
 		single("TDIGEST.TRIMMED_MEAN empty 0.1 0.9", "nan"),
-		{"TDIGEST.INFO empty", tdigestInfo9("*18", 100, 610, 0, 0, 0, 0, 0, 0, 0), tdigestInfo9("%9", 100, 610, 0, 0, 0, 0, 0, 0, 0)},
+		{"TDIGEST.INFO empty", tdigestInfo9("*18", 100, 610, 0, 0, 0, 0, 0, 0, 0),
+			tdigestInfo9("%9", 100, 610, 0, 0, 0, 0, 0, 0, 0)},
 
 		// Merging.
 		{"TDIGEST.MERGE sum 2 t s", "+OK\r\n", ""},
-		{"TDIGEST.INFO sum", tdigestInfo9("*18", 1000, 1024, 21, 0, 21, 0, 21, 1, 336), tdigestInfo9("%9", 1000, 1024, 21, 0, 21, 0, 21, 1, 336)},
+		{"TDIGEST.INFO sum", tdigestInfo9("*18", 1000, 1024, 21, 0, 21, 0, 21, 1, 336),
+			tdigestInfo9("%9", 1000, 1024, 21, 0, 21, 0, 21, 1, 336)},
 		both("TDIGEST.BYRANK sum 0 14 15 20 21", "1 5 10 60 inf"),
 		{"TDIGEST.MERGE sum 1 s COMPRESSION 200 OVERRIDE", "+OK\r\n", ""},
-		{"TDIGEST.INFO sum", tdigestInfo9("*18", 200, 1024, 6, 0, 6, 0, 6, 1, 96), tdigestInfo9("%9", 200, 1024, 6, 0, 6, 0, 6, 1, 96)},
+		{"TDIGEST.INFO sum", tdigestInfo9("*18", 200, 1024, 6, 0, 6, 0, 6, 1, 96),
+			tdigestInfo9("%9", 200, 1024, 6, 0, 6, 0, 6, 1, 96)},
 		{"TDIGEST.MERGE sum 1 sum", "+OK\r\n", ""},
 		{"TDIGEST.RANK sum 30", integers("5"), ""},
 		{"PEXPIRE sum 100000", ":1\r\n", ""},
@@ -164,7 +170,8 @@ func TestTDigest(t *testing.T) {
 		{"SET str v", "+OK\r\n", ""},
 	}
 	for _, tt := range []struct{ name, args string }{
-		{"add", "1"}, {"reset", ""}, {"min", ""}, {"max", ""}, {"quantile", "0"}, {"cdf", "0"}, {"rank", "0"}, {"revrank", "0"},
+		{"add", "1"}, {"reset", ""}, {"min", ""}, {"max", ""}, {"quantile", "0"}, {"cdf", "0"}, {"rank",
+			"0"}, {"revrank", "0"},
 		{"byrank", "0"}, {"byrevrank", "0"}, {"trimmed_mean", "0 1"}, {"info", ""},
 	} {
 		script = append(script,
@@ -199,7 +206,8 @@ func TestTDigestCorrupt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"TDIGEST.ADD broken 1", "TDIGEST.QUANTILE broken 0", "TDIGEST.MERGE new 1 broken", "TDIGEST.TRIMMED_MEAN broken 0 1"} {
+	for _, args := range []string{"TDIGEST.ADD broken 1", "TDIGEST.QUANTILE broken 0", "TDIGEST.MERGE new 1 broken",
+		"TDIGEST.TRIMMED_MEAN broken 0 1"} {
 		got := do(t, db, strings.Fields(args)...)
 		if want := "-ERR key \"broken\": corrupt record: t-digest buffer of 5 bytes, the metadata says 1 observations\r\n"; got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)

@@ -95,8 +95,8 @@ func writeWith(t testing.TB, db *engine.DB, f func(c *Ctx)) string {
 	return string(w.Bytes())
 }
 
-// sameLives compares replies with the rest of lives in seconds, which Redis rounds to the nearest one, when the test took so
-// long: on a machine that is busy each may be shorter by that, but by no more.
+// sameLives compares replies with the rest of lives in seconds, which Redis rounds to the nearest one, when the test
+// took so long: on a machine that is busy each may be shorter by that, but by no more.
 func sameLives(got, want string, took time.Duration) bool {
 	g, w := strings.Split(got, "\r\n"), strings.Split(want, "\r\n")
 	if len(g) != len(w) {
@@ -109,7 +109,8 @@ func sameLives(got, want string, took time.Duration) bool {
 		}
 		a, err := strconv.Atoi(strings.TrimPrefix(g[i], ":"))
 		b, err2 := strconv.Atoi(strings.TrimPrefix(w[i], ":"))
-		if err != nil || err2 != nil || !strings.HasPrefix(g[i], ":") || !strings.HasPrefix(w[i], ":") || a <= 0 || b < a || b-a > most {
+		if err != nil || err2 != nil || !strings.HasPrefix(g[i], ":") || !strings.HasPrefix(w[i], ":") || a <= 0 ||
+			b < a || b-a > most {
 			return false
 		}
 	}
@@ -122,11 +123,15 @@ func TestSameLives(t *testing.T) {
 		took      time.Duration
 		same      bool
 	}{
-		{":100\r\n", ":100\r\n", 0, true}, {":99\r\n", ":100\r\n", 0, false}, {":99\r\n", ":100\r\n", 499 * time.Millisecond, false},
+		{":100\r\n", ":100\r\n", 0, true}, {":99\r\n", ":100\r\n", 0, false}, {":99\r\n", ":100\r\n",
+			499 * time.Millisecond, false},
 		{":99\r\n", ":100\r\n", 500 * time.Millisecond, true}, {":98\r\n", ":100\r\n", 500 * time.Millisecond, false},
-		{":101\r\n", ":100\r\n", time.Hour, false}, {":0\r\n", ":1\r\n", time.Hour, false}, {":-1\r\n", ":1\r\n", time.Hour, false},
-		{":-2\r\n", ":-1\r\n", time.Hour, false}, {"$2\r\n99\r\n", ":100\r\n", time.Hour, false}, {"-ERR x\r\n", ":100\r\n", time.Hour, false},
-		{"*2\r\n:98\r\n:-1\r\n", "*2\r\n:100\r\n:-1\r\n", 2 * time.Second, true}, {"*1\r\n:98\r\n", "*2\r\n:100\r\n:-1\r\n", 2 * time.Second, false},
+		{":101\r\n", ":100\r\n", time.Hour, false}, {":0\r\n", ":1\r\n", time.Hour, false}, {":-1\r\n", ":1\r\n",
+			time.Hour, false},
+		{":-2\r\n", ":-1\r\n", time.Hour, false}, {"$2\r\n99\r\n", ":100\r\n", time.Hour, false}, {"-ERR x\r\n",
+			":100\r\n", time.Hour, false},
+		{"*2\r\n:98\r\n:-1\r\n", "*2\r\n:100\r\n:-1\r\n", 2 * time.Second, true}, {"*1\r\n:98\r\n",
+			"*2\r\n:100\r\n:-1\r\n", 2 * time.Second, false},
 		{"\r\n", ":1\r\n", time.Hour, false}, {"*1\r\n:98\r\n", "*3\r\n:98\r\n", time.Hour, false},
 	} {
 		if got := sameLives(tt.got, tt.want, tt.took); got != tt.same {

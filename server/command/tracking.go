@@ -27,17 +27,20 @@ var (
 	errTwoPrefixes = engine.NewError("ERR", "PREFIX option requires BCAST mode to be enabled")
 	errTrackBcast  = engine.NewError("ERR", "OPTIN and OPTOUT are not compatible with BCAST")
 	errTrackOpts   = engine.NewError("ERR", "You can't specify both OPTIN mode and OPTOUT mode")
-	errTrackMode   = engine.NewError("ERR", "You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.")
-	errTrackOptSw  = engine.NewError("ERR", "You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
+	errTrackMode   = engine.NewError("ERR",
+		"You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.")
+	errTrackOptSw = engine.NewError("ERR",
+		"You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
 	errNoRedirect  = engine.NewError("ERR", "The client ID you want redirect to does not exist")
 	errTwoRedirect = engine.NewError("ERR", "A client can only redirect to a single other client")
-	errCachingMode = engine.NewError("ERR", "CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
-	errCachingYes  = engine.NewError("ERR", "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
-	errCachingNo   = engine.NewError("ERR", "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
-	errPauseTime   = engine.NewError("ERR", "timeout is not an integer or out of range")
-	errPauseRange  = engine.NewError("ERR", "timeout is out of range")
-	errPauseNeg    = engine.NewError("ERR", "timeout is negative")
-	errPauseMode   = engine.NewError("ERR", "CLIENT PAUSE mode must be WRITE or ALL")
+	errCachingMode = engine.NewError("ERR",
+		"CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	errCachingYes = engine.NewError("ERR", "CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+	errCachingNo  = engine.NewError("ERR", "CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	errPauseTime  = engine.NewError("ERR", "timeout is not an integer or out of range")
+	errPauseRange = engine.NewError("ERR", "timeout is out of range")
+	errPauseNeg   = engine.NewError("ERR", "timeout is negative")
+	errPauseMode  = engine.NewError("ERR", "CLIENT PAUSE mode must be WRITE or ALL")
 )
 
 func clientTracking(c *Ctx) error {
@@ -131,12 +134,14 @@ func joinPrefixes(have, more []string) ([]string, error) {
 	for i, p := range more {
 		for _, h := range have {
 			if overlap(p, h) {
-				return nil, engine.NewError("ERR", fmt.Sprintf("Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, h))
+				return nil, engine.NewError("ERR",
+					fmt.Sprintf("Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, h))
 			}
 		}
 		for _, o := range more[i+1:] {
 			if overlap(p, o) {
-				return nil, engine.NewError("ERR", fmt.Sprintf("Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", p, o))
+				return nil, engine.NewError("ERR",
+					fmt.Sprintf("Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", p, o))
 			}
 		}
 	}

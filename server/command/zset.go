@@ -8,34 +8,44 @@ import (
 )
 
 var zsetCommands = []Spec{
-	{Name: "zadd", Handler: zadd, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet, 3, 4), Group: "sorted-set", Since: "1.2.0",
+	{Name: "zadd", Handler: zadd, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeZSet, 3, 4), Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(log(N)) for each member, with N members in the sorted set.", Categories: "@sortedset",
 		Summary: "Adds members to a sorted set or changes their scores."},
-	{Name: "zincrby", Handler: zincrby, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet, 3, 4), Group: "sorted-set", Since: "1.2.0",
+	{Name: "zincrby", Handler: zincrby, Arity: 4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeZSet, 3, 4), Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(log(N)) with N members in the sorted set.", Categories: "@sortedset",
 		Summary: "Adds to the score of a member."},
-	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet, 2, 3), Group: "sorted-set", Since: "1.2.0",
+	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeZSet, 2, 3), Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(M*log(N)) with M members to remove from N.", Categories: "@sortedset",
 		Summary: "Removes members from a sorted set."},
-	{Name: "zcard", Handler: zcard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+	{Name: "zcard", Handler: zcard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(1)", Categories: "@sortedset",
 		Summary: "Returns the number of members."},
-	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: memberAhead(cf.TypeZSet, 2, 3), Group: "sorted-set", Since: "1.2.0",
+	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
+		Ahead: memberAhead(cf.TypeZSet, 2, 3), Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(1)", Categories: "@sortedset",
 		Summary: "Returns the score of a member."},
-	{Name: "zmscore", Handler: zmscore, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "6.2.0",
+	{Name: "zmscore", Handler: zmscore, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "6.2.0",
 		Complexity: "O(N) with N members asked for.", Categories: "@sortedset",
 		Summary: "Returns the scores of several members."},
-	{Name: "zrank", Handler: zrank, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.0.0",
+	{Name: "zrank", Handler: zrank, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "2.0.0",
 		Complexity: "O(min(R, N-R)) with the rank R among N members.", Categories: "@sortedset",
 		Summary: "Returns the position of a member when the lowest score comes first."},
-	{Name: "zrevrank", Handler: zrevrank, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.0.0",
+	{Name: "zrevrank", Handler: zrevrank, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "2.0.0",
 		Complexity: "O(min(R, N-R)) with the rank R among N members.", Categories: "@sortedset",
 		Summary: "Returns the position of a member when the highest score comes first."},
-	{Name: "zrandmember", Handler: zrandmember, Arity: -2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "6.2.0",
+	{Name: "zrandmember", Handler: zrandmember, Arity: -2, Flags: ReadOnly, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "6.2.0",
 		Complexity: "O(N) with N members asked for.", Categories: "@sortedset",
 		Summary: "Returns random members."},
-	{Name: "zscan", Handler: zscan, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.0",
+	{Name: "zscan", Handler: zscan, Arity: -3, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "sorted-set",
+		Since:      "2.8.0",
 		Complexity: "O(1) for a call, O(N) for all N members.", Categories: "@sortedset",
 		Summary: "Goes over members and scores step by step."},
 }
@@ -199,16 +209,17 @@ func zrankGeneric(c *Ctx, reverse bool) error {
 }
 
 var (
-	errRandomCount = engine.NewError("ERR", "value is out of range, value must between -9223372036854775807 and 9223372036854775807")
-	errReplySize   = engine.NewError("ERR", "the reply would be too large")
+	errRandomCount = engine.NewError("ERR",
+		"value is out of range, value must between -9223372036854775807 and 9223372036854775807")
+	errReplySize = engine.NewError("ERR", "the reply would be too large")
 )
 
 // maxRandomReply bounds the reply of ZRANDMEMBER with a negative count, in bytes: it is as long as the client likes,
 // however small the sorted set is.
 const maxRandomReply = 1 << 30
 
-// fitsRandom reports whether a reply that began at mark has room for more of n random elements: with a negative n it may
-// be clear from the first one on that it will not end in time, as even an empty one takes six bytes.
+// fitsRandom reports whether a reply that began at mark has room for more of n random elements: with a negative n it
+// may be clear from the first one on that it will not end in time, as even an empty one takes six bytes.
 func fitsRandom(c *Ctx, n int64, mark int) bool {
 	const least = int64(len("$0\r\n\r\n"))
 	return n >= -(maxRandomReply/least) && c.Out.Len()-mark < maxRandomReply

@@ -11,40 +11,52 @@ import (
 )
 
 var zsetRangeCommands = []Spec{
-	{Name: "zrange", Handler: zrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+	{Name: "zrange", Handler: zrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(log(N)+M) with N members of which M are returned, and O(S) for S members that are passed over.", Categories: "@sortedset",
 		Summary: "Returns a range of members by position, by score or by member."},
-	{Name: "zrangestore", Handler: zrangestore, Arity: -5, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1, Keys: zrangestoreKeys, Group: "sorted-set", Since: "6.2.0",
+	{Name: "zrangestore", Handler: zrangestore, Arity: -5, Flags: Write | DenyOOM, First: 1, Last: 2, Step: 1,
+		Keys: zrangestoreKeys, Group: "sorted-set", Since: "6.2.0",
 		Complexity: "O(log(N)+M) with N members of which M are stored, and O(S) for S members that are passed over.", Categories: "@sortedset",
 		Summary: "Stores a range of members in another key."},
-	{Name: "zrevrange", Handler: zrevrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+	{Name: "zrevrange", Handler: zrevrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
 		Summary: "Returns a range of members by position, from the highest score on."},
-	{Name: "zrangebyscore", Handler: zrangebyscore, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.0.5",
+	{Name: "zrangebyscore", Handler: zrangebyscore, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1,
+		Step: 1, Group: "sorted-set", Since: "1.0.5",
 		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
 		Summary: "Returns the members whose scores are in a range."},
-	{Name: "zrevrangebyscore", Handler: zrevrangebyscore, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.2.0",
+	{Name: "zrevrangebyscore", Handler: zrevrangebyscore, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1,
+		Step: 1, Group: "sorted-set", Since: "2.2.0",
 		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
 		Summary: "Returns the members whose scores are in a range, from the highest score on."},
-	{Name: "zrangebylex", Handler: zrangebylex, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.9",
+	{Name: "zrangebylex", Handler: zrangebylex, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "2.8.9",
 		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
 		Summary: "Returns a range of members in the order of their bytes."},
-	{Name: "zrevrangebylex", Handler: zrevrangebylex, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.9",
+	{Name: "zrevrangebylex", Handler: zrevrangebylex, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1,
+		Step: 1, Group: "sorted-set", Since: "2.8.9",
 		Complexity: "O(log(N)+M) with N members of which M are returned.", Categories: "@sortedset",
 		Summary: "Returns a range of members against the order of their bytes."},
-	{Name: "zcount", Handler: zcount, Arity: 4, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.0.0",
+	{Name: "zcount", Handler: zcount, Arity: 4, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "2.0.0",
 		Complexity: "O(log(N)+M) with N members of which M are counted.", Categories: "@sortedset",
 		Summary: "Counts the members whose scores are in a range."},
-	{Name: "zlexcount", Handler: zlexcount, Arity: 4, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.9",
+	{Name: "zlexcount", Handler: zlexcount, Arity: 4, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "2.8.9",
 		Complexity: "O(log(N)+M) with N members of which M are counted.", Categories: "@sortedset",
 		Summary: "Counts the members in a range of members."},
-	{Name: "zremrangebyrank", Handler: zremrangebyrank, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.0.0",
+	{Name: "zremrangebyrank", Handler: zremrangebyrank, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "2.0.0",
 		Complexity: "O(log(N)+M) with N members of which M are removed.", Categories: "@sortedset",
 		Summary: "Removes a range of members by position."},
-	{Name: "zremrangebyscore", Handler: zremrangebyscore, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "1.2.0",
+	{Name: "zremrangebyscore", Handler: zremrangebyscore, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "1.2.0",
 		Complexity: "O(log(N)+M) with N members of which M are removed.", Categories: "@sortedset",
 		Summary: "Removes the members whose scores are in a range."},
-	{Name: "zremrangebylex", Handler: zremrangebylex, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "sorted-set", Since: "2.8.9",
+	{Name: "zremrangebylex", Handler: zremrangebylex, Arity: 4, Flags: Write, First: 1, Last: 1, Step: 1,
+		Group: "sorted-set", Since: "2.8.9",
 		Complexity: "O(log(N)+M) with N members of which M are removed.", Categories: "@sortedset",
 		Summary: "Removes a range of members."},
 }
@@ -52,9 +64,10 @@ var zsetRangeCommands = []Spec{
 func init() { register(zsetRangeCommands...) }
 
 var (
-	errScoreRange    = engine.NewError("ERR", "min or max is not a float")
-	errLexRange      = engine.NewError("ERR", "min or max not valid string range item")
-	errRangeLimit    = engine.NewError("ERR", "syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
+	errScoreRange = engine.NewError("ERR", "min or max is not a float")
+	errLexRange   = engine.NewError("ERR", "min or max not valid string range item")
+	errRangeLimit = engine.NewError("ERR",
+		"syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
 	errLexWithScores = engine.NewError("ERR", "syntax error, WITHSCORES not supported in combination with BYLEX")
 )
 

@@ -133,7 +133,8 @@ func TestZRanges(t *testing.T) {
 		{`ZRANGEBYSCORE z "" 1`, "*1 $1 a", ""},
 		{"ZRANGEBYSCORE z -1e999 0x2", "*2 $1 a $1 b", ""},
 		{"ZREVRANGEBYSCORE z 2 1 WITHSCORES", "*4 $1 b $1 2 $1 a $1 1", "*2 *2 $1 b ,2 *2 $1 a ,1"},
-		{"ZRANGE z 0 1 LIMIT 0 1", "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX", ""},
+		{"ZRANGE z 0 1 LIMIT 0 1",
+			"-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX", ""},
 		{"ZRANGE z - + BYLEX WITHSCORES", "-ERR syntax error, WITHSCORES not supported in combination with BYLEX", ""},
 		{"ZRANGE z 0 1 BYSCORE BYLEX", "-ERR syntax error", ""},
 		{"ZRANGE z 0 1 REV REV", "-ERR syntax error", ""},
@@ -207,7 +208,8 @@ func TestZSetOperations(t *testing.T) {
 		{"ZADD i inf x", ":1", ""},
 		{"ZADD j -inf x", ":1", ""},
 		{"ZUNION 2 a b", "*4 $1 x $1 y $1 z $1 w", ""},
-		{"ZUNION 2 a b WITHSCORES WEIGHTS 2 1", "*8 $1 x $1 2 $1 y $2 14 $1 z $2 26 $1 w $2 30", "*4 *2 $1 x ,2 *2 $1 y ,14 *2 $1 z ,26 *2 $1 w ,30"},
+		{"ZUNION 2 a b WITHSCORES WEIGHTS 2 1", "*8 $1 x $1 2 $1 y $2 14 $1 z $2 26 $1 w $2 30",
+			"*4 *2 $1 x ,2 *2 $1 y ,14 *2 $1 z ,26 *2 $1 w ,30"},
 		{"ZINTER 2 a b AGGREGATE MAX WITHSCORES", "*4 $1 y $2 10 $1 z $2 20", "*2 *2 $1 y ,10 *2 $1 z ,20"},
 		{"ZDIFF 2 a b WITHSCORES", "*2 $1 x $1 1", "*1 *2 $1 x ,1"},
 		{"ZUNION 2 i j WITHSCORES", "*2 $1 x $1 0", "*1 *2 $1 x ,0"},
@@ -215,7 +217,8 @@ func TestZSetOperations(t *testing.T) {
 		{"ZINTERCARD 2 a b LIMIT 1", ":1", ""},
 		{"ZINTERCARD 2 a b LIMIT -1", "-ERR LIMIT can't be negative", ""},
 		{"ZUNIONSTORE d 2 a b AGGREGATE MIN", ":4", ""},
-		{"ZRANGE d 0 -1 WITHSCORES", "*8 $1 x $1 1 $1 y $1 2 $1 z $1 3 $1 w $2 30", "*4 *2 $1 x ,1 *2 $1 y ,2 *2 $1 z ,3 *2 $1 w ,30"},
+		{"ZRANGE d 0 -1 WITHSCORES", "*8 $1 x $1 1 $1 y $1 2 $1 z $1 3 $1 w $2 30",
+			"*4 *2 $1 x ,1 *2 $1 y ,2 *2 $1 z ,3 *2 $1 w ,30"},
 		{"ZINTERSTORE d 2 a b WEIGHTS 0 1", ":2", ""},
 		{"ZRANGE d 0 -1 WITHSCORES", "*4 $1 y $2 10 $1 z $2 20", "*2 *2 $1 y ,10 *2 $1 z ,20"},
 		{"ZDIFFSTORE d 2 a a", ":0", ""},
@@ -279,7 +282,8 @@ func TestZRandMember(t *testing.T) {
 		{"ZRANDMEMBER z -2 withscores", "*4 $1 a $3 1.5 $1 a $3 1.5", "*2 *2 $1 a ,1.5 *2 $1 a ,1.5"},
 		{"ZRANDMEMBER z x", "-ERR value is not an integer or out of range", ""},
 		{"ZRANDMEMBER z 1 x", "-ERR syntax error", ""},
-		{"ZRANDMEMBER z -9223372036854775808", "-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807", ""},
+		{"ZRANDMEMBER z -9223372036854775808",
+			"-ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807", ""},
 		{"ZRANDMEMBER z -9223372036854775807 WITHSCORES", "-ERR value is out of range", ""},
 		{"SET s v", "+OK", ""},
 		{"ZRANDMEMBER s", wrongType, ""},
@@ -361,7 +365,8 @@ func TestZSetKeys(t *testing.T) {
 }
 
 func FuzzScoreBound(f *testing.F) {
-	for _, s := range []string{"", "(", "1", "(1.5", " 2", "0x1p3", "1e999", "-1e-999", "nan", "1_0", "inf\x00", "0x", "(0x_1"} {
+	for _, s := range []string{"", "(", "1", "(1.5", " 2", "0x1p3", "1e999", "-1e-999", "nan", "1_0", "inf\x00", "0x",
+		"(0x_1"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -27,7 +27,8 @@ func FuzzQuoteConf(f *testing.F) {
 
 // FuzzConfFile reads any bytes as a kvrocks.conf, writes what was accepted and reads it again.
 func FuzzConfFile(f *testing.F) {
-	for _, s := range []string{"port 1\n", "dir 'x' # c\nrequirepass \"a\\\"b\"\nnamespace.a b", "bind a b\r\n# c", "a", "user a on >p #h '~x y'\n uSer b\nuser", "\"", "timeout 5\ntimeout 6"} {
+	for _, s := range []string{"port 1\n", "dir 'x' # c\nrequirepass \"a\\\"b\"\nnamespace.a b", "bind a b\r\n# c",
+		"a", "user a on >p #h '~x y'\n uSer b\nuser", "\"", "timeout 5\ntimeout 6"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { rewriteTwice(t, kvrocksConf, data) })

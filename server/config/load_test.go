@@ -88,11 +88,13 @@ GET = "GET2"
 
 func TestCommandLine(t *testing.T) {
 	path := write(t, "kvrocks.conf", "port 7000\ntimeout 5\nrename-command A B\n")
-	c, err := Load([]string{"--port", "7001", "-c", path, "--Dir", "/d", "--requirepass", "p", "--namespace.n", "t", "--rename-command", "C D"}, nil)
+	c, err := Load([]string{"--port", "7001", "-c", path, "--Dir", "/d", "--requirepass", "p", "--namespace.n", "t",
+		"--rename-command", "C D"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Port() != 7001 || c.Timeout() != 5 || c.Dir() != "/d" || c.Namespaces()["n"] != "t" || c.Text("rename-command") != "A B\nC D" {
+	if c.Port() != 7001 || c.Timeout() != 5 || c.Dir() != "/d" || c.Namespaces()["n"] != "t" ||
+		c.Text("rename-command") != "A B\nC D" {
 		t.Errorf("%v", c.Match(func(string) bool { return true }))
 	}
 	for want, args := range map[error][]string{
@@ -122,7 +124,8 @@ func TestRenameError(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := map[string][2]int{"a.conf": {2, 4}, "a.toml": {4, 5}}[name]
-		want := []string{fmt.Sprintf("%s:%d: rename-command: x", path, lines[0]), fmt.Sprintf("%s:%d: rename-command: x", path, lines[1]),
+		want := []string{fmt.Sprintf("%s:%d: rename-command: x", path, lines[0]),
+			fmt.Sprintf("%s:%d: rename-command: x", path, lines[1]),
 			"command line: --rename-command: x", "command line: --rename-command: x", "command line: --rename-command: x"}
 		if r := c.Renames(); len(r) != len(want) || r[4] != (Rename{"I", ""}) {
 			t.Fatalf("renames are %q", r)
@@ -143,21 +146,30 @@ func TestLoadErrors(t *testing.T) {
 		{"a.conf", "port 1\ndir \"x", "a.conf:2: malformed line: config line ends unexpectedly in quoted string"},
 		{"a.conf", "dir 'x' y", "a.conf:1: malformed line: more than 2 item in config line"},
 		{"a.conf", "daemonize maybe", "a.conf:1: daemonize: argument must be 'yes' or 'no'"},
-		{"a.conf", "namespace.a t\nnamespace.b t\nrequirepass p", "a.conf:2: namespace.b: the token is given to two namespaces"},
+		{"a.conf", "namespace.a t\nnamespace.b t\nrequirepass p",
+			"a.conf:2: namespace.b: the token is given to two namespaces"},
 		{"a.conf", "namespace.a t\nnamespace.a u\nrequirepass p", "a.conf:2: namespace.a: the namespace has two tokens"},
-		{"a.conf", "namespace.a t", "configuration: requirepass: requirepass empty wasn't allowed while the namespace exists"},
+		{"a.conf", "namespace.a t",
+			"configuration: requirepass: requirepass empty wasn't allowed while the namespace exists"},
 		{"a.conf", "requirepass t\nnamespace.a t", "a.conf:1: requirepass: requirepass is duplicated with namespace tokens"},
-		{"a.conf", "requirepass p\nmasterauth t\nnamespace.a t", "a.conf:1: requirepass: masterauth is duplicated with namespace tokens"},
-		{"a.conf", "requirepass p\nnamespace.a t\ncluster-enabled yes", "a.conf:3: cluster-enabled: enabled cluster mode wasn't allowed while the namespace exists"},
-		{"a.conf", "unixsocket /s\ncluster-enabled yes", "a.conf:2: cluster-enabled: cluster mode needs a TCP address to listen on: bind is empty"},
-		{"a.conf", "unixsocket /s\nslaveof a 1", "a.conf:2: slaveof: a replica needs a TCP address to listen on: bind is empty"},
-		{"a.conf", "compaction-checker-cron * * * * *\ncompaction-checker-range 1-2", "a.conf:2: compaction-checker-range: compaction-checker-range cannot be set while compaction-checker-cron is set"},
+		{"a.conf", "requirepass p\nmasterauth t\nnamespace.a t",
+			"a.conf:1: requirepass: masterauth is duplicated with namespace tokens"},
+		{"a.conf", "requirepass p\nnamespace.a t\ncluster-enabled yes",
+			"a.conf:3: cluster-enabled: enabled cluster mode wasn't allowed while the namespace exists"},
+		{"a.conf", "unixsocket /s\ncluster-enabled yes",
+			"a.conf:2: cluster-enabled: cluster mode needs a TCP address to listen on: bind is empty"},
+		{"a.conf", "unixsocket /s\nslaveof a 1",
+			"a.conf:2: slaveof: a replica needs a TCP address to listen on: bind is empty"},
+		{"a.conf", "compaction-checker-cron * * * * *\ncompaction-checker-range 1-2",
+			"a.conf:2: compaction-checker-range: compaction-checker-range cannot be set while compaction-checker-cron is set"},
 		{"a.conf", "a\x01b 1", "a.conf:1: a?b: unknown key"},
 		{"a.toml", "port = 1\nprot = 2", "a.toml:2: prot: unknown key"},
 		{"a.toml", "rocksdb.tll = 2", "a.toml:1: rocksdb.tll: unknown key"},
 		{"a.toml", "\n[rocksdb]\nblock_size = \"x\"", "a.toml:3: rocksdb.block_size: argument must be a memory value"},
-		{"a.toml", "[rocksdb]\nblock_size = true", "a.toml:2: rocksdb.block_size: wants an integer or a string such as \"512m\""},
-		{"a.toml", "[rocksdb]\nblock_size = 1.5", "a.toml:2: rocksdb.block_size: wants an integer or a string such as \"512m\""},
+		{"a.toml", "[rocksdb]\nblock_size = true",
+			"a.toml:2: rocksdb.block_size: wants an integer or a string such as \"512m\""},
+		{"a.toml", "[rocksdb]\nblock_size = 1.5",
+			"a.toml:2: rocksdb.block_size: wants an integer or a string such as \"512m\""},
 		{"a.toml", "[rocksdb]\nmax_open_files = true", "a.toml:2: rocksdb.max_open_files: wants an integer"},
 		{"a.conf", "port 1\nrename-command KEYS", "a.conf:2: rename-command: Invalid rename-command format"},
 		{"a.toml", "[rename-command]\nKEYS = \"a b\"", "a.toml:2: rename-command: Invalid rename-command format"},
@@ -188,17 +200,19 @@ func TestLoadErrors(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"command line: --prot: unknown key":                                                {"--prot", "1"},
-		"command line: --port: wants a value":                                              {"--port"},
-		"command line: --port: argument couldn't be parsed into an integer":                {"--port", "x"},
-		"command line: -c: wants the name of a file":                                       {"-c"},
-		"command line: x: not an option; basalt --help lists them":                         {"x"},
-		"command line: -x: not an option; basalt --help lists them":                        {"-x", "1"},
-		"/nonexistent/kvrocks.conf: no such file or directory":                             {"-c", "/nonexistent/kvrocks.conf"},
-		"command line: bind: a replica needs a TCP address to listen on: bind is empty":    nil,
-		"command line: slaveof: a replica needs a TCP address to listen on: bind is empty": {"--unixsocket", "/s", "--slaveof", "a 1"},
-		"command line: --namespace.a: the token must not be empty":                         {"--namespace.a", ""},
-		"command line: --compact-cron: " + errCronText("1"):                                {"--compact-cron", "1"},
+		"command line: --prot: unknown key":                                 {"--prot", "1"},
+		"command line: --port: wants a value":                               {"--port"},
+		"command line: --port: argument couldn't be parsed into an integer": {"--port", "x"},
+		"command line: -c: wants the name of a file":                        {"-c"},
+		"command line: x: not an option; basalt --help lists them":          {"x"},
+		"command line: -x: not an option; basalt --help lists them":         {"-x", "1"},
+		"/nonexistent/kvrocks.conf: no such file or directory": {"-c",
+			"/nonexistent/kvrocks.conf"},
+		"command line: bind: a replica needs a TCP address to listen on: bind is empty": nil,
+		"command line: slaveof: a replica needs a TCP address to listen on: bind is empty": {"--unixsocket", "/s",
+			"--slaveof", "a 1"},
+		"command line: --namespace.a: the token must not be empty": {"--namespace.a", ""},
+		"command line: --compact-cron: " + errCronText("1"):        {"--compact-cron", "1"},
 	} {
 		if args == nil {
 			continue
@@ -217,13 +231,16 @@ func TestDerived(t *testing.T) {
 		text string
 		want map[string]string
 	}{
-		{"", map[string]string{"bind": "127.0.0.1", "log-dir": "stdout", "backup-dir": "/tmp/kvrocks/backup", "compaction-checker-cron": "* 0-7 * * *"}},
+		{"", map[string]string{"bind": "127.0.0.1", "log-dir": "stdout", "backup-dir": "/tmp/kvrocks/backup",
+			"compaction-checker-cron": "* 0-7 * * *"}},
 		{"dir /x\nlog-dir ''", map[string]string{"backup-dir": "/x/backup", "pidfile": "/x/kvrocks.pid", "log-dir": "/x"}},
-		{"dir /x\nbackup-dir /b\npidfile /p\nlog-dir /l", map[string]string{"backup-dir": "/b", "pidfile": "/p", "log-dir": "/l"}},
+		{"dir /x\nbackup-dir /b\npidfile /p\nlog-dir /l", map[string]string{"backup-dir": "/b", "pidfile": "/p",
+			"log-dir": "/l"}},
 		{"unixsocket /s", map[string]string{"bind": ""}},
 		{"unixsocket /s\nbind ::1", map[string]string{"bind": "::1"}},
 		{"bind ''", map[string]string{"bind": "127.0.0.1"}},
-		{"compaction-checker-range 1-2", map[string]string{"compaction-checker-cron": "* 1-2 * * *", "compaction-checker-range": "1-2"}},
+		{"compaction-checker-range 1-2", map[string]string{"compaction-checker-cron": "* 1-2 * * *",
+			"compaction-checker-range": "1-2"}},
 		{"compaction-checker-cron ''", map[string]string{"compaction-checker-cron": ""}},
 		{"port", map[string]string{"port": "6666"}},
 		{"slave-read-only no", map[string]string{"replica-read-only": "no"}},
@@ -249,7 +266,8 @@ func TestPrepareDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ dir, err string }{
-		{base + "/new", ""}, {full, ""}, {base, ""}, {base + "/a/b", "no such file or directory"}, {file, "is not a directory"},
+		{base + "/new", ""}, {full, ""}, {base, ""}, {base + "/a/b", "no such file or directory"}, {file,
+			"is not a directory"},
 	} {
 		cfg, err := Load([]string{"--dir", c.dir}, nil)
 		if err != nil {

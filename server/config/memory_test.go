@@ -23,7 +23,8 @@ func TestDetectMemory(t *testing.T) {
 	}{
 		{"nothing", files(), Memory{1 << 30, "no known limit"}},
 		{"physical", files("proc/meminfo", meminfo), Memory{8 << 30, "physical memory"}},
-		{"broken", files("proc/meminfo", "MemTotal: x kB\n", "proc/self/cgroup", "0::\n1\n"), Memory{1 << 30, "no known limit"}},
+		{"broken", files("proc/meminfo", "MemTotal: x kB\n", "proc/self/cgroup", "0::\n1\n"),
+			Memory{1 << 30, "no known limit"}},
 		{"v2", files("proc/meminfo", meminfo, "proc/self/cgroup", "0::/a/b\n",
 			"sys/fs/cgroup/a/b/memory.max", "2147483648\n"), Memory{2 << 30, "cgroup v2 limit"}},
 		{"v2, limit of a parent", files("proc/meminfo", meminfo, "proc/self/cgroup", "0::/a/b\n",
@@ -65,7 +66,8 @@ func TestPlanWithinBudget(t *testing.T) {
 			if m >= 32<<30 && buffers == 4 && (p.Total() < p.Budget*9/10 || p.BlockCache < p.Budget*6/10) {
 				t.Errorf("%d bytes: %s uses only %d", m, p, p.Total())
 			}
-			if limit := p.GoLimit(); limit < 16<<20 || m >= 256<<20 && (uint64(limit)+p.Total()-p.GoHeap > m-m/8 || uint64(limit) < m/4) {
+			if limit := p.GoLimit(); limit < 16<<20 || m >= 256<<20 &&
+				(uint64(limit)+p.Total()-p.GoHeap > m-m/8 || uint64(limit) < m/4) {
 				t.Errorf("%d bytes: a limit of %d bytes for Go", m, limit)
 			}
 			// With one of the sizes given, the others take what is left.
@@ -129,7 +131,8 @@ func TestMemoryPlan(t *testing.T) {
 
 func TestOptionChange(t *testing.T) {
 	c := Default()
-	if err := c.Set("rocksdb.enable_blob_files", "yes", "rocksdb.write_buffer_size", "8", "rocksdb.compression_start_level", "3"); err != nil {
+	if err := c.Set("rocksdb.enable_blob_files", "yes", "rocksdb.write_buffer_size", "8",
+		"rocksdb.compression_start_level", "3"); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]OptionChange{
@@ -146,7 +149,8 @@ func TestOptionChange(t *testing.T) {
 			t.Errorf("%s: %+v %v", name, have, ok)
 		}
 	}
-	for _, name := range []string{"timeout", "rocksdb.read_options.async_io", "nonsense", "rocksdb.write_options.write_batch_max_bytes"} {
+	for _, name := range []string{"timeout", "rocksdb.read_options.async_io", "nonsense",
+		"rocksdb.write_options.write_batch_max_bytes"} {
 		if have, ok := c.OptionChange(name); ok {
 			t.Errorf("%s: %+v", name, have)
 		}

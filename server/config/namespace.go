@@ -143,7 +143,8 @@ func (c *Config) ReloadNamespaces() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.state.Load()
-	if c.store == nil || st.values[clusterEnabled].num != 0 || st.values[replNamespaceEnabled].num == 0 || st.values[redisDatabases].num != 0 {
+	if c.store == nil || st.values[clusterEnabled].num != 0 || st.values[replNamespaceEnabled].num == 0 ||
+		st.values[redisDatabases].num != 0 {
 		return nil
 	}
 	stored, err := c.store.LoadNamespaces()

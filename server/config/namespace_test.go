@@ -62,7 +62,8 @@ func TestNamespaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, err := range []error{nowhere.AddNamespace("b", "t2"), nowhere.SetNamespace("a", "t2"), nowhere.DeleteNamespace("a")} {
+		for i, err := range []error{nowhere.AddNamespace("b", "t2"), nowhere.SetNamespace("a", "t2"),
+			nowhere.DeleteNamespace("a")} {
 			if err != ErrNamespaceNowhere {
 				t.Errorf("%q, change %d without a file: %v", args, i, err)
 			}
@@ -109,23 +110,27 @@ func TestNamespaceStore(t *testing.T) {
 	check("store", c.UseNamespaceStore(db), "<nil>", m{"f": "tf", "g": "tg"}, none, true)
 	db.err = errors.New("disk full")
 	check("yes, disk full", c.Set("repl-namespace-enabled", "yes"),
-		"CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - disk full", m{"f": "tf", "g": "tg"}, none, true)
+		"CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - disk full", m{"f": "tf",
+			"g": "tg"}, none, true)
 	if c.Bool("repl-namespace-enabled") {
 		t.Error("a change that failed is in force")
 	}
 	db.err = nil
 	// What the database has is kept; what the file says wins.
 	db.tokens = m{"d": "td", "f": "other", "e": "tg"}
-	check("yes", c.Set("repl-namespace-enabled", "yes"), "<nil>", m{"d": "td", "f": "tf", "g": "tg"}, m{"d": "td", "f": "tf", "g": "tg"}, false)
+	check("yes", c.Set("repl-namespace-enabled", "yes"), "<nil>", m{"d": "td", "f": "tf", "g": "tg"},
+		m{"d": "td", "f": "tf", "g": "tg"}, false)
 	if !strings.Contains(readBack(t, c), "repl-namespace-enabled yes\n") {
 		t.Errorf("the file is %q", readBack(t, c))
 	}
 	check("no", c.Set("repl-namespace-enabled", "no"),
 		"CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off repl_namespace_enabled when namespaces exist in db",
 		m{"d": "td", "f": "tf", "g": "tg"}, m{"d": "td", "f": "tf", "g": "tg"}, false)
-	check("add", c.AddNamespace("n", "tn"), "<nil>", m{"d": "td", "f": "tf", "g": "tg", "n": "tn"}, m{"d": "td", "f": "tf", "g": "tg", "n": "tn"}, false)
+	check("add", c.AddNamespace("n", "tn"), "<nil>", m{"d": "td", "f": "tf", "g": "tg", "n": "tn"},
+		m{"d": "td", "f": "tf", "g": "tg", "n": "tn"}, false)
 	db.err = errors.New("disk full")
-	check("add, disk full", c.AddNamespace("o", "to"), "disk full", m{"d": "td", "f": "tf", "g": "tg", "n": "tn"}, m{"d": "td", "f": "tf", "g": "tg", "n": "tn"}, false)
+	check("add, disk full", c.AddNamespace("o", "to"), "disk full", m{"d": "td", "f": "tf", "g": "tg", "n": "tn"},
+		m{"d": "td", "f": "tf", "g": "tg", "n": "tn"}, false)
 	db.err = nil
 	for _, name := range []string{"d", "f", "g", "n"} {
 		if err := c.DeleteNamespace(name); err != nil {
@@ -175,7 +180,8 @@ func TestNamespaceStore(t *testing.T) {
 	}
 	// A replica does not write.
 	db = &memStore{tokens: m{"d": "td"}}
-	c, err = Load([]string{"-c", write(t, "r.conf", "requirepass p\nslaveof h 1\nrepl-namespace-enabled yes\nnamespace.f tf\n")}, nil)
+	c, err = Load([]string{"-c",
+		write(t, "r.conf", "requirepass p\nslaveof h 1\nrepl-namespace-enabled yes\nnamespace.f tf\n")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,8 +192,10 @@ func TestDatabases(t *testing.T) {
 	for _, tt := range []struct {
 		file, want string
 	}{
-		{"redis-databases 16\nrequirepass p\nnamespace.a t", "k.conf:1: redis-databases: redis-databases wasn't allowed while the namespace exists"},
-		{"redis-databases 16\ncluster-enabled yes", "k.conf:1: redis-databases: redis-databases wasn't allowed while cluster mode is enabled"},
+		{"redis-databases 16\nrequirepass p\nnamespace.a t",
+			"k.conf:1: redis-databases: redis-databases wasn't allowed while the namespace exists"},
+		{"redis-databases 16\ncluster-enabled yes",
+			"k.conf:1: redis-databases: redis-databases wasn't allowed while cluster mode is enabled"},
 		{"redis-databases -1", "k.conf:1: redis-databases: "},
 	} {
 		_, err := Load([]string{"-c", write(t, "k.conf", tt.file)}, nil)

@@ -47,7 +47,8 @@ dir /x`)
 		"slowlog-max-len", "7", "slowlog-log-slower-than", "8", "tls-cert-file", ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{c.SetMaster("h 1"), c.DeleteNamespace("gone"), c.SetNamespace("new-token", "t2"), c.AddNamespace("added", "ta")} {
+	for _, err := range []error{c.SetMaster("h 1"), c.DeleteNamespace("gone"), c.SetNamespace("new-token", "t2"),
+		c.AddNamespace("added", "ta")} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,8 @@ namespace.added ta
 	if err := c.Rewrite(); err != nil {
 		t.Fatal(err)
 	}
-	if have := readBack(t, c); strings.Contains(have, "namespace.") || !strings.Contains(have, "repl-namespace-enabled yes") {
+	if have := readBack(t, c); strings.Contains(have, "namespace.") ||
+		!strings.Contains(have, "repl-namespace-enabled yes") {
 		t.Errorf("have:\n%s", have)
 	}
 }
@@ -128,7 +130,8 @@ KEYS = "K"`)
 		"rocksdb.write_buffer_size", "8", "rocksdb.write_options.write_batch_max_bytes", "5", "rocksdb.read_options.async_io", "no"); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{c.DeleteNamespace("gone"), c.SetNamespace("new token", "t2"), c.AddNamespace("a.b", "ta")} {
+	for _, err := range []error{c.DeleteNamespace("gone"), c.SetNamespace("new token", "t2"),
+		c.AddNamespace("a.b", "ta")} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,12 +179,14 @@ func TestRewriteTOMLPlaces(t *testing.T) {
 		{"# only a comment", "timeout", "6", "timeout = 6\n# only a comment\n"},
 		{"[rocksdb]\n", "timeout", "6", "timeout = 6\n[rocksdb]\n"},
 		{"[rocksdb]", "rocksdb.write_buffer_size", "8", "[rocksdb]\nwrite_buffer_size = 8\n"},
-		{"rocksdb.block_size = 1\n# x\n", "rocksdb.write_buffer_size", "8", "rocksdb.block_size = 1\nrocksdb.write_buffer_size = 8\n# x\n"},
+		{"rocksdb.block_size = 1\n# x\n", "rocksdb.write_buffer_size", "8",
+			"rocksdb.block_size = 1\nrocksdb.write_buffer_size = 8\n# x\n"},
 		{"[rocksdb.write_options]\nsync = true\n", "rocksdb.write_buffer_size", "8",
 			"[rocksdb.write_options]\nsync = true\n\n[rocksdb]\nwrite_buffer_size = 8\n"},
 		{"[rocksdb]\n[rocksdb.write_options]\n[rocksdb.read_options]\n", "rocksdb.write_options.write_batch_max_bytes", "8",
 			"[rocksdb]\n[rocksdb.write_options]\nwrite_batch_max_bytes = 8\n[rocksdb.read_options]\n"},
-		{"[rocksdb]\r\nblock_size = 1\r\n", "rocksdb.write_buffer_size", "8", "[rocksdb]\r\nblock_size = 1\r\nwrite_buffer_size = 8\n"},
+		{"[rocksdb]\r\nblock_size = 1\r\n", "rocksdb.write_buffer_size", "8",
+			"[rocksdb]\r\nblock_size = 1\r\nwrite_buffer_size = 8\n"},
 		{"masterauth = '''\n# x\n[y]\n'''\n", "timeout", "6", "masterauth = '''\n# x\n[y]\n'''\ntimeout = 6\n"},
 		{"masterauth = \"\"\"a\"\"\"\"\" # x\n", "timeout", "6", "masterauth = \"\"\"a\"\"\"\"\" # x\ntimeout = 6\n"},
 		{"bind = [ # [\n '::1', # ]\n] # x\n", "timeout", "6", "bind = [ # [\n '::1', # ]\n] # x\ntimeout = 6\n"},
@@ -232,7 +237,8 @@ func TestRewriteErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cfg.AddNamespace("a b", "t"); err == nil || readBack(t, cfg) != "requirepass p" || len(cfg.Namespaces()) != 0 {
+	if err := cfg.AddNamespace("a b", "t"); err == nil || readBack(t, cfg) != "requirepass p" ||
+		len(cfg.Namespaces()) != 0 {
 		t.Errorf("a namespace that the grammar cannot hold: %v", err)
 	}
 }

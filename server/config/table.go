@@ -89,7 +89,8 @@ func size(name string, def, lo, hi int64, m mode, comment ...string) Setting {
 
 // age is a number of seconds with Kvrocks's range of 64 bits, of which 2^64-2 stands for RocksDB's choice.
 func age(name, comment string) Setting {
-	return integer(name, rocksDecides, rocksDecides, math.MaxInt64, dynamic, comment+"; 0 = never, -2 = RocksDB's 30 days.")
+	return integer(name, rocksDecides, rocksDecides, math.MaxInt64, dynamic,
+		comment+"; 0 = never, -2 = RocksDB's 30 days.")
 }
 
 // rocksDecides is, as 64 bits without a sign, RocksDB's way to say that it chooses a value.
@@ -128,8 +129,8 @@ func checkEvents(text string) error {
 	return nil
 }
 
-// canonicalEvents writes the letters of notify-keyspace-events as Redis shows them: A for all classes that it stands for, or
-// the classes; then n, which A does not stand for, how they are published, and m.
+// canonicalEvents writes the letters of notify-keyspace-events as Redis shows them: A for all classes that it stands
+// for, or the classes; then n, which A does not stand for, how they are published, and m.
 func canonicalEvents(text string) string {
 	const all, others = "g$lshzxetd", "nKEm"
 	pick := func(letters string) (out []byte) {

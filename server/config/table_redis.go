@@ -9,8 +9,8 @@ import (
 )
 
 // redisSettings are the settings of Redis 7.2.6 that nothing here corresponds to, with Redis's types, defaults and
-// ranges. Clients and tools read and set them, so they are answered as by Redis; none has an effect. Where a value would
-// promise what this server does not do, it is refused with the reason.
+// ranges. Clients and tools read and set them, so they are answered as by Redis; none has an effect. Where a value
+// would promise what this server does not do, it is refused with the reason.
 //
 // CONFIG GET with the pattern * leaves them out, CONFIG REWRITE does not write them, and kvrocks.toml does not list
 // them.

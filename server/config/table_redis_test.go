@@ -59,7 +59,8 @@ func TestSetRedis(t *testing.T) {
 		{"maxmemory-policy allkeys-random", "maxmemory 1gb", failed + "'maxmemory') - " + errEviction.Error()},
 		{"maxmemory-policy volatile-ttl", "maxmemory 1gb", ""},
 		{"maxmemory 1gb", "maxmemory-policy allkeys-lfu", failed + "'maxmemory-policy') - " + errEviction.Error()},
-		{"maxmemory 1gb", "maxmemory-policy lru", failed + "'maxmemory-policy') - argument(s) must be one of the following: " +
+		{"maxmemory 1gb", "maxmemory-policy lru", failed +
+			"'maxmemory-policy') - argument(s) must be one of the following: " +
 			"volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},
 		{"", "maxmemory-clients 0%", ""},
 		{"", "maxmemory-clients 200%", failed + "'maxmemory-clients') - " + errPercent.Error()},
@@ -71,8 +72,10 @@ func TestSetRedis(t *testing.T) {
 		{"rocksdb.write_options.sync yes", "appendfsync always", ""},
 		{"rocksdb.write_options.sync yes", "appendfsync no", failed + "'appendfsync') - " + errFsync.Error()},
 		{"", "hash-max-ziplist-entries 0 zset-max-listpack-value 1kb list-max-listpack-size -5", ""},
-		{"", "hash-max-listpack-entries 1 hash-max-ziplist-entries 2", failed + "'hash-max-ziplist-entries') - duplicate parameter"},
-		{"", "list-compress-depth -1", failed + "'list-compress-depth') - argument must be between 0 and 2147483647 inclusive"},
+		{"", "hash-max-listpack-entries 1 hash-max-ziplist-entries 2", failed +
+			"'hash-max-ziplist-entries') - duplicate parameter"},
+		{"", "list-compress-depth -1", failed +
+			"'list-compress-depth') - argument must be between 0 and 2147483647 inclusive"},
 		{"", "activedefrag yes", failed + "'activedefrag') - RocksDB's files have no fragments: COMPACT"},
 		{"", "dbfilename x.rdb", failed + "'dbfilename') - backups are directories in backup-dir"},
 		{"", "io-threads 4", failed + "'io-threads') - can't set immutable config"},
@@ -97,22 +100,24 @@ func TestSetRedis(t *testing.T) {
 			t.Errorf("%q %q:\n have %s\n want %s", c.start, c.pairs, have, c.want)
 		}
 	}
-	for text, ok := range map[string]bool{"0 200 800": true, "-2000 0 2000": true, "0 800 200": false, "0 1": false, "0 1 x": false,
+	for text, ok := range map[string]bool{"0 200 800": true, "-2000 0 2000": true, "0 800 200": false, "0 1": false,
+		"0 1 x":    false,
 		"0 1 2001": false} {
 		if err := Default().Set("oom-score-adj-values", text); (err == nil) != ok {
 			t.Errorf("oom-score-adj-values %q: %v", text, err)
 		}
 	}
-	for text, ok := range map[string]bool{"nosave now force": true, "default": true, "save nosave": false, "default now": false,
-		"": false, "later": false} {
+	for text, ok := range map[string]bool{"nosave now force": true, "default": true, "save nosave": false,
+		"default now": false,
+		"":            false, "later": false} {
 		if err := Default().Set("shutdown-on-sigterm", text); (err == nil) != ok {
 			t.Errorf("shutdown-on-sigterm %q: %v", text, err)
 		}
 	}
 }
 
-// TestRedisInFiles checks that Redis's settings may stand in a file, where the same is refused, and that CONFIG REWRITE adds
-// none.
+// TestRedisInFiles checks that Redis's settings may stand in a file, where the same is refused, and that CONFIG
+// REWRITE adds none.
 func TestRedisInFiles(t *testing.T) {
 	_, err := Load([]string{"-c", "-"}, strings.NewReader("maxmemory 1gb\nmaxmemory-policy allkeys-lru\n"))
 	if err == nil || !strings.Contains(err.Error(), "nothing is evicted") {

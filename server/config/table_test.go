@@ -195,7 +195,8 @@ func TestSettingsOfKvrocks(t *testing.T) {
 		"rocksdb.min_blob_size,rocksdb.blob_file_size,rocksdb.write_options.write_batch_max_bytes"
 	kinds := map[string]string{"bool": "Bool", "int": "Int", "u32": "Int", "i64": "Int", "u64 unit": "Bytes",
 		"octal": "Octal", "enum": "Enum", "string": "String", "multi": "Multi"}
-	kindNames := []string{Bool: "Bool", Int: "Int", Bytes: "Bytes", Octal: "Octal", Enum: "Enum", String: "String", Multi: "Multi"}
+	kindNames := []string{Bool: "Bool", Int: "Int", Bytes: "Bytes", Octal: "Octal", Enum: "Enum", String: "String",
+		Multi: "Multi"}
 	describe := func(kind, def, rng string, dynamic bool) string {
 		if rng != "" {
 			rng = " range " + rng
@@ -301,7 +302,8 @@ func TestParse(t *testing.T) {
 		{"bgsave-cron", "0 3 * * *", "0 3 * * *", 0, ""},
 		{"bgsave-cron", "0 3 * *", "", 0, "cron expression format error, should only contain 5x fields"},
 		{"compaction-checker-range", "0-7", "0-7", 0, ""},
-		{"compaction-checker-range", "7-0", "", 0, "cron expression format error: for pattern `l-r` in cron expression, r should be larger than l"},
+		{"compaction-checker-range", "7-0", "", 0,
+			"cron expression format error: for pattern `l-r` in cron expression, r should be larger than l"},
 		{"compaction-checker-range", "0 7", "", 0, "cron expression format error, should only contain 5x fields"},
 		{"slaveof", "10.0.0.1 6666", "10.0.0.1 6666", 0, ""},
 		{"slaveof", "NO ONE", "NO ONE", 0, ""},
@@ -316,9 +318,12 @@ func TestParse(t *testing.T) {
 			"normal 1048576 2048 3 slave 1000 1000000 4 pubsub 1000000000 1073741824 0", 1 << 20, ""},
 		{"client-output-buffer-limit", "normal 1 2", "", 0, "Wrong number of arguments in buffer limit configuration."},
 		{"client-output-buffer-limit", "foo 1 2 3", "", 0, "Invalid client class specified in buffer limit configuration."},
-		{"client-output-buffer-limit", "normal -1mb 2 3", "", 0, "Error in hard, soft or soft_seconds setting in buffer limit configuration."},
-		{"client-output-buffer-limit", "normal 1İ 2 3", "", 0, "Error in hard, soft or soft_seconds setting in buffer limit configuration."},
-		{"client-output-buffer-limit", "normal 9999999999999999gb 2 3", "", 0, "Error in hard, soft or soft_seconds setting in buffer limit configuration."},
+		{"client-output-buffer-limit", "normal -1mb 2 3", "", 0,
+			"Error in hard, soft or soft_seconds setting in buffer limit configuration."},
+		{"client-output-buffer-limit", "normal 1İ 2 3", "", 0,
+			"Error in hard, soft or soft_seconds setting in buffer limit configuration."},
+		{"client-output-buffer-limit", "normal 9999999999999999gb 2 3", "", 0,
+			"Error in hard, soft or soft_seconds setting in buffer limit configuration."},
 	} {
 		s, _, ok := find(c.name)
 		if !ok {

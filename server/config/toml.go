@@ -102,7 +102,8 @@ func flatten(path []string, tree map[string]any, lineOf map[string]int, entries 
 
 // knownTable reports whether settings or names can stand in a table.
 func knownTable(name string) bool {
-	if strings.HasPrefix(name+".", namespacePrefix) || strings.EqualFold(name, table[renameCommand].Name) || isUserKey(name) {
+	if strings.HasPrefix(name+".", namespacePrefix) || strings.EqualFold(name, table[renameCommand].Name) ||
+		isUserKey(name) {
 		return true
 	}
 	prefix := strings.ToLower(name) + "."

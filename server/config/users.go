@@ -186,7 +186,10 @@ func (f *fileUsers) check(have []User) error {
 	}
 	same := len(have) == len(f.all)
 	for _, u := range f.all {
-		same = same && slices.ContainsFunc(have, func(h User) bool { return h.Name == u.Name && slices.Equal(h.Rules, u.Rules) })
+		same = same && slices.ContainsFunc(have, func(h User) bool {
+			return h.Name == u.Name &&
+				slices.Equal(h.Rules, u.Rules)
+		})
 	}
 	if !same {
 		return errors.New("a user cannot be written")

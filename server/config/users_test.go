@@ -14,9 +14,10 @@ func TestUsers(t *testing.T) {
 		{"bob", []string{"ON", "~a b", `>p"q`, "(+get", "~x)", "A"}},
 	}
 	for name, text := range map[string]string{
-		"redis.conf":   conf,
-		"kvrocks.toml": "port = 1\n[user]\nalice = 'on " + hash + " ~app:* +@all' # comment\nbob = [\"ON\", '~a b', '>p\"q', '(+get', '~x)', 'A']\n",
-		"dotted.toml":  "user.alice = \"on " + hash + " ~app:* +@all\"\nuser.bob = '''ON \"~a b\" '>p\"q' (+get ~x) A'''\n",
+		"redis.conf": conf,
+		"kvrocks.toml": "port = 1\n[user]\nalice = 'on " + hash +
+			" ~app:* +@all' # comment\nbob = [\"ON\", '~a b', '>p\"q', '(+get', '~x)', 'A']\n",
+		"dotted.toml": "user.alice = \"on " + hash + " ~app:* +@all\"\nuser.bob = '''ON \"~a b\" '>p\"q' (+get ~x) A'''\n",
 	} {
 		c, err := Load([]string{"-c", write(t, name, text)}, nil)
 		if err != nil {
@@ -46,18 +47,21 @@ func TestUsers(t *testing.T) {
 func TestUserErrors(t *testing.T) {
 	const form = ": wants the name of a user, then rules; quotes must be balanced"
 	for _, tt := range []struct{ name, text, want string }{
-		{"a.conf", "port 1\nuser a on\nuser b\nuser a off\n", ":4: user: Duplicate user found. A user can only be defined once in config files"},
+		{"a.conf", "port 1\nuser a on\nuser b\nuser a off\n",
+			":4: user: Duplicate user found. A user can only be defined once in config files"},
 		{"a.conf", "user\n", ":1: user" + form},
 		{"a.conf", "user \"\" on\n", ":1: user" + form},
 		{"a.conf", "user a \"on\n", ":1: user" + form},
 		{"a.conf", "user a 'on'x\n", ":1: user" + form},
-		{"a.conf", "aclfile f\nuser a on\n", ":1: aclfile: users are declared with user and by an aclfile; use one of them only"},
+		{"a.conf", "aclfile f\nuser a on\n",
+			":1: aclfile: users are declared with user and by an aclfile; use one of them only"},
 		{"a.toml", "[user]\na = 1\n", ":2: user.a: wants a string or an array of strings"},
 		{"a.toml", "[user]\na = ['on', 1]\n", ":2: user.a: wants strings in its array"},
 		{"a.toml", "[user.a]\nb = 'on'\n", ":1: user.a: unknown key"},
 		{"a.toml", "[user]\na = '\"on'\n", ":2: user" + form},
 		{"a.toml", "user = 'a on'\n", `:1: user: is a table: [user], with NAME = "RULES"`},
-		{"a.toml", "aclfile = 'f'\n[user]\na = 'on'\n", ":1: aclfile: users are declared with user and by an aclfile; use one of them only"},
+		{"a.toml", "aclfile = 'f'\n[user]\na = 'on'\n",
+			":1: aclfile: users are declared with user and by an aclfile; use one of them only"},
 	} {
 		path := write(t, tt.name, tt.text)
 		if _, err := Load([]string{"-c", path}, nil); err == nil || err.Error() != path+tt.want {
@@ -79,7 +83,8 @@ func TestRewriteUsers(t *testing.T) {
 		{"b.conf", "", "user alice on #hash ~* +@all\nuser bob off \"~\\\"x\\\"\"\nuser kept on nopass\n"},
 		{"a.toml", "port = 1\n[user] # c\nalice = ['on', '>p'] # d\ngone = 'on'\nkept = 'on nopass' # e\n",
 			"port = 1\n[user] # c\nalice = \"on #hash ~* +@all\" # d\nkept = 'on nopass' # e\nbob = \"off \\\"~\\\\\\\"x\\\\\\\"\\\"\"\n"},
-		{"b.toml", "port = 1\n", "port = 1\n\n[user]\nalice = \"on #hash ~* +@all\"\nbob = \"off \\\"~\\\\\\\"x\\\\\\\"\\\"\"\nkept = \"on nopass\"\n"},
+		{"b.toml", "port = 1\n",
+			"port = 1\n\n[user]\nalice = \"on #hash ~* +@all\"\nbob = \"off \\\"~\\\\\\\"x\\\\\\\"\\\"\"\nkept = \"on nopass\"\n"},
 	} {
 		c, err := Load([]string{"-c", write(t, tt.name, tt.text)}, nil)
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/basaltdb/basalt/server/glob"
 )
 
-// redisCommands returns what COMMAND says of all commands of a server, subcommands included, by their names: redis-server
-// tells them in another order each time that it runs, and may change it while it does.
+// redisCommands returns what COMMAND says of all commands of a server, subcommands included, by their names:
+// redis-server tells them in another order each time that it runs, and may change it while it does.
 func redisCommands(t *testing.T, c *client) []reply {
 	t.Helper()
 	all, err := c.do("COMMAND")
@@ -26,7 +26,10 @@ func redisCommands(t *testing.T, c *client) []reply {
 	for _, info := range all.elems {
 		list = append(append(list, info), subcommands(info)...)
 	}
-	slices.SortFunc(list, func(a, b reply) int { return strings.Compare(string(a.elems[0].text), string(b.elems[0].text)) })
+	slices.SortFunc(list, func(a, b reply) int {
+		return strings.Compare(string(a.elems[0].text),
+			string(b.elems[0].text))
+	})
 	return list
 }
 
@@ -60,22 +63,30 @@ func redisTable(t *testing.T, c *client) *acl.Table {
 // aclExact are modifiers whose error, or else whose ACL LIST line, must be that of Redis 7.0 to the letter.
 var aclExact = [][]string{
 	{},
-	{"on"}, {"ON", "Off"}, {"nopass"}, {">a", ">b", ">a"}, {">a", "<a"}, {">"}, {"<x"}, {"nopass", ">a"}, {">a", "nopass"}, {">a", "resetpass"},
+	{"on"}, {"ON", "Off"}, {"nopass"}, {">a", ">b", ">a"}, {">a", "<a"}, {">"}, {"<x"}, {"nopass", ">a"}, {">a",
+		"nopass"}, {">a", "resetpass"},
 	{"#148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"}, {"#148DE9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
 	{"#12"}, {"!12"}, {"!148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
 	{">p", "!148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"}, {"#"}, {"#g48de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940"},
-	{"~a", "~b", "~a"}, {"~*"}, {"allkeys", "~a"}, {"~a", "allkeys"}, {"~a", "resetkeys", "~b"}, {"ALLKEYS"}, {"~"}, {"~a b"}, {"~a\tb"}, {"~a\x00b"},
+	{"~a", "~b", "~a"}, {"~*"}, {"allkeys", "~a"}, {"~a", "allkeys"}, {"~a", "resetkeys",
+		"~b"}, {"ALLKEYS"}, {"~"}, {"~a b"}, {"~a\tb"}, {"~a\x00b"},
 	{"%R~a"}, {"%W~a", "%r~a"}, {"%RW~a"}, {"%wR~a"}, {"%RR~a"}, {"%X~a"}, {"%R"}, {"%R~"}, {"%"}, {"%R~a b"}, {"%R~*"}, {"%RW~*"},
 	{"%R~a", "~a"}, {"%R~a", "%R~b", "%W~a"},
 	{"&a", "&b", "&a"}, {"&*"}, {"&*", "&a"}, {"allchannels", "resetchannels", "&x"}, {"&a b"}, {"&"}, {"resetchannels"},
-	{"+get"}, {"+GET"}, {"+get", "-get"}, {"-get"}, {"+get", "+set"}, {"+@all"}, {"allcommands"}, {"nocommands"}, {"+@ALL", "-@all"},
+	{"+get"}, {"+GET"}, {"+get", "-get"}, {"-get"}, {"+get",
+		"+set"}, {"+@all"}, {"allcommands"}, {"nocommands"}, {"+@ALL", "-@all"},
 	{"+@all", "-get"}, {"+@nosuch"}, {"-@nosuch"}, {"+@"}, {"+"}, {"-"}, {"+nosuch"}, {"-nosuch"}, {"+@read"}, {"+@Hash", "+@list"},
-	{"+config|get"}, {"+Config|Get"}, {"+config", "-config|set"}, {"+config|nosuch"}, {"-config|nosuch"}, {"+config|"}, {"+|"}, {"+|x"},
-	{"+config|get|x"}, {"+select|0"}, {"+select|0", "+select|1", "+select|0"}, {"-select|0"}, {"+select|"}, {"+select|0|1"}, {"+nosuch|x"},
+	{"+config|get"}, {"+Config|Get"}, {"+config",
+		"-config|set"}, {"+config|nosuch"}, {"-config|nosuch"}, {"+config|"}, {"+|"}, {"+|x"},
+	{"+config|get|x"}, {"+select|0"}, {"+select|0", "+select|1",
+		"+select|0"}, {"-select|0"}, {"+select|"}, {"+select|0|1"}, {"+nosuch|x"},
 	{"+select|ABC"}, {"+select|0", "+select"}, {"+select|0", "-select"},
-	{"reset"}, {"on", ">a", "~a", "&a", "+get", "(+set)", "skip-sanitize-payload", "reset"}, {"skip-sanitize-payload"}, {"sanitize-payload"},
-	{"(+get ~a)"}, {"(+get", "~a)"}, {"(", "+get", ")"}, {"()"}, {"(", ")"}, {"(+get"}, {"("}, {")"}, {"(+nosuch)"}, {"(on)"}, {"(>a)"}, {"((+get))"},
-	{"+get", "(~a +set)", "(%R~b &c -@all +@read)"}, {"(+get)", "clearselectors"}, {"(~a ~*)", "(~* ~a)"}, {"(allkeys allchannels allcommands)"},
+	{"reset"}, {"on", ">a", "~a", "&a", "+get", "(+set)", "skip-sanitize-payload",
+		"reset"}, {"skip-sanitize-payload"}, {"sanitize-payload"},
+	{"(+get ~a)"}, {"(+get", "~a)"}, {"(", "+get", ")"}, {"()"}, {"(",
+		")"}, {"(+get"}, {"("}, {")"}, {"(+nosuch)"}, {"(on)"}, {"(>a)"}, {"((+get))"},
+	{"+get", "(~a +set)", "(%R~b &c -@all +@read)"}, {"(+get)", "clearselectors"}, {"(~a ~*)",
+		"(~* ~a)"}, {"(allkeys allchannels allcommands)"},
 	{`(~"a")`}, {`(~"\x41b")`}, {`('~c')`}, {"(~a &b +config|get -config)"}, {"(-@all +get)"}, {"(+@all -get)"},
 	{""}, {"what"}, {"on "}, {" on"}, {"+get "}, {"+get", "", "~a"}, {"~a", "bad", "~b"}, {"nopass", "(+get) "},
 }
@@ -233,7 +244,8 @@ func randomRule(rng *rand.Rand, table *acl.Table, infos []reply, selectors bool)
 		}
 		return "(" + strings.Join(inside, " ") + ")"
 	}
-	return pick("+", "-") + pick("get", "set", "config", "config|get", "select", "client", "client|kill", "subscribe", "eval")
+	return pick("+", "-") + pick("get", "set", "config", "config|get", "select", "client", "client|kill", "subscribe",
+		"eval")
 }
 
 // differ says in what two users differ; their command rules may read differently.
@@ -332,8 +344,10 @@ func TestACLDryRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lines := [][]string{{"PUBLISH", "a1", "m"}, {"PUBLISH", "b", "m"}, {"SUBSCRIBE", "a", "a2", "b", "c"}, {"SSUBSCRIBE", "b"}, {"SPUBLISH", "b", "m"},
-		{"PSUBSCRIBE", "a*"}, {"PSUBSCRIBE", "a"}, {"UNSUBSCRIBE", "b"}, {"SET", "k", "v", "GET"}, {"BITFIELD", "k", "GET", "u4", "0"},
+	lines := [][]string{{"PUBLISH", "a1", "m"}, {"PUBLISH", "b", "m"}, {"SUBSCRIBE", "a", "a2", "b", "c"},
+		{"SSUBSCRIBE", "b"}, {"SPUBLISH", "b", "m"},
+		{"PSUBSCRIBE", "a*"}, {"PSUBSCRIBE", "a"}, {"UNSUBSCRIBE", "b"}, {"SET", "k", "v", "GET"}, {"BITFIELD", "k",
+			"GET", "u4", "0"},
 		{"BITFIELD", "k", "GET", "u4", "0", "SET", "u4", "0", "1"}}
 	for _, file := range tableFiles(t) {
 		for _, cmd := range mustReadTable(t, file) {
@@ -463,7 +477,8 @@ func TestACLFile(t *testing.T) {
 	if err := store.SetUser("z", "reset"); err != nil {
 		t.Fatal(err)
 	}
-	for _, rules := range [][]string{{"on", ">p", "~a*", "%R~b", "&c", "+@read", "-get", "+config|get", "+select|0"}, {"(~a +get)", "(%W~b &* +@all -@admin)"}} {
+	for _, rules := range [][]string{{"on", ">p", "~a*", "%R~b", "&c", "+@read", "-get", "+config|get", "+select|0"},
+		{"(~a +get)", "(%W~b &* +@all -@admin)"}} {
 		if err := store.SetUser("z", rules...); err != nil {
 			t.Fatal(err)
 		}
@@ -487,7 +502,8 @@ func TestACLFile(t *testing.T) {
 	for _, l := range store.Lines() {
 		after70 = append(after70, as70(l))
 	}
-	if len(before) != 3 || len(after70) != 3 || !slices.Equal(after70[:2], before70[:2]) || !strings.HasPrefix(after70[2], "user z on #148de9c5") {
+	if len(before) != 3 || len(after70) != 3 || !slices.Equal(after70[:2], before70[:2]) ||
+		!strings.HasPrefix(after70[2], "user z on #148de9c5") {
 		t.Errorf("%q became %q", before, after70)
 	}
 	if _, err := acl.NewStore(store.Table(), acl.Options{File: path + "x"}).Load(); err == nil ||
@@ -499,10 +515,13 @@ func TestACLFile(t *testing.T) {
 	}
 }
 
-// TestACLInScripts compares what a restricted user's scripts get. Texts that Redis 7.2 has changed are permitted differences.
+// TestACLInScripts compares what a restricted user's scripts get. Texts that Redis 7.2 has changed are permitted
+// differences.
 func TestACLInScripts(t *testing.T) {
 	redis, basalt := startRedis(t), startBasalt(t)
-	list := []command{newCommand("acl", words("ACL SETUSER u on nopass ~a* %R~r* resetchannels &ch* +@all -set -object|encoding")...), newCommand("acl", "AUTH", "u", "x")}
+	list := []command{newCommand("acl",
+		words("ACL SETUSER u on nopass ~a* %R~r* resetchannels &ch* +@all -set -object|encoding")...),
+		newCommand("acl", "AUTH", "u", "x")}
 	for _, call := range []string{
 		"'set','a','1'", "'SeT','a','1'", "'object','encoding','a'", "'object','freq'", "'get','b'", "'get','a'", "'get','rx'", "'incr','rx'", "'incr','a'", "'mget','a','b'",
 		"'publish','x','m'", "'publish','ch1','m'", "'spublish','x','m'", "'nosuch','b'", "'get'", "'sort','a','by','w*'",

@@ -41,7 +41,8 @@ func (g bitGenerator) spoilt(n int) []command {
 	for i := range 4 {
 		out = append(out, newCommand("string", "SET", "s"+strconv.Itoa(i), g.value()))
 	}
-	words := []string{"", "0", "1", "2", "-1", "01", "+1", " 1", "1 ", "1.5", "x", "4294967295", "4294967296", "18446744073709551616", "9223372036854775807", "-9223372036854775808",
+	words := []string{"", "0", "1", "2", "-1", "01", "+1", " 1", "1 ", "1.5", "x", "4294967295", "4294967296",
+		"18446744073709551616", "9223372036854775807", "-9223372036854775808",
 		"#", "#0", "#1", "#-1", "#x", "u", "i", "u0", "u1", "U8", "u08", "u63", "u64", "i64", "i65", "i-1", "u 8", "u8x", "GET", "set", "INCRBY", "OVERFLOW", "wrap", "SAT", "FAIL", "BIT", "byte", "AND", "not", "l", "s0"}
 	for i := range n {
 		key := "s" + strconv.Itoa(g.IntN(4))
@@ -52,7 +53,8 @@ func (g bitGenerator) spoilt(n int) []command {
 		case 1:
 			args = []string{"GETBIT", key, g.bit()}
 		case 2:
-			args = []string{"BITCOUNT", key, strconv.Itoa(g.IntN(50) - 25), strconv.Itoa(g.IntN(50) - 25), "BIT"}[:2+2*g.IntN(2)+g.IntN(2)]
+			args = []string{"BITCOUNT", key, strconv.Itoa(g.IntN(50) - 25), strconv.Itoa(g.IntN(50) - 25),
+				"BIT"}[:2+2*g.IntN(2)+g.IntN(2)]
 		case 3:
 			args = []string{"BITPOS", key, strconv.Itoa(g.IntN(2)), g.position(50), g.position(50), "BYTE"}[:3+g.IntN(4)]
 		case 4:
@@ -108,7 +110,8 @@ func (g bitGenerator) value() string {
 
 func (g bitGenerator) field(read bool) []string {
 	width := 1 + g.IntN(63)
-	args := []string{[]string{"GET", "SET", "INCRBY"}[g.IntN(3)], []string{"u", "i"}[g.IntN(2)] + strconv.Itoa(width), g.bit()}
+	args := []string{[]string{"GET", "SET", "INCRBY"}[g.IntN(3)], []string{"u", "i"}[g.IntN(2)] + strconv.Itoa(width),
+		g.bit()}
 	if g.IntN(4) == 0 {
 		args[2] = "#" + strconv.Itoa(g.near(g.far)/width)
 	}

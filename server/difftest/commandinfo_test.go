@@ -64,7 +64,8 @@ func TestCommandInfo(t *testing.T) {
 			t.Errorf("COMMAND INFO %s:\n\tredis:  %s\n\tbasalt: %s", name, w, g)
 		}
 		for _, sub := range subcommands(got.elems[0]) {
-			i := slices.IndexFunc(subcommands(want), func(r reply) bool { return string(r.elems[0].text) == string(sub.elems[0].text) })
+			i := slices.IndexFunc(subcommands(want),
+				func(r reply) bool { return string(r.elems[0].text) == string(sub.elems[0].text) })
 			if i < 0 || other[string(sub.elems[0].text)] != "" {
 				continue
 			}
@@ -79,7 +80,8 @@ func TestCommandInfo(t *testing.T) {
 }
 
 // newTips are the commands whose tips Redis 7.2 has changed.
-var newTips = []string{"acl|deluser", "acl|save", "acl|setuser", "client|setname", "config|resetstat", "config|rewrite", "latency|reset",
+var newTips = []string{"acl|deluser", "acl|save", "acl|setuser", "client|setname", "config|resetstat",
+	"config|rewrite", "latency|reset",
 	"msetnx", "randomkey", "scan"}
 
 // infoText is all but the ACL categories, which have a test of their own, and the subcommands.
@@ -103,7 +105,8 @@ func infoText(info reply) string {
 		}
 		keys = append(keys, nested(spec))
 	}
-	return fmt.Sprintf("%s arity %s flags %s keys %s %s %s tips %s key specifications %s", info.elems[0].text, info.elems[1].text,
+	return fmt.Sprintf("%s arity %s flags %s keys %s %s %s tips %s key specifications %s", info.elems[0].text,
+		info.elems[1].text,
 		strings.Join(flags, ","), info.elems[3].text, info.elems[4].text, info.elems[5].text, tips, keys)
 }
 
@@ -126,8 +129,8 @@ func subcommands(info reply) []reply {
 	return info.elems[9].elems
 }
 
-// TestCommandDocs: what Redis 7.0 knows of the words in a command, COMMAND DOCS has too. (Redis 7.2 has given other names
-// to many arguments and put some together.)
+// TestCommandDocs: what Redis 7.0 knows of the words in a command, COMMAND DOCS has too. (Redis 7.2 has given other
+// names to many arguments and put some together.)
 func TestCommandDocs(t *testing.T) {
 	words := func(srv target) map[string][]string {
 		c, err := dial(srv.Addr(), 2)

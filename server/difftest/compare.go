@@ -79,7 +79,10 @@ func (c command) String() string {
 	words := make([]string, len(c.args))
 	for i, a := range c.args {
 		words[i] = a
-		if a == "" || strings.ContainsFunc(a, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\'' || r == '\\' }) {
+		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
+			return r <= ' ' || r > '~' || r == '"' ||
+				r == '\'' || r == '\\'
+		}) {
 			words[i] = strconv.Quote(a)
 		}
 		if len(words[i]) > 200 {

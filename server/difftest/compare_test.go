@@ -71,7 +71,8 @@ func TestCompareReplies(t *testing.T) {
 // TestSlowRun: on a machine that is busy the two servers are asked for the time that is left at different times.
 func TestSlowRun(t *testing.T) {
 	for took, same := range map[time.Duration]bool{0: false, 7 * time.Second: false, 8 * time.Second: true} {
-		for text, c := range map[string]command{":%d\r\n": newCommand("here", "TTL", "k"), ":%d000\r\n": newCommand("here", "PTTL", "k")} {
+		for text, c := range map[string]command{":%d\r\n": newCommand("here", "TTL", "k"),
+			":%d000\r\n": newCommand("here", "PTTL", "k")} {
 			differs := compareReplies(c, parse(t, fmt.Sprintf(text, 100)), parse(t, fmt.Sprintf(text, 90)), took)
 			if (differs == "") != same {
 				t.Errorf("%s ten seconds apart after %v: %q", c, took, differs)

@@ -145,8 +145,10 @@ func familyOf(name string) string {
 		return "hash"
 	case strings.HasPrefix(name, "Z"):
 		return "zset"
-	case name == "SADD" || name == "SREM" || name == "SMOVE" || name == "SPOP" || name == "SCARD" || name == "SSCAN" || name == "SRANDMEMBER" ||
-		strings.HasPrefix(name, "SI") || strings.HasPrefix(name, "SU") && name != "SUBSTR" || strings.HasPrefix(name, "SD") || strings.HasPrefix(name, "SM"):
+	case name == "SADD" || name == "SREM" || name == "SMOVE" || name == "SPOP" || name == "SCARD" ||
+		name == "SSCAN" || name == "SRANDMEMBER" ||
+		strings.HasPrefix(name, "SI") || strings.HasPrefix(name, "SU") && name != "SUBSTR" ||
+		strings.HasPrefix(name, "SD") || strings.HasPrefix(name, "SM"):
 		return "set"
 	case strings.HasPrefix(name, "L") && name != "LCS" || strings.HasPrefix(name, "RP"):
 		return "list"

@@ -55,7 +55,8 @@ func dumpedKeys() []dumped {
 		return string(b)
 	}
 	one := func(args ...string) [][]string { return [][]string{args} }
-	str, list, set, zset, hash := []string{"GET k", "STRLEN k", "TYPE k"}, []string{"LRANGE k 0 -1", "LLEN k", "TYPE k"}, []string{"SMEMBERS k", "SCARD k", "TYPE k"},
+	str, list, set, zset, hash := []string{"GET k", "STRLEN k", "TYPE k"}, []string{"LRANGE k 0 -1", "LLEN k",
+		"TYPE k"}, []string{"SMEMBERS k", "SCARD k", "TYPE k"},
 		[]string{"ZRANGE k 0 -1 WITHSCORES", "ZCARD k", "TYPE k"}, []string{"HGETALL k", "HLEN k", "TYPE k"}
 	keys := []dumped{
 		{"empty string", one("SET", "k", ""), str},
@@ -63,26 +64,36 @@ func dumpedKeys() []dumped {
 		{"compressed string", one("SET", "k", strings.Repeat("abcab", 1000)+noise(10)), str},
 		{"large string", one("SET", "k", noise(100000)), str},
 		{"list of numbers", one(words("RPUSH k 1 -1 127 128 4095 4096 -4096 -4097 32768 8388608 -2147483648 4294967296 -9223372036854775808")...), list},
-		{"list of strings", one("RPUSH", "k", "", "a", noise(63), noise(64), noise(4095), noise(4096), strings.Repeat("z", 7000)), list},
-		{"large list", many("RPUSH k", 5000, func(i int) []string { return []string{strings.Repeat(strconv.Itoa(i), 1+i%7)} }), list},
+		{"list of strings", one("RPUSH", "k", "", "a", noise(63), noise(64), noise(4095), noise(4096),
+			strings.Repeat("z", 7000)), list},
+		{"large list", many("RPUSH k", 5000, func(i int) []string {
+			return []string{strings.Repeat(strconv.Itoa(i),
+				1+i%7)}
+		}), list},
 		{"list of large elements", many("RPUSH k", 20, func(i int) []string { return []string{noise(3000 * i)} }), list},
 		{"intset 16", one(words("SADD k 1 2 -3 32767")...), set},
 		{"intset 32", one(words("SADD k 1 2 -3 32768")...), set},
 		{"intset 64", one(words("SADD k 1 2 -3 9223372036854775807")...), set},
 		{"set", one("SADD", "k", "a", "", "5", noise(20)), set},
 		{"large set", many("SADD k", 3000, func(i int) []string { return []string{fmt.Sprintf("member %d", i*i)} }), set},
-		{"large set of numbers", many("SADD k", 3000, func(i int) []string { return []string{strconv.Itoa(i * i * i)} }), set},
+		{"large set of numbers",
+			many("SADD k", 3000, func(i int) []string { return []string{strconv.Itoa(i * i * i)} }), set},
 		{"hash", one("HSET", "k", "a", "1", "", "", "7", "-5", "b", noise(60)), hash},
 		{"hash of a long value", one("HSET", "k", "a", noise(100), "b", "12"), hash},
-		{"large hash", many("HSET k", 2000, func(i int) []string { return []string{"f" + strconv.Itoa(i), strconv.Itoa(i * 77777)} }), hash},
+		{"large hash", many("HSET k", 2000, func(i int) []string {
+			return []string{"f" + strconv.Itoa(i),
+				strconv.Itoa(i * 77777)}
+		}), hash},
 		{"zset", one(words("ZADD k 1 a 2.5 b -inf c +inf d 0 e 1e100 f 0.1 g 3 7")...), zset},
 		{"large zset", many("ZADD k", 2000, func(i int) []string {
 			return []string{strconv.FormatFloat(r.NormFloat64(), 'g', 17, 64), "m" + strconv.Itoa(i)}
 		}), zset},
 		{"sparse HyperLogLog", one(words("PFADD k a b c d e")...), []string{"PFCOUNT k"}},
 		{"empty HyperLogLog", one(words("PFADD k")...), []string{"PFCOUNT k"}},
-		{"dense HyperLogLog", many("PFADD k", 20000, func(i int) []string { return []string{strconv.Itoa(i)} }), []string{"PFCOUNT k"}},
-		{"bits", one(words("SETBIT k 100003 1")...), []string{"GETBIT k 100003", "GETBIT k 100002", "BITCOUNT k", "BITPOS k 1"}},
+		{"dense HyperLogLog", many("PFADD k", 20000, func(i int) []string { return []string{strconv.Itoa(i)} }),
+			[]string{"PFCOUNT k"}},
+		{"bits", one(words("SETBIT k 100003 1")...), []string{"GETBIT k 100003", "GETBIT k 100002", "BITCOUNT k",
+			"BITPOS k 1"}},
 	}
 	return append(keys, dumpedStreams(noise)...)
 }
@@ -90,12 +101,14 @@ func dumpedKeys() []dumped {
 func dumpedStreams(noise func(n int) string) []dumped {
 	reads := []string{"XRANGE k - +", "XINFO STREAM k", "XINFO STREAM k FULL COUNT 0", "XINFO GROUPS k", "TYPE k"}
 	group := func(n string, more ...string) []string {
-		return append(append(reads[:len(reads):len(reads)], "XPENDING k "+n, "XPENDING k "+n+" - + 1000", "XINFO CONSUMERS k "+n), more...)
+		return append(append(reads[:len(reads):len(reads)], "XPENDING k "+n, "XPENDING k "+n+" - + 1000",
+			"XINFO CONSUMERS k "+n), more...)
 	}
 	add := func(n int) [][]string {
 		var all [][]string
 		for i := range n {
-			args := []string{"XADD", "k", fmt.Sprintf("%d-%d", 1000+i/3, 1+i%3), "name", noise(i % 70), "n", strconv.Itoa(i * 1001)}
+			args := []string{"XADD", "k", fmt.Sprintf("%d-%d", 1000+i/3, 1+i%3), "name", noise(i % 70), "n",
+				strconv.Itoa(i * 1001)}
 			if i%10 == 9 {
 				args = append(args, "more", "")
 			}
@@ -112,11 +125,13 @@ func dumpedStreams(noise func(n int) string) []dumped {
 	return []dumped{
 		{"stream", add(5), reads},
 		{"large stream", add(1500), reads},
-		{"stream of large entries", lines(add(3), "XADD k * "+strings.Repeat("x", 9000)+" "+strings.Repeat("y", 20000), "XADD k * a b"), reads},
+		{"stream of large entries", lines(add(3), "XADD k * "+strings.Repeat("x", 9000)+" "+strings.Repeat("y",
+			20000), "XADD k * a b"), reads},
 		{"stream with gaps", lines(add(500), "XDEL k 1000-1 1010-2 1100-3", "XTRIM k MAXLEN 400", "XDEL k 1140-1"), reads},
 		{"empty stream", lines(add(2), "XTRIM k MAXLEN 0"), reads},
 		{"stream made by a group", lines(nil, "XGROUP CREATE k g $ MKSTREAM"), group("g")},
-		{"stream with groups", lines(add(50), "XGROUP CREATE k g 0", "XGROUP CREATE k h 1010-1 ENTRIESREAD 31", "XGROUP CREATE k empty $", "XGROUP CREATECONSUMER k g idle",
+		{"stream with groups", lines(add(50), "XGROUP CREATE k g 0", "XGROUP CREATE k h 1010-1 ENTRIESREAD 31",
+			"XGROUP CREATE k empty $", "XGROUP CREATECONSUMER k g idle",
 			"XREADGROUP GROUP g alice COUNT 20 STREAMS k >", "XREADGROUP GROUP g bob COUNT 10 STREAMS k >", "XREADGROUP GROUP h bob STREAMS k >",
 			"XACK k g 1000-2 1001-1", "XDEL k 1002-1", "XCLAIM k g bob 0 1000-1 RETRYCOUNT 7", "XSETID k 5000-1 ENTRIESADDED 77 MAXDELETEDID 1002-1"), group("g", "XPENDING k h", "XPENDING k empty")},
 	}

@@ -18,7 +18,8 @@ func TestRandomGeo(t *testing.T) {
 		rounds = 4
 	}
 	for seed := range rounds {
-		diffTo(t, fmt.Sprintf("seed %d", seed), redis, basalt, 2+seed%2, true, geoCommands(uint64(seed), 40<<(seed%4*2), 1000))
+		diffTo(t, fmt.Sprintf("seed %d", seed), redis, basalt, 2+seed%2, true,
+			geoCommands(uint64(seed), 40<<(seed%4*2), 1000))
 	}
 }
 
@@ -82,12 +83,14 @@ func (g geoGenerator) position(centres [][2]float64) [2]float64 {
 	case k < 6 && len(centres) > 0:
 		c := centres[g.IntN(len(centres))]
 		spread := math.Pow(10, float64(g.IntN(7)-5))
-		return [2]float64{min(max(c[0]+g.NormFloat64()*spread, -180), 180), min(max(c[1]+g.NormFloat64()*spread, -85.05112878), 85.05112878)}
+		return [2]float64{min(max(c[0]+g.NormFloat64()*spread, -180), 180),
+			min(max(c[1]+g.NormFloat64()*spread, -85.05112878), 85.05112878)}
 	case k == 6 && len(centres) > 0:
 		return centres[g.IntN(len(centres))]
 	case k == 7:
 		p := g.anywhere()
-		edges := [2][]float64{{-180, 180, -179.999999, 179.999999, 0, 90}, {-85.05112878, 85.05112878, -85.0511, 85.0511, 0, 66.5}}
+		edges := [2][]float64{{-180, 180, -179.999999, 179.999999, 0, 90},
+			{-85.05112878, 85.05112878, -85.0511, 85.0511, 0, 66.5}}
 		for i := range p {
 			if g.IntN(2) == 0 {
 				p[i] = edges[i][g.IntN(len(edges[i]))]

@@ -8,17 +8,19 @@ import (
 	"testing"
 )
 
-// TestLuaMath compares what scripts compute with all 17 digits: both servers use the C library of the machine, whose last
-// bits depend on its processor.
+// TestLuaMath compares what scripts compute with all 17 digits: both servers use the C library of the machine, whose
+// last bits depend on its processor.
 func TestLuaMath(t *testing.T) {
 	ask := askBoth(t)
 	const script = `local f, x, y = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 		if f == '^' then return string.format('%.17g', x ^ y) end
 		if f == '%' then return string.format('%.17g', x % y) end
 		return string.format('%.17g', math[f](x, y))`
-	functions := []string{"^", "%", "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "deg", "exp", "floor", "fmod", "log", "log10",
+	functions := []string{"^", "%", "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "deg", "exp", "floor",
+		"fmod", "log", "log10",
 		"pow", "rad", "sin", "sinh", "sqrt", "tan", "tanh"}
-	odd := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, math.Pi, math.Inf(1), math.Inf(-1), 5e-324, math.MaxFloat64, 1 << 53}
+	odd := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, math.Pi, math.Inf(1), math.Inf(-1), 5e-324, math.MaxFloat64,
+		1 << 53}
 	r := rand.New(rand.NewPCG(1, 1))
 	draw := func() float64 {
 		switch r.IntN(4) {

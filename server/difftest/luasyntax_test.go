@@ -133,8 +133,8 @@ func (g *chunkGenerator) chunk() string {
 	return noShebang(s)
 }
 
-// crowded returns a function that has many local variables, and constants, so that a large expression may need more registers
-// than there are. Where that is noticed depends on all that the compiler does.
+// crowded returns a function that has many local variables, and constants, so that a large expression may need more
+// registers than there are. Where that is noticed depends on all that the compiler does.
 func (g *chunkGenerator) crowded() string {
 	var b strings.Builder
 	b.WriteString("local u,v local function w(...) local a")
@@ -158,7 +158,8 @@ func (g *chunkGenerator) crowded() string {
 		case 1:
 			b.WriteString("a,u[" + e() + "],v." + pick(g, luaNames) + " = " + e() + "," + e())
 		case 2:
-			b.WriteString("if " + e() + " then a = " + e() + " elseif " + e() + " then " + pick(g, luaNames) + " = " + e() + " end")
+			b.WriteString("if " + e() + " then a = " + e() + " elseif " + e() + " then " + pick(g, luaNames) + " = " +
+				e() + " end")
 		case 3:
 			b.WriteString("for i=" + e() + "," + e() + " do x=" + e() + " end")
 		case 4:
@@ -182,7 +183,8 @@ var luaNames = []string{"a", "a0", "a10", "u", "v", "g", "h"}
 func (g *chunkGenerator) expression(size *int) string {
 	*size--
 	if *size <= 0 {
-		return pick(g, []string{"a", "a1", "u", "v", "g", "1", "2000", "'k'", "'l'", "nil", "true", "false", "...", "-1", "g.x", "u.k", "a.b", "a[1]", "a[a]", "{}", "w()", "(w())", "(...)"})
+		return pick(g, []string{"a", "a1", "u", "v", "g", "1", "2000", "'k'", "'l'", "nil", "true", "false", "...",
+			"-1", "g.x", "u.k", "a.b", "a[1]", "a[a]", "{}", "w()", "(w())", "(...)"})
 	}
 	e := func() string { return g.expression(size) }
 	few := func() string {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLuaTables compares in which order pairs comes by the keys of tables, and what #t says of those with nil within: both follow
-// from all that was done to the table.
+// TestLuaTables compares in which order pairs comes by the keys of tables, and what #t says of those with nil within:
+// both follow from all that was done to the table.
 func TestLuaTables(t *testing.T) {
 	ask := askBoth(t)
 	r := rand.New(rand.NewPCG(1, 3))
@@ -41,11 +41,13 @@ func (g *tableGenerator) of(list ...string) string { return list[g.IntN(len(list
 func (g *tableGenerator) key() string {
 	switch g.IntN(6) {
 	case 0:
-		return fmt.Sprintf("'%s'", g.of("a", "b", "id", "name", "ts", "a_long_field_name_of_more_than_32_bytes_1", "a_long_field_name_of_more_than_32_bytes_2"))
+		return fmt.Sprintf("'%s'", g.of("a", "b", "id", "name", "ts", "a_long_field_name_of_more_than_32_bytes_1",
+			"a_long_field_name_of_more_than_32_bytes_2"))
 	case 1:
 		return fmt.Sprintf("'k'..%d", g.IntN(g.span))
 	case 2:
-		return g.of("true", "false", "0", "-1", "-5", "1.5", "2.25", "1e15", "2^31", "100", "33", "-0.5", "7e7", "#t+1", "#t+2")
+		return g.of("true", "false", "0", "-1", "-5", "1.5", "2.25", "1e15", "2^31", "100", "33", "-0.5", "7e7",
+			"#t+1", "#t+2")
 	}
 	return fmt.Sprint(1 + g.IntN(g.span+2))
 }

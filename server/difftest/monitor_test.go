@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// monitored is what two clients send while a third one has sent MONITOR: quoting, secrets, commands that are refused, that
-// wait, that a script calls, that are queued, and those that are not shown.
+// monitored is what two clients send while a third one has sent MONITOR: quoting, secrets, commands that are refused,
+// that wait, that a script calls, that are queued, and those that are not shown.
 const monitored = `
 SET k "a\x00\xff\"'\\\n\r\t\a\b\x0b\x7f{} é"
 GET
@@ -124,7 +124,8 @@ func TestMonitor(t *testing.T) {
 	}
 	for n := range max(len(all[0]), len(all[1])) {
 		if n >= len(all[0]) || n >= len(all[1]) || all[0][n] != all[1][n] {
-			t.Fatalf("from line %d on:\nredis  %q\nbasalt %q", n, all[0][n:min(n+5, len(all[0]))], all[1][n:min(n+5, len(all[1]))])
+			t.Fatalf("from line %d on:\nredis  %q\nbasalt %q", n, all[0][n:min(n+5, len(all[0]))],
+				all[1][n:min(n+5, len(all[1]))])
 		}
 	}
 	if !slices.Contains(all[0], "[0 lua] \"set\" \"x\" \"1\"\r\n") {

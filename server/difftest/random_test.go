@@ -59,7 +59,8 @@ func dump(i int) []command {
 	out := []command{newCommand(where, "DBSIZE"), newCommand(where, "KEYS", "*")}
 	for k := range keyPool {
 		key := "k" + strconv.Itoa(k)
-		for _, read := range []string{"TYPE %", "TTL %", "GET %", "HGETALL %", "LRANGE % 0 -1", "SMEMBERS %", "ZRANGE % 0 -1 WITHSCORES"} {
+		for _, read := range []string{"TYPE %", "TTL %", "GET %", "HGETALL %", "LRANGE % 0 -1", "SMEMBERS %",
+			"ZRANGE % 0 -1 WITHSCORES"} {
 			words := strings.Fields(read)
 			words[1] = key
 			out = append(out, newCommand(where, words...))
@@ -96,7 +97,8 @@ func (g generator) word(kind string) []string {
 	case "field":
 		return g.pick("a", "b", "c", "d", "e", "aa", "ab", "\x00", "\xff", "", "10", "field")
 	case "value":
-		return g.pick("a", "b", "c", "10", "-3", "2.5", "", "hello", "\x00\xff\r\n", "9223372036854775807", "0", "longer text with blanks")
+		return g.pick("a", "b", "c", "10", "-3", "2.5", "", "hello", "\x00\xff\r\n", "9223372036854775807", "0",
+			"longer text with blanks")
 	case "pairkv":
 		return append(g.word("key"), g.word("value")...)
 	case "pairfv":

@@ -42,8 +42,8 @@ func startRedis(t testing.TB, options ...string) target {
 	return nil
 }
 
-// tryRedis starts redis-server on a port. ok is false when it has not got the port. Its log says when it has: who answers
-// there before may be a server of another test.
+// tryRedis starts redis-server on a port. ok is false when it has not got the port. Its log says when it has: who
+// answers there before may be a server of another test.
 func tryRedis(t testing.TB, path string, port int, options []string) (addr string, ok bool) {
 	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1",
 		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "notice", "--logfile", "", "--enable-debug-command", "local"}, options...)

@@ -20,7 +20,8 @@ func TestScanIterations(t *testing.T) {
 			newCommand("fill", "ZADD", "zset", n, "m:"+n),
 			newCommand("fill", "SET", "key:"+n, n))
 	}
-	fill = append(fill, newCommand("fill", "SET", "glob[1]*", ""), newCommand("fill", "SET", "\x00\xff", ""), newCommand("fill", "FLUSHALL"))
+	fill = append(fill, newCommand("fill", "SET", "glob[1]*", ""), newCommand("fill", "SET", "\x00\xff", ""),
+		newCommand("fill", "FLUSHALL"))
 	fill = append([]command{fill[len(fill)-1]}, fill[:len(fill)-1]...)
 	diff(t, redis, basalt, 2, true, fill)
 	for _, scan := range [][]string{

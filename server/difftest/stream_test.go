@@ -24,8 +24,10 @@ func TestNewerStreams(t *testing.T) {
 			// A sequence number that cannot grow.
 			{"XADD a 0-18446744073709551615 a b", "$22\r\n0-18446744073709551615\r\n", ""},
 			{"XADD a 0-* a b", "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n", ""},
-			{"XREAD STREAMS a b 0", "-ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.\r\n", ""},
-			{"XREADGROUP GROUP g c STREAMS a b 0", "-ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified.\r\n", ""},
+			{"XREAD STREAMS a b 0",
+				"-ERR Unbalanced 'xread' list of streams: for each stream key an ID or '$' must be specified.\r\n", ""},
+			{"XREADGROUP GROUP g c STREAMS a b 0",
+				"-ERR Unbalanced 'xreadgroup' list of streams: for each stream key an ID or '>' must be specified.\r\n", ""},
 			{"XREAD BLOCK 9223372036854775807 STREAMS a 0", "-ERR timeout is out of range\r\n", ""},
 			{"XADD e 1-1 a b", "$3\r\n1-1\r\n", ""},
 			{"XSETID e 5-5 MAXDELETEDID 5-0", "+OK\r\n", ""},
@@ -36,18 +38,20 @@ func TestNewerStreams(t *testing.T) {
 			{"XGROUP CREATE s g $", "+OK\r\n", ""},
 			{"XREADGROUP GROUP g c STREAMS s >", "*-1\r\n", "_\r\n"},
 			{"XREADGROUP GROUP g c BLOCK 1 STREAMS s >", "*-1\r\n", "_\r\n"},
-			{"XINFO CONSUMERS s g", "*1\r\n*8\r\n$4\r\nname\r\n$1\r\nc\r\n$7\r\npending\r\n:0\r\n$4\r\nidle\r\n:?\r\n$8\r\ninactive\r\n:-1\r\n",
+			{"XINFO CONSUMERS s g",
+				"*1\r\n*8\r\n$4\r\nname\r\n$1\r\nc\r\n$7\r\npending\r\n:0\r\n$4\r\nidle\r\n:?\r\n$8\r\ninactive\r\n:-1\r\n",
 				"*1\r\n%4\r\n$4\r\nname\r\n$1\r\nc\r\n$7\r\npending\r\n:0\r\n$4\r\nidle\r\n:?\r\n$8\r\ninactive\r\n:-1\r\n"},
 			{"XCLAIM s g d 0 9-9", "*0\r\n", ""},
 			{"XAUTOCLAIM s g f 0 0", "*3\r\n$3\r\n0-0\r\n*0\r\n*0\r\n", ""},
 			{"XCLAIM s g c 0 1-1 FORCE JUSTID", "*1\r\n$3\r\n1-1\r\n", ""},
-			{"XINFO STREAM s FULL", "*18\r\n$6\r\nlength\r\n:1\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n1-1\r\n" +
-				"$20\r\nmax-deleted-entry-id\r\n$3\r\n0-0\r\n$13\r\nentries-added\r\n:1\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\n1-1\r\n$7\r\nentries\r\n" +
-				"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n$6\r\ngroups\r\n*1\r\n*14\r\n$4\r\nname\r\n$1\r\ng\r\n$17\r\nlast-delivered-id\r\n$3\r\n1-1\r\n" +
-				"$12\r\nentries-read\r\n$-1\r\n$3\r\nlag\r\n:0\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n*1\r\n*4\r\n$3\r\n1-1\r\n$1\r\nc\r\n:?\r\n:1\r\n" +
-				"$9\r\nconsumers\r\n*3\r\n*10\r\n$4\r\nname\r\n$1\r\nc\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:?\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n" +
-				"*1\r\n*3\r\n$3\r\n1-1\r\n:?\r\n:1\r\n*10\r\n$4\r\nname\r\n$1\r\nd\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n" +
-				"*10\r\n$4\r\nname\r\n$1\r\nf\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n",
+			{"XINFO STREAM s FULL",
+				"*18\r\n$6\r\nlength\r\n:1\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n1-1\r\n" +
+					"$20\r\nmax-deleted-entry-id\r\n$3\r\n0-0\r\n$13\r\nentries-added\r\n:1\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\n1-1\r\n$7\r\nentries\r\n" +
+					"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n$6\r\ngroups\r\n*1\r\n*14\r\n$4\r\nname\r\n$1\r\ng\r\n$17\r\nlast-delivered-id\r\n$3\r\n1-1\r\n" +
+					"$12\r\nentries-read\r\n$-1\r\n$3\r\nlag\r\n:0\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n*1\r\n*4\r\n$3\r\n1-1\r\n$1\r\nc\r\n:?\r\n:1\r\n" +
+					"$9\r\nconsumers\r\n*3\r\n*10\r\n$4\r\nname\r\n$1\r\nc\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:?\r\n$9\r\npel-count\r\n:1\r\n$7\r\npending\r\n" +
+					"*1\r\n*3\r\n$3\r\n1-1\r\n:?\r\n:1\r\n*10\r\n$4\r\nname\r\n$1\r\nd\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n" +
+					"*10\r\n$4\r\nname\r\n$1\r\nf\r\n$9\r\nseen-time\r\n:?\r\n$11\r\nactive-time\r\n:-1\r\n$9\r\npel-count\r\n:0\r\n$7\r\npending\r\n*0\r\n",
 				"%9\r\n$6\r\nlength\r\n:1\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n1-1\r\n" +
 					"$20\r\nmax-deleted-entry-id\r\n$3\r\n0-0\r\n$13\r\nentries-added\r\n:1\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\n1-1\r\n$7\r\nentries\r\n" +
 					"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n$6\r\ngroups\r\n*1\r\n%7\r\n$4\r\nname\r\n$1\r\ng\r\n$17\r\nlast-delivered-id\r\n$3\r\n1-1\r\n" +
@@ -82,11 +86,13 @@ var clocked = []struct{ command, number *regexp.Regexp }{
 	{regexp.MustCompile(`^XPENDING .* .* .* `), regexp.MustCompile(`(\*4\r\n\$\d+\r\n[^\r]*\r\n\$\d+\r\n[^\r]*\r\n):\d+`)},
 	{regexp.MustCompile(`^XINFO CONSUMERS `), regexp.MustCompile(`(idle\r\n):\d+(\r\n\$8\r\ninactive\r\n:-?\d+)?`)},
 	{regexp.MustCompile(`^XINFO CONSUMERS `), regexp.MustCompile(`()[*%][3468]`)},
-	{regexp.MustCompile(`(?i)^XINFO STREAM .* FULL`), regexp.MustCompile(`(seen-time\r\n):\d+(\r\n\$11\r\nactive-time\r\n:-?\d+)?`)},
+	{regexp.MustCompile(`(?i)^XINFO STREAM .* FULL`),
+		regexp.MustCompile(`(seen-time\r\n):\d+(\r\n\$11\r\nactive-time\r\n:-?\d+)?`)},
 	{regexp.MustCompile(`(?i)^XINFO STREAM .* FULL`), regexp.MustCompile(`()[*%](4|5|8|10)\r\n`)},
 	{regexp.MustCompile(`(?i)^XINFO STREAM .* FULL`), regexp.MustCompile(`():1[789]\d{11}`)},
 	// The number of nodes is an estimate.
-	{regexp.MustCompile(`^XINFO STREAM `), regexp.MustCompile(`(radix-tree-keys\r\n:\d+\r\n\$16\r\nradix-tree-nodes\r\n):\d+`)},
+	{regexp.MustCompile(`^XINFO STREAM `),
+		regexp.MustCompile(`(radix-tree-keys\r\n:\d+\r\n\$16\r\nradix-tree-nodes\r\n):\d+`)},
 	{regexp.MustCompile(`^XINFO STREAM `), regexp.MustCompile(`(radix-tree-keys\r\n):\d+`)},
 }
 
@@ -186,7 +192,8 @@ func TestStreamTemplates(t *testing.T) {
 					continue
 				}
 				all = append(all, fixture...)
-				all = append(all, c, newCommand("state", "XINFO", "STREAM", "x"), newCommand("state", "XINFO", "GROUPS", "x"), newCommand("state", "XPENDING", "x", "g"))
+				all = append(all, c, newCommand("state", "XINFO", "STREAM", "x"),
+					newCommand("state", "XINFO", "GROUPS", "x"), newCommand("state", "XPENDING", "x", "g"))
 			}
 			diffStreams(t, fmt.Sprintf("RESP%d", proto), redis, basalt, proto, true, all)
 		}
@@ -252,11 +259,14 @@ func streamCommands(seed uint64, n int) []command {
 		case 20, 21, 22:
 			add("XACK " + k + " " + g + " " + ids())
 		case 23:
-			add("XCLAIM " + k + " " + g + " " + c + " 0 " + ids() + []string{"", " FORCE", " JUSTID", " RETRYCOUNT 7", " FORCE LASTID " + id()}[r.IntN(5)])
+			add("XCLAIM " + k + " " + g + " " + c + " 0 " + ids() + []string{"", " FORCE", " JUSTID", " RETRYCOUNT 7",
+				" FORCE LASTID " + id()}[r.IntN(5)])
 		case 24:
-			add(fmt.Sprintf("XAUTOCLAIM %s %s %s 0 %s COUNT %d%s", k, g, c, id(), 1+r.IntN(5), []string{"", " JUSTID"}[r.IntN(2)]))
+			add(fmt.Sprintf("XAUTOCLAIM %s %s %s 0 %s COUNT %d%s", k, g, c, id(), 1+r.IntN(5),
+				[]string{"", " JUSTID"}[r.IntN(2)]))
 		case 25:
-			add("XGROUP SETID " + k + " " + g + " " + []string{id(), "$", "0", id() + " ENTRIESREAD " + strconv.Itoa(r.IntN(next+1))}[r.IntN(4)])
+			add("XGROUP SETID " + k + " " + g + " " + []string{id(), "$", "0", id() + " ENTRIESREAD " +
+				strconv.Itoa(r.IntN(next+1))}[r.IntN(4)])
 		case 26:
 			if r.IntN(4) == 0 {
 				add("XGROUP DELCONSUMER " + k + " " + g + " " + c)
@@ -269,13 +279,15 @@ func streamCommands(seed uint64, n int) []command {
 		case 27:
 			add("XREAD COUNT 3 STREAMS x0 x1 " + id() + " " + id())
 		case 28:
-			add([]string{"XRANGE " + k + " " + id() + " " + id() + " COUNT 4", "XREVRANGE " + k + " + " + id() + " COUNT 4"}[r.IntN(2)])
+			add([]string{"XRANGE " + k + " " + id() + " " + id() + " COUNT 4", "XREVRANGE " + k + " + " + id() +
+				" COUNT 4"}[r.IntN(2)])
 		case 29:
 			add("XSETID " + k + " " + strconv.Itoa(next/3+1) + "-0") // not below what was deleted: Redis 7.0 allows that
 			next += 3
 		}
 		if r.IntN(12) == 0 {
-			for _, line := range []string{"XINFO GROUPS %s", "XINFO STREAM %s", "XINFO STREAM %s FULL COUNT 3", "XRANGE %s - +", "XREVRANGE %s + -", "XPENDING %s " + g, "XPENDING %s " + g + " - + 100",
+			for _, line := range []string{"XINFO GROUPS %s", "XINFO STREAM %s", "XINFO STREAM %s FULL COUNT 3",
+				"XRANGE %s - +", "XREVRANGE %s + -", "XPENDING %s " + g, "XPENDING %s " + g + " - + 100",
 				"XPENDING %s " + g + " - + 2 " + c, "XINFO CONSUMERS %s " + g, "XLEN %s"} {
 				add(fmt.Sprintf(line, k))
 			}
@@ -293,6 +305,7 @@ func TestRandomStreams(t *testing.T) {
 		rounds = 4
 	}
 	for seed := range rounds {
-		diffStreams(t, fmt.Sprintf("seed %d", seed), redis, basalt, 2+seed%2, seed%4 < 2, streamCommands(uint64(seed), length))
+		diffStreams(t, fmt.Sprintf("seed %d", seed), redis, basalt, 2+seed%2, seed%4 < 2,
+			streamCommands(uint64(seed), length))
 	}
 }

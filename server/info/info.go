@@ -1,7 +1,7 @@
 // Package info holds what INFO and MEMORY show: sections of typed fields, and where the memory of the process is.
 //
-// A section is registered under its name by whoever has its values; several may add to one section. The fields are typed,
-// so that the text of INFO, its JSON form, and other exporters take the same values.
+// A section is registered under its name by whoever has its values; several may add to one section. The fields are
+// typed, so that the text of INFO, its JSON form, and other exporters take the same values.
 package info
 
 import (

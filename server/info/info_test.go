@@ -97,7 +97,8 @@ func TestEach(t *testing.T) {
 }
 
 func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1536: "1.50K", 1 << 20: "1.00M", 5 << 30: "5.00G", 3 << 40: "3.00T"} {
+	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1536: "1.50K", 1 << 20: "1.00M",
+		5 << 30: "5.00G", 3 << 40: "3.00T"} {
 		if got := Human(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
@@ -137,7 +138,8 @@ func TestSectionsOfTheDatabase(t *testing.T) {
 		Clients: func() []command.ClientInfo { return []command.ClientInfo{{QueryBuf: 100}} },
 		Scripts: func() (int64, int64) { return 11, 12 },
 	}
-	keys := &Keyspace{DB: db, Databases: func() int64 { return 0 }, DiskSize: memory.DiskSize, MaxSize: func() int64 { return 200 }}
+	keys := &Keyspace{DB: db, Databases: func() int64 { return 0 }, DiskSize: memory.DiskSize,
+		MaxSize: func() int64 { return 200 }}
 	var s Sections
 	s.Register(Section{"Memory", memory.Fields}, Section{"CPU", CPU}, Section{"Keyspace", keys.Fields},
 		Section{"RocksDB", RocksDB{db}.Fields})
@@ -163,7 +165,8 @@ func TestSectionsOfTheDatabase(t *testing.T) {
 	for _, st := range memory.Stats() {
 		stats[st.Name] = st.Value
 	}
-	if stats["lua.caches"] != 11 || stats["functions.caches"] != 12 || stats["keys.count"] != 1 || stats["keys.bytes-per-key"] != 50 {
+	if stats["lua.caches"] != 11 || stats["functions.caches"] != 12 || stats["keys.count"] != 1 ||
+		stats["keys.bytes-per-key"] != 50 {
 		t.Errorf("MEMORY STATS: %v", stats)
 	}
 	if got := memory.Report(); !strings.Contains(got, "budget 1.00G") {

@@ -189,11 +189,15 @@ func (s *Memory) Report() string {
 		}
 	}
 	total := totalMemory()
-	say(total > 0 && m.rss > total*8/10, "More than four fifths of the machine's memory are in use: lower memory-budget-mb, rocksdb.block_cache_size or rocksdb.write_buffer_size.")
-	say(m.outputs > 64<<20, "Clients do not read their replies: CLIENT LIST shows which (omem); client-output-buffer-limit cuts them off earlier.")
+	say(total > 0 && m.rss > total*8/10,
+		"More than four fifths of the machine's memory are in use: lower memory-budget-mb, rocksdb.block_cache_size or rocksdb.write_buffer_size.")
+	say(m.outputs > 64<<20,
+		"Clients do not read their replies: CLIENT LIST shows which (omem); client-output-buffer-limit cuts them off earlier.")
 	say(m.inputs > 64<<20, "Clients have long commands under way: CLIENT LIST shows which (qbuf).")
-	say(m.goTotal > 4*m.heap+(256<<20), "Go has much more from the system than it uses, after a load that is over: MEMORY PURGE gives it back.")
-	say(m.db.TableReaders > 1<<30, "Index and filter blocks lie outside the block cache: rocksdb.cache_index_and_filter_blocks bounds them.")
+	say(m.goTotal > 4*m.heap+(256<<20),
+		"Go has much more from the system than it uses, after a load that is over: MEMORY PURGE gives it back.")
+	say(m.db.TableReaders > 1<<30,
+		"Index and filter blocks lie outside the block cache: rocksdb.cache_index_and_filter_blocks bounds them.")
 	if advice == 0 {
 		b.WriteString("Nothing is out of the ordinary.\n")
 	}
@@ -209,8 +213,10 @@ func (*Memory) RuntimeStats() string {
 		name  string
 		value uint64
 	}{
-		{"heap_alloc", m.HeapAlloc}, {"heap_sys", m.HeapSys}, {"heap_idle", m.HeapIdle}, {"heap_released", m.HeapReleased}, {"heap_objects", m.HeapObjects},
-		{"stack_inuse", m.StackInuse}, {"sys", m.Sys}, {"total_alloc", m.TotalAlloc}, {"mallocs", m.Mallocs}, {"frees", m.Frees},
+		{"heap_alloc", m.HeapAlloc}, {"heap_sys", m.HeapSys}, {"heap_idle", m.HeapIdle}, {"heap_released",
+			m.HeapReleased}, {"heap_objects", m.HeapObjects},
+		{"stack_inuse", m.StackInuse}, {"sys", m.Sys}, {"total_alloc", m.TotalAlloc}, {"mallocs",
+			m.Mallocs}, {"frees", m.Frees},
 		{"gc_runs", uint64(m.NumGC)}, {"gc_pause_total_ns", m.PauseTotalNs}, {"goroutines", uint64(runtime.NumGoroutine())},
 	} {
 		fmt.Fprintf(&b, "%s:%d\r\n", f.name, f.value)
@@ -249,7 +255,8 @@ func (*Memory) DumpHeapProfile(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return engine.NewError("ERR", fmt.Sprintf("%q is not a directory", dir))
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "heap-"+time.Now().Format("20060102-150405.000000")+".pprof"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "heap-"+time.Now().Format("20060102-150405.000000")+".pprof"),
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,8 @@ func TestFile(t *testing.T) {
 		}
 		text = append(text, part...)
 	}
-	if n := bytes.Count(text, []byte("\n")); n != 4 || !bytes.Contains(text, []byte("first again")) || !bytes.Contains(text, []byte("second again")) {
+	if n := bytes.Count(text, []byte("\n")); n != 4 || !bytes.Contains(text, []byte("first again")) ||
+		!bytes.Contains(text, []byte("second again")) {
 		t.Errorf("log is %q", text)
 	}
 }
@@ -187,7 +188,8 @@ func TestParseTargets(t *testing.T) {
 func TestTargetLevels(t *testing.T) {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
-	l, err := Open(Options{Targets: []Target{{dir, ""}, {Stdout, "warning"}, {Stderr, "error"}}, stdout: &out, stderr: &errs})
+	l, err := Open(Options{Targets: []Target{{dir, ""}, {Stdout, "warning"}, {Stderr, "error"}}, stdout: &out,
+		stderr: &errs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +215,8 @@ func TestTargetLevels(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	for _, tt := range [][3]string{{"file", string(file), "one two three"}, {"stdout", out.String(), "two three"}, {"stderr", errs.String(), "three"}} {
+	for _, tt := range [][3]string{{"file", string(file), "one two three"}, {"stdout", out.String(), "two three"},
+		{"stderr", errs.String(), "three"}} {
 		if got := messages(tt[1]); got != tt[2] {
 			t.Errorf("%s: %q, want %q", tt[0], got, tt[2])
 		}

@@ -6,7 +6,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The functions here read arguments as the auxiliary library of Lua 5.1 does: numbers and strings convert into each other.
+// The functions here read arguments as the auxiliary library of Lua 5.1 does: numbers and strings convert into each
+// other.
 
 func isNone(L *vm.LState, n int) bool { return n > L.GetTop() }
 
@@ -55,7 +56,8 @@ func checkNumber(L *vm.LState, n int) float64 {
 	return f
 }
 
-// cInt converts as a C compiler for x86-64 converts a double to a 64-bit integer: what does not fit gives the least one.
+// cInt converts as a C compiler for x86-64 converts a double to a 64-bit integer: what does not fit gives the least
+// one.
 func cInt(f float64) int {
 	if f >= -9.2233720368547758e18 && f < 9.2233720368547758e18 {
 		return int(f)

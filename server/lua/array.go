@@ -8,12 +8,12 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// A table has an array for t[1], t[2], ... and a hash table for what else it has. How large the array is follows the rules of Lua
-// 5.1, since #t of a table with nil within, and the order of pairs, depend on it: it is the capacity of the array here. The
-// last element of the array is never nil: behind its length all places are.
+// A table has an array for t[1], t[2], ... and a hash table for what else it has. How large the array is follows the
+// rules of Lua 5.1, since #t of a table with nil within, and the order of pairs, depend on it: it is the capacity of
+// the array here. The last element of the array is never nil: behind its length all places are.
 //
-// The elements of the array, and the values of other keys, are where the virtual machine has them, but for positive integers
-// that have no place in the array: these are among the others.
+// The elements of the array, and the values of other keys, are where the virtual machine has them, but for positive
+// integers that have no place in the array: these are among the others.
 
 const (
 	maxArrayBits = 26
@@ -24,7 +24,8 @@ const (
 	placeBytes = 20
 )
 
-// nodesKey is a key under which a table keeps its nodes, among its values of keys that are no texts. No script gets hold of it.
+// nodesKey is a key under which a table keeps its nodes, among its values of keys that are no texts. No script gets
+// hold of it.
 var nodesKey = &vm.LUserData{}
 
 // arrayIndex returns the integer that a key is, if an array could have a place for it.
@@ -53,9 +54,9 @@ func newTable(array, others int) *vm.LTable {
 // tables makes tables: that needs no state, but is a method of one.
 var tables vm.LState
 
-// hash returns the nodes of a table. Without them (nil) the table has never lost a key, and keys holds all that have no place
-// in the array, in the order in which they came. What the nodes would be follows from that and from the size of the
-// constructor, see began: if there is an array the table has not been made anew since.
+// hash returns the nodes of a table. Without them (nil) the table has never lost a key, and keys holds all that have
+// no place in the array, in the order in which they came. What the nodes would be follows from that and from the size
+// of the constructor, see began: if there is an array the table has not been made anew since.
 func (c *contents) hash() *hashPart {
 	if c.dict == nil {
 		return nil
@@ -66,8 +67,8 @@ func (c *contents) hash() *hashPart {
 	return nil
 }
 
-// began returns for how many keys a table without nodes was made. That is the capacity of keys; if it was none, and keys are
-// there, the capacity is one less than a power of two from 3 on.
+// began returns for how many keys a table without nodes was made. That is the capacity of keys; if it was none, and
+// keys are there, the capacity is one less than a power of two from 3 on.
 func (c *contents) began() int {
 	if n := cap(c.keys); n&(n-1) == 0 {
 		return n
@@ -341,7 +342,8 @@ func border(t *vm.LTable) int {
 	return search(i, j, func(i int) bool { return rawGetInt(t, i) != vm.LNil })
 }
 
-// search returns an index from i to before j behind which there is none, where that of i is there or 0, and that of j not.
+// search returns an index from i to before j behind which there is none, where that of i is there or 0, and that of j
+// not.
 func search(i, j int, present func(int) bool) int {
 	for j-i > 1 {
 		if m := (i + j) / 2; present(m) {
@@ -353,8 +355,8 @@ func search(i, j int, present func(int) bool) int {
 	return i
 }
 
-// nextKey returns the key after another one, and its value; nil after the last one. ok is false when the table never had the
-// key: a loop may take away what it comes by.
+// nextKey returns the key after another one, and its value; nil after the last one. ok is false when the table never
+// had the key: a loop may take away what it comes by.
 func nextKey(t *vm.LTable, key vm.LValue) (k, v vm.LValue, ok bool) {
 	c := contentsOf(t)
 	h := c.hash()
@@ -425,8 +427,8 @@ func pairs(t *vm.LTable) iter.Seq2[vm.LValue, vm.LValue] {
 	}
 }
 
-// each goes through a table and leaves it as it is, unlike pairs, which makes its nodes. The keys that have no place in the array
-// come in the order of the nodes, if there are any, and otherwise in that in which they were added.
+// each goes through a table and leaves it as it is, unlike pairs, which makes its nodes. The keys that have no place
+// in the array come in the order of the nodes, if there are any, and otherwise in that in which they were added.
 func each(t *vm.LTable) iter.Seq2[vm.LValue, vm.LValue] {
 	c := contentsOf(t)
 	return func(yield func(key, value vm.LValue) bool) {

@@ -22,13 +22,15 @@ func TestPop(t *testing.T) {
 		{"local t={1,nil,3,nil} t[#t]=nil return {#t, tostring(t[1]), t[3]}", "*3\r\n:0\r\n$3\r\nnil\r\n:3\r\n"},
 		{"local t={1,2,x=3} t[#t]=nil t[#t]=nil t[#t]=nil return {#t, t.x}", "*2\r\n:0\r\n:3\r\n"},
 		{"local t={1,2,3} t[#t]=nil t[#t+1]=9 return t", "*3\r\n:1\r\n:2\r\n:9\r\n"},
-		{"local n=0 local t=setmetatable({1,2},{__newindex=function() n=n+1 end}) t[#t]=nil return {#t, n}", "*2\r\n:1\r\n:0\r\n"},
+		{"local n=0 local t=setmetatable({1,2},{__newindex=function() n=n+1 end}) t[#t]=nil return {#t, n}",
+			"*2\r\n:1\r\n:0\r\n"},
 		{"local n=0 local t=setmetatable({},{__newindex=function(_,k) n=n+1 end}) t[#t]=nil return n", ":1\r\n"},
 		{"local u={1,2} local t={} t[#u]=nil return #u", ":2\r\n"},
 		{"local n=0 local t={1,2,3} for k,v in pairs(t) do n=n+v t[#t]=nil end return {n, #t}", "*2\r\n:3\r\n:1\r\n"},
 		{"local t={1,2,3} return {table.remove(t), table.remove(t,1), #t, t[1]}", "*4\r\n:3\r\n:1\r\n:1\r\n:2\r\n"},
 		{"local t={1,2,3} t[3]=nil return {table.remove(t), #t}", "*2\r\n:2\r\n:1\r\n"},
-		{"local t={1,2,3,nil,5} t[5]=nil return {table.remove(t), #t, table.remove(t), #t}", "*4\r\n:3\r\n:2\r\n:2\r\n:1\r\n"},
+		{"local t={1,2,3,nil,5} t[5]=nil return {table.remove(t), #t, table.remove(t), #t}",
+			"*4\r\n:3\r\n:2\r\n:2\r\n:1\r\n"},
 		{"math[#math]=nil", "-ERR user_script:1: Attempt to modify a readonly table script: "},
 		{"local x=5 x[#x]=nil", "-ERR user_script:1: attempt to get length of local 'x' (a number value)"},
 		{"\nx[#x]=nil", "-ERR user_script:2: Script attempted to access nonexistent global variable 'x' script: "},
@@ -43,15 +45,16 @@ func TestPop(t *testing.T) {
 func TestPopIsNotQuadratic(t *testing.T) {
 	for _, pop := range []string{"t[#t]=nil", "table.remove(t)", "t[n]=nil n=n-1 if #t~=n then error('border') end"} {
 		e := newEngine(t, 0)
-		got := evalOn(t, e, &echo{limit: time.Minute}, "local n,t=300000,{} for i=1,n do t[i]=i end for i=1,300000 do "+pop+" end return #t")
+		got := evalOn(t, e, &echo{limit: time.Minute},
+			"local n,t=300000,{} for i=1,n do t[i]=i end for i=1,300000 do "+pop+" end return #t")
 		if got != ":0\r\n" {
 			t.Errorf("%s: %q", pop, got)
 		}
 	}
 }
 
-// What is added by the short ways, an element behind a full array or a field to a new table, leaves the table as it is made
-// by rehash and by the nodes: with the same array, the same border and the same order.
+// What is added by the short ways, an element behind a full array or a field to a new table, leaves the table as it
+// is made by rehash and by the nodes: with the same array, the same border and the same order.
 func TestShortWaysToAdd(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -99,8 +102,8 @@ func TestShortWaysToAdd(t *testing.T) {
 	}
 }
 
-// Whatever is stored, a table has what a map has that was given the same; #t is a border, and next comes by each key once. What
-// was saved of a table is restored with the order of its keys.
+// Whatever is stored, a table has what a map has that was given the same; #t is a border, and next comes by each key
+// once. What was saved of a table is restored with the order of its keys.
 func TestTablesHoldWhatIsStored(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	L := newState(newEngine(t, 0)).main
@@ -112,7 +115,8 @@ func TestTablesHoldWhatIsStored(t *testing.T) {
 			var key vm.LValue = vm.LNumber(1 + r.IntN(size))
 			switch {
 			case r.IntN(3) < names:
-				key = []vm.LValue{vm.LString(strconv.Itoa(r.IntN(size))), vm.LNumber(-r.IntN(size)), vm.LNumber(r.IntN(size)) + 0.5, vm.LTrue, vm.LFalse, table}[r.IntN(6)]
+				key = []vm.LValue{vm.LString(strconv.Itoa(r.IntN(size))), vm.LNumber(-r.IntN(size)),
+					vm.LNumber(r.IntN(size)) + 0.5, vm.LTrue, vm.LFalse, table}[r.IntN(6)]
 			case r.IntN(3) == 0: // as scripts mostly do
 				key = vm.LNumber(border(table) + 1)
 			}
@@ -181,9 +185,12 @@ func TestArraySizes(t *testing.T) {
 		source string
 		want   int
 	}{
-		{"size{}", 0}, {"size{1, 2, 3}", 3}, {"size{1, nil, 3, nil}", 4}, {"size{(function() return 1, 2, 3 end)()}", 3}, {"size{x = 1}", 0},
-		{"local t = {} t[1] = 1 size(t)", 1}, {"local t = {} for i = 1, 5 do t[i] = i end size(t)", 8}, {"local t = {1, 2, 3} t[4] = 4 size(t)", 4},
-		{"size{" + strings.Repeat("1,", 15) + "}", 15}, {"size{" + strings.Repeat("1,", 17) + "}", 18}, {"size{" + strings.Repeat("1,", 100) + "}", 104},
+		{"size{}", 0}, {"size{1, 2, 3}", 3}, {"size{1, nil, 3, nil}", 4}, {"size{(function() return 1, 2, 3 end)()}",
+			3}, {"size{x = 1}", 0},
+		{"local t = {} t[1] = 1 size(t)", 1}, {"local t = {} for i = 1, 5 do t[i] = i end size(t)",
+			8}, {"local t = {1, 2, 3} t[4] = 4 size(t)", 4},
+		{"size{" + strings.Repeat("1,", 15) + "}", 15}, {"size{" + strings.Repeat("1,", 17) + "}", 18}, {"size{" +
+			strings.Repeat("1,", 100) + "}", 104},
 	} {
 		c, err := compile([]byte(tt.source), "test", 1)
 		if err != nil {

@@ -250,8 +250,8 @@ func ipairsNext(L *vm.LState) int {
 	return 2
 }
 
-// basePCall is pcall as Redis has it: of an error that is a table with a text in err it returns the text, of another table
-// also what is in err.
+// basePCall is pcall as Redis has it: of an error that is a table with a text in err it returns the text, of another
+// table also what is in err.
 func basePCall(L *vm.LState) int {
 	n := L.GetTop()
 	if n == 0 { // Redis calls what it has put there for the result
@@ -288,8 +288,8 @@ func pushResults(L *vm.LState, first vm.LValue, results []vm.LValue) int {
 
 func isString(v vm.LValue) bool { return vm.LVCanConvToString(v) }
 
-// baseXPCall is xpcall. The handler is called when the error has left the function, so that it cannot look at the stack;
-// without the debug library it has no means to.
+// baseXPCall is xpcall. The handler is called when the error has left the function, so that it cannot look at the
+// stack; without the debug library it has no means to.
 func baseXPCall(L *vm.LState) int {
 	if isNone(L, 2) {
 		argError(L, 2, "value expected")

@@ -28,7 +28,8 @@ const (
 	invalidNull
 )
 
-var defaultJSON = jsonConfig{encodeDepth: 1000, decodeDepth: 1000, precision: 14, sparseRatio: 2, sparseSafe: 10, decodeInvalid: invalidYes}
+var defaultJSON = jsonConfig{encodeDepth: 1000, decodeDepth: 1000, precision: 14, sparseRatio: 2, sparseSafe: 10,
+	decodeInvalid: invalidYes}
 
 // null is cjson.null.
 var null = &vm.LUserData{Metatable: vm.LNil}
@@ -93,7 +94,8 @@ func openJSON(st *state, L *vm.LState) {
 		L.Push(fresh)
 		return 1
 	}
-	t = st.library(L, "cjson", functions, map[string]vm.LValue{"null": null, "_NAME": vm.LString("cjson"), "_VERSION": vm.LString("2.1.0")})
+	t = st.library(L, "cjson", functions, map[string]vm.LValue{"null": null, "_NAME": vm.LString("cjson"),
+		"_VERSION": vm.LString("2.1.0")})
 }
 
 func jsonInt(L *vm.LState, n, low, high int, field *int) {
@@ -255,7 +257,8 @@ func (e *jsonEncoder) arrayLen(t *vm.LTable) int {
 		}
 		n++
 	}
-	if c := e.c; c.sparseRatio > 0 && most > c.sparseSafe && most/c.sparseRatio > n-1 && float64(most) > float64(n)*float64(c.sparseRatio) {
+	if c := e.c; c.sparseRatio > 0 && most > c.sparseSafe && most/c.sparseRatio > n-1 &&
+		float64(most) > float64(n)*float64(c.sparseRatio) {
 		if c.sparseConvert == invalidNo {
 			e.fail(t, "excessively sparse array")
 		}

@@ -7,8 +7,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// jsonDecoder reads JSON token by token, as lua-cjson does: what it accepts beyond JSON, and what its errors say, depends on
-// where a token begins and ends.
+// jsonDecoder reads JSON token by token, as lua-cjson does: what it accepts beyond JSON, and what its errors say,
+// depends on where a token begins and ends.
 type jsonDecoder struct {
 	L     *vm.LState
 	st    *state
@@ -47,13 +47,15 @@ const (
 )
 
 // jsonNames are what errors call the tokens.
-var jsonNames = [...]string{jsonObject: "T_OBJ_BEGIN", jsonObjectEnd: "T_OBJ_END", jsonArray: "T_ARR_BEGIN", jsonArrayEnd: "T_ARR_END",
-	jsonString: "T_STRING", jsonNumber: "T_NUMBER", jsonBoolean: "T_BOOLEAN", jsonNull: "T_NULL", jsonColon: "T_COLON",
+var jsonNames = [...]string{jsonObject: "T_OBJ_BEGIN", jsonObjectEnd: "T_OBJ_END", jsonArray: "T_ARR_BEGIN",
+	jsonArrayEnd: "T_ARR_END",
+	jsonString:   "T_STRING", jsonNumber: "T_NUMBER", jsonBoolean: "T_BOOLEAN", jsonNull: "T_NULL", jsonColon: "T_COLON",
 	jsonComma: "T_COMMA", jsonEnd: "T_END"}
 
 // jsonKinds says what a token is that begins with a byte. The text ends at its first zero.
 var jsonKinds = func() (kinds [256]jsonKind) {
-	for c, kind := range map[byte]jsonKind{'{': jsonObject, '}': jsonObjectEnd, '[': jsonArray, ']': jsonArrayEnd, ',': jsonComma,
+	for c, kind := range map[byte]jsonKind{'{': jsonObject, '}': jsonObjectEnd, '[': jsonArray, ']': jsonArrayEnd,
+		',': jsonComma,
 		':': jsonColon, 0: jsonEnd, ' ': jsonBlank, '\t': jsonBlank, '\n': jsonBlank, '\r': jsonBlank} {
 		kinds[c] = kind
 	}
@@ -244,7 +246,8 @@ func isInvalidJSONNumber(s string) bool {
 	return s[0] > '9' && len(s) >= 3 && (strings.EqualFold(s[:3], "inf") || strings.EqualFold(s[:3], "nan"))
 }
 
-// strtod reads the number at the beginning of a text as strtod of C does, and returns how long it is. 0 = there is none.
+// strtod reads the number at the beginning of a text as strtod of C does, and returns how long it is. 0 = there is
+// none.
 func strtod(s string) (f float64, n int) {
 	if f, n = plainInteger(s); n > 0 && (n == len(s) || s[n] != '.' && s[n]|0x20 != 'e' && s[n]|0x20 != 'x') {
 		return f, n

@@ -25,8 +25,8 @@ type code struct {
 	setsGlobals bool
 }
 
-// compile compiles a source. The error's text is Lua's: "name:line: what near 'token'". calls is how many calls from C to Lua
-// Redis would be in, see syntax.Parse.
+// compile compiles a source. The error's text is Lua's: "name:line: what near 'token'". calls is how many calls from
+// C to Lua Redis would be in, see syntax.Parse.
 func compile(source []byte, name string, calls int) (c *code, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -38,7 +38,8 @@ func compile(source []byte, name string, calls int) (c *code, err error) {
 	}
 	proto, err := rewriteAndCompile(source, name, calls, false)
 	var ce *vm.CompileError
-	if errors.As(err, &ce) && (strings.Contains(ce.Message, "too many local variables") || strings.Contains(ce.Message, "register overflow")) {
+	if errors.As(err, &ce) && (strings.Contains(ce.Message, "too many local variables") ||
+		strings.Contains(ce.Message, "register overflow")) {
 		if frugal, e := rewriteAndCompile(source, name, calls, true); e == nil {
 			proto, err = frugal, nil
 		}
@@ -113,8 +114,8 @@ func setsGlobals(p *vm.FunctionProto) bool {
 	return false
 }
 
-// sameName is the operator that returns its operand, so that it has one value and is none that the compiler knows. Scripts
-// cannot write the name.
+// sameName is the operator that returns its operand, so that it has one value and is none that the compiler knows.
+// Scripts cannot write the name.
 const sameName = "\x00same"
 
 // concatAtOnce is how many operands are concatenated at once: each takes a register.
@@ -278,7 +279,8 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	return e
 }
 
-// concat rewrites the operands of a chain of concatenations, which is nested to the right. Of a long one it makes several.
+// concat rewrites the operands of a chain of concatenations, which is nested to the right. Of a long one it makes
+// several.
 func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
 	last := e
 	e.Lhs = r.expr(e.Lhs)

@@ -4,7 +4,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Comparisons are our own: those of the virtual machine call no metamethod that is no function, and word errors in another way.
+// Comparisons are our own: those of the virtual machine call no metamethod that is no function, and word errors in
+// another way.
 
 // Each instruction passes over the next one if the result is not what A asks for.
 

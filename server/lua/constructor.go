@@ -8,9 +8,9 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// A table constructor is compiled to NEWTABLE, with the numbers of elements without and with a key; SETTABLE or SETTABLEKS for each of the
-// latter; and SETLIST for each group of FieldsPerFlush = 50 of the former, which are in registers until then. The compiler of the
-// virtual machine goes wrong in some of them:
+// A table constructor is compiled to NEWTABLE, with the numbers of elements without and with a key; SETTABLE or
+// SETTABLEKS for each of the latter; and SETLIST for each group of FieldsPerFlush = 50 of the former, which are in
+// registers until then. The compiler of the virtual machine goes wrong in some of them:
 //
 //   - where a whole number of groups is followed by a call or "..." whose results are to be appended, these overwrite the
 //     last group: {1, 2, ..., 50, f()};
@@ -50,7 +50,8 @@ func fitConstructors(p *vm.FunctionProto) {
 			switch n, before := argB(inst), p.Code[pc-1]; {
 			case n == 0: // as many as there are
 				p.Code[t.at] = p.Code[t.at]&^(0x1ff<<9) | uint32(sizeCode(t.keyed))<<9
-			case n == perFlush && argA(before) == argA(inst) && (opcode(before) == vm.OP_SETTABLE || opcode(before) == vm.OP_SETTABLEKS):
+			case n == perFlush && argA(before) == argA(inst) && (opcode(before) == vm.OP_SETTABLE ||
+				opcode(before) == vm.OP_SETTABLEKS):
 				p.Code[pc] = uint32(vm.OP_NOP) << 26 // behind a field with a key: the last group once more
 				continue
 			}
@@ -86,7 +87,8 @@ func codedSize(n int) int {
 // joinName is the operator that makes one table of several. Scripts cannot write the name.
 const joinName = "\x00join"
 
-// constructor returns the expression in place of a table constructor: join(elements, keyed, {1, ..., 25500}, {25501, ...}, ...).
+// constructor returns the expression in place of a table constructor: join(elements, keyed, {1, ..., 25500}, {25501,
+// ...}, ...).
 func (r *rewriter) constructor(e *ast.TableExpr) ast.Expr {
 	elements := 0
 	var parts []ast.Expr
@@ -130,8 +132,8 @@ func (r *rewriter) count(e *ast.TableExpr, n int) ast.Expr {
 	return count
 }
 
-// joinTables is join(elements, keyed, t1, t2, ...): a table with the arrays of the others behind each other, each but the last one of
-// maxPart places, and with what else they have.
+// joinTables is join(elements, keyed, t1, t2, ...): a table with the arrays of the others behind each other, each but
+// the last one of maxPart places, and with what else they have.
 func joinTables(L *vm.LState) int {
 	t := newTable(codedSize(sizeCode(L.CheckInt(1))), codedSize(sizeCode(L.CheckInt(2))))
 	for i := 3; i <= L.GetTop(); i++ {

@@ -41,11 +41,15 @@ local function v(...) return ... end
 			{fmt.Sprintf("{%s v(f(%d))}", list(1, n), n), fmt.Sprintf("check(t,%d)", n+3)},
 			{fmt.Sprintf("{%s x=g, y='z'}", list(1, n)), fmt.Sprintf("check(t,%d,{x=g,y='z'})", n)},
 			{fmt.Sprintf("{x='a', %s y='z', f(%d)}", list(1, n), n), fmt.Sprintf("check(t,%d,{x='a',y='z'})", n+3)},
-			{fmt.Sprintf("{%s x='a', %s ['y']='z', %s}", list(1, one), list(one+1, n), ""), fmt.Sprintf("check(t,%d,{x='a',y='z'})", max(n, 1))},
+			{fmt.Sprintf("{%s x='a', %s ['y']='z', %s}", list(1, one), list(one+1, n), ""),
+				fmt.Sprintf("check(t,%d,{x='a',y='z'})", max(n, 1))},
 			{fmt.Sprintf("{%s x='a', %s}", list(1, one), list(one+1, n)), fmt.Sprintf("check(t,%d,{x='a'})", max(n, 1))},
-			{fmt.Sprintf("{%s [g]='a', %s f(%d)}", list(1, min(one, 50)), list(min(one, 50)+1, min(n, 5000)), max(min(n, 5000), 1)), fmt.Sprintf("check(t,%d,{[g]='a'})", max(min(n, 5000), 1)+3)},
-			{fmt.Sprintf("{%s [g]='a', %s}", list(1, min(one, 50)), list(min(one, 50)+1, min(n, 5000))), fmt.Sprintf("check(t,%d,{[g]='a'})", max(min(n, 5000), 1))},
-			{fmt.Sprintf("{%s x='a', %s f(%d)}", list(1, one), list(one+1, n), max(n, 1)), fmt.Sprintf("check(t,%d,{x='a'})", max(n, 1)+3)},
+			{fmt.Sprintf("{%s [g]='a', %s f(%d)}", list(1, min(one, 50)), list(min(one, 50)+1, min(n, 5000)),
+				max(min(n, 5000), 1)), fmt.Sprintf("check(t,%d,{[g]='a'})", max(min(n, 5000), 1)+3)},
+			{fmt.Sprintf("{%s [g]='a', %s}", list(1, min(one, 50)), list(min(one, 50)+1, min(n, 5000))),
+				fmt.Sprintf("check(t,%d,{[g]='a'})", max(min(n, 5000), 1))},
+			{fmt.Sprintf("{%s x='a', %s f(%d)}", list(1, one), list(one+1, n), max(n, 1)),
+				fmt.Sprintf("check(t,%d,{x='a'})", max(n, 1)+3)},
 		} {
 			if n == 0 && strings.HasPrefix(tt.constructor, "{1,") {
 				continue
@@ -57,14 +61,20 @@ local function v(...) return ... end
 	}
 	for _, tt := range []struct{ source, want string }{
 		// The order of evaluation, and a function's own arguments.
-		{"local s='' local function w(x) s=s..x return x end local t={" + strings.Repeat("w(1),", 50) + "x=w(2), w(3), y=w(4), w(5)} return {s, #t}",
+		{"local s='' local function w(x) s=s..x return x end local t={" + strings.Repeat("w(1),", 50) +
+			"x=w(2), w(3), y=w(4), w(5)} return {s, #t}",
 			"*2\r\n$54\r\n" + strings.Repeat("1", 50) + "2345\r\n:52\r\n"},
-		{"local function w(...) return {" + strings.Repeat("0,", 50) + "...} end return {#w(1,2,3), w(7,8,9)[52], #w()}", "*3\r\n:53\r\n:8\r\n:50\r\n"},
-		{"local function h() return 1,nil,3 end local t={" + strings.Repeat("0,", 100) + "h()} return {t[101], t[102]==nil and 1, t[103]}", "*3\r\n:1\r\n:1\r\n:3\r\n"},
-		{"local function h() return 1,2 end local t={" + strings.Repeat("h(),", 50) + "x=h(), " + strings.Repeat("h(),", 50) + "h()} return {#t,t.x}", "*2\r\n:102\r\n:1\r\n"},
-		{"local function h() return 1,2 end local t={" + strings.Repeat("h(),", 50) + "[2.5]=h(), " + strings.Repeat("h(),", 50) + "h()} return {#t,t[2.5]}", "*2\r\n:102\r\n:1\r\n"},
+		{"local function w(...) return {" + strings.Repeat("0,", 50) +
+			"...} end return {#w(1,2,3), w(7,8,9)[52], #w()}", "*3\r\n:53\r\n:8\r\n:50\r\n"},
+		{"local function h() return 1,nil,3 end local t={" + strings.Repeat("0,", 100) +
+			"h()} return {t[101], t[102]==nil and 1, t[103]}", "*3\r\n:1\r\n:1\r\n:3\r\n"},
+		{"local function h() return 1,2 end local t={" + strings.Repeat("h(),", 50) + "x=h(), " +
+			strings.Repeat("h(),", 50) + "h()} return {#t,t.x}", "*2\r\n:102\r\n:1\r\n"},
+		{"local function h() return 1,2 end local t={" + strings.Repeat("h(),", 50) + "[2.5]=h(), " +
+			strings.Repeat("h(),", 50) + "h()} return {#t,t[2.5]}", "*2\r\n:102\r\n:1\r\n"},
 		{"math=nil", "-ERR user_script:1: Attempt to modify a readonly table script: "},
-		{"local t={" + strings.Repeat("0,", 50) + "f=function() return {" + strings.Repeat("0,", 50) + "unpack({1,2})} end} return #t.f()", ":52\r\n"},
+		{"local t={" + strings.Repeat("0,", 50) + "f=function() return {" + strings.Repeat("0,", 50) +
+			"unpack({1,2})} end} return #t.f()", ":52\r\n"},
 	} {
 		if got := eval(t, e, tt.source); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%.60s: %.200q, want %q", tt.source, got, tt.want)
@@ -90,7 +100,8 @@ func TestCompileCost(t *testing.T) {
 		{"fields", "local t=KEYS " + many(60000, "t.a%d=1 "), overflow},
 		{"methods", "local t=KEYS " + many(60000, "t:a%d() "), overflow},
 		{"functions", "local t={} " + many(60000, "function t:a%d() end "), overflow},
-		{"many functions", many(20, "x=function() "+strings.ReplaceAll(many(10000, "y='a%d' "), "%", "%%")+" end z=%d "), overflow},
+		{"many functions", many(20, "x=function() "+strings.ReplaceAll(many(10000, "y='a%d' "), "%",
+			"%%")+" end z=%d "), overflow},
 		{"a table of data", "return #{" + many(12000, "'a%d',") + "}", ":12000"},
 		{"one constant", "return #{" + many(100000, "'a',--%d\n") + "}", ":100000"},
 		{"a long string", "return #'" + many(100000, "abc%d") + "'", ":788890"},

@@ -20,8 +20,8 @@ func (b *replyBuffer) release() {
 	b.w.Release(64 << 10)
 }
 
-// maxReplyDepth bounds how deep tables may be nested in a reply; beyond it there is an error in their place, as in Redis,
-// where the stack of Lua ends.
+// maxReplyDepth bounds how deep tables may be nested in a reply; beyond it there is an error in their place, as in
+// Redis, where the stack of Lua ends.
 const maxReplyDepth = 7900
 
 var (

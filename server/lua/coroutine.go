@@ -6,8 +6,9 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The library's own resume goes wrong where a coroutine cannot be resumed, up to a stack overflow that ends the process,
-// and where it is resumed with fewer values than the program waits for. So what it is called for is looked at before.
+// The library's own resume goes wrong where a coroutine cannot be resumed, up to a stack overflow that ends the
+// process, and where it is resumed with fewer values than the program waits for. So what it is called for is looked
+// at before.
 
 // plainCoroutines returns the library's own create and resume.
 var plainCoroutines = sync.OnceValues(func() (create, resume vm.LGFunction) {
@@ -129,8 +130,8 @@ func depth(L *vm.LState) int {
 	return 0
 }
 
-// callsOnly reports whether the function that is running was called by the program, and so were all that wait for it: not
-// by a function of a library, or in place of an operator, where it cannot be left to come back.
+// callsOnly reports whether the function that is running was called by the program, and so were all that wait for it:
+// not by a function of a library, or in place of an operator, where it cannot be left to come back.
 func callsOnly(L *vm.LState) bool {
 	f := machineOf(L).currentFrame
 	if f == nil {
@@ -154,8 +155,8 @@ func awaited(co *vm.LState) (n int, ok bool) {
 	return n, n >= 0
 }
 
-// explainPanic is called where an error was raised in a coroutine, which it leaves with the error on top of its stack. No
-// handler of errors can be given to the library for a coroutine.
+// explainPanic is called where an error was raised in a coroutine, which it leaves with the error on top of its
+// stack. No handler of errors can be given to the library for a coroutine.
 func explainPanic(L *vm.LState) {
 	panic(&vm.ApiError{Type: vm.ApiErrorRun, Object: explain(L, L.Get(-1), 0)})
 }

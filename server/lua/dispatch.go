@@ -229,8 +229,8 @@ func (st *state) quick(L *vm.LState, m *machine, f *frame) (inst uint32) {
 	}
 }
 
-// quickNext executes TFORLOOP of a loop over pairs or ipairs that does not end: R(A) is the function, then come the table,
-// the key and the variables. It reports whether it has.
+// quickNext executes TFORLOOP of a loop over pairs or ipairs that does not end: R(A) is the function, then come the
+// table, the key and the variables. It reports whether it has.
 func (st *state) quickNext(reg *registers, a, variables int) bool {
 	r := reg.array[a:]
 	f, ok := r[0].(*vm.LFunction)

@@ -1,8 +1,8 @@
-// Package lua runs Lua scripts as Redis does: the language is Lua 5.1 with the libraries that Redis has. It knows nothing
-// of connections and keys: the commands that a script calls go to a [Host].
+// Package lua runs Lua scripts as Redis does: the language is Lua 5.1 with the libraries that Redis has. It knows
+// nothing of connections and keys: the commands that a script calls go to a [Host].
 //
-// A script cannot reach anything but its own values and the commands. What it may take of memory and how long it may run
-// is bounded, see [Options].
+// A script cannot reach anything but its own values and the commands. What it may take of memory and how long it may
+// run is bounded, see [Options].
 package lua
 
 import (

@@ -16,8 +16,8 @@ const (
 	textErrorInHandler = "error in error handling"
 )
 
-// frameAt returns the frame at a level of the stack, 0 for the function that is running; nil where there is none, or only a
-// call that has given its place to another one.
+// frameAt returns the frame at a level of the stack, 0 for the function that is running; nil where there is none, or
+// only a call that has given its place to another one.
 func frameAt(L *vm.LState, level int) *frame {
 	f := machineOf(L).currentFrame
 	for {

@@ -10,8 +10,8 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// The files of testdata hold scripts, one a line, each followed by the reply of redis-server 7.2.6, which begins with a tab
-// and is quoted; lines that begin with # are comments.
+// The files of testdata hold scripts, one a line, each followed by the reply of redis-server 7.2.6, which begins with
+// a tab and is quoted; lines that begin with # are comments.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

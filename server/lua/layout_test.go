@@ -55,14 +55,16 @@ func TestLayoutShowsTheMachine(t *testing.T) {
 	table.RawSetString("x", vm.LFalse)
 	table.RawSet(vm.LNumber(0.5), vm.LTrue)
 	c := contentsOf(table)
-	if len(c.array) != 2 || c.array[1] != vm.LTrue || c.strdict["x"] != vm.LFalse || c.dict[vm.LNumber(0.5)] != vm.LTrue || len(c.keys) != 2 || c.k2i[vm.LString("x")] != 0 {
+	if len(c.array) != 2 || c.array[1] != vm.LTrue || c.strdict["x"] != vm.LFalse ||
+		c.dict[vm.LNumber(0.5)] != vm.LTrue || len(c.keys) != 2 || c.k2i[vm.LString("x")] != 0 {
 		t.Errorf("a table is not what it shows: %+v", c)
 	}
 	called := false
 	storeName(st.global, "look", st.main.NewFunction(func(L *vm.LState) int {
 		called = true
 		f := machineOf(L).currentFrame
-		if L.GetTop() != 2 || machineOf(L).reg.array[f.LocalBase+1] != L.Get(2) || f.Idx != 1 || f.Parent.Fn.IsG || f.Parent.Pc == 0 || f.NArgs != 2 {
+		if L.GetTop() != 2 || machineOf(L).reg.array[f.LocalBase+1] != L.Get(2) || f.Idx != 1 || f.Parent.Fn.IsG ||
+			f.Parent.Pc == 0 || f.NArgs != 2 {
 			t.Errorf("a frame is not what it shows: %+v", f)
 		}
 		return 0

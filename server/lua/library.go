@@ -33,7 +33,8 @@ type Library struct {
 	resident *resident
 }
 
-// Resident reports whether the library has a virtual machine of its own, as its functions may keep something between calls.
+// Resident reports whether the library has a virtual machine of its own, as its functions may keep something between
+// calls.
 func (l *Library) Resident() bool { return l.resident != nil }
 
 // Function is a function of a library.
@@ -75,8 +76,8 @@ const textName = "Library names can only contain letters, numbers, or underscore
 // Library compiles and loads the source of a library, which begins with "#!lua name=NAME".
 func (e *Engine) Library(source []byte) (*Library, error) { return e.library(source, false) }
 
-// StoredLibrary is Library for one that was accepted before, perhaps by Kvrocks, where libraries can use all globals while
-// they are loaded.
+// StoredLibrary is Library for one that was accepted before, perhaps by Kvrocks, where libraries can use all globals
+// while they are loaded.
 func (e *Engine) StoredLibrary(source []byte) (*Library, error) {
 	l, err := e.library(source, false)
 	if err != nil {
@@ -166,8 +167,8 @@ func (e *Engine) library(source []byte, lenient bool) (*Library, error) {
 	return l, nil
 }
 
-// load runs a library, which sees only what redis is for libraries; lenient: also the other globals. The first one to load
-// it makes the list of its functions.
+// load runs a library, which sees only what redis is for libraries; lenient: also the other globals. The first one to
+// load it makes the list of its functions.
 func (st *state) load(l *Library, lenient bool) (map[string]*vm.LFunction, error) {
 	running, ticks, calls, waiting := st.running, st.ticks, st.calls, st.waiting
 	st.calls, st.waiting = 0, 0

@@ -28,8 +28,10 @@ func TestLoadingLibraries(t *testing.T) {
 		{"#!lua name=l", "redis.log = 1", readOnly},
 		{"#!lua name=l", "function g() end", readOnly},
 		{"#!lua name=l", "redis.register_function{FUNCTION_NAME='g', Callback=function() end, flags={'NO-writes', 'allow-STALE'}}", ""},
-		{"#!lua name=l", "redis.register_function{function_name='g', callback=function() end, flags={'x'}}", failed + "ERR unknown flag given"},
-		{"#!lua name=l", "redis.register_function('f', function() end)", failed + "ERR Function already exists in the library"},
+		{"#!lua name=l", "redis.register_function{function_name='g', callback=function() end, flags={'x'}}", failed +
+			"ERR unknown flag given"},
+		{"#!lua name=l", "redis.register_function('f', function() end)", failed +
+			"ERR Function already exists in the library"},
 		{"#!LUA NAME=l", "", ""},
 		{"#!lua name=\"l\"", "", ""},
 		{"#!lua \"name=l\"", "", ""},
@@ -83,9 +85,11 @@ func TestStoredLibrariesSeeGlobals(t *testing.T) {
 // Functions have the globals of scripts, but not all of redis.
 func TestGlobalsOfFunctions(t *testing.T) {
 	e := newEngine(t, 0)
-	l := loadLibrary(t, e, `redis.register_function('f', function(k, a) return tostring(loadstring('return ' .. a[1])()) end)`)
+	l := loadLibrary(t, e,
+		`redis.register_function('f', function(k, a) return tostring(loadstring('return ' .. a[1])()) end)`)
 	for _, tt := range []struct{ expr, want string }{
-		{"redis.breakpoint", "nil"}, {"redis.debug", "nil"}, {"redis.replicate_commands", "nil"}, {"redis.register_function", "nil"},
+		{"redis.breakpoint", "nil"}, {"redis.debug", "nil"}, {"redis.replicate_commands",
+			"nil"}, {"redis.register_function", "nil"},
 		{"type(redis.call)", "function"}, {"_G.redis == redis", "true"}, {"_G.redis.debug", "nil"}, {"_G._G == _G", "true"},
 		{"pcall(setmetatable, _G, {})", "false"}, {"pcall(rawset, _G, 'x', 1)", "false"}, {"type(getmetatable(_G))", "table"},
 	} {

@@ -2,8 +2,9 @@ package lua
 
 import "github.com/yuin/gopher-lua/ast"
 
-// The compiler looks for each constant among those that the function has already, one after the other: a source of a few
-// megabytes could take it hours, in which nothing can stop it. So what it has to look at is counted before, and bounded.
+// The compiler looks for each constant among those that the function has already, one after the other: a source of a
+// few megabytes could take it hours, in which nothing can stop it. So what it has to look at is counted before, and
+// bounded.
 
 const (
 	// plainSource: a source that is not longer can do no harm.

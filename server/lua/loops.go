@@ -2,9 +2,10 @@ package lua
 
 import "github.com/yuin/gopher-lua/ast"
 
-// Where a jump back leads to another jump, the compiler goes on to where it believes that one to lead, and is wrong: it has
-// written that jump already, and takes the distance in it for the number of a label. So loops whose body begins with a jump,
-// as "if false then" is one, would end, or never end, or pass over their body. An instruction is put before the jump.
+// Where a jump back leads to another jump, the compiler goes on to where it believes that one to lead, and is wrong:
+// it has written that jump already, and takes the distance in it for the number of a label. So loops whose body
+// begins with a jump, as "if false then" is one, would end, or never end, or pass over their body. An instruction is
+// put before the jump.
 
 // loop changes the body of a loop so that it does not begin with a jump.
 func (r *rewriter) loop(body []ast.Stmt, at ast.Stmt) []ast.Stmt {
@@ -22,8 +23,9 @@ func (r *rewriter) loop(body []ast.Stmt, at ast.Stmt) []ast.Stmt {
 	return append([]ast.Stmt{nothing}, body...)
 }
 
-// header returns the first expression of a loop in place of another one that begins with a call, as f()() or f().x do. The
-// compiler would put what follows where the result of that call is, as it takes the registers of the loop for used.
+// header returns the first expression of a loop in place of another one that begins with a call, as f()() or f().x
+// do. The compiler would put what follows where the result of that call is, as it takes the registers of the loop for
+// used.
 func header(e ast.Expr) ast.Expr {
 	for inner := leading(e); inner != nil; inner = leading(inner) {
 		switch inner.(type) {
@@ -64,8 +66,8 @@ func leading(e ast.Expr) ast.Expr {
 	return nil
 }
 
-// while changes a loop whose condition may begin with a jump: while c do ... end is while true do if c then ... else break end
-// end.
+// while changes a loop whose condition may begin with a jump: while c do ... end is while true do if c then ... else
+// break end end.
 func (r *rewriter) while(s *ast.WhileStmt) {
 	if !isConstant(first(s.Condition)) {
 		return

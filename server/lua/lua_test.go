@@ -47,7 +47,8 @@ func (h *echo) Lasts(took time.Duration, _ bool) error {
 
 func newEngine(t testing.TB, memory int64) *Engine {
 	t.Helper()
-	return New(Options{MemoryLimit: func() int64 { return memory }, TimeLimit: func() time.Duration { return 0 }, Version: "7.2.5", States: 4})
+	return New(Options{MemoryLimit: func() int64 { return memory }, TimeLimit: func() time.Duration { return 0 },
+		Version: "7.2.5", States: 4})
 }
 
 // eval runs a script and returns its reply, or the text of its error.
@@ -85,14 +86,17 @@ func TestResults(t *testing.T) {
 		{"return 1/3 .. ''", "$16\r\n0.33333333333333\r\n"},
 		{"return redis.call('a','b')", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"},
 		{"return redis.call('a',0.1,-0.0,2^60)", "*4\r\n$1\r\na\r\n$3\r\n0.1\r\n$1\r\n0\r\n$19\r\n1152921504606846976\r\n"},
-		{"return redis.call('a',1/3,1e-7,-1e23,1/0)", "*5\r\n$1\r\na\r\n$18\r\n0.3333333333333333\r\n$4\r\n1e-7\r\n$6\r\n-1e+23\r\n$3\r\ninf\r\n"},
-		{"return redis.call(1/3,1e20,1e-9,-1.5e300)", "*4\r\n$18\r\n0.3333333333333333\r\n$5\r\n1e+20\r\n$4\r\n1e-9\r\n$9\r\n-1.5e+300\r\n"},
+		{"return redis.call('a',1/3,1e-7,-1e23,1/0)",
+			"*5\r\n$1\r\na\r\n$18\r\n0.3333333333333333\r\n$4\r\n1e-7\r\n$6\r\n-1e+23\r\n$3\r\ninf\r\n"},
+		{"return redis.call(1/3,1e20,1e-9,-1.5e300)",
+			"*4\r\n$18\r\n0.3333333333333333\r\n$5\r\n1e+20\r\n$4\r\n1e-9\r\n$9\r\n-1.5e+300\r\n"},
 		{"return redis.error_reply(1)", "-ERR wrong number or type of arguments\r\n"},
 		{"return redis.status_reply(1)", "-ERR wrong number or type of arguments\r\n"},
 		{"return {err='-E x'}", "--E x\r\n"},
 		{"return tostring(cmsgpack.unpack('\\207'..('\\255'):rep(8)))", "$2\r\n-1\r\n"},
 		{"return redis.call('raw','+OK\\r\\n')", "+OK\r\n"},
-		{"return redis.call('raw','-ERR x\\r\\n')", "-ERR x script: 81e9a1aeb8e5a4cd6b0a7e7f4ae1f3d5ba1b0f1f, on @user_script:1."},
+		{"return redis.call('raw','-ERR x\\r\\n')",
+			"-ERR x script: 81e9a1aeb8e5a4cd6b0a7e7f4ae1f3d5ba1b0f1f, on @user_script:1."},
 		{"return redis.pcall('raw','-ERR x\\r\\n')", "-ERR x\r\n"},
 		{"return redis.call('raw','*2\\r\\n$-1\\r\\n*-1\\r\\n')", "*2\r\n$-1\r\n$-1\r\n"},
 		{"redis.setresp(3) return redis.call('raw','%1\\r\\n+a\\r\\n,1.5\\r\\n').map", "*0\r\n"},
@@ -100,12 +104,14 @@ func TestResults(t *testing.T) {
 		{"local n=0 local function inc() n=n+1 end inc() pcall(error,'x') inc() return n", ":2\r\n"},
 		{"local f do local x=1 f=function() x=x+1 return x end pcall(function() f() error('y') end) x=x+10 end return f()", ":13\r\n"},
 		{"local t={} t.x=1 return string.format('%5.2f',t.x)..('x'):rep(3)", "$8\r\n 1.00xxx\r\n"},
-		{"local co=coroutine.wrap(function(a) local b=coroutine.yield(a+1) return b*2 end) return {co(1),co(10)}", "*2\r\n:2\r\n:20\r\n"},
+		{"local co=coroutine.wrap(function(a) local b=coroutine.yield(a+1) return b*2 end) return {co(1),co(10)}",
+			"*2\r\n:2\r\n:20\r\n"},
 		{"local co=coroutine.wrap(function() error({err='E x'}) end) return select(2,pcall(co))", "$3\r\nE x\r\n"},
 		{"return {(function() return 1,2 end)() .. '', (function() return 3,4 end)()}", "*3\r\n$1\r\n1\r\n:3\r\n:4\r\n"},
 		{"local function f(...) return ... .. 'x' end return f('a','b')", "$2\r\nax\r\n"},
 	} {
-		if got := eval(t, e, c.source); !strings.HasPrefix(c.want, "-ERR x script") && got != c.want || strings.HasPrefix(c.want, "-ERR x script") && !strings.HasPrefix(got, "-ERR x script: ") {
+		if got := eval(t, e, c.source); !strings.HasPrefix(c.want, "-ERR x script") && got != c.want ||
+			strings.HasPrefix(c.want, "-ERR x script") && !strings.HasPrefix(got, "-ERR x script: ") {
 			t.Errorf("%s: %q, want %q", c.source, got, c.want)
 		}
 	}
@@ -113,7 +119,8 @@ func TestResults(t *testing.T) {
 
 // What one script does must not be seen by the next one, whatever it tries.
 func TestSandbox(t *testing.T) {
-	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return 0 }, Version: "7.2.5", States: 1})
+	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return 0 },
+		Version: "7.2.5", States: 1})
 	const probe = `local t = {}
 		for _, l in ipairs({_G, string, table, math, bit, struct, cjson, cmsgpack, redis, coroutine}) do for k in pairs(l) do t[#t+1] = tostring(k) end end
 		table.sort(t)
@@ -132,7 +139,8 @@ func TestSandbox(t *testing.T) {
 		"loadstring('string.upper = nil')()", "load(function() return nil end)() tostring = nil", "local e = coroutine.create(function() KEYS = 1 end) assert(coroutine.resume(e))",
 		"coroutine.wrap(function() string.x = 1 end)()", "pcall(function() redis.call = 1 end) error('x')", "KEYS[1] = 'x' ARGV.y = 1 error('x')", "math.pi = 3", "table.foreach(_G, function(k) _G[k] = nil end)",
 	} {
-		if got := eval(t, e, s); !strings.HasPrefix(got, "-") && !strings.HasPrefix(s, "cjson") && !strings.HasPrefix(s, "table.remove") && !strings.HasPrefix(s, "table.sort") {
+		if got := eval(t, e, s); !strings.HasPrefix(got, "-") && !strings.HasPrefix(s, "cjson") &&
+			!strings.HasPrefix(s, "table.remove") && !strings.HasPrefix(s, "table.sort") {
 			t.Errorf("%s: %q", s, got)
 		}
 		if got := eval(t, e, probe); got != want {
@@ -201,7 +209,8 @@ func within(d time.Duration, done <-chan string) (result string, ok bool) {
 // A host that wants to end a script ends it, whatever the script catches.
 func TestAbort(t *testing.T) {
 	e := newEngine(t, 0)
-	for _, s := range []string{"redis.call('abort')", "pcall(redis.call,'abort') return 1", "redis.pcall('abort') return 1", "return {xpcall(function() redis.call('abort') end, function() end)}",
+	for _, s := range []string{"redis.call('abort')", "pcall(redis.call,'abort') return 1",
+		"redis.pcall('abort') return 1", "return {xpcall(function() redis.call('abort') end, function() end)}",
 		"coroutine.resume(coroutine.create(function() redis.call('abort') end)) return 1", "while true do pcall(redis.call,'abort') end"} {
 		if got := eval(t, e, s); got != "-aborted" {
 			t.Errorf("%s: %q", s, got)
@@ -250,15 +259,18 @@ func FuzzScript(f *testing.F) {
 			f.Add(line)
 		}
 	}
-	fuzzEval(f, "", "return 1", "local t={} for i=1,3 do t[#t+1]=i..'x' end return t", "return redis.call('a', 1)", "#!lua flags=no-writes\nreturn KEYS[1]", "local goto = 1 return function(...) return ... end")
+	fuzzEval(f, "", "return 1", "local t={} for i=1,3 do t[#t+1]=i..'x' end return t", "return redis.call('a', 1)",
+		"#!lua flags=no-writes\nreturn KEYS[1]", "local goto = 1 return function(...) return ... end")
 }
 
 func FuzzJSONDecode(f *testing.F) {
-	fuzzEval(f, "return cjson.encode(cjson.decode(ARGV[1]))", `{"a":[1,2.5e3,"x\u00e9",null,true]}`, `[[[`, `"\ud83d\ude00"`, "0x1f", "-inf")
+	fuzzEval(f, "return cjson.encode(cjson.decode(ARGV[1]))", `{"a":[1,2.5e3,"x\u00e9",null,true]}`, `[[[`,
+		`"\ud83d\ude00"`, "0x1f", "-inf")
 }
 
 func FuzzMsgPackUnpack(f *testing.F) {
-	fuzzEval(f, "return cmsgpack.pack(cmsgpack.unpack(ARGV[1]))", "\x93\x01\xa1a\xc0", "\xdd\xff\xff\xff\xff", "\x81\xa1a\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00")
+	fuzzEval(f, "return cmsgpack.pack(cmsgpack.unpack(ARGV[1]))", "\x93\x01\xa1a\xc0", "\xdd\xff\xff\xff\xff",
+		"\x81\xa1a\xcb\x3f\xf8\x00\x00\x00\x00\x00\x00")
 }
 
 func FuzzStruct(f *testing.F) {
@@ -266,7 +278,8 @@ func FuzzStruct(f *testing.F) {
 }
 
 func FuzzPattern(f *testing.F) {
-	fuzzEval(f, "return {ARGV[2]:rep(2):gsub(ARGV[1],'%0'), ARGV[2]:find(ARGV[1])}", "(%a+)=(%d*)", "[^]%w-z]", "%b()", "%f[%a]", "(()a*?")
+	fuzzEval(f, "return {ARGV[2]:rep(2):gsub(ARGV[1],'%0'), ARGV[2]:find(ARGV[1])}", "(%a+)=(%d*)", "[^]%w-z]",
+		"%b()", "%f[%a]", "(()a*?")
 }
 
 // sources are what BenchmarkEval runs.

@@ -6,8 +6,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// What the virtual machine does from one instruction to the next, and some of its instructions, are replaced here: its own do
-// otherwise than Lua 5.1, or do not bound what they take. The others are its own.
+// What the virtual machine does from one instruction to the next, and some of its instructions, are replaced here:
+// its own do otherwise than Lua 5.1, or do not bound what they take. The others are its own.
 
 // instruction executes one instruction of the function that is running. It returns 1 when the loop is to end.
 type instruction func(L *vm.LState, inst uint32, base *frame) int
@@ -314,8 +314,8 @@ func concat(L *vm.LState, inst uint32, _ *frame) int {
 	return 0
 }
 
-// tailCall is return R(A)(R(A+1), ... ,R(A+B-1)). A function of a library is called as any other, by a function that has its
-// frame until then and returns the results by the next instruction: yield comes back to that frame.
+// tailCall is return R(A)(R(A+1), ... ,R(A+B-1)). A function of a library is called as any other, by a function that
+// has its frame until then and returns the results by the next instruction: yield comes back to that frame.
 func tailCall(L *vm.LState, inst uint32, base *frame) int {
 	f := machineOf(L).register(argA(inst))
 	if _, ok := f.(*vm.LFunction); !ok {

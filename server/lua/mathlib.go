@@ -10,8 +10,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// random is the generator behind math.random: that of drand48 in C, 48 bits of state, from which Redis starts as C does.
-// All states of an engine share one, so that two scripts that run at once do not draw the same numbers.
+// random is the generator behind math.random: that of drand48 in C, 48 bits of state, from which Redis starts as C
+// does. All states of an engine share one, so that two scripts that run at once do not draw the same numbers.
 type random struct{ x atomic.Uint64 }
 
 const (

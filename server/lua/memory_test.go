@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Whatever a script makes, it is stopped before it has made much more than the limit. Each of these would make gigabytes; what
-// they have made when they are stopped is counted by the allocator, so that neither the machine nor the collector matters.
+// Whatever a script makes, it is stopped before it has made much more than the limit. Each of these would make
+// gigabytes; what they have made when they are stopped is counted by the allocator, so that neither the machine nor
+// the collector matters.
 func TestMemoryLimit(t *testing.T) {
 	const limit = 8 << 20
 	e := New(Options{MemoryLimit: func() int64 { return limit }, Version: "7.2.5", States: 1, TimeLimit: noLimit})
@@ -112,14 +113,16 @@ func TestStores(t *testing.T) {
 		{"local t={} t[(function() return 1,2 end)()]=3 return t", "*1\r\n:3\r\n"},
 		{"local k=2 return #{[k]=1,[k-1]=2}", ":2\r\n"},
 		{"local log='' local function f(x) log=log..x return x end local t={} t[f('a')],t[f('b')]=f('c'),f('d') return log", "$4\r\nabcd\r\n"},
-		{"local u={} local t=setmetatable({},{__newindex=u}) local k=1 t[k]=2 return {rawget(t,1)==nil,u[1]}", "*2\r\n:1\r\n:2\r\n"},
+		{"local u={} local t=setmetatable({},{__newindex=u}) local k=1 t[k]=2 return {rawget(t,1)==nil,u[1]}",
+			"*2\r\n:1\r\n:2\r\n"},
 		{"local a={} local t=setmetatable({},{__newindex=function(t,k,v) rawset(t,k,v*2) end}) local k=1 t[k]=2 return t[1]", ":4\r\n"},
 		{"local t={} t[1.5]=1 t[-1]=2 t[0]=3 t[2^40]=4 return {t[1.5],t[-1],t[0],t[2^40]}", "*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n"},
 		{"local t={} local n=4000000 t[n]=nil return #t", ":0\r\n"},
 		{"local t={} for i=1,70000 do t[i]=i end return {#t,t[70000]}", "*2\r\n:70000\r\n:70000\r\n"},
 		{"local ok,e=pcall(function() local t,k={} t[k]=1 end) return e", "$33\r\nuser_script:1: table index is nil\r\n"},
 		{"local ok,e=pcall(function() local t,k={},0/0 t[k]=1 end) return e", "$33\r\nuser_script:1: table index is NaN\r\n"},
-		{"local ok,e=pcall(function() local k=1 string[k]=1 end) return e", "$49\r\nuser_script:1: Attempt to modify a readonly table\r\n"},
+		{"local ok,e=pcall(function() local k=1 string[k]=1 end) return e",
+			"$49\r\nuser_script:1: Attempt to modify a readonly table\r\n"},
 		{"local t={n=3} while t.n>0 do t[t.n]=t.n t.n=t.n-1 end return t", "*3\r\n:1\r\n:2\r\n:3\r\n"},
 	} {
 		got := eval(t, e, c.source)

@@ -6,9 +6,9 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Lua 5.1 says in an error how the program calls a wrong operand: "attempt to index local 'x' (a nil value)". The virtual
-// machine does not, but the code tells: the instruction that failed names the register, and the one that has set the
-// register the variable or the field.
+// Lua 5.1 says in an error how the program calls a wrong operand: "attempt to index local 'x' (a nil value)". The
+// virtual machine does not, but the code tells: the instruction that failed names the register, and the one that has
+// set the register the variable or the field.
 
 // site is a function that was running when an error was raised, and where.
 type site struct {
@@ -41,8 +41,8 @@ func (s site) value(rk int) vm.LValue {
 	return vm.LNil
 }
 
-// operand returns "kind 'name' (a TYPE value)" of a register, or "a TYPE value" when it has no name, or does not hold a value
-// of that type: then the value came from a metatable.
+// operand returns "kind 'name' (a TYPE value)" of a register, or "a TYPE value" when it has no name, or does not hold
+// a value of that type: then the value came from a metatable.
 func (s site) operand(rk int, typ string) string {
 	if rk&constantBit == 0 && s.value(rk).Type().String() == typ {
 		if kind, name := s.name(rk, s.pc); kind != "" {
@@ -170,7 +170,8 @@ func (s site) local(reg, pc int) string {
 	return ""
 }
 
-// failure words the error of the instruction as Lua 5.1 does; "" when the message of the virtual machine does not fit it.
+// failure words the error of the instruction as Lua 5.1 does; "" when the message of the virtual machine does not fit
+// it.
 func (s site) failure(text string) string {
 	inst := s.proto.Code[s.pc]
 	a, b := argA(inst), argB(inst)

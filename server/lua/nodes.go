@@ -8,14 +8,15 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The order in which pairs comes by the keys of a table is that of a hash table in Lua, and so is what cjson.encode writes. It
-// follows from the keys, from the order in which they came, and from the sizes that the table has had. So that it is the
-// same here, the hash table is made as Lua 5.1 makes it (ltable.c there): an array of nodes, a power of two of them, in
-// which each key has a main position; a key whose main position is taken by one that belongs there gets the last free node,
-// and one that does not belong there has to make room. When no node is free the whole table is made anew, see rehash.
+// The order in which pairs comes by the keys of a table is that of a hash table in Lua, and so is what cjson.encode
+// writes. It follows from the keys, from the order in which they came, and from the sizes that the table has had. So
+// that it is the same here, the hash table is made as Lua 5.1 makes it (ltable.c there): an array of nodes, a power
+// of two of them, in which each key has a main position; a key whose main position is taken by one that belongs there
+// gets the last free node, and one that does not belong there has to make room. When no node is free the whole table
+// is made anew, see rehash.
 //
-// The nodes hold the keys only: values are looked up in the maps of the virtual machine. Most tables are never gone through,
-// so they have no nodes, but a list of their keys in the order in which they came, see contents.hash.
+// The nodes hold the keys only: values are looked up in the maps of the virtual machine. Most tables are never gone
+// through, so they have no nodes, but a list of their keys in the order in which they came, see contents.hash.
 
 // hashPart is what a table has in Lua besides its array.
 type hashPart struct {
@@ -123,8 +124,8 @@ func (h *hashPart) live(c *contents, n *node) bool {
 	return n.key != nil && (h.full || c.other(n.key) != vm.LNil)
 }
 
-// add gives a key a node that has none. inArray: the table was made anew, and now the key has a place in the array instead.
-// L is charged for memory and time, unless it is nil.
+// add gives a key a node that has none. inArray: the table was made anew, and now the key has a place in the array
+// instead. L is charged for memory and time, unless it is nil.
 func (h *hashPart) add(L *vm.LState, c *contents, key vm.LValue, hash keyHash) (inArray bool) {
 	at := -1
 	if len(h.nodes) > 0 {
@@ -179,8 +180,8 @@ func (n *indexCounts) countIndex(key vm.LValue) int {
 	return 0
 }
 
-// rehash makes a table anew, with room for one more key: the array gets the largest power of two of places of which more than
-// half are taken, and what has no place there gets a node.
+// rehash makes a table anew, with room for one more key: the array gets the largest power of two of places of which
+// more than half are taken, and what has no place there gets a node.
 func (h *hashPart) rehash(L *vm.LState, c *contents, key vm.LValue) {
 	var counts indexCounts
 	indexes := 0

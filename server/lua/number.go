@@ -46,8 +46,8 @@ func trimZeros(digits []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimRight(digits, "0"), []byte("."))
 }
 
-// plainInteger reads the digits at the beginning of a text, as most numbers are written. n is how many there are; 0 also for
-// more than a number holds exactly.
+// plainInteger reads the digits at the beginning of a text, as most numbers are written. n is how many there are; 0
+// also for more than a number holds exactly.
 func plainInteger(s string) (f float64, n int) {
 	const most = 15
 	v := 0

@@ -4,9 +4,9 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Some statements and operators are compiled as calls of functions that stand in their place. In the syntax tree these have
-// the names of globals, which no source can contain; in the code they are constants, so that they are found whatever the
-// environment of a function is, and no script gets hold of them.
+// Some statements and operators are compiled as calls of functions that stand in their place. In the syntax tree
+// these have the names of globals, which no source can contain; in the code they are constants, so that they are
+// found whatever the environment of a function is, and no script gets hold of them.
 
 var operators = map[string]*vm.LFunction{}
 
@@ -44,8 +44,8 @@ func bindOperators(p *vm.FunctionProto) {
 	}
 }
 
-// The fields of an instruction of the virtual machine: 6 bits of operation, then A of 8 bits and B and C of 9 bits each, C
-// first, or A and Bx of 18 bits.
+// The fields of an instruction of the virtual machine: 6 bits of operation, then A of 8 bits and B and C of 9 bits
+// each, C first, or A and Bx of 18 bits.
 
 func opcode(inst uint32) int { return int(inst >> 26) }
 func argA(inst uint32) int   { return int(inst>>18) & 0xff }

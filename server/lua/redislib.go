@@ -25,8 +25,9 @@ const callCost = 32
 
 func openRedis(st *state, L *vm.LState) {
 	others := map[string]vm.LValue{}
-	for name, n := range map[string]int{"LOG_DEBUG": LogDebug, "LOG_VERBOSE": LogVerbose, "LOG_NOTICE": LogNotice, "LOG_WARNING": LogWarning,
-		"REPL_NONE": 0, "REPL_AOF": replAOF, "REPL_SLAVE": replReplica, "REPL_REPLICA": replReplica, "REPL_ALL": replAOF | replReplica} {
+	for name, n := range map[string]int{"LOG_DEBUG": LogDebug, "LOG_VERBOSE": LogVerbose, "LOG_NOTICE": LogNotice,
+		"LOG_WARNING": LogWarning,
+		"REPL_NONE":   0, "REPL_AOF": replAOF, "REPL_SLAVE": replReplica, "REPL_REPLICA": replReplica, "REPL_ALL": replAOF | replReplica} {
 		others[name] = vm.LNumber(n)
 	}
 	others["REDIS_VERSION"] = vm.LString(st.engine.options.Version)

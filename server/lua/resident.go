@@ -7,18 +7,20 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// In Redis one virtual machine serves all functions: what they keep in local variables of their library between calls, a
-// counter or a cache, is there until the library goes. Most libraries keep nothing, and any machine may run them, several
-// at once. One that may keep something gets a machine of its own, in which its functions run one at a time.
+// In Redis one virtual machine serves all functions: what they keep in local variables of their library between
+// calls, a counter or a cache, is there until the library goes. Most libraries keep nothing, and any machine may run
+// them, several at once. One that may keep something gets a machine of its own, in which its functions run one at a
+// time.
 //
 // Its turn is the last lock in the order: who waits for it may hold locks of keys, but who has it waits for nothing. A
-// command that a function calls takes a lock only if that is possible at once; if not, the run is undone (ErrAgain), and
-// the turn given back, before anything waits for the lock of that key. So there can be no deadlock, and a wait is as long
-// as the runs of those before. When the function whose turn it is has exceeded the time limit, those who wait get BUSY.
+// command that a function calls takes a lock only if that is possible at once; if not, the run is undone (ErrAgain),
+// and the turn given back, before anything waits for the lock of that key. So there can be no deadlock, and a wait is
+// as long as the runs of those before. When the function whose turn it is has exceeded the time limit, those who wait
+// get BUSY.
 //
-// A run that is undone must leave no trace in the variables either, as it comes again: they are saved before. If that is too
-// much, or impossible as there are coroutines, the run is asked for with all locks held (ErrExclusive), so that nothing can
-// make it come again.
+// A run that is undone must leave no trace in the variables either, as it comes again: they are saved before. If that
+// is too much, or impossible as there are coroutines, the run is asked for with all locks held (ErrExclusive), so
+// that nothing can make it come again.
 
 // ErrAgain is what a [Host] returns, as it is or wrapped, to undo a run that comes again.
 var ErrAgain = errors.New("the script is undone and comes again")
@@ -57,7 +59,8 @@ type resident struct {
 	runs, survey int  // how many there were; with which of them it is counted again
 }
 
-// tableCopy is what was in a table: pieces of entries and of nodes, with the sizes that decide on the order of its keys.
+// tableCopy is what was in a table: pieces of entries and of nodes, with the sizes that decide on the order of its
+// keys.
 type tableCopy struct {
 	t                  *vm.LTable
 	meta               vm.LValue
@@ -67,14 +70,16 @@ type tableCopy struct {
 }
 
 func newResident(st *state) *resident {
-	return &resident{turn: make(chan struct{}, 1), busy: make(chan struct{}), known: map[any]bool{}, seen: map[any]bool{}, st: st}
+	return &resident{turn: make(chan struct{}, 1), busy: make(chan struct{}), known: map[any]bool{},
+		seen: map[any]bool{}, st: st}
 }
 
 // settle returns how a library lives that a state has just loaded: nil when its functions keep nothing between calls.
 func settle(st *state, functions map[string]*vm.LFunction) *resident {
 	r := newResident(st)
 	w := walk{r: r}
-	for _, v := range []vm.LValue{st.global, st.globals, st.libEnv.raw, st.libEnv.shown, st.globalMeta, st.stringMeta, st.missing, st.loadRedis, null} {
+	for _, v := range []vm.LValue{st.global, st.globals, st.libEnv.raw, st.libEnv.shown, st.globalMeta, st.stringMeta,
+		st.missing, st.loadRedis, null} {
 		w.push(v)
 	}
 	w.run()
@@ -244,7 +249,8 @@ func (w *walk) table(t *vm.LTable) {
 	w.push(t.Metatable)
 	if w.save {
 		c := contentsOf(t)
-		saved := tableCopy{t: t, meta: t.Metatable, from: from, to: len(r.entries), array: cap(c.array), began: c.began(), fromNode: len(r.nodes)}
+		saved := tableCopy{t: t, meta: t.Metatable, from: from, to: len(r.entries), array: cap(c.array),
+			began: c.began(), fromNode: len(r.nodes)}
 		if h := c.hash(); h != nil {
 			r.nodes = append(r.nodes, h.nodes...)
 			saved.free = h.free

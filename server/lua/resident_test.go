@@ -214,7 +214,8 @@ redis.register_function('f', function() n = n + 1 t['k' .. n] = n if n - from >=
 // All calls see the same variables, whoever makes them.
 func TestCallsTakeTurns(t *testing.T) {
 	e := newEngine(t, 0)
-	l := loadLibrary(t, e, "local n, t = 0, {n = 0} redis.register_function('f', function() n = n + 1 redis.call('one') t.n = t.n + 1 return n - t.n end)")
+	l := loadLibrary(t, e,
+		"local n, t = 0, {n = 0} redis.register_function('f', function() n = n + 1 redis.call('one') t.n = t.n + 1 return n - t.n end)")
 	const callers, calls = 8, 500
 	var wg sync.WaitGroup
 	for i := range callers {
@@ -233,11 +234,14 @@ func TestCallsTakeTurns(t *testing.T) {
 	}
 }
 
-// Who waits for a function that lasts gets BUSY as soon as that counts as slow; those who come when it has ended do not.
+// Who waits for a function that lasts gets BUSY as soon as that counts as slow; those who come when it has ended do
+// not.
 func TestWaitingForASlowFunction(t *testing.T) {
 	limit := 20 * time.Millisecond
-	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return limit }, Version: "7.2.5", States: 1})
-	l := loadLibrary(t, e, "local n = 0 redis.register_function('f', function(k, a) n = n + 1 while a[1] do end return n end)")
+	e := New(Options{MemoryLimit: func() int64 { return 0 }, TimeLimit: func() time.Duration { return limit },
+		Version: "7.2.5", States: 1})
+	l := loadLibrary(t, e,
+		"local n = 0 redis.register_function('f', function(k, a) n = n + 1 while a[1] do end return n end)")
 	slow := make(chan error)
 	go func() {
 		_, err := fcall(e, &echo{}, l, "f", false, "slow")
@@ -279,7 +283,8 @@ redis.register_function('f', function(k, a)
 end)`, worn))
 	for i := range 4 {
 		args := []string{"long"}[:i%2]
-		if got, err := fcall(e, &echo{}, l, "f", false, args...); err != nil || got != fmt.Sprintf("*3\r\n:%d\r\n:1\r\n:1\r\n", i+1) {
+		if got, err := fcall(e, &echo{}, l, "f", false, args...); err != nil ||
+			got != fmt.Sprintf("*3\r\n:%d\r\n:1\r\n:1\r\n", i+1) {
 			t.Errorf("%q %v", got, err)
 		}
 	}

@@ -41,8 +41,8 @@ var (
 	ErrNotBusy = &Error{Text: "NOTBUSY No scripts in execution right now."}
 )
 
-// Run runs a script or a function, and writes the reply to r.Out. The error is an *[Error], a *[Stopped], [ErrExclusive], or
-// what the host has returned.
+// Run runs a script or a function, and writes the reply to r.Out. The error is an *[Error], a *[Stopped],
+// [ErrExclusive], or what the host has returned.
 func (e *Engine) Run(r *Run) error {
 	if f := r.Function; f != nil && f.Library.resident != nil {
 		return f.Library.resident.run(e, r)
@@ -162,7 +162,8 @@ func stringsTable(list [][]byte) *vm.LTable {
 	return t
 }
 
-// look is called every lookTicks instructions: it looks whether the run is to be stopped. Mostly that is a look at the clock.
+// look is called every lookTicks instructions: it looks whether the run is to be stopped. Mostly that is a look at
+// the clock.
 func (st *state) look() (stop bool) {
 	if st.stop != nil {
 		return true
@@ -218,8 +219,8 @@ func (st *state) look() (stop bool) {
 	return false
 }
 
-// tooLarge reports whether the heap has grown by more than the limit since the first look, with what a function is about to
-// allocate. What others allocate counts too: the limit is there to keep the process alive.
+// tooLarge reports whether the heap has grown by more than the limit since the first look, with what a function is
+// about to allocate. What others allocate counts too: the limit is there to keep the process alive.
 func (st *state) tooLarge() bool {
 	limit := st.engine.options.MemoryLimit()
 	if limit <= 0 {
@@ -341,8 +342,8 @@ func errorHandler(L *vm.LState) int {
 	return explainHandler(L)
 }
 
-// explainHandler is called where an error was raised: it words the error as Lua does. All functions of the thread end then,
-// so it closes their variables, which the library does only where there is no handler.
+// explainHandler is called where an error was raised: it words the error as Lua does. All functions of the thread end
+// then, so it closes their variables, which the library does only where there is no handler.
 func explainHandler(L *vm.LState) int {
 	v := explain(L, L.Get(1), 1)
 	closeVariables(L)

@@ -8,16 +8,17 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The compiler does not note rightly where the local variables of a function are in scope. But it notes the line of each
-// instruction, as the syntax tree has it. So the scope goes with the line through the compiler: in a tree that is marked,
-// each line is 32 bits of line, and above them the number of a scope.
+// The compiler does not note rightly where the local variables of a function are in scope. But it notes the line of
+// each instruction, as the syntax tree has it. So the scope goes with the line through the compiler: in a tree that
+// is marked, each line is 32 bits of line, and above them the number of a scope.
 
 const (
 	lineBits = 32
 	lineMask = 1<<lineBits - 1
 )
 
-// scopes are the scopes of a source. Scope n is that of all variables of scope parent, and one more; 0 is that without any.
+// scopes are the scopes of a source. Scope n is that of all variables of scope parent, and one more; 0 is that
+// without any.
 type scopes []scopeOf
 
 type scopeOf struct {
@@ -25,8 +26,8 @@ type scopeOf struct {
 	name   string
 }
 
-// kind returns what kind of variable a name is in a scope, with the scopes of the functions outside: "local", "upvalue" or
-// "global".
+// kind returns what kind of variable a name is in a scope, with the scopes of the functions outside: "local",
+// "upvalue" or "global".
 func (s scopes) kind(name string, scope int, outer []int) string {
 	for kind := "local"; ; kind = "upvalue" {
 		for ; scope != 0; scope = s[scope].parent {
@@ -136,8 +137,8 @@ func (m *marker) stmt(s ast.Stmt) {
 	m.now = outer
 }
 
-// padNames gives a loop three variables at least, unless one call has all of its values: with fewer, the compiler leaves the
-// values of the loop that are not given what they are, and drops those of a call at the end.
+// padNames gives a loop three variables at least, unless one call has all of its values: with fewer, the compiler
+// leaves the values of the loop that are not given what they are, and drops those of a call at the end.
 func padNames(s *ast.GenericForStmt) {
 	if len(s.Exprs) == 1 && isMultiple(s.Exprs[0]) {
 		return
@@ -147,8 +148,8 @@ func padNames(s *ast.GenericForStmt) {
 	}
 }
 
-// isFunction reports whether a statement is one that the compiler takes for "local function": the variable is in scope in
-// the function.
+// isFunction reports whether a statement is one that the compiler takes for "local function": the variable is in
+// scope in the function.
 func isFunction(s *ast.LocalAssignStmt) bool {
 	if len(s.Names) != 1 || len(s.Exprs) != 1 {
 		return false
@@ -220,9 +221,9 @@ func (m *marker) function(f *ast.FunctionExpr, method bool) {
 	m.now = outer
 }
 
-// resolve makes lines of marked lines in the code of a function, and in those within it, and lists its variables with where
-// they are in scope, in the order in which they come into scope. So the first that are in scope at an instruction have the
-// first registers.
+// resolve makes lines of marked lines in the code of a function, and in those within it, and lists its variables with
+// where they are in scope, in the order in which they come into scope. So the first that are in scope at an
+// instruction have the first registers.
 func (s scopes) resolve(p *vm.FunctionProto) {
 	// The compiler leaves much room in these.
 	p.Code, p.DbgSourcePositions = slices.Clone(p.Code), slices.Clone(p.DbgSourcePositions)
@@ -249,7 +250,8 @@ func (s scopes) resolve(p *vm.FunctionProto) {
 }
 
 // enter returns the variables of a scope, of which some may be active already.
-func (s scopes) enter(p *vm.FunctionProto, active []*vm.DbgLocalInfo, scope []int, now, pc int) ([]*vm.DbgLocalInfo, []int) {
+func (s scopes) enter(p *vm.FunctionProto, active []*vm.DbgLocalInfo, scope []int, now, pc int) ([]*vm.DbgLocalInfo,
+	[]int) {
 	var chain []int
 	for ; now != 0; now = s[now].parent {
 		chain = append(chain, now)

@@ -25,7 +25,8 @@ const (
 var flagNames = []struct {
 	name string
 	flag Flags
-}{{"no-writes", NoWrites}, {"allow-oom", AllowOOM}, {"allow-stale", AllowStale}, {"no-cluster", NoCluster}, {"allow-cross-slot-keys", AllowCrossSlotKeys}}
+}{{"no-writes", NoWrites}, {"allow-oom", AllowOOM}, {"allow-stale", AllowStale}, {"no-cluster",
+	NoCluster}, {"allow-cross-slot-keys", AllowCrossSlotKeys}}
 
 func parseFlag(name string) Flags {
 	for _, f := range flagNames {
@@ -92,8 +93,8 @@ func newScript(source []byte) (*Script, error) {
 	return s, nil
 }
 
-// Declared reads the first line of a script: "#!lua" and the flags that the script gives itself. ok is false when it does not
-// begin with "#!".
+// Declared reads the first line of a script: "#!lua" and the flags that the script gives itself. ok is false when it
+// does not begin with "#!".
 func Declared(source []byte) (flags Flags, ok bool, err error) {
 	if !bytes.HasPrefix(source, []byte("#!")) {
 		return 0, false, nil

@@ -8,10 +8,10 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// The compiler has 200 registers for the local variables and intermediate values of a function, Lua 5.1 has 250, of which 200
-// can be variables. A source for which 200 are not enough is rewritten: of each function, what variables are more than
-// keptLocals live in tables, one for each run of the block that they are declared in, so that functions share them as they
-// would share the variables:
+// The compiler has 200 registers for the local variables and intermediate values of a function, Lua 5.1 has 250, of
+// which 200 can be variables. A source for which 200 are not enough is rewritten: of each function, what variables
+// are more than keptLocals live in tables, one for each run of the block that they are declared in, so that functions
+// share them as they would share the variables:
 //
 //	local a = 1  return a        local s = {}  s.a = 1  return s.a
 //
@@ -57,8 +57,8 @@ type spillScope struct {
 	key   string
 }
 
-// namedMark begins the keys of values that the program does not call fields; the kind follows, and the name up to a zero.
-// Scripts can write such keys, but not the names of the tables.
+// namedMark begins the keys of values that the program does not call fields; the kind follows, and the name up to a
+// zero. Scripts can write such keys, but not the names of the tables.
 const namedMark = "\x00"
 
 const spillMark = namedMark + "local "
@@ -97,7 +97,8 @@ func (s *spiller) statements(list []ast.Stmt) (out []ast.Stmt) {
 			s.ids++
 			table = "\x00" + strconv.Itoa(s.ids)
 			s.kept++
-			out = append(out, like(&ast.LocalAssignStmt{Names: []string{table}, Exprs: []ast.Expr{like(&ast.TableExpr{}, stmt)}}, stmt))
+			out = append(out, like(&ast.LocalAssignStmt{Names: []string{table},
+				Exprs: []ast.Expr{like(&ast.TableExpr{}, stmt)}}, stmt))
 		}
 		if !isFunction(local) {
 			s.exprs(local.Exprs)
@@ -265,6 +266,7 @@ func spreadValues(list []ast.Expr) []ast.Expr {
 		t.Fields = append(t.Fields, &ast.Field{Value: e})
 	}
 	count := like(&ast.NumberExpr{Value: strconv.Itoa(len(rest))}, at)
-	call := like(&ast.FuncCallExpr{Func: like(&ast.IdentExpr{Value: spreadName}, at), Args: append([]ast.Expr{count, t}, last...)}, at)
+	call := like(&ast.FuncCallExpr{Func: like(&ast.IdentExpr{Value: spreadName}, at),
+		Args: append([]ast.Expr{count, t}, last...)}, at)
 	return append(list[:keptValues:keptValues], call)
 }

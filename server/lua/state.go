@@ -16,8 +16,8 @@ const (
 	worn = 1 << 22
 )
 
-// state is a virtual machine with the libraries. It runs one script at a time. It is also the context.Context of its virtual
-// machine, so that it is found from there.
+// state is a virtual machine with the libraries. It runs one script at a time. It is also the context.Context of its
+// virtual machine, so that it is found from there.
 type state struct {
 	engine *Engine
 	main   *vm.LState
@@ -69,7 +69,8 @@ type state struct {
 }
 
 func newState(e *Engine) *state {
-	L := vm.NewState(vm.Options{CallStackSize: maxFrames + spareFrames, RegistrySize: 1024, RegistryMaxSize: maxRegisters, RegistryGrowStep: 4096,
+	L := vm.NewState(vm.Options{CallStackSize: maxFrames + spareFrames, RegistrySize: 1024,
+		RegistryMaxSize: maxRegisters, RegistryGrowStep: 4096,
 		SkipOpenLibs: true, MinimizeStackMemory: true})
 	L.G.MainThread, L.G.CurrentThread = L, L
 	st := &state{engine: e, main: L, numbers: new([numberBlock]float64)}
@@ -122,8 +123,8 @@ type fieldOrder struct {
 
 func (o fieldOrder) list() []string { return strings.Fields(o.fields) }
 
-// libraryOrder is what each library has, in the order in which Redis 7.2 adds it: pairs depends on that. Those that Lua itself
-// brings begin with a table that is large enough for their functions.
+// libraryOrder is what each library has, in the order in which Redis 7.2 adds it: pairs depends on that. Those that
+// Lua itself brings begin with a table that is large enough for their functions.
 var libraryOrder = map[string]fieldOrder{
 	"string":    {15, "byte char dump find format gfind gmatch gsub len lower match rep reverse sub upper"},
 	"table":     {9, "concat foreach foreachi getn maxn insert remove setn sort"},
@@ -140,7 +141,8 @@ var libraryOrder = map[string]fieldOrder{
 }
 
 // library puts a library into the global table; scripts see it through a table that cannot be changed.
-func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFunction, others map[string]vm.LValue) *vm.LTable {
+func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFunction,
+	others map[string]vm.LValue) *vm.LTable {
 	order := libraryOrder[name]
 	fields := order.list()
 	if len(fields) != len(functions)+len(others) {
@@ -158,8 +160,8 @@ func (st *state) library(L *vm.LState, name string, functions map[string]vm.LGFu
 	return t
 }
 
-// frontMark is the metatable of the metatables of tables that cannot be changed; their first element is the table behind.
-// Scripts never get hold of these metatables.
+// frontMark is the metatable of the metatables of tables that cannot be changed; their first element is the table
+// behind. Scripts never get hold of these metatables.
 var frontMark = newTable(0, 0)
 
 // readOnly makes a table that reads from t and cannot be changed.
@@ -240,9 +242,9 @@ func (st *state) thread() *vm.LState {
 	return co
 }
 
-// protected calls a function and returns its results, or the error that it has raised. Each call has a virtual machine of
-// its own: where one catches an error, the library closes the upvalues of all functions that it runs, also of those that
-// go on afterwards and would no longer share their variables.
+// protected calls a function and returns its results, or the error that it has raised. Each call has a virtual
+// machine of its own: where one catches an error, the library closes the upvalues of all functions that it runs, also
+// of those that go on afterwards and would no longer share their variables.
 func (st *state) protected(L *vm.LState, f vm.LValue, args ...vm.LValue) ([]vm.LValue, *vm.ApiError) {
 	if st.calls+1 == maxNested {
 		return nil, &vm.ApiError{Object: vm.LString(textNested)}

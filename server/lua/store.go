@@ -10,9 +10,8 @@ import (
 	vm "github.com/yuin/gopher-lua"
 )
 
-// Assignments are rewritten of which the compiler makes wrong code, as it assigns to a local variable at once what it should
-// when all values are known: a, b = b, a and x = not a and b; see also oneValue.
-// They become
+// Assignments are rewritten of which the compiler makes wrong code, as it assigns to a local variable at once what it
+// should when all values are known: a, b = b, a and x = not a and b; see also oneValue. They become
 //
 //	do local v1, v2 = b, a  b = v2  a = v1 end
 //	do local o1, k1 = t, k  local v1, v2 = v, w  x = v2  o1[k1] = v1 end
@@ -26,10 +25,10 @@ func isLogicalToName(s *ast.AssignStmt) bool {
 	return isName && isLogical
 }
 
-// oneValue makes a call or "..." that is assigned to a variable one that could have several values: of those one is taken as
-// well, and the compiler makes right code. Where there is one value by itself, it puts the function and the arguments of a call
-// in the place of the variable and of those that follow, if the variable is the last parameter; and takes the value of "..."
-// from the wrong place.
+// oneValue makes a call or "..." that is assigned to a variable one that could have several values: of those one is
+// taken as well, and the compiler makes right code. Where there is one value by itself, it puts the function and the
+// arguments of a call in the place of the variable and of those that follow, if the variable is the last parameter;
+// and takes the value of "..." from the wrong place.
 func oneValue(s *ast.AssignStmt) {
 	if len(s.Lhs) != 1 || len(s.Rhs) != 1 {
 		return
@@ -178,7 +177,8 @@ func (r *rewriter) storeByTable(s *ast.AssignStmt) ast.Stmt {
 		stores = append(stores, &ast.AssignStmt{Lhs: []ast.Expr{l}, Rhs: []ast.Expr{value(i)}})
 	}
 	all := &ast.TableExpr{Fields: []*ast.Field{{Value: like(operands, at)}, {Value: parts(slices.Clone(s.Rhs))}}}
-	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{allName}, Exprs: []ast.Expr{like(all, at)}}}}
+	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: []string{allName},
+		Exprs: []ast.Expr{like(all, at)}}}}
 	slices.Reverse(stores)
 	block.Stmts = append(block.Stmts, stores...)
 	for _, st := range append(block.Stmts, block) {

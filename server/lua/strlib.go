@@ -139,8 +139,8 @@ func strChar(L *vm.LState) int {
 	return pushString(L, string(b))
 }
 
-// strDump is string.dump. There is no binary form of a function here, and none would be accepted: it refuses all functions, as
-// Lua refuses those of its libraries.
+// strDump is string.dump. There is no binary form of a function here, and none would be accepted: it refuses all
+// functions, as Lua refuses those of its libraries.
 func strDump(L *vm.LState) int {
 	checkFunction(L, 1)
 	raise(L, "unable to dump given function")

@@ -367,7 +367,8 @@ func find(L *vm.LState, positions bool) int {
 	s, p := checkString(L, 1), checkString(L, 2)
 	init := position(optInt(L, 3, 1), len(s)) - 1
 	init = min(max(init, 0), len(s))
-	if text, _, _ := strings.Cut(p, "\x00"); positions && (vm.LVAsBool(L.Get(4)) || !strings.ContainsAny(text, "^$*+?.([%-")) {
+	if text, _, _ := strings.Cut(p, "\x00"); positions && (vm.LVAsBool(L.Get(4)) ||
+		!strings.ContainsAny(text, "^$*+?.([%-")) {
 		i := strings.Index(s[init:], p)
 		if i < 0 {
 			L.Push(vm.LNil)

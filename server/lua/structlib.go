@@ -15,8 +15,8 @@ func openStruct(st *state, L *vm.LState) {
 	st.library(L, "struct", map[string]vm.LGFunction{"pack": structPack, "unpack": structUnpack, "size": structSize}, nil)
 }
 
-// structFormat walks over a format: > < big and little endian, ![n] alignment, b B h H l L T i[n] I[n] integers, f d floating
-// point, x a zero, c[n] n bytes, s a string up to a zero.
+// structFormat walks over a format: > < big and little endian, ![n] alignment, b B h H l L T i[n] I[n] integers, f d
+// floating point, x a zero, c[n] n bytes, s a string up to a zero.
 type structFormat struct {
 	L     *vm.LState
 	text  string

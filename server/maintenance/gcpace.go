@@ -8,9 +8,9 @@ import (
 
 // gcPace decides how much garbage Go's heap may gather before it is collected.
 //
-// By itself Go lets as much gather as there are live objects, 4 MiB at the least. Most of what this server keeps is not in
-// Go's heap, so that would be a collection every few megabytes of commands. And where the live objects fill what is
-// planned for Go, as much again would be beyond the plan.
+// By itself Go lets as much gather as there are live objects, 4 MiB at the least. Most of what this server keeps is
+// not in Go's heap, so that would be a collection every few megabytes of commands. And where the live objects fill
+// what is planned for Go, as much again would be beyond the plan.
 type gcPace struct {
 	planned uint64 // bytes of Go's heap, see config.MemoryPlan
 	percent int    // in force
@@ -43,8 +43,8 @@ func (p *gcPace) look() {
 	}
 }
 
-// gcPercent returns the GOGC for a heap of so many live bytes, of which so many are planned: garbage may be as much as is
-// live, and smallGarbage at the least. What is beyond the plan is cut off, down to a quarter of what is live.
+// gcPercent returns the GOGC for a heap of so many live bytes, of which so many are planned: garbage may be as much
+// as is live, and smallGarbage at the least. What is beyond the plan is cut off, down to a quarter of what is live.
 func gcPercent(live, planned uint64) int {
 	const least = 4 << 20 // Go's heap is never collected below that
 	live = max(live, least)

@@ -5,14 +5,14 @@ import (
 	"runtime/metrics"
 )
 
-// heapReturn gives memory back to the system after large values have passed through the server. Go collects garbage when
-// the heap has grown to twice what was in use, and gives free memory back little by little: a server that is idle after a
-// few values of 512 MB would keep several gigabytes for minutes.
+// heapReturn gives memory back to the system after large values have passed through the server. Go collects garbage
+// when the heap has grown to twice what was in use, and gives free memory back little by little: a server that is
+// idle after a few values of 512 MB would keep several gigabytes for minutes.
 //
-// It looks at the heap at every tick. If the heap has grown by worthReturning since it was last cleaned up, and little is
-// being allocated, it is cleaned up. What was in use then may soon be garbage too (a reply of 512 MB that was being sent),
-// so as long as there is much more than there once was it is cleaned up again, less and less often, and in the end left
-// alone: it has grown for good.
+// It looks at the heap at every tick. If the heap has grown by worthReturning since it was last cleaned up, and
+// little is being allocated, it is cleaned up. What was in use then may soon be garbage too (a reply of 512 MB that
+// was being sent), so as long as there is much more than there once was it is cleaned up again, less and less often,
+// and in the end left alone: it has grown for good.
 type heapReturn struct {
 	base      uint64 // bytes of the heap after the last cleaning, or fewer if there were fewer since
 	least     uint64 // the same after any cleaning, until the heap has grown for good
@@ -66,8 +66,8 @@ func (h *heapReturn) look() {
 	}
 }
 
-// read returns how many bytes the heap holds, garbage and free memory included that the system has not got back, and how
-// many were allocated since the start.
+// read returns how many bytes the heap holds, garbage and free memory included that the system has not got back, and
+// how many were allocated since the start.
 func (h *heapReturn) read() (held, allocated uint64) {
 	if h.samples == nil {
 		h.samples = []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},

@@ -1,5 +1,5 @@
-// Package maintenance does the work of the background: backups, compactions, schedules, the limit of the database's size,
-// and memory given back.
+// Package maintenance does the work of the background: backups, compactions, schedules, the limit of the database's
+// size, and memory given back.
 package maintenance
 
 import (
@@ -102,8 +102,8 @@ func New(o Options) *Work {
 	return w
 }
 
-// Every lets f be called every d, the first time d after Start. All tasks run one after the other: f must not wait. Every
-// must not be called after Start.
+// Every lets f be called every d, the first time d after Start. All tasks run one after the other: f must not wait.
+// Every must not be called after Start.
 func (w *Work) Every(d time.Duration, f func(now time.Time)) {
 	w.tasks = append(w.tasks, task{every: d, run: f})
 }

@@ -170,7 +170,8 @@ func TestCheckSize(t *testing.T) {
 		limit, used uint64
 		full        bool
 		lines       int
-	}{{0, 100, false, 0}, {100, 99, false, 0}, {100, 100, true, 1}, {100, 200, true, 1}, {300, 200, false, 2}, {100, 200, true, 3}, {0, 200, false, 4}} {
+	}{{0, 100, false, 0}, {100, 99, false, 0}, {100, 100, true, 1}, {100, 200, true, 1}, {300, 200, false, 2}, {100,
+		200, true, 3}, {0, 200, false, 4}} {
 		f.settings.MaxSize, f.used = tt.limit, tt.used
 		if f.CheckSize(); f.full != tt.full || f.logs.Len() != tt.lines {
 			t.Errorf("%+v: full is %v, %d lines", tt, f.full, f.logs.Len())
@@ -183,7 +184,10 @@ func TestTasks(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	var ticks, rare []time.Duration
 	often := task{every: Tick, next: begin.Add(Tick), run: func(now time.Time) { ticks = append(ticks, now.Sub(begin)) }}
-	seldom := task{every: time.Second, next: begin.Add(time.Second), run: func(now time.Time) { rare = append(rare, now.Sub(begin)) }}
+	seldom := task{every: time.Second, next: begin.Add(time.Second), run: func(now time.Time) {
+		rare = append(rare,
+			now.Sub(begin))
+	}}
 	for i := 1; i <= 35; i++ {
 		now := begin.Add(time.Duration(i)*Tick - time.Duration(i%2)) // a ticker is not exact
 		often.runAt(now)

@@ -54,7 +54,8 @@ func TestHistogramPercentiles(t *testing.T) {
 // The bounds are those of redis-server: 1, 2, 4, ..., 16, 33, ... 1073741 microseconds.
 func TestHistogramAsRedisShowsIt(t *testing.T) {
 	var h Histogram
-	for _, d := range []time.Duration{500, 33_000, 33_010, 3 * time.Millisecond, 100 * time.Millisecond, 1200 * time.Millisecond} {
+	for _, d := range []time.Duration{500, 33_000, 33_010, 3 * time.Millisecond, 100 * time.Millisecond,
+		1200 * time.Millisecond} {
 		h.Add(d, 2)
 	}
 	usec, counts, calls := h.Cumulative()

@@ -13,7 +13,8 @@ func TestLatencySamples(t *testing.T) {
 		m.Add("fast-command", begin.Add(time.Duration(i)*time.Second/2), time.Duration(i)*time.Millisecond)
 	}
 	e := m.Events(nil)[0]
-	if n := len(e.Samples); n != 100 || e.Samples[99].Milliseconds != 199 || e.Samples[0].Milliseconds != 1 || e.Worst != 199 {
+	if n := len(e.Samples); n != 100 || e.Samples[99].Milliseconds != 199 || e.Samples[0].Milliseconds != 1 ||
+		e.Worst != 199 {
 		t.Errorf("%d samples, %+v ... %+v", n, e.Samples[0], e.Samples[len(e.Samples)-1])
 	}
 	for i := range latencySamples {

@@ -43,8 +43,8 @@ func (s *Samples) Add(x Sample) {
 	s.mu.Unlock()
 }
 
-// Rates returns how much each counter grows in a second; 0 with fewer than two samples. A counter that was reset between
-// the oldest and the newest sample counts as 0.
+// Rates returns how much each counter grows in a second; 0 with fewer than two samples. A counter that was reset
+// between the oldest and the newest sample counts as 0.
 func (s *Samples) Rates() (perSecond [NumRates]float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,8 @@ func TestStats(t *testing.T) {
 	s.Rejected(set, errors.New("text"))
 	s.Rejected(nil, engine.NewError("", "CODE of a script"))
 	s.CallFailed(set)
-	if n := s.Command(get.ID); n.Calls != 3 || n.Took != 6*time.Millisecond || n.Failed != 1 || n.Rejected != 0 || n.Latency == nil {
+	if n := s.Command(get.ID); n.Calls != 3 || n.Took != 6*time.Millisecond || n.Failed != 1 || n.Rejected != 0 ||
+		n.Latency == nil {
 		t.Errorf("GET: %+v", n)
 	}
 	if n := s.Command(set.ID); n != (CommandCount{Rejected: 1, Failed: 1}) {

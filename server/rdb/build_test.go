@@ -134,7 +134,8 @@ func (v *Value) append(dst []byte) (body []byte, version uint16) {
 func randomString(r *rand.Rand) []byte {
 	switch r.IntN(4) {
 	case 0:
-		return []byte([]string{"0", "-1", "127", "128", "-128", "-129", "32767", "32768", "-32768", "2147483647", "2147483648", "-2147483648", "007", "+1", "-0", "1.5",
+		return []byte([]string{"0", "-1", "127", "128", "-128", "-129", "32767", "32768", "-32768", "2147483647",
+			"2147483648", "-2147483648", "007", "+1", "-0", "1.5",
 			"9223372036854775807", "-9223372036854775808"}[r.IntN(18)])
 	case 1:
 		b := make([]byte, []int{0, 1, 63, 64, 127, 128, 300, 4095, 4096, 16383, 16384, 70000}[r.IntN(12)])
@@ -246,7 +247,8 @@ func randomStream(r *rand.Rand, n int) *StreamValue {
 		pending := cf.StreamID{Ms: 1}
 		for range min(len(g.Consumers), 1) * r.IntN(50) {
 			pending.Seq += 1 + r.Uint64N(9)
-			g.Pending = append(g.Pending, StreamPending{ID: pending, Delivered: r.Uint64N(1 << 42), Deliveries: r.Uint64N(1 << 20), Consumer: r.IntN(len(g.Consumers))})
+			g.Pending = append(g.Pending, StreamPending{ID: pending, Delivered: r.Uint64N(1 << 42),
+				Deliveries: r.Uint64N(1 << 20), Consumer: r.IntN(len(g.Consumers))})
 		}
 		s.Groups = append(s.Groups, g)
 	}

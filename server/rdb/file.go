@@ -89,8 +89,8 @@ type File struct {
 	err     error
 }
 
-// NewFile begins to read a file. size is its length, or < 0 when it is not known; a key and its value, with what is needed to
-// read them, must fit into maxBytes.
+// NewFile begins to read a file. size is its length, or < 0 when it is not known; a key and its value, with what is
+// needed to read them, must fit into maxBytes.
 func NewFile(r io.Reader, size, maxBytes int64) (*File, error) {
 	f := &File{src: newSource(r, size), budget: maxBytes}
 	head := reader{src: f.src}

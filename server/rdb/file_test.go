@@ -70,21 +70,31 @@ func TestFile(t *testing.T) {
 		{"checksum switched off", "REDIS0009" + key("a") + "\xff" + le64(0), `0 "a" string "v"` + "\n"},
 		{"databases", rdbFile(9, key("a"), "\xfe\x03", "\xfb\x02\x01", key("b"), "\xfe\x80\x00\x01\x00\x00", key("c")),
 			`0 "a" string "v"` + "\n" + `3 "b" string "v"` + "\n" + `65536 "c" string "v"` + "\n"},
-		{"auxiliary fields", rdbFile(11, "\xfa"+str("redis-ver")+str("7.2.0"), "\xfa"+str("ctime")+"\xc2\x01\x02\x03\x04", key("a")), `0 "a" string "v"` + "\n"},
+		{"auxiliary fields", rdbFile(11, "\xfa"+str("redis-ver")+str("7.2.0"),
+			"\xfa"+str("ctime")+"\xc2\x01\x02\x03\x04", key("a")), `0 "a" string "v"` + "\n"},
 		{"an expiry belongs to one key", rdbFile(9, expireMs(5000), key("a"), key("b"), "\xfd"+le32(7), key("c"), key("d")),
-			`0 "a" expires 5000 string "v"` + "\n" + `0 "b" string "v"` + "\n" + `0 "c" expires 7000 string "v"` + "\n" + `0 "d" string "v"` + "\n"},
+			`0 "a" expires 5000 string "v"` + "\n" + `0 "b" string "v"` + "\n" + `0 "c" expires 7000 string "v"` +
+				"\n" + `0 "d" string "v"` + "\n"},
 		{"expiry -1 is none", rdbFile(9, expireMs(1<<64-1), key("a")), `0 "a" string "v"` + "\n"},
-		{"expiry before the epoch", rdbFile(9, "\xfd"+le32(-2), key("a"), expireMs(0), key("b")), `0 "a" expires -2000 string "v"` + "\n" + `0 "b" expires 0 string "v"` + "\n"},
-		{"accesses", rdbFile(9, expireMs(5), "\xf8\x80\x00\x01\x00\x00", key("a"), "\xf9\xff", key("b")), `0 "a" expires 5 string "v"` + "\n" + `0 "b" string "v"` + "\n"},
+		{"expiry before the epoch", rdbFile(9, "\xfd"+le32(-2), key("a"), expireMs(0), key("b")),
+			`0 "a" expires -2000 string "v"` + "\n" + `0 "b" expires 0 string "v"` + "\n"},
+		{"accesses", rdbFile(9, expireMs(5), "\xf8\x80\x00\x01\x00\x00", key("a"), "\xf9\xff", key("b")),
+			`0 "a" expires 5 string "v"` + "\n" + `0 "b" string "v"` + "\n"},
 		{"slots", rdbFile(12, "\xf4\x40\x64\x02\x01", key("a")), `0 "a" string "v"` + "\n"},
-		{"functions", rdbFile(10, "\xf5"+str("#!lua name=l"), key("a")), `function "#!lua name=l"` + "\n" + `0 "a" string "v"` + "\n"},
-		{"empty collections", rdbFile(9, expireMs(9), "\x01"+str("l")+"\x00", "\x04"+str("h")+"\x00", "\x14"+str("s")+str(listpack())), `0 "l" expires 9 empty` + "\n" + `0 "h" empty` + "\n" + `0 "s" empty` + "\n"},
-		{"empty names and values", rdbFile(9, "\x00\x00\x00", "\x01\x00\x01\x00"), `0 "" string ""` + "\n" + `0 "" list ""` + "\n"},
-		{"packed forms", rdbFile(12, "\x10"+str("h")+str(listpack("f", 5)), "\x0b"+str("s")+str(intset(2, -1, 7)), "\x12"+str("l")+"\x02\x01\x01a\x02"+str(listpack("b", 5)),
+		{"functions", rdbFile(10, "\xf5"+str("#!lua name=l"), key("a")), `function "#!lua name=l"` + "\n" +
+			`0 "a" string "v"` + "\n"},
+		{"empty collections", rdbFile(9, expireMs(9), "\x01"+str("l")+"\x00", "\x04"+str("h")+"\x00",
+			"\x14"+str("s")+str(listpack())), `0 "l" expires 9 empty` + "\n" + `0 "h" empty` + "\n" + `0 "s" empty` + "\n"},
+		{"empty names and values", rdbFile(9, "\x00\x00\x00", "\x01\x00\x01\x00"), `0 "" string ""` + "\n" +
+			`0 "" list ""` + "\n"},
+		{"packed forms", rdbFile(12, "\x10"+str("h")+str(listpack("f", 5)), "\x0b"+str("s")+str(intset(2, -1, 7)),
+			"\x12"+str("l")+"\x02\x01\x01a\x02"+str(listpack("b", 5)),
 			"\x19"+str("e")+le64(1000)+str(listpack("a", "b", 1000)), "\x0f"+str("x")+"\x01"+node+"\x02\x07\x00\x00"),
-			`0 "h" hash "f"="5"` + "\n" + `0 "s" set "-1" "7"` + "\n" + `0 "l" list "a" "b" "5"` + "\n" + `0 "e" hash "a"="b"@1000` + "\n" +
+			`0 "h" hash "f"="5"` + "\n" + `0 "s" set "-1" "7"` + "\n" + `0 "l" list "a" "b" "5"` + "\n" +
+				`0 "e" hash "a"="b"@1000` + "\n" +
 				`0 "x" stream 5-1 "f" "v" 5-3 "a" "1" "b" "2" last 7-0 deleted 0-0 added 2` + "\n"},
-		{"compressed strings", rdbFile(9, "\x00\xc3\x06\x14\x01aa\xe0\x09\x00"+"\x01x"), `0 "` + strings.Repeat("a", 20) + `" string "x"` + "\n"},
+		{"compressed strings", rdbFile(9, "\x00\xc3\x06\x14\x01aa\xe0\x09\x00"+"\x01x"), `0 "` +
+			strings.Repeat("a", 20) + `" string "x"` + "\n"},
 	} {
 		for _, size := range []int64{-1, int64(len(tt.file))} {
 			for _, r := range []io.Reader{strings.NewReader(tt.file), iotest.OneByteReader(strings.NewReader(tt.file))} {
@@ -130,7 +140,8 @@ func TestFileErrors(t *testing.T) {
 		{"damaged listpack", "REDIS0009" + "\x10\x01b\x03abc", ErrFormat, 16, "b", 0},
 		{"a length of 2^62", "REDIS0009" + good + "\x00\x01b\x81\x40" + strings.Repeat("\x00", 7), ErrFormat, 26, "b", 1},
 		{"2^62 members", "REDIS0009" + good + "\x02\x01b\x81\x40" + strings.Repeat("\x00", 7), ErrFormat, 26, "b", 1},
-		{"a value beyond the limit", "REDIS0009" + good + "\x00\x01b\x80\x00\x20\x00\x00" + strings.Repeat("x", 1<<21), ErrTooLarge, 22, "b", 1},
+		{"a value beyond the limit", "REDIS0009" + good + "\x00\x01b\x80\x00\x20\x00\x00" +
+			strings.Repeat("x", 1<<21), ErrTooLarge, 22, "b", 1},
 	} {
 		for _, size := range []int64{int64(len(tt.file)), -1} {
 			got, err := readFile(strings.NewReader(tt.file), size, 1<<20)
@@ -186,7 +197,8 @@ func TestFileOfValues(t *testing.T) {
 		}
 	}
 	// Every bit counts.
-	small := rdbFile(12, items[0], "\x10"+str("h")+str(listpack("f", 5, "g", "v")), "\xfc"+le64(1<<40)+"\x05"+str("z")+"\x01"+str("m")+le64(1<<62), "\x0f"+str("x")+"\x01"+node+"\x02\x07\x00\x00")
+	small := rdbFile(12, items[0], "\x10"+str("h")+str(listpack("f", 5, "g", "v")),
+		"\xfc"+le64(1<<40)+"\x05"+str("z")+"\x01"+str("m")+le64(1<<62), "\x0f"+str("x")+"\x01"+node+"\x02\x07\x00\x00")
 	for range 500 {
 		bad := []byte(small)
 		bad[9+r.IntN(len(bad)-9)] ^= 1 << r.IntN(8)
@@ -201,8 +213,10 @@ func TestFileMemory(t *testing.T) {
 	head := "REDIS0009"
 	const long = "\x80\x30\x00\x00\x00" // 800 MB
 	for name, item := range map[string]string{
-		"string": "\x00\x01a" + long + "xyz", "name": "\x00" + long + "xyz", "compressed": "\x00\x01a\xc3" + long + long + "xyz",
-		"list": "\x01\x01a" + long + "\x01x", "hash": "\x04\x01a" + long + "\x01x", "zset": "\x05\x01a" + long + "\x01x", "listpack": "\x10\x01a" + long + "xyz",
+		"string": "\x00\x01a" + long + "xyz", "name": "\x00" + long + "xyz", "compressed": "\x00\x01a\xc3" + long +
+			long + "xyz",
+		"list": "\x01\x01a" + long + "\x01x", "hash": "\x04\x01a" + long + "\x01x", "zset": "\x05\x01a" + long +
+			"\x01x", "listpack": "\x10\x01a" + long + "xyz",
 		"stream": "\x0f\x01a" + long + "\x01x", "function": "\xf5" + long + "xyz", "auxiliary field": "\xfa" + long + "xyz",
 	} {
 		for _, size := range []int64{-1, int64(len(head) + len(item)), 1 << 40} {
@@ -231,14 +245,16 @@ func FuzzFile(f *testing.F) {
 	}
 	for _, items := range [][]string{
 		{"\xfa" + str("a") + str("b"), "\xfe\x01\xfb\x01\x01", "\xfc" + le64(1), "\xf8\x05", "\xf9\x05", "\x00\x01a\x01b"},
-		{"\xf4\x01\x01\x01", "\xf5" + str("#!lua name=l"), "\xfd" + le32(1), "\x01\x01l\x00"}, {"\xf7\x01"}, {"\xf6\x01"}, {"\x07\x01a"},
+		{"\xf4\x01\x01\x01", "\xf5" + str("#!lua name=l"), "\xfd" + le32(1),
+			"\x01\x01l\x00"}, {"\xf7\x01"}, {"\xf6\x01"}, {"\x07\x01a"},
 	} {
 		f.Add([]byte(rdbFile(9, items...)))
 	}
 	f.Add([]byte("REDIS0009\x00\x01a\x80\x30\x00\x00\x00xyz"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		want, err := readFile(bytes.NewReader(b), int64(len(b)), fuzzBudget)
-		if err != nil && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTooLarge) && !errors.Is(err, ErrUnsupported) && !errors.Is(err, ErrNoRDB) && !errors.Is(err, ErrChecksum) {
+		if err != nil && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTooLarge) &&
+			!errors.Is(err, ErrUnsupported) && !errors.Is(err, ErrNoRDB) && !errors.Is(err, ErrChecksum) {
 			t.Fatalf("error of another kind: %v", err)
 		}
 		got, again := readFile(iotest.OneByteReader(bytes.NewReader(b)), int64(len(b)), fuzzBudget)

@@ -21,12 +21,15 @@ func FuzzDecode(f *testing.F) {
 	}
 	for _, body := range []string{
 		"\x00\xc3\x06\x14\x01aa\xe0\x09\x00",
-		"\x0a" + str(ziplist("a", 5, -1)), "\x0e\x01" + str(ziplist("a", 5, -1)), "\x12\x02\x01\x01a\x02" + str(listpack("a", 5)),
-		"\x0b" + str(intset(4, 1, 2)), "\x14" + str(listpack("a", 5)), "\x03\x01\x01a\x031.5", "\x0c" + str(ziplist("a", 1)), "\x11" + str(listpack("a", 5)),
+		"\x0a" + str(ziplist("a", 5, -1)), "\x0e\x01" + str(ziplist("a", 5, -1)), "\x12\x02\x01\x01a\x02" +
+			str(listpack("a", 5)),
+		"\x0b" + str(intset(4, 1, 2)), "\x14" + str(listpack("a", 5)), "\x03\x01\x01a\x031.5", "\x0c" +
+			str(ziplist("a", 1)), "\x11" + str(listpack("a", 5)),
 		"\x09" + str("\x01\x01a\x01\x00b\xff"), "\x0d" + str(ziplist("a", 1)), "\x10" + str(listpack("a", 5)),
 		"\x18" + le64(1000) + "\x01\x01\x01a\x01b", "\x19" + le64(1000) + str(listpack("a", "b", 1000)),
 		"\x0f\x01" + node + "\x02\x07\x00\x00",
-		"\x15\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x05\x01\x01\x00\x01" + str("c") + le64(50) + le64(40) + "\x00",
+		"\x15\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x05\x01\x01\x00\x01" + str("c") + le64(50) +
+			le64(40) + "\x00",
 	} {
 		f.Add([]byte(body))
 	}

@@ -94,8 +94,8 @@ func listpackElem(b []byte) (elem []byte, n int64, isInt bool, size int) {
 	return nil, 0, false, 0
 }
 
-// packedString returns the element of a listpack or ziplist whose bytes follow the first head bytes of b; size is 0 when
-// they are not all there.
+// packedString returns the element of a listpack or ziplist whose bytes follow the first head bytes of b; size is 0
+// when they are not all there.
 func packedString(b []byte, head, length int) (elem []byte, n int64, isInt bool, size int) {
 	if length > len(b)-head {
 		return nil, 0, false, 0

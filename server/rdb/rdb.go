@@ -54,7 +54,8 @@ func Open(payload []byte) (body []byte, err error) {
 	}
 	sum := len(payload) - 8
 	body = payload[: sum-2 : sum-2]
-	if binary.LittleEndian.Uint16(payload[sum-2:]) > MaxVersion || binary.LittleEndian.Uint64(payload[sum:]) != crc64.Update(0, payload[:sum]) {
+	if binary.LittleEndian.Uint16(payload[sum-2:]) > MaxVersion ||
+		binary.LittleEndian.Uint64(payload[sum:]) != crc64.Update(0, payload[:sum]) {
 		return nil, ErrFooter
 	}
 	return body, nil

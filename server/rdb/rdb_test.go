@@ -51,9 +51,11 @@ func text(v *Value) string {
 				fmt.Fprintf(&b, " %q", short(f))
 			}
 		}
-		fmt.Fprintf(&b, " last %d-%d deleted %d-%d added %d", s.Last.Ms, s.Last.Seq, s.MaxDeleted.Ms, s.MaxDeleted.Seq, s.EntriesAdded)
+		fmt.Fprintf(&b, " last %d-%d deleted %d-%d added %d", s.Last.Ms, s.Last.Seq, s.MaxDeleted.Ms,
+			s.MaxDeleted.Seq, s.EntriesAdded)
 		for _, g := range s.Groups {
-			fmt.Fprintf(&b, " group %q %d-%d read %d pending %v consumers", g.Name, g.Last.Ms, g.Last.Seq, g.EntriesRead, g.Pending)
+			fmt.Fprintf(&b, " group %q %d-%d read %d pending %v consumers", g.Name, g.Last.Ms, g.Last.Seq,
+				g.EntriesRead, g.Pending)
 			for _, c := range g.Consumers {
 				fmt.Fprintf(&b, " %q %d %d", c.Name, c.Seen, c.Active)
 			}
@@ -93,21 +95,26 @@ func TestDecode(t *testing.T) {
 		{"lzf literals", "\x00\xc3\x04\x03\x02abc", `string "abc"`},
 		{"behind", "\x00\x01ab", `string "a"`},
 		{"list", "\x01\x03\x01a\x00\xc0\x05", `list "a" "" "5"`},
-		{"ziplist", "\x0a" + str(ziplist("a", "", 0, 12, 13, -1, 127, -128, 128, -32768, 40000, -8388608, 8388608, math.MinInt32, 1<<31, math.MinInt64)),
+		{"ziplist", "\x0a" + str(ziplist("a", "", 0, 12, 13, -1, 127, -128, 128, -32768, 40000, -8388608, 8388608,
+			math.MinInt32, 1<<31, math.MinInt64)),
 			`list "a" "" "0" "12" "13" "-1" "127" "-128" "128" "-32768" "40000" "-8388608" "8388608" "-2147483648" "2147483648" "-9223372036854775808"`},
-		{"long in a ziplist", "\x0a" + str(ziplist(long, "a", strings.Repeat("y", 64))), fmt.Sprintf("list %q %q %q", long, "a", strings.Repeat("y", 64))},
+		{"long in a ziplist", "\x0a" + str(ziplist(long, "a", strings.Repeat("y", 64))),
+			fmt.Sprintf("list %q %q %q", long, "a", strings.Repeat("y", 64))},
 		{"quicklist", "\x0e\x03" + str(ziplist("a", "b")) + str(ziplist()) + str(ziplist(7)), `list "a" "b" "7"`},
 		{"quicklist 2", "\x12\x03\x01\x03big\x02" + str(listpack("a", 1)) + "\x02" + str(listpack()), `list "big" "a" "1"`},
-		{"listpack numbers", "\x12\x01\x02" + str(listpack(0, 127, 128, -1, 4095, -4096, 4096, -4097, 32768, -8388608, 8388608, math.MinInt32, 1<<31, math.MaxInt64, math.MinInt64)),
+		{"listpack numbers", "\x12\x01\x02" + str(listpack(0, 127, 128, -1, 4095, -4096, 4096, -4097, 32768, -8388608,
+			8388608, math.MinInt32, 1<<31, math.MaxInt64, math.MinInt64)),
 			`list "0" "127" "128" "-1" "4095" "-4096" "4096" "-4097" "32768" "-8388608" "8388608" "-2147483648" "2147483648" "9223372036854775807" "-9223372036854775808"`},
-		{"listpack strings", "\x12\x01\x02" + str(listpack("", long, strings.Repeat("z", 5000))), fmt.Sprintf("list %q %q %q", "", long, strings.Repeat("z", 5000))},
+		{"listpack strings", "\x12\x01\x02" + str(listpack("", long, strings.Repeat("z", 5000))),
+			fmt.Sprintf("list %q %q %q", "", long, strings.Repeat("z", 5000))},
 		{"set", "\x02\x02\x01a\x01b", `set "a" "b"`},
 		{"intset 16", "\x0b" + str(intset(2, -7, 1, 300)), `set "-7" "1" "300"`},
 		{"intset 32", "\x0b" + str(intset(4, -70000, 1)), `set "-70000" "1"`},
 		{"intset 64", "\x0b" + str(intset(8, math.MinInt64, 1)), `set "-9223372036854775808" "1"`},
 		{"set listpack", "\x14" + str(listpack("a", 5)), `set "a" "5"`},
 		{"zset", "\x03\x04\x01a\x031.5\x01b\xfe\x01c\xff\x01d\x0517e-1", `zset "a":1.5 "b":+Inf "c":-Inf "d":1.7`},
-		{"zset 2", "\x05\x02\x01a" + le64(math.Float64bits(2.25)) + "\x01b" + le64(math.Float64bits(math.Inf(-1))), `zset "a":2.25 "b":-Inf`},
+		{"zset 2", "\x05\x02\x01a" + le64(math.Float64bits(2.25)) + "\x01b" + le64(math.Float64bits(math.Inf(-1))),
+			`zset "a":2.25 "b":-Inf`},
 		{"zset ziplist", "\x0c" + str(ziplist("a", 1, 5, "2.5", "c", "inf")), `zset "a":1 "5":2.5 "c":+Inf`},
 		{"zset listpack", "\x11" + str(listpack("a", -3, "b", "2.5e-3")), `zset "a":-3 "b":0.0025`},
 		{"hash", "\x04\x02\x01a\x01b\x01c\xc0\x05", `hash "a"="b" "c"="5"`},
@@ -115,12 +122,15 @@ func TestDecode(t *testing.T) {
 		{"zipmap, long", "\x09" + str("\xfe\x01a\xfe"+le32(300)+"\x00"+long+"\xff"), fmt.Sprintf("hash %q=%q", "a", long)},
 		{"hash ziplist", "\x0d" + str(ziplist("a", "b", 1, 2)), `hash "a"="b" "1"="2"`},
 		{"hash listpack", "\x10" + str(listpack("a", "b", 1, 2)), `hash "a"="b" "1"="2"`},
-		{"hash with expiries", "\x18" + le64(1000) + "\x03\x01\x01a\x01b\x00\x01c\x01d\x0b\x01e\x01f", `hash "a"="b"@1000 "c"="d"@0 "e"="f"@1010`},
+		{"hash with expiries", "\x18" + le64(1000) + "\x03\x01\x01a\x01b\x00\x01c\x01d\x0b\x01e\x01f",
+			`hash "a"="b"@1000 "c"="d"@0 "e"="f"@1010`},
 		{"hash with expiries, none", "\x18" + le64(0) + "\x01\x00\x01c\x01d", `hash "c"="d"`},
-		{"hash listpack with expiries", "\x19" + le64(1000) + str(listpack("a", "b", 1000, "c", 5, 0)), `hash "a"="b"@1000 "c"="5"@0`},
+		{"hash listpack with expiries", "\x19" + le64(1000) + str(listpack("a", "b", 1000, "c", 5, 0)),
+			`hash "a"="b"@1000 "c"="5"@0`},
 		{"hash with expiries, early", "\x16\x01\x43\xe8\x01a\x01b", `hash "a"="b"@1000`},
 		{"hash listpack with expiries, early", "\x17" + str(listpack("a", "b", 1000)), `hash "a"="b"@1000`},
-		{"stream", "\x0f\x01" + node + "\x02\x07\x00\x00", `stream 5-1 "f" "v" 5-3 "a" "1" "b" "2" last 7-0 deleted 0-0 added 2`},
+		{"stream", "\x0f\x01" + node + "\x02\x07\x00\x00",
+			`stream 5-1 "f" "v" 5-3 "a" "1" "b" "2" last 7-0 deleted 0-0 added 2`},
 		{"empty stream", "\x0f\x00\x00\x07\x01\x00", `stream last 7-1 deleted 0-0 added 0`},
 		{"stream 2", "\x13\x01" + node + "\x02\x07\x00" + "\x05\x01\x06\x00\x09" + "\x01" + str("g") + "\x05\x01\x04" +
 			"\x02" + rawID(5, 1) + le64(99) + "\x03" + rawID(5, 2) + le64(98) + "\x01" +
@@ -129,10 +139,12 @@ func TestDecode(t *testing.T) {
 		{"stream 3", "\x15\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x05\x01\x81" + strings.Repeat("\xff", 8) +
 			"\x00\x02" + str("c") + le64(50) + le64(40) + "\x00" + str("d") + le64(60) + strings.Repeat("\xff", 8) + "\x00",
 			`stream last 7-0 deleted 0-0 added 0 group "g" 5-1 read -1 pending [] consumers "c" 50 40 "d" 60 0`},
-		{"stream, reads estimated", "\x0f\x01" + node + "\x02\x07\x00\x04" + str("a") + "\x07\x00\x00\x00" + str("b") + "\x05\x01\x00\x00" + str("c") + "\x00\x00\x00\x00" + str("d") + "\x06\x00\x00\x00",
+		{"stream, reads estimated", "\x0f\x01" + node + "\x02\x07\x00\x04" + str("a") + "\x07\x00\x00\x00" +
+			str("b") + "\x05\x01\x00\x00" + str("c") + "\x00\x00\x00\x00" + str("d") + "\x06\x00\x00\x00",
 			`stream 5-1 "f" "v" 5-3 "a" "1" "b" "2" last 7-0 deleted 0-0 added 2 group "a" 7-0 read 2 pending [] consumers` +
 				` group "b" 5-1 read 1 pending [] consumers group "c" 0-0 read 0 pending [] consumers group "d" 6-0 read -1 pending [] consumers`},
-		{"many in a listpack", "\x12\x01\x02" + str(listpack(repeatAny(70000, 1)...)), "list" + strings.Repeat(` "1"`, 70000)},
+		{"many in a listpack", "\x12\x01\x02" + str(listpack(repeatAny(70000, 1)...)), "list" +
+			strings.Repeat(` "1"`, 70000)},
 		{"many in a ziplist", "\x0a" + str(ziplist(repeatAny(70000, 1)...)), "list" + strings.Repeat(` "1"`, 70000)},
 	} {
 		v, err := Decode([]byte(tt.body), hugeBudget)
@@ -221,23 +233,34 @@ func TestMalformed(t *testing.T) {
 		{"stream length", stream(node, "\x03\x07\x00\x00")},
 		{"stream last id", stream(node, "\x02\x05\x02\x00")},
 		{"stream without end", stream(node, "")},
-		{"stream entry order", stream(str(rawID(5, 1))+str(listpack(2, 0, 1, "f", 0, 2, 0, 1, "v", 4, 2, 0, 1, "v", 4)), two)},
+		{"stream entry order", stream(str(rawID(5, 1))+str(listpack(2, 0, 1, "f", 0, 2, 0, 1, "v", 4, 2, 0, 1, "v",
+			4)), two)},
 		{"stream entry 0-0", stream(str(rawID(0, 0))+str(listpack(2, 0, 1, "f", 0, 2, 0, 0, "v", 4, 2, 0, 1, "v", 4)), two)},
 		{"stream entry without fields", stream(str(rawID(5, 1))+str(listpack(2, 0, 0, 0, 2, 0, 0, 3, 2, 0, 1, 3)), two)},
 		{"stream node that ends", stream(str(rawID(5, 1))+str(listpack(2, 0, 1, "f", 0, 2, 0, 0, "v", 4)), two)},
-		{"stream node that goes on", stream(str(rawID(5, 1))+str(listpack(2, 0, 1, "f", 0, 2, 0, 0, "v", 4, 2, 0, 1, "v", 4, 0)), two)},
+		{"stream node that goes on", stream(str(rawID(5, 1))+str(listpack(2, 0, 1, "f", 0, 2, 0, 0, "v", 4, 2, 0, 1,
+			"v", 4, 0)), two)},
 		{"stream node head", stream(str(rawID(5, 1))+str(listpack(2, 0, 1, "f", 1, 2, 0, 0, "v", 4, 2, 0, 1, "v", 4)), two)},
 		{"stream node count", stream(str(rawID(5, 1))+str(listpack(1000, 0, 1, "f", 0, 2, 0, 0, "v", 4)), two)},
-		{"stream node negative count", stream(str(rawID(5, 1))+str(listpack(-1, 3, 1, "f", 0, 3, 0, 0, "v", 4, 3, 0, 1, "v", 4)), two)},
-		{"stream node string for a number", stream(str(rawID(5, 1))+str(listpack("2", 0, 1, "f", 0, 2, 0, 0, "v", 4, 2, 0, 1, "v", 4)), two)},
-		{"stream, deleted is not", stream(str(rawID(5, 1))+str(listpack(1, 1, 1, "f", 0, 2, 0, 0, "v", 4, 2, 0, 1, "v", 4)), two)},
-		{"stream, group twice", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x02" + strings.Repeat(str("g")+"\x00\x00\x00\x00\x00", 2)},
-		{"stream, consumer twice", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x00\x00\x00\x00\x02" + strings.Repeat(str("c")+le64(1)+"\x00", 2)},
-		{"stream, pending for nobody", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x00\x00\x00\x01" + rawID(1, 1) + le64(1) + "\x01\x00"},
-		{"stream, pending twice", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x00\x00\x00\x02" + strings.Repeat(rawID(1, 1)+le64(1)+"\x01", 2) + "\x00"},
-		{"stream, pending for two", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x00\x00\x00\x01" + rawID(1, 1) + le64(1) + "\x01\x02" +
+		{"stream node negative count", stream(str(rawID(5, 1))+str(listpack(-1, 3, 1, "f", 0, 3, 0, 0, "v", 4, 3, 0,
+			1, "v", 4)), two)},
+		{"stream node string for a number", stream(str(rawID(5, 1))+str(listpack("2", 0, 1, "f", 0, 2, 0, 0, "v", 4,
+			2, 0, 1, "v", 4)), two)},
+		{"stream, deleted is not", stream(str(rawID(5, 1))+str(listpack(1, 1, 1, "f", 0, 2, 0, 0, "v", 4, 2, 0, 1,
+			"v", 4)), two)},
+		{"stream, group twice", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x02" +
+			strings.Repeat(str("g")+"\x00\x00\x00\x00\x00", 2)},
+		{"stream, consumer twice", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") +
+			"\x00\x00\x00\x00\x02" + strings.Repeat(str("c")+le64(1)+"\x00", 2)},
+		{"stream, pending for nobody", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") +
+			"\x00\x00\x00\x01" + rawID(1, 1) + le64(1) + "\x01\x00"},
+		{"stream, pending twice", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x00\x00\x00\x02" +
+			strings.Repeat(rawID(1, 1)+le64(1)+"\x01", 2) + "\x00"},
+		{"stream, pending for two", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x00\x00\x00\x01" +
+			rawID(1, 1) + le64(1) + "\x01\x02" +
 			str("c") + le64(1) + "\x01" + rawID(1, 1) + str("d") + le64(1) + "\x01" + rawID(1, 1)},
-		{"stream, pending for a consumer only", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") + "\x00\x00\x00\x00\x01" + str("c") + le64(1) + "\x01" + rawID(1, 1)},
+		{"stream, pending for a consumer only", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x01" + str("g") +
+			"\x00\x00\x00\x00\x01" + str("c") + le64(1) + "\x01" + rawID(1, 1)},
 		{"stream, groups without end", "\x13\x00\x00\x07\x00\x00\x00\x00\x00\x00\x80\x7f\xff\xff\xff"},
 	} {
 		if v, err := Decode([]byte(tt.body), hugeBudget); !errors.Is(err, ErrFormat) {
@@ -269,7 +292,8 @@ func TestBudget(t *testing.T) {
 		{"lzf", "\x00" + lzf, int64(n)},
 		{"many lzf", "\x01\x0a" + strings.Repeat(lzf, 10), 10 * int64(n)},
 		{"many empty elements", "\x01\x80\x00\x01\x00\x00" + strings.Repeat("\x00", 1<<16), elemCost << 16},
-		{"fields of a node", "\x0f\x01" + str(rawID(5, 1)) + str(listpack(entries...)) + "\x43\xe8\x7f\xff\x00\x00", 1000 * 10000},
+		{"fields of a node", "\x0f\x01" + str(rawID(5, 1)) + str(listpack(entries...)) + "\x43\xe8\x7f\xff\x00\x00",
+			1000 * 10000},
 	} {
 		if _, err := Decode([]byte(tt.body), tt.needs-1); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v", tt.name, err)
@@ -312,7 +336,8 @@ func TestFooter(t *testing.T) {
 		t.Errorf("%q, %v", body, err)
 	}
 	// What Redis 7.0 dumps for SET k hello.
-	if body, err := Open([]byte("\x00\x05hello\x0a\x00\x59\x96\x4f\xcb\x30\xc6\x5c\x0b")); err != nil && !errors.Is(err, ErrFooter) {
+	if body, err := Open([]byte("\x00\x05hello\x0a\x00\x59\x96\x4f\xcb\x30\xc6\x5c\x0b")); err != nil &&
+		!errors.Is(err, ErrFooter) {
 		t.Errorf("%q, %v", body, err)
 	}
 	for i := range good {
@@ -342,7 +367,8 @@ func TestStreamVersions(t *testing.T) {
 	}{
 		{"whole", StreamValue{Entries: []StreamEntry{entry}, Last: entry.ID, EntriesAdded: 1}, 9},
 		{"trimmed", StreamValue{Entries: []StreamEntry{entry}, Last: entry.ID, EntriesAdded: 2}, 10},
-		{"deleted", StreamValue{Entries: []StreamEntry{entry}, Last: entry.ID, MaxDeleted: cf.StreamID{Seq: 1}, EntriesAdded: 1}, 10},
+		{"deleted", StreamValue{Entries: []StreamEntry{entry}, Last: entry.ID, MaxDeleted: cf.StreamID{Seq: 1},
+			EntriesAdded: 1}, 10},
 		{"group", StreamValue{Last: entry.ID, Groups: []StreamGroup{{Name: []byte("g")}}}, 10},
 	} {
 		if _, version := (&Value{Kind: Stream, Stream: &tt.s}).append(nil); version != tt.version {

@@ -227,7 +227,10 @@ func (r *reader) group(t byte, s *StreamValue) StreamGroup {
 		r.spend(elemCost)
 		for n := r.count(16); n > 0 && r.err == nil; n-- {
 			id := r.rawID()
-			i, found := slices.BinarySearchFunc(g.Pending, id, func(p StreamPending, id cf.StreamID) int { return p.ID.Compare(id) })
+			i, found := slices.BinarySearchFunc(g.Pending, id, func(p StreamPending,
+				id cf.StreamID) int {
+				return p.ID.Compare(id)
+			})
 			if !found || g.Pending[i].Consumer >= 0 {
 				r.failf("entry that is pending for a consumer, but not for the group, or for two")
 				break

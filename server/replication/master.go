@@ -105,7 +105,8 @@ const lostKept = 10 * time.Minute
 
 // NewMaster makes a master without replicas. The owner closes it before the database.
 func NewMaster(o MasterOptions, s MasterSettings) *Master {
-	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, lacking: o.Lacking, links: map[Link]bool{}, stop: make(chan struct{})}
+	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, lacking: o.Lacking, links: map[Link]bool{},
+		stop: make(chan struct{})}
 	if m.log == nil {
 		m.log = zap.NewNop()
 	}
@@ -321,7 +322,8 @@ func (m *Master) Feed(link Link, peer Peer, next uint64) {
 		link.Close()
 		return
 	}
-	m.log.Info("a replica is connected", zap.Stringer("replica", f), zap.Uint64("from", next), zap.Uint64("behind", f.lag()))
+	m.log.Info("a replica is connected", zap.Stringer("replica", f), zap.Uint64("from", next),
+		zap.Uint64("behind", f.lag()))
 	go f.send()
 	err := f.receive()
 	f.end(err)

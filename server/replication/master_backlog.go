@@ -15,11 +15,11 @@ import (
 //	first -> chunk -> chunk -> last        each: frame frame frame ...
 //
 // Writers append to the last chunk, under a lock that only writers take. A chunk never moves and a frame never changes,
-// so feeders read what is published without a lock: they never keep a writer waiting. When the chunks take more than the
-// limit, the oldest one leaves the list, and a feeder that needs it reads the log.
+// so feeders read what is published without a lock: they never keep a writer waiting. When the chunks take more than
+// the limit, the oldest one leaves the list, and a feeder that needs it reads the log.
 //
-// Within a chunk the frames follow each other without a gap. Where a batch is missing, since writers came out of order, a
-// new chunk begins, and feeders read the log in between.
+// Within a chunk the frames follow each other without a gap. Where a batch is missing, since writers came out of
+// order, a new chunk begins, and feeders read the log in between.
 type backlog struct {
 	mu    sync.Mutex // of writers
 	limit int

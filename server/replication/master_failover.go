@@ -17,8 +17,8 @@ import (
 //	failover-in-progress      that replica is told to be a master, until it says that it is
 //	                          this server follows it, and the clients go on: their writes are refused as on any replica
 //
-// Before the replica was told anything, an error, the time-out or an abort leave all as it was. Afterwards nobody can know
-// whether it has become a master until it answers, and so the clients wait; only an abort ends that.
+// Before the replica was told anything, an error, the time-out or an abort leave all as it was. Afterwards nobody can
+// know whether it has become a master until it answers, and so the clients wait; only an abort ends that.
 
 // FailoverOptions are the arguments of FAILOVER.
 type FailoverOptions struct {
@@ -48,11 +48,12 @@ const (
 
 // Errors of FAILOVER, with the texts of Redis.
 var (
-	ErrFailoverUnder    = engine.NewError("ERR", "FAILOVER already in progress.")
-	errNoFailover       = engine.NewError("ERR", "No failover in progress.")
-	errNoReplicas       = engine.NewError("ERR", "FAILOVER requires connected replicas.")
-	errFailoverTarget   = engine.NewError("ERR", "FAILOVER target HOST and PORT is not a replica.")
-	errFailoverNoAcks   = engine.NewError("ERR", "FAILOVER requires a replica that acknowledges writes, which Kvrocks does from 2.13 on.")
+	ErrFailoverUnder  = engine.NewError("ERR", "FAILOVER already in progress.")
+	errNoFailover     = engine.NewError("ERR", "No failover in progress.")
+	errNoReplicas     = engine.NewError("ERR", "FAILOVER requires connected replicas.")
+	errFailoverTarget = engine.NewError("ERR", "FAILOVER target HOST and PORT is not a replica.")
+	errFailoverNoAcks = engine.NewError("ERR",
+		"FAILOVER requires a replica that acknowledges writes, which Kvrocks does from 2.13 on.")
 	errFailoverAborted  = errors.New("it was aborted")
 	errFailoverTimedOut = errors.New("no replica has acknowledged everything in time")
 )

@@ -64,13 +64,18 @@ func TestFailover(t *testing.T) {
 		after   time.Duration // how long it takes
 		want    []string
 	}{
-		{"caught up", replication.FailoverOptions{}, 5, good, false, 0, []string{"pause", "promote", "follow 10.0.0.1", "unpause"}},
-		{"a certain one", replication.FailoverOptions{Host: "10.0.0.1", Port: 6666}, 5, good, false, 0, []string{"pause", "promote", "follow 10.0.0.1", "unpause"}},
-		{"late", replication.FailoverOptions{Timeout: 5 * time.Second}, 4, good, false, 5 * time.Second, []string{"pause", "unpause"}},
-		{"forced", replication.FailoverOptions{Host: "10.0.0.1", Port: 6666, Force: true, Timeout: 5 * time.Second}, 4, good, false, 5 * time.Second,
+		{"caught up", replication.FailoverOptions{}, 5, good, false, 0,
+			[]string{"pause", "promote", "follow 10.0.0.1", "unpause"}},
+		{"a certain one", replication.FailoverOptions{Host: "10.0.0.1", Port: 6666}, 5, good, false, 0,
+			[]string{"pause", "promote", "follow 10.0.0.1", "unpause"}},
+		{"late", replication.FailoverOptions{Timeout: 5 * time.Second}, 4, good, false, 5 * time.Second,
+			[]string{"pause", "unpause"}},
+		{"forced", replication.FailoverOptions{Host: "10.0.0.1", Port: 6666, Force: true, Timeout: 5 * time.Second},
+			4, good, false, 5 * time.Second,
 			[]string{"pause", "promote", "follow 10.0.0.1", "unpause"}},
 		{"aborted", replication.FailoverOptions{}, 4, good, true, 10 * time.Second, []string{"pause", "unpause"}},
-		{"the replica cannot be reached", replication.FailoverOptions{}, 5, refused, false, 0, []string{"pause", "promote", "unpause"}},
+		{"the replica cannot be reached", replication.FailoverOptions{}, 5, refused, false, 0,
+			[]string{"pause", "promote", "unpause"}},
 		{"its answer is lost", replication.FailoverOptions{}, 5, answers(unknown, refused, good), false, 2 * time.Second,
 			[]string{"pause", "promote", "promote", "promote", "follow 10.0.0.1", "unpause"}},
 	} {
@@ -93,7 +98,8 @@ func TestFailover(t *testing.T) {
 				}
 				if tt.abort {
 					synctest.Wait()
-					if err := m.Failover(tt.o, srv); !errors.Is(err, replication.ErrFailoverUnder) || m.FailoverState() != replication.FailoverWaiting {
+					if err := m.Failover(tt.o, srv); !errors.Is(err, replication.ErrFailoverUnder) ||
+						m.FailoverState() != replication.FailoverWaiting {
 						t.Errorf("%v, %s", err, m.FailoverState())
 					}
 					time.Sleep(10 * time.Second)

@@ -21,9 +21,9 @@ import (
 //	|       v
 //	+--- asleep: woken by a writer, a WAIT, or after pingEvery
 //
-// What comes within pace of the last write to the socket waits for that time, unless it is much, or somebody waits for an
-// acknowledgement: under load a write carries what many commits have brought, and writers need not wake the feeder. The
-// write and what the kernel does for it are what costs the master most.
+// What comes within pace of the last write to the socket waits for that time, unless it is much, or somebody waits
+// for an acknowledgement: under load a write carries what many commits have brought, and writers need not wake the
+// feeder. The write and what the kernel does for it are what costs the master most.
 type feeder struct {
 	m    *Master
 	link Link

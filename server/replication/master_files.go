@@ -18,8 +18,8 @@ import (
 )
 
 // checkpoint is the copy of the database that replicas fetch in a full sync. All that come within ShareFor get the same
-// one; for one that comes later there is a new one, unless somebody still fetches the old one, whose log is kept as long.
-// It is deleted when nobody has fetched from it for idleFiles, and never while somebody does.
+// one; for one that comes later there is a new one, unless somebody still fetches the old one, whose log is kept as
+// long. It is deleted when nobody has fetched from it for idleFiles, and never while somebody does.
 type checkpoint struct {
 	dir string
 	db  *engine.DB
@@ -201,7 +201,8 @@ func (m *Master) SendFiles(link Link, list []byte) {
 		err = m.files.enter(names)
 	}
 	if err != nil {
-		m.log.Warn("a replica has asked for files that do not exist", zap.Stringer("replica", link.RemoteAddr()), zap.Error(err))
+		m.log.Warn("a replica has asked for files that do not exist", zap.Stringer("replica", link.RemoteAddr()),
+			zap.Error(err))
 		m.put(link, proto.AppendError(nil, errNoFile))
 		return
 	}
@@ -209,7 +210,8 @@ func (m *Master) SendFiles(link Link, list []byte) {
 	buf := make([]byte, pieceBytes)
 	for _, n := range names {
 		if err := m.sendFile(link, n, buf); err != nil {
-			m.log.Warn("a file was not sent to a replica", zap.String("file", n), zap.Stringer("replica", link.RemoteAddr()), zap.Error(err))
+			m.log.Warn("a file was not sent to a replica", zap.String("file", n),
+				zap.Stringer("replica", link.RemoteAddr()), zap.Error(err))
 			return
 		}
 	}

@@ -125,7 +125,8 @@ func (r *replica) leave() {
 	<-r.ended
 }
 
-func newMaster(t *testing.T, db *engine.DB, s replication.MasterSettings) (*replication.Master, *observer.ObservedLogs) {
+func newMaster(t *testing.T, db *engine.DB, s replication.MasterSettings) (*replication.Master,
+	*observer.ObservedLogs) {
 	core, logs := observer.New(zap.InfoLevel)
 	m := replication.NewMaster(replication.MasterOptions{DB: db, Log: zap.New(core),
 		CheckpointDir: filepath.Join(t.TempDir(), "checkpoint")}, s)
@@ -185,7 +186,8 @@ func TestFeed(t *testing.T) {
 	if !slices.EqualFunc(all, logged(t, db), bytes.Equal) {
 		t.Error("what was sent is not what is in the log")
 	}
-	if got := m.Replicas(); len(got) != 1 || got[0].IP != "10.0.0.1" || got[0].Port != 6666 || got[0].Offset != 300 || got[0].Acks {
+	if got := m.Replicas(); len(got) != 1 || got[0].IP != "10.0.0.1" || got[0].Port != 6666 || got[0].Offset != 300 ||
+		got[0].Acks {
 		t.Errorf("%+v", got)
 	}
 	r.leave()
@@ -277,7 +279,8 @@ func TestBatchInParts(t *testing.T) {
 	})
 	r := connect(t, m, 3, proto.Conf{})
 	got := r.batches(3)[0]
-	if binary.LittleEndian.Uint32(got[8:]) != 1 || !bytes.Contains(got, []byte("k2")) || !bytes.Contains(got, []byte("1 2")) || bytes.Contains(got, []byte("k1")) {
+	if binary.LittleEndian.Uint32(got[8:]) != 1 || !bytes.Contains(got, []byte("k2")) ||
+		!bytes.Contains(got, []byte("1 2")) || bytes.Contains(got, []byte("k1")) {
 		t.Errorf("%q", got)
 	}
 	r.leave()
@@ -578,7 +581,8 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-var badNames = []string{"", ".", "..", "../db/CURRENT", "/etc/passwd", "CURRENT,../db/CURRENT", "a/../CURRENT", "999999.sst",
+var badNames = []string{"", ".", "..", "../db/CURRENT", "/etc/passwd", "CURRENT,../db/CURRENT", "a/../CURRENT",
+	"999999.sst",
 	"CURRENT,CURRENT", "LOCK", "CURRENT\x00", "..\\db", "CURRENT,"}
 
 func FuzzSendFiles(f *testing.F) {

@@ -1,12 +1,12 @@
 // Package replycache keeps the replies of repeated reads, each valid for one generation of its key's lock.
 //
-// A reply of a command that reads much of one key, such as the first hundred members of a sorted set, is worth to be kept
-// when the same command comes again while the key stays as it is: a range of a hundred elements costs as much as dozens of
-// point reads, and hot ranges are asked for again and again.
+// A reply of a command that reads much of one key, such as the first hundred members of a sorted set, is worth to be
+// kept when the same command comes again while the key stays as it is: a range of a hundred elements costs as much as
+// dozens of point reads, and hot ranges are asked for again and again.
 //
 // A reply is valid as long as nobody has held a lock of the key's bucket for writing since the reply was made (the
-// bucket's generation) and the key has not expired. The caller holds the key's lock from Get to Put. Replies are derived
-// state and are bounded together with the other kinds of it.
+// bucket's generation) and the key has not expired. The caller holds the key's lock from Get to Put. Replies are
+// derived state and are bounded together with the other kinds of it.
 package replycache
 
 import (

@@ -56,14 +56,17 @@ func TestDecoder(t *testing.T) {
 		{name: "one command", in: "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", want: [][]string{{"GET", "k"}}},
 		{name: "empty argument", in: "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", want: [][]string{{"ECHO", ""}}},
 		{name: "binary argument", in: "*1\r\n$5\r\n\r\n\x00$*\r\n", want: [][]string{{"\r\n\x00$*"}}},
-		{name: "pipeline", in: "*1\r\n$4\r\nPING\r\nPING\r\n*1\r\n$4\r\nQUIT\r\n", want: [][]string{{"PING"}, {"PING"}, {"QUIT"}}},
-		{name: "nothing in the array", in: "*0\r\n*-1\r\n*-9223372036854775808\r\nPING\n", want: [][]string{nil, nil, nil, {"PING"}}},
+		{name: "pipeline", in: "*1\r\n$4\r\nPING\r\nPING\r\n*1\r\n$4\r\nQUIT\r\n",
+			want: [][]string{{"PING"}, {"PING"}, {"QUIT"}}},
+		{name: "nothing in the array", in: "*0\r\n*-1\r\n*-9223372036854775808\r\nPING\n",
+			want: [][]string{nil, nil, nil, {"PING"}}},
 		{name: "empty lines", in: "\r\n\n  \t\r\nPING\r\n", want: [][]string{nil, nil, nil, {"PING"}}},
 		{name: "incomplete count", in: "*3\r"},
 		{name: "incomplete bulk", in: "PING\n*1\r\n$4\r\nPING\r", want: [][]string{{"PING"}}},
 
 		{name: "inline", in: "SET  key\tvalue\r\n", want: [][]string{{"SET", "key", "value"}}},
-		{name: "inline, double quotes", in: `ECHO "a b\x41\xzz\n\r\t\b\a\"\\\q"` + "\r\n", want: [][]string{{"ECHO", "a bAxzz\n\r\t\b\a\"\\q"}}},
+		{name: "inline, double quotes", in: `ECHO "a b\x41\xzz\n\r\t\b\a\"\\\q"` + "\r\n",
+			want: [][]string{{"ECHO", "a bAxzz\n\r\t\b\a\"\\q"}}},
 		{name: "inline, single quotes", in: `ECHO 'a "b\n\'' ''` + "\n", want: [][]string{{"ECHO", `a "b\n'`, ""}}},
 		{name: "inline, quote inside of a word", in: `ECHO a"b c" d'e f'` + "\n", want: [][]string{{"ECHO", "ab c", "de f"}}},
 		{name: "inline, vertical tab", in: "\v\fECHO a\vb\r\n", want: [][]string{{"ECHO", "a\vb"}}},
@@ -77,7 +80,8 @@ func TestDecoder(t *testing.T) {
 		{name: "backslash last", in: "ECHO \"a\\\n", err: "Protocol error: unbalanced quotes in request"},
 		{name: "inline too big", in: long + "x\n", err: "Protocol error: too big inline request"},
 		{name: "inline too big, no line end", in: long + "xx", err: "Protocol error: too big inline request"},
-		{name: "inline limit", in: "12345\r\n123456\r\n", limits: Limits{MaxInline: 5}, want: [][]string{{"12345"}}, err: "Protocol error: too big inline request"},
+		{name: "inline limit", in: "12345\r\n123456\r\n", limits: Limits{MaxInline: 5}, want: [][]string{{"12345"}},
+			err: "Protocol error: too big inline request"},
 
 		{name: "count is no number", in: "*x\r\n", err: "Protocol error: invalid multibulk length"},
 		{name: "count is missing", in: "*\r\n", err: "Protocol error: invalid multibulk length"},
@@ -87,14 +91,18 @@ func TestDecoder(t *testing.T) {
 		{name: "count out of range", in: "*-9223372036854775809\r\n", err: "Protocol error: invalid multibulk length"},
 		{name: "count above int64", in: "*9223372036854775808\r\n", err: "Protocol error: invalid multibulk length"},
 		{name: "count above the limit", in: "*1048577\r\n", err: "Protocol error: invalid multibulk length"},
-		{name: "count above a limit", in: "*4\r\n", limits: Limits{MaxArgs: 3}, err: "Protocol error: invalid multibulk length"},
+		{name: "count above a limit", in: "*4\r\n", limits: Limits{MaxArgs: 3},
+			err: "Protocol error: invalid multibulk length"},
 		{name: "count with bare LF", in: "*1\n$4\r\nPING\r\n", err: "Protocol error: invalid multibulk length"},
 		{name: "count with bare CR", in: "*1\r$4\r\nPING\r\n", err: "Protocol error: invalid multibulk length"},
 		{name: "count line too big", in: "*" + long, err: "Protocol error: too big mbulk count string"},
 		{name: "count line too big, ended", in: "*" + long + "\r\n", err: "Protocol error: too big mbulk count string"},
-		{name: "count before AUTH", in: "*10\r\n*11\r\n", limits: Limits{Unauthenticated: true}, err: "Protocol error: expected '$', got '*'"},
-		{name: "count before AUTH too big", in: "*11\r\n", limits: Limits{Unauthenticated: true}, err: "Protocol error: unauthenticated multibulk length"},
-		{name: "count before AUTH above all limits", in: "*1048577\r\n", limits: Limits{Unauthenticated: true}, err: "Protocol error: invalid multibulk length"},
+		{name: "count before AUTH", in: "*10\r\n*11\r\n", limits: Limits{Unauthenticated: true},
+			err: "Protocol error: expected '$', got '*'"},
+		{name: "count before AUTH too big", in: "*11\r\n", limits: Limits{Unauthenticated: true},
+			err: "Protocol error: unauthenticated multibulk length"},
+		{name: "count before AUTH above all limits", in: "*1048577\r\n", limits: Limits{Unauthenticated: true},
+			err: "Protocol error: invalid multibulk length"},
 
 		{name: "no bulk", in: "*1\r\nPING\r\n", err: "Protocol error: expected '$', got 'P'"},
 		{name: "no bulk, second argument", in: "*2\r\n$4\r\nPING\r\n:1\r\n", err: "Protocol error: expected '$', got ':'"},
@@ -104,12 +112,16 @@ func TestDecoder(t *testing.T) {
 		{name: "bulk with zero", in: "*1\r\n$01\r\nx\r\n", err: "Protocol error: invalid bulk length"},
 		{name: "bulk is negative", in: "*1\r\n$-1\r\n", err: "Protocol error: invalid bulk length"},
 		{name: "bulk above the limit", in: "*1\r\n$536870913\r\n", err: "Protocol error: invalid bulk length"},
-		{name: "bulk above a limit", in: "*1\r\n$2\r\nab\r\n*1\r\n$3\r\nabc\r\n", limits: Limits{MaxBulk: 2}, want: [][]string{{"ab"}}, err: "Protocol error: invalid bulk length"},
+		{name: "bulk above a limit", in: "*1\r\n$2\r\nab\r\n*1\r\n$3\r\nabc\r\n", limits: Limits{MaxBulk: 2},
+			want: [][]string{{"ab"}}, err: "Protocol error: invalid bulk length"},
 		{name: "bulk length overflows", in: "*1\r\n$9223372036854775807\r\n", err: "Protocol error: invalid bulk length"},
 		{name: "bulk with bare LF", in: "*1\r\n$4\nPING\r\n", err: "Protocol error: invalid bulk length"},
 		{name: "bulk line too big", in: "*1\r\n$" + long, err: "Protocol error: too big bulk count string"},
-		{name: "bulk before AUTH", in: "*1\r\n$16384\r\n" + long[:16384] + "\r\n*1\r\n$16385\r\n", limits: Limits{Unauthenticated: true}, want: [][]string{{long[:16384]}}, err: "Protocol error: unauthenticated bulk length"},
-		{name: "bulk before AUTH above all limits", in: "*1\r\n$536870913\r\n", limits: Limits{Unauthenticated: true}, err: "Protocol error: invalid bulk length"},
+		{name: "bulk before AUTH", in: "*1\r\n$16384\r\n" + long[:16384] + "\r\n*1\r\n$16385\r\n",
+			limits: Limits{Unauthenticated: true}, want: [][]string{{long[:16384]}},
+			err: "Protocol error: unauthenticated bulk length"},
+		{name: "bulk before AUTH above all limits", in: "*1\r\n$536870913\r\n", limits: Limits{Unauthenticated: true},
+			err: "Protocol error: invalid bulk length"},
 		{name: "bulk too long", in: "*1\r\n$3\r\nPING\r\n", err: "Protocol error: expected CRLF after bulk"},
 		{name: "bulk ends with LF LF", in: "*1\r\n$4\r\nPING\n\n", err: "Protocol error: expected CRLF after bulk"},
 		{name: "bulk ends with CR CR", in: "*1\r\n$4\r\nPING\r\r", err: "Protocol error: expected CRLF after bulk"},
@@ -127,7 +139,8 @@ func TestDecoder(t *testing.T) {
 			for _, s := range steps {
 				got, text := run(&Decoder{Limits: c.limits}, []byte(c.in), s[0], s[1])
 				if text != c.err || !slices.EqualFunc(got, c.want, slices.Equal[[]string]) {
-					t.Fatalf("first %d, then by %d bytes: %.200q, error %q, want %.200q, error %q", s[0], s[1], got, text, c.want, c.err)
+					t.Fatalf("first %d, then by %d bytes: %.200q, error %q, want %.200q, error %q", s[0], s[1], got,
+						text, c.want, c.err)
 				}
 			}
 		})
@@ -296,7 +309,8 @@ func FuzzDecoder(f *testing.F) {
 func BenchmarkDecoder(b *testing.B) {
 	for _, size := range []int{16, 4096} {
 		b.Run(fmt.Sprintf("SET/%d", size), func(b *testing.B) {
-			in := fmt.Appendf(nil, "*3\r\n$3\r\nSET\r\n$16\r\nkey:000000012345\r\n$%d\r\n%s\r\n", size, strings.Repeat("v", size))
+			in := fmt.Appendf(nil, "*3\r\n$3\r\nSET\r\n$16\r\nkey:000000012345\r\n$%d\r\n%s\r\n", size,
+				strings.Repeat("v", size))
 			args := make([][]byte, 0, 8)
 			var d Decoder
 			b.ReportAllocs()

@@ -32,8 +32,8 @@ type Taker interface{ TakeReply() }
 // streamChunk is how many bytes a reply has before a part of it leaves.
 const streamChunk = 256 << 10
 
-// Stream lets TakeReply be called before a bulk string is written when there are more than 256 KiB in the buffer: it may
-// send them and Reset the Writer. EndStream or Mark ends that: what follows a mark must stay.
+// Stream lets TakeReply be called before a bulk string is written when there are more than 256 KiB in the buffer: it
+// may send them and Reset the Writer. EndStream or Mark ends that: what follows a mark must stay.
 func (w *Writer) Stream(to Taker) { w.to, w.left = to, false }
 
 // EndStream ends what Stream has begun, and reports whether a part of the reply may have left.

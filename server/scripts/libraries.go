@@ -230,7 +230,10 @@ func (s *Store) RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace
 
 // Libraries returns the libraries, sorted by name.
 func (s *Store) Libraries(tx *engine.Tx) []*lua.Library {
-	return slices.SortedFunc(maps.Values(s.registryOf(tx).libraries), func(a, b *lua.Library) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(s.registryOf(tx).libraries), func(a,
+		b *lua.Library) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 }
 
 // Running returns the function that runs for some time.

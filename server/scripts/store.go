@@ -164,8 +164,8 @@ func (s *Store) Find(tx *engine.Tx, sha []byte) (*lua.Script, error) {
 	return script, nil
 }
 
-// Declared returns the flags that the called script or function declares; ok is false when it declares none, or does not
-// exist.
+// Declared returns the flags that the called script or function declares; ok is false when it declares none, or does
+// not exist.
 func (s *Store) Declared(tx *engine.Tx, call command.ScriptCall) (flags lua.Flags, ok bool) {
 	switch {
 	case call.Function != nil:

@@ -1,8 +1,8 @@
 // Package sweep deletes keys and fields of hashes when their time comes, while somebody wants to hear of it.
 //
-// Without it a key whose time has passed is not seen any more and leaves the disk with a compaction, but nobody is told.
-// A pass over all records finds those that expire until some time after the next pass; commits add theirs. So only keys
-// that expire soon take memory.
+// Without it a key whose time has passed is not seen any more and leaves the disk with a compaction, but nobody is
+// told. A pass over all records finds those that expire until some time after the next pass; commits add theirs. So
+// only keys that expire soon take memory.
 package sweep
 
 import (
@@ -249,7 +249,8 @@ func (s *Sweep) run() {
 	}
 }
 
-// pass finds all keys that expire until then. A key that a commit adds meanwhile may be there twice, which does no harm.
+// pass finds all keys that expire until then. A key that a commit adds meanwhile may be there twice, which does no
+// harm.
 func (s *Sweep) pass(until time.Time) {
 	s.mu.Lock()
 	s.soon = nil
@@ -272,7 +273,8 @@ func (s *Sweep) failed(what string, err error) {
 	}
 }
 
-// expireDue handles the keys that have expired, or have fields that have, and returns after which time the next one does.
+// expireDue handles the keys that have expired, or have fields that have, and returns after which time the next one
+// does.
 func (s *Sweep) expireDue() time.Duration {
 	for !s.closing() {
 		if end, ok := s.PausedUntil(); ok {
@@ -310,8 +312,8 @@ func (s *Sweep) expireDue() time.Duration {
 	return passEvery
 }
 
-// expire deletes a key if it has expired, or the fields of a hash that have. It returns when to look at the key again; the
-// zero time = not before somebody writes it.
+// expire deletes a key if it has expired, or the fields of a hash that have. It returns when to look at the key
+// again; the zero time = not before somebody writes it.
 func (s *Sweep) expire(ns string, key []byte) (again time.Time, err error) {
 	how, err := s.DB.DeleteExpired(ns, key, s.MayExpire, func(how engine.Ended) { s.KeyEnded(ns, key, how) })
 	if err != nil || how != engine.NotEnded || !s.fields.Load() && s.listeners.Load() == 0 {

@@ -13,7 +13,8 @@ var versions = []struct {
 	name    string
 	version uint16
 }{
-	{"tlsv1", tls.VersionTLS10}, {"tlsv1.1", tls.VersionTLS11}, {"tlsv1.2", tls.VersionTLS12}, {"tlsv1.3", tls.VersionTLS13},
+	{"tlsv1", tls.VersionTLS10}, {"tlsv1.1", tls.VersionTLS11}, {"tlsv1.2", tls.VersionTLS12}, {"tlsv1.3",
+		tls.VersionTLS13},
 }
 
 var errVersionGap = errors.New("there must be no gap between the versions")
@@ -194,7 +195,8 @@ func checkSuites(list string) error {
 		return nil
 	}
 	slices.Sort(names)
-	if !slices.Equal(slices.Compact(names), []string{"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}) {
+	if !slices.Equal(slices.Compact(names), []string{"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384",
+		"TLS_CHACHA20_POLY1305_SHA256"}) {
 		return errSuites
 	}
 	return nil

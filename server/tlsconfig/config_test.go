@@ -72,7 +72,10 @@ func TestServer(t *testing.T) {
 	}
 	anonymous, known, stranger := ca.Client(""), ca.Client("c"), ca.Client("")
 	stranger.Certificates = other.Client("s").Certificates
-	stranger.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &stranger.Certificates[0], nil }
+	stranger.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate,
+		error) {
+		return &stranger.Certificates[0], nil
+	}
 	old := ca.Client("")
 	old.MaxVersion = tls.VersionTLS12
 	old11 := ca.Client("")
@@ -89,35 +92,57 @@ func TestServer(t *testing.T) {
 		{name: "plain", o: base, client: anonymous, version: tls.VersionTLS13},
 		{name: "no certificate file", o: with(func(o *Options) { o.CertFile = "" }), err: "tls-cert-file: a TLS port needs"},
 		{name: "no key file", o: with(func(o *Options) { o.KeyFile = "" }), err: "tls-key-file: a TLS port needs"},
-		{name: "missing file", o: with(func(o *Options) { o.CertFile = "/nonexistent" }), err: "tls-cert-file: open /nonexistent: no such file"},
-		{name: "key of another", o: with(func(o *Options) { o.KeyFile = otherKey }), err: "tls-key-file: private key does not match public key"},
-		{name: "a key as certificate", o: with(func(o *Options) { o.CertFile = key }), err: "tls-cert-file: there is no certificate in it"},
-		{name: "a certificate as key", o: with(func(o *Options) { o.KeyFile = cert }), err: "tls-key-file: found a certificate rather than"},
-		{name: "no authority", o: with(func(o *Options) { o.AuthClients = "" }), err: "tls-ca-cert-file: this or tls-ca-cert-dir is needed"},
-		{name: "key as authority", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "yes", key }), err: "tls-ca-cert-file: there is no certificate in it"},
-		{name: "missing directory", o: with(func(o *Options) { o.AuthClients, o.CACertDir = "yes", "/nonexistent" }), err: "tls-ca-cert-dir: open /nonexistent"},
-		{name: "empty directory", o: with(func(o *Options) { o.AuthClients, o.CACertDir = "yes", emptyDir }), err: "tls-ca-cert-dir: there is no certificate"},
-		{name: "required, none", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "yes", ca.File }), client: anonymous, refused: true},
-		{name: "required, good", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "", ca.File }), client: known, version: tls.VersionTLS13},
-		{name: "required, good, directory", o: with(func(o *Options) { o.AuthClients, o.CACertDir = "true", caDir }), client: known, version: tls.VersionTLS13},
-		{name: "required, wrong", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "yes", ca.File }), client: stranger, refused: true},
-		{name: "optional, none", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "OPTIONAL", ca.File }), client: anonymous, version: tls.VersionTLS13},
-		{name: "optional, wrong", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "optional", ca.File }), client: stranger, refused: true},
-		{name: "not asked for", o: with(func(o *Options) { o.CACertFile = ca.File }), client: stranger, version: tls.VersionTLS13},
+		{name: "missing file", o: with(func(o *Options) { o.CertFile = "/nonexistent" }),
+			err: "tls-cert-file: open /nonexistent: no such file"},
+		{name: "key of another", o: with(func(o *Options) { o.KeyFile = otherKey }),
+			err: "tls-key-file: private key does not match public key"},
+		{name: "a key as certificate", o: with(func(o *Options) { o.CertFile = key }),
+			err: "tls-cert-file: there is no certificate in it"},
+		{name: "a certificate as key", o: with(func(o *Options) { o.KeyFile = cert }),
+			err: "tls-key-file: found a certificate rather than"},
+		{name: "no authority", o: with(func(o *Options) { o.AuthClients = "" }),
+			err: "tls-ca-cert-file: this or tls-ca-cert-dir is needed"},
+		{name: "key as authority", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "yes", key }),
+			err: "tls-ca-cert-file: there is no certificate in it"},
+		{name: "missing directory", o: with(func(o *Options) { o.AuthClients, o.CACertDir = "yes", "/nonexistent" }),
+			err: "tls-ca-cert-dir: open /nonexistent"},
+		{name: "empty directory", o: with(func(o *Options) { o.AuthClients, o.CACertDir = "yes", emptyDir }),
+			err: "tls-ca-cert-dir: there is no certificate"},
+		{name: "required, none", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "yes", ca.File }),
+			client: anonymous, refused: true},
+		{name: "required, good", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "", ca.File }),
+			client: known, version: tls.VersionTLS13},
+		{name: "required, good, directory", o: with(func(o *Options) { o.AuthClients, o.CACertDir = "true", caDir }),
+			client: known, version: tls.VersionTLS13},
+		{name: "required, wrong", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "yes", ca.File }),
+			client: stranger, refused: true},
+		{name: "optional, none", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "OPTIONAL", ca.File }),
+			client: anonymous, version: tls.VersionTLS13},
+		{name: "optional, wrong", o: with(func(o *Options) { o.AuthClients, o.CACertFile = "optional", ca.File }),
+			client: stranger, refused: true},
+		{name: "not asked for", o: with(func(o *Options) { o.CACertFile = ca.File }), client: stranger,
+			version: tls.VersionTLS13},
 		{name: "1.2 client", o: base, client: old, version: tls.VersionTLS12},
 		{name: "1.1 client", o: base, client: old11, refused: true},
 		{name: "only 1.3", o: with(func(o *Options) { o.Protocols = "tlsv1.3" }), client: old, refused: true},
-		{name: "up to 1.2", o: with(func(o *Options) { o.Protocols = "TLSv1.2 TLSv1.1" }), client: anonymous, version: tls.VersionTLS12},
-		{name: "unknown version", o: with(func(o *Options) { o.Protocols = "TLSv1.2 SSLv3" }), err: "tls-protocols: unknown version 'sslv3'"},
-		{name: "gap", o: with(func(o *Options) { o.Protocols = "TLSv1.3 TLSv1.1" }), err: "tls-protocols: there must be no gap"},
-		{name: "one cipher", o: with(func(o *Options) { o.Ciphers = "ECDHE-ECDSA-AES256-GCM-SHA384" }), client: old, version: tls.VersionTLS12,
-			suite: tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384},
-		{name: "no shared cipher", o: with(func(o *Options) { o.Ciphers = "ECDHE-RSA-AES256-GCM-SHA384" }), client: old, refused: true},
-		{name: "unknown ciphers", o: with(func(o *Options) { o.Ciphers = "CAMELLIA256-SHA" }), err: "tls-ciphers: there is no cipher"},
+		{name: "up to 1.2", o: with(func(o *Options) { o.Protocols = "TLSv1.2 TLSv1.1" }), client: anonymous,
+			version: tls.VersionTLS12},
+		{name: "unknown version", o: with(func(o *Options) { o.Protocols = "TLSv1.2 SSLv3" }),
+			err: "tls-protocols: unknown version 'sslv3'"},
+		{name: "gap", o: with(func(o *Options) { o.Protocols = "TLSv1.3 TLSv1.1" }),
+			err: "tls-protocols: there must be no gap"},
+		{name: "one cipher", o: with(func(o *Options) { o.Ciphers = "ECDHE-ECDSA-AES256-GCM-SHA384" }), client: old,
+			version: tls.VersionTLS12,
+			suite:   tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384},
+		{name: "no shared cipher", o: with(func(o *Options) { o.Ciphers = "ECDHE-RSA-AES256-GCM-SHA384" }),
+			client: old, refused: true},
+		{name: "unknown ciphers", o: with(func(o *Options) { o.Ciphers = "CAMELLIA256-SHA" }),
+			err: "tls-ciphers: there is no cipher"},
 		{name: "all suites", o: with(func(o *Options) {
 			o.CipherSuites = "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256"
 		}), client: anonymous, version: tls.VersionTLS13},
-		{name: "one suite", o: with(func(o *Options) { o.CipherSuites = "TLS_CHACHA20_POLY1305_SHA256" }), err: "tls-ciphersuites: TLS 1.3 always offers"},
+		{name: "one suite", o: with(func(o *Options) { o.CipherSuites = "TLS_CHACHA20_POLY1305_SHA256" }),
+			err: "tls-ciphersuites: TLS 1.3 always offers"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, _, err := Server(tt.o)
@@ -153,7 +178,8 @@ func TestSessions(t *testing.T) {
 		{true, time.Minute, true}, {true, -1, false}, {true, time.Nanosecond, false}, {false, time.Minute, false},
 	} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-			c, _, err := Server(Options{CertFile: cert, KeyFile: key, AuthClients: "no", SessionCaching: tt.caching, SessionTimeout: tt.timeout})
+			c, _, err := Server(Options{CertFile: cert, KeyFile: key, AuthClients: "no", SessionCaching: tt.caching,
+				SessionTimeout: tt.timeout})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +200,8 @@ func TestSessions(t *testing.T) {
 				t.Errorf("%+v, version %x: resumed %v", tt, version, state.DidResume)
 			}
 			// What another configuration has made is worth nothing.
-			next, _, err := Server(Options{CertFile: cert, KeyFile: key, AuthClients: "no", SessionCaching: true, SessionTimeout: time.Minute})
+			next, _, err := Server(Options{CertFile: cert, KeyFile: key, AuthClients: "no", SessionCaching: true,
+				SessionTimeout: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,7 +312,8 @@ func TestEncryptedKeys(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "key")
-	if out, err := exec.Command("openssl", "pkcs8", "-topk8", "-scrypt", "-in", key, "-out", file, "-passout", "pass:secret").CombinedOutput(); err != nil {
+	if out, err := exec.Command("openssl", "pkcs8", "-topk8", "-scrypt", "-in", key, "-out", file, "-passout",
+		"pass:secret").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 	_, _, err := Server(Options{CertFile: cert, KeyFile: file, KeyFilePass: "secret", AuthClients: "no"})
@@ -319,7 +347,8 @@ func FuzzDecryptPKCS8(f *testing.F) {
 	// A key of openssl pkcs8 -topk8 -v2 aes-128-cbc -iter 1, without its data.
 	f.Add([]byte("0\x820W0\x10\x06\x09*\x86H\x86\xf7\x0d\x01\x05\x0d"))
 	if _, err := exec.LookPath("openssl"); err == nil {
-		out, err := exec.Command("sh", "-c", "openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -v2 aes-128-cbc -iter 1 -passout pass:p").Output()
+		out, err := exec.Command("sh", "-c",
+			"openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -v2 aes-128-cbc -iter 1 -passout pass:p").Output()
 		if block, _ := pem.Decode(out); err == nil && block != nil {
 			f.Add(block.Bytes)
 		}

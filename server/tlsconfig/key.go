@@ -25,8 +25,9 @@ var (
 	errBadKey    = errors.New("the encrypted private key is damaged")
 )
 
-// decryptKey returns a PEM file with its private key in the clear: one of PKCS #8 that is encrypted by PBES2 (RFC 8018),
-// which OpenSSL 3 writes, or one of OpenSSL's own older form. A key that is not encrypted is returned as it is.
+// decryptKey returns a PEM file with its private key in the clear: one of PKCS #8 that is encrypted by PBES2 (RFC
+// 8018), which OpenSSL 3 writes, or one of OpenSSL's own older form. A key that is not encrypted is returned as it
+// is.
 func decryptKey(file, pass []byte) ([]byte, error) {
 	for rest := file; ; {
 		var block *pem.Block
@@ -63,7 +64,8 @@ func decryptKey(file, pass []byte) ([]byte, error) {
 	}
 }
 
-// isKey reports whether der can be a private key of the PEM block type. The padding alone lets one wrong passphrase of 256 pass.
+// isKey reports whether der can be a private key of the PEM block type. The padding alone lets one wrong passphrase
+// of 256 pass.
 func isKey(blockType string, der []byte) bool {
 	var err error
 	switch blockType {

@@ -7,7 +7,8 @@
 // have memory of their own, see memtable_slabs.h): about 60 MiB in use make malloc hold 184 MiB with 5 arenas, and 91
 // with 2.
 //
-// Even so each arena keeps what the block cache once had in it, and the cache moves from one to the other. [Trim] gives that back.
+// Even so each arena keeps what the block cache once had in it, and the cache moves from one to the other. [Trim]
+// gives that back.
 //
 // Nothing is changed when the environment sets malloc's parameters (MALLOC_ARENA_MAX, MALLOC_MMAP_THRESHOLD_,
 // MALLOC_TRIM_THRESHOLD_, or GLIBC_TUNABLES with any of malloc's), nor with another C library than glibc.
@@ -26,6 +27,6 @@ func Usage() (used, free int) {
 	return int(u), int(f)
 }
 
-// Trim gives the memory of holes back to the system, if malloc holds 32 MiB of them and an eighth of what is in use, and
-// reports whether it has. It may take a tenth of a second for each GiB.
+// Trim gives the memory of holes back to the system, if malloc holds 32 MiB of them and an eighth of what is in use,
+// and reports whether it has. It may take a tenth of a second for each GiB.
 func Trim() bool { return C.basalt_malloc_trim() != 0 }

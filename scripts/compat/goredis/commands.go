@@ -233,7 +233,8 @@ func administration(ctx context.Context, c *redis.Client) error {
 		return fmt.Errorf("CONFIG GET maxclients: %v, %v", maxClients, err)
 	}
 	keys, err := c.CommandGetKeys(ctx, "EVAL", "x", 2, "a", "b", "c").Result()
-	noSetInfo := strings.HasPrefix(field(c.Info(ctx, "server").Val(), "redis_version"), "7.0.") // CLIENT SETINFO is of Redis 7.2
+	// CLIENT SETINFO is of Redis 7.2
+	noSetInfo := strings.HasPrefix(field(c.Info(ctx, "server").Val(), "redis_version"), "7.0.")
 	now := c.Time(ctx).Val()
 	if d := time.Since(now); d < -time.Minute || d > time.Minute {
 		return fmt.Errorf("TIME: %v", now)

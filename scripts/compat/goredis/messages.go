@@ -96,7 +96,8 @@ func streams(ctx context.Context, c *redis.Client) error {
 		same("XREAD BLOCK that times out", timeout, redis.Nil),
 		same("XRANGE", c.XRange(ctx, "s", "(1-1", "2").Val(), []redis.XMessage{entry("1-2"), entry("2-0")}),
 		same("XREVRANGE", c.XRevRangeN(ctx, "s", "+", "-", 1).Val(), []redis.XMessage{entry("3-0")}),
-		err, same("XINFO STREAM FULL", fmt.Sprintf("%d %s %d", info.Length, info.LastGeneratedID, len(info.Entries)), "4 3-0 4"),
+		err, same("XINFO STREAM FULL", fmt.Sprintf("%d %s %d", info.Length, info.LastGeneratedID, len(info.Entries)),
+			"4 3-0 4"),
 		same("XTRIM", c.XTrimMaxLen(ctx, "s", 2).Val(), int64(2)),
 		same("XDEL", c.XDel(ctx, "s", "2-0").Val(), int64(1)),
 		same("XLEN", c.XLen(ctx, "s").Val(), int64(1)),
@@ -141,13 +142,15 @@ func groups(ctx context.Context, c *redis.Client) error {
 	if err != nil {
 		return err
 	}
-	pending, err := c.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "s", Group: "g", Start: "-", End: "+", Count: n}).Result()
+	pending, err := c.XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "s", Group: "g", Start: "-", End: "+",
+		Count: n}).Result()
 	if err := first(err, same("XPENDING", len(pending), n/2),
 		same("XPENDING: consumer", pending[0].Consumer, "gone"),
 		same("XPENDING summary", c.XPending(ctx, "s", "g").Val().Consumers, map[string]int64{"gone": n / 2})); err != nil {
 		return err
 	}
-	claimed, _, err := c.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "s", Group: "g", Consumer: "good", Start: "0", Count: n}).Result()
+	claimed, _, err := c.XAutoClaim(ctx, &redis.XAutoClaimArgs{Stream: "s", Group: "g", Consumer: "good", Start: "0",
+		Count: n}).Result()
 	if err != nil {
 		return err
 	}
@@ -157,7 +160,9 @@ func groups(ctx context.Context, c *redis.Client) error {
 	infos, err := c.XInfoGroups(ctx, "s").Result()
 	if err := first(err, same("entries left by a consumer", len(left), n/2), same("XAUTOCLAIM", len(claimed), n/2),
 		same("entries that were seen", len(seen), n),
-		same("XINFO GROUPS", fmt.Sprintf("%+v", infos[0]), fmt.Sprintf("{Name:g Consumers:2 Pending:10 LastDeliveredID:%s EntriesRead:20 Lag:0}", left[len(left)-1].ID))); err != nil {
+		same("XINFO GROUPS", fmt.Sprintf("%+v", infos[0]),
+			fmt.Sprintf("{Name:g Consumers:2 Pending:10 LastDeliveredID:%s EntriesRead:20 Lag:0}",
+				left[len(left)-1].ID))); err != nil {
 		return err
 	}
 	_, err = take("good", 1)
@@ -206,7 +211,8 @@ func functions(ctx context.Context, c *redis.Client) error {
 		return err
 	}
 	list, err := c.FunctionList(ctx, redis.FunctionListQuery{LibraryNamePattern: "comp*"}).Result()
-	if err := first(err, same("FUNCTION LIST", len(list), 1), same("its functions", len(list[0].Functions), 2)); err != nil {
+	if err := first(err, same("FUNCTION LIST", len(list), 1), same("its functions", len(list[0].Functions),
+		2)); err != nil {
 		return err
 	}
 	return c.FunctionDelete(ctx, "compat").Err()

@@ -22,14 +22,16 @@ import (
 // seconds; a server that takes longer than this has hung.
 const readyTimeout = 60 * time.Second
 
-// Command is what to start, given a port and a data directory that exists: the server itself, not a script that starts it.
+// Command is what to start, given a port and a data directory that exists: the server itself, not a script that
+// starts it.
 type Command func(port int, dir string) *exec.Cmd
 
 // Basalt is the command line of the basalt program at path, with its default
 // configuration and the given extra arguments ("--name", "value", ...).
 func Basalt(path string, extra ...string) Command {
 	return func(port int, dir string) *exec.Cmd {
-		args := append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--log-dir", "stdout"}, extra...)
+		args := append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--log-dir",
+			"stdout"}, extra...)
 		return exec.Command(path, args...)
 	}
 }

@@ -2,8 +2,8 @@ package syntax
 
 import "github.com/yuin/gopher-lua/ast"
 
-// What Lua's compiler would emit for what is read. No code is made: instructions, registers and jumps are counted, and the
-// nodes of the syntax tree get the lines that the instructions would have.
+// What Lua's compiler would emit for what is read. No code is made: instructions, registers and jumps are counted,
+// and the nodes of the syntax tree get the lines that the instructions would have.
 
 // expKind says where the value of an expression is.
 type expKind uint8
@@ -51,8 +51,8 @@ const (
 // constantBit marks operands that are constants.
 const constantBit = 1 << 8
 
-// jumps is a list of jumps that have no target yet. Each refers to the next one as it would to a target, so that they cannot be
-// farther from each other than that.
+// jumps is a list of jumps that have no target yet. Each refers to the next one as it would to a target, so that they
+// cannot be farther from each other than that.
 type jumps struct {
 	head, tail int32 // -1 = the list is empty
 	first      int32 // the farthest back

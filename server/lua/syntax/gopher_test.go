@@ -12,8 +12,8 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// dumper writes syntax trees as text, so that trees which mean the same are the same text: numbers by value, and computed where
-// Lua computes them.
+// dumper writes syntax trees as text, so that trees which mean the same are the same text: numbers by value, and
+// computed where Lua computes them.
 type dumper struct{ lines bool }
 
 func (d dumper) at(line int) string {
@@ -237,8 +237,8 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// readsDifferently reports whether a chunk may have numbers, or ends of them, that gopher-lua reads in another way: such with
-// exponents of 2 or that begin with 0, or zero bytes.
+// readsDifferently reports whether a chunk may have numbers, or ends of them, that gopher-lua reads in another way:
+// such with exponents of 2 or that begin with 0, or zero bytes.
 func readsDifferently(chunk string) bool {
 	return strings.ContainsAny(chunk, "pP\x00") || strings.Contains(chunk, "0")
 }

@@ -14,8 +14,8 @@ type scanner struct {
 	line    int    // of what is at the place
 	symbols symbolTable
 
-	// What was read last of a name, number or string, as errors show it: of a string with its delimiters, with what the escape
-	// sequences mean. It is source[from:at], or text between brackets of a level.
+	// What was read last of a name, number or string, as errors show it: of a string with its delimiters, with what
+	// the escape sequences mean. It is source[from:at], or text between brackets of a level.
 	from  int
 	text  string
 	isRaw bool // it is source[from:at]
@@ -205,8 +205,8 @@ func (s *scanner) skipComment() {
 	}
 }
 
-// brackets passes over "[" or "]" and all "=" behind it. It returns their number if another such bracket follows, less than
-// zero if not: -1 without any "=".
+// brackets passes over "[" or "]" and all "=" behind it. It returns their number if another such bracket follows,
+// less than zero if not: -1 without any "=".
 func (s *scanner) brackets() int {
 	bracket, n := int(s.source[s.at]), 0
 	for s.at++; s.peek() == '='; s.at++ {

@@ -162,8 +162,8 @@ func (p *parser) resolve(name symbolID) (kind expKind, register int32) {
 	return expUpvalue, 0
 }
 
-// capture gives a variable to a function that is inside of the variable's, and to all between them, from the outside to the
-// inside.
+// capture gives a variable to a function that is inside of the variable's, and to all between them, from the outside
+// to the inside.
 func (p *parser) capture(fn *function, variable int32) {
 	for _, u := range fn.upvalues {
 		if u.variable == variable {
@@ -191,8 +191,8 @@ func (p *parser) constant(id symbolID) int32 {
 	return s.constant
 }
 
-// numberConstant returns the index that a number has among the constants of the function. 0 and -0 are one constant: all of
-// a function are the first of them.
+// numberConstant returns the index that a number has among the constants of the function. 0 and -0 are one constant:
+// all of a function are the first of them.
 func (p *parser) numberConstant(e *exp) int32 {
 	if e.value == 0 {
 		if p.fn.zero == "" {

@@ -328,8 +328,8 @@ func (p *parser) localStatement() ast.Stmt {
 	return s
 }
 
-// hideName keeps the compiler from taking "local f = function() return f end" for "local function f": the name within is that
-// of another variable. It does so when there is one function alone.
+// hideName keeps the compiler from taking "local f = function() return f end" for "local function f": the name within
+// is that of another variable. It does so when there is one function alone.
 func (p *parser) hideName(s *ast.LocalAssignStmt) {
 	if _, ok := s.Exprs[0].(*ast.FunctionExpr); ok && len(s.Names) == 1 && len(s.Exprs) == 1 {
 		s.Exprs = append(s.Exprs, at(p, &ast.NilExpr{}))

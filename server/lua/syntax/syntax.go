@@ -1,10 +1,10 @@
-// Package syntax reads Lua 5.1: it makes the syntax tree of a chunk that the compiler of gopher-lua takes, or the error that
-// Lua 5.1.5 gives.
+// Package syntax reads Lua 5.1: it makes the syntax tree of a chunk that the compiler of gopher-lua takes, or the
+// error that Lua 5.1.5 gives.
 //
-// What a chunk may contain is decided as in Lua's own compiler, which reads a chunk once and makes code as it goes: its errors
-// depend on the token at which it notices something, on registers, constants and jumps. So the parser follows what that
-// compiler would do (see code.go) and keeps of it what can be seen from outside: the limits, and the line of each instruction,
-// which is the line of the last token that was read before the instruction was made.
+// What a chunk may contain is decided as in Lua's own compiler, which reads a chunk once and makes code as it goes:
+// its errors depend on the token at which it notices something, on registers, constants and jumps. So the parser
+// follows what that compiler would do (see code.go) and keeps of it what can be seen from outside: the limits, and
+// the line of each instruction, which is the line of the last token that was read before the instruction was made.
 //
 // The rules are those of llex.c, lparser.c and lcode.c of Lua 5.1.5, with the options that Redis builds it with:
 // LUA_COMPAT_VARARG, LUA_COMPAT_LSTR=1 and no byte code.
@@ -30,8 +30,9 @@ const (
 	perFlush     = 50        // elements of a table that are stored at once, LFIELDS_PER_FLUSH
 )
 
-// maxDepth bounds how deep expressions are, and "elseif" one after the other: who goes through the tree calls himself for each
-// node. Lua has no such limit where it has none of nesting: a + b + c + ..., a.b.c..., f()()()... and elseif.
+// maxDepth bounds how deep expressions are, and "elseif" one after the other: who goes through the tree calls himself
+// for each node. Lua has no such limit where it has none of nesting: a + b + c + ..., a.b.c..., f()()()... and
+// elseif.
 const maxDepth = 2000
 
 // Error is why a chunk is refused.
@@ -49,8 +50,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Chunk, e.Line, e.Text)
 }
 
-// Parse returns the statements of a chunk. Errors are of type *Error and call the chunk by its name. calls is how many calls
-// from C to Lua the one who wants the chunk is in: they count as levels of nesting.
+// Parse returns the statements of a chunk. Errors are of type *Error and call the chunk by its name. calls is how
+// many calls from C to Lua the one who wants the chunk is in: they count as levels of nesting.
 func Parse(source, chunk string, calls int) (stmts []ast.Stmt, err error) {
 	p := &parser{
 		scanner: scanner{source: source, chunk: chunk, line: 1},

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// golden calls f for each chunk of a file of testdata and what redis-server 7.2.6 says of it, "" when it takes it. The file
-// has the chunks, quoted, one a line, each followed by the message, quoted behind a tab; lines that begin with # are comments.
+// golden calls f for each chunk of a file of testdata and what redis-server 7.2.6 says of it, "" when it takes it.
+// The file has the chunks, quoted, one a line, each followed by the message, quoted behind a tab; lines that begin
+// with # are comments.
 func golden(t testing.TB, f func(chunk, message string)) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/messages.txt")
@@ -77,22 +78,37 @@ func limits() []limit {
 		{"tables", 199, func(n int) string { return "x = " + r("{", n) + r("}", n) }, levels},
 		{"blocks", 199, func(n int) string { return r("do ", n) + r("end ", n) }, levels},
 		{"functions", 199, func(n int) string { return r("function f() ", n) + r("end ", n) }, levels},
-		{"local variables", 200, func(n int) string { return "local " + list(n, "a") }, "user_script:1: main function has more than 200 local variables"},
-		{"local variables of a function", 200, func(n int) string { return "\nfunction f() local " + list(n, "a") + " end" }, "user_script:2: function at line 2 has more than 200 local variables"},
-		{"parameters", 199, func(n int) string { return "function a:f(" + list(n, "a") + ") end" }, "user_script:1: function at line 1 has more than 200 local variables"},
-		{"variables of a loop", 197, func(n int) string { return "for " + list(n, "a") + " in x do end" }, "user_script:1: main function has more than 200 local variables"},
+		{"local variables", 200, func(n int) string { return "local " + list(n, "a") },
+			"user_script:1: main function has more than 200 local variables"},
+		{"local variables of a function", 200, func(n int) string {
+			return "\nfunction f() local " + list(n, "a") +
+				" end"
+		}, "user_script:2: function at line 2 has more than 200 local variables"},
+		{"parameters", 199, func(n int) string { return "function a:f(" + list(n, "a") + ") end" },
+			"user_script:1: function at line 1 has more than 200 local variables"},
+		{"variables of a loop", 197, func(n int) string { return "for " + list(n, "a") + " in x do end" },
+			"user_script:1: main function has more than 200 local variables"},
 		{"all local variables", 32767, func(n int) string { return r("do local a end ", n) }, "too many local variables"},
 		{"upvalues", 60, func(n int) string {
 			return "local " + list(100, "a") + "\nfunction f() x = " + strings.ReplaceAll(list(n, "a"), ",", "+") + " end"
 		}, "user_script:2: function at line 2 has more than 60 upvalues"},
-		{"variables in an assignment", 200, func(n int) string { return list(n, "a") + " = 1" }, "user_script:1: main function has more than 199 variables in assignment"},
+		{"variables in an assignment", 200, func(n int) string { return list(n, "a") + " = 1" },
+			"user_script:1: main function has more than 199 variables in assignment"},
 		{"arguments", 248, func(n int) string { return "f(" + list(n, "a") + ")" }, complex + "'<eof>'"},
 		{"values", 249, func(n int) string { return "return " + list(n, "a") }, complex + "'<eof>'"},
-		{"registers beside variables", 49, func(n int) string { return "local " + list(199, "a") + " = 1 x = {" + list(n, "a") + "}" }, complex + "'<eof>'"},
-		{"texts", 262143, func(n int) string { return "return {" + strings.ReplaceAll(list(n, "'a"), ",", "',") + "'}" }, "constant table overflow"},
+		{"registers beside variables", 49, func(n int) string {
+			return "local " + list(199, "a") + " = 1 x = {" +
+				list(n, "a") + "}"
+		}, complex + "'<eof>'"},
+		{"texts", 262143, func(n int) string {
+			return "return {" + strings.ReplaceAll(list(n, "'a"), ",", "',") +
+				"'}"
+		}, "constant table overflow"},
 		{"numbers", 262143, func(n int) string { return "return {" + list(n, "") + "}" }, "constant table overflow"},
-		{"functions in a function", 262143, func(n int) string { return "return {" + r("function()end,", n) + "}" }, "constant table overflow"},
-		{"a loop of numbers", 65535, func(n int) string { return "for i = 1, 2 do " + r("x = 1 ", n) + "end" }, long + "'end'"},
+		{"functions in a function", 262143, func(n int) string { return "return {" + r("function()end,", n) + "}" },
+			"constant table overflow"},
+		{"a loop of numbers", 65535, func(n int) string { return "for i = 1, 2 do " + r("x = 1 ", n) + "end" }, long +
+			"'end'"},
 		{"a loop", 65533, func(n int) string { return "while x do " + r("x = 1 ", n) + "end" }, long + "'end'"},
 	}
 }
@@ -135,7 +151,10 @@ func TestDepth(t *testing.T) {
 		{maxDepth - 1, func(n int) string { return "x = {[a" + r(".b", n) + "] = 2}" }},
 		{maxDepth - 1, func(n int) string { return "x = function() y = a" + r(".b", n) + " end" }},
 		{maxDepth, func(n int) string { return "if a then " + r("elseif a then ", n) + "end" }},
-		{maxDepth - 100, func(n int) string { return "if a then " + r("elseif a then ", 100) + "x = a" + r(".b", n) + " end" }},
+		{maxDepth - 100, func(n int) string {
+			return "if a then " + r("elseif a then ", 100) + "x = a" + r(".b", n) +
+				" end"
+		}},
 	} {
 		if got := message(tt.chunk(tt.most), 0); got != "" {
 			t.Errorf("%.30q: %s", tt.chunk(tt.most), got)
@@ -145,7 +164,8 @@ func TestDepth(t *testing.T) {
 		}
 	}
 	for _, chunk := range []string{
-		"return 1" + r("+1", 100000), "return a" + r(",a+1", 200), r("x = a.b ", 10000), r("if a then elseif b then end ", 10000), r("a(b + c) ", 10000), "x = {" + r("a+b,", 10000) + "}",
+		"return 1" + r("+1", 100000), "return a" + r(",a+1", 200), r("x = a.b ",
+			10000), r("if a then elseif b then end ", 10000), r("a(b + c) ", 10000), "x = {" + r("a+b,", 10000) + "}",
 		r("x = function() return a.b end ", 10000), r("function f() return a.b end ", 10000),
 	} {
 		if got := message(chunk, 0); got != "" {
@@ -158,7 +178,8 @@ func TestDepth(t *testing.T) {
 func TestCallsAreLevels(t *testing.T) {
 	for _, calls := range []int{0, 1, 50, 200} {
 		n := maxLevels - calls
-		if got := message(strings.Repeat("do ", n)+strings.Repeat("end ", n), calls); !strings.Contains(got, "syntax levels") {
+		if got := message(strings.Repeat("do ", n)+strings.Repeat("end ", n), calls); !strings.Contains(got,
+			"syntax levels") {
 			t.Errorf("%d calls and %d levels: %q", calls, n+1, got)
 		}
 		if n--; n > 0 {

@@ -127,7 +127,8 @@ func checkFiles(t *testing.T, content []byte) {
 // TestFramesInPieces: a frame that has not arrived is asked for with a size that is never too large.
 func TestFramesInPieces(t *testing.T) {
 	var stream []byte
-	payloads := []string{proto.Ping, "_time 1700000000000", strings.Repeat("b", 12), strings.Repeat("long", 5000), proto.GetAck}
+	payloads := []string{proto.Ping, "_time 1700000000000", strings.Repeat("b", 12), strings.Repeat("long", 5000),
+		proto.GetAck}
 	for _, p := range payloads {
 		stream = proto.AppendFrame(stream, p)
 	}
