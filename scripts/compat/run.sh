@@ -3,7 +3,8 @@
 # this directory against it, one after the other, and stops it. With an address
 # it runs them against that server instead (redis-server, say); they delete what
 # is in it. Without an address it also lets three redis-sentinels replace a master
-# that ends under load, ROUNDS times (2 unless set), half a minute each.
+# that ends under load, ROUNDS times (2 unless set), and twice at rest, half a
+# minute each.
 #
 # usage: [ROUNDS=N] scripts/compat/run.sh BASALT | HOST:PORT
 #

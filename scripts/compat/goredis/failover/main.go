@@ -1,6 +1,7 @@
 // Command failover lets three redis-sentinels watch a basalt and two replicas of it, ends the master again and again
 // while go-redis's failover client writes, alternately with SIGKILL and SIGSTOP, and checks after each failover that
-// no write is lost that WAIT 1 had confirmed, and that all three have the same number of keys.
+// no write is lost that WAIT 1 had confirmed, and that all three have the same number of keys. Two more rounds, one with
+// each signal, end a master that nobody writes to: after these nobody may need a full synchronisation.
 //
 // usage: failover [-rounds N] [-log DIR] BASALT
 //
@@ -84,12 +85,16 @@ func run(dir, basalt string, rounds int) error {
 	load := newLoad(set.sentinelAddrs())
 	defer load.stop()
 	master := set.nodes[0]
-	for i := range rounds {
+	for i := range rounds + 2 {
 		signal, name := syscall.SIGKILL, "SIGKILL"
 		if i%2 == 1 {
 			signal, name = syscall.SIGSTOP, "SIGSTOP"
 		}
-		line, next, err := round(set, load, master, signal)
+		rest := i >= rounds
+		if rest {
+			name += " at rest"
+		}
+		line, next, err := round(set, load, master, signal, rest)
 		if err != nil {
 			return fmt.Errorf("round %d, %s: %w", i+1, name, err)
 		}
@@ -99,8 +104,9 @@ func run(dir, basalt string, rounds int) error {
 	return nil
 }
 
-// round ends a master and returns its successor, and what happened in a line.
-func round(set *set, load *load, old *server, signal syscall.Signal) (line string, next *server, err error) {
+// round ends a master and returns its successor, and what happened in a line. At rest means that nobody writes from
+// before the end of the master until it has a successor: then nobody may need a full synchronisation.
+func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) (line string, next *server, err error) {
 	load.resume()
 	if err := load.since(load.confirmedCount(), 500); err != nil {
 		return "", nil, err
@@ -108,6 +114,12 @@ func round(set *set, load *load, old *server, signal syscall.Signal) (line strin
 	fulls := map[*server]int{}
 	for _, n := range set.nodes {
 		if fulls[n], err = n.fullSyncs(); err != nil {
+			return "", nil, err
+		}
+	}
+	if rest {
+		load.pause()
+		if err := set.level(old); err != nil {
 			return "", nil, err
 		}
 	}
@@ -123,6 +135,7 @@ func round(set *set, load *load, old *server, signal syscall.Signal) (line strin
 		return "", nil, err
 	}
 	failedOver := passed()
+	load.resume()
 	if err := load.since(load.confirmedCount(), 500); err != nil {
 		return "", nil, err
 	}
@@ -156,6 +169,9 @@ func round(set *set, load *load, old *server, signal syscall.Signal) (line strin
 			full = append(full, map[bool]string{true: "the old master", false: "the other replica"}[n == old])
 		}
 	}
+	if rest && len(full) > 0 {
+		return "", nil, fmt.Errorf("%s has synchronised in full, though it had written nothing of its own", full)
+	}
 	if len(full) == 0 {
 		full = []string{"nobody"}
 	}
@@ -183,10 +199,9 @@ func await(what string, check func() error) error {
 	}
 }
 
-// same waits until all have what the new master has, and compares.
-func (s *set) same(master *server, confirmed []string) (size int64, err error) {
-	ctx := context.Background()
-	if err := await("the same offset on all", func() error {
+// level waits until all have what the master has.
+func (s *set) level(master *server) error {
+	return await("the same offset on all", func() error {
 		want, err := master.info("master_repl_offset")
 		if err != nil {
 			return err
@@ -197,7 +212,13 @@ func (s *set) same(master *server, confirmed []string) (size int64, err error) {
 			}
 		}
 		return nil
-	}); err != nil {
+	})
+}
+
+// same waits until all have what the new master has, and compares.
+func (s *set) same(master *server, confirmed []string) (size int64, err error) {
+	ctx := context.Background()
+	if err := s.level(master); err != nil {
 		return 0, err
 	}
 	for i, n := range s.nodes {
