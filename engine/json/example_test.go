@@ -76,6 +76,5 @@ func ExampleParsePath() {
 	// $.a[0] false
 	// $.a[0] true
 	// $..b false
-	// Error occurred on position 4, "$.a[ <<<<----", expected one of the following: '<number>[,<number>,...]',
-	// '<string>[,<string>,...]', ['start:end:steps'], '*', '[?(filter_expression)]'.
+	// Error occurred on position 4, "$.a[ <<<<----", expected one of the following: '<number>[,<number>,...]', '<string>[,<string>,...]', ['start:end:steps'], '*', '[?(filter_expression)]'.
 }
