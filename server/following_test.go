@@ -336,7 +336,9 @@ func TestFormerMaster(t *testing.T) {
 					m.dial(t).want("SET k other", "+OK\r\n")
 					full = 1
 				}
-				m.dial(t).want(m.replicaOf(r), "+OK\r\n")
+				eventually(t, "the new master is no replica any more", func() bool {
+					return m.dial(t).do(strings.Fields(m.replicaOf(r))...) == "+OK\r\n"
+				})
 				caughtUp(t, m, r)
 				m.dial(t).want("GET k", "$5\r\nafter\r\n")
 				if st, _ := m.replica.Status(); st.FullSyncs != full {
