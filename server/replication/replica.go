@@ -227,7 +227,7 @@ func (l *link) run() {
 	if l.ctx.Err() != nil {
 		return
 	}
-	if err := l.begin(); err != nil {
+	if err := l.begin(); err != nil && l.ctx.Err() == nil {
 		l.log.Error("what a former full synchronisation has left cannot be removed", zap.Error(err))
 	}
 	for l.ctx.Err() == nil {
@@ -266,8 +266,25 @@ func (l *link) begin() error {
 			break
 		}
 	}
-	l.db.SetReplicationID("")
+	if err := l.beginHistory(); err != nil {
+		return err
+	}
 	return l.clearFiles()
+}
+
+// beginHistory leaves the replication id to the master, unless Unfollow or another Follow came while SetReplica waited for
+// transactions: then the database is a master's again, or the other link's.
+func (l *link) beginHistory() error {
+	l.r.mu.Lock()
+	defer l.r.mu.Unlock()
+	if l.r.link == nil {
+		l.db.SetMaster()
+	}
+	if l.r.link != l {
+		return context.Canceled
+	}
+	l.db.SetReplicationID("")
+	return nil
 }
 
 // permanent reports whether another attempt at once would hardly end otherwise.
