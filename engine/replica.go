@@ -34,13 +34,14 @@ func (f *replica) set(on, locked bool) {
 	f.locked.Store(on && locked)
 }
 
-// SetReplica makes the database that of a replica: compactions go by the master's clock, and with locked, only
+// SetReplica makes the database that of a replica: compactions go by the master's clock, and with locked only
 // [DB.ApplyUpdates] writes, and every other commit fails with [ErrReplica]. It waits for transactions that hold
-// locks, and no commit is under way when it returns that does not know it.
-func (db *DB) SetReplica(locked bool) {
+// locks, and no commit of one is under way when it returns that does not know it. Then it calls may, which calls set
+// unless the database is not to become that of a replica any more.
+func (db *DB) SetReplica(may func(set func(locked bool))) {
 	db.locks.LockAll()
-	db.replica.set(true, locked)
-	db.locks.UnlockAll()
+	defer db.locks.UnlockAll()
+	may(func(locked bool) { db.replica.set(true, locked) })
 }
 
 // LockReplica changes what SetReplica was told, for the commits to come.

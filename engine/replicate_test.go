@@ -156,11 +156,11 @@ func TestReplicaRefuses(t *testing.T) {
 	if _, err := db.DeleteExpired(ns, []byte("k"), nil, nil); err != nil { // there is nothing to delete
 		t.Error(err)
 	}
-	db.SetReplica(false)
+	db.SetReplica(func(set func(bool)) { set(false) })
 	if err := set(); err != nil {
 		t.Errorf("slave-read-only no: %v", err)
 	}
-	db.SetReplica(true)
+	db.SetReplica(func(set func(bool)) { set(true) })
 	if err := set(); !errors.Is(err, engine.ErrReplica) {
 		t.Errorf("a replica was written to: %v", err)
 	}

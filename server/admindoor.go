@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -29,6 +30,8 @@ func (s *Server) openAdmin() error {
 	return nil
 }
 
+var errSyncing = errors.New("the database is being fetched from the master")
+
 // ready returns why clients should not be sent here now.
 func (s *Server) ready() error {
 	switch {
@@ -36,6 +39,9 @@ func (s *Server) ready() error {
 		return errClosing
 	case s.limits.full.Load():
 		return command.ErrDBSize
+	}
+	if st, replica := s.replica.Status(); replica && st.State.Syncing() {
+		return errSyncing
 	}
 	return s.db.BackgroundError()
 }
@@ -73,6 +79,11 @@ func (a adminSource) Sections(f func(section string, fields []info.Field)) {
 	want := func(section string) bool { return section != "latencystats" && section != "modules" }
 	a.srv.info.Each(want, cf.DefaultNamespace, f)
 	var w info.Writer
+	if a.srv.IsReplica() { // INFO has a text, master_link_status
+		w.Flag("master_link_up", a.srv.replica.Up())
+		f("Replication", w.Fields())
+		w = info.Writer{}
+	}
 	admin.RocksDB(a.srv.db, &w)
 	f("RocksDB", w.Fields())
 }

@@ -38,8 +38,7 @@ func (s *Server) startReplica() {
 
 // replicaNames are the settings by which the server follows a master.
 var replicaNames = []string{"masterauth", "masteruser", "replica-announce-ip", "replica-announce-port",
-	"slave-read-only",
-	"slave-empty-db-before-fullsync", "slave-serve-stale-data"}
+	"slave-read-only", "slave-empty-db-before-fullsync", "slave-serve-stale-data"}
 
 func (s *Server) replicaSettings() replication.ReplicaSettings {
 	port := s.port()

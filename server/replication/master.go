@@ -228,16 +228,12 @@ func NewReplicationID() string {
 	return string(id)
 }
 
-// ErrLoading says that the database is being replaced. A replica that gets it as a reply tries again, and does not
-// synchronise in full.
-var ErrLoading = engine.NewError("LOADING", "kvrocks is restoring the db from backup")
-
 // Accept checks whether a replica can go on from where it is. Its errors are the replies of PSYNC.
 func (m *Master) Accept(p proto.PSync) error {
 	m.mu.Lock()
 	if m.suspended {
 		m.mu.Unlock()
-		return ErrLoading
+		return engine.ErrLoading
 	}
 	m.users++
 	m.mu.Unlock()

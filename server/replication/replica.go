@@ -227,7 +227,7 @@ func (l *link) run() {
 	if l.ctx.Err() != nil {
 		return
 	}
-	if err := l.begin(); err != nil && l.ctx.Err() == nil {
+	if err := l.begin(); err != nil {
 		l.log.Error("what a former full synchronisation has left cannot be removed", zap.Error(err))
 	}
 	for l.ctx.Err() == nil {
@@ -257,34 +257,26 @@ func (l *link) run() {
 	l.setState(Connecting)
 }
 
-// begin makes the database that of a replica, and forgets what a former master has sent.
+// begin makes the database that of a replica, and forgets what a former master has sent. It does nothing when Unfollow
+// or another Follow came while it waited for transactions: then the database is a master's again, or the other link's.
 func (l *link) begin() error {
-	for {
-		s := l.r.settings.Load()
-		l.db.SetReplica(!s.Writable)
-		if l.r.settings.Load() == s { // else it has changed meanwhile
-			break
+	begun := false
+	l.db.SetReplica(func(set func(locked bool)) {
+		l.r.mu.Lock()
+		defer l.r.mu.Unlock()
+		if begun = l.r.link == l; !begun {
+			return
 		}
-	}
-	if err := l.beginHistory(); err != nil {
-		return err
+		for s := (*ReplicaSettings)(nil); s != l.r.settings.Load(); { // until it has not changed meanwhile
+			s = l.r.settings.Load()
+			set(!s.Writable)
+		}
+		l.db.SetReplicationID("")
+	})
+	if !begun {
+		return nil
 	}
 	return l.clearFiles()
-}
-
-// beginHistory leaves the replication id to the master, unless Unfollow or another Follow came while SetReplica waited for
-// transactions: then the database is a master's again, or the other link's.
-func (l *link) beginHistory() error {
-	l.r.mu.Lock()
-	defer l.r.mu.Unlock()
-	if l.r.link == nil {
-		l.db.SetMaster()
-	}
-	if l.r.link != l {
-		return context.Canceled
-	}
-	l.db.SetReplicationID("")
-	return nil
 }
 
 // permanent reports whether another attempt at once would hardly end otherwise.
