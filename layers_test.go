@@ -17,6 +17,8 @@ import (
 // their own. What is not named below server/ is a room.
 var layers = [][]string{
 	{".", "internal/fixture"}, // fixtures are for tests
+	{"internal/cli"},
+	{"internal/backup"}, // and what else is behind a sub-command
 	{"server"},
 	{"server/session"},
 	{rooms},

@@ -1,9 +1,11 @@
 // Basalt is a storage server for Redis clients that keeps its data in RocksDB, in the layout of Apache Kvrocks.
 //
 //	basalt -c FILE [--key value ...]
+//	basalt SUB-COMMAND ...
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	_ "github.com/basaltdb/basalt/engine/rocks/malloc" // bounds what the process keeps of freed memory
+	"github.com/basaltdb/basalt/internal/cli"
 	"github.com/basaltdb/basalt/internal/procs"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
@@ -28,13 +31,16 @@ var version = "unknown"
 
 func main() {
 	runtime.MemProfileRate = 0 // until KPROFILE MEMORY ENABLE
+	if cli.Is(os.Args[1:]) {
+		os.Exit(subCommand(os.Args[1:]))
+	}
 	cfg, err := config.Load(os.Args[1:], os.Stdin)
 	switch {
 	case errors.Is(err, config.ErrVersion):
 		fmt.Println("basalt", version)
 		return
 	case errors.Is(err, config.ErrHelp):
-		fmt.Print(config.Usage)
+		fmt.Printf("%s\nusage: basalt SUB-COMMAND ...\n%s", config.Usage, cli.List())
 		return
 	case err == nil:
 		err = run(cfg)
@@ -44,6 +50,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "basalt:", strings.ReplaceAll(err.Error(), "\n", " "))
 		os.Exit(1)
 	}
+}
+
+// subCommand runs a sub-command and returns the exit code. The first signal asks it to end, the second ends it.
+func subCommand(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return cli.Run(ctx, args, cli.NewEnv(version))
 }
 
 // run serves until a signal or SHUTDOWN. Everything that can be found wrong is found before anything is changed.

@@ -29,6 +29,23 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
+// A first argument that names a sub-command selects it; the help of the server lists them.
+func TestSubCommand(t *testing.T) {
+	out, err := basalt(t, "version").Output()
+	if err != nil || !strings.HasPrefix(string(out), "basalt "+version+"\nRocksDB ") {
+		t.Errorf("%q, %v", out, err)
+	}
+	out, err = basalt(t, "--help").Output()
+	if err != nil || !strings.Contains(string(out), "\nusage: basalt SUB-COMMAND ...\n") ||
+		!strings.Contains(string(out), "\n  version ") {
+		t.Errorf("%q, %v", out, err)
+	}
+	cmd := basalt(t, "version", "--nosuch")
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 {
+		t.Errorf("a wrong command line ends with %v", err)
+	}
+}
+
 // tree describes all files below a directory.
 func tree(t *testing.T, dir string) string {
 	t.Helper()

@@ -1,0 +1,192 @@
+// Package cli holds the sub-commands of the program, a file each, and what they share: exit codes, help, progress and
+// JSON. A file registers its command in init:
+//
+//	func init() {
+//		register(func(env *Env) *cobra.Command {
+//			return &cobra.Command{Use: "check DIR", Short: "Reads a data directory and reports damage", RunE: ...}
+//		})
+//	}
+//
+// Commands write results to env.Out and everything else to env.Err, take their context from cmd.Context(), which ends
+// at SIGINT and SIGTERM, and return errors instead of printing them. [Damaged], [Partial] and [Usage] choose the exit
+// code.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/basaltdb/basalt/internal/progress"
+)
+
+// Exit codes of all sub-commands.
+const (
+	ExitOK      = 0
+	ExitError   = 1 // the work failed
+	ExitUsage   = 2 // the command line is wrong; nothing was done
+	ExitDamage  = 3 // the work was done, and it found damaged data
+	ExitPartial = 4 // the work was done except for what the output lists
+	// ExitInterrupted follows SIGINT and SIGTERM, as shells count.
+	ExitInterrupted = 130
+)
+
+// Env is what a sub-command sees of the process.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Version  string
+	// Width returns the columns of the terminal that Err is, 0 if it is none.
+	Width func() int
+}
+
+// NewEnv returns the environment of this process.
+func NewEnv(version string) *Env {
+	return &Env{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Version: version,
+		Width: func() int { return progress.Width(os.Stderr) }}
+}
+
+// Progress shows how far work has come, if Err is a terminal. The caller calls Stop.
+func (e *Env) Progress(what string, total int64, unit progress.Unit) *progress.Bar {
+	return progress.Start(e.Err, e.Width, what, total, unit)
+}
+
+// JSON writes a value to Out, indented, with a line feed.
+func (e *Env) JSON(v any) error {
+	enc := json.NewEncoder(e.Out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// exitError is an error that chooses the exit code.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// Damaged makes err end the process with [ExitDamage].
+func Damaged(err error) error { return &exitError{ExitDamage, err} }
+
+// Partial makes err end the process with [ExitPartial].
+func Partial(err error) error { return &exitError{ExitPartial, err} }
+
+// Usage returns an error that ends the process with [ExitUsage].
+func Usage(format string, args ...any) error {
+	return &exitError{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+var commands []func(*Env) *cobra.Command
+
+// register adds a sub-command. It must be called in init.
+func register(make func(*Env) *cobra.Command) { commands = append(commands, make) }
+
+// own are sub-commands that cobra brings; the last two are called by the scripts of completion.
+var own = []string{"help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+
+// Is reports whether a command line, without the program's name, is that of a sub-command. Every other one is the
+// server's.
+func Is(args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	for _, name := range own {
+		if args[0] == name {
+			return true
+		}
+	}
+	for _, make := range commands {
+		if c := make(&Env{}); c.Name() == args[0] || c.HasAlias(args[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Run runs the sub-command that args begin with and returns the exit code. An error is printed on one line.
+func Run(ctx context.Context, args []string, env *Env) int {
+	root := Root(env)
+	running := false
+	for _, c := range root.Commands() {
+		if c.Name() != "help" { // which takes the name of any command
+			prepare(c, &running)
+		}
+	}
+	root.SetArgs(args)
+	c, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	code := ExitError
+	var chosen *exitError
+	switch {
+	case errors.As(err, &chosen):
+		code = chosen.code
+	case !running:
+		code = ExitUsage
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		code, err = ExitInterrupted, errors.New("interrupted")
+	}
+	message := strings.ReplaceAll(err.Error(), "\n", " ")
+	if code == ExitUsage {
+		message += "; " + c.CommandPath() + " --help explains it"
+	}
+	fmt.Fprintf(env.Err, "%s: %s\n", c.CommandPath(), message)
+	return code
+}
+
+// prepare makes a command and those below it note that they run: errors before that are wrong command lines.
+func prepare(c *cobra.Command, running *bool) {
+	run := c.RunE
+	switch {
+	case run != nil:
+		c.RunE = func(c *cobra.Command, args []string) error {
+			*running = true
+			return run(c, args)
+		}
+	case c.Run == nil:
+		c.RunE = func(*cobra.Command, []string) error { return Usage("wants a sub-command") }
+	}
+	if c.Args == nil {
+		c.Args = cobra.NoArgs
+	}
+	for _, sub := range c.Commands() {
+		prepare(sub, running)
+	}
+}
+
+// Root returns the tree of all sub-commands.
+func Root(env *Env) *cobra.Command {
+	root := &cobra.Command{
+		Use: "basalt", Short: "A Redis-compatible server that stores its data in RocksDB",
+		Long: "basalt without a sub-command is the server: basalt -c FILE; basalt --help explains its options.",
+
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
+	root.SetHelpFunc(help)
+	for _, make := range commands {
+		root.AddCommand(make(env))
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// List returns a line for each sub-command, for the help of the server.
+func List() string {
+	var b strings.Builder
+	list(&b, Root(&Env{}))
+	return b.String()
+}
