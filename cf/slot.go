@@ -1,6 +1,9 @@
 package cf
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
 var crcTable = func() (t [256]uint16) {
 	for i := range t {
@@ -41,3 +44,20 @@ func HashTag(key []byte) []byte {
 
 // Slot returns the cluster slot of a user key.
 func Slot(key []byte) uint16 { return CRC16(HashTag(key)) & (NumSlots - 1) }
+
+// SlotRange is the slots from First to Last, both included.
+type SlotRange struct{ First, Last uint16 }
+
+// Contains reports whether a slot is in the range.
+func (r SlotRange) Contains(slot uint16) bool { return r.First <= slot && slot <= r.Last }
+
+// Overlaps reports whether two ranges have a slot in common.
+func (r SlotRange) Overlaps(o SlotRange) bool { return r.First <= o.Last && o.First <= r.Last }
+
+// String returns "7" or "7-9".
+func (r SlotRange) String() string {
+	if r.First == r.Last {
+		return strconv.Itoa(int(r.First))
+	}
+	return strconv.Itoa(int(r.First)) + "-" + strconv.Itoa(int(r.Last))
+}

@@ -30,6 +30,7 @@ type Server struct {
 	Info        Info
 	Maintenance Maintenance
 	Replication Replication
+	Cluster     Cluster // nil = cluster-enabled is off
 
 	// KeysFlushed hears that a flush is committed: clients may wait for keys to end, and a flush names no keys to find
 	// them by. It must not wait for a lock. nil = no client waits.

@@ -40,6 +40,10 @@ type Session struct {
 	NoTouch     bool
 	Replica     proto.Conf // what REPLCONF has said
 	Control     Control
+
+	// What counts when the cluster decides where a command runs: READONLY was sent; ASKING was sent just before;
+	// the connection is that of a node which moves slots to this one, see Cluster.Import.
+	ReadOnly, Asking, Importing bool
 }
 
 // Control is what a handler can do to the connection itself.

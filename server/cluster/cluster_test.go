@@ -1,0 +1,586 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// Nodes of the tests: a and b are masters of some slots, c replicates b, d is a master without slots.
+var (
+	idA = strings.Repeat("a", IDLen)
+	idB = strings.Repeat("b", IDLen)
+	idC = strings.Repeat("c", IDLen)
+	idD = strings.Repeat("d", IDLen)
+)
+
+var fourNodes = strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Replace(
+	"A 127.0.0.1 7001 master - 0-99 200\nB 127.0.0.1 7002 master - 100-199\n" +
+		"C 127.0.0.1 7003 slave B\nD 127.0.0.1 7004 master -")
+
+// server is what a Map changes in the tests.
+type server struct {
+	master   string // that it follows
+	barriers int
+	deleted  []string
+	changes  int
+	keys     bool
+	barrier  error
+	err      error // of Follow, Lead and DeleteSlots
+}
+
+func open(t *testing.T, s *server, dir string) *Map {
+	t.Helper()
+	m, err := New(Options{
+		Log: zap.NewNop(), Path: filepath.Join(dir, "nodes.conf"), Persist: func() bool { return true },
+		IsSelf:    func(host string, port int) bool { return host == "127.0.0.1" && port == 7001 },
+		IsReplica: func() bool { return s.master != "" },
+		Follow: func(host string, port int) error {
+			if s.err == nil {
+				s.master = fmt.Sprintf("%s:%d", host, port)
+			}
+			return s.err
+		},
+		Lead:        func() error { s.master = ""; return s.err },
+		Barrier:     func() error { s.barriers++; return s.barrier },
+		DeleteSlots: func(r cf.SlotRange) error { s.deleted = append(s.deleted, r.String()); return s.err },
+		Empty:       func() bool { return !s.keys },
+		Changed:     func(*Topology) { s.changes++ },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// opened returns a Map with the four nodes, of which it is the one with the id.
+func opened(t *testing.T, id string) (*Map, *server) {
+	t.Helper()
+	s := &server{}
+	m := open(t, s, t.TempDir())
+	must(t, m.SetNodeID(id))
+	must(t, m.SetNodes([]byte(fourNodes), 1, false))
+	return m, s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func span(first, last uint16) cf.SlotRange { return cf.SlotRange{First: first, Last: last} }
+
+// TestRoute holds the rules of routing in their order.
+func TestRoute(t *testing.T) {
+	none := func(m *Map) {}
+	forbid := func(m *Map) { m.Forbid(span(0, 0)) }
+	migrate := func(m *Map) {
+		m.Forbid(span(0, 0))
+		m.Migrated(span(0, 0), m.Topology().Node(idD))
+	}
+	importing := func(m *Map) { m.Importing(span(0, 300)) }
+	imported := func(m *Map) {
+		m.Importing(span(0, 300))
+		m.Imported(span(0, 300))
+	}
+	const moved = "MOVED %d 127.0.0.1:%d"
+	read, write := Access{}, Access{Write: true}
+	readOnly, asking := Access{ReadOnly: true}, Access{Asking: true}
+	for _, test := range []struct {
+		what  string
+		id    string
+		state func(m *Map)
+		slot  uint16
+		a     Access
+		want  string
+	}{
+		{"no owner", idA, none, 300, read, "CLUSTERDOWN Hash slot not served"},
+		{"no owner, imported", idA, imported, 300, Access{Asking: true}, "CLUSTERDOWN Hash slot not served"},
+		{"migrated: read", idA, migrate, 0, read, fmt.Sprintf(moved, 0, 7004)},
+		{"migrated: write", idA, migrate, 0, write, fmt.Sprintf(moved, 0, 7004)},
+		{"migrated: asking", idA, migrate, 0, asking, fmt.Sprintf(moved, 0, 7004)},
+		{"forbidden: write", idA, forbid, 0, write,
+			"TRYAGAIN Can't write to slot being migrated which is in write forbidden phase"},
+		{"forbidden: read", idA, forbid, 0, read, ""},
+		{"beside a forbidden one: write", idA, forbid, 1, write, ""},
+		{"ours: read", idA, none, 200, read, ""},
+		{"ours: write", idA, none, 99, write, ""},
+		{"importing", idA, importing, 100, read, fmt.Sprintf(moved, 100, 7002)},
+		{"importing: READONLY", idA, importing, 100, readOnly, fmt.Sprintf(moved, 100, 7002)},
+		{"importing: asking", idA, importing, 100, Access{Asking: true, Write: true}, ""},
+		{"not importing: asking", idA, none, 100, asking, fmt.Sprintf(moved, 100, 7002)},
+		{"imported: write", idA, imported, 100, write, ""},
+		{"of the master: read", idC, none, 100, read, fmt.Sprintf(moved, 100, 7002)},
+		{"of the master: READONLY, read", idC, none, 100, readOnly, ""},
+		{"of the master: READONLY, write", idC, none, 100, Access{Write: true, ReadOnly: true},
+			fmt.Sprintf(moved, 100, 7002)},
+		{"of another master: READONLY", idC, none, 0, readOnly, fmt.Sprintf(moved, 0, 7001)},
+		{"of the master, imported: asking", idC, importing, 100, asking, ""},
+		{"of another node", idA, none, 100, read, fmt.Sprintf(moved, 100, 7002)},
+		{"not in the cluster", strings.Repeat("e", IDLen), none, 100, write, fmt.Sprintf(moved, 100, 7002)},
+		{"not in the cluster, importing", strings.Repeat("e", IDLen), imported, 100, asking,
+			fmt.Sprintf(moved, 100, 7002)},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			m, _ := opened(t, test.id)
+			test.state(m)
+			if got := text(m.Topology().Route(test.slot, test.a)); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// text is the reply of an error.
+func text(err error) string {
+	var e *engine.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &e):
+		return e.Code + " " + e.Text
+	}
+	return err.Error()
+}
+
+func TestRouteKeys(t *testing.T) {
+	m, _ := opened(t, idA)
+	slot := func(key string) uint16 { return cf.Slot([]byte(key)) }
+	must(t, m.SetSlots([]cf.SlotRange{span(slot("a"), slot("a"))}, idA, 2))
+	for args, want := range map[string]string{
+		"mget {a}1 {a}2": "",
+		"mget {a} {b}":   "CROSSSLOT Attempted to access keys that don't hash to the same slot",
+		"mget {c} {b}":   "CROSSSLOT Attempted to access keys that don't hash to the same slot", // before CLUSTERDOWN
+		"mget b":         "CLUSTERDOWN Hash slot not served",
+		"mget":           "",
+	} {
+		var list [][]byte
+		var keys []command.KeyRef
+		for i, word := range strings.Fields(args) {
+			list = append(list, []byte(word))
+			if i > 0 {
+				keys = append(keys, command.KeyRef{Arg: i})
+			}
+		}
+		if got := text(m.Topology().RouteKeys(list, keys, Access{})); got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+	if got := text(none("").settle().Route(7, Access{})); got != "CLUSTERDOWN Hash slot not served" {
+		t.Error("without a topology:", got)
+	}
+}
+
+func TestParseNodes(t *testing.T) {
+	fill := strings.NewReplacer("A", idA, "B", idB, "|", "\n").Replace
+	for nodes, want := range map[string]string{
+		"":                                      "Invalid cluster nodes info",
+		"A 127.0.0.1 7001 master":               "Invalid cluster nodes info",
+		"abc 127.0.0.1 7001 master -":           "Invalid cluster node id",
+		"A h 65536 master -":                    "Invalid cluster node port",
+		"A h x master -":                        "Invalid cluster node port",
+		"A h 1 witness -":                       "Invalid cluster node role",
+		"A h 1 master,fail -":                   "Invalid cluster node role",
+		"A h 1 slave,odd B":                     "Invalid cluster node role",
+		"A h 1 master B":                        "Invalid cluster node id",
+		"A h 1 slave -":                         "Invalid cluster node id",
+		"A h 1 slave B 0":                       "Invalid cluster nodes info",
+		"A h 1 master - 16384":                  "Slot is out of range",
+		"A h 1 master - -1":                     "Slot is out of range",
+		"A h 1 master - 5-5":                    "Slot is out of range",
+		"A h 1 master - 5-4":                    "Slot is out of range",
+		"A h 1 master - 1-2-3":                  "Slot is out of range",
+		"A h 1 master - 5 5":                    "Slot distribution is overlapped",
+		"A h 1 master - 5|B h 2 master - 0-9":   "Slot distribution is overlapped",
+		"A h 1 master - 5 B h 2 master -":       "Invalid nodes definition: Missing newline between node entries.",
+		"A h 1 master -|A h 2 master -":         "Invalid cluster nodes info: a node id occurs twice",
+		"A h 1 master - 1 3-5||B h 2 rEpLiCa A": "",
+		"A h 1 Master -|B h 2 slave,fail A|":    "",
+	} {
+		_, err := parse([]byte(fill(nodes)))
+		if got := strings.TrimPrefix(text(err), "ERR "); got != want {
+			t.Errorf("%q: %q, want %q", nodes, got, want)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	m, s := opened(t, idA)
+	changes := s.changes
+	for _, test := range []struct {
+		version int64
+		force   bool
+		want    string
+	}{
+		{-1, false, "ERR Invalid cluster version"}, {-1, true, "ERR Invalid cluster version"},
+		{0, false, "ERR Invalid cluster version"}, {1, false, ""}, {0, true, ""}, {5, false, ""},
+	} {
+		if got := text(m.SetNodes([]byte(fourNodes), test.version, test.force)); got != test.want {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+	if m.Version() != 5 || s.changes != changes+2 {
+		t.Error(m.Version(), s.changes-changes)
+	}
+	for _, version := range []int64{0, 5, 7, 6} {
+		want := map[bool]string{false: "ERR Invalid cluster version"}[version == 6]
+		before := m.Topology()
+		got := text(m.SetSlots([]cf.SlotRange{span(5, 7), span(300, 300)}, idD, version))
+		if got != want || want != "" && m.Topology() != before {
+			t.Errorf("SETSLOT %d: %q", version, got)
+		}
+	}
+	if got := text(m.SetSlots(nil, idC, 7)); got != "ERR The node isn't a master" {
+		t.Error(got)
+	}
+	if got := text(m.SetSlots(nil, strings.Repeat("e", IDLen), 7)); got != "ERR No this node in the cluster" {
+		t.Error(got)
+	}
+	if got := m.Topology().slotTexts(); !slices.Equal(got, []string{"0-4 8-99 200", "100-199", "", "5-7 300"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A node that was not told its id finds itself by its address, and FORCE makes it look again.
+func TestOwnID(t *testing.T) {
+	s := &server{}
+	m := open(t, s, t.TempDir())
+	must(t, m.SetNodes([]byte(fourNodes), 1, false))
+	if m.ID() != idA {
+		t.Error(m.ID())
+	}
+	must(t, m.SetNodeID(idD))
+	must(t, m.SetNodes([]byte(fourNodes), 2, false))
+	if m.ID() != idD {
+		t.Error(m.ID())
+	}
+	must(t, m.SetNodes([]byte(fourNodes), 2, true))
+	if m.ID() != idA {
+		t.Error(m.ID())
+	}
+}
+
+// The role follows the topology: a replica follows its master, and nobody when it is in the topology no longer.
+func TestRole(t *testing.T) {
+	m, s := opened(t, idC)
+	if s.master != "127.0.0.1:7002" {
+		t.Errorf("follows %q", s.master)
+	}
+	swapped := strings.Replace(strings.Replace(fourNodes, idB, "X", 1), idC, idB, 1)
+	swapped = strings.Replace(strings.Replace(swapped, "X", idC, 1), "slave "+idB, "slave "+idC, 1)
+	must(t, m.SetNodes([]byte(swapped), 2, false))
+	if s.master != "" || !m.Topology().Owns(100) {
+		t.Errorf("follows %q\n%s", s.master, swapped)
+	}
+	must(t, m.SetNodes([]byte(fourNodes), 3, false))
+	must(t, m.SetNodes([]byte(idA+" 127.0.0.1 7001 master - 0-16383"), 4, false))
+	if s.master != "" || m.Topology().Self != nil {
+		t.Errorf("follows %q", s.master)
+	}
+	s.err = errors.New("no")
+	if got := text(m.SetNodes([]byte(fourNodes), 5, false)); got != "ERR failed to add master: no" || m.Version() != 5 {
+		t.Error(got, m.Version())
+	}
+}
+
+// Slots that were migrated are deleted when they belong to another node, and not before.
+func TestMigratedAreDeleted(t *testing.T) {
+	m, s := opened(t, idA)
+	must(t, m.Forbid(span(0, 9)))
+	must(t, m.Migrated(span(0, 9), m.Topology().Node(idD)))
+	must(t, m.SetNodes([]byte(strings.Replace(fourNodes, "7003", "7013", 1)), 2, false)) // another shard's matter
+	if got := text(m.Topology().Route(3, Access{})); got != "MOVED 3 127.0.0.1:7004" || s.deleted != nil {
+		t.Error(got, s.deleted)
+	}
+	must(t, m.SetSlots([]cf.SlotRange{span(0, 3), span(50, 50)}, idD, 3))
+	if got := text(m.Topology().Route(50, Access{})); got != "MOVED 50 127.0.0.1:7004" {
+		t.Error(got)
+	}
+	must(t, m.SetNodes([]byte(strings.Replace(strings.Replace(fourNodes, "0-99", "10-99", 1), "7004 master -",
+		"7004 master - 0-9", 1)), 4, false))
+	if !slices.Equal(s.deleted, []string{"0-3", "4-9"}) {
+		t.Error(s.deleted)
+	}
+	if got := text(m.Topology().Route(50, Access{})); got != "" {
+		t.Error(got)
+	}
+}
+
+// A mark ends when the owner of the slot changes, with another id, with FORCE, and with the destination.
+func TestMarksEnd(t *testing.T) {
+	for what, change := range map[string]func(m *Map) error{
+		"force": func(m *Map) error { return m.SetNodes([]byte(fourNodes), 2, true) },
+		"no destination": func(m *Map) error {
+			return m.SetNodes([]byte(fourNodes[:strings.LastIndex(fourNodes, "\n")]), 2, false)
+		},
+		"id": func(m *Map) error {
+			return errors.Join(m.SetNodeID(idB), m.SetNodeID(idA))
+		},
+	} {
+		m, s := opened(t, idA)
+		must(t, m.Migrated(span(0, 9), m.Topology().Node(idD)))
+		must(t, change(m))
+		if got := text(m.Topology().Route(3, Access{Write: true})); got != "" {
+			t.Errorf("%s: %s", what, got)
+		}
+		if what != "id" && s.deleted != nil {
+			t.Errorf("%s: deleted %q", what, s.deleted)
+		}
+	}
+	m, _ := opened(t, idD)
+	must(t, m.Imported(span(0, 9)))
+	must(t, m.SetNodes([]byte(strings.Replace(fourNodes, "0-99", "10-99", 1)), 2, false))
+	must(t, m.SetNodes([]byte(fourNodes), 3, false))
+	if got := text(m.Topology().Route(3, Access{})); got != "MOVED 3 127.0.0.1:7001" {
+		t.Error(got)
+	}
+}
+
+// A write pause that cannot wait for a script is no pause.
+func TestForbidFails(t *testing.T) {
+	m, s := opened(t, idA)
+	s.barrier = errors.New("busy")
+	if err := m.Forbid(span(0, 9)); err != s.barrier {
+		t.Error(err)
+	}
+	if got := text(m.Topology().Route(3, Access{Write: true})); got != "" {
+		t.Error(got)
+	}
+	s.barrier = nil
+	must(t, m.Forbid(span(0, 9)))
+	m.Allow(span(0, 9))
+	if got := text(m.Topology().Route(3, Access{Write: true})); got != "" || s.barriers != 2 {
+		t.Error(got, s.barriers)
+	}
+}
+
+// What is on disk is what was in force, the marks of migrations included.
+func TestPersistence(t *testing.T) {
+	dir := t.TempDir()
+	s := &server{}
+	m := open(t, s, dir)
+	must(t, m.SetNodes([]byte(fourNodes), 7, false))
+	must(t, m.Migrated(span(0, 9), m.Topology().Node(idD)))
+	must(t, m.Imported(span(100, 101)))
+	path := filepath.Join(dir, "nodes.conf")
+	file, err := os.ReadFile(path)
+	must(t, err)
+	want := "version 7\nid A\nnode A 127.0.0.1 7001 master -  0-99 200\nnode B 127.0.0.1 7002 master -  100-199\n" +
+		"node C 127.0.0.1 7003 slave B \nnode D 127.0.0.1 7004 master - \n"
+	if want = strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Replace(want); string(file) != want {
+		t.Errorf("%s\nwant\n%s", file, want)
+	}
+	again := open(t, s, dir)
+	a, b := *m.Topology(), *again.Topology()
+	if a.Version != b.Version || a.ID != b.ID || a.rules != b.rules || a.owners != b.owners || a.marks != b.marks {
+		t.Error("another topology after the start")
+	}
+
+	// The process ends between the write of a topology and the deletion.
+	s.err = errors.New("full")
+	if err := again.SetSlots([]cf.SlotRange{span(0, 3)}, idD, 8); err == nil {
+		t.Fatal("no error")
+	}
+	s.err, s.deleted = nil, nil
+	again = open(t, s, dir)
+	if again.Version() != 8 || !slices.Equal(s.deleted, []string{"0-3"}) {
+		t.Error(again.Version(), s.deleted)
+	}
+	s.deleted = nil
+	again = open(t, s, dir)
+	if got := text(again.Topology().Route(4, Access{})); s.deleted != nil || got != "MOVED 4 127.0.0.1:7004" {
+		t.Error(s.deleted, got)
+	}
+	must(t, again.Reset())
+	if open(t, s, dir).Version() != -1 {
+		t.Error("a version after RESET")
+	}
+}
+
+// A file of Kvrocks is read; one that says nonsense is not.
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nodes.conf")
+	for file, want := range map[string]string{
+		"version 3\nid A\nnode A 127.0.0.1 7001 master -  0-1 3\nnode B 127.0.0.1 7002 slave A \n": "",
+		"version -1\nid A\n": "", "version -1\nid \n": "",
+		"version x\n": "Invalid cluster version", "version 1\nid abc\n": "Invalid cluster node id",
+		"version 1\nid A\n": "Invalid cluster nodes info", "epoch 1\n": "unknown key: epoch",
+	} {
+		must(t, os.WriteFile(path, []byte(strings.NewReplacer("A", idA, "B", idB).Replace(file)), 0o600))
+		_, err := load(path)
+		if got := fmt.Sprint(err); (err != nil || want != "") && got != path+": "+want {
+			t.Errorf("%q: %v", file, err)
+		}
+	}
+}
+
+func TestReports(t *testing.T) {
+	m, _ := opened(t, idA)
+	topology := m.Topology()
+	job := func(first, last uint16, node, state string) *Job {
+		return &Job{Range: span(first, last), Node: node, State: state, Active: state == "start"}
+	}
+	jobs := Jobs{Migrating: job(5, 6, idD, "start"), Importing: job(100, 100, "", "start")}
+	fill := strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Replace
+	want := fill("A 127.0.0.1:7001@17001 myself,master - 999 1000 1 connected 0-99 200 [5-6->-D] [100-<-B]\n" +
+		"B 127.0.0.1:7002@17002 master - 999 1000 1 connected 100-199\n" +
+		"C 127.0.0.1:7003@17003 slave B 999 1000 1 connected\n" +
+		"D 127.0.0.1:7004@17004 master - 999 1000 1 connected\n")
+	if got := topology.nodesText(jobs, time.UnixMilli(1000)); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	want = "cluster_state:ok\r\ncluster_slots_assigned:201\r\ncluster_slots_ok:201\r\ncluster_slots_pfail:0\r\n" +
+		"cluster_slots_fail:0\r\ncluster_known_nodes:4\r\ncluster_size:2\r\ncluster_current_epoch:1\r\n" +
+		"cluster_my_epoch:1\r\nmigrating_slot(s): 5-6\r\ndestination_node: " + idD + "\r\nmigrating_state: start\r\n" +
+		"importing_slot(s): 100\r\nimport_state: start\r\n"
+	if got := topology.infoText(jobs); got != want {
+		t.Errorf("%q", got)
+	}
+	shards := topology.shards()
+	if len(shards) != 3 || len(shards[1].Nodes) != 2 || !slices.Equal(shards[0].Slots, []cf.SlotRange{span(0, 99),
+		span(200, 200)}) || shards[2].Slots != nil {
+		t.Errorf("%+v", shards)
+	}
+	if got, err := m.Replicas(idB); err != nil || strings.Count(got, "\n") != 1 ||
+		!strings.HasPrefix(got, idC+" 127.0.0.1:7003@17003 slave "+idB+" ") {
+		t.Error(got, err)
+	}
+	for id, want := range map[string]string{idC: "ERR The node isn't a master", "x": "ERR Invalid cluster node id"} {
+		if _, err := m.Replicas(id); text(err) != want {
+			t.Error(id, err)
+		}
+	}
+}
+
+// migrator says what a migration would.
+type migrator struct {
+	jobs  Jobs
+	moved []string
+}
+
+func (g *migrator) Migrate(r cf.SlotRange, to *Node, done func(error)) error {
+	g.moved = append(g.moved, r.String()+" to "+to.ID[:1])
+	return nil
+}
+func (g *migrator) Import(*command.Session, cf.SlotRange, command.ImportState) error { return nil }
+func (g *migrator) Jobs() Jobs                                                       { return g.jobs }
+func (g *migrator) TopologyChanged(*Topology)                                        {}
+
+func TestMigrate(t *testing.T) {
+	m, s := opened(t, idA)
+	if got := text(m.Migrate(span(5, 6), idB, nil)); got != "ERR slot migration is not available" {
+		t.Error(got)
+	}
+	g := &migrator{}
+	m.SetMigrator(g)
+	must(t, m.Migrated(span(9, 9), m.Topology().Node(idD)))
+	replica, _ := opened(t, idC)
+	for _, test := range []struct {
+		m    *Map
+		r    cf.SlotRange
+		to   string
+		want string
+	}{
+		{m, span(5, 6), idB, ""}, {m, span(5, 6), "x", "Can't find the destination node id"},
+		{m, span(8, 9), idB, "Can't migrate slot which has been migrated"},
+		{m, span(99, 100), idB, "Can't migrate slot which doesn't belong to me"},
+		{m, span(300, 300), idB, "Can't migrate slot which doesn't belong to me"},
+		{m, span(5, 6), idA, "Can't migrate slot to myself"}, {m, span(5, 6), idC, "Can't migrate slot to a slave"},
+		{replica, span(5, 6), idB, "Can't migrate slot which doesn't belong to me"},
+	} {
+		if got := strings.TrimPrefix(text(test.m.Migrate(test.r, test.to, nil)), "ERR "); got != test.want {
+			t.Errorf("%v to %s: %q", test.r, test.to, got)
+		}
+	}
+	if got := text(m.Import(nil, span(99, 100), command.ImportStart)); got !=
+		"ERR Can't import slot which belongs to me" {
+		t.Error(got)
+	}
+	if got := text(replica.Import(nil, span(0, 0), command.ImportStart)); got != "ERR Slave can't import slot" {
+		t.Error(got)
+	}
+	must(t, m.Import(nil, span(100, 100), command.ImportStart))
+	s.keys = true
+	for _, test := range []struct {
+		jobs        Jobs
+		reset, want string
+	}{
+		{Jobs{}, "Can't reset cluster while database is not empty", ""},
+		{Jobs{Migrating: &Job{Active: true}}, "Can't reset cluster while migrating slot",
+			"Can't flush slots while migrating or importing slot"},
+		{Jobs{Importing: &Job{Active: true}}, "Can't reset cluster while importing slot",
+			"Can't flush slots while migrating or importing slot"},
+	} {
+		g.jobs = test.jobs
+		if got := strings.TrimPrefix(text(m.Reset()), "ERR "); got != test.reset {
+			t.Error(got)
+		}
+		if got := strings.TrimPrefix(text(m.FlushSlots([]cf.SlotRange{span(1, 2)})), "ERR "); got != test.want {
+			t.Error(got)
+		}
+	}
+	if !slices.Equal(s.deleted, []string{"1-2"}) || !slices.Equal(g.moved, []string{"5-6 to b"}) {
+		t.Error(s.deleted, g.moved)
+	}
+}
+
+// Commands are routed while the topology changes.
+func TestConcurrentRouting(t *testing.T) {
+	m, _ := opened(t, idA)
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := uint16(0); ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				m.Topology().Route(i%cf.NumSlots, Access{Write: true})
+			}
+		}
+	}()
+	for i := range int64(20) {
+		must(t, m.SetNodes([]byte(fourNodes), i+2, false))
+		must(t, m.Forbid(span(0, 9)))
+		m.Allow(span(0, 9))
+	}
+	close(stop)
+	<-ended
+}
+
+func FuzzParseNodes(f *testing.F) {
+	f.Add([]byte(fourNodes))
+	f.Add([]byte(idA + " h 1 master - 1-3 9\n\n" + idB + " h 2 slave,fail " + idA))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		first, err := parse(b)
+		if err != nil {
+			return
+		}
+		first.Version, first.ID = 1, idA
+		first.settle()
+		again, err := parseFile([]byte("version 1\nid " + idA + "\n" + first.fileText()))
+		if err != nil {
+			t.Fatalf("%v: %q", err, first.fileText())
+		}
+		if again.settle(); again.fileText() != first.fileText() || again.rules != first.rules {
+			t.Errorf("%q\n%q", first.fileText(), again.fileText())
+		}
+	})
+}

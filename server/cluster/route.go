@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// Errors of routing with the texts of Kvrocks, but for MOVED, which names a slot and a node.
+var (
+	ErrCrossSlot = engine.NewError("CROSSSLOT", "Attempted to access keys that don't hash to the same slot")
+	ErrNotServed = engine.NewError("CLUSTERDOWN", "Hash slot not served")
+	ErrForbidden = engine.NewError("TRYAGAIN",
+		"Can't write to slot being migrated which is in write forbidden phase")
+)
+
+// rule is what this node does with a command for a slot, the first line that holds:
+//
+//	the slot                                        the command               what happens
+//	has no owner                                                              CLUSTERDOWN
+//	is ours and was migrated                                                  MOVED to the destination
+//	is ours and forbidden                           writes                    TRYAGAIN
+//	is ours                                                                   runs
+//	is being imported                               ASKING, of the migrator   runs
+//	was imported                                                              runs
+//	is our master's                                 reads, READONLY           runs
+//	otherwise                                                                 MOVED to the owner
+type rule uint8
+
+const (
+	unserved       rule = iota // no owner
+	redirect                   // another node's
+	serve                      // ours
+	serveReads                 // ours, forbidden
+	moved                      // ours, migrated
+	serveAsking                // being imported
+	serveImported              // was imported
+	serveReadOnly              // of our master
+	askingReadOnly             // of our master, and being imported
+)
+
+// rule derives the rule of a slot.
+func (t *Topology) rule(slot uint16) rule {
+	owner, m := t.Owner(slot), t.marks[slot]
+	switch ours := t.Self != nil && owner == t.Self; {
+	case owner == nil:
+		return unserved
+	case ours && m == migrated && t.MovedTo(slot) != nil:
+		return moved
+	case ours && m == forbidden:
+		return serveReads
+	case ours:
+		return serve
+	case t.Self == nil:
+		return redirect
+	case m == imported:
+		return serveImported
+	case t.Self.Master != "" && t.Self.Master == owner.ID && m == importing:
+		return askingReadOnly
+	case t.Self.Master != "" && t.Self.Master == owner.ID:
+		return serveReadOnly
+	case m == importing:
+		return serveAsking
+	}
+	return redirect
+}
+
+// Access is how a command comes.
+type Access struct {
+	Write    bool // it may write
+	ReadOnly bool // the connection has sent READONLY
+	Asking   bool // it comes after ASKING, or from the migrator of a slot
+}
+
+// Route decides about a command for a slot; nil = it runs here.
+func (t *Topology) Route(slot uint16, a Access) error {
+	switch t.rules[slot] {
+	case serve, serveImported:
+		return nil
+	case serveReads:
+		if a.Write {
+			return ErrForbidden
+		}
+		return nil
+	case unserved:
+		return ErrNotServed
+	case moved:
+		return errMoved(slot, t.MovedTo(slot))
+	case serveAsking, askingReadOnly:
+		if a.Asking {
+			return nil
+		}
+	}
+	if r := t.rules[slot]; (r == serveReadOnly || r == askingReadOnly) && a.ReadOnly && !a.Write {
+		return nil
+	}
+	return errMoved(slot, t.Owner(slot))
+}
+
+// SlotOf returns the slot of the keys among the arguments of a command; ok is false when there is no key.
+func SlotOf(args [][]byte, keys []command.KeyRef) (slot uint16, ok bool, err error) {
+	if len(keys) == 0 {
+		return 0, false, nil
+	}
+	slot = cf.Slot(args[keys[0].Arg])
+	for _, k := range keys[1:] {
+		if cf.Slot(args[k.Arg]) != slot {
+			return 0, true, ErrCrossSlot
+		}
+	}
+	return slot, true, nil
+}
+
+// RouteKeys is Route for the keys among the arguments of a command. A command without keys runs anywhere.
+func (t *Topology) RouteKeys(args [][]byte, keys []command.KeyRef, a Access) error {
+	slot, ok, err := SlotOf(args, keys)
+	if err != nil || !ok {
+		return err
+	}
+	return t.Route(slot, a)
+}
+
+// errMoved names a node as host:port, without brackets around an address of IPv6, as in Redis.
+func errMoved(slot uint16, to *Node) error {
+	return engine.NewError("MOVED", strconv.Itoa(int(slot))+" "+to.Host+":"+strconv.Itoa(to.Port))
+}

@@ -1,0 +1,56 @@
+package command
+
+import "github.com/basaltdb/basalt/cf"
+
+// Cluster is the topology of the cluster, and what changes it.
+type Cluster interface {
+	// Version is the version of the topology, -1 before there is one. ID is the id of this node, "" = it has none.
+	Version() int64
+	ID() string
+	// SetNodeID, SetNodes and SetSlots are CLUSTERX SETNODEID, SETNODES and SETSLOT.
+	SetNodeID(id string) error
+	SetNodes(text []byte, version int64, force bool) error
+	SetSlots(ranges []cf.SlotRange, id string, version int64) error
+	// FlushSlots deletes the keys of slots.
+	FlushSlots(ranges []cf.SlotRange) error
+	// Reset is CLUSTER RESET.
+	Reset() error
+
+	// Migrate begins to move a range of slots of this node to another one. When it has begun, and done is not nil, it
+	// calls done once with the result.
+	Migrate(r cf.SlotRange, id string, done func(error)) error
+	// Import is what the source of a migration tells its destination.
+	Import(sess *Session, r cf.SlotRange, state ImportState) error
+
+	// Nodes, Info and Replicas are the texts of CLUSTER NODES, INFO and REPLICAS.
+	Nodes() (string, error)
+	Info() (string, error)
+	Replicas(id string) (string, error)
+	// Shards returns the masters with their slots and replicas.
+	Shards() ([]Shard, error)
+}
+
+// ImportState is the state of a migration, as CLUSTER IMPORT has it.
+type ImportState int
+
+// The states.
+const (
+	ImportStart ImportState = iota
+	ImportSuccess
+	ImportFailed
+	ImportNone
+)
+
+// Shard is a master with its slots and its replicas.
+type Shard struct {
+	Slots []cf.SlotRange
+	Nodes []ShardNode // the master is the first
+}
+
+// ShardNode is a node of a shard.
+type ShardNode struct {
+	ID, Host string
+	Port     int
+	Replica  bool
+	Failed   bool
+}
