@@ -14,6 +14,9 @@ func Decode(body []byte, maxBytes int64) (*Value, error) {
 	r := reader{b: body, budget: maxBytes}
 	v := &Value{}
 	t := r.byte()
+	if t == typeHashValkey {
+		r.failf("type %d", t)
+	}
 	if r.err == nil {
 		r.value(t, v)
 	}
@@ -89,6 +92,9 @@ func (r *reader) value(t byte, v *Value) {
 	case typeHashListpack:
 		v.Kind = Hash
 		r.listpack(r.string(), add)
+	case typeHashValkey:
+		v.Kind = Hash
+		r.hashValkey(v)
 	case typeHashTTLPre, typeHashTTLPackPre, typeHashTTL, typeHashTTLPack:
 		v.Kind = Hash
 		r.hashTTL(t, v)
@@ -179,6 +185,11 @@ func (r *reader) hashTTL(t byte, v *Value) {
 			v.Elems = append(v.Elems, r.string())
 		}
 	}
+	r.checkExpires(v)
+}
+
+// checkExpires drops the expiries of a hash when there is none.
+func (r *reader) checkExpires(v *Value) {
 	for _, at := range v.Expires {
 		if at > math.MaxInt64 {
 			r.failf("expiry of a field")
@@ -188,6 +199,20 @@ func (r *reader) hashTTL(t byte, v *Value) {
 		}
 	}
 	v.Expires = nil
+}
+
+// hashValkey reads a hash of Valkey of which fields expire.
+func (r *reader) hashValkey(v *Value) {
+	for n := r.count(2 + 8); n > 0 && r.err == nil; n-- {
+		v.Elems = append(v.Elems, r.string())
+		v.Elems = append(v.Elems, r.string())
+		at := r.u64()
+		if at == math.MaxUint64 {
+			at = 0
+		}
+		v.Expires = append(v.Expires, at)
+	}
+	r.checkExpires(v)
 }
 
 // check makes sure of what is common to all forms of a kind.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // An RDB file is a header, items, and a checksum:
 //
 //	"REDIS" · version as 4 digits · items · 255 · u64 checksum
+//	"VALKEY" · version as 3 digits · ...                          Valkey from 9 on
 //
 // The checksum, little-endian, is the CRC-64 of all that is before it. It is there from version 5 on, and 0 when Redis
 // was told not to make one. An item is a key
@@ -34,7 +36,10 @@ const (
 )
 
 const (
-	magic = "REDIS"
+	magic       = "REDIS"
+	valkeyMagic = "VALKEY"
+	// maxValkey is the latest version of a file of Valkey that is read, that of Valkey 9.
+	maxValkey = 80
 	// checksumVersion is the first version with a checksum.
 	checksumVersion = 5
 	// maxOther is the greatest budget of what is neither key nor value, in bytes.
@@ -81,8 +86,14 @@ type Item struct {
 
 // File reads an RDB file from its beginning to its end, and needs no more memory than for one value.
 type File struct {
+	// OnAux, unless it is nil, is called by Next for what the file says of itself: names are redis-ver, valkey-ver,
+	// repl-stream-db (the database that a master's stream goes on with), lua (a script of SCRIPT LOAD, up to Redis 6.2),
+	// and others. It must not keep value. An error of it ends the reading.
+	OnAux func(name string, value []byte) error
+
 	src     *source
 	version int
+	valkey  bool // types from 22 on are those of Valkey
 	budget  int64
 	db      uint64
 	chunk   []byte // see reader: keys and small values share it
@@ -98,12 +109,17 @@ func NewFile(r io.Reader, size, maxBytes int64) (*File, error) {
 	if errors.Is(head.err, ErrRead) {
 		return nil, head.err
 	}
-	if b == nil || string(b[:len(magic)]) != magic {
-		return nil, fmt.Errorf("%w: it does not begin as one", ErrNoRDB)
+	text, isRedis := strings.CutPrefix(string(b), magic)
+	if !isRedis {
+		if text, f.valkey = strings.CutPrefix(string(b), valkeyMagic); !f.valkey {
+			return nil, fmt.Errorf("%w: it does not begin as one", ErrNoRDB)
+		}
 	}
-	text := string(b[len(magic):])
 	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n < 1 || n > MaxVersion {
+	switch {
+	case f.valkey && (err != nil || n != maxValkey):
+		return nil, fmt.Errorf("%w: version %q of Valkey, not %03d", ErrNoRDB, text, maxValkey)
+	case !f.valkey && (err != nil || n < 1 || n > MaxVersion):
 		return nil, fmt.Errorf("%w: version %q, not 0001 to %04d", ErrNoRDB, text, MaxVersion)
 	}
 	f.version = int(n)
@@ -160,8 +176,12 @@ func (f *File) next(i *Item) error {
 		case opIdle:
 			r.length()
 		case opAux:
-			r.string()
-			r.string()
+			name, value := r.string(), r.string()
+			if r.err == nil && f.OnAux != nil {
+				if err := f.OnAux(string(name), value); err != nil {
+					r.fail(err)
+				}
+			}
 		case opFunction:
 			if i.Function = r.string(); r.err == nil {
 				return nil
@@ -189,9 +209,16 @@ func (f *File) next(i *Item) error {
 func (f *File) key(t byte, i *Item) error {
 	r := reader{src: f.src, budget: f.budget, chunk: f.chunk}
 	defer func() { f.chunk = r.chunk }()
-	if t > typeHashTTLPack {
+	last := byte(typeHashTTLPack)
+	if f.valkey {
+		last = typeHashTTLPre // whose number means something else there
+	}
+	if t > last {
 		r.failf("an item of type %d", t)
 		return r.err
+	}
+	if f.valkey && t == typeHashTTLPre {
+		t = typeHashValkey
 	}
 	key := r.string()
 	if r.err != nil {

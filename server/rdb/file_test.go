@@ -107,6 +107,75 @@ func TestFile(t *testing.T) {
 }
 
 // TestFileErrors reads files that are damaged: the error says where.
+// valkeyFile builds a file of Valkey 9.
+func valkeyFile(items ...string) string {
+	b := "VALKEY080" + join(items...) + "\xff"
+	return b + le64(crc64.Update(0, []byte(b)))
+}
+
+// TestValkey: what version 80 has beyond that of Redis.
+func TestValkey(t *testing.T) {
+	hash := "\x16" + str("h") + "\x02" + str("f") + str("v") + le64(1<<64-1) + str("g") + str("w") + le64(5000)
+	for _, tt := range []struct{ name, file, want string }{
+		{"a hash of which a field expires", valkeyFile("\x00"+str("a")+str("b"), hash),
+			`0 "a" string "b"` + "\n" + `0 "h" hash "f"="v"@0 "g"="w"@5000` + "\n"},
+		{"no field expires", valkeyFile("\x16" + str("h") + "\x01" + str("f") + str("v") + le64(1<<64-1)),
+			`0 "h" hash "f"="v"` + "\n"},
+	} {
+		got, err := readFile(strings.NewReader(tt.file), int64(len(tt.file)), 1<<20)
+		if err != nil || got != tt.want {
+			t.Errorf("%s: %v\n%swant\n%s", tt.name, err, got, tt.want)
+		}
+	}
+	for name, file := range map[string]string{
+		"another version":             "VALKEY081\xff" + le64(0),
+		"a type of Redis 7.4":         valkeyFile("\x18" + str("h") + le64(0) + "\x00"),
+		"type 128 in a file of Redis": rdbFile(12, "\x80"+str("h")+"\x01"+str("f")+str("v")+le64(1<<64-1)),
+	} {
+		if got, err := readFile(strings.NewReader(file), int64(len(file)), 1<<20); err == nil {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if _, err := Decode([]byte("\x80\x01"+str("f")+str("v")+le64(1<<64-1)), 1<<20); !errors.Is(err, ErrFormat) {
+		t.Errorf("type 128 in a payload: %v", err)
+	}
+}
+
+// TestAux: auxiliary fields are told in their order, and an error ends the reading.
+func TestAux(t *testing.T) {
+	aux := func(name, value string) string { return "\xfa" + str(name) + str(value) }
+	file := rdbFile(9, aux("redis-ver", "6.2.14"), aux("repl-stream-db", "3"), "\x00"+str("a")+str("b"),
+		aux("lua", "return 1"))
+	open := func() *File {
+		f, err := NewFile(strings.NewReader(file), int64(len(file)), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	var got []string
+	f := open()
+	f.OnAux = func(name string, value []byte) error {
+		got = append(got, name+"="+string(value))
+		return nil
+	}
+	if _, err := f.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Next(); err != io.EOF {
+		t.Fatal(err)
+	}
+	if want := "redis-ver=6.2.14 repl-stream-db=3 lua=return 1"; strings.Join(got, " ") != want {
+		t.Errorf("told %q", got)
+	}
+	f = open()
+	wrong := errors.New("wrong")
+	f.OnAux = func(string, []byte) error { return wrong }
+	if _, err := f.Next(); !errors.Is(err, wrong) {
+		t.Errorf("Next: %v", err)
+	}
+}
+
 func TestFileErrors(t *testing.T) {
 	good := "\x00" + str("a") + str("v") // 5 bytes from 9 on
 	broken := errors.New("broken")

@@ -6,7 +6,7 @@
 // little-endian. [Open] and [AppendFooter] are about the last two, [Decode] and the Append functions about the first.
 // [File] reads whole files.
 //
-// Everything that Redis has ever written up to version 12 (Redis 7.4) is read, but for the values of modules: the
+// Everything that Redis has ever written up to version 12 (Redis 7.4 to 8.4) is read, but for the values of modules: the
 // plain forms, which are sequences of strings and numbers, and the packed ones, where a small value is one string
 // with a structure of its own (listpack, ziplist, zipmap, intset). Written are plain forms only, which every Redis
 // since 5.0 can read; a stream that needs more says so in the version.
@@ -94,6 +94,10 @@ const (
 	typeHashTTLPackPre = 23 // one listpack: field, value, expiry; the same
 	typeHashTTL        = 24 // ms first expiry · length · (expiry · field · value)
 	typeHashTTLPack    = 25 // ms first expiry · one listpack: field, value, expiry
+
+	// typeHashValkey stands for 22 in a file of Valkey: length · (field · value · i64 expiry, -1 = none). (No value
+	// begins with it.)
+	typeHashValkey = 128
 )
 
 // Kind is the Redis type of a value.
