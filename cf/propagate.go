@@ -16,6 +16,9 @@ const (
 	// PropagateBitOrder says in which order BITFIELD numbers the bits of bitmaps: as [BitOrderRedis], or when there is
 	// no such record as Kvrocks does, which does not know the record.
 	PropagateBitOrder = "basalt_bitfield_order"
+	// PropagateRedisMaster says where the database is in the stream of the Redis master that it follows; see package
+	// redislink of the server for the value. Kvrocks does not know the record.
+	PropagateRedisMaster = "basalt_redis_master"
 	// PropagateFunction begins the key of a function, followed by its name; the value is its library's name.
 	PropagateFunction = "lua_func_lib_"
 )

@@ -48,7 +48,10 @@ func (db *DB) commit(tx *Tx) error {
 	if tx.update != nil {
 		return db.writeUpdate(tx.update)
 	}
-	if db.replica.locked.Load() {
+	if tx.ofMaster && !db.replica.on.Load() {
+		return ErrNoReplica
+	}
+	if db.replica.locked.Load() && !tx.ofMaster {
 		return ErrReplica
 	}
 	if err := tx.BatchError(); err != nil {

@@ -37,6 +37,8 @@ var (
 	ErrClosed = rocks.ErrClosed
 	// ErrLoading: the database is being exchanged for another one, see [DB.Replace]. The text is Kvrocks's.
 	ErrLoading = NewError("LOADING", "kvrocks is restoring the db from backup")
+	// ErrNoReplica: what comes from a master is not written to the database of a master.
+	ErrNoReplica = errors.New("the database is no replica any more")
 	// ErrReplica: only what comes from its master is written to the database of a replica, see [DB.SetReplica].
 	ErrReplica = NewError("READONLY", "You can't write against a read only replica.")
 	// ErrWALGap: the write-ahead log lacks writes that were asked for; they were purged or never logged.

@@ -250,6 +250,9 @@ func (c *batchCheck) oneKey(begin, end []byte) (nsKey []byte, ok bool) {
 
 // propagate notes what of the server's copies changes. Whatever else other versions keep in the family is taken over.
 func (c *batchCheck) propagate(rec *batch.Record) error {
+	if string(rec.Key) == cf.PropagateRedisMaster {
+		return nil // it is in every batch of a replica of Redis, and nobody reads it but who has written it
+	}
 	c.b.allLocks = true // as all who change libraries have them
 	is := func(prefix string) bool { return bytes.HasPrefix(rec.Key, []byte(prefix)) }
 	switch {

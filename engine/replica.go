@@ -35,7 +35,7 @@ func (f *replica) set(on, locked bool) {
 }
 
 // SetReplica makes the database that of a replica: compactions go by the master's clock, and with locked only
-// [DB.ApplyUpdates] writes, and every other commit fails with [ErrReplica]. It waits for transactions that hold
+// [DB.ApplyUpdates] and transactions that are [Tx.FromMaster] write, and every other commit fails with [ErrReplica]. It waits for transactions that hold
 // locks, and no commit of one is under way when it returns that does not know it. Then it calls may, which calls set
 // unless the database is not to become that of a replica any more.
 func (db *DB) SetReplica(may func(set func(locked bool))) {

@@ -58,6 +58,7 @@ type Tx struct {
 	foreign   bool   // Apply was called
 	update    []byte // Commit writes these bytes, of which the batch is a copy, see ApplyUpdates
 	yielding  bool   // see YieldToOthers
+	ofMaster  bool   // see FromMaster
 	req       commitRequest
 	combined  error // the result for the transactions whose jobs were run in this one
 }
@@ -145,7 +146,7 @@ func (tx *Tx) reset() {
 	tx.hooks = tx.hooks[:0]
 	tx.mark = Mark{}
 	tx.committed = false
-	tx.foreign, tx.yielding, tx.update = false, false, nil
+	tx.foreign, tx.yielding, tx.ofMaster, tx.update = false, false, false, nil
 	tx.cacheOK = false
 	tx.batchBytes = 0
 	if cap(tx.iterBuf) > 128<<10 {
@@ -159,8 +160,23 @@ func (tx *Tx) reset() {
 // Namespace returns the namespace of the transaction.
 func (tx *Tx) Namespace() string { return tx.ns }
 
-// Now returns the time that the transaction goes by, in milliseconds since the epoch.
-func (tx *Tx) Now() int64 { return tx.now }
+// Now returns the time by which the transaction judges what has expired, in milliseconds since the epoch: the present,
+// but 0 for one that is FromMaster.
+func (tx *Tx) Now() int64 {
+	if tx.ofMaster {
+		return 0
+	}
+	return tx.now
+}
+
+// Clock returns the present as the transaction sees it, in milliseconds since the epoch.
+func (tx *Tx) Clock() int64 { return tx.now }
+
+// FromMaster says, after Begin, that the transaction runs commands that a master has run, for a database that is a
+// replica: it is committed though clients cannot write, and only as long as the database is a replica. For it nothing
+// has expired: the master says what has, and a key that it prolongs at the last moment must still be here, however late
+// that arrives.
+func (tx *Tx) FromMaster() { tx.ofMaster = true }
 
 // Tick moves the transaction's time on to the present. The pipeline calls it before every command.
 func (tx *Tx) Tick(now int64) {

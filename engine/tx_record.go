@@ -207,7 +207,7 @@ func (tx *Tx) decode(r *Record, userKey, value []byte, size int, found bool) err
 			return fmt.Errorf("key %q: %w", userKey, err)
 		}
 		r.Rest = size - len(value)
-		r.Exists = r.Live(tx.now)
+		r.Exists = r.Live(tx.Now())
 	}
 	if r.Exists {
 		tx.db.Stats.Hits.Add(1)
@@ -229,7 +229,7 @@ func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {
 	if r.Meta, r.Tail, err = cf.DecodeMeta(value); err != nil {
 		return r, false
 	}
-	r.Exists = r.Type == want && r.Live(tx.now)
+	r.Exists = r.Type == want && r.Live(tx.Now())
 	return r, r.Exists
 }
 

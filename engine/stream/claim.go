@@ -32,7 +32,7 @@ func (g *Group) Claim(name []byte, ids []ID, o *ClaimOptions, f func(id ID, e *E
 		return err
 	}
 	tx := g.s.tx
-	t := tx.Now()
+	t := tx.Clock()
 	owners := owners{g: g, list: []*consumer{&c}}
 	changes := make([]claimed, 0, len(ids))
 	var at map[ID]int // where the changes of an entry are, if ids come twice
@@ -243,7 +243,7 @@ func (a *autoClaim) nameOf(name []byte) []byte {
 // claim looks at some pending entries.
 func (a *autoClaim) claim(batch []Pending) error {
 	g := a.g
-	t := g.s.tx.Now()
+	t := g.s.tx.Clock()
 	values, err := g.s.values(batch)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func (g *Group) saveConsumer(c *consumer) {
 }
 
 // now returns the transaction's time as records hold it.
-func now(tx *engine.Tx) uint64 { return uint64(max(tx.Now(), 0)) }
+func now(tx *engine.Tx) uint64 { return uint64(max(tx.Clock(), 0)) }
 
 // create makes a consumer that does not exist. Where Kvrocks writes that it has got something just now, its record
 // says that it never has.

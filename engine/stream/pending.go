@@ -312,7 +312,7 @@ func (g *Group) Each(o PendingOptions, f func(p *Pending)) error {
 	}
 	w := g.walk(o.From, o.To, limitOf(o.Count))
 	defer w.close()
-	t := g.s.tx.Now()
+	t := g.s.tx.Clock()
 	var p Pending
 	for seen, given := uint64(0), uint64(0); (most == 0 || seen < most) && (o.Count == 0 || given < o.Count) && w.next(); {
 		if o.Consumer != nil && !bytes.Equal(w.value.Consumer, o.Consumer) {

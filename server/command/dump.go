@@ -231,10 +231,10 @@ func restore(c *Ctx) error {
 		return restoreError(err)
 	}
 	if ttl != 0 && !o.absTTL {
-		if ttl > math.MaxInt64-c.Tx.Now() {
+		if ttl > math.MaxInt64-c.Tx.Clock() {
 			return invalidExpire(c.Spec.FullName())
 		}
-		ttl += c.Tx.Now()
+		ttl += c.Tx.Clock()
 	}
 	if err := restoreKey(c.Tx, key, v, ttl, c.Srv.Settings.MaxBulk()); err != nil {
 		return err

@@ -86,9 +86,9 @@ func typeOf(c *Ctx) error {
 	return nil
 }
 
-func expire(c *Ctx) error { return setExpiry(c, true, c.Tx.Now()) }
+func expire(c *Ctx) error { return setExpiry(c, true, c.Tx.Clock()) }
 
-func pexpire(c *Ctx) error { return setExpiry(c, false, c.Tx.Now()) }
+func pexpire(c *Ctx) error { return setExpiry(c, false, c.Tx.Clock()) }
 
 func expireAt(c *Ctx) error { return setExpiry(c, true, 0) }
 
@@ -147,9 +147,9 @@ func expireCondition(args [][]byte) (when keys.Condition, err error) {
 	return when, nil
 }
 
-func ttl(c *Ctx) error { return replyExpiry(c, true, c.Tx.Now()) }
+func ttl(c *Ctx) error { return replyExpiry(c, true, c.Tx.Clock()) }
 
-func pttl(c *Ctx) error { return replyExpiry(c, false, c.Tx.Now()) }
+func pttl(c *Ctx) error { return replyExpiry(c, false, c.Tx.Clock()) }
 
 func expireTime(c *Ctx) error { return replyExpiry(c, true, 0) }
 

@@ -83,7 +83,7 @@ func fieldExpire(c *Ctx, arg []byte, unit int64, relative bool) (int64, error) {
 	}
 	base := int64(0)
 	if relative {
-		base = c.Tx.Now()
+		base = c.Tx.Clock()
 	}
 	if n > maxFieldExpire/unit || n*unit > maxFieldExpire-base {
 		return 0, invalidExpire(c.Spec.FullName())
@@ -181,7 +181,7 @@ func httl(unit int64, relative bool) Handler {
 				continue
 			}
 			if relative {
-				at -= c.Tx.Now()
+				at -= c.Tx.Clock()
 			}
 			times[i] = (at + unit - 1) / unit
 		}

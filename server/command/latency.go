@@ -151,7 +151,7 @@ func latencyGraph(c *Ctx) error {
 	if !ok {
 		return engine.NewError("ERR", fmt.Sprintf("No samples available for event '%s'", shorten(c.Args[2], echoed)))
 	}
-	c.Out.Verbatim("txt", drawLatency(e, c.Tx.Now()/1000))
+	c.Out.Verbatim("txt", drawLatency(e, c.Tx.Clock()/1000))
 	return nil
 }
 

@@ -238,7 +238,7 @@ func (t *target) send(c *Ctx, list [][]byte, replace bool) (sent [][]byte, err e
 		}
 		ttl := int64(0)
 		if rec.Expire > 0 {
-			ttl = max(int64(rec.Expire)-c.Tx.Now(), 1)
+			ttl = max(int64(rec.Expire)-c.Tx.Clock(), 1)
 		}
 		args := [][]byte{key, strconv.AppendInt(nil, ttl, 10), payload}
 		if replace {

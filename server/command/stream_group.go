@@ -273,7 +273,7 @@ func xclaim(c *Ctx) error {
 		}
 		ids = append(ids, id)
 	}
-	if err := claimOptions(c.Args[i:], c.Tx.Now(), &o); err != nil {
+	if err := claimOptions(c.Args[i:], c.Tx.Clock(), &o); err != nil {
 		return err
 	}
 	w := c.Out

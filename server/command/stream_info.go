@@ -54,7 +54,7 @@ func xinfoConsumers(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	w, now := c.Out, c.Tx.Now()
+	w, now := c.Out, c.Tx.Clock()
 	w.Array(len(list))
 	for _, x := range list {
 		w.Map(4)

@@ -156,10 +156,10 @@ func (e *expiryOption) millis(c *Ctx) (int64, error) {
 		n *= 1000
 	}
 	if !e.absolute {
-		if n > math.MaxInt64-c.Tx.Now() {
+		if n > math.MaxInt64-c.Tx.Clock() {
 			return 0, invalidExpire(c.Spec.FullName())
 		}
-		n += c.Tx.Now()
+		n += c.Tx.Clock()
 	}
 	return n, nil
 }
