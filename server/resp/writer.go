@@ -14,16 +14,18 @@ import (
 // header is put in later: see InsertArray. The Writer does not check that as
 // many elements follow as a header announced.
 //
-// A long reply may leave in pieces while it is written: see Stream.
+// A long reply may leave in pieces while it is written: see Stream. The buffer may be bounded: see Limit.
 //
 // A Writer is not safe for concurrent use.
 type Writer struct {
 	// Proto is the protocol version, 2 or 3, of the replies to come.
 	Proto int
 
-	buf  []byte
-	to   Taker // of Stream
-	left bool  // it was called
+	buf   []byte
+	to    Taker // of Stream
+	left  bool  // it was called
+	limit int   // of Limit
+	over  bool  // it was exceeded
 }
 
 // Taker takes what is in a Writer, see [Writer.Stream].
@@ -43,12 +45,22 @@ func (w *Writer) EndStream() (left bool) {
 	return left
 }
 
-// chunk lets what is in the buffer leave if there is much of it.
-func (w *Writer) chunk() {
-	if w.to != nil && len(w.buf) > streamChunk {
+// Limit bounds the buffer to n bytes, or to 256 KiB if that is more; 0 = no bound. Bulk strings that come when there are
+// more bytes in the buffer are dropped, and Overflowed reports it. A reply that has overflowed must not be sent.
+func (w *Writer) Limit(n int) { w.limit, w.over = n, false }
+
+// Overflowed reports whether something was dropped since Limit was called.
+func (w *Writer) Overflowed() bool { return w.over }
+
+// long is called before a bulk string is written when there are many bytes in the buffer. They may leave then. It
+// reports whether there is room for more.
+func (w *Writer) long() bool {
+	if w.to != nil {
 		w.left = true
 		w.to.TakeReply()
 	}
+	w.over = w.over || w.limit > 0 && len(w.buf) > w.limit
+	return !w.over
 }
 
 // OK writes the simple string OK.
@@ -87,7 +99,9 @@ func (w *Writer) Int(n int64) {
 
 // Bulk writes b as a bulk string. A nil b is the empty string, not a null.
 func (w *Writer) Bulk(b []byte) {
-	w.chunk()
+	if len(w.buf) > streamChunk && !w.long() {
+		return
+	}
 	w.header('$', int64(len(b)))
 	w.buf = append(w.buf, b...)
 	w.crlf()
@@ -95,7 +109,9 @@ func (w *Writer) Bulk(b []byte) {
 
 // BulkString writes s as a bulk string.
 func (w *Writer) BulkString(s string) {
-	w.chunk()
+	if len(w.buf) > streamChunk && !w.long() {
+		return
+	}
 	w.header('$', int64(len(s)))
 	w.buf = append(w.buf, s...)
 	w.crlf()

@@ -143,3 +143,46 @@ func TestAppendDouble(t *testing.T) {
 		}
 	}
 }
+
+// What is written beyond the limit is dropped, marks stay valid, and a new Limit begins anew.
+func TestWriterLimit(t *testing.T) {
+	part := make([]byte, 100_000)
+	for _, limit := range []int{0, 1, 300_000, 1_000_000} {
+		var w Writer
+		w.Limit(limit)
+		w.OK()
+		mark := w.Mark()
+		for range 100 {
+			w.Bulk(part)
+			w.BulkString("x")
+		}
+		w.InsertArray(mark, 200)
+		most := max(limit, streamChunk) + len(part) + 100
+		if over := limit != 0; w.Overflowed() != over || over && w.Len() > most {
+			t.Errorf("limit %d: overflowed %v, %d bytes", limit, w.Overflowed(), w.Len())
+		}
+		w.Reset()
+		w.Limit(limit)
+		w.Bulk(part)
+		if w.Overflowed() || w.Len() != len(part)+11 {
+			t.Errorf("limit %d: a short reply afterwards: overflowed %v, %d bytes", limit, w.Overflowed(), w.Len())
+		}
+	}
+}
+
+// A reply that leaves in parts does not reach the limit.
+func TestWriterLimitOfStream(t *testing.T) {
+	var w Writer
+	w.Limit(300_000)
+	w.Stream(taker{&w})
+	for range 100 {
+		w.Bulk(make([]byte, 100_000))
+	}
+	if w.Overflowed() {
+		t.Error("overflowed")
+	}
+}
+
+type taker struct{ w *Writer }
+
+func (t taker) TakeReply() { t.w.Reset() }
