@@ -1,17 +1,12 @@
 package command
 
 import (
-	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/basaltdb/basalt/server/resp"
 )
-
-//go:embed arguments.txt
-var argumentsText string
 
 // argument is an argument of a command as COMMAND DOCS describes it.
 type argument struct {
@@ -25,28 +20,23 @@ type argument struct {
 	parts             []argument
 }
 
-// argumentsOf are the arguments of the commands, by their full names.
-var argumentsOf = sync.OnceValue(func() map[string][]argument {
-	table := map[string][]argument{}
-	for line := range strings.Lines(argumentsText) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		p := argumentParser{rest: text}
-		list, err := p.list()
-		if err == nil && p.rest != "" {
-			err = fmt.Errorf("%q is left", p.rest)
-		}
-		if err != nil {
-			panic(fmt.Sprintf("the arguments of %s: %v", name, err))
-		}
-		table[name] = list
+// parseArguments reads the arguments of a command, with blanks between them. An argument is
+//
+//	name:type [key specification's number] [~shown] [=TOKEN] [?] [*] [+] [@since] [!deprecated since] [(arguments)]
+//
+// without the blanks. Types: s string, i integer, d double, k key, p pattern, u Unix time, t the token alone, o one of
+// the arguments, b all of them. ? = may be missing, * = may be repeated, + = the token is repeated too. What is not
+// letters, digits, - or _ stands in quotes.
+func parseArguments(text string) ([]argument, error) {
+	p := argumentParser{rest: text}
+	list, err := p.list()
+	if err == nil && p.rest != "" {
+		err = fmt.Errorf("%q is left", p.rest)
 	}
-	return table
-})
+	return list, err
+}
 
-// argumentParser reads the notation of arguments.txt.
+// argumentParser reads the notation of parseArguments.
 type argumentParser struct{ rest string }
 
 var argumentKinds = map[byte]string{'s': "string", 'i': "integer", 'd': "double", 'k': "key", 'p': "pattern",

@@ -11,7 +11,6 @@ import (
 func TestArgumentsOfCommands(t *testing.T) {
 	// What Redis does not describe, and the containers of subcommands of our own.
 	without := " debug quit function|listfunc function|listlib object|dump disk disk|usage kprofile movex namespace perflog|get json.debug json.info "
-	table := argumentsOf()
 	for id := range NumSpecs() {
 		s := ByID(id)
 		own := 1
@@ -19,13 +18,8 @@ func TestArgumentsOfCommands(t *testing.T) {
 			own = 2
 		}
 		takes := len(s.Sub) == 0 && s.Arity != own
-		if has := table[s.FullName()] != nil; has != takes && !strings.Contains(without, " "+s.FullName()+" ") {
+		if has := s.facts.arguments != nil; has != takes && !strings.Contains(without, " "+s.FullName()+" ") {
 			t.Errorf("%s, arity %d: arguments described: %v", s.FullName(), s.Arity, has)
-		}
-	}
-	for name := range table {
-		if byFullName(name) == nil {
-			t.Errorf("there is no command %s", name)
 		}
 	}
 }
@@ -35,16 +29,14 @@ func TestArgumentKeys(t *testing.T) {
 	var check func(s *Spec, list []argument)
 	check = func(s *Spec, list []argument) {
 		for _, a := range list {
-			if n := len(described()[s.ID].keys); a.keySpec >= n {
+			if n := len(s.facts.keys); a.keySpec >= n {
 				t.Errorf("%s has %d key specifications, and %s is found by number %d", s.FullName(), n, a.name, a.keySpec)
 			}
 			check(s, a.parts)
 		}
 	}
-	for name, list := range argumentsOf() {
-		if s := byFullName(name); s != nil {
-			check(s, list)
-		}
+	for _, s := range ordered {
+		check(s, s.facts.arguments)
 	}
 }
 
@@ -61,10 +53,8 @@ func TestArgumentNotation(t *testing.T) {
 		"a:b(b:s c)":  "a name and a type are missing",
 		"key:k0 a:i?": "",
 	} {
-		p := argumentParser{rest: text}
-		_, err := p.list()
-		if wrong == "" && (err != nil || p.rest != "") || wrong != "" &&
-			(err == nil || !strings.Contains(err.Error(), wrong)) {
+		_, err := parseArguments(text)
+		if wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
 			t.Errorf("%q: %v, want %q", text, err, wrong)
 		}
 	}

@@ -9,31 +9,14 @@ import (
 	"github.com/basaltdb/basalt/engine/keys"
 )
 
-const catBitmap = "@bitmap"
-
 var bitmapCommands = []Spec{
-	{Name: "setbit", Handler: setbit, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Ahead: bitAhead,
-		Group: "bitmap", Since: "2.2.0", Complexity: "O(1)",
-		Categories: catBitmap, Summary: "Sets a bit and returns the one before. A new key becomes a bitmap, a string is changed in place."},
-	{Name: "getbit", Handler: getbit, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Ahead: bitAhead,
-		Group: "bitmap", Since: "2.2.0", Complexity: "O(1)",
-		Categories: catBitmap, Summary: "Returns a bit."},
-	{Name: "bitcount", Handler: bitcount, Arity: -2, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
-		Group: "bitmap", Since: "2.6.0", Complexity: "O(N) with N bytes in the range that are not all zeros",
-		Categories: catBitmap, Summary: "Counts the bits that are set."},
-	{Name: "bitpos", Handler: bitpos, Arity: -3, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
-		Group: "bitmap", Since: "2.8.7", Complexity: "O(N) with N bytes in the range that are not all zeros",
-		Categories: catBitmap, Summary: "Finds the first bit that is set, or that is not."},
-	{Name: "bitop", Handler: bitop, Arity: -4, Flags: Write | DenyOOM, First: 2, Last: -1, Step: 1, Keys: bitopKeys,
-		Group: "bitmap", Since: "2.6.0",
-		Complexity: "O(N) with N bytes in the sources that are not all zeros, for NOT in all",
-		Categories: catBitmap, Summary: "Combines bitmaps and strings bit by bit and keeps the result in a key."},
-	{Name: "bitfield", Handler: bitfield, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
-		Group: "bitmap", Since: "3.2.0", Complexity: "O(N) with N operations",
-		Categories: catBitmap, Summary: "Reads, sets and adds to integers of any width within a bitmap."},
-	{Name: "bitfield_ro", Handler: bitfieldRO, Arity: -2, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
-		Group: "bitmap", Since: "6.0.0", Complexity: "O(N) with N operations",
-		Categories: catBitmap, Summary: "Reads integers of any width within a bitmap."},
+	{Name: "setbit", Handler: setbit, Arity: 4, Flags: Write | DenyOOM, Ahead: bitAhead},
+	{Name: "getbit", Handler: getbit, Arity: 3, Flags: ReadOnly | Fast, Ahead: bitAhead},
+	{Name: "bitcount", Handler: bitcount, Arity: -2, Flags: ReadOnly | Repeatable},
+	{Name: "bitpos", Handler: bitpos, Arity: -3, Flags: ReadOnly | Repeatable},
+	{Name: "bitop", Handler: bitop, Arity: -4, Flags: Write | DenyOOM, Keys: bitopKeys},
+	{Name: "bitfield", Handler: bitfield, Arity: -2, Flags: Write | DenyOOM},
+	{Name: "bitfield_ro", Handler: bitfieldRO, Arity: -2, Flags: ReadOnly | Fast},
 }
 
 func init() { register(bitmapCommands...) }

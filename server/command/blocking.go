@@ -16,30 +16,14 @@ import (
 const blockingFlags = Write | Blocking
 
 var blockingCommands = []Spec{
-	{Name: "blpop", Handler: blpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list",
-		Since: "2.0.0", Complexity: "O(N) with N keys",
-		Categories: catList, Summary: "Removes and returns the first element of the first list that has one; waits for one."},
-	{Name: "brpop", Handler: brpop, Arity: -3, Flags: blockingFlags, First: 1, Last: -2, Step: 1, Group: "list",
-		Since: "2.0.0", Complexity: "O(N) with N keys",
-		Categories: catList, Summary: "Removes and returns the last element of the first list that has one; waits for one."},
-	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1,
-		Group: "list", Since: "6.2.0", Complexity: "O(1)",
-		Categories: catList, Summary: "Moves an element from one list to another and returns it; waits for one."},
-	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM, First: 1, Last: 2, Step: 1,
-		Group: "list", Since: "2.2.0", Complexity: "O(1)",
-		Categories: catList, Summary: "Moves the last element of a list to the head of another and returns it; waits for one."},
-	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys, Group: "list",
-		Since: "7.0.0", Complexity: "O(N+M) with N keys and M elements to remove",
-		Categories: catList, Summary: "Removes elements from the first list that has some; waits for one."},
-	{Name: "bzpopmin", Handler: bzpopmin, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1,
-		Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
-		Categories: "@sortedset", Summary: "Removes and returns the member with the lowest score of the first sorted set that has one; waits for one."},
-	{Name: "bzpopmax", Handler: bzpopmax, Arity: -3, Flags: blockingFlags | Fast, First: 1, Last: -2, Step: 1,
-		Group: "sorted-set", Since: "5.0.0", Complexity: "O(log(N)) with N members",
-		Categories: "@sortedset", Summary: "Removes and returns the member with the highest score of the first sorted set that has one; waits for one."},
-	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys,
-		Group: "sorted-set", Since: "7.0.0", Complexity: "O(K) + O(M*log(N)) with K keys and M members to remove from N",
-		Categories: "@sortedset", Summary: "Removes members from the first sorted set that has some; waits for one."},
+	{Name: "blpop", Handler: blpop, Arity: -3, Flags: blockingFlags},
+	{Name: "brpop", Handler: brpop, Arity: -3, Flags: blockingFlags},
+	{Name: "blmove", Handler: blmove, Arity: 6, Flags: blockingFlags | DenyOOM},
+	{Name: "brpoplpush", Handler: brpoplpush, Arity: 4, Flags: blockingFlags | DenyOOM},
+	{Name: "blmpop", Handler: blmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys},
+	{Name: "bzpopmin", Handler: bzpopmin, Arity: -3, Flags: blockingFlags | Fast},
+	{Name: "bzpopmax", Handler: bzpopmax, Arity: -3, Flags: blockingFlags | Fast},
+	{Name: "bzmpop", Handler: bzmpop, Arity: -5, Flags: blockingFlags | MovableKeys, Keys: bmpopKeys},
 }
 
 func init() { register(blockingCommands...) }

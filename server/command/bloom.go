@@ -7,39 +7,17 @@ import (
 	"github.com/basaltdb/basalt/engine/bloom"
 )
 
-const catBloom = "@bloom"
-
 var bloomCommands = []Spec{
-	{Name: "bf.reserve", Handler: bfReserve, Arity: -4, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
-		Group: "bf", Since: "1.0.0",
-		Complexity: "O(N) with a filter of N bytes", Categories: catBloom, Summary: "Makes an empty Bloom filter."},
-	{Name: "bf.add", Handler: bfAdd, Arity: 3, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "bf",
-		Since:      "1.0.0",
-		Complexity: "O(N) with a newest filter of N bytes; O(1) for an item that is there", Categories: catBloom, Summary: "Adds an item to a Bloom filter, which is made when there is none."},
-	{Name: "bf.madd", Handler: bfMAdd, Arity: -3, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "bf",
-		Since:      "1.0.0",
-		Complexity: "O(N+M) with a newest filter of N bytes and M items", Categories: catBloom, Summary: "Adds items to a Bloom filter, which is made when there is none."},
-	{Name: "bf.insert", Handler: bfInsert, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1, Group: "bf",
-		Since:      "1.0.0",
-		Complexity: "O(N+M) with a newest filter of N bytes and M items", Categories: catBloom, Summary: "Adds items to a Bloom filter, which is made with the given properties when there is none."},
-	{Name: "bf.exists", Handler: bfExists, Arity: 3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1, Group: "bf",
-		Since:      "1.0.0",
-		Complexity: "O(N) with N filters in the chain", Categories: catBloom, Summary: "Tells whether an item may have been added to a Bloom filter."},
-	{Name: "bf.mexists", Handler: bfMExists, Arity: -3, Flags: ReadOnly | Fast, First: 1, Last: 1, Step: 1,
-		Group: "bf", Since: "1.0.0",
-		Complexity: "O(N*M) with N filters in the chain and M items", Categories: catBloom, Summary: "Tells for several items whether they may have been added to a Bloom filter."},
-	{Name: "bf.info", Handler: bfInfo, Arity: -2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
-		Group: "bf", Since: "1.0.0",
-		Complexity: "O(1)", Categories: catBloom, Summary: "Describes a Bloom filter."},
-	{Name: "bf.card", Handler: bfCard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
-		Group: "bf", Since: "2.4.4",
-		Complexity: "O(1)", Categories: catBloom, Summary: "Returns how many items were added to a Bloom filter."},
-	{Name: "bf.scandump", Handler: bfScanDump, Arity: 3, Flags: ReadOnly, First: 1, Last: 1, Step: 1,
-		Group: "bf", Since: "1.0.0", Complexity: "O(N) with a piece of N bytes", Categories: catBloom,
-		Summary: "Returns a piece of a Bloom filter, and the iterator for the next one."},
-	{Name: "bf.loadchunk", Handler: bfLoadChunk, Arity: 4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
-		Group: "bf", Since: "1.0.0", Complexity: "O(N) with a filter of N bytes", Categories: catBloom,
-		Summary: "Restores a piece that BF.SCANDUMP has returned."},
+	{Name: "bf.reserve", Handler: bfReserve, Arity: -4, Flags: Write | DenyOOM | Fast},
+	{Name: "bf.add", Handler: bfAdd, Arity: 3, Flags: Write | DenyOOM},
+	{Name: "bf.madd", Handler: bfMAdd, Arity: -3, Flags: Write | DenyOOM},
+	{Name: "bf.insert", Handler: bfInsert, Arity: -4, Flags: Write | DenyOOM},
+	{Name: "bf.exists", Handler: bfExists, Arity: 3, Flags: ReadOnly | Fast},
+	{Name: "bf.mexists", Handler: bfMExists, Arity: -3, Flags: ReadOnly | Fast},
+	{Name: "bf.info", Handler: bfInfo, Arity: -2, Flags: ReadOnly | Fast | Single},
+	{Name: "bf.card", Handler: bfCard, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "bf.scandump", Handler: bfScanDump, Arity: 3, Flags: ReadOnly},
+	{Name: "bf.loadchunk", Handler: bfLoadChunk, Arity: 4, Flags: Write | DenyOOM},
 }
 
 func init() { register(bloomCommands...) }

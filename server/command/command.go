@@ -132,15 +132,13 @@ func (f Flag) Names() []string {
 	return names
 }
 
-// Spec is a row of the command table.
+// Spec is a row of the command table: what runs a command. The rest stands in the files of facts, see facts.go.
 type Spec struct {
 	Name    string // lower case; a subcommand's own name
 	Handler Handler
 	Arity   int // with the name; negative = at least
 	Flags   Flag
-	// First, Last, Step are the positions of the keys; Last < 0 counts from the end. First 0 = no keys.
-	First, Last, Step int
-	// Keys finds the keys of a command where positions do not: it calls add with the index of each key's
+	// Keys finds the keys of a command where no positions do: it calls add with the index of each key's
 	// argument, and write when the command writes it. Malformed arguments: it adds what it can and returns nil;
 	// the handler reports them.
 	Keys func(args [][]byte, add func(argIndex int, write bool)) error
@@ -154,18 +152,16 @@ type Spec struct {
 	// Ahead adds to a list the keys of the default family that the command will read if its collection is as it is
 	// now. What those of several commands in a row need is read in batches. It is called with the locks of the command's
 	// keys held and its number of arguments checked; what is malformed it passes over. nil = nothing is read ahead.
-	Ahead      func(tx *engine.Tx, args [][]byte, keys *engine.KeyList)
-	Group      string // string, hash, ... as COMMAND DOCS names it
-	Summary    string
-	Since      string
-	Complexity string
-	Categories string // ACL categories beyond those that follow from the flags, separated by blanks
-	Sub        []Spec
+	Ahead func(tx *engine.Tx, args [][]byte, keys *engine.KeyList)
+	Sub   []Spec
 
 	ID     int    // index of the command's statistics
 	Parent *Spec  // of a subcommand
 	full   string // "client|kill"
 	sub    map[string]*Spec
+	// first, last, step are the positions of the keys; last < 0 counts from the end. first 0 = no keys.
+	first, last, step int
+	facts             *facts
 }
 
 // FullName returns the name with the container's before it: "client|kill".
@@ -187,15 +183,15 @@ func (s *Spec) AppendKeys(dst []KeyRef, args [][]byte) []KeyRef {
 	if s.Keys != nil {
 		return s.appendMovable(dst, args)
 	}
-	if s.First == 0 {
+	if s.first == 0 {
 		return dst
 	}
-	last := s.Last
+	last := s.last
 	if last < 0 {
 		last += len(args)
 	}
 	write := s.Flags&Write != 0
-	for i := s.First; i <= last && i < len(args); i += s.Step {
+	for i := s.first; i <= last && i < len(args); i += s.step {
 		dst = append(dst, KeyRef{i, write})
 	}
 	return dst
@@ -242,6 +238,7 @@ func register(specs ...Spec) {
 }
 
 func number(s *Spec) {
+	s.describe()
 	s.ID = len(ordered)
 	ordered = append(ordered, s)
 }

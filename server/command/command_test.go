@@ -91,16 +91,16 @@ func TestTable(t *testing.T) {
 		if len(s.Name) > maxName {
 			t.Errorf("%s: the name is longer than the look-up allows", name)
 		}
-		if s.Arity == 0 || s.Group == "" || s.Summary == "" || s.Since == "" || s.Complexity == "" {
+		if s.Arity == 0 || s.facts.group == "" || s.facts.summary == "" || s.facts.since == "" || s.facts.complexity == "" {
 			t.Errorf("%s: arity or documentation is missing", name)
 		}
 		if s.Flags&Write != 0 && s.Flags&ReadOnly != 0 {
 			t.Errorf("%s both writes and only reads", name)
 		}
-		if s.Flags&Single != 0 && (s.Flags&ReadOnly == 0 || s.First == 0 && s.Keys == nil) {
+		if s.Flags&Single != 0 && (s.Flags&ReadOnly == 0 || s.first == 0 && s.Keys == nil) {
 			t.Errorf("%s: only readers with keys can be Single", name)
 		}
-		if s.First > 0 && s.Step <= 0 {
+		if s.first > 0 && s.step <= 0 {
 			t.Errorf("%s: keys without a step", name)
 		}
 		if s.Flags&Solo != 0 && s.Flags&Single != 0 {
@@ -153,7 +153,7 @@ func TestAppendKeys(t *testing.T) {
 		{1, 2, 1, 2, []int{1}}, // too few arguments
 		{0, 0, 0, 4, nil},
 	} {
-		s := Spec{First: tt.first, Last: tt.last, Step: tt.step, Flags: Write}
+		s := Spec{first: tt.first, last: tt.last, step: tt.step, Flags: Write}
 		var got []int
 		for _, k := range s.AppendKeys(nil, make([][]byte, tt.args)) {
 			got = append(got, k.Arg)
@@ -238,24 +238,6 @@ func TestKeySpecs(t *testing.T) {
 	} {
 		if got := writeWith(t, db, byFullName(name).writeKeySpecs); got != want {
 			t.Errorf("%s:\n%q\nwant\n%q", name, got, want)
-		}
-	}
-}
-
-// A description that no command has, or two for one command, would be a slip of the pen.
-func TestKeySpecsAndTipsName(t *testing.T) {
-	for _, table := range []map[string]string{keySpecs, tips} {
-		seen := map[string]bool{}
-		for _, names := range table {
-			for _, name := range strings.Fields(names) {
-				if byFullName(name) == nil {
-					t.Errorf("there is no command %s", name)
-				}
-				if seen[name] {
-					t.Errorf("%s is described twice", name)
-				}
-				seen[name] = true
-			}
 		}
 	}
 }

@@ -9,27 +9,13 @@ import (
 
 const configFlags = Admin | NoScript | Loading | Stale | Solo | AdminOnly
 
-var configCommands = []Spec{{
-	Name: "config", Arity: -2, Group: "server", Since: "2.0.0", Complexity: "Depends on the subcommand.",
-	Summary: "Commands about the settings of the server.",
-	Sub: []Spec{
-		{Name: "get", Handler: configGet, Arity: -3, Flags: configFlags, Group: "server", Since: "2.0.0",
-			Complexity: "O(N) with N settings",
-			Summary:    "Returns the settings whose names match one of the patterns."},
-		{Name: "set", Handler: configSet, Arity: -4, Flags: configFlags, Group: "server", Since: "2.0.0",
-			Complexity: "O(N) with N settings",
-			Summary:    "Changes settings."},
-		{Name: "rewrite", Handler: configRewrite, Arity: 2, Flags: configFlags, Group: "server", Since: "2.8.0",
-			Complexity: "O(1)",
-			Summary:    "Writes the settings to the configuration file."},
-		{Name: "resetstat", Handler: configResetStat, Arity: 2, Flags: configFlags, Group: "server", Since: "2.0.0",
-			Complexity: "O(1)",
-			Summary:    "Sets the statistics that INFO shows to zero."},
-		{Name: "help", Handler: configHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "5.0.0",
-			Complexity: "O(1)",
-			Summary:    "Explains the subcommands."},
-	},
-}}
+var configCommands = []Spec{{Name: "config", Arity: -2, Sub: []Spec{
+	{Name: "get", Handler: configGet, Arity: -3, Flags: configFlags},
+	{Name: "set", Handler: configSet, Arity: -4, Flags: configFlags},
+	{Name: "rewrite", Handler: configRewrite, Arity: 2, Flags: configFlags},
+	{Name: "resetstat", Handler: configResetStat, Arity: 2, Flags: configFlags},
+	{Name: "help", Handler: configHelp, Arity: 2, Flags: Loading | Stale},
+}}}
 
 func init() { register(configCommands...) }
 

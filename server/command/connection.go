@@ -14,22 +14,12 @@ const defaultUser = "default"
 const RedisVersion = "7.2.0"
 
 var connectionCommands = []Spec{
-	{Name: "ping", Handler: ping, Arity: -1, Flags: Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-		Categories: "@connection", Summary: "Tells whether the server answers."},
-	{Name: "echo", Handler: echo, Arity: 2, Flags: Loading | Stale | Fast, Group: "connection", Since: "1.0.0",
-		Complexity: "O(1)",
-		Categories: "@connection", Summary: "Returns its argument."},
-	{Name: "auth", Handler: auth, Arity: -2, Flags: sessionFlags, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-		Categories: "@connection", Summary: "Authenticates the connection; the password also selects the namespace."},
-	{Name: "hello", Handler: hello, Arity: -1, Flags: sessionFlags, Group: "connection", Since: "6.0.0",
-		Complexity: "O(1)",
-		Categories: "@connection", Summary: "Describes the server; can select the protocol, authenticate and name the connection."},
-	{Name: "quit", Handler: quit, Arity: -1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "1.0.0",
-		Complexity: "O(1)",
-		Categories: "@connection", Summary: "Closes the connection."},
-	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags | NotQueued, Group: "connection", Since: "6.2.0",
-		Complexity: "O(1)",
-		Categories: "@connection", Summary: "Brings the connection back to the state of a new one."},
+	{Name: "ping", Handler: ping, Arity: -1, Flags: Fast},
+	{Name: "echo", Handler: echo, Arity: 2, Flags: Loading | Stale | Fast},
+	{Name: "auth", Handler: auth, Arity: -2, Flags: sessionFlags},
+	{Name: "hello", Handler: hello, Arity: -1, Flags: sessionFlags},
+	{Name: "quit", Handler: quit, Arity: -1, Flags: sessionFlags | NotQueued},
+	{Name: "reset", Handler: reset, Arity: 1, Flags: sessionFlags | NotQueued},
 }
 
 // sessionFlags are the flags of the commands that set up a session.

@@ -14,17 +14,10 @@ import (
 // to a namespace: those of no administrator.
 
 var databaseCommands = []Spec{
-	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo, Group: "connection",
-		Since: "1.0.0", Complexity: "O(1)",
-		Categories: "@connection", Summary: "Selects a database by its number."},
-	{Name: "move", Handler: moveDB, Arity: 3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Foreign: moveForeign,
-		Group: "generic", Since: "1.0.0", Complexity: "O(N) with N elements",
-		Categories: catKeyspace, Summary: "Moves a key to another database."},
-	{Name: "movex", Handler: moveX, Arity: 3, Flags: Write | SkipMonitor | SkipSlowlog, First: 1, Last: 1, Step: 1,
-		Foreign: moveXForeign, Group: "generic", Since: "7.2.0", Complexity: "O(N) with N elements",
-		Categories: catKeyspace, Summary: "Moves a key to the namespace of a token."},
-	{Name: "swapdb", Handler: swapDB, Arity: 3, Flags: Write | Fast, Group: "server", Since: "4.0.0", Complexity: "O(1)",
-		Categories: catKeyspace + " @dangerous", Summary: "Refused: the keys of a database lie on disk under its number."},
+	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo},
+	{Name: "move", Handler: moveDB, Arity: 3, Flags: Write | Fast, Foreign: moveForeign},
+	{Name: "movex", Handler: moveX, Arity: 3, Flags: Write | SkipMonitor | SkipSlowlog, Foreign: moveXForeign},
+	{Name: "swapdb", Handler: swapDB, Arity: 3, Flags: Write | Fast},
 }
 
 func init() { register(databaseCommands...) }

@@ -13,12 +13,8 @@ import (
 )
 
 var debugCommands = []Spec{
-	{Name: "debug", Handler: debug, Arity: -2, Flags: Admin | NoScript | Loading | Stale | Solo | AdminOnly,
-		Group: "server", Since: "1.0.0", Complexity: "Depends on the subcommand.",
-		Summary: "Helps to test clients."},
-	{Name: "lolwut", Handler: lolwut, Arity: -1, Flags: ReadOnly | Fast, Group: "server", Since: "5.0.0",
-		Complexity: "O(1)",
-		Summary:    "Draws a column of basalt."},
+	{Name: "debug", Handler: debug, Arity: -2, Flags: Admin | NoScript | Loading | Stale | Solo | AdminOnly},
+	{Name: "lolwut", Handler: lolwut, Arity: -1, Flags: ReadOnly | Fast},
 }
 
 func init() { register(debugCommands...) }

@@ -16,16 +16,9 @@ import (
 )
 
 var dumpCommands = []Spec{
-	{Name: "dump", Handler: dump, Arity: 2, Flags: ReadOnly, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.6.0",
-		Complexity: "O(N) with N elements", Categories: catKeyspace, Summary: "Returns the value of a key as Redis serializes it."},
-	{Name: "restore", Handler: restore, Arity: -4, Flags: Write | DenyOOM, First: 1, Last: 1, Step: 1,
-		Group: "generic", Since: "2.6.0",
-		Complexity: "O(N) with N elements", Categories: catKeyspace +
-			" @dangerous", Summary: "Makes a key out of what DUMP has returned."},
-	{Name: "restore-asking", Handler: restore, Arity: -4, Flags: Write | DenyOOM | Asking, First: 1, Last: 1, Step: 1,
-		Group: "server", Since: "3.0.0",
-		Complexity: "O(N) with N elements", Categories: catKeyspace +
-			" @dangerous", Summary: "RESTORE, as one server of a cluster sends it to another."},
+	{Name: "dump", Handler: dump, Arity: 2, Flags: ReadOnly},
+	{Name: "restore", Handler: restore, Arity: -4, Flags: Write | DenyOOM},
+	{Name: "restore-asking", Handler: restore, Arity: -4, Flags: Write | DenyOOM | Asking},
 }
 
 func init() { register(dumpCommands...) }

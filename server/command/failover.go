@@ -16,9 +16,7 @@ type Failover struct {
 }
 
 var failoverCommands = []Spec{
-	{Name: "failover", Handler: failover, Arity: -1, Flags: Admin | NoScript | Stale | Solo | AdminOnly,
-		Group: "server", Since: "6.2.0",
-		Complexity: "O(1)", Summary: "Changes places with a replica without losing a write."},
+	{Name: "failover", Handler: failover, Arity: -1, Flags: Admin | NoScript | Stale | Solo | AdminOnly},
 }
 
 func init() { register(failoverCommands...) }

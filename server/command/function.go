@@ -14,32 +14,19 @@ import (
 const functionChange = NoScript | Write | Solo | Exclusive
 
 var functionCommands = []Spec{
-	{Name: "fcall", Handler: fcall, Arity: -3, Flags: evalFlags, Keys: writtenKeys, Group: "scripting", Since: "7.0.0",
-		Complexity: "that of the function", Categories: "@scripting", Summary: "Calls a function of a library."},
-	{Name: "fcall_ro", Handler: fcall, Arity: -3, Flags: evalROFlags, Keys: readKeys, Group: "scripting", Since: "7.0.0",
-		Complexity: "that of the function", Categories: "@scripting", Summary: "Calls a function of a library that only reads."},
-	{Name: "function", Arity: -2, Group: "scripting", Since: "7.0.0", Complexity: "depends on the subcommand",
-		Summary: "Keeps libraries of functions.", Sub: slices.Concat(kvrocksFunctionCommands, []Spec{
-			{Name: "load", Handler: functionLoad, Arity: -3, Flags: functionChange | DenyOOM, Group: "scripting", Since: "7.0.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Keeps a library."},
-			{Name: "delete", Handler: functionDelete, Arity: 3, Flags: functionChange, Group: "scripting", Since: "7.0.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Forgets a library."},
-			{Name: "flush", Handler: functionFlush, Arity: -2, Flags: functionChange, Group: "scripting", Since: "7.0.0",
-				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Forgets all libraries."},
-			{Name: "restore", Handler: functionRestore, Arity: -3, Flags: functionChange | DenyOOM,
-				Group: "scripting", Since: "7.0.0",
-				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Keeps the libraries of a dump."},
-			{Name: "dump", Handler: functionDump, Arity: 2, Flags: NoScript, Group: "scripting", Since: "7.0.0",
-				Complexity: "O(N) with N libraries", Categories: "@scripting", Summary: "Returns all libraries in one string."},
-			{Name: "list", Handler: functionList, Arity: -2, Flags: NoScript, Group: "scripting", Since: "7.0.0",
-				Complexity: "O(N) with N functions", Categories: "@scripting", Summary: "Returns the libraries and their functions."},
-			{Name: "stats", Handler: functionStats, Arity: 2, Flags: NoScript | AllowBusy, Group: "scripting", Since: "7.0.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Returns the function that runs, and how many there are."},
-			{Name: "kill", Handler: functionKill, Arity: 2, Flags: NoScript | AllowBusy, Group: "scripting", Since: "7.0.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Stops the functions that run."},
-			{Name: "help", Handler: functionHelp, Arity: 2, Flags: Loading | Stale, Group: "scripting", Since: "7.0.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Describes the subcommands."},
-		})},
+	{Name: "fcall", Handler: fcall, Arity: -3, Flags: evalFlags, Keys: writtenKeys},
+	{Name: "fcall_ro", Handler: fcall, Arity: -3, Flags: evalROFlags, Keys: readKeys},
+	{Name: "function", Arity: -2, Sub: slices.Concat(kvrocksFunctionCommands, []Spec{
+		{Name: "load", Handler: functionLoad, Arity: -3, Flags: functionChange | DenyOOM},
+		{Name: "delete", Handler: functionDelete, Arity: 3, Flags: functionChange},
+		{Name: "flush", Handler: functionFlush, Arity: -2, Flags: functionChange},
+		{Name: "restore", Handler: functionRestore, Arity: -3, Flags: functionChange | DenyOOM},
+		{Name: "dump", Handler: functionDump, Arity: 2, Flags: NoScript},
+		{Name: "list", Handler: functionList, Arity: -2, Flags: NoScript},
+		{Name: "stats", Handler: functionStats, Arity: 2, Flags: NoScript | AllowBusy},
+		{Name: "kill", Handler: functionKill, Arity: 2, Flags: NoScript | AllowBusy},
+		{Name: "help", Handler: functionHelp, Arity: 2, Flags: Loading | Stale},
+	})},
 }
 
 func init() { register(functionCommands...) }

@@ -11,10 +11,8 @@ import (
 
 // The subcommands of FUNCTION that Kvrocks adds.
 var kvrocksFunctionCommands = []Spec{
-	{Name: "listfunc", Handler: functionListFunc, Arity: -2, Flags: NoScript, Group: "scripting", Since: "2.7.0",
-		Complexity: "O(N) with N functions", Categories: "@scripting", Summary: "Returns the functions and the libraries that they are of."},
-	{Name: "listlib", Handler: functionListLib, Arity: 3, Flags: NoScript, Group: "scripting", Since: "2.7.0",
-		Complexity: "O(N) with N functions", Categories: "@scripting", Summary: "Returns the functions of one library."},
+	{Name: "listfunc", Handler: functionListFunc, Arity: -2, Flags: NoScript},
+	{Name: "listlib", Handler: functionListLib, Arity: 3, Flags: NoScript},
 }
 
 var errNoListedLibrary = engine.NewError("ERR", "The library is not found or not loaded from storage")

@@ -443,7 +443,7 @@ func TestHashExpireCommandInfo(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"httl", "hpttl"} {
-		if got := described()[Lookup([]byte(name)).ID].tips; !slices.Equal(got, []string{"nondeterministic_output"}) {
+		if got := Lookup([]byte(name)).facts.tips; !slices.Equal(got, []string{"nondeterministic_output"}) {
 			t.Errorf("the tips of %s are %q", name, got)
 		}
 	}

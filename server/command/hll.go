@@ -9,25 +9,11 @@ import (
 )
 
 var hllCommands = []Spec{
-	{Name: "pfadd", Handler: pfadd, Arity: -2, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
-		Group: "hyperloglog", Since: "2.8.9",
-		Complexity: "O(1) for each element.", Categories: "@hyperloglog",
-		Summary: "Adds elements to a HyperLogLog, which is made if need be."},
-	{Name: "pfcount", Handler: pfcount, Arity: -2, Flags: ReadOnly | MayReplicate | Repeatable, First: 1, Last: -1,
-		Step: 1, Group: "hyperloglog", Since: "2.8.9",
-		Complexity: "O(N) with N keys; the constant is large.", Categories: "@hyperloglog",
-		Summary: "Estimates how many distinct elements HyperLogLogs were given together."},
-	{Name: "pfmerge", Handler: pfmerge, Arity: -2, Flags: Write | DenyOOM, First: 1, Last: -1, Step: 1,
-		Keys: pfmergeKeys, Group: "hyperloglog", Since: "2.8.9",
-		Complexity: "O(N) with N keys; the constant is large.", Categories: "@hyperloglog",
-		Summary: "Merges HyperLogLogs into one."},
-	{Name: "pfdebug", Handler: pfdebug, Arity: 3, Flags: Write | DenyOOM | Admin, First: 2, Last: 2, Step: 1,
-		Group: "hyperloglog", Since: "2.8.9",
-		Complexity: "O(1); the constant is large.", Categories: "@hyperloglog",
-		Summary: "Shows the inside of a HyperLogLog."},
-	{Name: "pfselftest", Handler: pfselftest, Arity: 1, Flags: Admin, Group: "hyperloglog", Since: "2.8.9",
-		Complexity: "O(1); takes a tenth of a second.", Categories: "@hyperloglog",
-		Summary: "Tests the registers and the estimates of HyperLogLogs."},
+	{Name: "pfadd", Handler: pfadd, Arity: -2, Flags: Write | DenyOOM | Fast},
+	{Name: "pfcount", Handler: pfcount, Arity: -2, Flags: ReadOnly | MayReplicate | Repeatable},
+	{Name: "pfmerge", Handler: pfmerge, Arity: -2, Flags: Write | DenyOOM, Keys: pfmergeKeys},
+	{Name: "pfdebug", Handler: pfdebug, Arity: 3, Flags: Write | DenyOOM | Admin},
+	{Name: "pfselftest", Handler: pfselftest, Arity: 1, Flags: Admin},
 }
 
 func init() { register(hllCommands...) }

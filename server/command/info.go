@@ -6,9 +6,7 @@ import (
 )
 
 func init() {
-	register(Spec{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo, Group: "server",
-		Since: "1.0.0", Complexity: "O(1)",
-		Categories: "@dangerous", Summary: "Returns facts and statistics of the server."})
+	register(Spec{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo})
 }
 
 // info takes any number of sections; none and default mean all but the long one of percentiles, all and everything mean

@@ -10,33 +10,15 @@ import (
 
 const commandFlags = Loading | Stale
 
-var introspectCommands = []Spec{{
-	Name: "command", Handler: commandAll, Arity: -1, Flags: commandFlags, Group: "server", Since: "2.8.13", Complexity: "O(N) with N commands",
-	Categories: "@connection", Summary: "Describes all commands.",
-	Sub: []Spec{
-		{Name: "count", Handler: commandCount, Arity: 2, Flags: commandFlags, Group: "server", Since: "2.8.13",
-			Complexity: "O(1)",
-			Categories: "@connection", Summary: "Returns how many commands there are."},
-		{Name: "info", Handler: commandInfo, Arity: -2, Flags: commandFlags, Group: "server", Since: "2.8.13",
-			Complexity: "O(N) with N commands",
-			Categories: "@connection", Summary: "Describes some commands, or all."},
-		{Name: "docs", Handler: commandDocs, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0",
-			Complexity: "O(N) with N commands",
-			Categories: "@connection", Summary: "Returns the documentation of some commands, or of all."},
-		{Name: "list", Handler: commandList, Arity: -2, Flags: commandFlags, Group: "server", Since: "7.0.0",
-			Complexity: "O(N) with N commands",
-			Categories: "@connection", Summary: "Returns the names of all commands, or of those that a filter selects."},
-		{Name: "getkeys", Handler: commandGetKeys, Arity: -3, Flags: commandFlags, Group: "server", Since: "2.8.13",
-			Complexity: "O(N) with N arguments",
-			Categories: "@connection", Summary: "Returns the keys in a command."},
-		{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -3, Flags: commandFlags, Group: "server",
-			Since: "7.0.0", Complexity: "O(N) with N arguments",
-			Categories: "@connection", Summary: "Returns the keys in a command, and what it does with each."},
-		{Name: "help", Handler: commandHelp, Arity: 2, Flags: commandFlags, Group: "server", Since: "5.0.0",
-			Complexity: "O(1)",
-			Categories: "@connection", Summary: "Explains the subcommands."},
-	},
-}}
+var introspectCommands = []Spec{{Name: "command", Handler: commandAll, Arity: -1, Flags: commandFlags, Sub: []Spec{
+	{Name: "count", Handler: commandCount, Arity: 2, Flags: commandFlags},
+	{Name: "info", Handler: commandInfo, Arity: -2, Flags: commandFlags},
+	{Name: "docs", Handler: commandDocs, Arity: -2, Flags: commandFlags},
+	{Name: "list", Handler: commandList, Arity: -2, Flags: commandFlags},
+	{Name: "getkeys", Handler: commandGetKeys, Arity: -3, Flags: commandFlags},
+	{Name: "getkeysandflags", Handler: commandGetKeysAndFlags, Arity: -3, Flags: commandFlags},
+	{Name: "help", Handler: commandHelp, Arity: 2, Flags: commandFlags},
+}}}
 
 func init() { register(introspectCommands...) }
 
@@ -98,13 +80,13 @@ var categories = []string{"@keyspace", "@read", "@write", "@set", "@sortedset", 
 
 // ACLCategories returns the categories of a command: those that follow from its flags and its own.
 func (s *Spec) ACLCategories() []string {
-	has := strings.Fields(s.Categories)
+	has := slices.Clone(s.facts.categories)
 	for _, f := range []struct {
 		flag Flag
 		cats []string
 	}{{Write, []string{"@write"}}, {ReadOnly, []string{"@read"}}, {Admin, []string{"@admin", "@dangerous"}}, {PubSub,
 		[]string{"@pubsub"}}, {Fast, []string{"@fast"}}, {Blocking, []string{"@blocking"}}} {
-		if s.Flags&f.flag != 0 && !(f.flag == ReadOnly && strings.Contains(s.Categories, "@scripting")) { // EVAL_RO
+		if s.Flags&f.flag != 0 && !(f.flag == ReadOnly && slices.Contains(s.facts.categories, "@scripting")) { // EVAL_RO
 			has = append(has, f.cats...)
 		}
 	}
@@ -133,11 +115,11 @@ func (s *Spec) writeInfo(c *Ctx) {
 	w.BulkString(s.FullName())
 	w.Int(int64(s.Arity))
 	writeWords(c, s.Flags.Names())
-	w.Int(int64(s.First))
-	w.Int(int64(s.Last))
-	w.Int(int64(s.Step))
+	w.Int(int64(s.first))
+	w.Int(int64(s.last))
+	w.Int(int64(s.step))
 	writeWords(c, s.ACLCategories())
-	tips := described()[s.ID].tips
+	tips := s.facts.tips
 	w.Set(len(tips))
 	for _, tip := range tips {
 		w.BulkString(tip)
@@ -174,17 +156,8 @@ func commandDocs(c *Ctx) error {
 	return nil
 }
 
-// deprecated are the commands that Redis would have clients use no more, and since when.
-var deprecated = map[string]string{
-	"brpoplpush": "6.2.0", "georadius": "6.2.0", "georadius_ro": "6.2.0", "georadiusbymember": "6.2.0",
-	"georadiusbymember_ro": "6.2.0", "getset": "6.2.0", "hmset": "4.0.0", "psetex": "2.6.12",
-	"quit": "7.2.0", "rpoplpush": "6.2.0", "setex": "2.6.12", "setnx": "2.6.12", "slaveof": "5.0.0",
-	"substr": "2.0.0", "zrangebylex": "6.2.0", "zrangebyscore": "6.2.0", "zrevrange": "6.2.0",
-	"zrevrangebylex": "6.2.0", "zrevrangebyscore": "6.2.0",
-}
-
 func (s *Spec) writeDocs(c *Ctx) {
-	w := c.Out
+	w, f := c.Out, s.facts
 	w.BulkString(s.FullName())
 	mark, n := w.Mark(), 0
 	field := func(name, value string) {
@@ -194,38 +167,37 @@ func (s *Spec) writeDocs(c *Ctx) {
 			n++
 		}
 	}
-	field("summary", s.Summary)
-	field("since", s.Since)
-	field("group", s.Group)
-	field("complexity", s.Complexity)
-	name := s.FullName()
+	field("summary", f.summary)
+	field("since", f.since)
+	field("group", f.group)
+	field("complexity", f.complexity)
 	flag := func(name string) {
 		w.BulkString("doc_flags")
 		w.Set(1)
 		w.SimpleString(name)
 		n++
 	}
-	if systemCommands[name] {
+	if f.system {
 		flag("syscmd")
 	}
-	if since := deprecated[name]; since != "" {
+	if f.deprecated != "" {
 		flag("deprecated")
-		field("deprecated_since", since)
-		field("replaced_by", replacements[name])
+		field("deprecated_since", f.deprecated)
+		field("replaced_by", f.replaced)
 	}
-	if list := histories[name]; list != nil {
+	if f.history != nil {
 		w.BulkString("history")
-		w.Set(len(list))
-		for _, h := range list {
+		w.Set(len(f.history))
+		for _, h := range f.history {
 			w.Array(2)
 			w.BulkString(h.version)
 			w.BulkString(h.change)
 		}
 		n++
 	}
-	if list := argumentsOf()[s.FullName()]; list != nil {
+	if f.arguments != nil {
 		w.BulkString("arguments")
-		writeArguments(w, list)
+		writeArguments(w, f.arguments)
 		n++
 	}
 	if len(s.Sub) > 0 {
@@ -310,7 +282,7 @@ func keysInCommand(c *Ctx) (*Spec, []KeyRef, error) {
 	switch {
 	case s == nil:
 		return nil, nil, engine.NewError("ERR", "Invalid command specified")
-	case !s.hasKeys():
+	case !s.HasKeys():
 		return nil, nil, engine.NewError("ERR", "The command has no key arguments")
 	case s.Arity > 0 && len(args) != s.Arity || len(args) < -s.Arity:
 		return nil, nil, engine.NewError("ERR", "Invalid number of arguments specified for command")

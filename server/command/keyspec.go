@@ -5,93 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
-
-// What COMMAND INFO tells of a command beyond its row in the table: where its keys are, what it does with each, and
-// hints for proxies. What a user must be allowed to do with the keys follows from it. The facts are those of Redis 7.2
-// (src/commands/*.json); the commands that Redis does not have are described in the same words.
-
-// keySpecs has a description and the commands that it fits. It is one key specification, or several with / between
-// them: flags, and after an @ where the keys are, if not where the row says. Of the flags RO, RW, OW and RM say whether
-// the value is left as it is, changed, overwritten or removed; access, that the client is told of it; insert, update
-// and delete, what is done to it. Places:
-//
-//	3            the argument with this index
-//	3 -1 1       from this index, up to the one so far from it (negative: from the end), every so many arguments
-//	#2           as many as the number at this index says, after it
-//	#1 2         the same, every second argument after it
-//	STORE@6      the argument after this word, which is looked for from this index on
-//	STORE@6 -1 1 2   from the argument after the word up to the end, all or (limit 2) the first half of them
-//	?            none of the arguments: the names of these keys are made from other data
-//	~            among the arguments, where this cannot say
-//
-// A command without a description is "RO access" when it is a reader and "RW access update" otherwise.
-var keySpecs = map[string]string{
-	"OW insert": "bf.loadchunk bf.reserve msetnx setnx tdigest.create",
-	"OW update": "json.mset json.set mset psetex restore restore-asking setex",
-	"RM delete": "del unlink",
-	"RO": "exists hexists hlen hstrlen llen memory|usage object|encoding object|freq object|idletime " +
-		"kmetadata object|refcount scard sicard siexists sismember strlen touch type watch xlen zcard",
-	"RW access":                       "pfcount pfdebug",
-	"RW access delete":                "blmpop blpop brpop bzmpop bzpopmax bzpopmin getdel hgetdel lmpop lpop rpop spop zmpop zpopmax zpopmin",
-	"RW access update":                "eval evalsha fcall",
-	"RW delete update":                "xackdel",
-	"RW access update variable_flags": "bitfield set",
-	"RW delete": "delex hdel json.del json.forget lrem ltrim sirem srem tdigest.reset xautoclaim xdel xdelex " +
-		"xgroup|delconsumer xgroup|destroy xtrim zrem zremrangebylex zremrangebyrank zremrangebyscore",
-	"RW insert": "append bf.add bf.insert bf.madd hsetnx linsert lpush lpushx pfadd rpush rpushx sadd siadd " +
-		"tdigest.add xgroup|create xgroup|createconsumer",
-	"RW update": "expire expireat geoadd hexpire hexpireat hmset hpersist hpexpire hpexpireat hset hsetex hsetexpire " +
-		"lset persist pexpire pexpireat setrange xack xadd xclaim xgroup|setid xsetid zadd",
-	"not_key":                                                       "spublish ssubscribe sunsubscribe",
-	"OW update @ #1 2":                                              "msetex",
-	"OW update @ 1 / RO access @ #2":                                "zdiffstore zinterstore zunionstore",
-	"OW update @ 1 / RO access @ 2":                                 "geosearchstore zrangestore",
-	"OW update @ 1 / RO access @ 2 -1 1":                            "sdiffstore sunionstore",
-	"OW update @ 2 / RO access @ 3 -1 1":                            "bitop",
-	"RO access @ 1 / OW update @ 2":                                 "copy",
-	"RO access @ 1 / OW update @ STORE@5 / OW update @ STOREDIST@5": "georadiusbymember",
-	"RO access @ 1 / OW update @ STORE@6 / OW update @ STOREDIST@6": "georadius",
-	"RO access @ 1 / RO access @ ?":                                 "sort_ro",
-	"RO access @ 1 / RO access @ ? / OW update @ ~":                 "sort",
-	"RO access @ STREAMS@1 -1 1 2":                                  "xread",
-	"RO access @ STREAMS@4 -1 1 2":                                  "xreadgroup",
-	"RW access delete / RW access delete incomplete @ KEYS@-2 -1 1": "migrate",
-	"RW access delete @ 1 / OW insert @ 2":                          "renamenx",
-	"RW access delete @ 1 / OW update @ 2":                          "rename",
-	"RW access delete @ 1 / RW insert @ 2":                          "blmove brpoplpush lmove rpoplpush smove",
-	"RW access insert @ 1 / RO access @ 2 -1 1":                     "pfmerge",
-	"RW update @ 1 / RO access @ #2":                                "tdigest.merge",
-	"RW update @ 1 / RO access @ 2 -1 1":                            "sinterstore",
-}
-
-// tips has hints for proxies and clients that talk to several servers, and the commands that they fit.
-var tips = map[string]string{
-	"nondeterministic_output": "client|info client|list dump hrandfield hscan lastsave migrate object|encoding object|freq object|idletime " +
-		"hpttl httl object|refcount pttl spop srandmember sscan time ttl xadd xautoclaim xclaim xinfo|consumers xpending " +
-		"xtrim zrandmember zscan",
-	"nondeterministic_output request_policy:all_nodes response_policy:special":  "latency|doctor latency|graph latency|histogram latency|history latency|latest",
-	"nondeterministic_output request_policy:all_shards response_policy:special": "function|stats info memory|doctor memory|malloc-stats memory|stats",
-	"nondeterministic_output request_policy:special response_policy:special":    "scan",
-	"nondeterministic_output_order": "module|list command command|docs command|info command|list function|list hgetall hkeys hvals sdiff sinter " +
-		"smembers sunion",
-	"request_policy:all_nodes nondeterministic_output":                         "slowlog|get",
-	"request_policy:all_nodes response_policy:agg_sum":                         "latency|reset",
-	"request_policy:all_nodes response_policy:agg_sum nondeterministic_output": "slowlog|len",
-	"request_policy:all_nodes response_policy:all_succeeded": "acl|deluser acl|save acl|setuser client|setinfo client|setname config|resetstat config|rewrite " +
-		"config|set script|flush script|load slowlog|reset",
-	"request_policy:all_shards nondeterministic_output_order":                   "keys",
-	"request_policy:all_shards response_policy:agg_logical_and":                 "script|exists",
-	"request_policy:all_shards response_policy:agg_min":                         "wait waitaof",
-	"request_policy:all_shards response_policy:agg_sum":                         "dbsize",
-	"request_policy:all_shards response_policy:all_succeeded":                   "flushall flushdb function|delete function|flush function|load function|restore memory|purge ping",
-	"request_policy:all_shards response_policy:one_succeeded":                   "function|kill script|kill",
-	"request_policy:all_shards response_policy:special nondeterministic_output": "randomkey",
-	"request_policy:multi_shard":                                                "mget",
-	"request_policy:multi_shard response_policy:agg_sum":                        "del exists touch unlink",
-	"request_policy:multi_shard response_policy:all_succeeded":                  "mset msetex",
-}
 
 // keySpec is a key specification of a command.
 type keySpec struct {
@@ -110,47 +24,6 @@ func (k *keySpec) has(flags ...string) bool {
 	return slices.ContainsFunc(k.flags, func(f string) bool { return slices.Contains(flags, f) })
 }
 
-// described is what keySpecs and tips say of each command, by the ID of its Spec.
-var described = sync.OnceValue(func() []struct {
-	keys []keySpec
-	tips []string
-} {
-	table := make([]struct {
-		keys []keySpec
-		tips []string
-	}, NumSpecs())
-	byName := map[string]string{}
-	for text, names := range keySpecs {
-		for _, name := range strings.Fields(names) {
-			byName[name] = text
-		}
-	}
-	for id := range table {
-		s := ByID(id)
-		text, ok := byName[s.FullName()]
-		switch {
-		case ok:
-		case s.First == 0 && s.Keys == nil:
-			continue
-		case s.Flags&ReadOnly != 0:
-			text = "RO access"
-		default:
-			text = "RW access update"
-		}
-		for _, one := range strings.Split(text, " / ") {
-			table[id].keys = append(table[id].keys, s.parseKeySpec(one))
-		}
-	}
-	for text, names := range tips {
-		for _, name := range strings.Fields(names) {
-			if s := byFullName(name); s != nil {
-				table[s.ID].tips = strings.Fields(text)
-			}
-		}
-	}
-	return table
-})
-
 // byFullName finds a command, or a subcommand with its container's name and | before its own.
 func byFullName(name string) *Spec {
 	container, sub, has := strings.Cut(name, "|")
@@ -161,26 +34,34 @@ func byFullName(name string) *Spec {
 	return s
 }
 
-// counted tells of commands that say themselves how many keys follow: the index of that number.
-var counted = map[string]int{
-	"blmpop": 2, "bzmpop": 2, "lmpop": 1, "zmpop": 1, "sintercard": 1, "zintercard": 1, "zdiff": 1, "zinter": 1, "zunion": 1,
-	"eval": 2, "eval_ro": 2, "evalsha": 2, "evalsha_ro": 2, "fcall": 2, "fcall_ro": 2,
-}
-
-// parseKeySpec reads a key specification of the command as keySpecs has it. It panics when it makes no sense.
+// parseKeySpec reads a key specification: flags, and after an @ where the keys are, if not where the fact keys says. Of
+// the flags RO, RW, OW and RM say whether the value is left as it is, changed, overwritten or removed; access, that the
+// client is told of it; insert, update and delete, what is done to it. Without flags a reader has "RO access", another
+// command "RW access update". Places:
+//
+//	3            the argument with this index
+//	3 -1 1       from this index, up to the one so far from it (negative: from the end), every so many arguments
+//	#2           as many as the number at this index says, after it
+//	#1 2         the same, every second argument after it
+//	STORE@6      the argument after this word, which is looked for from this index on
+//	STORE@6 -1 1 2   from the argument after the word up to the end, all or (limit 2) the first half of them
+//	?            none of the arguments: the names of these keys are made from other data
+//	~            among the arguments, where this cannot say
+//
+// It panics when the specification makes no sense.
 func (s *Spec) parseKeySpec(text string) keySpec {
 	flags, place, has := strings.Cut(text, " @ ")
 	k := keySpec{flags: strings.Fields(flags)}
-	switch at, isCounted := counted[s.FullName()]; {
+	switch {
 	case has:
-	case isCounted:
-		place = "#" + strconv.Itoa(at)
-	case s.First == 0:
+	case s.facts.counted != 0:
+		place = s.facts.place
+	case s.first == 0:
 		place = "~"
-	case s.Last < 0:
-		place = fmt.Sprint(s.First, s.Last, s.Step)
+	case s.last < 0:
+		place = s.facts.place
 	default:
-		place = fmt.Sprint(s.First, s.Last-s.First, s.Step)
+		place = fmt.Sprint(s.first, s.last-s.first, s.step)
 	}
 	number := func(text string) int {
 		n, err := strconv.Atoi(text)
@@ -235,7 +116,7 @@ func (s *Spec) useOfKey(i int, args [][]byte) *keySpec {
 	case "migrate": // those after KEYS are like the first one
 		i = 0
 	}
-	list := described()[s.ID].keys
+	list := s.facts.keys
 	var last *keySpec
 	for j := range list {
 		if list[j].built {
@@ -250,9 +131,9 @@ func (s *Spec) useOfKey(i int, args [][]byte) *keySpec {
 	return last
 }
 
-// hasKeys reports whether arguments of the command are keys. Channels that are routed like keys are none.
-func (s *Spec) hasKeys() bool {
-	list := described()[s.ID].keys
+// HasKeys reports whether the command has keys. Channels that are routed like keys do not count.
+func (s *Spec) HasKeys() bool {
+	list := s.facts.keys
 	return len(list) > 0 && !list[0].has("not_key")
 }
 
@@ -276,7 +157,7 @@ func (s *Spec) writeKeySpecs(c *Ctx) {
 			}
 		}
 	}
-	list := described()[s.ID].keys
+	list := s.facts.keys
 	w.Set(len(list))
 	for _, k := range list {
 		w.Map(3)

@@ -21,25 +21,15 @@ type LatencySample struct{ Unix, Milliseconds int64 }
 
 const latencyFlags = Admin | NoScript | Loading | Stale | AdminOnly
 
-var latencyCommands = []Spec{{
-	Name: "latency", Arity: -2, Group: "server", Since: "2.8.13", Complexity: "Depends on the subcommand.", Summary: "Commands about what took long.",
-	Sub: []Spec{
-		{Name: "doctor", Handler: latencyDoctor, Arity: 2, Flags: latencyFlags, Group: "server", Since: "2.8.13",
-			Complexity: "O(1)", Summary: "Describes what the latency monitor has seen."},
-		{Name: "graph", Handler: latencyGraph, Arity: 3, Flags: latencyFlags, Group: "server", Since: "2.8.13",
-			Complexity: "O(1)", Summary: "Draws the samples of an event."},
-		{Name: "history", Handler: latencyHistory, Arity: 3, Flags: latencyFlags, Group: "server", Since: "2.8.13",
-			Complexity: "O(1)", Summary: "Returns the samples of an event."},
-		{Name: "latest", Handler: latencyLatest, Arity: 2, Flags: latencyFlags, Group: "server", Since: "2.8.13",
-			Complexity: "O(1)", Summary: "Returns the last sample of each event."},
-		{Name: "reset", Handler: latencyReset, Arity: -2, Flags: latencyFlags, Group: "server", Since: "2.8.13",
-			Complexity: "O(1)", Summary: "Forgets events, by default all."},
-		{Name: "histogram", Handler: latencyHistogram, Arity: -2, Flags: latencyFlags, Group: "server",
-			Since: "7.0.0", Complexity: "O(N) with N commands", Summary: "Returns how long the calls of commands took."},
-		{Name: "help", Handler: latencyHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "2.8.13",
-			Complexity: "O(1)", Summary: "Explains the subcommands."},
-	},
-}}
+var latencyCommands = []Spec{{Name: "latency", Arity: -2, Sub: []Spec{
+	{Name: "doctor", Handler: latencyDoctor, Arity: 2, Flags: latencyFlags},
+	{Name: "graph", Handler: latencyGraph, Arity: 3, Flags: latencyFlags},
+	{Name: "history", Handler: latencyHistory, Arity: 3, Flags: latencyFlags},
+	{Name: "latest", Handler: latencyLatest, Arity: 2, Flags: latencyFlags},
+	{Name: "reset", Handler: latencyReset, Arity: -2, Flags: latencyFlags},
+	{Name: "histogram", Handler: latencyHistogram, Arity: -2, Flags: latencyFlags},
+	{Name: "help", Handler: latencyHelp, Arity: 2, Flags: Loading | Stale},
+}}}
 
 func init() { register(latencyCommands...) }
 

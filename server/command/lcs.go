@@ -6,9 +6,7 @@ import (
 )
 
 var lcsCommands = []Spec{
-	{Name: "lcs", Handler: lcs, Arity: -3, Flags: ReadOnly | Single, First: 1, Last: 2, Step: 1, Group: "string",
-		Since: "7.0.0", Complexity: "O(N*M) with N and M bytes in the values",
-		Categories: catString, Summary: "Finds the longest common subsequence of two values."},
+	{Name: "lcs", Handler: lcs, Arity: -3, Flags: ReadOnly | Single},
 }
 
 func init() { register(lcsCommands...) }

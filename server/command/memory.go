@@ -6,35 +6,19 @@ import (
 )
 
 var memoryCommands = []Spec{
-	{Name: "memory", Arity: -2, Group: "server", Since: "4.0.0", Complexity: "Depends on the subcommand.",
-		Summary: "Commands about the use of memory.",
-		Sub: []Spec{
-			{Name: "usage", Handler: memoryUsage, Arity: -3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
-				Group: "server", Since: "4.0.0", Complexity: "O(N) with N samples",
-				Summary: "Returns about how many bytes the records of a key have."},
-			{Name: "stats", Handler: memoryStats, Arity: 2, Group: "server", Since: "4.0.0", Complexity: "O(1)",
-				Summary: "Returns what memory is used for."},
-			{Name: "doctor", Handler: memoryDoctor, Arity: 2, Group: "server", Since: "4.0.0", Complexity: "O(1)",
-				Summary: "Describes the use of memory in words."},
-			{Name: "malloc-stats", Handler: memoryMallocStats, Arity: 2, Group: "server", Since: "4.0.0",
-				Complexity: "O(1)", Summary: "Describes the memory of the Go runtime."},
-			{Name: "purge", Handler: memoryPurge, Arity: 2, Group: "server", Since: "4.0.0",
-				Complexity: "O(N) with N bytes of heap", Summary: "Gives unused memory back to the system."},
-			{Name: "help", Handler: memoryHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "4.0.0",
-				Complexity: "O(1)", Summary: "Explains the subcommands."},
-		}},
-	{Name: "disk", Arity: -2, Group: "server", Since: "7.2.0", Complexity: "Depends on the subcommand.",
-		Summary: "Commands about the use of the disk.",
-		Sub: []Spec{
-			{Name: "usage", Handler: diskUsage, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
-				Group: "server", Since: "7.2.0", Complexity: "O(log(N)) with N records",
-				Summary: "Returns about how many bytes a key takes in files and memtables."},
-			{Name: "help", Handler: diskHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "7.2.0",
-				Complexity: "O(1)", Summary: "Explains the subcommands."},
-		}},
-	{Name: "kprofile", Arity: -3, Handler: kprofile, Flags: ReadOnly | Admin | AdminOnly, Group: "server",
-		Since: "7.2.0", Complexity: "O(N) with N places that allocate memory",
-		Summary: "Switches profiling of the Go heap on or off, or writes a profile."},
+	{Name: "memory", Arity: -2, Sub: []Spec{
+		{Name: "usage", Handler: memoryUsage, Arity: -3, Flags: ReadOnly},
+		{Name: "stats", Handler: memoryStats, Arity: 2},
+		{Name: "doctor", Handler: memoryDoctor, Arity: 2},
+		{Name: "malloc-stats", Handler: memoryMallocStats, Arity: 2},
+		{Name: "purge", Handler: memoryPurge, Arity: 2},
+		{Name: "help", Handler: memoryHelp, Arity: 2, Flags: Loading | Stale},
+	}},
+	{Name: "disk", Arity: -2, Sub: []Spec{
+		{Name: "usage", Handler: diskUsage, Arity: 3, Flags: ReadOnly},
+		{Name: "help", Handler: diskHelp, Arity: 2, Flags: Loading | Stale},
+	}},
+	{Name: "kprofile", Arity: -3, Handler: kprofile, Flags: ReadOnly | Admin | AdminOnly},
 }
 
 func init() { register(memoryCommands...) }

@@ -16,11 +16,7 @@ import (
 )
 
 var migrateCommands = []Spec{
-	{Name: "migrate", Handler: migrate, Arity: -6, Flags: Write | MovableKeys | Alone, First: 3, Last: 3, Step: 1,
-		Keys:  migrateKeys,
-		Group: "generic", Since: "2.6.0", Complexity: "O(N) with N bytes that are sent", Categories: catKeyspace +
-			" @dangerous",
-		Summary: "Moves keys to another server."},
+	{Name: "migrate", Handler: migrate, Arity: -6, Flags: Write | MovableKeys | Alone, Keys: migrateKeys},
 }
 
 func init() { register(migrateCommands...) }

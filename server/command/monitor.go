@@ -3,9 +3,7 @@ package command
 import "github.com/basaltdb/basalt/engine"
 
 var monitorCommands = []Spec{
-	{Name: "monitor", Handler: monitor, Arity: 1, Flags: Admin | NoScript | Loading | Stale | Solo, Group: "server",
-		Since: "1.0.0", Complexity: "O(1)",
-		Summary: "Shows the commands of all clients of the namespace as they run; to an administrator, those of all clients."},
+	{Name: "monitor", Handler: monitor, Arity: 1, Flags: Admin | NoScript | Loading | Stale | Solo},
 }
 
 func init() { register(monitorCommands...) }

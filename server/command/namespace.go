@@ -3,9 +3,8 @@ package command
 import "github.com/basaltdb/basalt/engine"
 
 var namespaceCommands = []Spec{
-	{Name: "namespace", Handler: namespace, Arity: -2, Flags: Admin | NoScript | SkipMonitor | SkipSlowlog | Solo,
-		Group: "server", Since: "7.2.0", Complexity: "O(N) with N namespaces",
-		Summary: "Lists the namespaces and their tokens, adds and deletes them, or tells the present one."},
+	{Name: "namespace", Handler: namespace, Arity: -2,
+		Flags: Admin | NoScript | SkipMonitor | SkipSlowlog | Solo},
 }
 
 func init() { register(namespaceCommands...) }

@@ -11,35 +11,17 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 )
 
-var objectCommands = []Spec{{
-	Name: "object", Arity: -2, Group: "generic", Since: "2.2.3", Complexity: "Depends on the subcommand.",
-	Summary: "Tells about the inside of a key.",
-	Sub: []Spec{
-		{Name: "dump", Handler: objectDump, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic",
-			Since: "7.2.0", Complexity: "O(1)",
-			Categories: catKeyspace, Summary: "Returns the fields of the metadata record of a key."},
-		{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
-			Group: "generic", Since: "2.2.3", Complexity: "O(1)",
-			Categories: catKeyspace, Summary: "Returns the form in which Redis would keep a key."},
-		{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic",
-			Since: "4.0.0", Complexity: "O(1)",
-			Categories: catKeyspace, Summary: "An error: accesses are not counted."},
-		{Name: "help", Handler: objectHelp, Arity: 2, Flags: Loading | Stale, Group: "generic", Since: "6.2.0",
-			Complexity: "O(1)",
-			Categories: catKeyspace, Summary: "Explains the subcommands."},
-		{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
-			Group: "generic", Since: "2.2.3", Complexity: "O(1)",
-			Categories: catKeyspace, Summary: "Returns 0: times of access are not kept."},
-		{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
-			Group: "generic", Since: "2.2.3", Complexity: "O(1)",
-			Categories: catKeyspace, Summary: "Returns 1: nothing is shared between keys."},
-	},
-}}
+var objectCommands = []Spec{{Name: "object", Arity: -2, Sub: []Spec{
+	{Name: "dump", Handler: objectDump, Arity: 3, Flags: ReadOnly},
+	{Name: "encoding", Handler: objectEncoding, Arity: 3, Flags: ReadOnly},
+	{Name: "freq", Handler: objectFreq, Arity: 3, Flags: ReadOnly},
+	{Name: "help", Handler: objectHelp, Arity: 2, Flags: Loading | Stale},
+	{Name: "idletime", Handler: objectIdleTime, Arity: 3, Flags: ReadOnly},
+	{Name: "refcount", Handler: objectRefCount, Arity: 3, Flags: ReadOnly},
+}}}
 
 var kmetadataCommands = []Spec{
-	{Name: "kmetadata", Handler: kmetadata, Arity: 2, Flags: ReadOnly | Single, First: 1, Last: 1, Step: 1,
-		Group: "generic", Since: "7.2.0", Complexity: "O(1)", Categories: catKeyspace,
-		Summary: "Returns the fields of the metadata record of a key."},
+	{Name: "kmetadata", Handler: kmetadata, Arity: 2, Flags: ReadOnly | Single},
 }
 
 func init() {

@@ -14,15 +14,11 @@ import (
 )
 
 var rdbCommands = []Spec{
-	{Name: "rdb", Arity: -2, Group: "server", Since: "7.2.0", Complexity: "depends on the subcommand",
-		Summary: "Reads files of Redis.", Sub: []Spec{
-			{Name: "load", Handler: rdbLoad, Arity: -3,
-				Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
-				Complexity: "O(N) with N bytes of the file", Categories: catKeyspace, Summary: "Adds the keys of an RDB file on the server's disk to the namespace."},
-			{Name: "help", Handler: rdbHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "7.2.0",
-				Complexity: "O(1)",
-				Summary:    "Describes the subcommands."},
-		}},
+	{Name: "rdb", Arity: -2, Sub: []Spec{
+		{Name: "load", Handler: rdbLoad, Arity: -3,
+			Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly},
+		{Name: "help", Handler: rdbHelp, Arity: 2, Flags: Loading | Stale},
+	}},
 }
 
 func init() { register(rdbCommands...) }

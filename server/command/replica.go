@@ -9,15 +9,9 @@ import (
 )
 
 var replicaCommands = []Spec{
-	{Name: "role", Handler: role, Arity: 1, Flags: NoScript | Loading | Stale | Fast, Group: "server",
-		Since: "2.8.12", Complexity: "O(1)",
-		Categories: "@admin @dangerous", Summary: "Returns the role in replication."},
-	{Name: "wait", Handler: waitReplicas, Arity: 3, Flags: Solo | Waits, Group: "generic", Since: "3.0.0",
-		Complexity: "O(1)",
-		Categories: "@connection", Summary: "Waits until replicas have what the connection has written; returns how many have."},
-	{Name: "waitaof", Handler: waitAOF, Arity: 4, Flags: NoScript | Solo | Waits, Group: "generic", Since: "7.2.0",
-		Complexity: "O(1)",
-		Categories: "@connection", Summary: "Waits until what the connection has written is on the disk here and at replicas; returns where it is."},
+	{Name: "role", Handler: role, Arity: 1, Flags: NoScript | Loading | Stale | Fast},
+	{Name: "wait", Handler: waitReplicas, Arity: 3, Flags: Solo | Waits},
+	{Name: "waitaof", Handler: waitAOF, Arity: 4, Flags: NoScript | Solo | Waits},
 }
 
 func init() { register(replicaCommands...) }

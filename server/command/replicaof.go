@@ -9,20 +9,11 @@ import (
 const replicaOfFlags = Admin | NoScript | Stale | NoAsyncLoading | Solo | AdminOnly
 
 var replicaOfCommands = []Spec{
-	{Name: "replicaof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags, Group: "server", Since: "5.0.0",
-		Complexity: "O(1)",
-		Summary:    "Makes the server a replica of another one, or a master."},
-	{Name: "slaveof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags, Group: "server", Since: "1.0.0",
-		Complexity: "O(1)",
-		Summary:    "Makes the server a replica of another one, or a master."},
-	{Name: "readonly", Handler: noCluster, Arity: 1, Flags: Loading | Stale | Fast, Group: "cluster", Since: "3.0.0",
-		Complexity: "O(1)",
-		Categories: "@connection", Summary: "Allows reads from a replica in a cluster."},
-	{Name: "readwrite", Handler: noCluster, Arity: 1, Flags: Loading | Stale | Fast, Group: "cluster", Since: "3.0.0",
-		Complexity: "O(1)",
-		Categories: "@connection", Summary: "Ends READONLY."},
-	{Name: "asking", Handler: noCluster, Arity: 1, Flags: Fast, Group: "cluster", Since: "3.0.0", Complexity: "O(1)",
-		Categories: "@connection", Summary: "Announces a command that follows a redirection in a cluster."},
+	{Name: "replicaof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags},
+	{Name: "slaveof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags},
+	{Name: "readonly", Handler: noCluster, Arity: 1, Flags: Loading | Stale | Fast},
+	{Name: "readwrite", Handler: noCluster, Arity: 1, Flags: Loading | Stale | Fast},
+	{Name: "asking", Handler: noCluster, Arity: 1, Flags: Fast},
 }
 
 func init() { register(replicaOfCommands...) }

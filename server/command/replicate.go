@@ -11,11 +11,9 @@ import (
 // sources APPLYBATCH still is.)
 var replicateCommands = []Spec{
 	{Name: "applybatch", Handler: applyBatch, Arity: -2,
-		Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly, Group: "server", Since: "7.2.0",
-		Complexity: "O(N) with N records in the batch", Summary: "Writes a batch of RocksDB's that is from the log of another server."},
-	{Name: "pollupdates", Handler: pollUpdates, Arity: -2, Flags: ReadOnly | Admin | NoScript | Solo | AdminOnly,
-		Group: "server", Since: "7.2.0",
-		Complexity: "O(N) with N bytes of updates", Summary: "Returns batches of the log after a sequence number."},
+		Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly},
+	{Name: "pollupdates", Handler: pollUpdates, Arity: -2,
+		Flags: ReadOnly | Admin | NoScript | Solo | AdminOnly},
 }
 
 func init() { register(replicateCommands...) }

@@ -54,18 +54,12 @@ const detaching = Solo | Waits | NoMulti | NoScript | Admin | NoAsyncLoading
 // The commands by which a replica of Kvrocks talks to its master. Those that give out the data are the
 // administrator's, as in Kvrocks 2.16.
 var replicationCommands = []Spec{
-	{Name: "_db_name", Handler: dbName, Arity: 1, Flags: Solo | Admin | NoScript | NoMulti, Group: "server",
-		Since:      "7.2.0",
-		Complexity: "O(1)", Summary: "Returns the name of the database to a replica of Kvrocks."},
-	{Name: "replconf", Handler: replConf, Arity: -3, Flags: Solo | Admin | NoScript | NoMulti | Loading | Stale,
-		Group: "server", Since: "3.0.0",
-		Complexity: "O(1)", Summary: "Tells a master how its replica can be reached."},
-	{Name: "psync", Handler: psync, Arity: -2, Flags: detaching | AdminOnly, Group: "server", Since: "2.8.0",
-		Complexity: "O(N) with N bytes of the log", Summary: "Makes the connection that of a replica of Kvrocks, which gets all writes from a sequence number on."},
-	{Name: "_fetch_meta", Handler: fetchMeta, Arity: 1, Flags: detaching | AdminOnly, Group: "server", Since: "7.2.0",
-		Complexity: "O(N) with N files", Summary: "Sends a replica of Kvrocks the names of the files of a copy of the database."},
-	{Name: "_fetch_file", Handler: fetchFile, Arity: 2, Flags: detaching | AdminOnly, Group: "server", Since: "7.2.0",
-		Complexity: "O(N) with N bytes of the files", Summary: "Sends a replica of Kvrocks files of a copy of the database."},
+	{Name: "_db_name", Handler: dbName, Arity: 1, Flags: Solo | Admin | NoScript | NoMulti},
+	{Name: "replconf", Handler: replConf, Arity: -3,
+		Flags: Solo | Admin | NoScript | NoMulti | Loading | Stale},
+	{Name: "psync", Handler: psync, Arity: -2, Flags: detaching | AdminOnly},
+	{Name: "_fetch_meta", Handler: fetchMeta, Arity: 1, Flags: detaching | AdminOnly},
+	{Name: "_fetch_file", Handler: fetchFile, Arity: 2, Flags: detaching | AdminOnly},
 }
 
 func init() { register(replicationCommands...) }

@@ -8,15 +8,9 @@ import (
 )
 
 var scanCommands = []Spec{
-	{Name: "keys", Handler: keysMatching, Arity: 2, Flags: ReadOnly, Group: "generic", Since: "1.0.0",
-		Complexity: "O(N) with N keys that begin with the literal beginning of the pattern",
-		Categories: "@keyspace @dangerous", Summary: "Returns the keys that match a pattern."},
-	{Name: "scan", Handler: scan, Arity: -2, Flags: ReadOnly, Group: "generic", Since: "2.8.0",
-		Complexity: "O(COUNT) a call, O(N) for all calls with N keys",
-		Categories: catKeyspace, Summary: "Goes over the keys in steps."},
-	{Name: "randomkey", Handler: randomKey, Arity: 1, Flags: ReadOnly, Group: "generic", Since: "1.0.0",
-		Complexity: "O(log N) with N keys",
-		Categories: catKeyspace, Summary: "Returns a random key."},
+	{Name: "keys", Handler: keysMatching, Arity: 2, Flags: ReadOnly},
+	{Name: "scan", Handler: scan, Arity: -2, Flags: ReadOnly},
+	{Name: "randomkey", Handler: randomKey, Arity: 1, Flags: ReadOnly},
 }
 
 func init() { register(scanCommands...) }

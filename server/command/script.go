@@ -52,31 +52,18 @@ const (
 )
 
 var scriptCommands = []Spec{
-	{Name: "eval", Handler: eval, Arity: -3, Flags: evalFlags, Keys: writtenKeys, Group: "scripting", Since: "2.6.0",
-		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script."},
-	{Name: "evalsha", Handler: eval, Arity: -3, Flags: evalFlags, Keys: writtenKeys, Group: "scripting", Since: "2.6.0",
-		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script by its SHA-1."},
-	{Name: "eval_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: readKeys, Group: "scripting", Since: "7.0.0",
-		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script that only reads."},
-	{Name: "evalsha_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: readKeys, Group: "scripting", Since: "7.0.0",
-		Complexity: "that of the script", Categories: "@scripting", Summary: "Runs a Lua script that only reads by its SHA-1."},
-	{Name: "script", Arity: -2, Group: "scripting", Since: "2.6.0", Complexity: "depends on the subcommand",
-		Summary: "Keeps scripts.", Sub: []Spec{
-			{Name: "load", Handler: scriptLoad, Arity: 3, Flags: scriptFlags | MayReplicate | Script,
-				Group: "scripting", Since: "2.6.0",
-				Complexity: "O(N) with N bytes of the script", Categories: "@scripting", Summary: "Keeps a script and returns its SHA-1."},
-			{Name: "exists", Handler: scriptExists, Arity: -3, Flags: NoScript, Group: "scripting", Since: "2.6.0",
-				Complexity: "O(N) with N scripts", Categories: "@scripting", Summary: "Tells which scripts are there."},
-			{Name: "flush", Handler: scriptFlush, Arity: -2, Flags: NoScript | MayReplicate | Script,
-				Group: "scripting", Since: "2.6.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Forgets all scripts."},
-			{Name: "kill", Handler: scriptKill, Arity: 2, Flags: NoScript | AllowBusy, Group: "scripting", Since: "2.6.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Stops the scripts that run; nothing they have written is kept."},
-			{Name: "debug", Handler: scriptDebug, Arity: 3, Flags: NoScript, Group: "scripting", Since: "3.2.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Sets the mode of debugging; there is none but NO."},
-			{Name: "help", Handler: scriptHelp, Arity: 2, Flags: Loading | Stale, Group: "scripting", Since: "5.0.0",
-				Complexity: "O(1)", Categories: "@scripting", Summary: "Describes the subcommands."},
-		}},
+	{Name: "eval", Handler: eval, Arity: -3, Flags: evalFlags, Keys: writtenKeys},
+	{Name: "evalsha", Handler: eval, Arity: -3, Flags: evalFlags, Keys: writtenKeys},
+	{Name: "eval_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: readKeys},
+	{Name: "evalsha_ro", Handler: eval, Arity: -3, Flags: evalROFlags, Keys: readKeys},
+	{Name: "script", Arity: -2, Sub: []Spec{
+		{Name: "load", Handler: scriptLoad, Arity: 3, Flags: scriptFlags | MayReplicate | Script},
+		{Name: "exists", Handler: scriptExists, Arity: -3, Flags: NoScript},
+		{Name: "flush", Handler: scriptFlush, Arity: -2, Flags: NoScript | MayReplicate | Script},
+		{Name: "kill", Handler: scriptKill, Arity: 2, Flags: NoScript | AllowBusy},
+		{Name: "debug", Handler: scriptDebug, Arity: 3, Flags: NoScript},
+		{Name: "help", Handler: scriptHelp, Arity: 2, Flags: Loading | Stale},
+	}},
 }
 
 func init() { register(scriptCommands...) }

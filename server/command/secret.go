@@ -1,60 +1,48 @@
 package command
 
-import "bytes"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Redacted stands for a secret in what MONITOR and SLOWLOG show.
 const Redacted = "(redacted)"
 
 // secretSettings are the settings whose values are passwords.
-var secretSettings = [][]byte{[]byte("requirepass"), []byte("masterauth"), []byte("tls-key-file-pass"),
-	[]byte("tls-client-key-file-pass")}
+var secretSettings = []string{"requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"}
 
 // Secret reports whether an argument of a command is not to be shown to others: passwords, tokens of namespaces, and
-// all that is said of a user.
+// all that is said of a user. The fact secret of the command tells which ones:
+//
+//	3            the argument with this index
+//	2-           those from this index on
+//	AUTH 2       two arguments after this word; several such rules have / between them
+//	settings     the values of settings that are passwords
 func Secret(spec *Spec, args [][]byte, i int) bool {
-	switch spec.Name {
-	case "auth":
-		return spec.Parent == nil && i > 0
-	case "hello":
-		// HELLO version [AUTH user password] [SETNAME name]
-		for at := 2; at < len(args) && at < i; at++ {
-			switch {
-			case EqualFold(args[at], "AUTH"):
-				if i-at <= 2 {
+	rules := spec.facts.secret
+	switch {
+	case rules == "":
+		return false
+	case rules == "settings":
+		return i >= 3 && i%2 == 1 && slices.ContainsFunc(secretSettings, func(name string) bool {
+			return EqualFold(args[i-1], name)
+		})
+	}
+	for rule := range strings.SplitSeq(rules, " / ") {
+		if word, count, ok := strings.Cut(rule, " "); ok {
+			n, _ := strconv.Atoi(count)
+			for at := max(1, i-n); at < i; at++ {
+				if EqualFold(args[at], word) {
 					return true
 				}
-				at += 2
-			case EqualFold(args[at], "SETNAME"):
-				at++
 			}
+			continue
 		}
-		return false
-	case "migrate":
-		// The password follows AUTH, a user and a password follow AUTH2.
-		for at := 6; at < i; at++ {
-			if EqualFold(args[at], "AUTH") && i == at+1 || EqualFold(args[at], "AUTH2") && i-at <= 2 {
-				return true
-			}
+		index, onward := strings.CutSuffix(rule, "-")
+		if n, _ := strconv.Atoi(index); i == n || onward && i > n {
+			return true
 		}
-		return false
-	case "namespace":
-		// NAMESPACE ADD|SET name token
-		return i == 3
-	}
-	switch spec.FullName() {
-	case "config|set":
-		if i < 3 || i%2 == 0 {
-			return false
-		}
-		for _, name := range secretSettings {
-			if bytes.EqualFold(args[i-1], name) {
-				return true
-			}
-		}
-	case "acl|setuser", "acl|deluser", "acl|getuser":
-		return i >= 2
-	case "namespace|add", "namespace|set":
-		return i == 3
 	}
 	return false
 }

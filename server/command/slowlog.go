@@ -30,30 +30,18 @@ type PerfEntry struct {
 const logFlags = Admin | Loading | Stale | AdminOnly
 
 var logCommands = []Spec{
-	{Name: "slowlog", Arity: -2, Group: "server", Since: "2.2.12", Complexity: "Depends on the subcommand.",
-		Summary: "Commands about the log of slow commands.",
-		Sub: []Spec{
-			{Name: "get", Handler: slowlogGet, Arity: -2, Flags: logFlags, Group: "server", Since: "2.2.12",
-				Complexity: "O(N) with N entries", Summary: "Returns the newest entries of the slow log."},
-			{Name: "len", Handler: slowlogLen, Arity: 2, Flags: logFlags, Group: "server", Since: "2.2.12",
-				Complexity: "O(1)", Summary: "Returns how many entries the slow log has."},
-			{Name: "reset", Handler: slowlogReset, Arity: 2, Flags: logFlags, Group: "server", Since: "2.2.12",
-				Complexity: "O(N) with N entries", Summary: "Deletes the entries of the slow log."},
-			{Name: "help", Handler: slowlogHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "6.2.0",
-				Complexity: "O(1)", Summary: "Explains the subcommands."},
-		}},
-	{Name: "perflog", Arity: -2, Group: "server", Since: "7.2.0", Complexity: "Depends on the subcommand.",
-		Summary: "Commands about the log of profiled commands.",
-		Sub: []Spec{
-			{Name: "get", Handler: perflogGet, Arity: -2, Flags: logFlags, Group: "server", Since: "7.2.0",
-				Complexity: "O(N) with N entries", Summary: "Returns the newest entries of the log of profiled commands."},
-			{Name: "len", Handler: perflogLen, Arity: 2, Flags: logFlags, Group: "server", Since: "7.2.0",
-				Complexity: "O(1)", Summary: "Returns how many entries the log of profiled commands has."},
-			{Name: "reset", Handler: perflogReset, Arity: 2, Flags: logFlags, Group: "server", Since: "7.2.0",
-				Complexity: "O(N) with N entries", Summary: "Deletes the entries of the log of profiled commands."},
-			{Name: "help", Handler: perflogHelp, Arity: 2, Flags: Loading | Stale, Group: "server", Since: "7.2.0",
-				Complexity: "O(1)", Summary: "Explains the subcommands."},
-		}},
+	{Name: "slowlog", Arity: -2, Sub: []Spec{
+		{Name: "get", Handler: slowlogGet, Arity: -2, Flags: logFlags},
+		{Name: "len", Handler: slowlogLen, Arity: 2, Flags: logFlags},
+		{Name: "reset", Handler: slowlogReset, Arity: 2, Flags: logFlags},
+		{Name: "help", Handler: slowlogHelp, Arity: 2, Flags: Loading | Stale},
+	}},
+	{Name: "perflog", Arity: -2, Sub: []Spec{
+		{Name: "get", Handler: perflogGet, Arity: -2, Flags: logFlags},
+		{Name: "len", Handler: perflogLen, Arity: 2, Flags: logFlags},
+		{Name: "reset", Handler: perflogReset, Arity: 2, Flags: logFlags},
+		{Name: "help", Handler: perflogHelp, Arity: 2, Flags: Loading | Stale},
+	}},
 }
 
 func init() { register(logCommands...) }

@@ -12,15 +12,9 @@ import (
 	"github.com/basaltdb/basalt/engine/zset"
 )
 
-const catSort = "@list @set @sortedset @dangerous"
-
 var sortCommands = []Spec{
-	{Name: "sort", Handler: sortStore, Arity: -2, Flags: Write | DenyOOM | MovableKeys, First: 1, Last: 1, Step: 1,
-		Keys: sortKeys, Group: "generic", Since: "1.0.0",
-		Complexity: "O(N+M*log(M)) with N elements, M of them sorted", Categories: catSort, Summary: "Sorts a list, a set or a sorted set, and may keep the result in a key."},
-	{Name: "sort_ro", Handler: sortReadOnly, Arity: -2, Flags: ReadOnly | MovableKeys, First: 1, Last: 1, Step: 1,
-		Group: "generic", Since: "7.0.0",
-		Complexity: "O(N+M*log(M)) with N elements, M of them sorted", Categories: catSort, Summary: "Sorts a list, a set or a sorted set."},
+	{Name: "sort", Handler: sortStore, Arity: -2, Flags: Write | DenyOOM | MovableKeys, Keys: sortKeys},
+	{Name: "sort_ro", Handler: sortReadOnly, Arity: -2, Flags: ReadOnly | MovableKeys},
 }
 
 func init() { register(sortCommands...) }

@@ -7,34 +7,16 @@ import (
 	"github.com/basaltdb/basalt/engine/sortedint"
 )
 
-const catSortedInt = "@sortedint"
-
 // The commands of Kvrocks's sortedint. Redis has none of them.
 var sortedintCommands = []Spec{
-	{Name: "siadd", Handler: siadd, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
-		Group: "sortedint", Since: "7.2.0",
-		Complexity: "O(N) with N ids", Categories: catSortedInt, Summary: "Adds ids to a sorted set of integers."},
-	{Name: "sirem", Handler: sirem, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "sortedint",
-		Since:      "7.2.0",
-		Complexity: "O(N) with N ids", Categories: catSortedInt, Summary: "Removes ids from a sorted set of integers."},
-	{Name: "sicard", Handler: sicard, Arity: 2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
-		Group: "sortedint", Since: "7.2.0",
-		Complexity: "O(1)", Categories: catSortedInt, Summary: "Returns the number of ids."},
-	{Name: "siexists", Handler: siexists, Arity: -3, Flags: ReadOnly | Fast | Repeatable, First: 1, Last: 1, Step: 1,
-		Group: "sortedint", Since: "7.2.0",
-		Complexity: "O(N) with N ids", Categories: catSortedInt, Summary: "Tells of several ids whether they are there."},
-	{Name: "sirange", Handler: sirange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
-		Group: "sortedint", Since: "7.2.0",
-		Complexity: "O(log(N)+M) with M ids returned or passed over", Categories: catSortedInt, Summary: "Returns a page of ids in ascending order: key offset limit [CURSOR id]; the limit 0 is none."},
-	{Name: "sirevrange", Handler: sirevrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
-		Group: "sortedint", Since: "7.2.0",
-		Complexity: "O(log(N)+M) with M ids returned or passed over", Categories: catSortedInt, Summary: "Returns a page of ids in descending order: key offset limit [CURSOR id]; the limit 0 is none."},
-	{Name: "sirangebyvalue", Handler: sirangebyvalue, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1,
-		Step: 1, Group: "sortedint", Since: "7.2.0",
-		Complexity: "O(log(N)+M) with M ids returned or passed over", Categories: catSortedInt, Summary: "Returns the ids between two values in ascending order: key min max [LIMIT offset count]."},
-	{Name: "sirevrangebyvalue", Handler: sirevrangebyvalue, Arity: -4, Flags: ReadOnly | Repeatable, First: 1,
-		Last: 1, Step: 1, Group: "sortedint", Since: "7.2.0",
-		Complexity: "O(log(N)+M) with M ids returned or passed over", Categories: catSortedInt, Summary: "Returns the ids between two values in descending order: key max min [LIMIT offset count]."},
+	{Name: "siadd", Handler: siadd, Arity: -3, Flags: Write | DenyOOM | Fast},
+	{Name: "sirem", Handler: sirem, Arity: -3, Flags: Write | Fast},
+	{Name: "sicard", Handler: sicard, Arity: 2, Flags: ReadOnly | Fast | Single},
+	{Name: "siexists", Handler: siexists, Arity: -3, Flags: ReadOnly | Fast | Repeatable},
+	{Name: "sirange", Handler: sirange, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "sirevrange", Handler: sirevrange, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "sirangebyvalue", Handler: sirangebyvalue, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "sirevrangebyvalue", Handler: sirevrangebyvalue, Arity: -4, Flags: ReadOnly | Repeatable},
 }
 
 func init() { register(sortedintCommands...) }

@@ -8,9 +8,7 @@ import (
 )
 
 var statsCommands = []Spec{
-	{Name: "stats", Handler: stats, Arity: 1, Flags: ReadOnly, Group: "server", Since: "7.2.0",
-		Complexity: "O(N) with N statistics",
-		Summary:    "Returns RocksDB's statistics as a JSON object."},
+	{Name: "stats", Handler: stats, Arity: 1, Flags: ReadOnly},
 }
 
 func init() { register(statsCommands...) }

@@ -7,29 +7,14 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-const catStream = "@stream"
-
 var streamCommands = []Spec{
-	{Name: "xadd", Handler: xadd, Arity: -5, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
-		Group: "stream", Since: "5.0.0",
-		Complexity: "O(1), and O(N) with N entries that are trimmed", Categories: catStream, Summary: "Appends an entry to a stream."},
-	{Name: "xlen", Handler: xlen, Arity: -2, Flags: ReadOnly | Fast | Single, First: 1, Last: 1, Step: 1,
-		Group: "stream", Since: "5.0.0",
-		Complexity: "O(1)", Categories: catStream, Summary: "Returns the number of entries."},
-	{Name: "xrange", Handler: xrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
-		Group: "stream", Since: "5.0.0",
-		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries in a range of ids."},
-	{Name: "xrevrange", Handler: xrevrange, Arity: -4, Flags: ReadOnly | Repeatable, First: 1, Last: 1, Step: 1,
-		Group: "stream", Since: "5.0.0",
-		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries in a range of ids, the last first."},
-	{Name: "xdel", Handler: xdel, Arity: -3, Flags: Write | Fast, First: 1, Last: 1, Step: 1, Group: "stream",
-		Since:      "5.0.0",
-		Complexity: "O(N) with N ids", Categories: catStream, Summary: "Deletes entries."},
-	{Name: "xtrim", Handler: xtrim, Arity: -4, Flags: Write, First: 1, Last: 1, Step: 1, Group: "stream", Since: "5.0.0",
-		Complexity: "O(N) with N entries removed", Categories: catStream, Summary: "Removes the oldest entries."},
-	{Name: "xsetid", Handler: xsetid, Arity: -3, Flags: Write | DenyOOM | Fast, First: 1, Last: 1, Step: 1,
-		Group: "stream", Since: "5.0.0",
-		Complexity: "O(1)", Categories: catStream, Summary: "Sets the id after which new entries come, and the counters of a stream."},
+	{Name: "xadd", Handler: xadd, Arity: -5, Flags: Write | DenyOOM | Fast},
+	{Name: "xlen", Handler: xlen, Arity: -2, Flags: ReadOnly | Fast | Single},
+	{Name: "xrange", Handler: xrange, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "xrevrange", Handler: xrevrange, Arity: -4, Flags: ReadOnly | Repeatable},
+	{Name: "xdel", Handler: xdel, Arity: -3, Flags: Write | Fast},
+	{Name: "xtrim", Handler: xtrim, Arity: -4, Flags: Write},
+	{Name: "xsetid", Handler: xsetid, Arity: -3, Flags: Write | DenyOOM | Fast},
 }
 
 func init() { register(streamCommands...) }

@@ -5,21 +5,12 @@ import (
 )
 
 var streamInfoCommands = []Spec{
-	{Name: "xinfo", Arity: -2, Group: "stream", Since: "5.0.0", Complexity: "Depends on the subcommand.",
-		Summary: "Tells about streams, groups and consumers.",
-		Sub: []Spec{
-			{Name: "consumers", Handler: xinfoConsumers, Arity: 4, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
-				Group: "stream", Since: "5.0.0",
-				Complexity: "O(N) with N consumers", Categories: catStream, Summary: "Tells about the consumers of a group."},
-			{Name: "groups", Handler: xinfoGroups, Arity: 3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
-				Group: "stream", Since: "5.0.0",
-				Complexity: "O(N) with N groups", Categories: catStream, Summary: "Tells about the groups of a stream."},
-			{Name: "help", Handler: xinfoHelp, Arity: 2, Flags: Loading | Stale, Group: "stream", Since: "5.0.0",
-				Complexity: "O(1)", Categories: catStream, Summary: "Explains the subcommands."},
-			{Name: "stream", Handler: xinfoStream, Arity: -3, Flags: ReadOnly, First: 2, Last: 2, Step: 1,
-				Group: "stream", Since: "5.0.0",
-				Complexity: "O(1), and with FULL O(N) with N entries, consumers and pending entries returned", Categories: catStream, Summary: "Tells about a stream."},
-		}},
+	{Name: "xinfo", Arity: -2, Sub: []Spec{
+		{Name: "consumers", Handler: xinfoConsumers, Arity: 4, Flags: ReadOnly},
+		{Name: "groups", Handler: xinfoGroups, Arity: 3, Flags: ReadOnly},
+		{Name: "help", Handler: xinfoHelp, Arity: 2, Flags: Loading | Stale},
+		{Name: "stream", Handler: xinfoStream, Arity: -3, Flags: ReadOnly},
+	}},
 }
 
 func init() { register(streamInfoCommands...) }

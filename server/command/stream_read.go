@@ -14,12 +14,9 @@ import (
 
 var streamReadCommands = []Spec{
 	{Name: "xread", Handler: xread, Arity: -4, Flags: ReadOnly | Blocking | MovableKeys, Keys: xreadKeys,
-		Blocks: saysBlock, Group: "stream", Since: "5.0.0",
-		Complexity: "O(N) with N entries returned", Categories: catStream, Summary: "Returns the entries of streams behind given ids."},
-	{Name: "xreadgroup", Handler: xreadgroup, Arity: -7, Flags: Write | Blocking | MovableKeys, Keys: xreadgroupKeys,
-		Blocks: saysBlock, Group: "stream", Since: "5.0.0",
-		Complexity: "O(N) with N entries returned", Categories: catStream,
-		Summary: "Hands entries of streams out to a consumer of a group, new ones or those that it has not acknowledged yet."},
+		Blocks: saysBlock},
+	{Name: "xreadgroup", Handler: xreadgroup, Arity: -7, Flags: Write | Blocking | MovableKeys,
+		Keys: xreadgroupKeys, Blocks: saysBlock},
 }
 
 func init() { register(streamReadCommands...) }

@@ -6,12 +6,8 @@ import (
 )
 
 var streamRefCommands = []Spec{
-	{Name: "xdelex", Handler: xdelEx, Arity: -5, Flags: Write | Fast, First: 1, Last: 1, Step: 1,
-		Group: "stream", Since: "8.2.0", Complexity: "O(N*M) with N ids and M groups", Categories: catStream,
-		Summary: "Deletes entries, and says what becomes of the references of groups to them."},
-	{Name: "xackdel", Handler: xackDel, Arity: -6, Flags: Write | Fast, First: 1, Last: 1, Step: 1,
-		Group: "stream", Since: "8.2.0", Complexity: "O(N*M) with N ids and M groups", Categories: catStream,
-		Summary: "Notes that a group is done with entries, and deletes them."},
+	{Name: "xdelex", Handler: xdelEx, Arity: -5, Flags: Write | Fast},
+	{Name: "xackdel", Handler: xackDel, Arity: -6, Flags: Write | Fast},
 }
 
 func init() { register(streamRefCommands...) }

@@ -11,21 +11,11 @@ import (
 const transactionFlags = NoScript | Loading | Stale | Fast | AllowBusy | Solo | NotQueued
 
 var transactionCommands = []Spec{
-	{Name: "multi", Handler: multi, Arity: 1, Flags: transactionFlags, Group: "transactions", Since: "1.2.0",
-		Complexity: "O(1)",
-		Categories: "@transaction", Summary: "Begins a transaction: the commands that follow are queued."},
-	{Name: "exec", Handler: exec, Arity: 1, Flags: transactionFlags&^(Fast|AllowBusy) | SkipSlowlog,
-		Group: "transactions", Since: "1.2.0", Complexity: "that of the queued commands",
-		Categories: "@transaction", Summary: "Runs the queued commands, all with one commit."},
-	{Name: "discard", Handler: discard, Arity: 1, Flags: transactionFlags, Group: "transactions", Since: "2.0.0",
-		Complexity: "O(N) with N queued commands",
-		Categories: "@transaction", Summary: "Forgets the queued commands and the watched keys."},
-	{Name: "watch", Handler: watch, Arity: -2, Flags: transactionFlags, First: 1, Last: -1, Step: 1,
-		Group: "transactions", Since: "2.2.0", Complexity: "O(1) for each key",
-		Categories: "@transaction", Summary: "Lets the next EXEC do nothing when one of the keys has changed by then."},
-	{Name: "unwatch", Handler: unwatch, Arity: 1, Flags: transactionFlags &^ NotQueued, Group: "transactions",
-		Since: "2.2.0", Complexity: "O(1)",
-		Categories: "@transaction", Summary: "Forgets the watched keys."},
+	{Name: "multi", Handler: multi, Arity: 1, Flags: transactionFlags},
+	{Name: "exec", Handler: exec, Arity: 1, Flags: transactionFlags&^(Fast|AllowBusy) | SkipSlowlog},
+	{Name: "discard", Handler: discard, Arity: 1, Flags: transactionFlags},
+	{Name: "watch", Handler: watch, Arity: -2, Flags: transactionFlags},
+	{Name: "unwatch", Handler: unwatch, Arity: 1, Flags: transactionFlags &^ NotQueued},
 }
 
 func init() { register(transactionCommands...) }

@@ -3,18 +3,9 @@ package command
 import "github.com/basaltdb/basalt/engine/zset"
 
 var zsetPopCommands = []Spec{
-	{Name: "zpopmin", Handler: zpopmin, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1,
-		Group: "sorted-set", Since: "5.0.0",
-		Complexity: "O(M*log(N)) with M members to remove from N.", Categories: "@sortedset",
-		Summary: "Removes the members with the lowest scores and returns them."},
-	{Name: "zpopmax", Handler: zpopmax, Arity: -2, Flags: Write | Fast, First: 1, Last: 1, Step: 1,
-		Group: "sorted-set", Since: "5.0.0",
-		Complexity: "O(M*log(N)) with M members to remove from N.", Categories: "@sortedset",
-		Summary: "Removes the members with the highest scores and returns them."},
-	{Name: "zmpop", Handler: zmpop, Arity: -4, Flags: Write | MovableKeys, Keys: zmpopKeys, Group: "sorted-set",
-		Since:      "7.0.0",
-		Complexity: "O(K) + O(M*log(N)) with K keys and M members to remove from N.", Categories: "@sortedset",
-		Summary: "Removes the members with the lowest or highest scores from the first sorted set that is not empty."},
+	{Name: "zpopmin", Handler: zpopmin, Arity: -2, Flags: Write | Fast},
+	{Name: "zpopmax", Handler: zpopmax, Arity: -2, Flags: Write | Fast},
+	{Name: "zmpop", Handler: zmpop, Arity: -4, Flags: Write | MovableKeys, Keys: zmpopKeys},
 }
 
 func init() { register(zsetPopCommands...) }

@@ -84,7 +84,7 @@ func TestKeyFlags(t *testing.T) {
 	}
 	for id := range commands.NumSpecs() {
 		s := commands.ByID(id)
-		if name := s.FullName(); known[name] && (s.First > 0 || s.Keys != nil) && s.Flags&commands.PubSub == 0 &&
+		if name := s.FullName(); known[name] && s.HasKeys() && s.Flags&commands.PubSub == 0 &&
 			!found[name] {
 			t.Errorf("no invocation of %s", name)
 		}

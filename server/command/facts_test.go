@@ -25,45 +25,48 @@ func versionOf(t *testing.T, text string) (v [3]int) {
 	return v
 }
 
-// TestHistories: the tables of COMMAND DOCS are about commands that there are, in the order of the versions.
-func TestHistories(t *testing.T) {
-	since := map[string]string{}
-	var walk func(s *Spec)
-	walk = func(s *Spec) {
-		since[s.FullName()] = s.Since
-		for i := range s.Sub {
-			walk(&s.Sub[i])
+// TestFacts: every fact is about a command that exists; versions are in order; what is deprecated is replaced.
+func TestFacts(t *testing.T) {
+	for name, f := range factsOf {
+		if byFullName(name) == nil {
+			t.Errorf("there is no command %s", name)
 		}
-	}
-	for _, s := range All() {
-		walk(s)
-	}
-	for name, list := range histories {
-		if _, ok := since[name]; !ok {
-			t.Errorf("%s is no command", name)
+		if f.summary == "" || f.since == "" {
+			t.Errorf("%s has no summary or no version", name)
 		}
+		versionOf(t, f.since)
 		var last [3]int // some changes are said to be older than the command
-		for _, h := range list {
+		for _, h := range f.history {
 			v := versionOf(t, h.version)
 			if slices.Compare(v[:], last[:]) < 0 || h.change == "" {
 				t.Errorf("%s: %s comes after %v", name, h.version, last)
 			}
 			last = v
 		}
-	}
-	for name := range deprecated {
-		if replacements[name] == "" {
-			t.Errorf("%s is replaced by nothing", name)
+		if (f.deprecated == "") != (f.replaced == "") {
+			t.Errorf("%s is deprecated since %q and replaced by %q", name, f.deprecated, f.replaced)
 		}
 	}
-	for name := range replacements {
-		if deprecated[name] == "" {
-			t.Errorf("%s is not deprecated", name)
+}
+
+func TestFactNotation(t *testing.T) {
+	for text, wrong := range map[string]string{
+		"a\n\tsummary x\n\t\ty\n": "",
+		"keys 1 1 1\n\na\n":       "",
+		"a\n\na\n":                "a is described twice",
+		"a\n\tsumary x\n":         "no such fact",
+		"a\n\tkeys 0 1 1\n":       "no place of keys",
+		"a\n\tkeys 1 1\n":         "EOF",
+		"a\n\tkeys #x\n":          "invalid syntax",
+		"a\n\targuments key\n":    "a name and a type are missing",
+	} {
+		all := map[string]*facts{}
+		err := readFamily(all, "family", text)
+		if wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
+			t.Errorf("%q: %v, want %q", text, err, wrong)
 		}
-	}
-	for name := range systemCommands {
-		if _, ok := since[name]; !ok {
-			t.Errorf("%s is no command", name)
+		if wrong == "" && all["a"].group != "family" {
+			t.Errorf("%q: %+v", text, all["a"])
 		}
 	}
 }
