@@ -215,7 +215,7 @@ func (db *DB) scanRecords(snap *Snapshot, lower, upper []byte,
 			jump = damageFirst
 			at = append(at, 0)
 		}
-		next := db.behindDamage(at, upper, jump)
+		next := behindDamage(db.rocks, db.family(cf.Metadata), at, upper, jump)
 		lost += float64(db.ApproximateSize(cf.Metadata, at, next))
 		if at = next; bytes.Equal(at, upper) {
 			break
@@ -231,15 +231,15 @@ func (db *DB) scanRecords(snap *Snapshot, lower, upper []byte,
 
 // behindDamage returns a key between from and upper to go on at: about n bytes behind from, or where the next file
 // begins when RocksDB does not know of so many bytes, or upper.
-func (db *DB) behindDamage(from, upper []byte, n uint64) []byte {
-	size := func(to []byte) uint64 { return db.ApproximateSize(cf.Metadata, from, to) }
+func behindDamage(db *rocks.DB, family *rocks.Family, from, upper []byte, n uint64) []byte {
+	size := func(to []byte) uint64 { return db.ApproximateSize(family, from, to) }
 	if size(upper) > n {
 		return bisect(from, upper, func(key []byte) bool { return size(key) > n })
 	}
 	next := upper
-	for _, f := range db.rocks.LiveFiles() {
+	for _, f := range db.LiveFiles() {
 		between := bytes.Compare(f.SmallestKey, from) > 0 && bytes.Compare(f.SmallestKey, next) < 0
-		if between && f.ColumnFamilyName == cf.Metadata.String() {
+		if between && f.ColumnFamilyName == family.Name {
 			next = f.SmallestKey
 		}
 	}

@@ -144,15 +144,7 @@ func (db *DB) prepareFiles(o *Options) error {
 			return err
 		}
 	}
-	list, err := wal.ReadList(o.Dir)
-	if err != nil {
-		return err
-	}
-	_, lockErr := os.Stat(filepath.Join(o.Dir, "LOCK"))
-	r, err := wal.Check(o.Dir, wal.State{
-		MinLog: m.MinLog, NewestLog: m.NewestLog, LastSequence: m.LastSequence,
-		Opened: lockErr == nil, Gaps: o.DisableWAL, List: list,
-	})
+	r, err := checkLogs(o.Dir, m, o.DisableWAL)
 	if err != nil {
 		return err
 	}

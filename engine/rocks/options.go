@@ -34,6 +34,9 @@ type FamilySpec struct {
 type Options struct {
 	Families []FamilySpec
 	Slots    bool // keys carry the cluster slot
+	// ReadOnly opens an existing database, of which all families that are given exist. Writes fail. What the logs hold
+	// is read into memory. RocksDB may still touch the logs, and write its own LOG: see engine.OpenReadOnly.
+	ReadOnly bool
 
 	BlockCacheSize              int // bytes, shared by the data families
 	HyperClockCache             bool

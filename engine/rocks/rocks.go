@@ -132,7 +132,11 @@ func (d *DB) open(dir string, families []string, opt *Options) error {
 		names[i] = name
 		cfOpts[i] = opt.familyOptions(name, d.cache, d.handle)
 	}
-	db, handles, err := grocksdb.OpenDbColumnFamilies(d.opts, dir, names, cfOpts)
+	openFamilies := grocksdb.OpenDbColumnFamilies
+	if opt.ReadOnly {
+		openFamilies = openReadOnly
+	}
+	db, handles, err := openFamilies(d.opts, dir, names, cfOpts)
 	if err != nil {
 		for _, o := range cfOpts {
 			o.Destroy()

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+// Cursor goes over the records of a family in the order of their keys, and on behind blocks that cannot be read.
+type Cursor struct {
+	r        *ReadOnly
+	id       cf.ID
+	upper    []byte
+	valueMax int
+	damaged  func(from, to []byte, err error)
+
+	it   rocks.Iter
+	open bool
+	at   []byte // the key of the last record, or where the iterator begins
+	jump uint64 // how many bytes the next damage makes it pass over
+	done bool
+}
+
+// CursorOptions tell what a [Cursor] reads.
+type CursorOptions struct {
+	Lower, Upper []byte // [Lower, Upper); empty = no bound
+	ValueMax     int    // at most so many bytes of a value; 0 = all
+	// Damaged is told of each range of keys that cannot be read: nobody knows what is in it.
+	Damaged func(from, to []byte, err error)
+}
+
+// Cursor opens a cursor before the first record of a family. The caller closes it.
+func (r *ReadOnly) Cursor(id cf.ID, o CursorOptions) *Cursor {
+	c := &Cursor{r: r, id: id, upper: o.Upper, valueMax: o.ValueMax, damaged: o.Damaged, jump: damageFirst,
+		at: bytes.Clone(o.Lower), done: r.fam[id] == nil}
+	if len(c.upper) == 0 {
+		c.upper = append(metadataEnd, 0)
+	}
+	if c.damaged == nil {
+		c.damaged = func([]byte, []byte, error) {}
+	}
+	return c
+}
+
+// Next moves to the next record and reports whether there is one. Key and Value are valid until the next call.
+func (c *Cursor) Next() bool {
+	for !c.done {
+		if !c.open {
+			c.it, c.open = c.r.iter(c.id, c.at, c.upper, c.valueMax, 0), true
+		}
+		if c.it.Next() {
+			c.at = append(c.at[:0], c.it.Key()...)
+			c.jump = damageFirst
+			return true
+		}
+		err := c.it.Err()
+		c.Close()
+		if err == nil {
+			c.done = true
+			break
+		}
+		next := behindDamage(c.r.rocks, c.r.fam[c.id], append(c.at, 0), c.upper, c.jump)
+		c.jump *= 2
+		c.damaged(slices.Clone(c.at), next, err)
+		c.at = next
+		c.done = bytes.Compare(next, c.upper) >= 0
+	}
+	return false
+}
+
+// Key returns the key of the record.
+func (c *Cursor) Key() []byte { return c.it.Key() }
+
+// Value returns the value of the record, or its first bytes.
+func (c *Cursor) Value() []byte { return c.it.Value() }
+
+// Close frees what belongs to the cursor. It may be called twice.
+func (c *Cursor) Close() {
+	if c.open {
+		c.it.Close()
+		c.open = false
+	}
+}

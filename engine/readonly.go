@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/engine/rocks"
+	"github.com/basaltdb/basalt/engine/wal"
+)
+
+// ReadOnly is a database that does not change while it is read: the files of one that nobody has open
+// ([OpenReadOnly]), or a snapshot of an open one ([DB.ReadOnly]). It has no caches and no locks of its own: it is for
+// those who go over all records. Its methods may be called by several goroutines; what it returns must be closed before
+// it.
+type ReadOnly struct {
+	dir   string
+	slots bool
+	rocks *rocks.DB
+	fam   [cf.NumFamilies]*rocks.Family // nil: an old database does not have it
+	extra []string
+	logs  *wal.Report
+	snap  *rocks.Snapshot
+	close func()
+}
+
+// OpenReadOnly reads the database in dir as its files are. Nothing in dir is changed: RocksDB gets a directory of
+// symbolic links to the table files and copies of the logs, where it leaves its own files. What the logs hold is read
+// into memory; of damaged logs what comes before the damage (see [ReadOnly.Logs]).
+//
+// It fails with [ErrLocked] when a server has the database open, and with [ErrForeign] when there is none.
+func OpenReadOnly(dir string) (*ReadOnly, error) {
+	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
+		return nil, fmt.Errorf("%w: %s holds no database", ErrForeign, dir)
+	}
+	release, err := claimDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, dir)
+	}
+	r := &ReadOnly{dir: dir, close: release}
+	if err := r.open(); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *ReadOnly) open() error {
+	links, err := os.MkdirTemp("", "basalt-read-")
+	if err != nil {
+		return err
+	}
+	release := r.close
+	r.close = func() {
+		os.RemoveAll(links)
+		release()
+	}
+	if err := linkFiles(r.dir, links); err != nil {
+		return err
+	}
+	if _, err := familiesToOpen(links); err != nil {
+		return err
+	}
+	m, err := manifest.Read(links)
+	if err == nil && !m.Readable() {
+		_, err = m.MakeReadable(links)
+	}
+	if err != nil {
+		return err
+	}
+	if r.logs, err = checkLogs(r.dir, m, false); err != nil {
+		return err
+	}
+	o := Options{Dir: links, Rocks: DefaultRocksOptions()}
+	ro := o.rocksOptions()
+	ro.ReadOnly = true
+	names := m.Families()
+	if r.rocks, err = rocks.Open(links, names, ro); err != nil {
+		return openError(r.dir, err)
+	}
+	release2 := r.close
+	r.close = func() {
+		r.rocks.Close(false)
+		release2()
+	}
+	for i, name := range names {
+		if id := slices.Index(cf.Names[:], name); id >= 0 {
+			r.fam[id] = r.rocks.Family(i)
+		} else {
+			r.extra = append(r.extra, name)
+		}
+	}
+	return r.findSlots()
+}
+
+// linkFiles makes a directory that looks like another one to RocksDB. Logs are copied, as RocksDB cuts off what it had
+// allocated behind their ends.
+func linkFiles(dir, links string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		from, to := filepath.Join(dir, e.Name()), filepath.Join(links, e.Name())
+		switch ext := filepath.Ext(e.Name()); {
+		case ext == ".log":
+			data, err := os.ReadFile(from)
+			if err == nil {
+				err = os.WriteFile(to, data, 0o600)
+			}
+			if err != nil {
+				return err
+			}
+		case ext == ".sst", ext == ".blob", e.Name() == "CURRENT", strings.HasPrefix(e.Name(), "MANIFEST-"):
+			if err := os.Symlink(from, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkLogs says what the logs of a database lack; gaps tells whether writes may be in none.
+func checkLogs(dir string, m *manifest.Manifest, gaps bool) (*wal.Report, error) {
+	list, err := wal.ReadList(dir)
+	if err != nil {
+		return nil, err
+	}
+	_, lockErr := os.Stat(filepath.Join(dir, "LOCK"))
+	return wal.Check(dir, wal.State{
+		MinLog: m.MinLog, NewestLog: m.NewestLog, LastSequence: m.LastSequence,
+		Opened: lockErr == nil, Gaps: gaps, List: list,
+	})
+}
+
+// ReadOnly returns the database as it is now. The caller closes it before the database.
+func (db *DB) ReadOnly() *ReadOnly {
+	r := &ReadOnly{dir: db.dir, slots: db.slots, rocks: db.rocks, fam: db.fam, extra: db.UnknownFamilies(),
+		logs: &wal.Report{}, snap: db.rocks.NewSnapshot()}
+	r.close = r.snap.Close
+	return r
+}
+
+// Close frees what belongs to it.
+func (r *ReadOnly) Close() { r.close() }
+
+// Dir returns the directory of the database.
+func (r *ReadOnly) Dir() string { return r.dir }
+
+// Slots reports whether keys carry the cluster slot, as far as the keys tell.
+func (r *ReadOnly) Slots() bool { return r.slots }
+
+// UnknownFamilies returns the names of the families whose content this version does not know.
+func (r *ReadOnly) UnknownFamilies() []string { return r.extra }
+
+// Logs says what is damaged or missing of the logs: Loss is nil when nothing is.
+func (r *ReadOnly) Logs() *wal.Report { return r.logs }
+
+// Get appends the value of a record to dst.
+func (r *ReadOnly) Get(id cf.ID, key, dst []byte) (value []byte, found bool, err error) {
+	it := r.iter(id, key, append(slices.Clone(key), 0), 0, 1)
+	defer it.Close()
+	if it.Next() {
+		return append(dst, it.Value()...), true, nil
+	}
+	return dst, false, it.Err()
+}
+
+// iter reads the records of a family in [lower, upper); no bound where it is empty. Of values at most valueMax bytes
+// are read, 0 = all.
+func (r *ReadOnly) iter(id cf.ID, lower, upper []byte, valueMax, limit int) rocks.Iter {
+	if r.fam[id] == nil {
+		return rocks.Iter{}
+	}
+	return r.rocks.NewIter(r.fam[id], &rocks.Range{Lower: lower, Upper: upper, ValueMax: valueMax, Limit: limit,
+		Flags: rocks.NoFill, Snapshot: r.snap}, nil)
+}
+
+// ApproximateSize returns about how many bytes of files and memtables a range of a family takes.
+func (r *ReadOnly) ApproximateSize(id cf.ID, lower, upper []byte) uint64 {
+	if r.fam[id] == nil {
+		return 0
+	}
+	return r.rocks.ApproximateSize(r.fam[id], lower, upper)
+}
+
+// Table is a table file of a database.
+type Table struct {
+	Family string
+	Path   string
+	Level  int
+	Bytes  int64
+}
+
+// Tables returns the table files in the order of families and levels.
+func (r *ReadOnly) Tables() []Table {
+	var tables []Table
+	for _, f := range r.rocks.LiveFiles() {
+		name := filepath.Join(r.dir, filepath.Base(f.Name))
+		tables = append(tables, Table{Family: f.ColumnFamilyName, Path: name, Level: f.Level, Bytes: int64(f.Size)})
+	}
+	return tables
+}
+
+// findSlots tells whether keys carry the cluster slot, as [DB.checkSlots] does.
+func (r *ReadOnly) findSlots() error {
+	it := r.iter(cf.Metadata, nil, nil, 1, slotSample)
+	defer it.Close()
+	n, plain := 0, false
+	for ; n < slotSample && !plain && it.Next(); n++ {
+		key := it.Key()
+		_, userKey, err := cf.SplitNSKey(key, true)
+		plain = err != nil || binary.BigEndian.Uint16(key[len(key)-len(userKey)-2:]) != cf.Slot(userKey)
+	}
+	r.slots = n > 0 && !plain
+	if err := it.Err(); err != nil && n == 0 && !errors.As(err, new(*rocksError)) {
+		return err
+	}
+	return nil
+}

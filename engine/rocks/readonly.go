@@ -1,0 +1,29 @@
+package rocks
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/linxGnu/grocksdb"
+)
+
+func openReadOnly(opts *grocksdb.Options, dir string, names []string, families []*grocksdb.Options) (*grocksdb.DB,
+	[]*grocksdb.ColumnFamilyHandle, error) {
+	return grocksdb.OpenDbForReadOnlyColumnFamilies(opts, dir, names, families, false)
+}
+
+// VerifyTable reads a whole table file and compares the checksums of its blocks. The file need not belong to a
+// database that is open.
+func VerifyTable(path string) error {
+	b := []byte(path)
+	var cerr *C.char
+	if C.bk_verify_table(bytesPtr(b), C.size_t(len(b)), &cerr) != 0 {
+		return nil
+	}
+	text := C.GoString(cerr)
+	C.free(unsafe.Pointer(cerr))
+	return &Error{Text: text}
+}
