@@ -1,4 +1,5 @@
 // Table files that are looked at without their database.
+#include <rocksdb/filter_policy.h>
 #include <rocksdb/sst_file_reader.h>
 #include <rocksdb/table.h>
 
@@ -10,7 +11,9 @@ extern "C" {
 
 int bk_verify_table(const char* path, size_t n, char** err) {
   BlockBasedTableOptions t;
-  t.cache_index_and_filter_blocks = true;  // so that opening reads all parts of index and filter
+  t.cache_index_and_filter_blocks = true;  // so that opening reads all parts of index and filter,
+  t.filter_policy.reset(NewBloomFilterPolicy(10, false));  // which VerifyChecksum does not
+  t.partition_filters = true;
   Options o;
   o.table_factory.reset(NewBlockBasedTableFactory(t));  // with a cache of its own, which is empty
   SstFileReader r(o);

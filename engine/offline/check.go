@@ -1,0 +1,323 @@
+package offline
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Options tell [Check] and [Repair] what to do and whom to tell.
+type Options struct {
+	// Phase, unless nil, is told what begins and how much of it there is, in bytes or records; what it returns is
+	// called with what was done since the last call.
+	Phase func(name string, total int64, bytes bool) (advance func(n int64))
+	// Problem, unless nil, is told of each problem as it is found.
+	Problem func(*Problem)
+	// Dropped names the file that gets what Repair drops; empty = a new one beside the database.
+	Dropped string
+	Now     func() time.Time // nil = time.Now
+}
+
+func (o *Options) fill() {
+	if o.Phase == nil {
+		o.Phase = func(string, int64, bool) func(int64) { return func(int64) {} }
+	}
+	if o.Problem == nil {
+		o.Problem = func(*Problem) {}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// Check reads everything in the database in dir: the checksums of its files, all records, and whether they agree with
+// each other. It changes nothing. The error is about what kept it from reading on; problems are in the report.
+func Check(ctx context.Context, dir string, o Options) (*Report, error) {
+	o.fill()
+	r, err := engine.OpenReadOnly(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	c := newChecker(ctx, r, &o)
+	began := o.Now()
+	if err := c.files(); err != nil {
+		return nil, err
+	}
+	if err := c.records(); err != nil {
+		return nil, err
+	}
+	c.report.Seconds = o.Now().Sub(began).Seconds()
+	return c.report, nil
+}
+
+// checker goes over one database.
+type checker struct {
+	ctx    context.Context
+	r      *engine.ReadOnly
+	o      *Options
+	report *Report
+	now    int64 // milliseconds
+	slots  bool
+	mend   *mender // nil = nothing is changed
+	err    error   // of a repair
+
+	// wanted and found tell by a sum of hashes whether the collections that must have members are those that have
+	// some, for each family: the sums differ when one is missing, and only then is it looked for.
+	seed          maphash.Seed
+	wanted, found [cf.NumFamilies]uint64
+}
+
+func newChecker(ctx context.Context, r *engine.ReadOnly, o *Options) *checker {
+	return &checker{ctx: ctx, r: r, o: o, now: o.Now().UnixMilli(), slots: r.Slots(), seed: maphash.MakeSeed(),
+		report: &Report{Dir: r.Dir(), Slots: r.Slots(), Types: map[string]*Count{}, Found: map[Kind]int64{}}}
+}
+
+// problem notes what is wrong. repair, unless nil, mends it and says what it has done; it is called only by Repair.
+func (c *checker) problem(p Problem, repair func(m *mender) string) {
+	if c.mend != nil && repair != nil && c.err == nil {
+		p.Repair = repair(c.mend)
+		if c.err = c.mend.commit(); c.err != nil {
+			p.Repair = ""
+		}
+	}
+	c.report.add(p)
+	c.o.Problem(&p)
+}
+
+// records checks all records of all families.
+func (c *checker) records() error {
+	for _, step := range []func() error{c.metadata, c.members, c.streams, c.missing, c.propagate, c.search} {
+		if err := step(); err != nil {
+			return err
+		}
+		if c.err != nil {
+			return c.err
+		}
+	}
+	for _, name := range c.r.UnknownFamilies() {
+		c.problem(Problem{Kind: UnknownFamily, Family: name, Detail: "column family " + name + " of a newer version"}, nil)
+	}
+	return nil
+}
+
+// walk calls f with all records of a family until the context ends or a repair fails. Of values at most valueMax bytes
+// are read.
+func (c *checker) walk(id cf.ID, phase string, valueMax int, f func(key, value []byte)) error {
+	advance := c.o.Phase(phase, c.r.Records(id), false)
+	cur := c.cursor(id, valueMax)
+	defer cur.Close()
+	for n := int64(1); cur.Next(); n++ {
+		f(cur.Key(), cur.Value())
+		if c.err != nil {
+			return c.err
+		}
+		if n%advanceEvery == 0 {
+			advance(advanceEvery)
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return c.ctx.Err()
+}
+
+// advanceEvery is how many records are read between two looks at the context.
+const advanceEvery = 1024
+
+func (c *checker) cursor(id cf.ID, valueMax int) *engine.Cursor {
+	return c.r.Cursor(id, engine.CursorOptions{ValueMax: valueMax, Damaged: func(from, to []byte, err error) {
+		c.problem(Problem{Kind: Unreadable, Family: id.String(),
+			Detail: fmt.Sprintf("records between 0x%x and 0x%x cannot be read: %v", from, to, err)}, nil)
+	}})
+}
+
+// owner is a user key with its metadata record.
+type owner struct {
+	nsKey  []byte
+	ns     string
+	key    []byte
+	meta   cf.Meta
+	tail   []byte
+	raw    []byte
+	prefix []byte // of its subkeys
+}
+
+func (o *owner) problem(kind Kind, format string, args ...any) Problem {
+	return Problem{Kind: kind, Namespace: o.ns, Key: show(o.key), Type: o.meta.Type.String(),
+		Detail: fmt.Sprintf(format, args...)}
+}
+
+// home is the family that holds the members of a type.
+func home(t cf.Type) cf.ID {
+	if t == cf.TypeStream {
+		return cf.Stream
+	}
+	return cf.Default
+}
+
+// wants reports whether a live key must have subkeys.
+func (o *owner) wants() bool {
+	switch o.meta.Type {
+	case cf.TypeHash:
+		t, on, err := cf.DecodeHashTail(o.tail)
+		return err == nil && (!on || t.Persist > 0) // the others may have expired
+	case cf.TypeSet, cf.TypeZSet, cf.TypeList, cf.TypeSortedInt, cf.TypeBloom:
+		return true
+	case cf.TypeStream:
+		return o.meta.Size > 0
+	}
+	return false // bitmaps and HyperLogLogs may be all zeros
+}
+
+func (c *checker) hash(b []byte) uint64 { return maphash.Bytes(c.seed, b) }
+
+// jsonMax is how long a value of the metadata family is read at once: a JSON document that is longer is read again.
+const jsonMax = 4 << 10
+
+// metadata checks the metadata records by themselves.
+func (c *checker) metadata() error {
+	return c.walk(cf.Metadata, "metadata", jsonMax, func(key, value []byte) {
+		o := owner{nsKey: key, raw: value}
+		ns, userKey, err := cf.SplitNSKey(key, c.slots)
+		if err != nil {
+			c.problem(Problem{Kind: BadKey, Family: cf.Metadata.String(), Key: show(key), Detail: err.Error()},
+				func(m *mender) string { return m.drop(cf.Metadata, key, "bad key") })
+			return
+		}
+		o.ns, o.key = string(ns), userKey
+		if o.meta, o.tail, err = cf.DecodeMeta(value); err == nil && o.meta.Type == cf.TypeNone {
+			err = fmt.Errorf("%w: type 0", cf.ErrCorrupt)
+		}
+		if err != nil {
+			p := o.problem(BadRecord, "%v", err)
+			p.Type = ""
+			c.problem(p, func(m *mender) string { return m.drop(cf.Metadata, key, "bad record") })
+			return
+		}
+		if c.slots {
+			if n := len(key) - len(userKey) - 2; binary.BigEndian.Uint16(key[n:]) != cf.Slot(userKey) {
+				c.problem(o.problem(BadSlot, "it carries slot %d, its own is %d", binary.BigEndian.Uint16(key[n:]),
+					cf.Slot(userKey)), nil)
+			}
+		}
+		if !o.meta.Type.Known() {
+			c.problem(o.problem(UnknownType, "type %d of a newer version", o.meta.Type), nil)
+			return
+		}
+		count := c.report.count(o.meta.Type)
+		switch {
+		case o.meta.Live(c.now):
+			count.Keys++
+		case o.meta.Expired(c.now) || o.meta.FieldsEnd() != 0:
+			count.Expired++
+			return
+		default:
+			count.Empty++
+			return
+		}
+		if err := c.tail(&o); err != nil {
+			c.problem(o.problem(BadRecord, "%v", err),
+				func(m *mender) string { return m.drop(cf.Metadata, key, "bad record") })
+			return
+		}
+		if o.wants() {
+			o.prefix = cf.AppendSubkeyPrefix(o.prefix, key, c.slots, o.meta.Version)
+			c.wanted[home(o.meta.Type)] += c.hash(o.prefix)
+		}
+	})
+}
+
+// tail decodes what a metadata record has behind its head.
+func (c *checker) tail(o *owner) error {
+	switch o.meta.Type {
+	case cf.TypeHash:
+		_, _, err := cf.DecodeHashTail(o.tail)
+		return err
+	case cf.TypeList:
+		_, _, err := cf.DecodeListTail(o.tail)
+		return err
+	case cf.TypeStream:
+		_, err := cf.DecodeStreamMeta(o.tail)
+		return err
+	case cf.TypeBloom:
+		_, err := cf.DecodeBloomMeta(o.tail)
+		return err
+	case cf.TypeHyperLogLog:
+		_, err := cf.DecodeHLLTail(o.tail)
+		return err
+	case cf.TypeTDigest:
+		_, err := cf.DecodeTDigestMeta(o.tail)
+		return err
+	case cf.TypeJSON:
+		return c.document(o)
+	}
+	return nil
+}
+
+// state is what became of the key that a subkey belongs to.
+type state int
+
+const (
+	live        state = iota
+	orphan            // there is no such key, or it is a string now, or empty
+	oldVersion        // the key was made anew
+	expired           // the key has expired
+	notChecked        // its record is damaged, or of an unknown type
+	notReadable       // an error
+)
+
+// find reads the metadata record that the subkeys with a prefix belong to.
+func (c *checker) find(key []byte) (o *owner, st state) {
+	sub, err := cf.ParseSubkey(key, c.slots)
+	if err != nil {
+		return nil, notChecked
+	}
+	o = &owner{ns: string(sub.Namespace)}
+	o.prefix = append(o.prefix, key[:len(key)-len(sub.Sub)]...)
+	if o.nsKey, err = cf.AppendNSKeyOf(nil, key, c.slots); err != nil {
+		return nil, notChecked
+	}
+	o.key = o.nsKey[len(o.nsKey)-len(sub.UserKey):]
+	var found bool
+	switch o.raw, found, err = c.r.Get(cf.Metadata, o.nsKey, nil); {
+	case err != nil:
+		return o, notReadable
+	case !found:
+		return o, orphan
+	}
+	if o.meta, o.tail, err = cf.DecodeMeta(o.raw); err != nil || !o.meta.Type.Known() {
+		return o, notChecked
+	}
+	switch {
+	case o.meta.Type == cf.TypeTimeSeries || o.meta.Type == cf.TypeCuckooFilter:
+		return o, notChecked
+	case o.meta.Type.SingleRecord(), o.meta.Size == 0 && !o.meta.Type.MayBeEmpty():
+		return o, orphan
+	case o.meta.Version != sub.Version:
+		return o, oldVersion
+	case !o.meta.Live(c.now):
+		return o, expired
+	case errors.Is(c.tail(o), cf.ErrCorrupt):
+		return o, notChecked
+	}
+	return o, live
+}
+
+// garbage counts a subkey that no command sees.
+func (c *checker) garbage(st state) {
+	switch st {
+	case orphan:
+		c.report.Garbage.Orphans++
+	case oldVersion:
+		c.report.Garbage.OldVersions++
+	case expired:
+		c.report.Garbage.Expired++
+	}
+}

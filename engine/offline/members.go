@@ -1,0 +1,181 @@
+package offline
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// memberMax is how long a value of a member is read: longer than any value that is decoded.
+const memberMax = 1040
+
+// collection checks the members of one key.
+type collection interface {
+	// add is given the members in the order of their subkeys. Of a long value it gets the first memberMax bytes.
+	add(sub, value []byte)
+	// end is called behind the last one.
+	end()
+}
+
+// members goes over the families default and zset_score at once: the subkeys of both begin alike, and so the two
+// orders of a sorted set come together.
+func (c *checker) members() error {
+	advance := c.o.Phase("members", c.r.Records(cf.Default)+c.r.Records(cf.ZSetScore), false)
+	members := &grouped{c: c, id: cf.Default, cur: c.cursor(cf.Default, memberMax), advance: advance}
+	scores := &grouped{c: c, id: cf.ZSetScore, cur: c.cursor(cf.ZSetScore, 1), advance: advance}
+	defer members.cur.Close()
+	defer scores.cur.Close()
+	members.next()
+	scores.next()
+	for members.prefix != nil || scores.prefix != nil {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		prefix := members.prefix
+		if prefix == nil || scores.prefix != nil && bytes.Compare(scores.prefix, prefix) < 0 {
+			prefix = scores.prefix
+		}
+		prefix = bytes.Clone(prefix)
+		c.group(prefix, members, scores)
+		if c.err != nil {
+			return c.err
+		}
+	}
+	return c.ctx.Err()
+}
+
+// group checks all records whose keys begin with a prefix, where the two cursors stand.
+func (c *checker) group(prefix []byte, members, scores *grouped) {
+	o, st := c.find(prefix)
+	if st != live {
+		pass := func([]byte, []byte) { c.garbage(st) }
+		members.each(prefix, pass)
+		scores.each(prefix, pass)
+		return
+	}
+	var coll collection
+	if home(o.meta.Type) == cf.Default {
+		coll = c.collection(o)
+	}
+	count := c.report.count(o.meta.Type)
+	any := false
+	members.each(prefix, func(sub, value []byte) {
+		if coll == nil {
+			c.stray(o, cf.Default, sub)
+			return
+		}
+		any = true
+		count.Subkeys++
+		coll.add(sub, value)
+	})
+	if any && o.wants() {
+		c.found[cf.Default] += c.hash(prefix)
+	}
+	z, sorted := coll.(*zsetCheck)
+	scores.each(prefix, func(sub, _ []byte) {
+		if !sorted {
+			c.stray(o, cf.ZSetScore, sub)
+			return
+		}
+		z.addScore(sub)
+	})
+	if coll != nil && (any || sorted) {
+		coll.end()
+	}
+}
+
+// stray notes a subkey in a family where the type of its key has none.
+func (c *checker) stray(o *owner, id cf.ID, sub []byte) {
+	key := append(bytes.Clone(o.prefix), sub...)
+	p := o.problem(Unreachable, "a subkey in family %s, where a %s has none", id, o.meta.Type)
+	p.Family = id.String()
+	c.problem(p, func(m *mender) string { return m.drop(id, key, "unreachable") })
+}
+
+// grouped reads a family in groups of records with the same prefix up to the version.
+type grouped struct {
+	c       *checker
+	id      cf.ID
+	cur     *engine.Cursor
+	prefix  []byte // of the record where the cursor stands; nil = at the end
+	n       int64
+	advance func(int64)
+}
+
+// next moves to the next record whose key can be taken apart.
+func (g *grouped) next() {
+	for {
+		if g.n++; g.n%advanceEvery == 0 {
+			g.advance(advanceEvery)
+		}
+		if !g.cur.Next() {
+			g.prefix = nil
+			return
+		}
+		key := g.cur.Key()
+		sub, err := cf.ParseSubkey(key, g.c.slots)
+		if err == nil && g.id == cf.ZSetScore {
+			if _, _, err = cf.SplitScoreSub(sub.Sub); err != nil {
+				err = fmt.Errorf("%w: a key without a score", cf.ErrCorrupt)
+			}
+		}
+		if err == nil {
+			g.prefix = key[:len(key)-len(sub.Sub)]
+			return
+		}
+		g.c.problem(Problem{Kind: BadKey, Family: g.id.String(), Key: show(key), Detail: err.Error()},
+			func(m *mender) string { return m.drop(g.id, key, "bad key") })
+		if g.c.err != nil {
+			g.prefix = nil
+			return
+		}
+	}
+}
+
+// each calls f with the records that have the prefix.
+func (g *grouped) each(prefix []byte, f func(sub, value []byte)) {
+	for n := 0; g.prefix != nil && bytes.Equal(g.prefix, prefix); n++ {
+		f(g.cur.Key()[len(prefix):], g.cur.Value())
+		if g.c.err != nil || n%advanceEvery == 0 && g.c.ctx.Err() != nil {
+			g.prefix = nil
+			return
+		}
+		g.next()
+	}
+}
+
+// missing looks for the collections that have no members at all, if the sums say that there are some.
+func (c *checker) missing() error {
+	if c.wanted == c.found {
+		return nil
+	}
+	return c.walk(cf.Metadata, "missing members", jsonMax, func(key, value []byte) {
+		o := owner{nsKey: key, raw: value}
+		ns, userKey, err := cf.SplitNSKey(key, c.slots)
+		if err == nil {
+			o.meta, o.tail, err = cf.DecodeMeta(value)
+		}
+		if err != nil || !o.meta.Type.Known() || !o.meta.Live(c.now) || !o.wants() || c.tail(&o) != nil {
+			return
+		}
+		o.ns, o.key = string(ns), userKey
+		o.prefix = cf.AppendSubkeyPrefix(nil, key, c.slots, o.meta.Version)
+		end, _ := cf.AppendSuccessor(nil, o.prefix)
+		cur := c.r.Cursor(home(o.meta.Type), engine.CursorOptions{Lower: o.prefix, Upper: end, ValueMax: 1})
+		defer cur.Close()
+		if cur.Next() {
+			return
+		}
+		if o.meta.Type == cf.TypeZSet {
+			scores := c.r.Cursor(cf.ZSetScore, engine.CursorOptions{Lower: o.prefix, Upper: end, ValueMax: 1})
+			defer scores.Close()
+			if scores.Next() {
+				return // its score index has been compared with nothing
+			}
+		}
+		c.problem(o.problem(NoMembers, "no member is there, the size is %d", o.meta.Size),
+			func(m *mender) string { return m.drop(cf.Metadata, key, "without members") })
+	})
+}

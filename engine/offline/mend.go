@@ -1,0 +1,175 @@
+package offline
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// Repair does what [Check] does, and mends what it can: it corrects counts, brings the two orders of sorted sets
+// together, and drops what cannot be decoded or reached. What it drops goes into a file of its own before. Files that
+// are damaged are replaced first: see salvage.
+//
+// The database must not be open. It is opened as a server opens it, so a log that lacks writes is refused.
+func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
+	o.fill()
+	if o.Dropped == "" {
+		name := "basalt-dropped-" + o.Now().UTC().Format("20060102T150405") + ".jsonl"
+		o.Dropped = filepath.Join(filepath.Dir(filepath.Clean(dir)), name)
+	}
+	began := o.Now()
+	before, slots, err := filesFirst(ctx, dir, &o)
+	if err != nil {
+		return nil, err
+	}
+	options := engine.DefaultRocksOptions()
+	options.DisableAutoCompactions = true
+	db, err := engine.Open(engine.Options{Dir: dir, Slots: slots, Rocks: options})
+	if err != nil {
+		return nil, err
+	}
+	r := db.ReadOnly()
+	c := newChecker(ctx, r, &o)
+	c.mend = &mender{db: db, r: r, path: o.Dropped}
+	c.report.Files = before.Files
+	for _, p := range before.Problems {
+		c.report.add(p)
+	}
+	err = c.records()
+	if e := c.mend.close(); err == nil {
+		err = e
+	}
+	r.Close()
+	if e := db.CloseUncounted(); err == nil {
+		err = e
+	}
+	if c.mend.dropped > 0 {
+		c.report.Dropped = o.Dropped
+	}
+	c.report.Seconds = o.Now().Sub(began).Seconds()
+	return c.report, err
+}
+
+// filesFirst checks the files.
+func filesFirst(ctx context.Context, dir string, o *Options) (*Report, bool, error) {
+	r, err := engine.OpenReadOnly(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer r.Close()
+	c := newChecker(ctx, r, o)
+	return c.report, c.slots, c.files()
+}
+
+// mender changes a database. What is given to put and drop is written by commit, at once.
+type mender struct {
+	db      *engine.DB
+	r       *engine.ReadOnly
+	batch   batch.Builder
+	path    string
+	file    *os.File
+	buf     *bufio.Writer
+	dropped int64
+	err     error
+}
+
+func (m *mender) put(id cf.ID, key, value []byte) { m.batch.Put(id, key, value) }
+
+// dropped is a line of the file with what was dropped.
+type dropped struct {
+	Family string `json:"family"`
+	Key    string `json:"key"`   // hexadecimal
+	Value  string `json:"value"` // hexadecimal
+	Reason string `json:"reason"`
+}
+
+// drop deletes a record after it was written to the file. It returns what it has done.
+func (m *mender) drop(id cf.ID, key []byte, reason string) string {
+	value, _, err := m.r.Get(id, key, nil)
+	if err == nil {
+		err = m.keep(dropped{id.String(), hex.EncodeToString(key), hex.EncodeToString(value), reason})
+	}
+	if err != nil {
+		m.err = err
+		return ""
+	}
+	m.batch.Delete(id, key)
+	m.dropped++
+	return "the record was dropped"
+}
+
+func (m *mender) keep(d dropped) error {
+	if m.file == nil {
+		f, err := os.OpenFile(m.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("the file for what is dropped: %w", err)
+		}
+		m.file, m.buf = f, bufio.NewWriter(f)
+	}
+	return json.NewEncoder(m.buf).Encode(d)
+}
+
+// maxMend is the length in bytes from which on a batch is written in parts.
+const maxMend = 1 << 20
+
+// commit writes what was collected. The file with what was dropped is on the disk before.
+func (m *mender) commit() error {
+	if m.err != nil || m.batch.Count() == 0 {
+		return m.err
+	}
+	if m.file != nil {
+		if m.err = m.buf.Flush(); m.err == nil {
+			m.err = m.file.Sync()
+		}
+	}
+	if m.err == nil {
+		m.err = m.db.WriteUncounted(m.batch.Bytes())
+	}
+	m.batch.Reset()
+	return m.err
+}
+
+// moveTogether gives the elements of a list, whose subkeys lie in [prefix, end), the indexes from first on.
+func (m *mender) moveTogether(c *checker, prefix, end []byte, first uint64) error {
+	cur := m.r.Cursor(cf.Default, engine.CursorOptions{Lower: prefix, Upper: end})
+	defer cur.Close()
+	for next := first; cur.Next(); {
+		i, err := cf.ParseU64Sub(cur.Key()[len(prefix):])
+		if err != nil || i < first {
+			continue
+		}
+		if i != next { // an element moves to a place that is free, or was
+			m.batch.Put(cf.Default, cf.AppendU64Sub(append([]byte(nil), prefix...), next), cur.Value())
+			m.batch.Delete(cf.Default, cur.Key())
+		}
+		if next++; m.batch.Len() > maxMend {
+			if err := m.commit(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close closes the file with what was dropped.
+func (m *mender) close() error {
+	if m.file == nil {
+		return nil
+	}
+	err := m.buf.Flush()
+	if e := m.file.Sync(); err == nil {
+		err = e
+	}
+	if e := m.file.Close(); err == nil {
+		err = e
+	}
+	return err
+}

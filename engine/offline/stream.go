@@ -1,0 +1,184 @@
+package offline
+
+import (
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// streams goes over the stream family.
+func (c *checker) streams() error {
+	g := &grouped{c: c, id: cf.Stream, cur: c.cursor(cf.Stream, 0), advance: c.o.Phase("streams", c.r.Records(cf.Stream), false)}
+	defer g.cur.Close()
+	for g.next(); g.prefix != nil; {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		prefix := append([]byte(nil), g.prefix...)
+		o, st := c.find(prefix)
+		switch {
+		case st != live:
+			g.each(prefix, func([]byte, []byte) { c.garbage(st) })
+		case o.meta.Type != cf.TypeStream:
+			g.each(prefix, func(sub, _ []byte) { c.stray(o, cf.Stream, sub) })
+		default:
+			s := &streamCheck{members: members{c: c, o: o, id: cf.Stream}, groups: map[string]*group{}}
+			s.meta, _ = cf.DecodeStreamMeta(o.tail)
+			count := c.report.count(cf.TypeStream)
+			g.each(prefix, func(sub, value []byte) {
+				count.Subkeys++
+				s.add(sub, value)
+			})
+			if c.err == nil && c.ctx.Err() == nil {
+				s.end()
+			}
+			if s.count > 0 || s.lost {
+				c.found[cf.Stream] += c.hash(prefix)
+			}
+		}
+		if c.err != nil {
+			return c.err
+		}
+	}
+	return c.ctx.Err()
+}
+
+// streamCheck checks a stream: entries, then groups, consumers and pending entries.
+type streamCheck struct {
+	members
+	meta        cf.StreamMeta
+	first, last cf.StreamID
+	lost        bool // an entry cannot be decoded
+	groups      map[string]*group
+}
+
+// group is a group as it is told of, and as it is.
+type group struct {
+	value     cf.StreamGroupValue
+	consumers map[string]*consumer
+	pending   uint64
+}
+
+type consumer struct {
+	value   cf.StreamConsumerValue
+	pending uint64
+}
+
+func (s *streamCheck) add(sub, value []byte) {
+	k, err := cf.ParseStreamSub(sub)
+	if err != nil {
+		s.bad(BadValue, sub, err)
+		return
+	}
+	g := s.groups[string(k.Group)]
+	switch k.Kind {
+	case cf.StreamEntry:
+		s.entry(k.ID, sub, value)
+		return
+	case cf.StreamGroup:
+		v, err := cf.DecodeStreamGroup(value)
+		if err != nil {
+			s.bad(BadValue, sub, err)
+		} else {
+			s.groups[string(k.Group)] = &group{value: v, consumers: map[string]*consumer{}}
+		}
+		return
+	}
+	if g == nil {
+		s.bad(Unreachable, sub, fmt.Errorf("there is no group %s", show(k.Group)))
+		return
+	}
+	switch k.Kind {
+	case cf.StreamConsumer:
+		v, err := cf.DecodeStreamConsumer(value)
+		if err != nil {
+			s.bad(BadValue, sub, err)
+			return
+		}
+		g.consumers[string(k.Consumer)] = &consumer{value: v}
+	case cf.StreamPending:
+		v, err := cf.DecodeStreamPending(value)
+		if err != nil {
+			s.bad(BadValue, sub, err)
+			return
+		}
+		g.pending++
+		if c := g.consumers[string(v.Consumer)]; c != nil {
+			c.pending++
+		} else {
+			s.c.problem(s.o.problem(Unreachable, "group %s has entry %d-%d pending for %s, which is no consumer",
+				show(k.Group), k.ID.Ms, k.ID.Seq, show(v.Consumer)), nil)
+		}
+	}
+}
+
+func (s *streamCheck) entry(id cf.StreamID, sub, value []byte) {
+	if _, err := cf.DecodeStreamEntry(nil, value); err != nil {
+		s.lost = true
+		s.bad(BadValue, sub, err)
+		return
+	}
+	if s.count == 0 {
+		s.first = id
+	}
+	s.last = id
+	s.count++
+}
+
+func (s *streamCheck) end() {
+	s.sized("entries")
+	var wrong string
+	switch m := &s.meta; {
+	case s.count > 0 && m.LastGenerated.Compare(s.last) < 0:
+		wrong = fmt.Sprintf("the record says that %s is the newest id, there is %s", id(m.LastGenerated), id(s.last))
+	case s.count > 0 && (m.First != s.first || m.Last != s.last):
+		wrong = fmt.Sprintf("the record says entries from %s to %s, they are from %s to %s", id(m.First), id(m.Last),
+			id(s.first), id(s.last))
+	case m.Groups != uint64(len(s.groups)):
+		wrong = fmt.Sprintf("the record says %d groups, there are %d", m.Groups, len(s.groups))
+	}
+	if wrong != "" {
+		s.c.problem(s.o.problem(WrongCount, "%s", wrong), func(d *mender) string {
+			m := s.meta
+			if s.count > 0 {
+				m.First, m.Last = s.first, s.last
+				if m.LastGenerated.Compare(s.last) < 0 {
+					m.LastGenerated = s.last
+				}
+			}
+			m.Groups = uint64(len(s.groups))
+			s.o.tail = m.Append(nil)
+			return s.resize(d)
+		})
+	}
+	for name, g := range s.groups {
+		s.group([]byte(name), g)
+	}
+}
+
+func id(i cf.StreamID) string { return fmt.Sprintf("%d-%d", i.Ms, i.Seq) }
+
+// group compares the numbers of a group and of its consumers.
+func (s *streamCheck) group(name []byte, g *group) {
+	if g.value.Consumers != uint64(len(g.consumers)) || g.value.Pending != g.pending {
+		s.c.problem(s.o.problem(WrongCount, "group %s says %d consumers and %d pending entries, there are %d and %d",
+			show(name), g.value.Consumers, g.value.Pending, len(g.consumers), g.pending), func(d *mender) string {
+			v := g.value
+			v.Consumers, v.Pending = uint64(len(g.consumers)), g.pending
+			d.put(cf.Stream, s.key(cf.AppendStreamGroupSub(nil, cf.StreamGroup, name)), v.Append(nil))
+			return "the group says so now"
+		})
+	}
+	for who, c := range g.consumers {
+		if c.value.Pending == c.pending {
+			continue
+		}
+		s.c.problem(s.o.problem(WrongCount, "consumer %s of group %s says %d pending entries, there are %d",
+			show([]byte(who)), show(name), c.value.Pending, c.pending), func(d *mender) string {
+			v := c.value
+			v.Pending = c.pending
+			d.put(cf.Stream, s.key(cf.AppendStreamConsumerSub(nil, name, []byte(who))), v.Append(nil))
+			return "the consumer says so now"
+		})
+	}
+}

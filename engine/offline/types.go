@@ -1,0 +1,348 @@
+package offline
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/json"
+)
+
+// collection returns what checks the members of a key in family default.
+func (c *checker) collection(o *owner) collection {
+	m := members{c: c, o: o, id: cf.Default}
+	switch o.meta.Type {
+	case cf.TypeHash:
+		h := &hashCheck{members: m}
+		h.ttl, h.on, _ = cf.DecodeHashTail(o.tail)
+		return h
+	case cf.TypeSet:
+		return &setCheck{members: m}
+	case cf.TypeZSet:
+		return &zsetCheck{members: m}
+	case cf.TypeList:
+		l := &listCheck{members: m}
+		l.head, l.tail, _ = cf.DecodeListTail(o.tail)
+		return l
+	case cf.TypeBitmap:
+		return &bitmapCheck{members: m}
+	case cf.TypeSortedInt:
+		return &setCheck{members: m, sub: func(sub []byte) error {
+			_, err := cf.ParseU64Sub(sub)
+			return err
+		}}
+	case cf.TypeBloom:
+		b := &bloomCheck{members: m}
+		b.meta, _ = cf.DecodeBloomMeta(o.tail)
+		return b
+	case cf.TypeHyperLogLog:
+		return &hllCheck{members: m}
+	case cf.TypeTDigest:
+		d := &digestCheck{members: m}
+		d.meta, _ = cf.DecodeTDigestMeta(o.tail)
+		return d
+	}
+	return nil
+}
+
+// members is what the checks of all types have in common.
+type members struct {
+	c     *checker
+	o     *owner
+	id    cf.ID
+	count uint64 // of those that can be decoded
+}
+
+func (m *members) key(sub []byte) []byte { return append(bytes.Clone(m.o.prefix), sub...) }
+
+// bad notes a member that cannot be decoded, and that a repair drops.
+func (m *members) bad(kind Kind, sub []byte, err error) {
+	key := m.key(sub)
+	m.c.problem(m.o.problem(kind, "member %s: %v", show(sub), err),
+		func(d *mender) string { return d.drop(m.id, key, string(kind)) })
+}
+
+// sized compares the count with the size in the record.
+func (m *members) sized(what string) {
+	if m.count == m.o.meta.Size {
+		return
+	}
+	m.c.problem(m.o.problem(WrongCount, "the record says %d %s, there are %d", m.o.meta.Size, what, m.count), m.resize)
+}
+
+// resize stores the count in the record; a collection without members is dropped.
+func (m *members) resize(d *mender) string {
+	meta := m.o.meta
+	if meta.Size = m.count; m.count == 0 && !meta.Type.MayBeEmpty() {
+		return d.drop(cf.Metadata, m.o.nsKey, "without members")
+	}
+	d.put(cf.Metadata, m.o.nsKey, append(meta.Append(nil), m.o.tail...))
+	m.o.meta = meta
+	return fmt.Sprintf("the record says %d now", m.count)
+}
+
+// setCheck checks a set or a sortedint.
+type setCheck struct {
+	members
+	sub func([]byte) error // nil = any bytes
+}
+
+func (s *setCheck) add(sub, _ []byte) {
+	if s.sub != nil {
+		if err := s.sub(sub); err != nil {
+			s.bad(BadValue, sub, err)
+			return
+		}
+	}
+	s.count++
+}
+
+func (s *setCheck) end() { s.sized("members") }
+
+// hashCheck checks a hash, whose fields may expire.
+type hashCheck struct {
+	members
+	ttl            cf.HashTTL
+	on             bool
+	persist        uint64
+	lowest, latest uint64 // expiries of the fields that are there
+}
+
+func (h *hashCheck) add(sub, value []byte) {
+	if h.on {
+		expire, _, err := cf.DecodeHashValue(value)
+		if err != nil {
+			h.bad(BadValue, sub, err)
+			return
+		}
+		if expire == 0 {
+			h.persist++
+		} else {
+			if h.lowest == 0 || expire < h.lowest {
+				h.lowest = expire
+			}
+			h.latest = max(h.latest, expire)
+		}
+	}
+	h.count++
+}
+
+func (h *hashCheck) end() {
+	if !h.on {
+		h.sized("fields")
+		return
+	}
+	var wrong string
+	size := h.o.meta.Size
+	switch {
+	case h.persist != h.ttl.Persist:
+		wrong = fmt.Sprintf("the record says %d fields without an expiry, there are %d", h.ttl.Persist, h.persist)
+	case h.count > size:
+		wrong = fmt.Sprintf("the record says %d fields, there are %d", size, h.count)
+	case h.count < size && uint64(h.c.now) <= h.ttl.Lower: // none has expired yet, so that a compaction dropped it
+		wrong = fmt.Sprintf("the record says %d fields of which none has expired, there are %d", size, h.count)
+	case h.lowest != 0 && (h.lowest < h.ttl.Lower || h.latest > h.ttl.Upper):
+		wrong = fmt.Sprintf("fields expire from %d to %d, the record says from %d to %d", h.lowest, h.latest,
+			h.ttl.Lower, h.ttl.Upper)
+	default:
+		return
+	}
+	h.c.problem(h.o.problem(WrongCount, "%s", wrong), func(d *mender) string {
+		h.o.tail = cf.AppendHashTail(nil, cf.HashTTL{Persist: h.persist, Lower: h.lowest, Upper: h.latest})
+		return h.resize(d)
+	})
+}
+
+// listCheck checks a list: its elements have the indexes from head to tail.
+type listCheck struct {
+	members
+	head, tail uint64
+	next       uint64 // the index that comes next, once there was an element
+	begun      bool
+	gaps       uint64
+	first      uint64 // index of the first one
+	outside    uint64
+}
+
+func (l *listCheck) add(sub, _ []byte) {
+	i, err := cf.ParseU64Sub(sub)
+	if err != nil {
+		l.bad(BadValue, sub, err)
+		return
+	}
+	if i < l.head || i >= l.tail {
+		l.outside++
+		l.bad(Unreachable, sub, fmt.Errorf("index %d is not from %d to %d", i, l.head, l.tail))
+		return
+	}
+	if !l.begun {
+		l.first, l.begun, l.next = i, true, i
+	}
+	l.gaps += i - l.next
+	l.next = i + 1
+	l.count++
+}
+
+func (l *listCheck) end() {
+	if l.count == l.tail-l.head && l.count == l.o.meta.Size {
+		return
+	}
+	l.c.problem(l.o.problem(WrongCount, "the record says %d elements at %d indexes, there are %d", l.o.meta.Size,
+		l.tail-l.head, l.count), l.close)
+}
+
+// close moves the elements together.
+func (l *listCheck) close(d *mender) string {
+	if l.gaps > 0 {
+		end, _ := cf.AppendSuccessor(nil, l.o.prefix)
+		if err := d.moveTogether(l.c, l.o.prefix, end, l.first); err != nil {
+			return ""
+		}
+	}
+	l.o.tail = cf.AppendListTail(nil, l.first, l.first+l.count)
+	return l.resize(d)
+}
+
+// bitmapCheck checks a bitmap.
+type bitmapCheck struct {
+	members
+	last uint64 // the byte behind the last one
+}
+
+func (b *bitmapCheck) add(sub, value []byte) {
+	at, err := cf.ParseBitmapSub(sub)
+	if err == nil && len(value) > cf.BitmapFragment {
+		err = fmt.Errorf("%w: a fragment of %d bytes or more", cf.ErrCorrupt, len(value))
+	}
+	if err != nil {
+		b.bad(BadValue, sub, err)
+		return
+	}
+	// A fragment may be longer than what was written, with zeros.
+	b.last = max(b.last, at+uint64(len(bytes.TrimRight(value, "\x00"))))
+}
+
+func (b *bitmapCheck) end() {
+	if b.count = b.last; b.last > b.o.meta.Size {
+		b.c.problem(b.o.problem(WrongCount, "the record says %d bytes, there are %d", b.o.meta.Size, b.last), b.resize)
+	}
+}
+
+// hllCheck checks a HyperLogLog.
+type hllCheck struct{ members }
+
+func (h *hllCheck) add(sub, value []byte) {
+	_, err := cf.ParseHLLSub(sub)
+	if err == nil && len(value) != cf.HLLSegmentLen {
+		err = fmt.Errorf("%w: a segment of %d bytes", cf.ErrCorrupt, len(value))
+	}
+	if err != nil {
+		h.bad(BadValue, sub, err)
+	}
+}
+
+func (h *hllCheck) end() {}
+
+// bloomCheck checks a chain of Bloom filters.
+type bloomCheck struct {
+	members
+	meta  cf.BloomMeta
+	bytes uint64
+}
+
+func (b *bloomCheck) add(sub, value []byte) {
+	n, err := cf.ParseBloomSub(sub)
+	if err == nil && n >= b.meta.Filters {
+		err = fmt.Errorf("filter %d of %d", n, b.meta.Filters)
+	}
+	if err != nil {
+		b.bad(BadValue, sub, err)
+		return
+	}
+	b.count++
+	size := len(value)
+	if size == memberMax { // or more
+		whole, _, err := b.c.r.Get(cf.Default, b.key(sub), nil)
+		if err != nil {
+			b.bad(BadValue, sub, err)
+			return
+		}
+		size = len(whole)
+	}
+	b.bytes += uint64(size)
+}
+
+func (b *bloomCheck) end() {
+	if b.count != uint64(b.meta.Filters) || b.bytes != uint64(b.meta.Bytes) {
+		b.c.problem(b.o.problem(NoMembers, "the record says %d filters of %d bytes, there are %d of %d; delete the key",
+			b.meta.Filters, b.meta.Bytes, b.count, b.bytes), nil)
+	}
+}
+
+// digestCheck checks a t-digest.
+type digestCheck struct {
+	members
+	meta     cf.TDigestMeta
+	weight   float64
+	buffered bool
+}
+
+func (d *digestCheck) add(sub, value []byte) {
+	var err error
+	if bytes.Equal(sub, cf.AppendTDigestBufferSub(nil)) {
+		d.buffered = true
+		if len(value) == memberMax {
+			value, _, err = d.c.r.Get(cf.Default, d.key(sub), nil)
+		}
+		if err == nil {
+			_, err = cf.AppendTDigestBuffer(nil, value, d.meta.Unmerged)
+		}
+	} else if _, err = cf.ParseTDigestCentroidSub(sub); err == nil {
+		var w float64
+		if w, err = cf.ParseTDigestWeight(value); err == nil {
+			d.weight += w
+			d.count++
+		}
+	}
+	if err != nil {
+		d.c.problem(d.o.problem(BadValue, "%v; delete the key", err), nil)
+	}
+}
+
+func (d *digestCheck) end() {
+	switch {
+	case d.count != d.meta.Merged:
+		d.c.problem(d.o.problem(WrongCount, "the record says %d centroids, there are %d; delete the key", d.meta.Merged,
+			d.count), nil)
+	case math.Abs(d.weight-float64(d.meta.MergedWeight)) > 1e-6*d.weight:
+		d.c.problem(d.o.problem(WrongCount, "the record says a weight of %d, it is %v; delete the key",
+			d.meta.MergedWeight, d.weight), nil)
+	case d.meta.Unmerged > 0 && !d.buffered:
+		d.c.problem(d.o.problem(NoMembers, "the buffer of %d observations is missing; delete the key",
+			d.meta.Unmerged), nil)
+	}
+}
+
+// document decodes a JSON document.
+func (c *checker) document(o *owner) error {
+	if len(o.raw) == jsonMax { // or more
+		raw, _, err := c.r.Get(cf.Metadata, o.nsKey, nil)
+		if err != nil {
+			return nil // the damage is told of by whoever reads it in order
+		}
+		if _, o.tail, err = cf.DecodeMeta(raw); err != nil {
+			return err
+		}
+	}
+	format, doc, err := cf.SplitJSONTail(o.tail)
+	if err != nil {
+		return err
+	}
+	if format == cf.JSONCBOR {
+		_, err = json.ParseCBOR(string(doc), json.MaxDepth)
+	} else {
+		_, err = json.Parse(string(doc), json.MaxDepth)
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package offline
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// zsetCheck checks a sorted set: family default has the score of each member, zset_score the members by score. The sums of
+// hashes of all pairs tell whether both hold the same ones, in whatever order they come; when they do not, the pairs
+// are compared one by one.
+type zsetCheck struct {
+	members
+	sum, scoreSum uint64
+	scores        uint64
+}
+
+// pair is the subkey in zset_score: score, member.
+func pair(score, member []byte) []byte {
+	return append(append(make([]byte, 0, len(score)+len(member)), score...), member...)
+}
+
+func (z *zsetCheck) add(sub, value []byte) {
+	if err := checkScore(value); err != nil {
+		// The score index may still have it; see compare.
+		z.bad(BadValue, sub, err)
+		return
+	}
+	z.count++
+	z.sum += z.c.hash(pair(value, sub))
+}
+
+func checkScore(value []byte) error {
+	f, err := cf.ParseDouble(value)
+	if err == nil && (len(value) != cf.ScoreLen || math.IsNaN(f)) {
+		err = fmt.Errorf("%w: score of %d bytes, %v", cf.ErrCorrupt, len(value), f)
+	}
+	return err
+}
+
+func (z *zsetCheck) addScore(sub []byte) {
+	z.scores++
+	z.scoreSum += z.c.hash(sub)
+}
+
+func (z *zsetCheck) end() {
+	if z.sum != z.scoreSum || z.count != z.scores {
+		z.compare()
+	}
+	if z.count > 0 || z.o.meta.Size > 0 {
+		z.sized("members")
+	}
+}
+
+// compare finds the pairs that only one of the two families has. A member that only the index knows comes back with
+// the score that it has there; of a member with two scores, that of family default holds.
+func (z *zsetCheck) compare() {
+	end, _ := cf.AppendSuccessor(nil, z.o.prefix)
+	n := len(z.o.prefix)
+	cur := z.c.r.Cursor(cf.Default, engine.CursorOptions{Lower: z.o.prefix, Upper: end, ValueMax: memberMax})
+	defer cur.Close()
+	for cur.Next() && z.c.err == nil {
+		member, score := cur.Key()[n:], cur.Value()
+		if checkScore(score) != nil {
+			continue
+		}
+		key := z.key(pair(score, member))
+		if _, found, err := z.c.r.Get(cf.ZSetScore, key, nil); err == nil && !found {
+			z.c.problem(z.o.problem(BadIndex, "member %s is not in the score index", show(member)),
+				func(m *mender) string {
+					m.put(cf.ZSetScore, key, nil)
+					return "it was added to the index"
+				})
+		}
+	}
+	scores := z.c.r.Cursor(cf.ZSetScore, engine.CursorOptions{Lower: z.o.prefix, Upper: end, ValueMax: 1})
+	defer scores.Close()
+	for scores.Next() && z.c.err == nil {
+		sub := scores.Key()[n:]
+		score, member := sub[:cf.ScoreLen], sub[cf.ScoreLen:]
+		value, found, err := z.c.r.Get(cf.Default, z.key(member), nil)
+		switch {
+		case err != nil || found && string(value) == string(score):
+		case found && checkScore(value) == nil:
+			key := z.key(sub)
+			z.c.problem(z.o.problem(BadIndex, "the score index has member %s with another score", show(member)),
+				func(m *mender) string { return m.drop(cf.ZSetScore, key, "wrong score") })
+		default:
+			z.count++
+			z.c.problem(z.o.problem(BadIndex, "member %s is only in the score index", show(member)),
+				func(m *mender) string {
+					m.put(cf.Default, z.key(member), score)
+					return "the member was restored"
+				})
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/offline"
+	"github.com/basaltdb/basalt/internal/progress"
+)
+
+func init() { register(checkCommand) }
+
+func checkCommand(env *Env) *cobra.Command {
+	var repair, asJSON bool
+	var dropped string
+	c := &cobra.Command{
+		Use: "check DIR", Short: "Reads a data directory and reports damage", Args: cobra.ExactArgs(1),
+		Long: `Reads the database in a data directory that no server uses: the checksums of all files, every record, and whether
+the records agree with each other. Nothing in the directory is changed without --repair.
+
+DIR is the directory of the setting dir, or the database in it, or a backup. The exit code is 0 when nothing is wrong,
+3 when something is, or when a repair has left something.`,
+		Example: `  basalt check /var/lib/basalt
+  basalt check --repair /var/lib/basalt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := database(args[0])
+			if err != nil {
+				return err
+			}
+			o := offline.Options{Phase: phases(env), Dropped: dropped}
+			defer o.Phase("", 0, false)
+			if !asJSON {
+				o.Problem = func(p *offline.Problem) { fmt.Fprintln(env.Out, p.String()) }
+			}
+			work := offline.Check
+			if repair {
+				work = offline.Repair
+			}
+			r, err := work(cmd.Context(), dir, o)
+			if r == nil || err != nil {
+				return checkError(err)
+			}
+			o.Phase("", 0, false)
+			if asJSON {
+				err = env.JSON(r)
+			} else {
+				err = printReport(env, r, repair)
+			}
+			if err == nil && r.Left > 0 {
+				return Damaged(fmt.Errorf("%s in %s", plural(r.Left, "problem"), dir))
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&repair, "repair", false, "correct counts, rebuild indexes, drop what cannot be read")
+	c.Flags().StringVar(&dropped, "dropped", "", "the `FILE` for what --repair drops (default: beside the database)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// database returns the directory of the database that an argument means: itself, or the one below it.
+func database(arg string) (string, error) {
+	if _, err := os.Stat(filepath.Join(arg, "CURRENT")); err == nil {
+		return arg, nil
+	}
+	below, err := filepath.Glob(filepath.Join(arg, "*", "CURRENT"))
+	if err != nil {
+		return "", Usage("%v", err)
+	}
+	below = slices.DeleteFunc(below, func(name string) bool { return filepath.Base(filepath.Dir(name)) == "backup" })
+	switch {
+	case len(below) == 1:
+		return filepath.Dir(below[0]), nil
+	case len(below) > 1:
+		return "", Usage("%s holds %d databases: name one of them", arg, len(below))
+	}
+	if _, err := os.Stat(arg); err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s holds no database", arg)
+}
+
+func checkError(err error) error {
+	if errors.Is(err, engine.ErrLocked) {
+		return fmt.Errorf("%w: stop the server, or make a backup (BGSAVE) and look at that", err)
+	}
+	return err
+}
+
+// phases shows each phase of the work as a bar of its own; the next one ends it.
+func phases(env *Env) func(name string, total int64, bytes bool) func(int64) {
+	var bar *progress.Bar
+	return func(name string, total int64, bytes bool) func(int64) {
+		bar.Stop()
+		bar = nil
+		if name != "" {
+			unit := progress.Items
+			if bytes {
+				unit = progress.Bytes
+			}
+			bar = env.Progress(name, total, unit)
+		}
+		return bar.Add
+	}
+}
+
+func plural(n int64, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "y"):
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func printReport(env *Env, r *offline.Report, repaired bool) error {
+	w := env.Out
+	fmt.Fprintf(w, "%s: %s", r.Dir, plural(int64(r.Files.Tables), "table file"))
+	if r.Files.Blobs > 0 {
+		fmt.Fprintf(w, ", %s", plural(int64(r.Files.Blobs), "blob file"))
+	}
+	fmt.Fprintf(w, ", %s, read in %.1f s\n", formatBytes(r.Files.TableBytes+r.Files.BlobBytes), r.Seconds)
+	if r.Files.LogTail > 0 {
+		fmt.Fprintf(w, "the log ends with %s of an incomplete write, which a crash leaves: no loss\n",
+			plural(r.Files.LogTail, "byte"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Types)) {
+		c := r.Types[name]
+		fmt.Fprintf(w, "  %-12s %12s", name, plural(c.Keys, "key"))
+		if c.Subkeys > 0 {
+			fmt.Fprintf(w, ", %s", plural(c.Subkeys, "member"))
+		}
+		if c.Expired > 0 {
+			fmt.Fprintf(w, ", %d expired", c.Expired)
+		}
+		if c.Empty > 0 {
+			fmt.Fprintf(w, ", %d empty", c.Empty)
+		}
+		fmt.Fprintln(w)
+	}
+	if g := r.Garbage; g != (offline.Garbage{}) {
+		fmt.Fprintf(w, "for compactions to drop: %d members of deleted keys, %d of old versions, %d of expired keys\n",
+			g.Orphans, g.OldVersions, g.Expired)
+	}
+	if repaired {
+		fmt.Fprintf(w, "repaired: %d\n", r.Repaired)
+		if r.Dropped != "" {
+			fmt.Fprintf(w, "dropped records are in %s\n", r.Dropped)
+		}
+	}
+	if r.Left == 0 {
+		_, err := fmt.Fprintln(w, "nothing is wrong")
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Found)) {
+		fmt.Fprintf(w, "  %-18s %d\n", kind, r.Found[kind])
+	}
+	return nil
+}
+
+// formatBytes returns a number of bytes in a unit that fits.
+func formatBytes(n int64) string {
+	f, unit := float64(n), "bytes"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if f < 1024 {
+			break
+		}
+		f, unit = f/1024, next
+	}
+	if unit == "bytes" {
+		return plural(n, "byte")
+	}
+	return fmt.Sprintf("%.1f %s", f, unit)
+}
