@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -113,11 +112,8 @@ func phases(env *Env) func(name string, total int64, bytes bool) func(int64) {
 }
 
 func plural(n int64, what string) string {
-	switch {
-	case n == 1:
+	if n == 1 {
 		return "1 " + what
-	case strings.HasSuffix(what, "y"):
-		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(what, "y"))
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -37,6 +37,8 @@ func main() {
 	o.Command = launch.Basalt(*basalt, extra...)
 	if *basalt == "redis" {
 		o.Command = launch.DurableRedis
+	} else {
+		o.Killed = torture.Check(*basalt)
 	}
 	o.Log = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 

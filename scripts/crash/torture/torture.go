@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ type Options struct {
 	MinLoad time.Duration // shortest load before a kill; default 50 ms
 	MaxLoad time.Duration // longest load before a kill; default 2 s
 	Seed    uint64        // of every random choice but the timing; default 1
+
+	// Killed looks at the data directory after each kill, before the restart; default nothing.
+	Killed func(dir string) error
 
 	Log func(format string, args ...any) // one line a round; default none
 }
@@ -60,7 +64,20 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
+	if o.Killed == nil {
+		o.Killed = func(string) error { return nil }
+	}
 	return o
+}
+
+// Check is a [Options.Killed] that lets a program check the directory.
+func Check(program string) func(dir string) error {
+	return func(dir string) error {
+		if out, err := exec.Command(program, "check", dir).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s check: %w\n%s", program, err, out)
+		}
+		return nil
+	}
 }
 
 // Run runs the rounds and returns the first violation, or any other reason why
@@ -182,5 +199,5 @@ func runRound(o Options, rng *rand.Rand, writers []*writer, round int) error {
 		}
 		server.Kill()
 	}
-	return nil
+	return o.Killed(o.Dir)
 }

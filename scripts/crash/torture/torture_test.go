@@ -40,8 +40,10 @@ func short(t *testing.T, command launch.Command) Options {
 
 func TestBasaltLosesNothing(t *testing.T) {
 	// Small write buffers, so that kills also hit flushes and compactions.
-	basalt := launch.Basalt(basaltProgram(t), "--rocksdb.write_buffer_size", "1")
-	if err := Run(short(t, basalt)); err != nil {
+	program := basaltProgram(t)
+	o := short(t, launch.Basalt(program, "--rocksdb.write_buffer_size", "1"))
+	o.Killed = Check(program)
+	if err := Run(o); err != nil {
 		t.Fatal(err)
 	}
 }
