@@ -16,7 +16,7 @@ import (
 // directory; packages of one layer do not know each other. A directory stands for all below it that have no line of
 // their own. What is not named below server/ is a room.
 var layers = [][]string{
-	{".", "internal/fixture"}, // fixtures are for tests
+	{".", "internal/fixture", "server/servertest"}, // the latter two are for tests
 	{"internal/cli"},
 	{"internal/backup"}, // and what else is behind a sub-command
 	{"server"},

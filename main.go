@@ -135,7 +135,7 @@ func run(cfg *config.Config) (err error) {
 	removePid := writePid(cfg, log.Logger)
 	done := make(chan struct{})
 	defer close(done)
-	go procs.Run(done, func() bool { return cfg.Bool("adaptive-threads") && s.OnlyLocalClients() })
+	go procs.Run(done, func() bool { return cfg.Bool("adaptive-threads") && s.Sessions().OnlyLocalClients() })
 	log.Info("ready", zap.String("version", version), zap.Strings("addresses", s.Addrs()), zap.String("dir", cfg.Dir()))
 	for running := true; running; {
 		select {

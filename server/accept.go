@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"time"
@@ -15,7 +16,7 @@ func (s *Server) accept(l net.Listener) {
 	for {
 		nc, err := l.Accept()
 		if err != nil {
-			if s.closing.Load() || errors.Is(err, net.ErrClosed) {
+			if s.sessions.Closing() || errors.Is(err, net.ErrClosed) {
 				return
 			}
 			s.log.Warn("accept failed", zap.Error(err))
@@ -25,9 +26,9 @@ func (s *Server) accept(l net.Listener) {
 			}
 			continue
 		}
-		s.stats.Connections.Add(1)
-		if most := s.limits.clients.Load(); most > 0 && s.clients() >= int(most) {
-			s.stats.RejectedConns.Add(1)
+		s.sessions.Stats.Connections.Add(1)
+		if most := s.maxClients.Load(); most > 0 && s.sessions.Clients() >= int(most) {
+			s.sessions.Stats.RejectedConns.Add(1)
 			if !secure { // a client of TLS would not understand
 				nc.SetWriteDeadline(time.Now().Add(time.Second))
 				nc.Write([]byte("-ERR max number of clients reached\r\n"))
@@ -38,20 +39,13 @@ func (s *Server) accept(l net.Listener) {
 		if tc, ok := nc.(*net.TCPConn); ok {
 			tc.SetKeepAliveConfig(wire.KeepAlive(int(s.cfg.Int("tcp-keepalive"))))
 		}
-		c := newConn(s.Shared, nc, s.lastID.Add(1))
-		c.resolver.Use(s.services.Table)
+		var config *tls.Config
 		if secure {
-			c.wire.Encrypt(s.tls.Load())
-			c.shaking.Store(true)
+			config = s.tls.Load()
 		}
-		if !s.add(c) {
-			nc.Close()
+		if !s.sessions.Serve(nc, config) {
 			return
 		}
-		go func() {
-			defer s.left.Done()
-			c.serve()
-		}()
 	}
 }
 

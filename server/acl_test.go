@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"os"
@@ -6,18 +6,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // What a restricted user may do, in sessions of its own, in transactions, and after its rules have changed.
 func TestUsersArePermittedWhatTheirRulesSay(t *testing.T) {
-	h := start(t)
-	admin, c := h.dial(t), h.dial(t)
-	admin.want("ACL SETUSER alice on >secret ~app:* %R~read:* &news:* +@all -@admin -flushall", "+OK\r\n")
-	c.want("AUTH alice wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
-	c.want("ACL WHOAMI", "$7\r\ndefault\r\n")
-	c.want("AUTH alice secret", "+OK\r\n")
-	c.want("ACL WHOAMI", "$5\r\nalice\r\n")
+	h := servertest.Start(t)
+	admin, c := h.Dial(t), h.Dial(t)
+	admin.Want("ACL SETUSER alice on >secret ~app:* %R~read:* &news:* +@all -@admin -flushall", "+OK\r\n")
+	c.Want("AUTH alice wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	c.Want("ACL WHOAMI", "$7\r\ndefault\r\n")
+	c.Want("AUTH alice secret", "+OK\r\n")
+	c.Want("ACL WHOAMI", "$5\r\nalice\r\n")
 	const noKey, noCommand = "-NOPERM No permissions to access a key\r\n", "-NOPERM User alice has no permissions to run the '"
 	for _, tt := range [][2]string{
 		{"SET app:1 v", "+OK\r\n"},
@@ -41,101 +43,101 @@ func TestUsersArePermittedWhatTheirRulesSay(t *testing.T) {
 		{"MULTI", "+OK\r\n"},
 		{"SET app:1 w", "+QUEUED\r\n"},
 	} {
-		c.want(tt[0], tt[1])
+		c.Want(tt[0], tt[1])
 	}
-	admin.want("ACL SETUSER alice resetkeys ~new:*", "+OK\r\n")
-	c.want("EXEC", "*1\r\n"+noKey)
-	c.want("GET app:1", noKey)
-	c.want("GET new:1", "$-1\r\n")
-	if log := admin.do("ACL", "LOG", "100"); !strings.Contains(log, "app:1") || !strings.Contains(log, "multi") ||
+	admin.Want("ACL SETUSER alice resetkeys ~new:*", "+OK\r\n")
+	c.Want("EXEC", "*1\r\n"+noKey)
+	c.Want("GET app:1", noKey)
+	c.Want("GET new:1", "$-1\r\n")
+	if log := admin.Do("ACL", "LOG", "100"); !strings.Contains(log, "app:1") || !strings.Contains(log, "multi") ||
 		!strings.Contains(log, "flushall") || !strings.Contains(log, "AUTH") {
 		t.Errorf("ACL LOG: %.300q", log)
 	}
-	if info := admin.do("INFO", "stats"); !strings.Contains(info, "acl_access_denied_auth:1\r\n") ||
+	if info := admin.Do("INFO", "stats"); !strings.Contains(info, "acl_access_denied_auth:1\r\n") ||
 		!strings.Contains(info, "acl_access_denied_cmd:2\r\n") {
 		t.Errorf("INFO does not count what was denied: %q", info)
 	}
-	admin.want("ACL DELUSER alice nobody", ":1\r\n")
-	c.closed()
+	admin.Want("ACL DELUSER alice nobody", ":1\r\n")
+	c.Closed()
 }
 
 // What a client waits for it must still be permitted when it comes; the others get it.
 func TestBlockedClientsLoseTheirRights(t *testing.T) {
-	h := start(t)
-	admin, c, d := h.dial(t), h.dial(t), h.dial(t)
+	h := servertest.Start(t)
+	admin, c, d := h.Dial(t), h.Dial(t), h.Dial(t)
 	for _, tt := range []struct{ wait, rules string }{
 		{"BLPOP list 0", "resetkeys"},
 		{"BLMOVE list other LEFT LEFT 0", "resetkeys ~list"},
 		{"BLMPOP 0 1 list LEFT", "-blmpop"},
 	} {
-		admin.want("ACL SETUSER alice reset on nopass +@all allkeys", "+OK\r\n")
-		c.want("AUTH alice x", "+OK\r\n")
-		c.send(pipeline(tt.wait))
-		h.blockedClients(t, 1)
-		d.send(pipeline("BRPOP list 0"))
-		h.blockedClients(t, 2)
-		admin.want("CONFIG RESETSTAT", "+OK\r\n")
-		admin.want("ACL SETUSER alice "+tt.rules, "+OK\r\n")
-		admin.want("RPUSH list a", ":1\r\n")
-		if got := c.reply(); !strings.HasPrefix(got, "-NOPERM ") {
+		admin.Want("ACL SETUSER alice reset on nopass +@all allkeys", "+OK\r\n")
+		c.Want("AUTH alice x", "+OK\r\n")
+		c.Send(servertest.Pipeline(tt.wait))
+		h.BlockedClients(t, 1)
+		d.Send(servertest.Pipeline("BRPOP list 0"))
+		h.BlockedClients(t, 2)
+		admin.Want("CONFIG RESETSTAT", "+OK\r\n")
+		admin.Want("ACL SETUSER alice "+tt.rules, "+OK\r\n")
+		admin.Want("RPUSH list a", ":1\r\n")
+		if got := c.Reply(); !strings.HasPrefix(got, "-NOPERM ") {
 			t.Errorf("%s: %q", tt.wait, got)
 		}
-		if got := d.reply(); got != bulk("list", "a") {
+		if got := d.Reply(); got != servertest.Bulk("list", "a") {
 			t.Errorf("%s: the next one got %q", tt.wait, got)
 		}
-		fields, _ := parseInfo(t, admin.do("INFO"))
+		fields, _ := servertest.ParseInfo(t, admin.Do("INFO"))
 		name, _, _ := strings.Cut(strings.ToLower(tt.wait), " ")
 		if got := fields["cmdstat_"+name]; !strings.HasSuffix(got, ",rejected_calls=1,failed_calls=0") ||
 			fields["errorstat_NOPERM"] != "count=1" {
 			t.Errorf("%s: %q, errors %q", tt.wait, got, fields["errorstat_NOPERM"])
 		}
-		if log := admin.do("ACL", "LOG", "1"); !strings.Contains(log, "alice") {
+		if log := admin.Do("ACL", "LOG", "1"); !strings.Contains(log, "alice") {
 			t.Errorf("%s is not in ACL LOG: %q", tt.wait, log)
 		}
-		admin.want("ACL LOG RESET", "+OK\r\n")
+		admin.Want("ACL LOG RESET", "+OK\r\n")
 	}
 }
 
 // A subscriber that loses its channels is cut off.
 func TestUserLosesChannels(t *testing.T) {
-	h := start(t)
-	admin, s := h.dial(t), h.dial(t)
-	admin.want("ACL SETUSER bob on nopass &a &b +@all", "+OK\r\n")
-	s.want("AUTH bob any", "+OK\r\n")
-	s.do("SUBSCRIBE", "a")
-	admin.want("ACL SETUSER bob &c", "+OK\r\n")
-	admin.want("PUBLISH a x", ":1\r\n")
-	s.reply()
-	admin.want("ACL SETUSER bob resetchannels &b", "+OK\r\n")
-	s.closed()
+	h := servertest.Start(t)
+	admin, s := h.Dial(t), h.Dial(t)
+	admin.Want("ACL SETUSER bob on nopass &a &b +@all", "+OK\r\n")
+	s.Want("AUTH bob any", "+OK\r\n")
+	s.Do("SUBSCRIBE", "a")
+	admin.Want("ACL SETUSER bob &c", "+OK\r\n")
+	admin.Want("PUBLISH a x", ":1\r\n")
+	s.Reply()
+	admin.Want("ACL SETUSER bob resetchannels &b", "+OK\r\n")
+	s.Closed()
 }
 
 // requirepass is the password of the default user; without it, and with the user on, none is asked for.
 func TestDefaultUser(t *testing.T) {
-	h := start(t, "requirepass", "secret")
-	c := h.dial(t)
-	c.want("GET k", "-NOAUTH Authentication required.\r\n")
-	c.want("AUTH secret", "+OK\r\n")
-	c.want("ACL SETUSER default >second", "+OK\r\n")
-	other := h.dial(t)
-	other.want("AUTH default second", "+OK\r\n")
-	c.want("CONFIG SET maxclients 500", "+OK\r\n") // any other setting leaves the user alone
-	other.want("AUTH second", "+OK\r\n")
-	c.want("CONFIG SET requirepass third", "+OK\r\n")
-	other.want("AUTH second", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	h := servertest.Start(t, "requirepass", "secret")
+	c := h.Dial(t)
+	c.Want("GET k", "-NOAUTH Authentication required.\r\n")
+	c.Want("AUTH secret", "+OK\r\n")
+	c.Want("ACL SETUSER default >second", "+OK\r\n")
+	other := h.Dial(t)
+	other.Want("AUTH default second", "+OK\r\n")
+	c.Want("CONFIG SET maxclients 500", "+OK\r\n") // any other setting leaves the user alone
+	other.Want("AUTH second", "+OK\r\n")
+	c.Want("CONFIG SET requirepass third", "+OK\r\n")
+	other.Want("AUTH second", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
 }
 
 // A user bound to a namespace sees only that, and is no administrator.
 func TestUserOfANamespace(t *testing.T) {
-	h := start(t)
-	admin, c := h.dial(t), h.dial(t)
-	admin.want("ACL SETUSER tenant on >pw allkeys allchannels +@all namespace:ns1", "+OK\r\n")
-	admin.want("SET k outside", "+OK\r\n")
-	c.want("AUTH tenant pw", "+OK\r\n")
-	c.want("GET k", "$-1\r\n")
-	c.want("SET k inside", "+OK\r\n")
-	c.want("FLUSHALL", "-ERR admin permission required to perform the command\r\n")
-	admin.want("GET k", "$7\r\noutside\r\n")
+	h := servertest.Start(t)
+	admin, c := h.Dial(t), h.Dial(t)
+	admin.Want("ACL SETUSER tenant on >pw allkeys allchannels +@all namespace:ns1", "+OK\r\n")
+	admin.Want("SET k outside", "+OK\r\n")
+	c.Want("AUTH tenant pw", "+OK\r\n")
+	c.Want("GET k", "$-1\r\n")
+	c.Want("SET k inside", "+OK\r\n")
+	c.Want("FLUSHALL", "-ERR admin permission required to perform the command\r\n")
+	admin.Want("GET k", "$7\r\noutside\r\n")
 }
 
 // Users come back from the aclfile, and a bad file ends the start.
@@ -144,23 +146,23 @@ func TestACLFile(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := start(t, "aclfile", file)
-	c := h.dial(t)
-	c.want("ACL SETUSER carol on >pw ~* +get", "+OK\r\n")
-	c.want("ACL SAVE", "+OK\r\n")
+	h := servertest.Start(t, "aclfile", file)
+	c := h.Dial(t)
+	c.Want("ACL SETUSER carol on >pw ~* +get", "+OK\r\n")
+	c.Want("ACL SAVE", "+OK\r\n")
 	h.Close()
-	h = start(t, "aclfile", file)
-	c = h.dial(t)
-	c.want("AUTH carol pw", "+OK\r\n")
-	c.want("GET k", "$-1\r\n")
-	c.want("SET k v", "-NOPERM User carol has no permissions to run the 'set' command\r\n")
+	h = servertest.Start(t, "aclfile", file)
+	c = h.Dial(t)
+	c.Want("AUTH carol pw", "+OK\r\n")
+	c.Want("GET k", "$-1\r\n")
+	c.Want("SET k v", "-NOPERM User carol has no permissions to run the 'set' command\r\n")
 	if err := os.WriteFile(file, []byte("user carol +nosuchcommand\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.dial(t).want("ACL LOAD", h.dial(t).do("ACL", "LOAD"))
-	c.want("GET k", "$-1\r\n")
-	cfg := testConfig(t, "aclfile", file)
-	s := New(cfg, h.db, nil)
+	h.Dial(t).Want("ACL LOAD", h.Dial(t).Do("ACL", "LOAD"))
+	c.Want("GET k", "$-1\r\n")
+	cfg := servertest.Config(t, "aclfile", file)
+	s := server.New(cfg, h.DB, nil)
 	if err := s.Start(); err == nil || !strings.Contains(err.Error(), "nosuchcommand") {
 		s.Close()
 		t.Errorf("started with a bad aclfile: %v", err)
@@ -179,16 +181,16 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := h.dial(t)
-			c.want("AUTH alice secret", "+OK\r\n")
-			c.want("SET a:1 v", "+OK\r\n")
-			c.want("SET b v", "-NOPERM No permissions to access a key\r\n")
-			c.want("AUTH t1", "+OK\r\n")
-			c.want("AUTH p", "+OK\r\n")
-			c.want("ACL DELUSER gone", ":1\r\n")
-			c.want("ACL SETUSER bob on >pw ~* +get", "+OK\r\n")
-			c.want("ACL SETUSER alice ~b", "+OK\r\n")
-			c.want("CONFIG REWRITE", "+OK\r\n")
+			c := h.Dial(t)
+			c.Want("AUTH alice secret", "+OK\r\n")
+			c.Want("SET a:1 v", "+OK\r\n")
+			c.Want("SET b v", "-NOPERM No permissions to access a key\r\n")
+			c.Want("AUTH t1", "+OK\r\n")
+			c.Want("AUTH p", "+OK\r\n")
+			c.Want("ACL DELUSER gone", ":1\r\n")
+			c.Want("ACL SETUSER bob on >pw ~* +get", "+OK\r\n")
+			c.Want("ACL SETUSER alice ~b", "+OK\r\n")
+			c.Want("CONFIG REWRITE", "+OK\r\n")
 			written, err := os.ReadFile(s.file)
 			if err != nil {
 				t.Fatal(err)
@@ -201,27 +203,27 @@ func TestUsersOfTheConfiguration(t *testing.T) {
 			if h, err = s.serve(); err != nil {
 				t.Fatal(err)
 			}
-			c = h.dial(t)
-			c.want("AUTH alice secret", "+OK\r\n")
-			c.want("SET b v", "+OK\r\n")
-			c.want("AUTH bob pw", "+OK\r\n")
-			c.want("SET b v", "-NOPERM User bob has no permissions to run the 'set' command\r\n")
-			c.want("AUTH gone x", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
-			c.want("AUTH p", "+OK\r\n")
+			c = h.Dial(t)
+			c.Want("AUTH alice secret", "+OK\r\n")
+			c.Want("SET b v", "+OK\r\n")
+			c.Want("AUTH bob pw", "+OK\r\n")
+			c.Want("SET b v", "-NOPERM User bob has no permissions to run the 'set' command\r\n")
+			c.Want("AUTH gone x", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+			c.Want("AUTH p", "+OK\r\n")
 			// A default user that is more than requirepass says is written, and what is written counts.
-			c.want("ACL SETUSER default >other", "+OK\r\n")
-			c.want("CONFIG REWRITE", "+OK\r\n")
+			c.Want("ACL SETUSER default >other", "+OK\r\n")
+			c.Want("CONFIG REWRITE", "+OK\r\n")
 			if h, err = s.serve(); err != nil {
 				t.Fatal(err)
 			}
-			c = h.dial(t)
-			c.want("PING", "-NOAUTH Authentication required.\r\n")
-			c.want("AUTH other", "+OK\r\n")
-			c.want("AUTH p", "+OK\r\n")
-			c.want("CONFIG SET requirepass new", "+OK\r\n")
-			c.want("AUTH p", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
-			c.want("AUTH new", "+OK\r\n")
-			c.want("CONFIG REWRITE", "+OK\r\n")
+			c = h.Dial(t)
+			c.Want("PING", "-NOAUTH Authentication required.\r\n")
+			c.Want("AUTH other", "+OK\r\n")
+			c.Want("AUTH p", "+OK\r\n")
+			c.Want("CONFIG SET requirepass new", "+OK\r\n")
+			c.Want("AUTH p", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+			c.Want("AUTH new", "+OK\r\n")
+			c.Want("CONFIG REWRITE", "+OK\r\n")
 			if written, _ := os.ReadFile(s.file); strings.Contains(string(written), "default") {
 				t.Errorf("the default user is what requirepass says, yet it is in the file:\n%s", written)
 			}
@@ -244,7 +246,7 @@ func TestBadUserOfTheConfiguration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Check(cfg); err == nil || err.Error() != file+want {
+		if err := server.Check(cfg); err == nil || err.Error() != file+want {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -252,9 +254,9 @@ func TestBadUserOfTheConfiguration(t *testing.T) {
 
 // ACL LOG shows the client with the command that was denied, or that has run the script that was.
 func TestCommandOfDenial(t *testing.T) {
-	h := start(t)
-	admin := h.dial(t)
-	admin.want("ACL SETUSER u on nopass +@all -set ~a*", "+OK\r\n")
+	h := servertest.Start(t)
+	admin := h.Dial(t)
+	admin.Want("ACL SETUSER u on nopass +@all -set ~a*", "+OK\r\n")
 	for _, tt := range []struct{ name, commands, cmd string }{
 		{"a fresh client", "get b", "get"},
 		{"another command before", "get a;get b", "get"},
@@ -268,15 +270,15 @@ func TestCommandOfDenial(t *testing.T) {
 		{"a script in a transaction", "multi;eval return(redis.call('set',KEYS[1],1)) 1 ab;exec", "exec"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			admin.want("ACL LOG RESET", "+OK\r\n")
-			c := h.dial(t)
-			c.want("AUTH u x", "+OK\r\n")
+			admin.Want("ACL LOG RESET", "+OK\r\n")
+			c := h.Dial(t)
+			c.Want("AUTH u x", "+OK\r\n")
 			commands := strings.Split(tt.commands, ";")
-			c.send(pipeline(commands...))
+			c.Send(servertest.Pipeline(commands...))
 			for range commands {
-				c.reply()
+				c.Reply()
 			}
-			log := admin.do("ACL", "LOG")
+			log := admin.Do("ACL", "LOG")
 			if !strings.Contains(log, " cmd="+tt.cmd+" ") {
 				t.Errorf("no cmd=%s in %q", tt.cmd, log)
 			}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -15,37 +15,19 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
-// parseInfo returns the fields and the section names of INFO.
-func parseInfo(t *testing.T, reply string) (fields map[string]string, sections []string) {
-	t.Helper()
-	_, text, _ := strings.Cut(reply, "\r\n")
-	fields = map[string]string{}
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\r\n"), "\r\n") {
-		switch name, value, ok := strings.Cut(line, ":"); {
-		case line == "" || strings.HasPrefix(line, "# Last DBSIZE SCAN time"):
-		case strings.HasPrefix(line, "# "):
-			sections = append(sections, line[2:])
-		case !ok || fields[name] != "":
-			t.Errorf("odd or repeated line %q", line)
-		default:
-			fields[name] = value
-		}
-	}
-	return fields, sections
-}
-
 func TestInfo(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
-	c.want("SET a 1", "+OK\r\n")
-	c.want("GET a", "$1\r\n1\r\n")
-	c.want("GET b", "$-1\r\n")
-	c.want("INCR a", ":2\r\n")
-	c.want("HGET a f", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
-	c.want("GET", "-ERR wrong number of arguments for 'get' command\r\n")
-	fields, sections := parseInfo(t, c.do("INFO"))
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	c.Want("SET a 1", "+OK\r\n")
+	c.Want("GET a", "$1\r\n1\r\n")
+	c.Want("GET b", "$-1\r\n")
+	c.Want("INCR a", ":2\r\n")
+	c.Want("HGET a f", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
+	c.Want("GET", "-ERR wrong number of arguments for 'get' command\r\n")
+	fields, sections := servertest.ParseInfo(t, c.Do("INFO"))
 	want := "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Cluster Keyspace RocksDB"
 	all := strings.Replace(want, "Cluster", "Latencystats Cluster", 1)
 	if got := strings.Join(sections, " "); got != want {
@@ -83,16 +65,16 @@ func TestInfo(t *testing.T) {
 		{"INFO nosuch", ""},
 		{"INFO everything", all}, {"INFO ALL", all}, {"INFO default", want},
 	} {
-		if _, got := parseInfo(t, c.do(strings.Fields(tt.command)...)); strings.Join(got, " ") != tt.sections {
+		if _, got := servertest.ParseInfo(t, c.Do(strings.Fields(tt.command)...)); strings.Join(got, " ") != tt.sections {
 			t.Errorf("%s: sections %v", tt.command, got)
 		}
 	}
-	if got := c.do("INFO", "nosuch"); got != "$0\r\n\r\n" {
+	if got := c.Do("INFO", "nosuch"); got != "$0\r\n\r\n" {
 		t.Errorf("INFO nosuch: %q", got)
 	}
 
-	c.want("CONFIG RESETSTAT", "+OK\r\n")
-	fields, _ = parseInfo(t, c.do("INFO"))
+	c.Want("CONFIG RESETSTAT", "+OK\r\n")
+	fields, _ = servertest.ParseInfo(t, c.Do("INFO"))
 	for _, name := range []string{"keyspace_hits", "total_error_replies", "total_connections_received"} {
 		if fields[name] != "0" {
 			t.Errorf("after CONFIG RESETSTAT %s is %s", name, fields[name])
@@ -105,32 +87,32 @@ func TestInfo(t *testing.T) {
 
 func TestBackup(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "backup")
-	h := start(t, "backup-dir", dir, "max-backup-to-keep", "1", "max-backup-keep-hours", "24")
-	c := h.dial(t)
-	started := c.do("LASTSAVE")
+	h := servertest.Start(t, "backup-dir", dir, "max-backup-to-keep", "1", "max-backup-keep-hours", "24")
+	c := h.Dial(t)
+	started := c.Do("LASTSAVE")
 	save := func() {
 		t.Helper()
-		c.want("BGSAVE", "+Background saving started\r\n")
-		eventually(t, "the backup is made", func() bool { return !h.work.Status().Saving })
+		c.Want("BGSAVE", "+Background saving started\r\n")
+		servertest.Eventually(t, "the backup is made", func() bool { return !h.Work().Status().Saving })
 	}
-	c.want("BGSAVE what", "-ERR syntax error\r\n")
-	c.want("SET k 1", "+OK\r\n")
+	c.Want("BGSAVE what", "-ERR syntax error\r\n")
+	c.Want("SET k 1", "+OK\r\n")
 	save()
-	c.want("SET k 2", "+OK\r\n")
-	c.want("SAVE", "+OK\r\n") // takes the place of the first
-	c.want("SET k 3", "+OK\r\n")
+	c.Want("SET k 2", "+OK\r\n")
+	c.Want("SAVE", "+OK\r\n") // takes the place of the first
+	c.Want("SET k 3", "+OK\r\n")
 	if _, err := os.Stat(dir + ".tmp"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the temporary directory is left: %v", err)
 	}
-	if a, b := integer(t, started), integer(t, c.do("LASTSAVE")); b < a {
+	if a, b := integer(t, started), integer(t, c.Do("LASTSAVE")); b < a {
 		t.Errorf("LASTSAVE went from %d to %d", a, b)
 	}
 	iso := regexp.MustCompile(`^\$24\r\n\d{4}(-\d\d){2}T(\d\d:){2}\d\d[+-]\d{4}\r\n$`)
-	if got := c.do("LASTSAVE", "iso8601"); !iso.MatchString(got) {
+	if got := c.Do("LASTSAVE", "iso8601"); !iso.MatchString(got) {
 		t.Errorf("LASTSAVE ISO8601: %q", got)
 	}
-	c.want("LASTSAVE what", "-ERR syntax error\r\n")
-	c.want("LASTSAVE ISO8601 x", "-ERR wrong number of arguments for 'lastsave' command\r\n")
+	c.Want("LASTSAVE what", "-ERR syntax error\r\n")
+	c.Want("LASTSAVE ISO8601 x", "-ERR wrong number of arguments for 'lastsave' command\r\n")
 	old, err := engine.Open(engine.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -148,8 +130,8 @@ func TestBackup(t *testing.T) {
 	old.Close()
 
 	exists := func() bool { _, err := os.Stat(dir); return err == nil }
-	c.want("FLUSHBACKUP", "+OK\r\n")
-	eventually(t, "the backup is removed", func() bool { return !exists() })
+	c.Want("FLUSHBACKUP", "+OK\r\n")
+	servertest.Eventually(t, "the backup is removed", func() bool { return !exists() })
 
 	// A directory that cannot be made: the failure is reported, and the next one may succeed.
 	if err := os.WriteFile(dir+".tmp", nil, 0o600); err != nil {
@@ -162,19 +144,19 @@ func TestBackup(t *testing.T) {
 }
 
 func TestCompact(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
-	c.want("SET k v", "+OK\r\n")
-	c.want("COMPACT", "+OK\r\n")
-	eventually(t, "the compaction ends", func() bool { return !h.work.Status().Compacting })
-	c.want("GET k", "$1\r\nv\r\n")
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	c.Want("SET k v", "+OK\r\n")
+	c.Want("COMPACT", "+OK\r\n")
+	servertest.Eventually(t, "the compaction ends", func() bool { return !h.Work().Status().Compacting })
+	c.Want("GET k", "$1\r\nv\r\n")
 }
 
 func TestFlushAndSize(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
-	h.db.WaitScans()
-	info, _ := parseInfo(t, c.do("INFO", "keyspace"))
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	h.DB.WaitScans()
+	info, _ := servertest.ParseInfo(t, c.Do("INFO", "keyspace"))
 	if info["key_count"] != "exact" || info["key_count_error_bound"] != "0" || info["key_scan_unread_keys"] != "0" {
 		t.Errorf("INFO keyspace: %v", info)
 	}
@@ -197,11 +179,11 @@ func TestFlushAndSize(t *testing.T) {
 		{"DEBUG", "-ERR wrong number of arguments for 'debug' command\r\n"},
 		{"DEBUG PROTOCOL map", "*6\r\n:0\r\n:0\r\n:1\r\n:1\r\n:2\r\n:0\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
 	now := time.Now().Unix()
 	var sec, usec int64
-	reply := strings.Split(c.do("TIME"), "\r\n")
+	reply := strings.Split(c.Do("TIME"), "\r\n")
 	sec, _ = strconv.ParseInt(reply[2], 10, 64)
 	usec, _ = strconv.ParseInt(reply[4], 10, 64)
 	if sec < now || sec > time.Now().Unix() || usec < 0 || usec >= 1e6 {
@@ -221,43 +203,43 @@ func integer(t *testing.T, reply string) int64 {
 
 // TestFlushToFiles: what the memtables hold is in files afterwards, and what the caches held is read again.
 func TestFlushToFiles(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	files := func() int {
-		props, err := h.db.TableProperties(cf.Metadata)
+		props, err := h.DB.TableProperties(cf.Metadata)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return len(props)
 	}
 	for i, flush := range []string{"FLUSHMEMTABLE", "FLUSHMEMTABLE async"} {
-		c.want(fmt.Sprintf("SET k%d v", i), "+OK\r\n")
-		c.want(flush, "+OK\r\n")
+		c.Want(fmt.Sprintf("SET k%d v", i), "+OK\r\n")
+		c.Want(flush, "+OK\r\n")
 		if i == 0 && files() != 1 {
 			t.Errorf("%s has left %d files", flush, files())
 		}
 	}
-	eventually(t, "there are two files", func() bool { return files() == 2 })
-	c.want("FLUSHMEMTABLE NOW", "-ERR parameter must be 'ASYNC'\r\n")
-	c.want("FLUSHMEMTABLE ASYNC x", "-ERR wrong number of arguments for 'flushmemtable' command\r\n")
+	servertest.Eventually(t, "there are two files", func() bool { return files() == 2 })
+	c.Want("FLUSHMEMTABLE NOW", "-ERR parameter must be 'ASYNC'\r\n")
+	c.Want("FLUSHMEMTABLE ASYNC x", "-ERR wrong number of arguments for 'flushmemtable' command\r\n")
 
-	c.want("FLUSHBLOCKCACHE", "+OK\r\n")
-	empty, _ := h.db.CacheUsage()
-	c.want("GET k0", "$1\r\nv\r\n")
-	if used, _ := h.db.CacheUsage(); used <= empty {
+	c.Want("FLUSHBLOCKCACHE", "+OK\r\n")
+	empty, _ := h.DB.CacheUsage()
+	c.Want("GET k0", "$1\r\nv\r\n")
+	if used, _ := h.DB.CacheUsage(); used <= empty {
 		t.Errorf("the block cache holds %d bytes after a read, and held %d when it was emptied", used, empty)
 	}
-	c.want("FLUSHBLOCKCACHE", "+OK\r\n")
-	if used, _ := h.db.CacheUsage(); used > empty {
+	c.Want("FLUSHBLOCKCACHE", "+OK\r\n")
+	if used, _ := h.DB.CacheUsage(); used > empty {
 		t.Errorf("the block cache still holds %d bytes, %d when it was emptied before", used, empty)
 	}
 }
 
 func TestClusterModes(t *testing.T) {
-	c := start(t).dial(t)
+	c := servertest.Start(t).Dial(t)
 	for _, name := range []string{"READONLY", "READWRITE", "ASKING"} {
-		c.want(name, "+OK\r\n")
-		c.want(name+" x", "-ERR wrong number of arguments for '"+strings.ToLower(name)+"' command\r\n")
+		c.Want(name, "+OK\r\n")
+		c.Want(name+" x", "-ERR wrong number of arguments for '"+strings.ToLower(name)+"' command\r\n")
 	}
 }
 
@@ -265,14 +247,14 @@ func TestClusterModes(t *testing.T) {
 func TestProtectedConfigs(t *testing.T) {
 	const denied = "-ERR CONFIG SET failed (possibly related to argument 'backup-dir') - can't set protected config\r\n"
 	for mode, want := range map[string]string{"no": denied, "yes": "+OK\r\n", "local": "+OK\r\n"} {
-		h := start(t, "enable-protected-configs", mode)
-		c := h.dial(t)
-		c.want("CONFIG SET timeout 7 backup-dir "+t.TempDir(), want)
-		if timeout := h.cfg.Int("timeout"); (timeout == 7) != (want == "+OK\r\n") {
+		h := servertest.Start(t, "enable-protected-configs", mode)
+		c := h.Dial(t)
+		c.Want("CONFIG SET timeout 7 backup-dir "+t.TempDir(), want)
+		if timeout := h.Config().Int("timeout"); (timeout == 7) != (want == "+OK\r\n") {
 			t.Errorf("%s: timeout is %d", mode, timeout)
 		}
 		far := command.Session{}
-		err := h.services.Settings.Set(&far, []command.Setting{{Name: "backup-dir", Value: t.TempDir()}})
+		err := h.Sessions().Services.Settings.Set(&far, []command.Setting{{Name: "backup-dir", Value: t.TempDir()}})
 		if (err == nil) != (mode == "yes") {
 			t.Errorf("%s, from another machine: %v", mode, err)
 		}
@@ -281,15 +263,15 @@ func TestProtectedConfigs(t *testing.T) {
 
 // INFO's JSON form has the values of its text, with their types.
 func TestInfoAsJSON(t *testing.T) {
-	c := start(t).dial(t)
-	c.do("SET", "k", "v")
+	c := servertest.Start(t).Dial(t)
+	c.Do("SET", "k", "v")
 	unwrap := func(reply string) string {
 		_, body, _ := strings.Cut(reply, "\r\n")
 		return strings.TrimSuffix(body, "\r\n")
 	}
 	for _, words := range []string{"INFO FORMAT JSON", "info server Format json", "INFO FORMAT json keyspace stats",
 		"INFO all FORMAT JSON"} {
-		got := unwrap(c.do(strings.Fields(words)...))
+		got := unwrap(c.Do(strings.Fields(words)...))
 		var sections map[string]map[string]any
 		if err := json.Unmarshal([]byte(got), &sections); err != nil || len(sections) == 0 {
 			t.Errorf("%s: %v in %q", words, err, got)
@@ -299,11 +281,11 @@ func TestInfoAsJSON(t *testing.T) {
 			t.Errorf("%s: %v", words, server)
 		}
 	}
-	if got := unwrap(c.do("INFO", "cluster", "FORMAT", "JSON")); got != `{"Cluster":{"cluster_enabled":false}}` {
+	if got := unwrap(c.Do("INFO", "cluster", "FORMAT", "JSON")); got != `{"Cluster":{"cluster_enabled":false}}` {
 		t.Errorf("%q", got)
 	}
-	c.want("INFO cluster FORMAT txt", "$30\r\n# Cluster\r\ncluster_enabled:0\r\n\r\n")
+	c.Want("INFO cluster FORMAT txt", "$30\r\n# Cluster\r\ncluster_enabled:0\r\n\r\n")
 	for _, words := range []string{"INFO FORMAT", "INFO FORMAT xml", "INFO server FORMAT"} {
-		c.want(words, "-ERR syntax error\r\n")
+		c.Want(words, "-ERR syntax error\r\n")
 	}
 }

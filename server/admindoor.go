@@ -12,6 +12,7 @@ import (
 	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/session"
 )
 
 // openAdmin opens the door for operators at the address of admin-listen, if there is one.
@@ -35,9 +36,9 @@ var errSyncing = errors.New("the database is being fetched from the master")
 // ready returns why clients should not be sent here now.
 func (s *Server) ready() error {
 	switch {
-	case s.closing.Load():
-		return errClosing
-	case s.limits.full.Load():
+	case s.sessions.Closing():
+		return session.ErrClosing
+	case s.sessions.Limits.Full.Load():
 		return command.ErrDBSize
 	}
 	if st, replica := s.replica.Status(); replica && st.State.Syncing() {
@@ -92,12 +93,12 @@ func (a adminSource) Sections(f func(section string, fields []info.Field)) {
 func (a adminSource) Latencies(f func(admin.Latency)) {
 	for i := range command.NumSpecs() {
 		spec := command.ByID(i)
-		usec, counts, calls, ok := a.srv.stats.Latencies(spec)
+		usec, counts, calls, ok := a.srv.sessions.Stats.Latencies(spec)
 		if !ok {
 			continue
 		}
 		l := admin.Latency{Command: spec.FullName(), Calls: uint64(calls), Buckets: make(map[float64]uint64, len(usec)),
-			Seconds: a.srv.stats.Command(i).Took.Seconds()}
+			Seconds: a.srv.sessions.Stats.Command(i).Took.Seconds()}
 		for j, us := range usec {
 			l.Buckets[float64(us)/1e6] = uint64(counts[j])
 		}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -8,12 +8,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // get asks the door for a page.
-func (h *harness) get(t *testing.T, path, user, password string) (status int, body string) {
+func get(h *servertest.Harness, t *testing.T, path, user, password string) (status int, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+h.admin.Addr().String()+path, nil)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+h.Admin().Addr().String()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +37,14 @@ func (h *harness) get(t *testing.T, path, user, password string) (status int, bo
 // TestMetricsOfAServer: after a little of everything /metrics has each metric that the dashboard and the alert rules in
 // scripts/metrics name, each metric once.
 func TestMetricsOfAServer(t *testing.T) {
-	h := start(t, "admin-listen", "127.0.0.1:0")
-	c := h.dial(t)
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
+	c := h.Dial(t)
 	for _, args := range [][]string{{"SET", "k", "v"}, {"GET", "k"}, {"HSET", "h", "f", "v"}, {"LPUSH", "k", "x"},
 		{"FLUSHMEMTABLE"}, {"GET", "nothing"}} {
-		c.send(encode(args...))
-		c.reply()
+		c.Send(servertest.Encode(args...))
+		c.Reply()
 	}
-	status, body := h.get(t, "/metrics", "", "")
+	status, body := get(h, t, "/metrics", "", "")
 	if status != 200 {
 		t.Fatalf("%d\n%s", status, body)
 	}
@@ -67,12 +69,12 @@ func TestMetricsOfAServer(t *testing.T) {
 		}
 	}
 	// What exists on replicas only.
-	r := start(t, "admin-listen", "127.0.0.1:0")
-	rc := r.dial(t)
-	rc.send(pipeline(r.replicaOf(h)))
-	rc.reply()
+	r := servertest.Start(t, "admin-listen", "127.0.0.1:0")
+	rc := r.Dial(t)
+	rc.Send(servertest.Pipeline(replicaOf(r, h)))
+	rc.Reply()
 	caughtUp(t, r, h)
-	_, replica := r.get(t, "/metrics", "", "")
+	_, replica := get(r, t, "/metrics", "", "")
 	if !strings.Contains(replica, "\nbasalt_master_link_up 1\n") {
 		t.Error("no basalt_master_link_up on a replica")
 	}
@@ -102,36 +104,36 @@ func TestMetricsOfAServer(t *testing.T) {
 
 // TestAdminDoor: health follows the server's state, and profiles ask for an administrator's password once there is one.
 func TestAdminDoor(t *testing.T) {
-	h := start(t, "admin-listen", "127.0.0.1:0")
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
 	want := func(path, user, password string, status int) {
 		t.Helper()
-		if got, body := h.get(t, path, user, password); got != status {
+		if got, body := get(h, t, path, user, password); got != status {
 			t.Errorf("%s as %q: %d %s, want %d", path, user, got, body, status)
 		}
 	}
 	want("/healthz", "", "", 200)
 	want("/readyz", "", "", 200)
 	want("/debug/pprof/goroutine", "", "", 200) // nobody needs a password
-	c := h.dial(t)
-	c.send(encode("ACL", "SETUSER", "reader", "on", ">r", "+get", "~*"))
-	c.reply()
-	c.send(encode("CONFIG", "SET", "requirepass", "secret"))
-	c.reply()
+	c := h.Dial(t)
+	c.Send(servertest.Encode("ACL", "SETUSER", "reader", "on", ">r", "+get", "~*"))
+	c.Reply()
+	c.Send(servertest.Encode("CONFIG", "SET", "requirepass", "secret"))
+	c.Reply()
 	want("/debug/pprof/goroutine", "", "", 401)
 	want("/debug/pprof/goroutine", "reader", "r", 401)
 	want("/debug/pprof/goroutine", "", "wrong", 401)
 	want("/debug/pprof/goroutine", "", "secret", 200)
 	want("/debug/pprof/goroutine", "default", "secret", 200)
 	want("/metrics", "", "", 200)
-	h.limits.full.Store(true)
+	h.Sessions().Limits.Full.Store(true)
 	want("/readyz", "", "", 503)
 	want("/healthz", "", "", 200)
 }
 
 // An address that cannot be listened on ends the start.
 func TestAdminListenInUse(t *testing.T) {
-	h := start(t, "admin-listen", "127.0.0.1:0")
-	_, err := tryStart(t, "admin-listen", h.admin.Addr().String())
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
+	_, err := servertest.TryStart(t, "admin-listen", h.Admin().Addr().String())
 	if err == nil || !strings.HasPrefix(err.Error(), "admin-listen: ") {
 		t.Error(err)
 	}

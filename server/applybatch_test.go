@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/hex"
@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // updates is a reply of POLLUPDATES in RESP2.
@@ -20,26 +21,26 @@ type updates struct {
 }
 
 // poll asks for everything after a sequence number that fits into one reply.
-func (c *client) poll(after int, options ...string) updates {
-	c.t.Helper()
-	reply := c.do(append([]string{"POLLUPDATES", strconv.Itoa(after)}, options...)...)
+func poll(c *servertest.Client, after int, options ...string) updates {
+	c.T.Helper()
+	reply := c.Do(append([]string{"POLLUPDATES", strconv.Itoa(after)}, options...)...)
 	lines := strings.Split(strings.TrimSuffix(reply, "\r\n"), "\r\n")
 	num := func(s string) int {
 		n, err := strconv.Atoi(s[1:])
 		if err != nil {
-			c.t.Fatalf("%q", reply)
+			c.T.Fatalf("%q", reply)
 		}
 		return n
 	}
 	if len(lines) < 9 || lines[0] != "*6" || lines[2] != "latest_sequence" || lines[5] != "updates" ||
 		lines[len(lines)-2] != "next_sequence" {
-		c.t.Fatalf("%q", reply)
+		c.T.Fatalf("%q", reply)
 	}
 	u := updates{latest: num(lines[3]), next: num(lines[len(lines)-1])}
 	for i := range num(lines[6]) {
 		rep, err := hex.DecodeString(lines[8+2*i])
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		u.batches = append(u.batches, string(rep))
 	}
@@ -47,39 +48,30 @@ func (c *client) poll(after int, options ...string) updates {
 }
 
 // ship applies at one server what another one has written after a sequence number, and returns the last one.
-func ship(from, to *client, after int, options ...string) int {
-	from.t.Helper()
+func ship(from, to *servertest.Client, after int, options ...string) int {
+	from.T.Helper()
 	for {
-		u := from.poll(after, "MAX", "1000", "STRICT")
+		u := poll(from, after, "MAX", "1000", "STRICT")
 		if len(u.batches) == 0 {
 			return u.latest
 		}
 		for _, rep := range u.batches {
-			if got := to.do(append([]string{"APPLYBATCH", rep}, options...)...); got != fmt.Sprintf(":%d\r\n", len(rep)) {
-				from.t.Fatalf("APPLYBATCH of %q: %q", rep, got)
+			if got := to.Do(append([]string{"APPLYBATCH", rep}, options...)...); got != fmt.Sprintf(":%d\r\n", len(rep)) {
+				from.T.Fatalf("APPLYBATCH of %q: %q", rep, got)
 			}
 		}
 		after = u.next
 	}
 }
 
-// setBatch is a batch that writes a string of the default namespace.
-func setBatch(key, value string) string {
-	var b batch.Builder
-	m := cf.Meta{Type: cf.TypeString}
-	b.LogData(cf.LogString)
-	b.Put(cf.Metadata, cf.AppendNSKey(nil, cf.DefaultNamespace, []byte(key), false), append(m.Append(nil), value...))
-	return string(b.Bytes())
-}
-
 func TestApplyBatchReplies(t *testing.T) {
-	h := start(t, "requirepass", "p", "namespace.ns1", "t")
-	c := h.dial(t)
-	good := setBatch("k", "v")
+	h := servertest.Start(t, "requirepass", "p", "namespace.ns1", "t")
+	c := h.Dial(t)
+	good := servertest.SetBatch("k", "v")
 	size := fmt.Sprintf(":%d\r\n", len(good))
 	do := func(want string, args ...string) {
 		t.Helper()
-		if got := c.do(args...); got != want {
+		if got := c.Do(args...); got != want {
 			t.Errorf("%q: %q, want %q", args, got, want)
 		}
 	}
@@ -103,7 +95,7 @@ func TestApplyBatchReplies(t *testing.T) {
 	do("+OK\r\n", "MULTI")
 	do("-ERR Command not allowed inside a transaction\r\n", "APPLYBATCH", good)
 	do("-EXECABORT Transaction discarded because of previous errors.\r\n", "EXEC")
-	if got := c.do("EVAL", "return redis.call('APPLYBATCH', ARGV[1])", "0", good); !strings.HasPrefix(got,
+	if got := c.Do("EVAL", "return redis.call('APPLYBATCH', ARGV[1])", "0", good); !strings.HasPrefix(got,
 		"-ERR This Redis command is not allowed from script") {
 		t.Errorf("in a script: %q", got)
 	}
@@ -115,10 +107,10 @@ func TestApplyBatchReplies(t *testing.T) {
 }
 
 func TestPollUpdatesReplies(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	for _, cmd := range []string{"HSET h f v", "SET k v", "SET k w"} {
-		c.do(strings.Fields(cmd)...)
+		c.Do(strings.Fields(cmd)...)
 	}
 	for _, tt := range []struct {
 		command    string
@@ -149,10 +141,10 @@ func TestPollUpdatesReplies(t *testing.T) {
 	} {
 		args := strings.Fields(tt.command)
 		if tt.want != "" {
-			c.want(tt.command, tt.want+"\r\n")
+			c.Want(tt.command, tt.want+"\r\n")
 			continue
 		}
-		if got := c.do(args...); strings.HasPrefix(got, "-") {
+		if got := c.Do(args...); strings.HasPrefix(got, "-") {
 			t.Errorf("%s: %q", tt.command, got)
 			continue
 		}
@@ -160,20 +152,20 @@ func TestPollUpdatesReplies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if u := c.poll(from, args[2:]...); len(u.batches) != tt.n || u.next != tt.to || u.latest != tt.all {
+		if u := poll(c, from, args[2:]...); len(u.batches) != tt.n || u.next != tt.to || u.latest != tt.all {
 			t.Errorf("%s: %d batches up to %d of %d", tt.command, len(u.batches), u.next, u.latest)
 		}
 	}
 	// The bytes are those of the log, in capital letters; in RESP3 the reply is a map.
-	rep := h.logged(t, 4)
-	c.do("HELLO", "3")
+	rep := logged(h, t, 4)
+	c.Do("HELLO", "3")
 	want := fmt.Sprintf("%%3\r\n$15\r\nlatest_sequence\r\n:4\r\n$7\r\nupdates\r\n*1\r\n$%d\r\n%s\r\n$13\r\nnext_sequence\r\n:4\r\n", 2*len(rep), strings.ToUpper(hex.EncodeToString(rep)))
-	c.want("POLLUPDATES 3", want)
+	c.Want("POLLUPDATES 3", want)
 	// A pipeline's earlier writes are there, a transaction's are not.
-	c.send(pipeline("SET k x", "POLLUPDATES 4", "MULTI", "SET k y", "POLLUPDATES 5", "EXEC"))
+	c.Send(servertest.Pipeline("SET k x", "POLLUPDATES 4", "MULTI", "SET k y", "POLLUPDATES 5", "EXEC"))
 	var replies []string
 	for range 6 {
-		replies = append(replies, c.reply())
+		replies = append(replies, c.Reply())
 	}
 	if !strings.Contains(replies[1], "latest_sequence\r\n:5\r\n") {
 		t.Errorf("%q", replies[1])
@@ -184,9 +176,9 @@ func TestPollUpdatesReplies(t *testing.T) {
 }
 
 // logged returns the batch that begins with a sequence number.
-func (h *harness) logged(t *testing.T, seq uint64) []byte {
+func logged(h *servertest.Harness, t *testing.T, seq uint64) []byte {
 	t.Helper()
-	all := batchesSince(t, h.db, seq)
+	all := batchesSince(t, h.DB, seq)
 	if len(all) == 0 {
 		t.Fatal("the log holds nothing")
 	}
@@ -195,13 +187,13 @@ func (h *harness) logged(t *testing.T, seq uint64) []byte {
 
 // TestPollUpdatesBytes: a reply ends after some megabytes, but holds at least one batch.
 func TestPollUpdatesBytes(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	for i, n := range []int{3 << 20, 3 << 20, 3 << 20, 12 << 20} {
-		c.do("SET", fmt.Sprint("k", i), strings.Repeat("x", n))
+		c.Do("SET", fmt.Sprint("k", i), strings.Repeat("x", n))
 	}
 	for _, tt := range []struct{ after, n int }{{0, 2}, {2, 1}, {3, 1}} {
-		if u := c.poll(tt.after); len(u.batches) != tt.n || u.next != tt.after+tt.n || u.latest != 4 {
+		if u := poll(c, tt.after); len(u.batches) != tt.n || u.next != tt.after+tt.n || u.latest != 4 {
 			t.Errorf("after %d: %d batches up to %d", tt.after, len(u.batches), u.next)
 		}
 	}
@@ -210,23 +202,23 @@ func TestPollUpdatesBytes(t *testing.T) {
 // TestApplyBatchOfKvrocks applies the log of a Kvrocks to an empty server, which then answers the recorded reads as
 // that Kvrocks did.
 func TestApplyBatchOfKvrocks(t *testing.T) {
-	h := start(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken)
-	c := h.dial(t)
-	c.want("AUTH "+fixture.Password, "+OK\r\n")
+	h := servertest.Start(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken)
+	c := h.Dial(t)
+	c.Want("AUTH "+fixture.Password, "+OK\r\n")
 	batches := fixture.WAL(t)
 	for i, b := range batches {
-		if got := c.do("APPLYBATCH", string(b.Rep)); got != fmt.Sprintf(":%d\r\n", len(b.Rep)) {
+		if got := c.Do("APPLYBATCH", string(b.Rep)); got != fmt.Sprintf(":%d\r\n", len(b.Rep)) {
 			t.Fatalf("batch %d: %q", i, got)
 		}
 	}
-	checked := c.wantFixture()
+	checked := wantFixture(c)
 	if len(batches) < 50 || checked < 50 {
 		t.Errorf("only %d batches and %d reads", len(batches), checked)
 	}
 	for _, token := range []string{fixture.Password, fixture.NamespaceToken} {
-		c.want("AUTH "+token, "+OK\r\n")
-		keys := strings.Count(c.do("KEYS", "*"), "$")
-		if got, want := c.do("DBSIZE"), fmt.Sprintf(":%d\r\n", keys); got != want || keys == 0 {
+		c.Want("AUTH "+token, "+OK\r\n")
+		keys := strings.Count(c.Do("KEYS", "*"), "$")
+		if got, want := c.Do("DBSIZE"), fmt.Sprintf(":%d\r\n", keys); got != want || keys == 0 {
 			t.Errorf("%s: DBSIZE is %q, there are %d keys", token, got, keys)
 		}
 	}
@@ -264,20 +256,20 @@ func pingPong(rng *rand.Rand, i int) []string {
 // that changes the key, else the replies differ.
 func TestApplyBatchPingPong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
-	var h [3]*harness
-	var c [3]*client
+	var h [3]*servertest.Harness
+	var c [3]*servertest.Client
 	for i := range c {
-		h[i] = start(t)
-		c[i] = h[i].dial(t)
+		h[i] = servertest.Start(t)
+		c[i] = h[i].Dial(t)
 	}
 	step := func(args ...string) {
 		t.Helper()
 		w := rng.IntN(2)
-		at := h[w].db.LatestSequence()
-		if got, want := c[w].do(args...), c[2].do(args...); got != want {
+		at := h[w].DB.LatestSequence()
+		if got, want := c[w].Do(args...), c[2].Do(args...); got != want {
 			t.Fatalf("%q: %q, want %q", args, got, want)
 		}
-		if h[w].db.LatestSequence() != at {
+		if h[w].DB.LatestSequence() != at {
 			ship(c[w], c[1-w], int(at))
 		}
 	}
@@ -294,7 +286,7 @@ func TestApplyBatchPingPong(t *testing.T) {
 		}
 	}
 	for i := range 2 {
-		if got, want := c[i].do("DEBUG", "DIGEST"), c[2].do("DEBUG", "DIGEST"); got != want {
+		if got, want := c[i].Do("DEBUG", "DIGEST"), c[2].Do("DEBUG", "DIGEST"); got != want {
 			t.Errorf("the digests are %q and %q", got, want)
 		}
 	}
@@ -302,113 +294,113 @@ func TestApplyBatchPingPong(t *testing.T) {
 
 // TestApplyBatchWakes: who waits for keys gets what a batch brings, in any namespace.
 func TestApplyBatchWakes(t *testing.T) {
-	source, h := start(t, "redis-databases", "4"), start(t, "redis-databases", "4")
-	from := source.dial(t)
+	source, h := servertest.Start(t, "redis-databases", "4"), servertest.Start(t, "redis-databases", "4")
+	from := source.Dial(t)
 	for _, tt := range []struct{ name, blocked, write, want, left string }{
-		{"list", "BLPOP l 0", "RPUSH l a b", bulk("l", "a"), "LRANGE l 0 -1"},
-		{"sorted set", "BZPOPMAX z 0", "ZADD z 1 a 2 b", bulk("z", "b", "2"), "ZRANGE z 0 -1"},
+		{"list", "BLPOP l 0", "RPUSH l a b", servertest.Bulk("l", "a"), "LRANGE l 0 -1"},
+		{"sorted set", "BZPOPMAX z 0", "ZADD z 1 a 2 b", servertest.Bulk("z", "b", "2"), "ZRANGE z 0 -1"},
 		{"stream", "XREAD BLOCK 0 STREAMS s $", "XADD s 1-1 f v", "*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-1\r\n" +
-			bulk("f", "v"), "XLEN s"},
+			servertest.Bulk("f", "v"), "XLEN s"},
 		{"to a key of which the lock is not held", "BLMOVE o d LEFT LEFT 0", "RPUSH o a b", "$1\r\na\r\n", "LRANGE o 0 -1"},
 		{"a key that goes", "XREADGROUP GROUP g c BLOCK 0 STREAMS gone >", "FLUSHDB",
 			"-NOGROUP No such key 'gone' or consumer group 'g' in XREADGROUP with GROUP option\r\n", "DBSIZE"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			waiting, other, c := h.dial(t), h.dial(t), h.dial(t)
-			for _, c := range []*client{from, waiting} {
-				c.want("SELECT 3", "+OK\r\n")
+			waiting, other, c := h.Dial(t), h.Dial(t), h.Dial(t)
+			for _, c := range []*servertest.Client{from, waiting} {
+				c.Want("SELECT 3", "+OK\r\n")
 			}
 			if tt.name == "a key that goes" {
-				at := int(source.db.LatestSequence())
-				from.want("XGROUP CREATE gone g 0 MKSTREAM", "+OK\r\n")
+				at := int(source.DB.LatestSequence())
+				from.Want("XGROUP CREATE gone g 0 MKSTREAM", "+OK\r\n")
 				ship(from, c, at)
 			}
-			other.send(encode(strings.Fields(tt.blocked)...)) // the same key of another database
+			other.Send(servertest.Encode(strings.Fields(tt.blocked)...)) // the same key of another database
 			if tt.name == "a key that goes" {
-				other.reply()
-				other.send(encode("BLPOP", "gone", "0"))
+				other.Reply()
+				other.Send(servertest.Encode("BLPOP", "gone", "0"))
 			}
-			waiting.send(encode(strings.Fields(tt.blocked)...))
-			h.blockedClients(t, 2)
-			at := int(source.db.LatestSequence())
-			from.do(strings.Fields(tt.write)...)
+			waiting.Send(servertest.Encode(strings.Fields(tt.blocked)...))
+			h.BlockedClients(t, 2)
+			at := int(source.DB.LatestSequence())
+			from.Do(strings.Fields(tt.write)...)
 			ship(from, c, at)
-			if got := waiting.reply(); got != tt.want {
+			if got := waiting.Reply(); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
-			h.blockedClients(t, 1)
+			h.BlockedClients(t, 1)
 			other.Close()
-			h.blockedClients(t, 0)
+			h.BlockedClients(t, 0)
 		})
 	}
 }
 
 // TestApplyBatchAbortsExec: a batch counts as a write for WATCH and for tracking.
 func TestApplyBatchAbortsExec(t *testing.T) {
-	h := start(t)
-	c, tracking, w := h.dial(t), h.dial3(t), h.dial(t)
-	c.want("WATCH k", "+OK\r\n")
-	tracking.want("CLIENT TRACKING ON", "+OK\r\n")
-	tracking.want("GET k", "_\r\n")
-	w.do("APPLYBATCH", setBatch("other", "v"))
-	tracking.quiet()
-	w.do("APPLYBATCH", setBatch("k", "v"))
-	tracking.expect(invalidated("k"))
-	c.want("MULTI", "+OK\r\n")
-	c.want("GET k", "+QUEUED\r\n")
-	c.want("EXEC", "*-1\r\n")
+	h := servertest.Start(t)
+	c, tracking, w := h.Dial(t), h.Dial3(t), h.Dial(t)
+	c.Want("WATCH k", "+OK\r\n")
+	tracking.Want("CLIENT TRACKING ON", "+OK\r\n")
+	tracking.Want("GET k", "_\r\n")
+	w.Do("APPLYBATCH", servertest.SetBatch("other", "v"))
+	tracking.Quiet()
+	w.Do("APPLYBATCH", servertest.SetBatch("k", "v"))
+	tracking.Expect(servertest.Invalidated("k"))
+	c.Want("MULTI", "+OK\r\n")
+	c.Want("GET k", "+QUEUED\r\n")
+	c.Want("EXEC", "*-1\r\n")
 }
 
 // TestApplyBatchPaused: CLIENT PAUSE holds it like any write.
 func TestApplyBatchPaused(t *testing.T) {
-	h := start(t)
-	admin, c := h.dial(t), h.dial(t)
-	admin.want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
-	c.send(encode("APPLYBATCH", setBatch("k", "v")))
-	h.wantPausedBatch(t, admin, c)
+	h := servertest.Start(t)
+	admin, c := h.Dial(t), h.Dial(t)
+	admin.Want("CLIENT PAUSE 60000 WRITE", "+OK\r\n")
+	c.Send(servertest.Encode("APPLYBATCH", servertest.SetBatch("k", "v")))
+	wantPausedBatch(h, t, admin, c)
 }
 
 // wantPausedBatch waits until a pause holds the APPLYBATCH that c has sent, and checks that it runs afterwards.
-func (h *harness) wantPausedBatch(t *testing.T, admin, c *client) {
+func wantPausedBatch(h *servertest.Harness, t *testing.T, admin, c *servertest.Client) {
 	t.Helper()
-	h.pausedClients(t, 1)
-	admin.want("GET k", "$-1\r\n")
-	admin.want("CLIENT UNPAUSE", "+OK\r\n")
-	if got := c.reply(); !strings.HasPrefix(got, ":") {
+	h.PausedClients(t, 1)
+	admin.Want("GET k", "$-1\r\n")
+	admin.Want("CLIENT UNPAUSE", "+OK\r\n")
+	if got := c.Reply(); !strings.HasPrefix(got, ":") {
 		t.Errorf("%q", got)
 	}
-	admin.want("GET k", "$1\r\nv\r\n")
+	admin.Want("GET k", "$1\r\nv\r\n")
 }
 
 // TestApplyBatchPausedMeanwhile: a pause that begins while APPLYBATCH waits for a key holds it too.
 func TestApplyBatchPausedMeanwhile(t *testing.T) {
-	h := start(t)
-	admin, c := h.dial(t), h.dial(t)
-	tx := h.db.NewTx()
+	h := servertest.Start(t)
+	admin, c := h.Dial(t), h.Dial(t)
+	tx := h.DB.NewTx()
 	tx.Begin(cf.DefaultNamespace)
 	defer tx.End()
 	tx.AddLock([]byte("k"), true)
 	if err := tx.Acquire(); err != nil {
 		t.Fatal(err)
 	}
-	c.send(encode("APPLYBATCH", setBatch("k", "v")))
-	eventually(t, "it runs", func() bool { return strings.Contains(admin.do("CLIENT", "LIST"), " cmd=applybatch ") })
-	admin.send(encode("CLIENT", "PAUSE", "60000", "WRITE"))
-	eventually(t, "the pause has begun", func() bool { return h.observed.Load().pause != nil })
+	c.Send(servertest.Encode("APPLYBATCH", servertest.SetBatch("k", "v")))
+	servertest.Eventually(t, "it runs", func() bool { return strings.Contains(admin.Do("CLIENT", "LIST"), " cmd=applybatch ") })
+	admin.Send(servertest.Encode("CLIENT", "PAUSE", "60000", "WRITE"))
+	servertest.Eventually(t, "the pause has begun", func() bool { return h.IsPaused() })
 	tx.Unlock()
-	admin.expect("+OK\r\n")
-	h.wantPausedBatch(t, admin, c)
+	admin.Expect("+OK\r\n")
+	wantPausedBatch(h, t, admin, c)
 }
 
 // TestApplyBatchScripts: scripts and libraries come and go with the batches of another server.
 func TestApplyBatchScripts(t *testing.T) {
-	from, to := start(t).dial(t), start(t).dial(t)
+	from, to := servertest.Start(t).Dial(t), servertest.Start(t).Dial(t)
 	at := 0
 	const script, library = "return 'mine'", "#!lua name=l\nredis.register_function('f', function() return 1 end)"
 	noScript := "-NOSCRIPT No matching script. Please use EVAL.\r\n"
-	sha := strings.Split(from.do("SCRIPT", "LOAD", script), "\r\n")[1]
-	noFunction := to.do("FCALL", "f", "0")
-	to.want("EVALSHA "+sha+" 0", noScript)
+	sha := strings.Split(from.Do("SCRIPT", "LOAD", script), "\r\n")[1]
+	noFunction := to.Do("FCALL", "f", "0")
+	to.Want("EVALSHA "+sha+" 0", noScript)
 	for _, step := range []struct {
 		change          []string
 		script, library string
@@ -420,10 +412,10 @@ func TestApplyBatchScripts(t *testing.T) {
 		{[]string{"FUNCTION", "DELETE", "l"}, noScript, noFunction},
 		{[]string{"SCRIPT", "LOAD", script}, "$4\r\nmine\r\n", noFunction},
 	} {
-		from.do(step.change...)
+		from.Do(step.change...)
 		at = ship(from, to, at)
-		to.want("EVALSHA "+sha+" 0", step.script)
-		if got := to.do("FCALL", "f", "0"); got != step.library {
+		to.Want("EVALSHA "+sha+" 0", step.script)
+		if got := to.Do("FCALL", "f", "0"); got != step.library {
 			t.Errorf("after %q, FCALL: %q, want %q", step.change, got, step.library)
 		}
 	}
@@ -437,8 +429,8 @@ func TestApplyBatchNamespaces(t *testing.T) {
 	to := site.admin()
 	try := func(token string) string {
 		t.Helper()
-		nc := (&harness{Server: site.last, db: site.db}).dial(t)
-		return nc.do("AUTH", token)
+		nc := (&servertest.Harness{Server: site.last, DB: site.db}).Dial(t)
+		return nc.Do("AUTH", token)
 	}
 	at := 0
 	for _, step := range []struct{ change, token, want string }{
@@ -448,20 +440,20 @@ func TestApplyBatchNamespaces(t *testing.T) {
 		{"NAMESPACE DEL a", "tb", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
 		{"NAMESPACE ADD c tc", "tc", "+OK\r\n"},
 	} {
-		from.want(step.change, "+OK\r\n")
+		from.Want(step.change, "+OK\r\n")
 		at = ship(from, to, at)
 		if got := try(step.token); got != step.want {
 			t.Errorf("after %s, AUTH %s: %q, want %q", step.change, step.token, got, step.want)
 		}
 	}
-	to.want("NAMESPACE GET c", "$2\r\ntc\r\n")
+	to.Want("NAMESPACE GET c", "$2\r\ntc\r\n")
 	site.admin() // it starts again
 
 	for _, settings := range [][]string{{}, {"redis-databases", "4"}} {
-		other := start(t, settings...).dial(t)
+		other := servertest.Start(t, settings...).Dial(t)
 		refused := 0
-		for _, rep := range from.poll(0).batches {
-			got := other.do("APPLYBATCH", rep)
+		for _, rep := range poll(from, 0).batches {
+			got := other.Do("APPLYBATCH", rep)
 			if strings.HasPrefix(got, "-ERR the batch holds namespaces: ") {
 				refused++
 			}
@@ -474,33 +466,33 @@ func TestApplyBatchNamespaces(t *testing.T) {
 
 // TestApplyBatchLowPriority ships with LOWPRI while others write.
 func TestApplyBatchLowPriority(t *testing.T) {
-	a, b := start(t), start(t)
-	from, to, busy := a.dial(t), b.dial(t), b.dial(t)
+	a, b := servertest.Start(t), servertest.Start(t)
+	from, to, busy := a.Dial(t), b.Dial(t), b.Dial(t)
 	for i := range 50 {
-		from.do("RPUSH", "l", strconv.Itoa(i))
+		from.Do("RPUSH", "l", strconv.Itoa(i))
 	}
-	busy.send(strings.Repeat(encode("INCR", "n"), 200))
+	busy.Send(strings.Repeat(servertest.Encode("INCR", "n"), 200))
 	ship(from, to, 0, "LOWPRI")
 	for range 199 {
-		busy.reply()
+		busy.Reply()
 	}
-	busy.expect(":200\r\n")
-	to.want("LLEN l", ":50\r\n")
-	to.want("DBSIZE", ":2\r\n")
+	busy.Expect(":200\r\n")
+	to.Want("LLEN l", ":50\r\n")
+	to.Want("DBSIZE", ":2\r\n")
 }
 
 // TestApplyBatchFailedWrite: when RocksDB does not write, nothing has happened.
 func TestApplyBatchFailedWrite(t *testing.T) {
-	h := start(t)
-	c, w := h.dial(t), h.dial(t)
-	w.want("WATCH k", "+OK\r\n")
-	h.db.InjectWriteError(errUnblocked)
-	if got := c.do("APPLYBATCH", setBatch("k", "v")); !strings.HasPrefix(got, "-UNBLOCKED ") {
+	h := servertest.Start(t)
+	c, w := h.Dial(t), h.Dial(t)
+	w.Want("WATCH k", "+OK\r\n")
+	h.DB.InjectWriteError(engine.NewError("DISK", "full"))
+	if got := c.Do("APPLYBATCH", servertest.SetBatch("k", "v")); !strings.HasPrefix(got, "-DISK ") {
 		t.Errorf("%q", got)
 	}
-	h.db.InjectWriteError(nil)
-	c.want("GET k", "$-1\r\n")
-	c.want("DBSIZE", ":0\r\n")
-	w.want("MULTI", "+OK\r\n")
-	w.want("EXEC", "*0\r\n")
+	h.DB.InjectWriteError(nil)
+	c.Want("GET k", "$-1\r\n")
+	c.Want("DBSIZE", ":0\r\n")
+	w.Want("MULTI", "+OK\r\n")
+	w.Want("EXEC", "*0\r\n")
 }

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"testing"
@@ -7,41 +7,43 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // BITFIELD numbers the bits of a bitmap as Kvrocks does, or, when it is asked to, as SETBIT and Redis do.
 func TestBitfieldOrder(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	for _, tt := range []struct{ order, want string }{{"no", "*1\r\n:128\r\n"}, {"yes", "*1\r\n:1\r\n"},
 		{"no", "*1\r\n:128\r\n"}} {
-		c.want("CONFIG SET redis-bitfield-compatible "+tt.order, "+OK\r\n")
-		c.do("SETBIT", "b", "7", "1")
-		c.want("BITFIELD b GET u8 0", tt.want)
-		c.want("BITFIELD_RO b GET u8 0", tt.want)
+		c.Want("CONFIG SET redis-bitfield-compatible "+tt.order, "+OK\r\n")
+		c.Do("SETBIT", "b", "7", "1")
+		c.Want("BITFIELD b GET u8 0", tt.want)
+		c.Want("BITFIELD_RO b GET u8 0", tt.want)
 	}
 }
 
 // By default BITFIELD goes by who has made the database.
 func TestBitfieldOrderOfDatabase(t *testing.T) {
-	check := func(c *client, want string) {
+	check := func(c *servertest.Client, want string) {
 		t.Helper()
-		c.do("DEL", "b")
-		c.do("SETBIT", "b", "7", "1")
-		c.want("BITFIELD b GET u8 0", want)
-		c.want("BITFIELD b SET u8 0 64 GET u8 0", "*2\r\n"+want[4:]+":64\r\n")
-		c.want("BITFIELD b GET u8 0", "*1\r\n:64\r\n")
+		c.Do("DEL", "b")
+		c.Do("SETBIT", "b", "7", "1")
+		c.Want("BITFIELD b GET u8 0", want)
+		c.Want("BITFIELD b SET u8 0 64 GET u8 0", "*2\r\n"+want[4:]+":64\r\n")
+		c.Want("BITFIELD b GET u8 0", "*1\r\n:64\r\n")
 	}
 	kvrocks, _ := serveFixture(t)
-	c := kvrocks.dial(t)
-	c.want("AUTH "+fixture.Password, "+OK\r\n")
+	c := kvrocks.Dial(t)
+	c.Want("AUTH "+fixture.Password, "+OK\r\n")
 	check(c, "*1\r\n:128\r\n")
 
 	db, err := engine.Open(engine.Options{Dir: t.TempDir() + "/db", RedisBitOrder: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(testConfig(t), db, zap.NewNop())
+	s := server.New(servertest.Config(t), db, zap.NewNop())
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -49,5 +51,5 @@ func TestBitfieldOrderOfDatabase(t *testing.T) {
 		s.Close()
 		db.Close()
 	})
-	check((&harness{Server: s, db: db}).dial(t), "*1\r\n:1\r\n")
+	check((&servertest.Harness{Server: s, DB: db}).Dial(t), "*1\r\n:1\r\n")
 }

@@ -7,7 +7,7 @@ type debugging struct{ srv *Server }
 func (d debugging) Log(line string) { d.srv.log.Info(line) }
 
 // AllowDebugInScripts lets scripts call DEBUG PROTOCOL and DEBUG SLEEP, or not.
-func (d debugging) AllowDebugInScripts(allow bool) { d.srv.limits.debugInLua.Store(allow) }
+func (d debugging) AllowDebugInScripts(allow bool) { d.srv.sessions.Limits.DebugInLua.Store(allow) }
 
 // SetFull lets the server behave as if max-db-size were reached, or not, until the size is looked at again.
-func (d debugging) SetFull(full bool) { d.srv.limits.full.Store(full) }
+func (d debugging) SetFull(full bool) { d.srv.sessions.Limits.Full.Store(full) }

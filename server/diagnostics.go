@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/basaltdb/basalt/server/session"
 )
 
 // diagnosticSettings are the settings about what is noted of commands.
@@ -13,20 +15,20 @@ var diagnosticSettings = []string{"latency-tracking", "slowlog-log-slower-than",
 
 // applyDiagnostics takes over what is noted of commands.
 func (s *Server) applyDiagnostics() {
-	d := Diagnostics{
+	d := session.Diagnostics{
 		Histograms: s.cfg.Bool("latency-tracking"),
 		Slow:       time.Duration(s.cfg.Int("slowlog-log-slower-than")) * time.Microsecond, Latency: -1,
-		Profile:      s.cfg.Text("profiling-sample-commands"),
-		ProfileRatio: int(s.cfg.Int("profiling-sample-ratio")),
-		ProfileLeast: time.Duration(s.cfg.Int("profiling-sample-record-threshold-ms")) * time.Millisecond,
+		SlowEntries:    int(s.cfg.Int("slowlog-max-len")),
+		Profile:        s.cfg.Text("profiling-sample-commands"),
+		ProfileRatio:   int(s.cfg.Int("profiling-sample-ratio")),
+		ProfileLeast:   time.Duration(s.cfg.Int("profiling-sample-record-threshold-ms")) * time.Millisecond,
+		ProfileEntries: int(s.cfg.Int("profiling-sample-record-max-len")),
 	}
 	if ms := s.cfg.Int("latency-monitor-threshold"); ms > 0 {
 		d.Latency = time.Duration(ms) * time.Millisecond
 	}
-	s.SetDiagnostics(d)
-	s.slowlog.SetLimit(int(s.cfg.Int("slowlog-max-len")))
-	s.perflog.SetLimit(int(s.cfg.Int("profiling-sample-record-max-len")))
-	s.tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
+	s.sessions.SetDiagnostics(d)
+	s.sessions.Tracker.SetLimit(s.cfg.Int("tracking-table-max-keys"))
 }
 
 // percentiles parses latency-tracking-info-percentiles; what is no number was refused when it was set.

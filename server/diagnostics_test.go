@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // number reads the integer of a reply.
@@ -21,60 +23,60 @@ func number(t *testing.T, reply string) int64 {
 }
 
 func TestMemoryAndDiskUsage(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
-	c.do("SET", "s", strings.Repeat("x", 10_000))
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	c.Do("SET", "s", strings.Repeat("x", 10_000))
 	var p strings.Builder
 	for i := range 1000 {
-		p.WriteString(pipeline(fmt.Sprintf("HSET h field%04d 0123456789", i),
+		p.WriteString(servertest.Pipeline(fmt.Sprintf("HSET h field%04d 0123456789", i),
 			fmt.Sprintf("ZADD z %d member%04d", i, i), fmt.Sprintf("SETBIT b %d 1", i*8192)))
 	}
-	c.send(p.String())
+	c.Send(p.String())
 	for range 3000 {
-		c.reply()
+		c.Reply()
 	}
 	for key, size := range map[string]int64{"s": 10_000, "h": 1000 * 19, "z": 1000 * 2 * 18, "b": 1_000_000 / 1000} {
 		for _, cmd := range []string{"MEMORY USAGE " + key, "MEMORY USAGE " + key + " SAMPLES 0", "DISK USAGE " + key} {
-			if n := number(t, c.do(strings.Fields(cmd)...)); n < size/2 || n > size*20+1_000_000/2 {
+			if n := number(t, c.Do(strings.Fields(cmd)...)); n < size/2 || n > size*20+1_000_000/2 {
 				t.Errorf("%s: %d, the data alone is %d", cmd, n, size)
 			}
 		}
 	}
-	c.want("DISK USAGE missing", "$-1\r\n")
-	c.want("DISK FREE s", "-ERR Unknown operation\r\n")
-	if got := c.do("MEMORY", "STATS"); !strings.Contains(got, "$10\r\nkeys.count\r\n:4\r\n") ||
+	c.Want("DISK USAGE missing", "$-1\r\n")
+	c.Want("DISK FREE s", "-ERR Unknown operation\r\n")
+	if got := c.Do("MEMORY", "STATS"); !strings.Contains(got, "$10\r\nkeys.count\r\n:4\r\n") ||
 		!strings.Contains(got, "rocksdb.block-cache") {
 		t.Errorf("%q", got)
 	}
-	c.do("HELLO", "3")
-	if got := c.do("MEMORY",
+	c.Do("HELLO", "3")
+	if got := c.Do("MEMORY",
 		"STATS"); !regexp.MustCompile(`(?s)^%\d+\r\n.*fragmentation\r\n,[\d.]+\r\n`).MatchString(got) {
 		t.Errorf("%q", got)
 	}
 	for _, cmd := range []string{"DOCTOR", "MALLOC-STATS"} {
-		if got := c.do("MEMORY", cmd); !strings.HasPrefix(got, "=") {
+		if got := c.Do("MEMORY", cmd); !strings.HasPrefix(got, "=") {
 			t.Errorf("%s: %q", cmd, got)
 		}
 	}
-	c.want("MEMORY PURGE", "+OK\r\n")
+	c.Want("MEMORY PURGE", "+OK\r\n")
 }
 
 func TestHeapProfiling(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
-	was := h.services.Memory.HeapProfiling()
-	t.Cleanup(func() { h.services.Memory.SetHeapProfiling(was) })
-	c.want("KPROFILE MEMORY ENABLE", "+OK\r\n")
-	c.want("KPROFILE memory STATUS", "+enabled\r\n")
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	was := h.Sessions().Services.Memory.HeapProfiling()
+	t.Cleanup(func() { h.Sessions().Services.Memory.SetHeapProfiling(was) })
+	c.Want("KPROFILE MEMORY ENABLE", "+OK\r\n")
+	c.Want("KPROFILE memory STATUS", "+enabled\r\n")
 	dir := t.TempDir()
-	c.want("KPROFILE MEMORY DUMP "+dir, "+OK\r\n")
+	c.Want("KPROFILE MEMORY DUMP "+dir, "+OK\r\n")
 	if files, _ := filepath.Glob(filepath.Join(dir, "heap-*.pprof")); len(files) != 1 {
 		t.Errorf("files %v", files)
 	} else if info, err := os.Stat(files[0]); err != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	c.want("KPROFILE MEMORY DISABLE", "+OK\r\n")
-	c.want("KPROFILE MEMORY STATUS", "+disabled\r\n")
+	c.Want("KPROFILE MEMORY DISABLE", "+OK\r\n")
+	c.Want("KPROFILE MEMORY STATUS", "+disabled\r\n")
 	for cmd, want := range map[string]string{
 		"KPROFILE CPU ENABLE":          "-ERR only supports MEMORY subcommand\r\n",
 		"KPROFILE MEMORY WHAT":         "-ERR MEMORY subcommand must be one of ENABLE, DISABLE, STATUS, DUMP\r\n",
@@ -83,18 +85,18 @@ func TestHeapProfiling(t *testing.T) {
 		"KPROFILE MEMORY":              "-ERR wrong number of arguments for 'kprofile' command\r\n",
 		"KPROFILE MEMORY DUMP /no/dir": "-ERR \"/no/dir\" is not a directory\r\n",
 	} {
-		c.want(cmd, want)
+		c.Want(cmd, want)
 	}
 }
 
 // The digest tells what is there, not how it came to be.
 func TestDebugDigest(t *testing.T) {
 	digest := func(commands ...string) (all, value string) {
-		c := start(t).dial(t)
+		c := servertest.Start(t).Dial(t)
 		for _, cmd := range commands {
-			c.do(strings.Fields(cmd)...)
+			c.Do(strings.Fields(cmd)...)
 		}
-		return c.do("DEBUG", "DIGEST"), c.do("DEBUG", "DIGEST-VALUE", "l", "h", "missing")
+		return c.Do("DEBUG", "DIGEST"), c.Do("DEBUG", "DIGEST-VALUE", "l", "h", "missing")
 	}
 	all, values := digest("RPUSH l a b c", "HSET h f 1 g 2", "SET s v", "ZADD z 1 m", "DEBUG RELOAD")
 	again, valuesAgain := digest("SET s x", "LPUSH l b a", "ZADD z 2 m", "HSET h g x", "RPUSH l c", "HSET h g 2 f 1",
@@ -119,20 +121,20 @@ func TestDebugDigest(t *testing.T) {
 // TestDebugInTransactions: what DEBUG locks for itself neither waits for the locks of the transaction nor gives them
 // back.
 func TestDebugInTransactions(t *testing.T) {
-	c := start(t).dial(t)
-	c.want("MULTI", "+OK\r\n")
+	c := servertest.Start(t).Dial(t)
+	c.Want("MULTI", "+OK\r\n")
 	for _, queued := range []string{"SET key:1 v", "DEBUG SDSLEN key:1", "DEBUG POPULATE 3", "GET key:1"} {
-		c.want(queued, "+QUEUED\r\n")
+		c.Want(queued, "+QUEUED\r\n")
 	}
-	c.want("EXEC", "*4\r\n+OK\r\n+key_sds_len:5, key_sds_avail:0, key_zmalloc: 5, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"+
+	c.Want("EXEC", "*4\r\n+OK\r\n+key_sds_len:5, key_sds_avail:0, key_zmalloc: 5, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"+
 		"-ERR DEBUG POPULATE isn't allowed in transactions\r\n$1\r\nv\r\n")
-	c.want("DEBUG POPULATE 3", "+OK\r\n")
-	c.want("MGET key:0 key:1", "*2\r\n$7\r\nvalue:0\r\n$1\r\nv\r\n")
+	c.Want("DEBUG POPULATE 3", "+OK\r\n")
+	c.Want("MGET key:0 key:1", "*2\r\n$7\r\nvalue:0\r\n$1\r\nv\r\n")
 }
 
 func TestDebug(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	for _, line := range []struct{ command, want string }{
 		{"DEBUG PANIC", "-ERR DEBUG PANIC is refused: it would end or damage the server\r\n"},
 		{"DEBUG segfault", "-ERR DEBUG SEGFAULT is refused: it would end or damage the server\r\n"},
@@ -165,88 +167,74 @@ func TestDebug(t *testing.T) {
 			"*1\r\n$49\r\nERR This Redis command is not allowed from script\r\n"},
 		{"DEBUG SDSLEN k", "+key_sds_len:1, key_sds_avail:0, key_zmalloc: 1, val_sds_len:1, val_sds_avail:0, val_zmalloc: 1\r\n"},
 	} {
-		c.want(line.command, line.want)
+		c.Want(line.command, line.want)
 	}
 	// TIME stands still in EXEC and in scripts.
-	c.want("MULTI", "+OK\r\n")
+	c.Want("MULTI", "+OK\r\n")
 	for _, command := range []string{"TIME", "DEBUG SLEEP 0.01", "TIME"} {
-		c.want(command, "+QUEUED\r\n")
+		c.Want(command, "+QUEUED\r\n")
 	}
-	if before, after, _ := strings.Cut(c.do("EXEC"), "+OK\r\n"); before != "*3\r\n"+after {
+	if before, after, _ := strings.Cut(c.Do("EXEC"), "+OK\r\n"); before != "*3\r\n"+after {
 		t.Errorf("TIME in EXEC: %q, later %q", before, after)
 	}
-	c.want("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n")
-	if got := c.do("EVAL",
+	c.Want("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n")
+	if got := c.Do("EVAL",
 		"local t=redis.call('TIME') redis.call('DEBUG','SLEEP','0.01') local u=redis.call('TIME') return t[1]==u[1] and t[2]==u[2]", "0"); got != ":1\r\n" {
 		t.Errorf("TIME in a script: %q", got)
 	}
-	if got := c.do("DEBUG", "OBJECT", "k"); !strings.Contains(got, " encoding:embstr serializedlength:") ||
+	if got := c.Do("DEBUG", "OBJECT", "k"); !strings.Contains(got, " encoding:embstr serializedlength:") ||
 		!strings.Contains(got, " type:string ") {
 		t.Errorf("%q", got)
 	}
-	c.want("DEBUG LOG hello", "+OK\r\n")
-	if h.logs.FilterMessage("DEBUG LOG: hello").Len() != 1 {
+	c.Want("DEBUG LOG hello", "+OK\r\n")
+	if h.Logs.FilterMessage("DEBUG LOG: hello").Len() != 1 {
 		t.Error("the line is not in the log")
 	}
-	c.do("HELLO", "3")
-	c.send(pipeline("DEBUG PROTOCOL attrib"))
+	c.Do("HELLO", "3")
+	c.Send(servertest.Pipeline("DEBUG PROTOCOL attrib"))
 	for _, part := range []string{"|1\r\n", "$14\r\nkey-popularity\r\n", "*2\r\n$7\r\nkey:123\r\n:90\r\n",
 		"$39\r\nSome real reply following the attribute\r\n"} {
-		c.expect(part)
+		if got := c.Reply(); got != part {
+			t.Errorf("%q, want %q", got, part)
+		}
 	}
-	c.send(pipeline("DEBUG PROTOCOL push"))
+	c.Send(servertest.Pipeline("DEBUG PROTOCOL push"))
 	for _, part := range []string{">2\r\n$16\r\nserver-cpu-usage\r\n:42\r\n",
 		"$40\r\nSome real reply following the push reply\r\n"} {
-		c.expect(part)
+		if got := c.Reply(); got != part {
+			t.Errorf("%q, want %q", got, part)
+		}
 	}
-	c.do("HELLO", "2")
-	c.want("DEBUG PROTOCOL push", "-ERR RESP2 is not supported by this command\r\n")
+	c.Do("HELLO", "2")
+	c.Want("DEBUG PROTOCOL push", "-ERR RESP2 is not supported by this command\r\n")
 }
 
 // WAITAOF 1 syncs the log.
 func TestWaitAOFSyncs(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
-	synced := func() int { return h.ticker(t, "rocksdb.wal.synced") }
-	c.want("SET k v", "+OK\r\n")
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	synced := func() int { return h.Ticker(t, "rocksdb.wal.synced") }
+	c.Want("SET k v", "+OK\r\n")
 	before := synced()
-	c.want("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n")
+	c.Want("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n")
 	if synced() != before {
 		t.Error("synced unasked")
 	}
-	c.want("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n")
+	c.Want("WAITAOF 1 0 0", "*2\r\n:1\r\n:0\r\n")
 	if synced() == before {
 		t.Error("not synced")
 	}
 }
 
-func TestClientKillMaxAge(t *testing.T) {
-	h := start(t)
-	c, other := h.dial(t), h.dial(t)
-	other.want("PING", "+PONG\r\n")
-	c.want("CLIENT KILL MAXAGE 1000", ":0\r\n")
-	c.want("CLIENT KILL MAXAGE 0", "-ERR maxage should be greater than 0\r\n")
-	c.want("CLIENT KILL MAXAGE x", "-ERR maxage is not an integer or out of range\r\n")
-	h.mu.Lock()
-	for _, x := range h.conns {
-		if x.sess.Addr == other.LocalAddr().String() {
-			x.info.created = x.info.created.Add(-2000e9)
-		}
-	}
-	h.mu.Unlock()
-	c.want("CLIENT KILL TYPE normal MAXAGE 1000 SKIPME no", ":1\r\n")
-	other.closed()
-}
-
 // The rates of INFO count what is read one key at a time and several at a time.
 func TestReadsAreCounted(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
-	c.do("SET", "k", "v")
+	h := servertest.Start(t)
+	c := h.Dial(t)
+	c.Do("SET", "k", "v")
 	for _, command := range []string{"GET a", "HGETALL b", "MGET c d e f"} {
-		before := h.rateTicker(tickKeysRead)
-		c.do(strings.Fields(command)...)
-		if now := h.rateTicker(tickKeysRead); now <= before {
+		before := h.KeysRead()
+		c.Do(strings.Fields(command)...)
+		if now := h.KeysRead(); now <= before {
 			t.Errorf("%s: %d keys read, before %d", command, now, before)
 		}
 	}
@@ -254,19 +242,19 @@ func TestReadsAreCounted(t *testing.T) {
 
 // The containers that Redis does not have explain themselves as those of Redis do.
 func TestHelpOfContainers(t *testing.T) {
-	c := start(t).dial(t)
+	c := servertest.Start(t).Dial(t)
 	for command, first := range map[string]string{
 		"DISK HELP": "DISK <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "PERFLOG HELP": "PERFLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
 		"JSON.DEBUG HELP": "MEMORY <key> [path]",
 	} {
-		if got := c.do(strings.Fields(command)...); got[0] != '*' || !strings.Contains(got, first) {
+		if got := c.Do(strings.Fields(command)...); got[0] != '*' || !strings.Contains(got, first) {
 			t.Errorf("%s: %.200q", command, got)
 		}
 	}
 }
 
 func TestScriptsHaveNoDebugger(t *testing.T) {
-	c := start(t).dial(t)
-	c.want("SCRIPT DEBUG yes", "-ERR there is no debugger for scripts\r\n")
-	c.want("SCRIPT DEBUG no", "+OK\r\n")
+	c := servertest.Start(t).Dial(t)
+	c.Want("SCRIPT DEBUG yes", "-ERR there is no debugger for scripts\r\n")
+	c.Want("SCRIPT DEBUG no", "+OK\r\n")
 }

@@ -27,6 +27,9 @@ func (s *Server) Failover(f command.Failover) error {
 // AbortFailover implements command.Replication.
 func (s *Server) AbortFailover() error { return s.master.AbortFailover() }
 
+// failingOver reports whether a failover is under way.
+func (s *Server) failingOver() bool { return s.master.FailoverState() != replication.NoFailover }
+
 // failoverServer is the server as a failover sees it.
 type failoverServer struct{ s *Server }
 
@@ -34,10 +37,10 @@ type failoverServer struct{ s *Server }
 const failoverPause = 365 * 24 * time.Hour
 
 // Pause implements replication.FailoverServer.
-func (f failoverServer) Pause() error { return f.s.Pause(failoverPause, false) }
+func (f failoverServer) Pause() error { return f.s.sessions.Pause(failoverPause, false) }
 
 // Unpause implements replication.FailoverServer.
-func (f failoverServer) Unpause() { f.s.unpause() }
+func (f failoverServer) Unpause() { f.s.sessions.Unpause() }
 
 // Follow implements replication.FailoverServer. Nobody has written since the other server had everything.
 func (f failoverServer) Follow(host string, port int) error {

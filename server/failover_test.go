@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // TestFailover: while clients write, a master and its replica change places, and back; every write that was confirmed
@@ -16,13 +18,13 @@ func TestFailover(t *testing.T) {
 			settings := []string{"requirepass", "secret", "masterauth", "secret", "use-rsid-psync", rsid}
 			a := startWith(t, quiet(), settings...)
 			b := startWith(t, quiet(), settings...)
-			ca, cb := a.dial(t), b.dial(t)
-			ca.want("AUTH secret", "+OK\r\n")
-			cb.want("AUTH secret", "+OK\r\n")
-			ca.want("FAILOVER", "-ERR FAILOVER requires connected replicas.\r\n")
-			cb.want(b.replicaOf(a), "+OK\r\n")
+			ca, cb := a.Dial(t), b.Dial(t)
+			ca.Want("AUTH secret", "+OK\r\n")
+			cb.Want("AUTH secret", "+OK\r\n")
+			ca.Want("FAILOVER", "-ERR FAILOVER requires connected replicas.\r\n")
+			cb.Want(replicaOf(b, a), "+OK\r\n")
 			caughtUp(t, b, a)
-			syncs := b.master.Stats().SyncFull + a.master.Stats().SyncFull
+			syncs := b.Master().Stats().SyncFull + a.Master().Stats().SyncFull
 			for _, tt := range []struct{ command, want string }{
 				{"FAILOVER ABORT", "-ERR No failover in progress.\r\n"},
 				{"FAILOVER TO 127.0.0.1 1 TIMEOUT 10", "-ERR FAILOVER target HOST and PORT is not a replica.\r\n"},
@@ -30,12 +32,12 @@ func TestFailover(t *testing.T) {
 				{"FAILOVER TIMEOUT 0", "-ERR FAILOVER timeout must be greater than 0\r\n"},
 				{"FAILOVER ABORT TIMEOUT 1", "-ERR syntax error\r\n"},
 			} {
-				ca.want(tt.command, tt.want)
+				ca.Want(tt.command, tt.want)
 			}
-			cb.want("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.\r\n")
+			cb.Want("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.\r\n")
 
 			confirmed := map[string]string{}
-			for round, from := range []*harness{a, b} {
+			for round, from := range []*servertest.Harness{a, b} {
 				to, admin := b, ca
 				if from == b {
 					to, admin = a, cb
@@ -43,12 +45,12 @@ func TestFailover(t *testing.T) {
 				var mu sync.Mutex
 				var writers sync.WaitGroup
 				for w := range 4 {
-					c := from.dial(t)
-					c.want("AUTH secret", "+OK\r\n")
+					c := from.Dial(t)
+					c.Want("AUTH secret", "+OK\r\n")
 					writers.Go(func() {
 						for i := 0; ; i++ {
 							k, v := fmt.Sprintf("%d:%d:%d", round, w, i), strconv.Itoa(i)
-							if reply := c.do("SET", k, v); reply != "+OK\r\n" {
+							if reply := c.Do("SET", k, v); reply != "+OK\r\n" {
 								if !strings.HasPrefix(reply, "-READONLY") {
 									t.Errorf("%q", reply)
 								}
@@ -60,15 +62,15 @@ func TestFailover(t *testing.T) {
 						}
 					})
 				}
-				eventually(t, "something is written", func() bool {
+				servertest.Eventually(t, "something is written", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
 					return len(confirmed) > 100*(round+1)
 				})
-				admin.want("FAILOVER", "+OK\r\n")
+				admin.Want("FAILOVER", "+OK\r\n")
 				writers.Wait()
-				eventually(t, "the failover has ended", func() bool {
-					return strings.Contains(admin.do("INFO", "replication"), "master_failover_state:no-failover")
+				servertest.Eventually(t, "the failover has ended", func() bool {
+					return strings.Contains(admin.Do("INFO", "replication"), "master_failover_state:no-failover")
 				})
 				if to.IsReplica() || !from.IsReplica() {
 					t.Fatal("they have not changed places")
@@ -77,11 +79,11 @@ func TestFailover(t *testing.T) {
 			}
 			for k, v := range confirmed {
 				want := fmt.Sprintf("$%d\r\n%s\r\n", len(v), v)
-				if x, y := ca.do("GET", k), cb.do("GET", k); x != want || y != want {
+				if x, y := ca.Do("GET", k), cb.Do("GET", k); x != want || y != want {
 					t.Fatalf("%s: %q and %q, want %q", k, x, y, want)
 				}
 			}
-			if got := b.master.Stats().SyncFull + a.master.Stats().SyncFull; got != syncs {
+			if got := b.Master().Stats().SyncFull + a.Master().Stats().SyncFull; got != syncs {
 				t.Errorf("%d full synchronisations", got-syncs)
 			}
 		})

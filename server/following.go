@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -16,7 +15,6 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/info"
-	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/replication"
 	"github.com/basaltdb/basalt/server/tlsconfig"
 )
@@ -31,7 +29,7 @@ const replicaDialTimeout = 3100 * time.Millisecond
 func (s *Server) startReplica() {
 	s.replica = replication.NewReplica(replication.ReplicaOptions{
 		DB: s.db, Log: s.log, Dir: filepath.Join(filepath.Dir(s.db.Dir()), "sync_checkpoint"),
-		Dial: s.dialMaster, Committed: s.updateCommitted, Applied: s.updateApplied,
+		Dial: s.dialMaster, Committed: s.sessions.Committed, Applied: s.sessions.Applied,
 		Replacing: s.master.Suspend, Replaced: s.databaseReplaced, Changed: s.refreshStale,
 	}, s.replicaSettings())
 }
@@ -51,22 +49,6 @@ func (s *Server) replicaSettings() replication.ReplicaSettings {
 		Writable: !s.cfg.Bool("slave-read-only"), SendID: s.cfg.Bool("use-rsid-psync"),
 		EmptyFirst: s.cfg.Bool("slave-empty-db-before-fullsync"),
 	}
-}
-
-func (s *Server) followMaster() {
-	for _, name := range replicaNames {
-		s.cfg.OnChange(name, func(_, _ string) error {
-			s.replica.Set(s.replicaSettings())
-			s.refreshStale()
-			return nil
-		})
-	}
-	s.cfg.OnChange("slave-read-only", func(_, _ string) error {
-		if s.IsReplica() {
-			s.db.LockReplica(s.cfg.Bool("slave-read-only"))
-		}
-		return nil
-	})
 }
 
 // dialMaster connects to a master.
@@ -90,48 +72,15 @@ func (s *Server) dialMaster(ctx context.Context, addr string) (net.Conn, error) 
 	return secure, nil
 }
 
-// updateCommitted hears of a write of the master, whose locks are held: who waits for one of its keys looks again, and
-// what is kept in memory of scripts and functions follows.
-func (s *Server) updateCommitted(tx *engine.Tx, b *engine.ForeignBatch) {
-	if s.waiters.n.Load() > 0 {
-		for _, nsKey := range s.waiters.keys() {
-			if tx.HoldsNSKey([]byte(nsKey)) {
-				s.waiters.wakeAll([]string{nsKey})
-			}
-		}
-	}
-	if b.Scripts {
-		s.scripts.Forget()
-	}
-	if b.Libraries {
-		s.scripts.Reload()
-	}
-}
-
-// updateApplied hears of the same write when its locks are given back.
-func (s *Server) updateApplied(b *engine.ForeignBatch) {
-	for m := b.Messages; len(m) >= 2; m = m[2:] {
-		s.hub.Publish(pubsub.Message{Channel: bytes.Clone(m[0]), Payload: bytes.Clone(m[1])}, nil, nil)
-	}
-	if b.Namespaces {
-		s.refreshNamespaces()
-	}
-}
-
 // databaseReplaced reads again what the server has in memory of the database.
 func (s *Server) databaseReplaced() {
-	s.scripts.Forget()
-	s.scripts.Reload()
-	s.refreshNamespaces()
 	s.work.CheckSize()
-	s.waiters.wakeAll(s.waiters.keys())
+	s.sessions.Replaced()
 }
 
 // refreshStale notes whether clients are refused because the link to the master is down.
 func (s *Server) refreshStale() {
-	if s.replica != nil {
-		s.limits.stale.Store(s.IsReplica() && !s.cfg.Bool("slave-serve-stale-data") && !s.replica.Up())
-	}
+	s.sessions.Limits.Stale.Store(s.IsReplica() && !s.cfg.Bool("slave-serve-stale-data") && !s.replica.Up())
 }
 
 // Errors of REPLICAOF, with the texts of Kvrocks.
@@ -175,8 +124,7 @@ func (s *Server) becomeReplica(host string, port int, own bool) error {
 	if err := s.cfg.SetMaster(host + " " + strconv.Itoa(port)); err != nil {
 		return engine.NewError("ERR", err.Error())
 	}
-	s.refresh()
-	s.master.Set(s.masterSettings())
+	s.applyRole()
 	s.beginFollowing(host, port, own)
 	return nil
 }
@@ -184,7 +132,7 @@ func (s *Server) becomeReplica(host string, port int, own bool) error {
 // beginFollowing begins to follow a master that the settings name; own as in [replication.Replica.Follow].
 func (s *Server) beginFollowing(host string, port int, own bool) {
 	s.log.Info("the server is a replica", zap.String("master", net.JoinHostPort(host, strconv.Itoa(port))))
-	s.replica.Set(s.replicaSettings())
+	s.applyReplica()
 	s.replica.Follow(host, port, own)
 	s.refreshStale()
 }

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // everything returns all records of the known families, by family, key and value.
@@ -56,14 +58,14 @@ func sameRecords(t testing.TB, a, b *engine.DB) {
 }
 
 // startWith starts a server with a database of its own. When the test has failed, its log is shown.
-func startWith(t *testing.T, o engine.Options, settings ...string) *harness {
+func startWith(t *testing.T, o engine.Options, settings ...string) *servertest.Harness {
 	t.Helper()
 	if o.Dir == "" {
 		o.Dir = t.TempDir() + "/db"
 	}
 	db := enginetest.OpenWith(t, o)
 	core, logs := observer.New(zap.DebugLevel)
-	h := &harness{New(testConfig(t, settings...), db, zap.New(core)), db, logs}
+	h := &servertest.Harness{Server: server.New(servertest.Config(t, settings...), db, zap.New(core)), DB: db, Logs: logs}
 	if err := h.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,61 +95,61 @@ func TestKvrocksIsTheMaster(t *testing.T) {
 				}
 				dial := startKvrocks(t, settings...)
 				k := dial()
-				k.want("AUTH secret", "+OK\r\n")
-				k.do("SCRIPT", "LOAD", "return 1")
+				k.Want("AUTH secret", "+OK\r\n")
+				k.Do("SCRIPT", "LOAD", "return 1")
 				fill(k, 0)
 				if full {
-					k.do("COMPACT")
+					k.Do("COMPACT")
 					for i := range 40 { // files, and logs that are gone
 						fill(k, 1)
-						k.do("SET", "big", fmt.Sprint(i))
+						k.Do("SET", "big", fmt.Sprint(i))
 					}
-					k.do("CONFIG", "SET", "rocksdb.write_buffer_size", "1")
+					k.Do("CONFIG", "SET", "rocksdb.write_buffer_size", "1")
 				}
 				fill(k, 1)
 				h := startWith(t, engine.Options{}, "use-rsid-psync", rsid, "masterauth", "secret")
-				c := h.dial(t)
+				c := h.Dial(t)
 				if full || rsid == "yes" { // nothing else tells that it is another history
-					c.want("SET own history", "+OK\r\n")
-					c.want("SET own past", "+OK\r\n")
+					c.Want("SET own history", "+OK\r\n")
+					c.Want("SET own past", "+OK\r\n")
 				}
-				port := k.port()
-				c.want(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", port), "+OK\r\n")
+				port := port(k)
+				c.Want(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", port), "+OK\r\n")
 				fill(k, 2)
 				caughtUp := func() bool {
-					return c.field("replication", "master_link_status") == "up" &&
-						c.field("replication", "slave_repl_offset") == k.field("replication", "master_repl_offset")
+					return field(c, "replication", "master_link_status") == "up" &&
+						field(c, "replication", "slave_repl_offset") == field(k, "replication", "master_repl_offset")
 				}
-				eventually(t, "the replica has caught up", caughtUp)
-				c2 := h.dial(t)
-				c2.want("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
-				k.do("PUBLISH", "news", "hello")
-				if got := c2.reply(); got != "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n" {
+				servertest.Eventually(t, "the replica has caught up", caughtUp)
+				c2 := h.Dial(t)
+				c2.Want("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
+				k.Do("PUBLISH", "news", "hello")
+				if got := c2.Reply(); got != "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n" {
 					t.Errorf("%q", got)
 				}
 				fill(k, 3)
-				k.do("CLIENT", "KILL", "TYPE", "slave")
+				k.Do("CLIENT", "KILL", "TYPE", "slave")
 				fill(k, 4)
-				eventually(t, "the replica has caught up again", caughtUp)
+				servertest.Eventually(t, "the replica has caught up again", caughtUp)
 				same(t, k, c, 5)
-				c.want("SET x y", "-READONLY You can't write against a read only replica.\r\n")
-				st, _ := h.replica.Status()
+				c.Want("SET x y", "-READONLY You can't write against a read only replica.\r\n")
+				st, _ := h.Replica().Status()
 				t.Logf("full synchronisations: %d", st.FullSyncs)
-				k.want("FLUSHALL", "+OK\r\n")
-				k.want("SET after flush", "+OK\r\n")
-				eventually(t, "the replica has caught up with the flush", caughtUp)
-				c.want("GET after", "$5\r\nflush\r\n")
-				c.want("EXISTS s0:0 h1:1 own", ":0\r\n")
-				c.want("REPLICAOF NO ONE", "+OK\r\n")
-				c.want("SET x y", "+OK\r\n")
-				c.want("DBSIZE", ":2\r\n")
+				k.Want("FLUSHALL", "+OK\r\n")
+				k.Want("SET after flush", "+OK\r\n")
+				servertest.Eventually(t, "the replica has caught up with the flush", caughtUp)
+				c.Want("GET after", "$5\r\nflush\r\n")
+				c.Want("EXISTS s0:0 h1:1 own", ":0\r\n")
+				c.Want("REPLICAOF NO ONE", "+OK\r\n")
+				c.Want("SET x y", "+OK\r\n")
+				c.Want("DBSIZE", ":2\r\n")
 			})
 		}
 	}
 }
 
-func (c *client) port() int {
+func port(c *servertest.Client) int {
 	var port int
-	fmt.Sscan(c.field("server", "tcp_port"), &port)
+	fmt.Sscan(field(c, "server", "tcp_port"), &port)
 	return port
 }

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // TestLargeValuesLeaveNoMemory: what the heap has taken for large values that were written and read, it gives back in
@@ -21,22 +23,22 @@ func TestLargeValuesLeaveNoMemory(t *testing.T) {
 		}
 		return held, samples[0].Value.Uint64()
 	}
-	c := start(t).dial(t)
-	c.do("PING")
+	c := servertest.Start(t).Dial(t)
+	c.Do("PING")
 	before, begin := heap()
 	value := bytes.Repeat([]byte("v"), 64<<20)
 	for i := range 4 {
 		key := fmt.Sprintf("large%d", i)
-		c.do("SET", key, string(value))
-		c.do("STRLEN", key)
-		c.do("GETRANGE", key, "0", "10000000")
+		c.Do("SET", key, string(value))
+		c.Do("STRLEN", key)
+		c.Do("GETRANGE", key, "0", "10000000")
 	}
 	value = nil
 	grown, allocated := heap() // the server may have cleaned up already
 	if allocated -= begin; allocated < 2*little {
 		t.Fatalf("%d bytes were allocated: the test shows nothing", allocated)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(servertest.Patience); ; time.Sleep(time.Millisecond) {
 		held, _ := heap()
 		if held-min(held, before) <= little {
 			return

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -11,24 +11,25 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // TestKvrocksStreams answers the recorded reads of streams on Kvrocks's data directory. Where Kvrocks replies
 // otherwise than Redis, ours is Redis's reply about what Kvrocks has stored.
 func TestKvrocksStreams(t *testing.T) {
 	h, _ := serveFixture(t)
-	c := h.dial(t)
+	c := h.Dial(t)
 	checked := 0
 	for _, r := range fixture.Reads(t) {
 		if r.Args[0] == "AUTH" {
-			c.do(r.Args...)
+			c.Do(r.Args...)
 			continue
 		}
 		if !strings.Contains(strings.Join(r.Args, " ")+" ", " stream:") {
 			continue
 		}
 		pattern, delivered := streamReplyPattern(r.Args, r.Reply)
-		got := c.do(r.Args...)
+		got := c.Do(r.Args...)
 		m := regexp.MustCompile(`^(?s:` + pattern + `)$`).FindStringSubmatch(got)
 		if m == nil {
 			t.Errorf("%q: %q, want %q", r.Args, got, pattern)
@@ -89,8 +90,8 @@ func streamReplyPattern(args []string, r fixture.Reply) (pattern string, deliver
 // TestStreamBatchesAreKvrocks compares the batches of the recorded commands on streams with ours, record by record
 // and field by field. What Kvrocks gets wrong is corrected first: see streamRecord.
 func TestStreamBatchesAreKvrocks(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	compared := 0
 	for _, cmd := range fixture.LoadReplication(t, fixture.PlainReplication).Commands {
 		if !strings.HasPrefix(cmd.Args[0], "X") {
@@ -100,9 +101,9 @@ func TestStreamBatchesAreKvrocks(t *testing.T) {
 		for _, b := range cmd.Batches {
 			want = append(want, streamRecords(t, b.Rep, true)...)
 		}
-		from := h.db.LatestSequence() + 1
-		c.do(cmd.Args...)
-		for _, rep := range batchesSince(t, h.db, from) {
+		from := h.DB.LatestSequence() + 1
+		c.Do(cmd.Args...)
+		for _, rep := range batchesSince(t, h.DB, from) {
 			got = append(got, streamRecords(t, rep, false)...)
 		}
 		if w, g := normalise(want), normalise(got); w != g {

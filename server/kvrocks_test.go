@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"os/exec"
@@ -12,11 +12,13 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/internal/fixture"
+	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // serveFixture serves a copy of the data directory that a Kvrocks wrote.
-func serveFixture(t *testing.T) (*harness, string) {
+func serveFixture(t *testing.T) (*servertest.Harness, string) {
 	t.Helper()
 	dir := t.TempDir()
 	fixture.Unpack(t, dir)
@@ -24,7 +26,7 @@ func serveFixture(t *testing.T) (*harness, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(testConfig(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken),
+	s := server.New(servertest.Config(t, "requirepass", fixture.Password, "namespace."+fixture.Namespace, fixture.NamespaceToken),
 		db, zap.NewNop())
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
@@ -33,7 +35,7 @@ func serveFixture(t *testing.T) (*harness, string) {
 		s.Close()
 		db.Close()
 	})
-	return &harness{Server: s, db: db}, dir
+	return &servertest.Harness{Server: s, DB: db}, dir
 }
 
 // permitted are the recorded reads that we answer otherwise on purpose.
@@ -52,16 +54,16 @@ func onStream(args []string) bool {
 
 // wantFixture checks that the recorded reads get the replies that Kvrocks gave, and returns how many. Left out are
 // those that have a test of their own.
-func (c *client) wantFixture() (checked int) {
-	c.t.Helper()
-	for _, r := range fixture.Reads(c.t) {
+func wantFixture(c *servertest.Client) (checked int) {
+	c.T.Helper()
+	for _, r := range fixture.Reads(c.T) {
 		if !known(r.Args) || r.Args[0] == "NAMESPACE" || r.Args[0] == "KEYS" || onStream(r.Args) ||
 			permitted[strings.Join(r.Args, " ")] != "" {
 			continue
 		}
 		want := string(r.Reply.AppendRESP2(nil))
-		if got := c.do(r.Args...); got != want && !sameNumbers(got, want) {
-			c.t.Errorf("%q: %q, Kvrocks replied %q", r.Args, got, want)
+		if got := c.Do(r.Args...); got != want && !sameNumbers(got, want) {
+			c.T.Errorf("%q: %q, Kvrocks replied %q", r.Args, got, want)
 		}
 		checked++
 	}
@@ -72,19 +74,19 @@ func (c *client) wantFixture() (checked int) {
 // it, and lets RocksDB's ldb read it afterwards.
 func TestKvrocksDataDirectory(t *testing.T) {
 	h, dir := serveFixture(t)
-	c := h.dial(t)
-	checked := c.wantFixture()
+	c := h.Dial(t)
+	checked := wantFixture(c)
 	if checked < 50 {
 		t.Errorf("only %d of the recorded reads were checked", checked)
 	}
-	c.want("AUTH "+fixture.Password, "+OK\r\n")
-	c.want("HSET hash:small added 1", ":1\r\n")
-	c.want("ZADD zset:mixed 7 added", ":1\r\n")
-	c.want("LPUSH list:r added", ":6\r\n")
-	c.want("SET str:added v", "+OK\r\n")
-	c.want("DEL str:plain", ":1\r\n")
+	c.Want("AUTH "+fixture.Password, "+OK\r\n")
+	c.Want("HSET hash:small added 1", ":1\r\n")
+	c.Want("ZADD zset:mixed 7 added", ":1\r\n")
+	c.Want("LPUSH list:r added", ":6\r\n")
+	c.Want("SET str:added v", "+OK\r\n")
+	c.Want("DEL str:plain", ":1\r\n")
 	h.Close()
-	if err := h.db.Close(); err != nil {
+	if err := h.DB.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
@@ -137,8 +139,8 @@ var streamValue = regexp.MustCompile(`(?m)(put stream .*) = .*$`)
 // the same records in the same families in the same order, log data included. Versions are numbered by their
 // first appearance in the batch.
 func TestWriteBatchesAreKvrocks(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	rec := fixture.LoadReplication(t, fixture.PlainReplication)
 	compared := 0
 	for _, cmd := range rec.Commands {
@@ -146,8 +148,8 @@ func TestWriteBatchesAreKvrocks(t *testing.T) {
 			continue
 		}
 		var ours, theirs fixture.Renderer
-		from := h.db.LatestSequence() + 1
-		c.do(cmd.Args...)
+		from := h.DB.LatestSequence() + 1
+		c.Do(cmd.Args...)
 		var want, got []string
 		for _, b := range cmd.Batches {
 			lines, err := theirs.Lines(b.Rep)
@@ -156,7 +158,7 @@ func TestWriteBatchesAreKvrocks(t *testing.T) {
 			}
 			want = append(want, lines...)
 		}
-		for _, rep := range batchesSince(t, h.db, from) {
+		for _, rep := range batchesSince(t, h.DB, from) {
 			lines, err := ours.Lines(rep)
 			if err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"net"
@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // A server may listen on several addresses; they share the port that the system has picked.
@@ -15,7 +17,7 @@ func TestSeveralAddresses(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	for range 2 {
 		db := enginetest.Open(t)
-		s := New(testConfig(t, "bind", "127.0.0.1 127.0.0.2", "unixsocket", socket, "unixsocketperm", "700"), db, nil)
+		s := server.New(servertest.Config(t, "bind", "127.0.0.1 127.0.0.2", "unixsocket", socket, "unixsocketperm", "700"), db, nil)
 		if err := s.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -32,8 +34,8 @@ func TestSeveralAddresses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := newClient(t, nc)
-			got := c.do("CLIENT", "INFO")
+			c := servertest.NewClient(t, nc)
+			got := c.Do("CLIENT", "INFO")
 			if network == "unix" && !strings.Contains(got, " addr="+socket+":0 laddr="+socket+":0 ") {
 				t.Errorf("CLIENT INFO on %s: %s", network, got)
 			}
@@ -48,27 +50,27 @@ func TestSeveralAddresses(t *testing.T) {
 
 // TestSettingsOfRedis checks that Redis's settings are answered by name and by pattern, and are not in CONFIG GET *.
 func TestSettingsOfRedis(t *testing.T) {
-	c := start(t).dial(t)
+	c := servertest.Start(t).Dial(t)
 	for _, tt := range []struct{ command, want string }{
-		{"CONFIG GET maxmemory-policy", bulk("maxmemory-policy", "noeviction")},
-		{"CONFIG GET save appendonly databases", bulk("appendonly", "no", "databases", "1", "save", "")},
-		{"CONFIG GET hash-max-z*entries HZ", bulk("hash-max-ziplist-entries", "512", "HZ", "10")},
+		{"CONFIG GET maxmemory-policy", servertest.Bulk("maxmemory-policy", "noeviction")},
+		{"CONFIG GET save appendonly databases", servertest.Bulk("appendonly", "no", "databases", "1", "save", "")},
+		{"CONFIG GET hash-max-z*entries HZ", servertest.Bulk("hash-max-ziplist-entries", "512", "HZ", "10")},
 		{"CONFIG SET hash-max-listpack-entries 7 maxmemory 1048576", "+OK\r\n"},
-		{"CONFIG GET hash-max-ziplist-entries", bulk("hash-max-ziplist-entries", "7")},
+		{"CONFIG GET hash-max-ziplist-entries", servertest.Bulk("hash-max-ziplist-entries", "7")},
 		{"CONFIG SET maxmemory-policy allkeys-lru",
 			"-ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - " +
 				"nothing is evicted: max-db-size limits the data, memory-budget-mb the memory\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
-	if all := c.do("CONFIG", "GET", "*"); strings.Contains(all, "hash-max") ||
+	if all := c.Do("CONFIG", "GET", "*"); strings.Contains(all, "hash-max") ||
 		!strings.Contains(all, "rocksdb.block_size") {
 		t.Errorf("CONFIG GET *: %q", all)
 	}
-	if all := c.do("CONFIG", "GET", "*", "hz"); !strings.Contains(all, "\r\nhz\r\n") || strings.Contains(all, "hash-max") {
+	if all := c.Do("CONFIG", "GET", "*", "hz"); !strings.Contains(all, "\r\nhz\r\n") || strings.Contains(all, "hash-max") {
 		t.Errorf("CONFIG GET * hz: %q", all)
 	}
-	if info := c.do("INFO", "memory"); !strings.Contains(info, "maxmemory:1048576\r\n") {
+	if info := c.Do("INFO", "memory"); !strings.Contains(info, "maxmemory:1048576\r\n") {
 		t.Errorf("INFO: %q", info)
 	}
 }
@@ -76,29 +78,29 @@ func TestSettingsOfRedis(t *testing.T) {
 // TestMinReplicas checks that writes are refused while there are fewer replicas than min-replicas-to-write.
 func TestMinReplicas(t *testing.T) {
 	const refused = "-NOREPLICAS Not enough good replicas to write.\r\n"
-	c := start(t).dial(t)
+	c := servertest.Start(t).Dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"CONFIG SET min-slaves-to-write 1", "+OK\r\n"}, {"SET a 1", refused}, {"GET a", "$-1\r\n"},
 		{"EVAL return(redis.call('GET','a')) 0", "$-1\r\n"},
 		{"MULTI", "+OK\r\n"}, {"SET a 1", refused}, {"EXEC",
 			"-EXECABORT Transaction discarded because of previous errors.\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
 	for source, want := range map[string]string{
 		"#!lua\nreturn redis.call('GET', 'a')": refused, "#!lua flags=no-writes\nreturn redis.call('GET', 'a')": "$-1\r\n",
 	} {
-		if have := c.do("EVAL", source, "0"); have != want {
+		if have := c.Do("EVAL", source, "0"); have != want {
 			t.Errorf("EVAL %q: %q, want %q", source, have, want)
 		}
 	}
-	c.want("CONFIG SET min-replicas-to-write 0", "+OK\r\n")
-	c.want("SET a 1", "+OK\r\n")
+	c.Want("CONFIG SET min-replicas-to-write 0", "+OK\r\n")
+	c.Want("SET a 1", "+OK\r\n")
 }
 
 func TestConfigCommands(t *testing.T) {
-	h := start(t, "timeout", "100")
-	c := h.dial(t)
+	h := servertest.Start(t, "timeout", "100")
+	c := h.Dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"CONFIG GET timeout", "*2\r\n$7\r\ntimeout\r\n$3\r\n100\r\n"},
 		{"CONFIG GET TIME?UT maxcl* time*", "*4\r\n$10\r\nmaxclients\r\n$5\r\n10000\r\n$7\r\ntimeout\r\n$3\r\n100\r\n"},
@@ -115,58 +117,32 @@ func TestConfigCommands(t *testing.T) {
 		{"CONFIG GET maxclients", "*2\r\n$10\r\nmaxclients\r\n$2\r\n77\r\n"},
 		{"CONFIG SET rocksdb.level0_slowdown_writes_trigger 25", "+OK\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
-	if h.limits.clients.Load() != 77 || h.limits.timeout.Load() != 200 {
+	if h.MaxClients() != 77 || h.Sessions().Limits.Timeout.Load() != 200 {
 		t.Error("the server does not follow the settings")
 	}
-	c.want("CONFIG SET proto-max-bulk-len 1mb client-output-buffer-limit", "-ERR syntax error\r\n")
-	c.want("CONFIG SET proto-max-bulk-len 1m", "+OK\r\n")
-	if h.limits.bulk.Load() != 1<<20 {
-		t.Errorf("proto-max-bulk-len is %d", h.limits.bulk.Load())
+	c.Want("CONFIG SET proto-max-bulk-len 1mb client-output-buffer-limit", "-ERR syntax error\r\n")
+	c.Want("CONFIG SET proto-max-bulk-len 1m", "+OK\r\n")
+	if h.Sessions().Limits.Bulk.Load() != 1<<20 {
+		t.Errorf("proto-max-bulk-len is %d", h.Sessions().Limits.Bulk.Load())
 	}
-	if got := c.do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"); got != "+OK\r\n" ||
-		h.limits.output() != 1<<20 {
-		t.Errorf("%q, limit %d", got, h.limits.output())
+	if got := c.Do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"); got != "+OK\r\n" ||
+		h.Sessions().Limits.Out.Load() != 1<<20 {
+		t.Errorf("%q, limit %d", got, h.Sessions().Limits.Out.Load())
 	}
-	if got := c.do("CONFIG", "REWRITE"); !strings.HasPrefix(got, "-ERR ") {
+	if got := c.Do("CONFIG", "REWRITE"); !strings.HasPrefix(got, "-ERR ") {
 		t.Errorf("CONFIG REWRITE without a file: %q", got)
 	}
 	// From now on a password is needed, but not by those who are in.
-	c.want("CONFIG SET requirepass pw", "+OK\r\n")
-	c.want("PING", "+PONG\r\n")
-	other := h.dial(t)
-	other.want("PING", "-NOAUTH Authentication required.\r\n")
-	other.want("AUTH pw", "+OK\r\n")
-	c.want("CONFIG SET resp3-enabled no", "+OK\r\n")
-	c.send(pipeline("HELLO 3"))
-	if got := c.reply(); !strings.HasPrefix(got, "*14\r\n") || !strings.Contains(got, "proto\r\n:2\r\n") {
+	c.Want("CONFIG SET requirepass pw", "+OK\r\n")
+	c.Want("PING", "+PONG\r\n")
+	other := h.Dial(t)
+	other.Want("PING", "-NOAUTH Authentication required.\r\n")
+	other.Want("AUTH pw", "+OK\r\n")
+	c.Want("CONFIG SET resp3-enabled no", "+OK\r\n")
+	c.Send(servertest.Pipeline("HELLO 3"))
+	if got := c.Reply(); !strings.HasPrefix(got, "*14\r\n") || !strings.Contains(got, "proto\r\n:2\r\n") {
 		t.Errorf("HELLO 3 with resp3-enabled no: %q", got)
 	}
-}
-
-// What a big command leaves behind in its connection is let go.
-func TestBigBufferIsForgotten(t *testing.T) {
-	c := looped(t)
-	c.wire.Inject([]byte(encode("SET", "k", strings.Repeat("x", 1<<20)) + pipeline("GET nosuch")))
-	run := c.beginRun()
-	run.runAll()
-	if c.wire.InputCap() != 0 || run.top.ctx.Args != nil {
-		t.Error("the read buffer is kept")
-	}
-	for _, r := range run.reqs[:cap(run.reqs)] {
-		if r.args != nil {
-			t.Fatalf("a request still refers to it: %.20q", r.args)
-		}
-	}
-	for _, list := range [][][]byte{run.argv[:cap(run.argv)], run.userKeys[:cap(run.userKeys)],
-		run.blindKeys[:cap(run.blindKeys)]} {
-		for _, a := range list {
-			if a != nil {
-				t.Fatalf("an argument still refers to it: %.20q", a)
-			}
-		}
-	}
-	run.end()
-	c.feed(pipeline("GET k"))
 }

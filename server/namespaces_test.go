@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -14,7 +14,9 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // site is a configuration file and a database that outlive a server.
@@ -22,7 +24,7 @@ type site struct {
 	t    testing.TB
 	file string
 	db   *engine.DB
-	last *Server
+	last *server.Server
 }
 
 // newSite writes a configuration file, the extension of whose name says its format.
@@ -36,7 +38,7 @@ func newSite(t testing.TB, name, text string) *site {
 }
 
 // serve starts a server with what is there, after the end of the one before, and options of the command line.
-func (s *site) serve(options ...string) (*harness, error) {
+func (s *site) serve(options ...string) (*servertest.Harness, error) {
 	s.t.Helper()
 	if s.last != nil {
 		s.last.Close()
@@ -46,22 +48,22 @@ func (s *site) serve(options ...string) (*harness, error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.last = New(cfg, s.db, zap.NewNop())
+	s.last = server.New(cfg, s.db, zap.NewNop())
 	if err := s.last.Start(); err != nil {
 		return nil, err
 	}
 	s.t.Cleanup(s.last.Close)
-	return &harness{Server: s.last, db: s.db}, nil
+	return &servertest.Harness{Server: s.last, DB: s.db}, nil
 }
 
-func (s *site) admin(options ...string) *client {
+func (s *site) admin(options ...string) *servertest.Client {
 	s.t.Helper()
 	h, err := s.serve(options...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := h.dial(s.t)
-	c.want("AUTH p", "+OK\r\n")
+	c := h.Dial(s.t)
+	c.Want("AUTH p", "+OK\r\n")
 	return c
 }
 
@@ -103,7 +105,7 @@ func TestNamespaceCommand(t *testing.T) {
 			sub}, {"NAMESPACE SET a", sub},
 		{"NAMESPACE DEL", sub}, {"NAMESPACE DEL a b", sub}, {"NAMESPACE CURRENT x", sub}, {"NAMESPACE WHAT a", sub},
 		{"NAMESPACE CURRENT", "$11\r\n__namespace\r\n"},
-		{"NAMESPACE GET *", bulk("__namespace", "p")},
+		{"NAMESPACE GET *", servertest.Bulk("__namespace", "p")},
 		{"NAMESPACE GET ns1", "$-1\r\n"},
 		{"NAMESPACE GET __namespace", "$-1\r\n"},
 		{"NAMESPACE ADD ns1 t1", "+OK\r\n"},
@@ -112,7 +114,7 @@ func TestNamespaceCommand(t *testing.T) {
 		{"namespace add ns2 t1", "-ERR the token already exists\r\n"},
 		{"namespace Add ns2 a-token", "+OK\r\n"},
 		{"NAMESPACE GET ns1", "$2\r\nt1\r\n"},
-		{"NAMESPACE get *", bulk("ns2", "a-token", "ns1", "t1", "__namespace", "p")},
+		{"NAMESPACE get *", servertest.Bulk("ns2", "a-token", "ns1", "t1", "__namespace", "p")},
 		{"NAMESPACE SET ns1 t3", "+OK\r\n"},
 		{"NAMESPACE SET ns1 t3", "+OK\r\n"},
 		{"NAMESPACE SET ns3 t4", "+OK\r\n"},
@@ -129,25 +131,25 @@ func TestNamespaceCommand(t *testing.T) {
 		{"NAMESPACE ADD " + long + " t5", "+OK\r\n"},
 		{"NAMESPACE DEL " + long, "+OK\r\n"},
 		{"NAMESPACE DEL ns3", "+OK\r\n"},
-		{"NAMESPACE GET *", bulk("ns2", "a-token", "ns1", "t3", "__namespace", "p")},
+		{"NAMESPACE GET *", servertest.Bulk("ns2", "a-token", "ns1", "t3", "__namespace", "p")},
 		{"CONFIG SET requirepass t3",
 			"-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass is duplicated with namespace tokens\r\n"},
 		{"CONFIG SET requirepass \"\"", "+OK\r\n"}, // two quotes, not nothing
 		{"CONFIG SET requirepass p", "+OK\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
-	if got := c.do("CONFIG", "SET", "requirepass",
+	if got := c.Do("CONFIG", "SET", "requirepass",
 		""); got != "-ERR CONFIG SET failed (possibly related to argument 'requirepass') - requirepass empty not allowed while the namespace exists\r\n" {
 		t.Errorf("no requirepass: %q", got)
 	}
-	c.want("HELLO 3", c.do("HELLO", "3"))
-	c.want("NAMESPACE GET nosuch", "_\r\n")
+	c.Want("HELLO 3", c.Do("HELLO", "3"))
+	c.Want("NAMESPACE GET nosuch", "_\r\n")
 
 	// Without the password of the administrator.
-	u := (&harness{Server: s.last}).dial(t)
-	u.want("NAMESPACE CURRENT", "-NOAUTH Authentication required.\r\n")
-	u.want("AUTH t3", "+OK\r\n")
+	u := (&servertest.Harness{Server: s.last}).Dial(t)
+	u.Want("NAMESPACE CURRENT", "-NOAUTH Authentication required.\r\n")
+	u.Want("AUTH t3", "+OK\r\n")
 	const refused = "-ERR admin permission required to perform the command\r\n"
 	for _, tt := range []struct{ command, want string }{
 		{"NAMESPACE CURRENT", "$3\r\nns1\r\n"},
@@ -155,70 +157,70 @@ func TestNamespaceCommand(t *testing.T) {
 			refused}, {"NAMESPACE SET ns1 b", refused}, {"NAMESPACE DEL ns1", refused},
 		{"NAMESPACE WHAT", refused}, {"CONFIG GET port", refused}, {"FLUSHALL", refused},
 	} {
-		u.want(tt.command, tt.want)
+		u.Want(tt.command, tt.want)
 	}
 	for _, options := range [][]string{nil, {"requirepass", "p"}} {
-		c := start(t, options...).dial(t)
+		c := servertest.Start(t, options...).Dial(t)
 		want := "-ERR forbidden to add namespace when requirepass was empty\r\n"
 		if options != nil {
-			c.do("AUTH", "p")
+			c.Do("AUTH", "p")
 			want = "-ERR modify namespace requires the server is running with a configuration file or enabled namespace replication\r\n"
 		}
-		c.want("NAMESPACE ADD a t", want)
-		c.want("NAMESPACE SET a t", want)
-		c.want("NAMESPACE DEL a",
+		c.Want("NAMESPACE ADD a t", want)
+		c.Want("NAMESPACE SET a t", want)
+		c.Want("NAMESPACE DEL a",
 			"-ERR modify namespace requires the server is running with a configuration file or enabled namespace replication\r\n")
 	}
-	c = start(t, "requirepass", "p", "cluster-enabled", "yes").dial(t)
-	c.do("AUTH", "p")
-	c.want("NAMESPACE ADD a t", "-ERR forbidden to add namespace when cluster mode was enabled\r\n")
+	c = servertest.Start(t, "requirepass", "p", "cluster-enabled", "yes").Dial(t)
+	c.Do("AUTH", "p")
+	c.Want("NAMESPACE ADD a t", "-ERR forbidden to add namespace when cluster mode was enabled\r\n")
 }
 
 // Each namespace has its own keys, whatever becomes of its token.
 func TestNamespacesAreApart(t *testing.T) {
 	s := newSite(t, "kvrocks.conf", conf)
 	c := s.admin()
-	h := &harness{Server: s.last}
-	a, b := h.dial(t), h.dial(t)
-	c.do("NAMESPACE", "ADD", "ns1", "t1")
-	c.do("NAMESPACE", "ADD", "ns2", "t2")
-	a.want("AUTH t1", "+OK\r\n")
-	b.want("AUTH t2", "+OK\r\n")
-	for i, u := range []*client{a, b, c} {
-		u.want("SET k "+fmt.Sprint(i), "+OK\r\n")
-		u.want("SADD s "+fmt.Sprint(i), ":1\r\n")
+	h := &servertest.Harness{Server: s.last}
+	a, b := h.Dial(t), h.Dial(t)
+	c.Do("NAMESPACE", "ADD", "ns1", "t1")
+	c.Do("NAMESPACE", "ADD", "ns2", "t2")
+	a.Want("AUTH t1", "+OK\r\n")
+	b.Want("AUTH t2", "+OK\r\n")
+	for i, u := range []*servertest.Client{a, b, c} {
+		u.Want("SET k "+fmt.Sprint(i), "+OK\r\n")
+		u.Want("SADD s "+fmt.Sprint(i), ":1\r\n")
 	}
-	for i, u := range []*client{a, b, c} {
-		u.want("GET k", fmt.Sprintf("$1\r\n%d\r\n", i))
-		u.want("SMEMBERS s", bulk(fmt.Sprint(i)))
-		u.want("DBSIZE", ":2\r\n")
-		u.want("KEYS *", bulk("k", "s"))
-		u.want("SCAN 0", "*2\r\n$1\r\n0\r\n"+bulk("k", "s"))
-		if got := u.do("RANDOMKEY"); !slices.Contains([]string{"$1\r\nk\r\n", "$1\r\ns\r\n"}, got) {
+	for i, u := range []*servertest.Client{a, b, c} {
+		u.Want("GET k", fmt.Sprintf("$1\r\n%d\r\n", i))
+		u.Want("SMEMBERS s", servertest.Bulk(fmt.Sprint(i)))
+		u.Want("DBSIZE", ":2\r\n")
+		u.Want("KEYS *", servertest.Bulk("k", "s"))
+		u.Want("SCAN 0", "*2\r\n$1\r\n0\r\n"+servertest.Bulk("k", "s"))
+		if got := u.Do("RANDOMKEY"); !slices.Contains([]string{"$1\r\nk\r\n", "$1\r\ns\r\n"}, got) {
 			t.Errorf("RANDOMKEY: %q", got)
 		}
 	}
-	b.want("FLUSHDB", "+OK\r\n")
-	b.want("DBSIZE", ":0\r\n")
-	a.want("DBSIZE", ":2\r\n")
-	c.want("DBSIZE", ":2\r\n")
+	b.Want("FLUSHDB", "+OK\r\n")
+	b.Want("DBSIZE", ":0\r\n")
+	a.Want("DBSIZE", ":2\r\n")
+	c.Want("DBSIZE", ":2\r\n")
 	// A namespace that is deleted: who is in it stays, nobody comes in, the data waits.
-	c.want("NAMESPACE DEL ns1", "+OK\r\n")
-	a.want("GET k", "$1\r\n0\r\n")
-	a.want("SET k2 v", "+OK\r\n")
-	a.want("NAMESPACE CURRENT", "$3\r\nns1\r\n")
-	d := h.dial(t)
-	d.want("AUTH t1", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
-	d.want("GET k", "-NOAUTH Authentication required.\r\n")
-	a.want("AUTH t1", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
-	a.want("DBSIZE", ":3\r\n")
-	c.want("NAMESPACE ADD ns1 new", "+OK\r\n")
-	d.want("AUTH new", "+OK\r\n")
-	d.want("MGET k k2", bulk("0", "v"))
-	c.want("NAMESPACE SET ns1 newer", "+OK\r\n")
-	d.want("AUTH new", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
-	d.want("AUTH default newer", "+OK\r\n")
-	d.want("GET k2", "$1\r\nv\r\n")
+	c.Want("NAMESPACE DEL ns1", "+OK\r\n")
+	a.Want("GET k", "$1\r\n0\r\n")
+	a.Want("SET k2 v", "+OK\r\n")
+	a.Want("NAMESPACE CURRENT", "$3\r\nns1\r\n")
+	d := h.Dial(t)
+	d.Want("AUTH t1", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	d.Want("GET k", "-NOAUTH Authentication required.\r\n")
+	a.Want("AUTH t1", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	a.Want("DBSIZE", ":3\r\n")
+	c.Want("NAMESPACE ADD ns1 new", "+OK\r\n")
+	d.Want("AUTH new", "+OK\r\n")
+	d.Want("MGET k k2", servertest.Bulk("0", "v"))
+	c.Want("NAMESPACE SET ns1 newer", "+OK\r\n")
+	d.Want("AUTH new", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	d.Want("AUTH default newer", "+OK\r\n")
+	d.Want("GET k2", "$1\r\nv\r\n")
 }
 
 // Namespaces in the file, in both of its formats, over restarts.
@@ -231,15 +233,15 @@ func TestNamespacesInTheFile(t *testing.T) {
 	} {
 		s := newSite(t, tt.name, tt.text)
 		c := s.admin()
-		c.want("NAMESPACE ADD a ta", "+OK\r\n")
+		c.Want("NAMESPACE ADD a ta", "+OK\r\n")
 		if !strings.Contains(s.text(), "ta") {
 			t.Errorf("%s: the namespace is not in the file at once: %s", tt.name, s.text())
 		}
-		if got := c.do("NAMESPACE", "ADD", "b.c", "t b"); got != "+OK\r\n" {
+		if got := c.Do("NAMESPACE", "ADD", "b.c", "t b"); got != "+OK\r\n" {
 			t.Errorf("%s: %s", tt.name, got)
 		}
-		c.want("NAMESPACE DEL old", "+OK\r\n")
-		c.want("CONFIG REWRITE", "+OK\r\n")
+		c.Want("NAMESPACE DEL old", "+OK\r\n")
+		c.Want("CONFIG REWRITE", "+OK\r\n")
 		for _, line := range strings.Split(tt.want, "\n") {
 			if !strings.Contains(s.text(), line+"\n") {
 				t.Errorf("%s: no line %q in\n%s", tt.name, line, s.text())
@@ -249,7 +251,7 @@ func TestNamespacesInTheFile(t *testing.T) {
 			t.Errorf("%s: the file is\n%s\nthe database has %s", tt.name, s.text(), s.stored())
 		}
 		c = s.admin()
-		c.want("NAMESPACE GET *", bulk("b.c", "t b", "a", "ta", "__namespace", "p"))
+		c.Want("NAMESPACE GET *", servertest.Bulk("b.c", "t b", "a", "ta", "__namespace", "p"))
 	}
 }
 
@@ -257,25 +259,25 @@ func TestNamespacesInTheFile(t *testing.T) {
 func TestNamespacesInTheDatabase(t *testing.T) {
 	s := newSite(t, "kvrocks.conf", "requirepass p\nnamespace.f tf\n")
 	c := s.admin()
-	c.want("CONFIG SET repl-namespace-enabled yes", "+OK\r\n")
+	c.Want("CONFIG SET repl-namespace-enabled yes", "+OK\r\n")
 	if s.stored() != `{"tf":"f"}` || strings.Contains(s.text(), "namespace.") ||
 		!strings.Contains(s.text(), "repl-namespace-enabled yes") {
 		t.Errorf("stored %s, file\n%s", s.stored(), s.text())
 	}
-	c.want("NAMESPACE ADD a T", "+OK\r\n")
+	c.Want("NAMESPACE ADD a T", "+OK\r\n")
 	if want := `{"T":"a","tf":"f"}`; s.stored() != want {
 		t.Errorf("stored %s, want %s", s.stored(), want)
 	}
 	const all = "*6\r\n$1\r\na\r\n$1\r\nT\r\n$1\r\nf\r\n$2\r\ntf\r\n$11\r\n__namespace\r\n$1\r\np\r\n"
-	c.want("NAMESPACE GET *", all)
-	if got := c.do("NAMESPACE", "ADD", "u", "\xff"); got != "-ERR only UTF-8 text can be kept in the database\r\n" {
+	c.Want("NAMESPACE GET *", all)
+	if got := c.Do("NAMESPACE", "ADD", "u", "\xff"); got != "-ERR only UTF-8 text can be kept in the database\r\n" {
 		t.Errorf("a token that is no text: %q", got)
 	}
 	c = s.admin()
-	c.want("NAMESPACE GET *", all)
-	u := (&harness{Server: s.last}).dial(t)
-	u.want("AUTH T", "+OK\r\n")
-	u.want("NAMESPACE CURRENT", "$1\r\na\r\n")
+	c.Want("NAMESPACE GET *", all)
+	u := (&servertest.Harness{Server: s.last}).Dial(t)
+	u.Want("AUTH T", "+OK\r\n")
+	u.Want("NAMESPACE CURRENT", "$1\r\na\r\n")
 
 	// Without the file, but with the database.
 	if _, err := s.serve("--repl-namespace-enabled", "no"); err == nil ||
@@ -287,40 +289,40 @@ func TestNamespacesInTheDatabase(t *testing.T) {
 		t.Errorf("a start with redis-databases: %v", err)
 	}
 	c = s.admin()
-	c.want("CONFIG SET repl-namespace-enabled no",
+	c.Want("CONFIG SET repl-namespace-enabled no",
 		"-ERR CONFIG SET failed (possibly related to argument 'repl-namespace-enabled') - cannot switch off repl_namespace_enabled when namespaces exist in db\r\n")
-	c.want("CONFIG GET repl-namespace-enabled", bulk("repl-namespace-enabled", "yes"))
-	c.want("NAMESPACE SET a t3", "+OK\r\n")
-	c.want("NAMESPACE DEL f", "+OK\r\n")
+	c.Want("CONFIG GET repl-namespace-enabled", servertest.Bulk("repl-namespace-enabled", "yes"))
+	c.Want("NAMESPACE SET a t3", "+OK\r\n")
+	c.Want("NAMESPACE DEL f", "+OK\r\n")
 	if want := `{"t3":"a"}`; s.stored() != want {
 		t.Errorf("stored %s, want %s", s.stored(), want)
 	}
 	// A database that cannot write.
 	s.db.InjectWriteError(engine.NewError("ERR", "disk full"))
-	c.want("NAMESPACE ADD x tx", "-ERR disk full\r\n")
-	c.want("NAMESPACE DEL a", "-ERR disk full\r\n")
+	c.Want("NAMESPACE ADD x tx", "-ERR disk full\r\n")
+	c.Want("NAMESPACE DEL a", "-ERR disk full\r\n")
 	s.db.InjectWriteError(nil)
-	c.want("NAMESPACE GET *", bulk("a", "t3", "__namespace", "p"))
-	c.want("NAMESPACE DEL a", "+OK\r\n")
+	c.Want("NAMESPACE GET *", servertest.Bulk("a", "t3", "__namespace", "p"))
+	c.Want("NAMESPACE DEL a", "+OK\r\n")
 	if s.stored() != "{}" {
 		t.Errorf("stored %s", s.stored())
 	}
-	c.want("CONFIG SET repl-namespace-enabled no", "+OK\r\n")
-	c.want("NAMESPACE ADD a t", "+OK\r\n")
+	c.Want("CONFIG SET repl-namespace-enabled no", "+OK\r\n")
+	c.Want("NAMESPACE ADD a t", "+OK\r\n")
 	if s.stored() != "{}" || !strings.Contains(s.text(), "namespace.a t\n") {
 		t.Errorf("stored %s, file\n%s", s.stored(), s.text())
 	}
 	// Without a file the database will do.
-	c = start(t, "requirepass", "p", "repl-namespace-enabled", "yes").dial(t)
-	c.do("AUTH", "p")
-	c.want("NAMESPACE ADD a t", "+OK\r\n")
+	c = servertest.Start(t, "requirepass", "p", "repl-namespace-enabled", "yes").Dial(t)
+	c.Do("AUTH", "p")
+	c.Want("NAMESPACE ADD a t", "+OK\r\n")
 	// On a replica they are the master's.
-	c = start(t, "requirepass", "p", "repl-namespace-enabled", "yes", "slaveof", "127.0.0.1 1").dial(t)
-	c.do("AUTH", "p")
+	c = servertest.Start(t, "requirepass", "p", "repl-namespace-enabled", "yes", "slaveof", "127.0.0.1 1").Dial(t)
+	c.Do("AUTH", "p")
 	for _, cmd := range []string{"ADD a t", "SET a t", "DEL a"} {
-		c.want("NAMESPACE "+cmd, "-ERR namespace is read-only for slave\r\n")
+		c.Want("NAMESPACE "+cmd, "-ERR namespace is read-only for slave\r\n")
 	}
-	c.want("NAMESPACE GET a", "$-1\r\n")
+	c.Want("NAMESPACE GET a", "$-1\r\n")
 }
 
 // A record that is no JSON object keeps the server from starting, with an error that names it.
@@ -343,27 +345,27 @@ func TestNamespacesConcurrently(t *testing.T) {
 	for _, mode := range []string{"no", "yes"} {
 		s := newSite(t, "kvrocks.conf", conf+"repl-namespace-enabled "+mode+"\n")
 		s.admin()
-		h := &harness{Server: s.last}
+		h := &servertest.Harness{Server: s.last}
 		var wg sync.WaitGroup
 		for w := range 4 {
-			c, u := h.dial(t), h.dial(t)
-			c.do("AUTH", "p")
+			c, u := h.Dial(t), h.Dial(t)
+			c.Do("AUTH", "p")
 			wg.Go(func() {
 				for i := range 10 {
 					name := fmt.Sprintf("n%d-%d", w, i)
-					c.want("NAMESPACE ADD "+name+" t"+name, "+OK\r\n")
-					u.want("AUTH t"+name, "+OK\r\n")
-					u.want("NAMESPACE CURRENT", fmt.Sprintf("$%d\r\n%s\r\n", len(name), name))
+					c.Want("NAMESPACE ADD "+name+" t"+name, "+OK\r\n")
+					u.Want("AUTH t"+name, "+OK\r\n")
+					u.Want("NAMESPACE CURRENT", fmt.Sprintf("$%d\r\n%s\r\n", len(name), name))
 					if i%2 == 1 {
-						c.want("NAMESPACE DEL "+name, "+OK\r\n")
+						c.Want("NAMESPACE DEL "+name, "+OK\r\n")
 					}
-					c.want("CONFIG SET masterauth m"+name, "+OK\r\n")
+					c.Want("CONFIG SET masterauth m"+name, "+OK\r\n")
 				}
 			})
 		}
 		wg.Wait()
 		c := s.admin()
-		if n := strings.Count(c.do("NAMESPACE", "GET", "*"), "$5\r\ntn"); n != 20 {
+		if n := strings.Count(c.Do("NAMESPACE", "GET", "*"), "$5\r\ntn"); n != 20 {
 			t.Errorf("repl-namespace-enabled %s: %d namespaces", mode, n)
 		}
 	}
@@ -373,12 +375,12 @@ func TestNamespacesConcurrently(t *testing.T) {
 func TestMoveX(t *testing.T) {
 	s := newSite(t, "kvrocks.conf", conf+"namespace.ns1 t1\nnamespace.ns2 t2\n")
 	c := s.admin()
-	u := (&harness{Server: s.last}).dial(t)
-	u.want("AUTH t1", "+OK\r\n")
-	c.want("RPUSH l a b", ":2\r\n")
-	c.want("EXPIREAT l 4102444800", ":1\r\n")
+	u := (&servertest.Harness{Server: s.last}).Dial(t)
+	u.Want("AUTH t1", "+OK\r\n")
+	c.Want("RPUSH l a b", ":2\r\n")
+	c.Want("EXPIREAT l 4102444800", ":1\r\n")
 	for _, tt := range []struct {
-		c             *client
+		c             *servertest.Client
 		command, want string
 	}{
 		{c, "MOVEX l", "-ERR wrong number of arguments for 'movex' command\r\n"},
@@ -387,7 +389,7 @@ func TestMoveX(t *testing.T) {
 		{c, "MOVEX nosuch t1", ":0\r\n"},
 		{c, "MOVEX l t1", ":1\r\n"},
 		{c, "EXISTS l", ":0\r\n"},
-		{u, "LRANGE l 0 -1", bulk("a", "b")},
+		{u, "LRANGE l 0 -1", servertest.Bulk("a", "b")},
 		{u, "EXPIRETIME l", ":4102444800\r\n"},
 		{u, "MOVEX l t1", ":0\r\n"},
 		{c, "SET l here", "+OK\r\n"},
@@ -401,20 +403,20 @@ func TestMoveX(t *testing.T) {
 		{c, "DBSIZE", ":1\r\n"},
 		{u, "DBSIZE", ":0\r\n"},
 	} {
-		tt.c.want(tt.command, tt.want)
+		tt.c.Want(tt.command, tt.want)
 	}
 	// A wrong token is a failed login.
-	if n := s.last.auth.Failures(); n != 1 {
+	if n := s.last.Auth().Failures(); n != 1 {
 		t.Errorf("%d failed logins, want that of MOVEX", n)
 	}
-	if log := c.do("ACL", "LOG"); !strings.Contains(log, "$5\r\nMOVEX\r\n") {
+	if log := c.Do("ACL", "LOG"); !strings.Contains(log, "$5\r\nMOVEX\r\n") {
 		t.Errorf("ACL LOG: %q", log)
 	}
 	// It wakes who waits there.
-	u.send(encode("BLPOP", "l", "0"))
-	eventually(t, "the client waits", func() bool { return s.last.waiters.n.Load() == 1 })
-	c.want("MOVEX l t1", ":1\r\n")
-	if got := u.reply(); got != bulk("l", "b") {
+	u.Send(servertest.Encode("BLPOP", "l", "0"))
+	servertest.Eventually(t, "the client waits", func() bool { return s.last.Sessions().Counts().Blocked == 1 })
+	c.Want("MOVEX l t1", ":1\r\n")
+	if got := u.Reply(); got != servertest.Bulk("l", "b") {
 		t.Errorf("BLPOP: %q", got)
 	}
 }

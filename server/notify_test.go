@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // What commands publish about keys: event:key in their order.
 func TestKeyspaceEvents(t *testing.T) {
-	h := start(t, "notify-keyspace-events", "AEn")
-	s, c := h.dial(t), h.dial(t)
-	s.do("PSUBSCRIBE", "__key*")
+	h := servertest.Start(t, "notify-keyspace-events", "AEn")
+	s, c := h.Dial(t), h.Dial(t)
+	s.Do("PSUBSCRIBE", "__key*")
 	for _, tt := range []struct{ commands, want string }{
 		{"SET s v", "new:s set:s"},
 		{"SET s v EX 100", "set:s expire:s"},
@@ -133,12 +134,12 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"GET missing", ""},
 	} {
 		for _, cmd := range strings.Split(tt.commands, ";") {
-			c.do(strings.Fields(cmd)...)
+			c.Do(strings.Fields(cmd)...)
 		}
-		c.want("PUBLISH __keyend x", ":1\r\n")
+		c.Want("PUBLISH __keyend x", ":1\r\n")
 		var got []string
 		for {
-			f := strings.Split(s.reply(), "\r\n")
+			f := strings.Split(s.Reply(), "\r\n")
 			channel, key := f[6], f[8]
 			if channel == "__keyend" {
 				break
@@ -157,30 +158,30 @@ func TestKeyspaceEvents(t *testing.T) {
 
 // A blocked client that is served is a pop like any other; a failed commit is nothing; keymiss is for readers.
 func TestEventsOfOthers(t *testing.T) {
-	h := start(t, "notify-keyspace-events", "KEAm")
-	s, c, w := h.dial(t), h.dial(t), h.dial(t)
-	s.do("PSUBSCRIBE", "__keyevent*")
+	h := servertest.Start(t, "notify-keyspace-events", "KEAm")
+	s, c, w := h.Dial(t), h.Dial(t), h.Dial(t)
+	s.Do("PSUBSCRIBE", "__keyevent*")
 	next := func(want string) {
 		t.Helper()
-		f := strings.Split(s.reply(), "\r\n")
+		f := strings.Split(s.Reply(), "\r\n")
 		if got := strings.TrimPrefix(f[6], "__keyevent@0__:") + ":" + f[8]; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	w.send(encode("BLPOP", "k", "0"))
-	h.blockedClients(t, 1)
-	c.do("RPUSH", "k", "x")
+	w.Send(servertest.Encode("BLPOP", "k", "0"))
+	h.BlockedClients(t, 1)
+	c.Do("RPUSH", "k", "x")
 	next("rpush:k")
 	next("lpop:k")
 	next("del:k")
-	h.db.InjectWriteError(engine.NewError("ERR", "write failed"))
-	c.do("SET", "k", "lost")
-	h.db.InjectWriteError(nil)
-	c.do("GET", "nosuch")
+	h.DB.InjectWriteError(engine.NewError("ERR", "write failed"))
+	c.Do("SET", "k", "lost")
+	h.DB.InjectWriteError(nil)
+	c.Do("GET", "nosuch")
 	next("keymiss:nosuch")
-	c.do("HGET", "nohash", "f")
+	c.Do("HGET", "nohash", "f")
 	next("keymiss:nohash")
-	c.do("SET", "k", "v")
+	c.Do("SET", "k", "v")
 	next("set:k")
 	for _, tt := range []struct{ commands, want string }{
 		{"GETDEL m", "m"},
@@ -197,7 +198,7 @@ func TestEventsOfOthers(t *testing.T) {
 		{"EVAL_RO return(1) 1 m", ""},
 	} {
 		for _, cmd := range strings.Split(tt.commands, ";") {
-			c.do(strings.Fields(cmd)...)
+			c.Do(strings.Fields(cmd)...)
 		}
 		if strings.HasPrefix(tt.commands, "INCR") {
 			next("incrby:m")
@@ -208,18 +209,18 @@ func TestEventsOfOthers(t *testing.T) {
 		}
 	}
 	// In a pipeline, between writes.
-	c.send(encode("SET", "k", "v") + encode("GET", "m") + encode("SET", "k", "w"))
-	c.reply()
-	c.reply()
-	c.reply()
+	c.Send(servertest.Encode("SET", "k", "v") + servertest.Encode("GET", "m") + servertest.Encode("SET", "k", "w"))
+	c.Reply()
+	c.Reply()
+	c.Reply()
 	next("set:k")
 	next("keymiss:m")
 	next("set:k")
-	s2 := h.dial(t)
-	s2.do("SUBSCRIBE", "__keyspace@0__:k")
-	c.do("DEL", "k")
+	s2 := h.Dial(t)
+	s2.Do("SUBSCRIBE", "__keyspace@0__:k")
+	c.Do("DEL", "k")
 	next("del:k")
-	if got, want := s2.reply(), bulk("message", "__keyspace@0__:k", "del"); got != want {
+	if got, want := s2.Reply(), servertest.Bulk("message", "__keyspace@0__:k", "del"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -228,19 +229,19 @@ func TestEventsOfOthers(t *testing.T) {
 // and those that come later; and not those whose expiry was taken back.
 func TestExpiredEvents(t *testing.T) {
 	const ok, one = "+OK\r\n", ":1\r\n"
-	var s, c *client
-	inTime(t, 60*time.Millisecond, func(life time.Duration) error {
-		h := start(t)
-		s, c = h.dial(t), h.dial(t)
-		s.do("PSUBSCRIBE", "__keyevent*")
+	var s, c *servertest.Client
+	servertest.InTime(t, 60*time.Millisecond, func(life time.Duration) error {
+		h := servertest.Start(t)
+		s, c = h.Dial(t), h.Dial(t)
+		s.Do("PSUBSCRIBE", "__keyevent*")
 		px := fmt.Sprint(life.Milliseconds())
-		return c.replies("SET before v PX "+px, ok, "CONFIG SET notify-keyspace-events Ex", ok, "SET kept v PX "+px,
+		return c.Replies("SET before v PX "+px, ok, "CONFIG SET notify-keyspace-events Ex", ok, "SET kept v PX "+px,
 			ok, "PERSIST kept", one,
 			"HSET after f v", one, "PEXPIRE after "+px, one)
 	})
 	got := map[string]bool{}
 	for range 2 {
-		f := strings.Split(s.reply(), "\r\n")
+		f := strings.Split(s.Reply(), "\r\n")
 		if f[6] != "__keyevent@0__:expired" {
 			t.Errorf("a message on %s", f[6])
 		}
@@ -249,20 +250,20 @@ func TestExpiredEvents(t *testing.T) {
 	if !got["before"] || !got["after"] || len(got) != 2 {
 		t.Errorf("expired: %v", got)
 	}
-	c.want("GET kept", "$1\r\nv\r\n")
-	c.want("DBSIZE", ":1\r\n")
-	c.want("CONFIG SET notify-keyspace-events y",
+	c.Want("GET kept", "$1\r\nv\r\n")
+	c.Want("DBSIZE", ":1\r\n")
+	c.Want("CONFIG SET notify-keyspace-events y",
 		"-ERR "+fmt.Sprintf("CONFIG SET failed (possibly related to argument 'notify-keyspace-events') - %s",
 			"Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")+"\r\n")
-	c.want("CONFIG GET notify-keyspace-events", bulk("notify-keyspace-events", "xE"))
+	c.Want("CONFIG GET notify-keyspace-events", servertest.Bulk("notify-keyspace-events", "xE"))
 }
 
 // events reads messages of events, event:key each, until the last of those that are wanted has come. Those of keys
 // that are given up are passed over.
-func (c *client) events(until string, givenUp ...string) (got []string) {
-	c.t.Helper()
+func events(c *servertest.Client, until string, givenUp ...string) (got []string) {
+	c.T.Helper()
 	for len(got) == 0 || got[len(got)-1] != until {
-		f := strings.Split(c.reply(), "\r\n")
+		f := strings.Split(c.Reply(), "\r\n")
 		if !slices.Contains(givenUp, f[8]) {
 			got = append(got, strings.TrimPrefix(f[6], "__keyevent@0__:")+":"+f[8])
 		}
@@ -273,94 +274,94 @@ func (c *client) events(until string, givenUp ...string) (got []string) {
 // Fields of hashes that expire are published without anybody looking at them; with the last one the key goes.
 func TestFieldExpiredEvents(t *testing.T) {
 	const ok, one = "+OK\r\n", ":1\r\n"
-	var h *harness
-	var s, c *client
-	inTime(t, 40*time.Millisecond, func(life time.Duration) error {
-		h = start(t)
-		s, c = h.dial(t), h.dial(t)
-		s.do("PSUBSCRIBE", "__keyevent*")
-		c.do("HSET", "before", "a", "1", "b", "2")
-		c.do("HPEXPIRE", "before", fmt.Sprint(life.Milliseconds()), "FIELDS", "1", "a")
-		return c.replies("CONFIG SET notify-keyspace-events Eghx", ok)
+	var h *servertest.Harness
+	var s, c *servertest.Client
+	servertest.InTime(t, 40*time.Millisecond, func(life time.Duration) error {
+		h = servertest.Start(t)
+		s, c = h.Dial(t), h.Dial(t)
+		s.Do("PSUBSCRIBE", "__keyevent*")
+		c.Do("HSET", "before", "a", "1", "b", "2")
+		c.Do("HPEXPIRE", "before", fmt.Sprint(life.Milliseconds()), "FIELDS", "1", "a")
+		return c.Replies("CONFIG SET notify-keyspace-events Eghx", ok)
 	})
 	var givenUp []string // keys that have expired too soon
 	check := func(want ...string) {
 		t.Helper()
-		if got := s.events(want[len(want)-1], givenUp...); !slices.Equal(got, want) {
+		if got := events(s, want[len(want)-1], givenUp...); !slices.Equal(got, want) {
 			t.Errorf("events %q, want %q", got, want)
 		}
 	}
 	check("hexpired:before")
-	c.want("HLEN before", ":1\r\n")
+	c.Want("HLEN before", ":1\r\n")
 
 	// Fields one after the other, and with the last one the key. The event of the first has to come before the time of
 	// the second, or both may share one.
 	var key string
-	inTime(t, 90*time.Millisecond, func(life time.Duration) error {
+	servertest.InTime(t, 90*time.Millisecond, func(life time.Duration) error {
 		givenUp = append(givenUp, key)
 		key = fmt.Sprint("h", len(givenUp))
-		c.do("MULTI")
-		c.do("HSET", key, "a", "1", "b", "2")
-		c.do("HPEXPIRE", key, fmt.Sprint(life.Milliseconds()/3), "FIELDS", "1", "a")
-		c.do("HPEXPIRE", key, fmt.Sprint(life.Milliseconds()), "FIELDS", "1", "b")
-		c.do("EXEC")
+		c.Do("MULTI")
+		c.Do("HSET", key, "a", "1", "b", "2")
+		c.Do("HPEXPIRE", key, fmt.Sprint(life.Milliseconds()/3), "FIELDS", "1", "a")
+		c.Do("HPEXPIRE", key, fmt.Sprint(life.Milliseconds()), "FIELDS", "1", "b")
+		c.Do("EXEC")
 		want := []string{"hset:" + key, "hexpire:" + key, "hexpire:" + key, "hexpired:" + key}
-		if got := s.events("hexpired:"+key, givenUp...); !slices.Equal(got, want) {
+		if got := events(s, "hexpired:"+key, givenUp...); !slices.Equal(got, want) {
 			return fmt.Errorf("events %q, want %q", got, want)
 		}
 		return nil
 	})
 	check("hexpired:"+key, "del:"+key)
-	c.want("EXISTS "+key, ":0\r\n")
+	c.Want("EXISTS "+key, ":0\r\n")
 
 	// All fields at once.
-	c.do("HSET", "all", "a", "1", "b", "2")
-	c.do("HPEXPIRE", "all", "20", "FIELDS", "2", "a", "b")
+	c.Do("HSET", "all", "a", "1", "b", "2")
+	c.Do("HPEXPIRE", "all", "20", "FIELDS", "2", "a", "b")
 	check("hset:all", "hexpire:all", "hexpired:all", "del:all")
 
 	// The bound of the record, that of a field which is gone, is later than the last expiry.
-	c.do("HSET", "bound", "keep", "1", "a", "1", "b", "2")
-	c.do("HPEXPIRE", "bound", "100000", "FIELDS", "1", "a")
-	c.do("HPEXPIRE", "bound", "20", "FIELDS", "1", "b")
+	c.Do("HSET", "bound", "keep", "1", "a", "1", "b", "2")
+	c.Do("HPEXPIRE", "bound", "100000", "FIELDS", "1", "a")
+	c.Do("HPEXPIRE", "bound", "20", "FIELDS", "1", "b")
 	check("hset:bound", "hexpire:bound", "hexpire:bound", "hexpired:bound")
-	c.want("HGET bound a", "$1\r\n1\r\n")
+	c.Want("HGET bound a", "$1\r\n1\r\n")
 
 	// The expiry of the key comes first, or is taken back.
-	c.do("HSET", "key", "a", "1")
-	c.do("HPEXPIRE", "key", "100000", "FIELDS", "1", "a")
-	c.do("PEXPIRE", "key", "20")
+	c.Do("HSET", "key", "a", "1")
+	c.Do("HPEXPIRE", "key", "100000", "FIELDS", "1", "a")
+	c.Do("PEXPIRE", "key", "20")
 	check("hset:key", "hexpire:key", "expire:key", "expired:key")
 	key = ""
-	inTime(t, 20*time.Millisecond, func(life time.Duration) error {
+	servertest.InTime(t, 20*time.Millisecond, func(life time.Duration) error {
 		givenUp = append(givenUp, key)
 		key = fmt.Sprint("back", len(givenUp))
-		return c.replies("HSET "+key+" a 1 b 1", ":2\r\n", fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(),
+		return c.Replies("HSET "+key+" a 1 b 1", ":2\r\n", fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(),
 			" FIELDS 1 a"), "*1\r\n"+one,
 			"HPERSIST "+key+" FIELDS 1 a", "*1\r\n"+one, fmt.Sprint("HPEXPIRE ", key, " ", life.Milliseconds(),
 				" FIELDS 1 b"), "*1\r\n"+one)
 	})
 	check("hset:"+key, "hexpire:"+key, "hpersist:"+key, "hexpire:"+key, "hexpired:"+key)
-	c.want("HLEN "+key, ":1\r\n")
+	c.Want("HLEN "+key, ":1\r\n")
 
 	// Only the classes that are asked for.
-	c.want("CONFIG SET notify-keyspace-events Ex", "+OK\r\n")
-	c.do("HSET", "silent", "a", "1")
-	c.do("HPEXPIRE", "silent", "10", "FIELDS", "1", "a")
-	c.do("SET", "end", "v", "PX", "60")
+	c.Want("CONFIG SET notify-keyspace-events Ex", "+OK\r\n")
+	c.Do("HSET", "silent", "a", "1")
+	c.Do("HPEXPIRE", "silent", "10", "FIELDS", "1", "a")
+	c.Do("SET", "end", "v", "PX", "60")
 	check("expired:end")
 }
 
 // What has expired and is replaced before the sweep comes is told of by the one who replaces it, once, and before
 // what it does; what is still there is left to the sweep.
 func TestReplacedAfterExpiry(t *testing.T) {
-	h := start(t, "notify-keyspace-events", "EA")
-	s, c := h.dial(t), h.dial(t)
-	s.do("PSUBSCRIBE", "__keyevent*")
-	c.do("SET", "probe", "v", "PX", "1")
-	s.events("expired:probe") // the sweep has been over all keys
-	h.db.OnExpiry(nil)        // and hears of no other
-	c.do("SET", "src", "v")
-	c.do("HSET", "live", "f", "v")
+	h := servertest.Start(t, "notify-keyspace-events", "EA")
+	s, c := h.Dial(t), h.Dial(t)
+	s.Do("PSUBSCRIBE", "__keyevent*")
+	c.Do("SET", "probe", "v", "PX", "1")
+	events(s, "expired:probe") // the sweep has been over all keys
+	h.DB.OnExpiry(nil)         // and hears of no other
+	c.Do("SET", "src", "v")
+	c.Do("HSET", "live", "f", "v")
 	for _, tt := range []struct{ end, commands, want string }{
 		{"fields", "SET h v", "hexpired:h del:h set:h"},
 		{"fields", "HSET h g w", "hexpired:h del:h hset:h"},
@@ -387,26 +388,26 @@ func TestReplacedAfterExpiry(t *testing.T) {
 		{"key", "GETEX h PERSIST", ""},
 		{"key", "APPEND h x", "expired:h append:h"},
 	} {
-		c.do("DEL", "h")
-		c.do("SET", "src", "v")
+		c.Do("DEL", "h")
+		c.Do("SET", "src", "v")
 		switch tt.end {
 		case "one field":
-			c.do("HSET", "h", "live", "v")
+			c.Do("HSET", "h", "live", "v")
 			fallthrough
 		case "fields":
-			c.do("HSETEX", "h", "PX", "1", "FIELDS", "1", "f", "v")
-			eventually(t, "it has expired", func() bool { return c.do("HEXISTS", "h", "f") == ":0\r\n" })
+			c.Do("HSETEX", "h", "PX", "1", "FIELDS", "1", "f", "v")
+			servertest.Eventually(t, "it has expired", func() bool { return c.Do("HEXISTS", "h", "f") == ":0\r\n" })
 		default:
-			c.do("SET", "h", "v", "PX", "1")
-			eventually(t, "it has expired", func() bool { return c.do("EXISTS", "h") == ":0\r\n" })
+			c.Do("SET", "h", "v", "PX", "1")
+			servertest.Eventually(t, "it has expired", func() bool { return c.Do("EXISTS", "h") == ":0\r\n" })
 		}
-		c.do("PUBLISH", "__keyevent@0__:begin", "x")
-		s.events("begin:x")
+		c.Do("PUBLISH", "__keyevent@0__:begin", "x")
+		events(s, "begin:x")
 		for _, cmd := range strings.Split(tt.commands, ";") {
-			c.do(strings.Fields(cmd)...)
+			c.Do(strings.Fields(cmd)...)
 		}
-		c.do("PUBLISH", "__keyevent@0__:end", "x")
-		got := s.events("end:x")
+		c.Do("PUBLISH", "__keyevent@0__:end", "x")
+		got := events(s, "end:x")
 		if want := append(strings.Fields(tt.want), "end:x"); !slices.Equal(got, want) {
 			t.Errorf("%s after its %s: %v, want %v", tt.commands, tt.end, got, want)
 		}
@@ -415,12 +416,12 @@ func TestReplacedAfterExpiry(t *testing.T) {
 
 // The same with a key of another database, in whose place MOVE or COPY puts something.
 func TestReplacedInOtherDatabase(t *testing.T) {
-	h := start(t, "notify-keyspace-events", "EA", "redis-databases", "2")
-	s, c := h.dial(t), h.dial(t)
-	s.do("PSUBSCRIBE", "__keyevent*")
-	c.do("SET", "probe", "v", "PX", "1")
-	s.events("expired:probe")                                  // the sweep has been over all keys
-	h.db.OnExpiry(nil)                                         // and hears of no other
+	h := servertest.Start(t, "notify-keyspace-events", "EA", "redis-databases", "2")
+	s, c := h.Dial(t), h.Dial(t)
+	s.Do("PSUBSCRIBE", "__keyevent*")
+	c.Do("SET", "probe", "v", "PX", "1")
+	events(s, "expired:probe")                                 // the sweep has been over all keys
+	h.DB.OnExpiry(nil)                                         // and hears of no other
 	for _, tt := range []struct{ end, commands, want string }{ // 1: is an event of database 1
 		{"fields", "MOVE h 1", "1:hexpired:h 1:del:h move_from:h 1:move_to:h"},
 		{"fields", "COPY src h DB 1", "1:hexpired:h 1:del:h 1:copy_to:h"},
@@ -433,23 +434,23 @@ func TestReplacedInOtherDatabase(t *testing.T) {
 		{"key", "MOVE h 1", "1:expired:h move_from:h 1:move_to:h"},
 		{"key", "COPY src h DB 1", "1:expired:h 1:copy_to:h"},
 	} {
-		c.do("FLUSHALL")
-		c.do("MSET", "src", "v", "h", "v")
-		c.want("SELECT 1", "+OK\r\n")
+		c.Do("FLUSHALL")
+		c.Do("MSET", "src", "v", "h", "v")
+		c.Want("SELECT 1", "+OK\r\n")
 		if tt.end == "fields" {
-			c.do("HSETEX", "h", "PX", "1", "FIELDS", "1", "f", "v")
+			c.Do("HSETEX", "h", "PX", "1", "FIELDS", "1", "f", "v")
 		} else {
-			c.do("SET", "h", "v", "PX", "1")
+			c.Do("SET", "h", "v", "PX", "1")
 		}
-		eventually(t, "it has expired", func() bool { return c.do("EXISTS", "h") == ":0\r\n" })
-		c.want("SELECT 0", "+OK\r\n")
-		c.do("PUBLISH", "__keyevent@0__:begin", "x")
-		s.events("begin:x")
+		servertest.Eventually(t, "it has expired", func() bool { return c.Do("EXISTS", "h") == ":0\r\n" })
+		c.Want("SELECT 0", "+OK\r\n")
+		c.Do("PUBLISH", "__keyevent@0__:begin", "x")
+		events(s, "begin:x")
 		for _, cmd := range strings.Split(tt.commands, ";") {
-			c.do(strings.Fields(cmd)...)
+			c.Do(strings.Fields(cmd)...)
 		}
-		c.do("PUBLISH", "__keyevent@0__:end", "x")
-		got := s.events("end:x")
+		c.Do("PUBLISH", "__keyevent@0__:end", "x")
+		got := events(s, "end:x")
 		for i := range got {
 			got[i] = strings.Replace(got[i], "__keyevent@1__", "1", 1)
 		}
@@ -461,37 +462,37 @@ func TestReplacedInOtherDatabase(t *testing.T) {
 
 // A hash with many fields that expire one by one is swept, and each field is gone when its event comes.
 func TestManyFieldsExpire(t *testing.T) {
-	h := start(t, "notify-keyspace-events", "Eg")
-	s, c := h.dial(t), h.dial(t)
-	s.do("PSUBSCRIBE", "__keyevent*:del")
-	c.do("HSET", "h", "first", "v")
+	h := servertest.Start(t, "notify-keyspace-events", "Eg")
+	s, c := h.Dial(t), h.Dial(t)
+	s.Do("PSUBSCRIBE", "__keyevent*:del")
+	c.Do("HSET", "h", "first", "v")
 	for i := range 300 {
-		c.do("HSETEX", "h", "PX", fmt.Sprint(20+i), "FIELDS", "1", fmt.Sprint("f", i), "v")
+		c.Do("HSETEX", "h", "PX", fmt.Sprint(20+i), "FIELDS", "1", fmt.Sprint("f", i), "v")
 	}
-	c.do("HPEXPIRE", "h", "400", "FIELDS", "1", "first")
-	if got := s.events("del:h"); len(got) != 1 {
+	c.Do("HPEXPIRE", "h", "400", "FIELDS", "1", "first")
+	if got := events(s, "del:h"); len(got) != 1 {
 		t.Errorf("events %q", got)
 	}
-	c.want("EXISTS h", ":0\r\n")
-	c.want("DBSIZE", ":0\r\n")
-	if n := h.sweep.Len(); n > 302 {
+	c.Want("EXISTS h", ":0\r\n")
+	c.Want("DBSIZE", ":0\r\n")
+	if n := h.Sweep().Len(); n > 302 {
 		t.Errorf("%d entries are kept of one hash", n)
 	}
 }
 
 // The letters are shown in the order in which Redis shows them, whatever the order in which they were given.
 func TestEventClasses(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	for _, tt := range [][2]string{
 		{"", ""}, {"KEA", "AKE"}, {"AKE", "AKE"}, {"Ex", "xE"}, {"Elg", "glE"}, {"KEg$lshzxetd", "AKE"}, {"Km",
 			"Km"}, {"nE", "nE"},
 		{"mnKElg", "glnKEm"}, {"tEdz", "ztdE"}, {"EEE", "E"}, {"AKEmn", "AnKEm"},
 	} {
-		if got := c.do("CONFIG", "SET", "notify-keyspace-events", tt[0]); got != "+OK\r\n" {
+		if got := c.Do("CONFIG", "SET", "notify-keyspace-events", tt[0]); got != "+OK\r\n" {
 			t.Errorf("%q: %q", tt[0], got)
 		}
-		c.want("CONFIG GET notify-keyspace-events", bulk("notify-keyspace-events", tt[1]))
+		c.Want("CONFIG GET notify-keyspace-events", servertest.Bulk("notify-keyspace-events", tt[1]))
 		before, ok1 := command.ParseEvents(tt[0])
 		after, ok2 := command.ParseEvents(tt[1])
 		if !ok1 || !ok2 || before != after {

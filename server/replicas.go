@@ -27,7 +27,7 @@ import (
 func (s *Server) startMaster() {
 	s.master = replication.NewMaster(replication.MasterOptions{DB: s.db, Log: s.log,
 		CheckpointDir: filepath.Join(s.cfg.Text("dir"), "checkpoint"),
-		Acked:         s.waiters.acked, Lacking: s.limits.replicas.Store}, s.masterSettings())
+		Acked:         s.sessions.Acked, Lacking: s.sessions.Limits.Replicas.Store}, s.masterSettings())
 }
 
 // Bounds of how old a checkpoint may be that one more replica gets, as in Kvrocks: half of the time for which the log
@@ -36,6 +36,10 @@ const (
 	shareLeast = 10 * time.Minute
 	shareMost  = time.Hour
 )
+
+// masterNames are the settings by which the server serves replicas.
+var masterNames = []string{"slave-read-only", "repl-backlog-size", "replication-send-timeout-ms", "max-replication-lag",
+	"max-replication-mb", "min-replicas-max-lag", "min-replicas-to-write"}
 
 func (s *Server) masterSettings() replication.MasterSettings {
 	num := func(name string) int { return int(s.cfg.Int(name)) }
@@ -54,17 +58,6 @@ func (s *Server) masterSettings() replication.MasterSettings {
 		m.MinReplicas = num("min-replicas-to-write")
 	}
 	return m
-}
-
-func (s *Server) followReplication() {
-	for _, name := range []string{"repl-backlog-size", "replication-send-timeout-ms", "max-replication-lag",
-		"max-replication-mb",
-		"min-replicas-max-lag", "min-replicas-to-write"} {
-		s.cfg.OnChange(name, func(_, _ string) error {
-			s.master.Set(s.masterSettings())
-			return nil
-		})
-	}
 }
 
 // beginHistory makes a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes
@@ -168,7 +161,7 @@ func (s *Server) replicate(channel, payload []byte) {
 		return nil
 	})
 	if err != nil {
-		s.writeFailed(err)
+		s.sessions.WriteFailed(err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"fmt"
@@ -16,13 +16,15 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // kvrocksServer is the environment variable that names a kvrocks binary for the tests with a real Kvrocks.
 const kvrocksServer = "KVROCKS_SERVER"
 
 // startKvrocks starts a Kvrocks with a configuration and returns a function that connects to it.
-func startKvrocks(t *testing.T, settings ...string) (dial func() *client) {
+func startKvrocks(t *testing.T, settings ...string) (dial func() *servertest.Client) {
 	t.Helper()
 	path := os.Getenv(kvrocksServer)
 	if path == "" {
@@ -60,20 +62,20 @@ func startKvrocks(t *testing.T, settings ...string) (dial func() *client) {
 			t.Logf("kvrocks: %s", b)
 		}
 	})
-	return func() *client {
+	return func() *servertest.Client {
 		var nc net.Conn
-		eventually(t, "kvrocks listens", func() bool {
+		servertest.Eventually(t, "kvrocks listens", func() bool {
 			nc, err = net.Dial("tcp", addr)
 			return err == nil
 		})
 		t.Cleanup(func() { nc.Close() })
-		return newClient(t, nc)
+		return servertest.NewClient(t, nc)
 	}
 }
 
 // field returns a field of INFO.
-func (c *client) field(section, name string) string {
-	for line := range strings.Lines(c.do("INFO", section)) {
+func field(c *servertest.Client, section, name string) string {
+	for line := range strings.Lines(c.Do("INFO", section)) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
 			return v
 		}
@@ -82,7 +84,7 @@ func (c *client) field(section, name string) string {
 }
 
 // fill writes some keys of each type; round makes the keys different.
-func fill(c *client, round int) {
+func fill(c *servertest.Client, round int) {
 	for i := range 30 {
 		k := fmt.Sprintf("%d:%d", round, i)
 		for _, command := range []string{
@@ -94,18 +96,18 @@ func fill(c *client, round int) {
 				" 1-2 f v", "SIADD i" + k + " 5 6",
 			"JSON.SET j" + k + " $ [1,2]", "PFADD p" + k + " a b c", "SET gone" + k + " 1", "DEL gone" + k,
 		} {
-			c.do(strings.Fields(command)...)
+			c.Do(strings.Fields(command)...)
 		}
 	}
-	c.do("MULTI")
-	c.do("SET", fmt.Sprint("multi", round), "1")
-	c.do("HSET", fmt.Sprint("hmulti", round), "f", "v")
-	c.do("EXEC")
-	c.do("EVAL", "redis.call('set', KEYS[1], ARGV[1])", "1", fmt.Sprint("lua", round), "1")
+	c.Do("MULTI")
+	c.Do("SET", fmt.Sprint("multi", round), "1")
+	c.Do("HSET", fmt.Sprint("hmulti", round), "f", "v")
+	c.Do("EXEC")
+	c.Do("EVAL", "redis.call('set', KEYS[1], ARGV[1])", "1", fmt.Sprint("lua", round), "1")
 }
 
 // same compares what two servers have of the keys of some rounds.
-func same(t *testing.T, a, b *client, rounds int) {
+func same(t *testing.T, a, b *servertest.Client, rounds int) {
 	t.Helper()
 	for round := range rounds {
 		for i := range 30 {
@@ -119,7 +121,7 @@ func same(t *testing.T, a, b *client, rounds int) {
 					round), fmt.Sprint("HGETALL hmulti", round),
 			} {
 				words := strings.Fields(command)
-				if x, y := a.do(words...), b.do(words...); x != y {
+				if x, y := a.Do(words...), b.Do(words...); x != y {
 					t.Fatalf("%s: %q and %q", command, x, y)
 				}
 			}
@@ -142,13 +144,14 @@ func TestKvrocksIsAReplica(t *testing.T) {
 				}
 				db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Rocks: o})
 				core, logs := observer.New(zap.DebugLevel)
-				h := &harness{New(testConfig(t, "use-rsid-psync", rsid, "requirepass", "secret"), db, zap.New(core)), db, logs}
+				h := &servertest.Harness{Server: server.New(servertest.Config(t, "use-rsid-psync", rsid, "requirepass", "secret"), db, zap.New(core)),
+					DB: db, Logs: logs}
 				if err := h.Start(); err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(h.Close)
-				c := h.dial(t)
-				c.want("AUTH secret", "+OK\r\n")
+				c := h.Dial(t)
+				c.Want("AUTH secret", "+OK\r\n")
 				fill(c, 0)
 				if full {
 					for id := range cf.NumFamilies {
@@ -158,38 +161,38 @@ func TestKvrocksIsAReplica(t *testing.T) {
 					}
 				}
 				fill(c, 1)
-				dial := startKvrocks(t, "use-rsid-psync "+rsid, "masterauth secret", "slaveof 127.0.0.1 "+strconv.Itoa(h.port()))
+				dial := startKvrocks(t, "use-rsid-psync "+rsid, "masterauth secret", "slaveof 127.0.0.1 "+strconv.Itoa(h.Port()))
 				k := dial()
 				caughtUp := func() bool {
-					return k.field("replication", "master_link_status") == "up" &&
-						k.field("replication", "slave_repl_offset") == fmt.Sprint(db.LatestSequence())
+					return field(k, "replication", "master_link_status") == "up" &&
+						field(k, "replication", "slave_repl_offset") == fmt.Sprint(db.LatestSequence())
 				}
 				fill(c, 2) // while it comes
-				eventually(t, "the replica has caught up", caughtUp)
+				servertest.Eventually(t, "the replica has caught up", caughtUp)
 				k2 := dial()
-				k2.want("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
+				k2.Want("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
 				fill(c, 3)
-				c.want("PUBLISH news hello", ":0\r\n")
-				if got := k2.reply(); got != "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n" {
+				c.Want("PUBLISH news hello", ":0\r\n")
+				if got := k2.Reply(); got != "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n" {
 					t.Errorf("%q", got)
 				}
-				c.do("CLIENT", "KILL", "TYPE", "replica")
+				c.Do("CLIENT", "KILL", "TYPE", "replica")
 				fill(c, 4)
-				eventually(t, "the replica has caught up again", caughtUp)
+				servertest.Eventually(t, "the replica has caught up again", caughtUp)
 				same(t, c, k, 5)
-				stats := h.master.Stats()
+				stats := h.Master().Stats()
 				if got := stats.SyncFull > 0; got != full {
 					t.Errorf("%+v", stats)
 				}
 				if stats.SyncFull > 1 {
 					t.Errorf("%d full synchronisations", stats.SyncFull)
 				}
-				c.want("FLUSHALL", "+OK\r\n")
-				c.want("SET after flush", "+OK\r\n")
-				eventually(t, "the replica has caught up with the flush", caughtUp)
-				k.want("GET after", "$5\r\nflush\r\n")
-				k.want("EXISTS s0:0 h1:1", ":0\r\n")
-				if got := c.field("replication", "connected_slaves"); got != "1" {
+				c.Want("FLUSHALL", "+OK\r\n")
+				c.Want("SET after flush", "+OK\r\n")
+				servertest.Eventually(t, "the replica has caught up with the flush", caughtUp)
+				k.Want("GET after", "$5\r\nflush\r\n")
+				k.Want("EXISTS s0:0 h1:1", ":0\r\n")
+				if got := field(c, "replication", "connected_slaves"); got != "1" {
 					t.Errorf("connected_slaves:%s", got)
 				}
 			})

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"os"
@@ -9,14 +9,16 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 func TestRenameCommand(t *testing.T) {
-	h := start(t, "rename-command", "CONFIG b840fc02d524045429941cc15f59e41cb7be6c52", "rename-command",
+	h := servertest.Start(t, "rename-command", "CONFIG b840fc02d524045429941cc15f59e41cb7be6c52", "rename-command",
 		`FLUSHALL ""`, "rename-command", "get fetch")
-	plain := start(t) // in the same process, with a table of its own
-	c := h.dial(t)
+	plain := servertest.Start(t) // in the same process, with a table of its own
+	c := h.Dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"CONFIG GET port", "-ERR unknown command 'CONFIG', with args beginning with: 'GET' 'port' \r\n"},
 		{"B840FC02d524045429941cc15f59e41cb7be6c52 SET timeout 5000", "+OK\r\n"},
@@ -27,25 +29,25 @@ func TestRenameCommand(t *testing.T) {
 		{"fetch", "-ERR wrong number of arguments for 'get' command\r\n"},
 		{"COMMAND INFO get", "*1\r\n$-1\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
 	// Pipelines mix what is there and what is not.
-	c.send(pipeline("SET k w", "GET k", "fetch k", "get k", "fetch k"))
+	c.Send(servertest.Pipeline("SET k w", "GET k", "fetch k", "get k", "fetch k"))
 	for _, want := range []string{"+OK\r\n", "-ERR unknown command 'GET', with args beginning with: 'k' \r\n",
 		"$1\r\nw\r\n",
 		"-ERR unknown command 'get', with args beginning with: 'k' \r\n", "$1\r\nw\r\n"} {
-		if got := c.reply(); got != want {
+		if got := c.Reply(); got != want {
 			t.Errorf("in a pipeline: %q, want %q", got, want)
 		}
 	}
-	fields, _ := parseInfo(t, c.do("INFO", "commandstats"))
+	fields, _ := servertest.ParseInfo(t, c.Do("INFO", "commandstats"))
 	if fields["cmdstat_get"] == "" || fields["cmdstat_fetch"] != "" {
 		t.Errorf("statistics are not under the command's own name: %v", fields)
 	}
-	p := plain.dial(t)
-	p.want("SET k v", "+OK\r\n")
-	p.want("GET k", "$1\r\nv\r\n")
-	p.want("fetch k", "-ERR unknown command 'fetch', with args beginning with: 'k' \r\n")
+	p := plain.Dial(t)
+	p.Want("SET k v", "+OK\r\n")
+	p.Want("GET k", "$1\r\nv\r\n")
+	p.Want("fetch k", "-ERR unknown command 'fetch', with args beginning with: 'k' \r\n")
 }
 
 func TestCheckRenames(t *testing.T) {
@@ -62,11 +64,11 @@ func TestCheckRenames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Check(cfg)
+		err = server.Check(cfg)
 		if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 			t.Errorf("%q: %v, want %s", tt.text, err, tt.want)
 		}
-		s := New(cfg, enginetest.Open(t), nil)
+		s := server.New(cfg, enginetest.Open(t), nil)
 		if started := s.Start(); (started == nil) != (tt.want == "") {
 			t.Errorf("%q: Start returns %v", tt.text, started)
 		}
@@ -77,22 +79,22 @@ func TestCheckRenames(t *testing.T) {
 // TestMaxDBSize lets the database seem to grow and shrink.
 func TestMaxDBSize(t *testing.T) {
 	var used atomic.Uint64
-	s := New(testConfig(t, "max-db-size", "2"), enginetest.Open(t), zap.NewNop())
-	s.diskSize = used.Load
+	s := server.New(servertest.Config(t, "max-db-size", "2"), enginetest.Open(t), zap.NewNop())
+	s.SetDiskSize(used.Load)
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	c := (&harness{Server: s}).dial(t)
-	c.want("MSET a 1 b 2 c 3", "+OK\r\n")
-	c.want("RPUSH l 1 2", ":2\r\n")
+	c := (&servertest.Harness{Server: s}).Dial(t)
+	c.Want("MSET a 1 b 2 c 3", "+OK\r\n")
+	c.Want("RPUSH l 1 2", ":2\r\n")
 
 	const refused = "-ERR write command not allowed when reached max-db-size.\r\n"
 	used.Store(2<<30 - 1)
-	s.work.CheckSize()
-	c.want("SET a 2", "+OK\r\n")
+	s.Work().CheckSize()
+	c.Want("SET a 2", "+OK\r\n")
 	used.Store(2 << 30)
-	s.work.CheckSize()
+	s.Work().CheckSize()
 	for _, tt := range []struct{ command, want string }{
 		{"SET a 3", refused},
 		{"HSET h f v", refused},
@@ -105,36 +107,36 @@ func TestMaxDBSize(t *testing.T) {
 		{"LPOP l", "$1\r\n1\r\n"},
 		{"LTRIM l 1 0", "+OK\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
-	c.send(pipeline("GET a", "DEL c", "SET a 3", "GET a", "EXISTS c"))
+	c.Send(servertest.Pipeline("GET a", "DEL c", "SET a 3", "GET a", "EXISTS c"))
 	for _, want := range []string{"$1\r\n2\r\n", ":1\r\n", refused, "$1\r\n2\r\n", ":0\r\n"} {
-		if got := c.reply(); got != want {
+		if got := c.Reply(); got != want {
 			t.Errorf("in a pipeline: %q, want %q", got, want)
 		}
 	}
-	fields, _ := parseInfo(t, c.do("INFO", "keyspace"))
+	fields, _ := servertest.ParseInfo(t, c.Do("INFO", "keyspace"))
 	if fields["used_db_size"] != "2147483648" || fields["max_db_size"] != "2147483648" ||
 		fields["used_percent"] != " 100%" {
 		t.Errorf("INFO: %v", fields)
 	}
 	// A new limit counts at once.
-	c.want("CONFIG SET max-db-size 3", "+OK\r\n")
-	c.want("SET a 3", "+OK\r\n")
-	c.want("CONFIG SET max-db-size 1", "+OK\r\n")
-	c.want("SET a 4", refused)
-	c.want("CONFIG SET max-db-size 0", "+OK\r\n")
-	c.want("SET a 4", "+OK\r\n")
-	c.want("CONFIG SET max-db-size 1", "+OK\r\n")
+	c.Want("CONFIG SET max-db-size 3", "+OK\r\n")
+	c.Want("SET a 3", "+OK\r\n")
+	c.Want("CONFIG SET max-db-size 1", "+OK\r\n")
+	c.Want("SET a 4", refused)
+	c.Want("CONFIG SET max-db-size 0", "+OK\r\n")
+	c.Want("SET a 4", "+OK\r\n")
+	c.Want("CONFIG SET max-db-size 1", "+OK\r\n")
 	used.Store(1)
-	s.work.CheckSize()
-	c.want("SET a 5", "+OK\r\n")
-	c.want("FLUSHALL", "+OK\r\n")
+	s.Work().CheckSize()
+	c.Want("SET a 5", "+OK\r\n")
+	c.Want("FLUSHALL", "+OK\r\n")
 }
 
 func TestReplicaIsReadOnly(t *testing.T) {
-	h := start(t, "slaveof", "127.0.0.1 1")
-	c := h.dial(t)
+	h := servertest.Start(t, "slaveof", "127.0.0.1 1")
+	c := h.Dial(t)
 	const refused = "-READONLY You can't write against a read only replica.\r\n"
 	for _, tt := range []struct{ command, want string }{
 		{"SET a 1", refused}, {"DEL a", refused}, {"FLUSHALL", refused}, {"GET a", "$-1\r\n"},
@@ -144,31 +146,31 @@ func TestReplicaIsReadOnly(t *testing.T) {
 		{"SET a 2", refused}, {"GET a", "$1\r\n1\r\n"},
 		{"REPLICAOF 127.0.0.1 1", "+OK\r\n"},
 		{"SLAVEOF no one", "+OK\r\n"},
-		{"SET a 2", "+OK\r\n"}, {"CONFIG GET slaveof", bulk("slaveof", "no one")},
+		{"SET a 2", "+OK\r\n"}, {"CONFIG GET slaveof", servertest.Bulk("slaveof", "no one")},
 		{"REPLICAOF NO ONE", "+OK\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
-	start(t, "slaveof", "no one").dial(t).want("SET a 1", "+OK\r\n")
+	servertest.Start(t, "slaveof", "no one").Dial(t).Want("SET a 1", "+OK\r\n")
 }
 
 func TestBuildVersion(t *testing.T) {
-	s := New(testConfig(t), enginetest.Open(t), nil)
+	s := server.New(servertest.Config(t), enginetest.Open(t), nil)
 	s.SetBuild("v1.2.3-4-gabc")
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	fields, _ := parseInfo(t, (&harness{Server: s}).dial(t).do("INFO", "server"))
+	fields, _ := servertest.ParseInfo(t, (&servertest.Harness{Server: s}).Dial(t).Do("INFO", "server"))
 	if fields["basalt_version"] != "v1.2.3-4-gabc" || fields["redis_version"] != "7.2.0" ||
-		fields["kvrocks_version"] != KvrocksVersion {
+		fields["kvrocks_version"] != server.KvrocksVersion {
 		t.Errorf("INFO server: %v", fields)
 	}
 }
 
 // TestRedisSettings checks the settings that clients and files of other servers bring along.
 func TestRedisSettings(t *testing.T) {
-	c := start(t, "redis-databases", "16").dial(t)
+	c := servertest.Start(t, "redis-databases", "16").Dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"SELECT 0", "+OK\r\n"},
 		{"SELECT 1", "+OK\r\n"},
@@ -187,6 +189,6 @@ func TestRedisSettings(t *testing.T) {
 		{"CONFIG GET rocksdb.compaction_readahead_size",
 			"*2\r\n$33\r\nrocksdb.compaction_readahead_size\r\n$7\r\n4194304\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
 }

@@ -82,20 +82,20 @@ func (s *Server) infoServer(w *info.Writer, _ string) {
 
 func (s *Server) infoClients(w *info.Writer, _ string) {
 	count := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
-	w.Gauge("maxclients", info.None, s.limits.clients.Load())
-	count("connected_clients", s.clients())
+	w.Gauge("maxclients", info.None, s.maxClients.Load())
+	clients := s.sessions.Counts()
+	count("connected_clients", clients.Clients)
 	var in, out int64
-	for _, c := range s.services.Clients.List() {
+	for _, c := range s.sessions.Services.Clients.List() {
 		in, out = max(in, c.QueryBuf), max(out, c.OutputBytes)
 	}
 	w.Gauge("client_recent_max_input_buffer", info.Bytes, in)
 	w.Gauge("client_recent_max_output_buffer", info.Bytes, out)
-	count("monitor_clients", s.monitors.len())
-	w.Gauge("blocked_clients", info.None, s.waiters.n.Load()+s.paused.Load())
-	w.Gauge("tracking_clients", info.None, int64(s.tracker.Clients()))
-	keys, onNoKey := s.waiters.counts()
-	count("total_blocking_keys", keys)
-	count("total_blocking_keys_on_nokey", onNoKey)
+	count("monitor_clients", clients.Monitors)
+	count("blocked_clients", clients.Blocked+clients.Paused)
+	w.Gauge("tracking_clients", info.None, int64(s.sessions.Tracker.Clients()))
+	count("total_blocking_keys", clients.Keys)
+	count("total_blocking_keys_on_nokey", clients.NoKey)
 }
 
 // infoMemory writes the fields of the section Memory about settings, replication and scripts.
@@ -103,7 +103,7 @@ func (s *Server) infoMemory(w *info.Writer, _ string) {
 	w.Gauge("mem_replication_backlog", info.Bytes, s.master.Stats().BacklogBytes)
 	w.Human("maxmemory", s.cfg.Int("maxmemory"))
 	w.Text("maxmemory_policy", s.cfg.Text("maxmemory-policy"))
-	m := s.scripts.Memory()
+	m := s.sessions.Scripts.Memory()
 	bytes := func(name string, n int64) { w.Gauge(name, info.Bytes, n) }
 	count := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
 	w.Human("used_memory_lua", m.Machines)
@@ -139,7 +139,7 @@ func (s *Server) infoPersistence(w *info.Writer, _ string) {
 }
 
 func (s *Server) infoStats(w *info.Writer, _ string) {
-	st := s.stats
+	st := s.sessions.Stats
 	rates := st.Samples.Rates()
 	count := func(name string, n int64) { w.Counter(name, info.None, n) }
 	gauge := func(name string, n int) { w.Gauge(name, info.None, int64(n)) }
@@ -163,13 +163,13 @@ func (s *Server) infoStats(w *info.Writer, _ string) {
 	count("acl_access_denied_key", int64(denied.Count(acl.DeniedKey)))
 	count("acl_access_denied_channel", int64(denied.Count(acl.DeniedChannel)))
 	s.infoDerived(w)
-	gauge("pubsub_channels", s.hub.Topics(command.Channel))
-	gauge("pubsub_patterns", s.hub.Topics(command.Pattern))
-	gauge("pubsubshard_channels", s.hub.Topics(command.ShardChannel))
+	gauge("pubsub_channels", s.sessions.Hub.Topics(command.Channel))
+	gauge("pubsub_patterns", s.sessions.Hub.Topics(command.Pattern))
+	gauge("pubsubshard_channels", s.sessions.Hub.Topics(command.ShardChannel))
 	count("client_output_buffer_limit_disconnections", st.OutputLimit.Load())
-	w.Gauge("tracking_total_keys", info.None, s.tracker.Keys())
-	w.Gauge("tracking_total_items", info.None, s.tracker.Items())
-	gauge("tracking_total_prefixes", s.tracker.Prefixes())
+	w.Gauge("tracking_total_keys", info.None, s.sessions.Tracker.Keys())
+	w.Gauge("tracking_total_items", info.None, s.sessions.Tracker.Items())
+	gauge("tracking_total_prefixes", s.sessions.Tracker.Prefixes())
 	count("total_error_replies", st.ErrorReplies.Load())
 	count("total_protocol_errors", st.ProtocolErrors.Load())
 	count("total_write_errors", st.WriteErrors.Load())
@@ -206,7 +206,7 @@ func (s *Server) infoDerived(w *info.Writer) {
 
 func (s *Server) infoCommands(w *info.Writer, _ string) {
 	for i := range command.NumSpecs() {
-		n := s.stats.Command(i)
+		n := s.sessions.Stats.Command(i)
 		if n.Calls == 0 && n.Rejected == 0 {
 			continue
 		}
@@ -222,7 +222,7 @@ func (s *Server) infoCommands(w *info.Writer, _ string) {
 }
 
 func (s *Server) infoErrors(w *info.Writer, _ string) {
-	for _, e := range s.stats.Errors() {
+	for _, e := range s.sessions.Stats.Errors() {
 		w.Record("errorstat_"+e.Code, e.Code, func(w *info.Writer) { w.Counter("count", info.None, e.Count) })
 	}
 }
@@ -231,7 +231,7 @@ func (s *Server) infoErrors(w *info.Writer, _ string) {
 func (s *Server) infoLatencies(w *info.Writer, _ string) {
 	percentiles := s.percentiles()
 	for i := range command.NumSpecs() {
-		h := s.stats.Command(i).Latency
+		h := s.sessions.Stats.Command(i).Latency
 		if h == nil || len(percentiles) == 0 {
 			continue
 		}
@@ -285,7 +285,7 @@ func (s *Server) rateTicker(id uint32) int64 {
 
 // infoRocksDB writes the fields of the section RocksDB that come from the server's own work.
 func (s *Server) infoRocksDB(w *info.Writer, _ string) {
-	rates := s.stats.Samples.Rates()
+	rates := s.sessions.Stats.Samples.Rates()
 	for _, r := range rated {
 		w.Gauge(r.name, info.PerSec, int64(rates[r.rate]))
 	}

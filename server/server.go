@@ -1,5 +1,5 @@
-// Package server is the RESP server: listeners, connections, the pipeline that runs commands, and the
-// background work. The commands themselves are in package command.
+// Package server builds a server out of its rooms: it opens listeners, begins a session for each connection, follows
+// the settings and wires the rooms to each other. Package session runs the commands.
 package server
 
 import (
@@ -16,23 +16,24 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/auth"
-	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/maintenance"
-	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/replication"
-	"github.com/basaltdb/basalt/server/replycache"
 	"github.com/basaltdb/basalt/server/scripts"
+	"github.com/basaltdb/basalt/server/session"
 	"github.com/basaltdb/basalt/server/sweep"
-	"github.com/basaltdb/basalt/server/tracking"
 	"github.com/basaltdb/basalt/server/wire"
 )
 
 // Server serves one database to Redis clients.
 type Server struct {
-	*Shared
 	cfg      *config.Config
+	db       *engine.DB
+	log      *zap.Logger
+	sessions *session.Shared
+	auth     *auth.Auth
+	started  time.Time
 	runID    string
 	plan     config.MemoryPlan
 	info     info.Sections
@@ -44,6 +45,8 @@ type Server struct {
 	build    string                     // the version of this program
 	diskSize func() uint64              // bytes of the database on disk
 	tls      atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
+
+	maxClients atomic.Int64 // 0 = no limit
 
 	admin     *admin.Door // nil = there is none
 	listeners wire.Listeners
@@ -59,62 +62,55 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	s := &Server{cfg: cfg, stop: make(chan struct{}), shutdown: make(chan struct{}), runID: newRunID(),
-		diskSize: db.DiskSize}
-	s.Shared = &Shared{db: db, log: log, started: time.Now(), conns: map[int64]*conn{},
-		stats: metrics.NewStats(), replies: replycache.New(db.Derived())}
-	s.auth, s.sweep = s.newAuth(), s.newSweep()
-	s.hooks = hooks{
-		writable: s.limits.refuseWrite, refuse: s.refuse, databases: cfg.Databases,
-		mayStoreNamespaces: cfg.MayStoreNamespaces, refreshNamespaces: s.refreshNamespaces,
-		replicating:      func() bool { return s.master.Connected() > 0 },
-		replicateMessage: s.replicate, broadcasting: s.sweep.Listen, unpaused: s.sweep.Wake,
-		failingOver: func() bool { return s.master.FailoverState() != replication.NoFailover },
-	}
-	s.services = command.Server{
-		DB: db, Table: command.DefaultTable(), Settings: settings{s}, Users: s.auth, Namespaces: auth.Namespaces{Auth: s.auth},
-		Clients: clients{s.Shared}, PubSub: &s.hub, SlowLog: &s.slowlog, PerfLog: &s.perflog,
-		Latency: &s.latency, Stats: s.stats, Debug: debugging{s}, Memory: &s.memory, Info: &s.info,
-		Replication: s,
-		KeysFlushed: s.keysFlushed,
-	}
-	s.openScripts(max(8, 2*runtime.GOMAXPROCS(0)))
-	s.runs.New = func() any { return newRun(s.Shared) }
-	s.stats.OnReset = func() {
+	s := &Server{cfg: cfg, db: db, log: log, started: time.Now(), stop: make(chan struct{}),
+		shutdown: make(chan struct{}), runID: newRunID(), diskSize: db.DiskSize}
+	s.auth = s.newAuth()
+	s.sessions = session.NewShared(session.Options{
+		DB: db, Log: log, Auth: s.auth, Scripts: s.openScripts(),
+		Refuse: s.refuse, Databases: cfg.Databases,
+		MayStoreNamespaces: cfg.MayStoreNamespaces, RefreshNamespaces: s.refreshNamespaces,
+		Replicating:      func() bool { return s.master.Connected() > 0 },
+		ReplicateMessage: s.replicate,
+		Broadcasting:     func(on bool) { s.sweep.Listen(on) },
+		Unpaused:         func() { s.sweep.Wake() },
+		FailingOver:      s.failingOver,
+	})
+	s.sweep = s.newSweep()
+	s.sessions.Stats.OnReset = func() {
 		s.db.Stats.Hits.Store(0)
 		s.db.Stats.Misses.Store(0)
 	}
-	s.tracker = tracking.New(tracking.Options{Observe: db.Observe, Slots: db.Slots(), Find: s.trackingPeer})
-	s.limits.queued.Store(maxQueuedBytes)
-	s.limits.handshake.Store(int64(10 * time.Second))
-	s.limits.ending.Store(int64(2 * time.Second))
 	s.plan = cfg.MemoryPlan()
 	s.memory = info.Memory{
 		DB:       db,
-		Clients:  clients{s.Shared}.List,
-		Scripts:  func() (int64, int64) { m := s.scripts.Memory(); return m.Scripts, m.Functions },
+		Clients:  s.sessions.Services.Clients.List,
+		Scripts:  func() (int64, int64) { m := s.sessions.Scripts.Memory(); return m.Scripts, m.Functions },
 		DiskSize: func() uint64 { return s.diskSize() },
 		Budget:   int64(s.plan.Budget),
 	}
 	s.memory.StartupRSS, _ = info.ResidentBytes()
 	s.registerInfo()
 	s.work = s.newWork()
-	s.services.Maintenance = s.work
+	v := &s.sessions.Services
+	v.Settings, v.Users, v.Namespaces, v.Scripts = settings{s}, s.auth, auth.Namespaces{Auth: s.auth}, s.sessions.Scripts
+	v.Debug, v.Memory, v.Info, v.Maintenance, v.Replication = debugging{s}, &s.memory, &s.info, s.work, s
 	s.startMaster()
 	s.startReplica()
 	s.follow()
 	return s
 }
 
-// openScripts reads the scripts of the database, of which so many can run at once.
-func (s *Server) openScripts(states int) {
-	s.scripts = scripts.Open(scripts.Options{
-		DB: s.db, Log: s.log, States: states,
+// openScripts reads the scripts of the database.
+func (s *Server) openScripts() *scripts.Store {
+	return scripts.Open(scripts.Options{
+		DB: s.db, Log: s.log, States: max(8, 2*runtime.GOMAXPROCS(0)),
 		MemoryLimit: func() int64 { return s.cfg.Int("lua-memory-limit-mb") << 20 },
 		TimeLimit:   func() time.Duration { return time.Duration(s.cfg.Int("lua-time-limit")) * time.Millisecond },
 	})
-	s.services.Scripts = s.scripts
 }
+
+// Sessions returns what the sessions of the server share.
+func (s *Server) Sessions() *session.Shared { return s.sessions }
 
 // Listen opens the sockets that the settings name: every address of bind with port, or the socket that socket-fd passes
 // on; every address of bind with tls-port; the Unix socket. The error begins with the setting that it is about.
@@ -136,9 +132,9 @@ func (s *Server) Start() error {
 
 // Serve serves in the background what connects to the listeners, which it takes over.
 func (s *Server) Serve(listeners wire.Listeners) error {
-	if s.closing.Load() {
+	if s.sessions.Closing() {
 		listeners.Close()
-		return errClosing
+		return session.ErrClosing
 	}
 	table, err := commandTable(s.cfg)
 	if err != nil {
@@ -157,7 +153,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 		listeners.Close()
 		return err
 	}
-	s.listeners, s.services.Table = listeners, table
+	s.listeners, s.sessions.Services.Table = listeners, table
 	s.work.CheckSize()
 	if host, port, ok := s.followed(); ok {
 		s.beginFollowing(host, port, false) // it was so when it was stopped, as far as anybody knows
@@ -198,7 +194,7 @@ func (s *Server) Addrs() []string {
 // and waits for the background work; compactions are cut short.
 func (s *Server) Close() {
 	s.stopOnce.Do(func() {
-		s.Shared.close(time.Duration(s.limits.ending.Load()))
+		s.sessions.Close()
 		close(s.stop)
 		s.work.Stop()
 		s.sweep.Stop()
@@ -208,10 +204,10 @@ func (s *Server) Close() {
 		}
 		s.replica.Close()
 		s.master.Close()
-		s.scripts.Stop()
+		s.sessions.Scripts.Stop()
 		s.db.Interrupt()
 	})
-	s.left.Wait()
+	s.sessions.Wait()
 	s.wg.Wait()
 	s.work.Wait()
 	s.sweep.Wait()

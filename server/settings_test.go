@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"os"
@@ -10,7 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // kvrocksSettings returns the fields of the table of Kvrocks's settings: name, type, default, range, "set" or "fixed".
@@ -66,12 +68,12 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(cfg, enginetest.Open(t), zap.NewNop())
+	s := server.New(cfg, enginetest.Open(t), zap.NewNop())
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	c := (&harness{Server: s}).dial(t)
+	c := (&servertest.Harness{Server: s}).Dial(t)
 	// What has a grammar of its own, or needs another setting.
 	values := map[string]string{
 		"compact-cron": "0 3 * * *", "bgsave-cron": "0 3 * * *", "dbsize-scan-cron": "0 3 * * *", "compaction-checker-cron": "0 3 * * *",
@@ -81,7 +83,7 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 		"timeout":                   "3600", // one second may be too little for this client
 		"tls-protocols":             "TLSv1.2", "tls-auth-clients": "optional",
 	}
-	if got := c.do("CONFIG", "SET", "rocksdb.enable_blob_files", "yes"); got != "+OK\r\n" {
+	if got := c.Do("CONFIG", "SET", "rocksdb.enable_blob_files", "yes"); got != "+OK\r\n" {
 		t.Fatal(got)
 	}
 	changed := 0
@@ -96,7 +98,7 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 		if !given {
 			value = another(kind, was, row[3])
 		}
-		got := c.do("CONFIG", "SET", name, value)
+		got := c.Do("CONFIG", "SET", name, value)
 		if mode == "fixed" {
 			if want := "-ERR CONFIG SET failed (possibly related to argument '" + name +
 				"') - can't set immutable config\r\n"; got != want {
@@ -120,15 +122,15 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 		if now, _ := cfg.Get(name); now != was {
 			changed++
 		}
-		if got := c.do("CONFIG", "SET", name, was); got != "+OK\r\n" {
+		if got := c.Do("CONFIG", "SET", name, was); got != "+OK\r\n" {
 			t.Errorf("CONFIG SET %s back to %q: %q", name, was, got)
 		}
 	}
 	if changed < 80 {
 		t.Errorf("only %d settings were changed", changed)
 	}
-	c.want("CONFIG SET timeout 77 slowlog-max-len 5", "+OK\r\n")
-	c.want("CONFIG REWRITE", "+OK\r\n")
+	c.Want("CONFIG SET timeout 77 slowlog-max-len 5", "+OK\r\n")
+	c.Want("CONFIG REWRITE", "+OK\r\n")
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -142,36 +144,36 @@ func TestSetEveryKvrocksSetting(t *testing.T) {
 // TestSettingsTakeEffect sees that what was set counts from then on, for the settings whose effect a client can see
 // and no other test looks at.
 func TestSettingsTakeEffect(t *testing.T) {
-	h := start(t)
-	c := h.dial(t)
+	h := servertest.Start(t)
+	c := h.Dial(t)
 	// All or none: the good ones before and after a bad one change nothing, in the server neither.
-	c.want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb timeout -1 client-query-buffer-limit 2mb",
+	c.Want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb timeout -1 client-query-buffer-limit 2mb",
 		"-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 inclusive\r\n")
-	if h.limits.clients.Load() == 5 || h.limits.bulk.Load() == 2<<20 || h.limits.query.Load() == 2<<20 {
+	if h.MaxClients() == 5 || h.Sessions().Limits.Bulk.Load() == 2<<20 || h.Sessions().Limits.Query.Load() == 2<<20 {
 		t.Error("a refused CONFIG SET has had an effect")
 	}
-	c.want("CONFIG SET timeout 1 timeout 2",
+	c.Want("CONFIG SET timeout 1 timeout 2",
 		"-ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter\r\n")
-	c.want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb client-query-buffer-limit 2mb", "+OK\r\n")
-	if h.limits.clients.Load() != 5 || h.limits.bulk.Load() != 2<<20 || h.limits.query.Load() != 2<<20 {
+	c.Want("CONFIG SET maxclients 5 proto-max-bulk-len 2mb client-query-buffer-limit 2mb", "+OK\r\n")
+	if h.MaxClients() != 5 || h.Sessions().Limits.Bulk.Load() != 2<<20 || h.Sessions().Limits.Query.Load() != 2<<20 {
 		t.Error("CONFIG SET has had no effect")
 	}
 	// The hooks of the first are undone when the one of the second fails.
-	c.want("CONFIG SET timeout 9 maxclients 2000000000",
-		"-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+checkClients(2000000000).Error()+"\r\n")
-	if h.limits.timeout.Load() != 0 {
-		t.Errorf("the timeout is %d", h.limits.timeout.Load())
+	c.Want("CONFIG SET timeout 9 maxclients 2000000000",
+		"-ERR CONFIG SET failed (possibly related to argument 'maxclients') - "+server.CheckClients(2000000000).Error()+"\r\n")
+	if h.Sessions().Limits.Timeout.Load() != 0 {
+		t.Errorf("the timeout is %d", h.Sessions().Limits.Timeout.Load())
 	}
-	c.want("CONFIG SET json-max-nesting-depth 2", "+OK\r\n")
-	if got := c.do("JSON.SET", "j", "$", "[[[1]]]"); !strings.HasPrefix(got, "-ERR") {
+	c.Want("CONFIG SET json-max-nesting-depth 2", "+OK\r\n")
+	if got := c.Do("JSON.SET", "j", "$", "[[[1]]]"); !strings.HasPrefix(got, "-ERR") {
 		t.Errorf("json-max-nesting-depth: %q", got)
 	}
-	c.want("CONFIG SET redis-cursor-compatible no", "+OK\r\n")
+	c.Want("CONFIG SET redis-cursor-compatible no", "+OK\r\n")
 	for i := range 50 {
-		c.want("SET key:"+strconv.Itoa(i)+" v", "+OK\r\n")
+		c.Want("SET key:"+strconv.Itoa(i)+" v", "+OK\r\n")
 	}
-	if got := c.do("SCAN", "0", "COUNT", "5"); !strings.HasPrefix(got, "*2\r\n$") || !strings.Contains(got, "\r\n_") {
+	if got := c.Do("SCAN", "0", "COUNT", "5"); !strings.HasPrefix(got, "*2\r\n$") || !strings.Contains(got, "\r\n_") {
 		t.Errorf("redis-cursor-compatible no: %q", got)
 	}
-	c.want("CONFIG SET redis-cursor-compatible yes", "+OK\r\n")
+	c.Want("CONFIG SET redis-cursor-compatible yes", "+OK\r\n")
 }

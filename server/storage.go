@@ -46,8 +46,8 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 		NoSlowdown:       cfg.Bool("rocksdb.write_options.no_slowdown"),
 		LowPri:           cfg.Bool("rocksdb.write_options.low_pri"),
 		InsertHint:       cfg.Bool("rocksdb.write_options.memtable_insert_hint_per_batch"),
-		MaxBatchBytes:    int64(num("rocksdb.write_options.write_batch_max_bytes")),
-		AsyncIO:          cfg.Bool("rocksdb.read_options.async_io"),
+		MaxBatchBytes:    int64(num(maxBatchBytes)),
+		AsyncIO:          cfg.Bool(asyncIO),
 		BytewiseScores:   cfg.Text("rocksdb.zset_score_comparator") == "bytewise",
 		RedisBitOrder:    true,
 		RecordCache:      records,
@@ -112,10 +112,16 @@ func EngineOptions(cfg *config.Config, mem config.MemoryPlan, log *zap.Logger) e
 	}
 }
 
-// watchStorage lets changes of settings reach the engine.
-func (s *Server) watchStorage() {
+// Settings of the engine that can be changed while it runs, and are no options of RocksDB.
+const (
+	maxBatchBytes = "rocksdb.write_options.write_batch_max_bytes"
+	asyncIO       = "rocksdb.read_options.async_io"
+)
+
+// optionAppliers let changes of settings that are options of RocksDB reach it.
+func (s *Server) optionAppliers() (list []applier) {
 	for _, name := range config.RocksDBChanges() {
-		s.cfg.OnChange(name, func(_, _ string) error {
+		list = append(list, applier{names: []string{name}, changesOnly: true, apply: func() error {
 			c, ok := s.cfg.OptionChange(name)
 			switch {
 			case !ok:
@@ -125,18 +131,9 @@ func (s *Server) watchStorage() {
 			default:
 				return s.db.SetFamilyOption(c.Option, c.Value)
 			}
-		})
+		}})
 	}
-	for name, apply := range map[string]func(){
-		"max-io-mb": func() { s.db.SetRateLimit(writeRate(s.cfg)) },
-		"rocksdb.write_options.write_batch_max_bytes": func() { s.db.SetMaxBatchBytes(s.cfg.Int("rocksdb.write_options.write_batch_max_bytes")) },
-		"rocksdb.read_options.async_io":               func() { s.db.SetAsyncIO(s.cfg.Bool("rocksdb.read_options.async_io")) },
-	} {
-		s.cfg.OnChange(name, func(_, _ string) error {
-			apply()
-			return nil
-		})
-	}
+	return list
 }
 
 // writeRate returns how many bytes a second flushes and compactions may write.

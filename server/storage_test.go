@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/servertest"
 )
 
 // optionsFile returns the text of RocksDB's newest OPTIONS file.
@@ -79,17 +81,17 @@ var rocksSettings = []struct {
 }
 
 // startDir runs a server with settings on a database that is opened with what follows from them.
-func startDir(t *testing.T, settings ...string) *harness {
+func startDir(t *testing.T, settings ...string) *servertest.Harness {
 	t.Helper()
-	cfg := testConfig(t, settings...)
+	cfg := servertest.Config(t, settings...)
 	if err := os.MkdirAll(cfg.DBDir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	db, err := engine.Open(EngineOptions(cfg, cfg.MemoryPlan(), nil))
+	db, err := engine.Open(server.EngineOptions(cfg, cfg.MemoryPlan(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(cfg, db, zap.NewNop())
+	s := server.New(cfg, db, zap.NewNop())
 	t.Cleanup(func() {
 		s.Close()
 		db.Close()
@@ -97,7 +99,7 @@ func startDir(t *testing.T, settings ...string) *harness {
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &harness{Server: s, db: db}
+	return &servertest.Harness{Server: s, DB: db}
 }
 
 // TestRocksSettings checks that settings arrive in RocksDB, at the start and with CONFIG SET.
@@ -121,24 +123,24 @@ func TestRocksSettings(t *testing.T) {
 			t.Errorf("%s: %q stands %d times in RocksDB's options, want %d", name, line, have, want)
 		}
 	}
-	text := optionsFile(t, h.db)
+	text := optionsFile(t, h.DB)
 	for _, tt := range rocksSettings {
 		check(text, tt.name, tt.line, tt.db)
 	}
-	c := h.dial(t)
+	c := h.Dial(t)
 	for _, tt := range rocksSettings {
 		if tt.later == "" {
 			continue
 		}
-		c.want("CONFIG SET "+tt.name+" "+tt.later, "+OK\r\n")
+		c.Want("CONFIG SET "+tt.name+" "+tt.later, "+OK\r\n")
 	}
-	text = optionsFile(t, h.db)
+	text = optionsFile(t, h.DB)
 	for _, tt := range rocksSettings {
 		if tt.later != "" {
 			check(text, tt.name, tt.lineLater, tt.db)
 		}
 	}
-	c.want("SET a 1", "+OK\r\n")
+	c.Want("SET a 1", "+OK\r\n")
 }
 
 // TestDirectIO checks that reads and writes past the page cache are asked for, and work.
@@ -155,17 +157,17 @@ func TestDirectIO(t *testing.T) {
 	h := startDir(t, "dir", dir, "rocksdb.use_direct_reads", "yes", "rocksdb.use_direct_io_for_flush_and_compaction",
 		"yes",
 		"enable-blob-cache", "yes", "rocksdb.enable_blob_files", "yes", "rocksdb.min_blob_size", "1")
-	text := optionsFile(t, h.db)
+	text := optionsFile(t, h.DB)
 	for _, line := range []string{"  use_direct_reads=true\n", "  use_direct_io_for_flush_and_compaction=true\n"} {
 		if !strings.Contains(text, line) {
 			t.Errorf("RocksDB's options lack %q", line)
 		}
 	}
-	c := h.dial(t)
+	c := h.Dial(t)
 	for _, tt := range []struct{ command, want string }{
 		{"SET k value", "+OK\r\n"}, {"DEBUG RELOAD", "+OK\r\n"}, {"GET k", "$5\r\nvalue\r\n"}, {"COMPACT", "+OK\r\n"},
 		{"GET k", "$5\r\nvalue\r\n"},
 	} {
-		c.want(tt.command, tt.want)
+		c.Want(tt.command, tt.want)
 	}
 }

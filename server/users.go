@@ -25,8 +25,8 @@ func (s *Server) newAuth() *auth.Auth {
 			_, _, replica := s.cfg.Master()
 			return replica && s.cfg.Bool("repl-namespace-enabled")
 		},
-		OnChannelsLost: s.closeSubscribers,
-		Describe:       s.describe,
+		OnChannelsLost: func(user string) { s.sessions.CloseSubscribers(user) },
+		Describe:       func(id int64) string { return s.sessions.Describe(id) },
 	})
 }
 

@@ -15,15 +15,12 @@ func (s *Server) newWork() *maintenance.Work {
 		Log:         s.log,
 		Settings:    s.workSettings,
 		DiskSize:    func() uint64 { return s.diskSize() },
-		SetFull:     func(full bool) (changed bool) { return s.limits.full.Swap(full) != full },
+		SetFull:     func(full bool) (changed bool) { return s.sessions.Limits.Full.Swap(full) != full },
 		HeapPlanned: s.plan.GoGarbage(),
 		Shutdown:    s.Shutdown,
 	})
 	w.Every(metrics.SampleInterval, s.sample)
-	w.Every(maintenance.Tick, func(now time.Time) {
-		s.forgetPause()
-		s.expireTracked(now)
-	})
+	w.Every(maintenance.Tick, s.sessions.Tick)
 	return w
 }
 
@@ -52,10 +49,10 @@ func (s *Server) workSettings() maintenance.Settings {
 // sample takes a sample of the counters of which INFO shows how fast they move.
 func (s *Server) sample(now time.Time) {
 	x := metrics.Sample{At: now}
-	x.Counts[metrics.RateCommands] = s.stats.Commands.Load()
-	x.Counts[metrics.RateNetIn], x.Counts[metrics.RateNetOut] = s.stats.NetIn.Load(), s.stats.NetOut.Load()
+	x.Counts[metrics.RateCommands] = s.sessions.Stats.Commands.Load()
+	x.Counts[metrics.RateNetIn], x.Counts[metrics.RateNetOut] = s.sessions.Stats.NetIn.Load(), s.sessions.Stats.NetOut.Load()
 	for _, r := range rated {
 		x.Counts[r.rate] = s.rateTicker(r.id)
 	}
-	s.stats.Samples.Add(x)
+	s.sessions.Stats.Samples.Add(x)
 }

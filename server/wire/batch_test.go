@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/basaltdb/basalt/server/wire/wiretest"
 )
 
 // conns returns a connection and its client's end.
@@ -13,7 +15,7 @@ func conns(t *testing.T, kind string) (*Conn, net.Conn) {
 	t.Helper()
 	here, there := net.Pipe()
 	if kind == "socket" {
-		here, there = socketPair(t)
+		here, there = wiretest.SocketPair(t)
 	}
 	c := New(here, Limits{Hard: noLimit})
 	t.Cleanup(func() { c.Close(); there.Close() })

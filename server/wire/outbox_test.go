@@ -8,34 +8,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
 
-// socketPair returns both ends of a TCP connection with small buffers.
-func socketPair(t testing.TB) (here, there net.Conn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	dialed := make(chan net.Conn, 1)
-	go func() {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Error(err)
-		}
-		dialed <- c
-	}()
-	here, err = l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	there = <-dialed
-	here.(*net.TCPConn).SetWriteBuffer(16 << 10)
-	there.(*net.TCPConn).SetReadBuffer(16 << 10)
-	t.Cleanup(func() { here.Close(); there.Close() })
-	return here, there
-}
+	"github.com/basaltdb/basalt/server/wire/wiretest"
+)
 
 func noLimit() int { return 0 }
 
@@ -62,7 +37,7 @@ func TestOutboxKeepsOrder(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			here, there := net.Pipe()
 			if kind == "socket" {
-				here, there = socketPair(t)
+				here, there = wiretest.SocketPair(t)
 			}
 			o := box(here, noLimit)
 			var want bytes.Buffer
@@ -99,7 +74,7 @@ func TestOutboxKeepsOrder(t *testing.T) {
 
 // Messages of several senders stay whole.
 func TestOutboxSenders(t *testing.T) {
-	here, there := socketPair(t)
+	here, there := wiretest.SocketPair(t)
 	o := box(here, noLimit)
 	const senders, each, size = 4, 20, 997
 	var wg sync.WaitGroup
@@ -124,7 +99,7 @@ func TestOutboxSenders(t *testing.T) {
 }
 
 func TestOutboxLimit(t *testing.T) {
-	here, there := socketPair(t)
+	here, there := wiretest.SocketPair(t)
 	const limit = 1 << 20
 	o := box(here, func() int { return limit })
 	msg := make([]byte, 10000)
@@ -151,7 +126,7 @@ func TestOutboxLimit(t *testing.T) {
 }
 
 func TestOutboxPeerGone(t *testing.T) {
-	here, there := socketPair(t)
+	here, there := wiretest.SocketPair(t)
 	o := box(here, noLimit)
 	there.Close()
 	msg := make([]byte, 100000)
@@ -161,7 +136,7 @@ func TestOutboxPeerGone(t *testing.T) {
 
 // A client that takes nothing of a long reply is cut off by the next one.
 func TestLongReplyNotRead(t *testing.T) {
-	here, there := socketPair(t)
+	here, there := wiretest.SocketPair(t)
 	const limit = 1 << 20
 	o := box(here, func() int { return limit })
 	o.stalled = time.Millisecond
@@ -181,7 +156,7 @@ func TestLongReplyNotRead(t *testing.T) {
 
 // The time of the soft limit begins anew whenever the client takes something of a reply that is longer than the limit.
 func TestSoftLimitOfLongReply(t *testing.T) {
-	here, there := socketPair(t)
+	here, there := wiretest.SocketPair(t)
 	const limit = 1 << 20
 	o := box(here, func() int { return limit })
 	during := time.Hour
@@ -205,7 +180,7 @@ func TestSoftLimitOfLongReply(t *testing.T) {
 
 // More than the soft limit may wait for its time only.
 func TestSoftLimit(t *testing.T) {
-	here, there := socketPair(t)
+	here, there := wiretest.SocketPair(t)
 	o := box(here, noLimit)
 	var during = time.Hour
 	o.limits.Soft = func() (int, time.Duration) { return 100_000, during }
@@ -229,7 +204,7 @@ func TestSoftLimit(t *testing.T) {
 		t.Errorf("the client has read all; the time runs: %v, %v", running, o.failure())
 	}
 
-	here, _ = socketPair(t)
+	here, _ = wiretest.SocketPair(t)
 	o = box(here, noLimit)
 	o.limits.Soft = func() (int, time.Duration) { return 100_000, time.Millisecond }
 	for o.send(bytes.Repeat([]byte("x"), 50_000)) == nil && o.pending() <= 1<<20 {

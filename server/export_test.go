@@ -1,0 +1,48 @@
+package server
+
+import (
+	"github.com/basaltdb/basalt/server/admin"
+	"github.com/basaltdb/basalt/server/auth"
+	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/maintenance"
+	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/sweep"
+)
+
+// What the tests of this package see of a server's inside.
+
+func (s *Server) Config() *config.Config        { return s.Config() }
+func (s *Server) Master() *replication.Master   { return s.Master() }
+func (s *Server) Replica() *replication.Replica { return s.Replica() }
+func (s *Server) Work() *maintenance.Work       { return s.Work() }
+func (s *Server) Admin() *admin.Door            { return s.Admin() }
+
+func (s *Server) Auth() *auth.Auth    { return s.auth }
+func (s *Server) Port() int           { return s.port() }
+func (s *Server) Sweep() *sweep.Sweep { return s.sweep }
+
+// MaxClients is how many clients may be connected.
+func (s *Server) MaxClients() int64 { return s.maxClients.Load() }
+
+// KeysRead is the ticker of keys read.
+func (s *Server) KeysRead() int64 { return s.rateTicker(tickKeysRead) }
+
+// SetDiskSize replaces what tells the size of the database.
+func (s *Server) SetDiskSize(f func() uint64) { s.diskSize = f }
+
+// SetMaxClients is MaxClients from now on.
+func (s *Server) SetMaxClients(n int64) { s.maxClients.Store(n) }
+
+// IsPaused reports whether there is a pause.
+func (s *Server) IsPaused() bool {
+	_, paused := s.sessions.PausedUntil()
+	return paused
+}
+
+var (
+	MostClients  = mostClients
+	CheckClients = checkClients
+	ErrSamePort  = errSamePort
+)
+
+const ProtectedMode = protectedMode

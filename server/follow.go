@@ -1,0 +1,120 @@
+package server
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/session"
+)
+
+// An applier takes over the values of settings: at the start, and when one of them has changed.
+type applier struct {
+	names []string
+	// apply takes the values over. Its error refuses a change.
+	apply func() error
+	// changesOnly says that there is nothing to do at the start, or that it is done before or by Serve.
+	changesOnly bool
+}
+
+// follow makes the server and the engine follow changes of the settings at run time.
+func (s *Server) follow() {
+	if most := mostClients(); int64(s.cfg.MaxClients()) > most {
+		s.log.Warn("the limit of open files allows fewer clients than maxclients", zap.Int64("clients", most))
+	}
+	for _, f := range s.appliers() {
+		if !f.changesOnly {
+			f.apply()
+		}
+		for _, name := range f.names {
+			s.cfg.OnChange(name, func(_, _ string) error { return f.apply() })
+		}
+	}
+}
+
+// appliers are all who follow settings, in the order in which they hear of a change. What is not here is looked up
+// whenever it is needed.
+func (s *Server) appliers() []applier {
+	always := func(f func()) func() error {
+		return func() error {
+			f()
+			return nil
+		}
+	}
+	unset := s.db.Derived().Limit() // that with which the database was opened
+	return append([]applier{
+		{names: []string{"maxclients"}, changesOnly: true,
+			apply: func() error { return checkClients(int64(s.cfg.MaxClients())) }},
+		{names: []string{"maxclients"},
+			apply: always(func() { s.maxClients.Store(min(int64(s.cfg.MaxClients()), mostClients())) })},
+		{names: []string{"timeout", "proto-max-bulk-len", "client-output-buffer-limit", "client-query-buffer-limit",
+			"lua-strict-key-accessing"},
+			apply: always(s.applyLimits)},
+		{names: []string{"redis-cursor-compatible"},
+			apply: always(func() { command.SetTextCursors(!s.cfg.Bool("redis-cursor-compatible")) })},
+		{names: []string{"requirepass"}, apply: always(s.auth.Refresh)},
+		{names: masterNames, apply: always(s.applyRole)},
+		{names: replicaNames, changesOnly: true, apply: always(s.applyReplica)},
+		{names: []string{"slave-read-only"}, changesOnly: true,
+			apply: always(func() { s.db.LockReplica(s.cfg.Bool("slave-read-only")) })},
+		{names: []string{"derived-state-size"}, apply: always(func() {
+			limit := unset
+			if n := s.cfg.Int("derived-state-size"); n != 0 {
+				limit = max(n, 0) * mib
+			}
+			s.db.Derived().SetLimit(limit)
+		})},
+		{names: []string{"acllog-max-len"},
+			apply: always(func() { s.auth.ACL().Log().SetMax(int(s.cfg.Int("acllog-max-len"))) })},
+		{names: []string{"notify-keyspace-events"}, apply: always(s.applyEvents)},
+		{names: []string{"max-db-size"}, changesOnly: true, apply: always(s.work.CheckSize)},
+		{names: []string{"timeout"}, changesOnly: true, apply: always(s.sessions.WakeIdle)},
+		{names: tlsSettings, changesOnly: true, apply: s.ReloadTLS},
+		{names: diagnosticSettings, apply: always(s.applyDiagnostics)},
+		{names: []string{"max-io-mb"}, changesOnly: true,
+			apply: always(func() { s.db.SetRateLimit(writeRate(s.cfg)) })},
+		{names: []string{maxBatchBytes}, changesOnly: true,
+			apply: always(func() { s.db.SetMaxBatchBytes(s.cfg.Int(maxBatchBytes)) })},
+		{names: []string{asyncIO}, changesOnly: true, apply: always(func() { s.db.SetAsyncIO(s.cfg.Bool(asyncIO)) })},
+	}, s.optionAppliers()...)
+}
+
+// applyLimits takes over what every session looks at.
+func (s *Server) applyLimits() {
+	l := &s.sessions.Limits
+	l.Bulk.Store(int64(s.cfg.ProtoMaxBulkLen()))
+	l.Timeout.Store(int64(s.cfg.Timeout()))
+	l.Out.Store(int64(s.cfg.OutputLimit()))
+	limit := func(class config.Class) session.OutputLimit {
+		b := s.cfg.OutputLimits(class)
+		return session.OutputLimit{Hard: int(b.Hard), Soft: int(b.Soft), During: time.Duration(b.Seconds) * time.Second}
+	}
+	l.Outputs.Store(&session.OutputLimits{Normal: limit(config.ClassNormal), PubSub: limit(config.ClassPubSub)})
+	l.Query.Store(s.cfg.Int("client-query-buffer-limit"))
+	l.StrictKeys.Store(s.cfg.Bool("lua-strict-key-accessing"))
+}
+
+// applyRole takes over what depends on whether the server is a replica.
+func (s *Server) applyRole() {
+	s.sessions.Limits.ReadOnly.Store(s.IsReplica() && s.cfg.Bool("slave-read-only"))
+	s.master.Set(s.masterSettings())
+	s.auth.Refresh() // the namespaces may be those of the master
+}
+
+// applyReplica takes over by which settings the server follows its master.
+func (s *Server) applyReplica() {
+	s.replica.Set(s.replicaSettings())
+	s.refreshStale()
+}
+
+// applyEvents takes over notify-keyspace-events, and begins or ends the sweep.
+func (s *Server) applyEvents() {
+	classes, _ := command.ParseEvents(s.cfg.Text("notify-keyspace-events"))
+	if classes&(command.EventKeyspace|command.EventKeyevent) == 0 {
+		classes = 0
+	}
+	s.sessions.SetEvents(classes)
+	s.sweep.Want(classes&sweptEvents != 0, classes&fieldEvents != 0)
+}

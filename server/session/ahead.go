@@ -1,0 +1,71 @@
+package session
+
+import (
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// readsAhead runs consecutive readers that tell what they will read (see command.Spec.Ahead) in one transaction with
+// the read side of all their keys' locks held, so that this can be fetched in batches. It returns how many it has
+// run; 0 when they are better off alone, as there are less than two or one is turned away from its lock.
+func (c *run) readsAhead(reqs []request) int {
+	n := 0
+	for n < len(reqs) && n < singleBatch {
+		r := &reqs[n]
+		if n > 0 && (r.err != nil || r.spec.Ahead == nil || r.spec.Flags&command.Write != 0 || c.refuse(r) != nil) {
+			break
+		}
+		n++
+	}
+	if n < 2 {
+		return 0
+	}
+	reqs = reqs[:n]
+	c.prepare(reqs[0].spec)
+	c.tx.Begin(c.sess.Namespace)
+	keys := c.userKeys[:0]
+	for i := range reqs {
+		r := &reqs[i]
+		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+		for _, k := range c.keys {
+			keys = append(keys, r.args[k.Arg])
+			c.tx.AddLock(r.args[k.Arg], false)
+		}
+	}
+	c.userKeys = keys
+	if c.tx.Acquire() != nil { // each alone finds out whether it is the one that is turned away
+		c.tx.Release()
+		return 0
+	}
+	c.tx.KeepLocks()
+	c.prefetch(keys, nil)
+	c.prefetchAhead(reqs)
+	for i := range reqs {
+		r := &reqs[i]
+		c.invoke(c.frame, r)
+		c.replied(r, r.reply)
+	}
+	c.tx.Release()
+	c.publishDeferred(nil)
+	return n
+}
+
+// prefetchAhead reads what the commands of a transaction will read, as far as they can tell.
+func (c *run) prefetchAhead(reqs []request) {
+	some := 0
+	for i := range reqs {
+		if r := &reqs[i]; r.err == nil && r.spec.Ahead != nil {
+			some++
+		}
+	}
+	if some < 2 {
+		return
+	}
+	keys := c.tx.Keys()
+	for i := range reqs {
+		if r := &reqs[i]; r.err == nil && r.spec.Ahead != nil {
+			r.spec.Ahead(c.tx, r.args, keys)
+		}
+	}
+	c.readAheadFailed(c.tx.PrefetchKeys(cf.Default, keys))
+}

@@ -1,0 +1,66 @@
+package session
+
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine
+// sees to what it keeps of the keys itself; here it is for those who wait for keys, and for what the server has in
+// memory of the propagate family. There are no keyspace events: the batch does not say what has happened.
+func (c *run) ApplyBatch(rep []byte, yield bool) error {
+	b, err := c.srv.DB.CheckBatch(rep)
+	if err != nil {
+		return err
+	}
+	if b.Tokens {
+		if err := c.srv.MayStoreNamespaces(); err != nil {
+			return engine.NewError("ERR", "the batch holds namespaces: "+err.Error())
+		}
+	}
+	if err := c.lockUnpaused(always, func() error { return c.tx.AcquireFor(b) }); err != nil {
+		return err
+	}
+	c.tx.Tick(time.Now().UnixMilli())
+	if yield {
+		c.tx.YieldToOthers()
+	}
+	if err := c.tx.Apply(b); err != nil {
+		return err
+	}
+	if c.srv.waiters.n.Load() > 0 {
+		c.serveLocked()
+	}
+	if b.Scripts {
+		c.tx.OnCommit(c.srv.Scripts.Forget)
+	}
+	if b.Libraries {
+		c.tx.OnCommit(c.srv.Scripts.Reload)
+	}
+	err = c.tx.Commit()
+	c.settle(err)
+	c.publishDeferred(err)
+	if err != nil {
+		c.srv.WriteFailed(err)
+		return err
+	}
+	c.tx.Unlock() // who changes settings may hold those while he waits for locks
+	if b.Namespaces {
+		c.srv.RefreshNamespaces()
+	}
+	return nil
+}
+
+// serveLocked serves those who wait for keys of which the transaction holds the locks: what it was made of does not
+// name its keys.
+func (c *run) serveLocked() {
+	var ready []keyRef
+	for _, nsKey := range c.srv.waiters.keys() {
+		if ns, key, err := cf.SplitNSKey([]byte(nsKey), c.srv.DB.Slots()); err == nil {
+			ready = append(ready, keyRef{string(ns), key})
+		}
+	}
+	c.serveReady(ready)
+}

@@ -1,0 +1,71 @@
+package session_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/servertest"
+	"github.com/basaltdb/basalt/server/session"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
+)
+
+// pipelines of one kind of command, as the benchmark and the allocation test send them.
+var hot = []struct {
+	name string
+	text string
+	n    int
+}{
+	{"ping", strings.Repeat(servertest.Pipeline("PING"), 64), 64},
+	{"get", strings.Repeat(servertest.Pipeline("GET key:000001", "GET key:000002"), 32), 64},
+	{"set", strings.Repeat(servertest.Encode("SET", "key:000001", strings.Repeat("v", 128)), 64), 64},
+	{"mixed", strings.Repeat(servertest.Pipeline("SET key:000003 v", "GET key:000003"), 32), 64},
+	{"hget", strings.Repeat(servertest.Pipeline("HGET hash f"), 64), 64},
+}
+
+// looped is a connection that is fed without a client; its replies go to a socket that is read.
+func looped(tb testing.TB) *session.Loop {
+	db := enginetest.Open(tb)
+	s := server.New(servertest.Config(tb), db, nil)
+	here, there := wiretest.SocketPair(tb)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		io.Copy(io.Discard, there)
+	}()
+	tb.Cleanup(func() { here.Close(); <-done })
+	c := session.NewLoop(s.Sessions(), here, 1)
+	c.Feed("*4\r\n$4\r\nHSET\r\n$4\r\nhash\r\n$1\r\nf\r\n$1\r\nv\r\n")
+	return c
+}
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	if servertest.RaceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, p := range hot {
+		c := looped(t)
+		for range 10 {
+			c.Feed(p.text)
+		}
+		// Queueing of replies, when the reader is slow, and RocksDB's side may allocate now and then.
+		if n := testing.AllocsPerRun(200, func() { c.Feed(p.text) }); n > 4 {
+			t.Errorf("%s: %v allocations for %d commands", p.name, n, p.n)
+		}
+	}
+}
+
+func BenchmarkPipeline(b *testing.B) {
+	for _, p := range hot {
+		b.Run(p.name, func(b *testing.B) {
+			c := looped(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Feed(p.text)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*p.n), "ns/command")
+		})
+	}
+}

@@ -1,0 +1,314 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// Clients that wait (BLPOP, XREAD BLOCK, ...) are served by the one that brings the data: with the key's lock held
+// and in its own transaction it tries their commands again, first come first served, so that nobody else can take
+// the data between the push and the pop, and one commit holds both. The goroutine of a client that waits waits for
+// its socket, so that it notices the end of the connection; 10,000 of them cost memory only.
+
+// Block lets the client wait. The locks of the keys are held, so nothing is missed.
+func (c *run) Block(wait command.Wait) error {
+	w := &waiter{conn: c.conn, spec: c.frame.ctx.Spec, wait: wait}
+	w.wait.Args = cloneArgs(wait.Args)
+	if w.args = w.wait.Args; &wait.Args[0] != &c.frame.ctx.Args[0] {
+		w.args = cloneArgs(c.frame.ctx.Args)
+	}
+	w.wait.Keys = cloneArgs(wait.Keys)
+	w.out.Proto = c.sess.Proto
+	for _, k := range wait.Keys {
+		if ns := string(c.tx.NSKey(k)); !slices.Contains(w.keys, ns) {
+			w.keys = append(w.keys, ns)
+		}
+	}
+	if wait.Timeout > 0 {
+		w.until = time.Now().Add(wait.Timeout)
+	}
+	c.blocked = w
+	c.info.waiter.Store(w)
+	c.srv.waiters.add(w)
+	if wait.Enough != nil && wait.Enough() { // before it was there to be told
+		w.wake()
+	}
+	return nil
+}
+
+func cloneArgs(args [][]byte) [][]byte {
+	out := make([][]byte, len(args))
+	for i, a := range args {
+		out[i] = slices.Clone(a)
+	}
+	return out
+}
+
+// serveWaiters serves those who wait for the keys that a command has written. Its locks are held.
+func (c *run) serveWaiters(r *request) {
+	c.serveReady(c.appendReady(nil, r))
+}
+
+// appendReady appends the keys that a command has written, if anybody waits.
+func (c *run) appendReady(ready []keyRef, r *request) []keyRef {
+	if c.srv.waiters.n.Load() == 0 {
+		return ready
+	}
+	if r.spec.Flags&command.Script != 0 {
+		return append(ready, c.script.takeWritten()...)
+	}
+	ns := c.tx.Namespace()
+	for _, k := range r.spec.AppendKeys(nil, r.args) {
+		if k.Write {
+			ready = append(ready, keyRef{ns, r.args[k.Arg]})
+		}
+	}
+	if r.spec.Foreign != nil {
+		if other, arg, ok := r.spec.Foreign(&c.srv.Services, c.sess, ns, r.args); ok {
+			ready = append(ready, keyRef{other, r.args[arg]})
+		}
+	}
+	return ready
+}
+
+// serveReady serves those who wait for keys, and then those who wait for what they in turn have written: whoever
+// waits for one of several keys must not, as it is served by what another waiter wrote, take the data of a key from
+// those who came earlier.
+func (c *run) serveReady(ready []keyRef) {
+	for len(ready) > 0 {
+		k := ready[0]
+		ready = ready[1:]
+		c.tx.InNamespace(k.ns, func() error {
+			if c.tx.Holds(k.key) {
+				ready = c.serveKey(k, ready)
+			}
+			return nil
+		})
+	}
+}
+
+// serveKey serves those who wait for a key of the transaction's namespace, and appends what they have written to ready.
+func (c *run) serveKey(k keyRef, ready []keyRef) []keyRef {
+	turn := false // somebody is to fetch it by itself: those behind come afterwards
+	for _, w := range c.srv.waiters.of(c.tx.NSKey(k.key)) {
+		if turn && !w.wait.Gone || !w.mayServe(c.tx, k.key) {
+			continue
+		}
+		if !c.serveOne(w) {
+			turn = turn || w.owed.Load()
+			continue
+		}
+		if len(w.wait.Args) > 2 {
+			// BLMOVE has written another key.
+			for _, other := range w.spec.AppendKeys(nil, w.wait.Args) {
+				if key := w.wait.Args[other.Arg]; other.Write && string(key) != string(k.key) {
+					ready = append(ready, keyRef{k.ns, key})
+				}
+			}
+		}
+	}
+	return ready
+}
+
+// serveOne tries the command of a waiter in this connection's transaction. A waiter that was served stays locked until
+// the commit, see settle.
+func (c *run) serveOne(w *waiter) bool {
+	for w.claim() {
+		switch err := c.tryFor(w); err {
+		case command.ErrNotReady, command.ErrNeedLocks:
+			if !w.unclaim(err == command.ErrNeedLocks) {
+				return false
+			}
+		default:
+			if w.serve(err); err == nil {
+				w.hold()
+			}
+			c.served = append(c.served, w)
+			return true
+		}
+	}
+	return false
+}
+
+// tryFor runs the command of a waiter in this connection's transaction; its reply goes to out. The error is not yet the
+// reply: it may be ErrNotReady.
+func (c *run) tryFor(w *waiter) error {
+	w.out.Reset()
+	began := time.Now()
+	err := w.permitted()
+	w.denied = err != nil
+	if err == nil {
+		f := &c.wait
+		f.ctx = command.Ctx{Out: &w.out, Tx: c.tx, Sess: w.conn.sess, Srv: &c.srv.Services, Retry: true, Waited: &w.wait}
+		f.req = request{args: w.wait.Args, spec: w.spec}
+		_, err = c.invoke(f, &f.req)
+		f.ctx, f.req = command.Ctx{}, request{}
+	}
+	w.took.Add(int64(time.Since(began)))
+	return err
+}
+
+// settle ends the serving of others after the commit.
+func (c *run) settle(err error) {
+	for i, w := range c.served {
+		c.served[i] = nil
+		w.settle(err)
+	}
+	c.served = c.served[:0]
+}
+
+// maxBlockedInput is how many bytes are read ahead from a client that waits.
+const maxBlockedInput = 1 << 20
+
+// await waits until the client was served or its time is up, and sends the reply. It returns false when the
+// connection has ended.
+func (c *conn) await() bool {
+	w := c.blocked
+	leave := func() {
+		if c.blocked == nil {
+			return
+		}
+		c.srv.waiters.remove(w)
+		if w.owed.Load() { // it has left what was there to those behind it
+			c.srv.waiters.wakeAll(w.keys)
+		}
+		c.info.waiter.Store(nil)
+		c.blocked = nil
+		c.deadline = true // so that the next read sets its own
+	}
+	defer leave()
+	for {
+		c.wire.SetReadDeadline(w.until)
+		if c.srv.closing.Load() {
+			w.leave()
+			return false
+		}
+		if !w.woken.Swap(false) { // looked at after the deadline was set: wake sets it afterwards
+			if err := c.readAhead(); err == nil {
+				continue
+			} else if !errors.Is(err, os.ErrDeadlineExceeded) {
+				c.logEnd(err)
+				w.leave()
+				return false
+			}
+			w.woken.Store(false)
+		}
+		switch w.poll() {
+		case alone:
+			w.hold()
+			if !c.beginRun().tryAlone(w) {
+				w.release()
+				continue
+			}
+			fallthrough
+		case served:
+			leave() // who has the reply must not be found waiting
+			ok := c.reply(w)
+			w.release()
+			return ok
+		}
+	}
+}
+
+// readAhead waits for bytes of the commands to come, or for the deadline.
+func (c *conn) readAhead() error {
+	if len(c.wire.Input()) >= maxBlockedInput {
+		// What the client has sent is enough for now; its end is not noticed then.
+		return c.wire.WaitDeadline()
+	}
+	n, err := c.wire.Fill()
+	if n > 0 {
+		c.info.netIn.Add(int64(n))
+		c.srv.Stats.NetIn.Add(int64(n))
+		return nil
+	}
+	return err
+}
+
+// tryAlone is a run of one command: that of the waiter, with all its locks, for the cases in which the one who
+// brought the data could not run it.
+func (c *run) tryAlone(w *waiter) (ok bool) {
+	defer c.end()
+	c.tx.Begin(c.sess.Namespace)
+	defer c.tx.Release()
+	err := c.lockUnpaused(always, func() error {
+		for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
+			c.tx.AddLock(w.wait.Args[k.Arg], true) // Tx.Holds asks for that
+		}
+		return c.tx.Acquire()
+	})
+	c.tx.Tick(time.Now().UnixMilli())
+	w.missed.Store(false)
+	if err == nil { // otherwise a slow script holds a key, and the client gets that for its reply
+		err = c.tryFor(w)
+	}
+	if err == nil {
+		w.owed.Store(false) // those behind it are served now
+		c.serveWaiters(&request{args: w.wait.Args, spec: w.spec})
+		if err = c.tx.Commit(); err != nil {
+			c.srv.WriteFailed(err)
+			w.owed.Store(true)
+		}
+		c.settle(err)
+		c.publishDeferred(err)
+		c.batch.Flush()
+	}
+	return w.endAlone(err)
+}
+
+// reply sends the reply of a client that has waited.
+func (c *conn) reply(w *waiter) bool {
+	switch { // the call was counted when it began to wait
+	case w.denied:
+		c.srv.Stats.Rejected(w.spec, w.err)
+	case w.err != nil:
+		c.srv.Stats.Failed(w.spec, w.err)
+	}
+	if took := time.Duration(w.took.Load()); took >= c.srv.observed.Load().noteworthy {
+		c.noteCall(c.sess, &request{args: w.args, spec: w.spec}, took)
+	}
+	if c.sess.ReplyMode != command.ReplyOn && c.sess.DropReply() {
+		return true
+	}
+	n := w.out.Len()
+	err := c.wire.Send(w.out.Bytes())
+	c.info.netOut.Add(int64(n))
+	c.srv.Stats.NetOut.Add(int64(n))
+	c.info.lastActive.Store(time.Now().UnixMilli())
+	if err != nil {
+		c.logEnd(err)
+		c.lost = true
+	}
+	return err == nil
+}
+
+var errUnblocked = engine.NewError("UNBLOCKED", "client unblocked via CLIENT UNBLOCK")
+
+// Unblock ends the wait of a client, with the reply of a timeout or an error.
+func (t clients) Unblock(id int64, withError bool) bool {
+	s := t.srv
+	c := s.byID(id)
+	if c == nil {
+		return false
+	}
+	w := c.info.waiter.Load()
+	if w == nil {
+		return false
+	}
+	if withError {
+		return w.unblock(errUnblocked)
+	}
+	return w.unblock(nil)
+}
+
+// keysFlushed wakes the waiters of keys that a flush has deleted, see command.Server.
+func (s *Shared) keysFlushed() {
+	if s.waiters.n.Load() > 0 {
+		s.waiters.keyspaceChanged()
+	}
+}

@@ -1,0 +1,469 @@
+package session
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/pubsub"
+	"github.com/basaltdb/basalt/server/resp"
+	"github.com/basaltdb/basalt/server/tracking"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// Sizes of a connection's buffers.
+const (
+	keepReplies    = 128 << 10 // a bigger buffer of replies is given back after use
+	maxReplyBuffer = 64 << 10  // replies are sent when there are so many bytes of them
+	maxDecoded     = 4096      // commands decoded before they are run
+)
+
+// conn is one client connection. Its goroutine reads, runs and replies; other goroutines only look at the
+// fields of info and close the socket.
+type conn struct {
+	srv  *Shared
+	wire *wire.Conn
+	sess *command.Session
+	dec  resp.Decoder
+	// resolver finds the commands in the table.
+	resolver command.Resolver
+	multi    *multi        // MULTI was called
+	watch    *engine.Watch // keys of WATCH, nil = none
+	blocked  *waiter       // the client waits for data
+	subs     pubsub.Client
+	track    *tracking.Client // CLIENT TRACKING is on
+	// monitoring: MONITOR was called. monitorAll: by an administrator; it is not changed while others may look.
+	monitoring, monitorAll bool
+	peak                   replyPeak
+	pausing                bool // CLIENT PAUSE is among the commands of the EXEC that runs
+	closeAfterReply        bool
+	owner                  func(*wire.Conn) // of the connection after this run, see Detach; nil = the session
+	detached               bool             // owner has the connection now
+	lost                   bool             // replies can no longer be sent
+	deadline               bool             // a read deadline is set
+	shaking                atomic.Bool      // the handshake of TLS is going on
+	done                   chan struct{}
+	stopped                sync.Once   // done is closed
+	gone                   atomic.Bool // the connection is ended, and counts no longer as a client
+	info                   connInfo
+}
+
+// connInfo is what CLIENT LIST shows of a connection; written by its goroutine, read by others.
+type connInfo struct {
+	created    time.Time
+	lastActive atomic.Int64 // unix milliseconds
+	qbuf       atomic.Int64 // bytes in the read buffer
+	qcap       atomic.Int64 // its size, 0 = there is none
+	replyPeak  atomic.Int64 // see replyPeak
+	argv       atomic.Int64 // bytes of the arguments of a command that waits for the end of a pause
+	lastCmd    atomic.Pointer[command.Spec]
+	view       atomic.Pointer[sessionView]
+	waiter     atomic.Pointer[waiter]
+	track      atomic.Pointer[tracking.Client]
+	paused     atomic.Bool // waits for the end of CLIENT PAUSE
+	leaving    atomic.Bool // has sent QUIT
+	cmds       atomic.Int64
+	netIn      atomic.Int64
+	netOut     atomic.Int64
+	fd         int
+	unix       bool // a client of the unix socket
+	remote     bool // a client on another machine
+}
+
+// sessionView is the part of the session that others see. It is replaced, never changed.
+type sessionView struct {
+	name, libName, libVer, namespace, user string
+	proto                                  int
+	noEvict, noTouch, closing              bool
+	multi, watch                           int
+	subs                                   [3]int // by command.SubscriptionKind
+	subBytes                               int    // of their names
+	monitor, replica                       bool
+	queued                                 int // bytes of the commands in MULTI
+	watched                                *engine.Watch
+}
+
+func newConn(s *Shared, nc net.Conn, id int64) *conn {
+	c := &conn{srv: s}
+	c.wire = wire.New(nc, wire.Limits{Hard: c.outputLimit, Soft: c.softLimit})
+	c.subs.Out = c.wire
+	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}
+	c.sess.Addr, c.sess.LAddr = nc.RemoteAddr().String(), nc.LocalAddr().String()
+	c.sess.Local = isLocal(nc.RemoteAddr())
+	if nc.LocalAddr().Network() == "unix" { // the client's end has no name
+		c.info.unix = true
+		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
+	}
+	c.info.remote = !wire.OnThisMachine(nc.LocalAddr(), nc.RemoteAddr())
+	if id, ok := s.Auth.Anonymous(); ok {
+		c.sess.SetIdentity(id)
+	}
+	c.info.created = time.Now()
+	c.info.lastActive.Store(c.info.created.UnixMilli())
+	c.done = make(chan struct{})
+	c.info.fd = c.wire.FD()
+	c.resolver.Use(s.Services.Table)
+	c.publish()
+	return c
+}
+
+// publish shows others what the session is now.
+func (c *conn) publish() {
+	s := c.sess
+	v := sessionView{
+		name: s.Name, libName: s.LibName, libVer: s.LibVer, namespace: s.Namespace, user: s.User, proto: s.Proto,
+		noEvict: s.NoEvict, noTouch: s.NoTouch, closing: c.closeAfterReply, multi: -1,
+		monitor: c.monitoring, replica: c.detached, watched: c.watch,
+	}
+	v.subs, v.subBytes = c.subs.Sizes()
+	c.subs.SetProto(v.proto)
+	if c.multi != nil {
+		v.multi, v.queued = len(c.multi.queue), c.multi.bytes
+	}
+	if c.watch != nil {
+		v.watch = c.watch.Len()
+	}
+	if old := c.info.view.Load(); old == nil || *old != v {
+		c.info.view.Store(&v)
+	}
+}
+
+// drainGrace is how long a client that has sent its last command may take to read what is still queued for it.
+const drainGrace = time.Minute
+
+// serve reads and runs commands until the connection ends.
+func (c *conn) serve() {
+	defer c.close()
+	defer func() {
+		// Panics of handlers are caught where they are called. One that comes here is ours: the server goes on.
+		if p := recover(); p != nil {
+			c.srv.Log.Error("panic in a connection", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		}
+	}()
+	if c.greet() {
+		c.converse()
+		if c.owner != nil && !c.lost && !c.closeAfterReply {
+			c.handOver()
+		}
+	}
+	c.wire.CloseWrite()
+	if c.wire.Pending() > 0 {
+		if !c.srv.closing.Load() {
+			c.wire.SetWriteDeadline(time.Now().Add(drainGrace))
+		}
+		c.wire.Drain()
+	}
+}
+
+// converse reads and runs commands until the client or we have had enough.
+func (c *conn) converse() {
+	for {
+		if err := c.readMore(); err != nil {
+			c.logEnd(err)
+			return
+		}
+		ok := c.process()
+		for ok && c.blocked != nil {
+			// What the client has sent meanwhile is there already.
+			ok = c.await() && (len(c.wire.Input()) == 0 || c.process())
+		}
+		if !ok {
+			return
+		}
+	}
+}
+
+// readMore waits for bytes and appends them to the buffer.
+func (c *conn) readMore() error {
+	if int64(len(c.wire.Input())) > c.srv.Limits.queryBuffer() {
+		return errQueryLimit
+	}
+	c.wire.Grow(c.dec.Need())
+	var since time.Time // when it has begun to wait
+	for {
+		if t := c.idleLimit(); t > 0 || c.deadline {
+			var at time.Time
+			if t > 0 {
+				if since.IsZero() {
+					since = time.Now()
+				}
+				at = since.Add(t)
+			}
+			c.wire.SetReadDeadline(at)
+			c.deadline = t > 0
+		}
+		if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+			return net.ErrClosed
+		}
+		n, err := c.wire.Fill()
+		if n > 0 {
+			c.info.netIn.Add(int64(n))
+			c.srv.Stats.NetIn.Add(int64(n))
+			c.info.qbuf.Store(int64(len(c.wire.Input())))
+			c.info.qcap.Store(int64(c.wire.InputCap()))
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.srv.closing.Load() {
+			return err
+		}
+		// Is the time up, or has the setting changed?
+		if since.IsZero() {
+			since = time.UnixMilli(c.info.lastActive.Load())
+		}
+		if t := c.idleLimit(); t > 0 && time.Since(since) >= t {
+			return err
+		}
+		c.deadline = true
+	}
+}
+
+// process decodes and runs what was read. It returns false when the session ends.
+func (c *conn) process() bool {
+	w, ended := c.beginRun(), false
+	defer func() {
+		if !ended { // a panic, which serve reports: the locks are given back
+			w.tx.Release()
+		}
+	}()
+	ok := w.runAll()
+	if !w.flush() {
+		ok = false
+	}
+	w.afterFlush()
+	w.end()
+	ended = true
+	return ok
+}
+
+// afterFlush sends what must not be sent before the replies.
+func (c *run) afterFlush() {
+	if c.track != nil {
+		c.track.Idle(&c.batch)
+	}
+	if c.batch.Pending() {
+		c.batch.Flush()
+	}
+}
+
+// runAll decodes and runs what was read. It returns false when the session ends after its replies.
+func (c *run) runAll() bool {
+	used, input := 0, c.wire.Input()
+	for used < len(input) {
+		c.limits()
+		c.reqs, c.argv = c.reqs[:0], c.argv[:0]
+		var protoErr error
+		browser := false
+		most := maxDecoded
+		if !c.sess.Authorized {
+			most = 1 // what comes after AUTH is read with other limits
+		}
+		for len(c.reqs) < most && used < len(input) {
+			from := len(c.argv)
+			argv, n, err := c.dec.Next(input[used:], c.argv)
+			if err != nil {
+				protoErr = err
+				break
+			}
+			if n == 0 {
+				break
+			}
+			used += n
+			c.argv = argv
+			if args := argv[from:len(argv):len(argv)]; len(args) > 0 {
+				r := request{args: args}
+				r.spec, r.err = c.resolver.Resolve(args)
+				if r.spec == nil && sentByBrowser(args[0]) {
+					browser = true
+					break
+				}
+				c.reqs = append(c.reqs, r)
+				if r.err == nil && (r.spec.Flags&command.Waits != 0 || r.spec.MayBlock(r.args)) {
+					break // what comes after it may have to wait
+				}
+			}
+		}
+		if len(c.reqs) == 0 && protoErr == nil && !browser {
+			break
+		}
+		c.execute()
+		c.account()
+		if protoErr != nil && !c.closeAfterReply {
+			command.WriteError(&c.out, protoErr)
+			c.closeAfterReply = true
+			c.srv.Stats.ProtocolErrors.Add(1)
+		}
+		if browser && !c.closeAfterReply {
+			c.refuseBrowser()
+		}
+		if c.closeAfterReply {
+			return false
+		}
+		if c.blocked != nil || c.owner != nil {
+			break
+		}
+	}
+	if c.wire.Consume(used) {
+		c.forget()
+	}
+	c.info.qbuf.Store(int64(len(c.wire.Input())))
+	if len(c.wire.Input()) > 0 {
+		c.info.qcap.Store(int64(c.wire.InputCap()))
+	} else {
+		c.info.qcap.Store(0) // the next read gives an empty buffer away while it waits
+	}
+	return c.owner == nil
+}
+
+// replyPeak is the most bytes of replies that were sent at once in the present period and in the one before, as
+// CLIENT LIST shows it. Only the connection's goroutine uses it.
+type replyPeak struct {
+	period       int64
+	most, before int
+}
+
+// replyPeriod is a period of replyPeak: the reply-buffer-peak-reset-time of Redis.
+const replyPeriod = 5 * time.Second
+
+// note adds n bytes, sent at a time since some beginning, and reports whether the peak has changed.
+func (p *replyPeak) note(n int, at time.Duration) bool {
+	was := p.get()
+	if now := int64(at / replyPeriod); now != p.period {
+		if p.before = 0; now == p.period+1 {
+			p.before = p.most
+		}
+		p.period, p.most = now, 0
+	}
+	p.most = max(p.most, n)
+	return p.get() != was
+}
+
+func (p *replyPeak) get() int { return max(p.most, p.before) }
+
+// limits sets what the client may send now.
+func (c *conn) limits() {
+	c.dec.Limits.Unauthenticated = !c.sess.Authorized
+	c.dec.Limits.MaxBulk = c.srv.Limits.Bulk.Load()
+}
+
+// flush sends the replies.
+func (c *run) flush() bool {
+	if c.batch.Pending() {
+		c.batch.Flush()
+	}
+	n := c.out.Len()
+	if n == 0 {
+		return true
+	}
+	// A large buffer is given away below. The connection may keep it, unless it would keep much more than there is in it.
+	err := c.wire.Reply(c.out.Bytes(), c.out.Cap() > keepReplies && n > c.out.Cap()/2)
+	ok := c.sent(n, err)
+	c.out.Release(keepReplies)
+	return ok
+}
+
+// flushMany is flush when there are many bytes of replies; no locks are held. What is measured together ends before:
+// the lengths of its replies tell which one was slow.
+func (c *run) flushMany() {
+	if c.out.Len() > maxReplyBuffer {
+		c.look(nil)
+		c.flush()
+	}
+}
+
+// sent notes that the n bytes of replies that there were have been sent, with the result err.
+func (c *run) sent(n int, err error) bool {
+	c.info.netOut.Add(int64(n))
+	c.srv.Stats.NetOut.Add(int64(n))
+	if c.peak.note(n, c.clock) {
+		c.info.replyPeak.Store(int64(c.peak.get()))
+	}
+	c.out.Reset()
+	if err != nil {
+		if !c.lost {
+			c.logEnd(err)
+		}
+		c.lost, c.closeAfterReply = true, true
+		return false
+	}
+	return true
+}
+
+// TakeReply sends the beginning of a long reply, and waits while the client has much of it still to
+// read. Nothing is handed over, and nobody waits, while the transaction has locks. For a client that is lost the reply
+// is dropped as it is made. Messages to others go before: they must not wait for this client.
+func (c *run) TakeReply() {
+	switch {
+	case c.lost:
+		c.out.Reset()
+	case !c.tx.Locked():
+		c.batch.Flush()
+		n := c.out.Len()
+		c.sent(n, c.wire.ReplyPart(c.out.Bytes()))
+	}
+}
+
+func (c *conn) logEnd(err error) {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, wire.ErrOutputLimit):
+		c.srv.Stats.OutputLimit.Add(1)
+		c.srv.Log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr),
+			zap.Int64("id", c.sess.ID))
+	case errors.Is(err, errQueryLimit):
+		c.srv.Log.Warn("a client that does not complete its command was disconnected",
+			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("bytes", len(c.wire.Input())))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.srv.Log.Debug("an idle client was disconnected", zap.String("addr", c.sess.Addr))
+	default:
+		c.srv.Log.Debug("a connection ended", zap.String("addr", c.sess.Addr), zap.Error(err))
+	}
+}
+
+func (c *conn) close() {
+	if !c.lost && errors.Is(c.wire.Err(), wire.ErrOutputLimit) {
+		c.logEnd(wire.ErrOutputLimit) // somebody else has filled its queue
+	}
+	c.kill()
+	c.Unwatch()
+	c.UnsubscribeAll()
+	c.StopMonitor()
+	c.untrack(nil)
+	c.srv.remove(c)
+}
+
+// kill ends the connection, and reports whether it was not ended already; any goroutine may call it. The command that
+// runs is finished.
+func (c *conn) kill() bool {
+	first := c.gone.CompareAndSwap(false, true)
+	c.stopWaiting()
+	c.wire.Close()
+	return first
+}
+
+// stopWaiting makes a handler that waits give up.
+func (c *conn) stopWaiting() { c.stopped.Do(func() { close(c.done) }) }
+
+// Done is closed when the connection or the server is being closed.
+func (c *conn) Done() <-chan struct{} { return c.done }
+
+// CloseAfterReply ends the connection once the replies so far were sent (QUIT, CLIENT KILL of itself).
+func (c *conn) CloseAfterReply() {
+	c.closeAfterReply = true
+	c.info.leaving.Store(true)
+}
+
+// SetProto switches the protocol of the replies.
+func (c *run) SetProto(v int) {
+	c.sess.Proto = v
+	c.out.Proto = v
+}

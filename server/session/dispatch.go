@@ -1,0 +1,335 @@
+package session
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// singleBatch is how many readers of one record have their records fetched at once.
+const singleBatch = 16
+
+// request is one decoded command of a run.
+type request struct {
+	args  [][]byte
+	spec  *command.Spec
+	err   error // found before execution: unknown, wrong number of arguments
+	reply int   // where its reply begins in the output
+	keys  int   // how many of the keys of its segment are its own
+	shown bool  // by MONITOR, before it has run
+}
+
+// execute runs the decoded commands in their order.
+//
+// Readers that come before the first write run by themselves. From the first write on, commands form a segment
+// up to the last write: the locks of all its keys are taken at once, it runs in one transaction, and its
+// replies count only once that is committed. A Solo command ends a segment.
+func (c *run) execute() {
+	reqs := c.reqs
+	c.begin()
+	for i := 0; i < len(reqs) && !c.closeAfterReply; {
+		r := &reqs[i]
+		if r.err == nil {
+			r.err = c.refuse(r)
+		}
+		if c.seen.pause != nil && !c.waitPaused(r) {
+			break
+		}
+		switch {
+		case c.multi != nil && (r.err != nil || r.spec.Flags&command.NotQueued == 0):
+			c.enqueue(r)
+			i++
+		case r.err != nil:
+			c.rejected(r)
+			i++
+		case c.seen.profiling != nil && c.seen.profiling.picks(r.spec):
+			i += c.profile(reqs[i:])
+		default:
+			i += c.dispatch(reqs[i:])
+		}
+		if own := c.batch.Own(); len(own) > 0 {
+			c.out.Raw(own) // behind the reply of the command that sent them, which CLIENT REPLY may have dropped
+			c.batch.DropOwn()
+		}
+		c.flushMany()
+	}
+	c.look(nil)
+}
+
+// dispatch runs the first command, and those after it that go with it. It returns how many have run; 0 when a pause
+// has begun meanwhile.
+func (c *run) dispatch(reqs []request) int {
+	r := &reqs[0]
+	switch {
+	case r.spec.Flags&command.Solo != 0:
+		return c.solo(r)
+	case r.spec.Flags&(command.Write|command.Script) != 0:
+		return c.writeSegment(reqs)
+	case r.spec.Flags&command.Single != 0:
+		if n := c.singles(reqs); n > 0 {
+			return n
+		}
+	case r.spec.Ahead != nil && len(reqs) > 1:
+		if n := c.readsAhead(reqs); n > 0 {
+			return n
+		}
+	}
+	c.read(r)
+	return 1
+}
+
+// refuse makes the checks that depend on the state of the session, in Redis's order.
+func (c *run) refuse(r *request) error {
+	if !c.sess.Authorized && r.spec.Flags&command.NoAuth == 0 {
+		return command.ErrNoAuth
+	}
+	if r.spec.Flags&command.AdminOnly != 0 && !c.sess.Admin {
+		return command.ErrAdminOnly
+	}
+	if a := c.sess.Account; a != nil && c.sess.Authorized {
+		if u := a.User(); !u.Unrestricted() {
+			if err := c.permitted(u, r); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Subscribed() && c.sess.Proto == 2 && !c.inTx() && !command.AllowedWhileSubscribed(r.spec) {
+		return command.ErrSubscribed(r.spec)
+	}
+	if r.spec.Flags&command.Stale == 0 && c.srv.Limits.Stale.Load() {
+		return command.ErrMasterDown
+	}
+	if r.spec.Flags&command.Write != 0 {
+		if err := c.srv.Limits.refuseWrite(r.spec.Flags); err != nil {
+			return err
+		}
+	}
+	if c.monitoring && r.spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
+		return command.ErrMonitoring
+	}
+	if c.frame.mode == direct && r.spec.Flags&command.AllowBusy == 0 { // what runs already goes on
+		if script, function := c.srv.Scripts.Busy(); script || function {
+			return busyReply(!script)
+		}
+	}
+	if route := c.srv.Route; route != nil {
+		return route(r.spec, r.args)
+	}
+	return nil
+}
+
+// busyReply is the reply to those who need what a slow script or function has locked.
+func busyReply(function bool) error {
+	if function {
+		return errBusyFunction
+	}
+	return errBusyScript
+}
+
+// rejected replies to a command that was not run.
+func (c *run) rejected(r *request) {
+	c.abortMulti(r)
+	mark := c.out.Mark()
+	command.WriteError(&c.out, r.err)
+	c.srv.Stats.Rejected(r.spec, r.err)
+	if spec := r.spec; spec != nil && len(spec.Sub) > 0 && len(r.args) > 1 { // there is no such subcommand
+		c.info.lastCmd.Store(nil)
+	} else {
+		c.info.lastCmd.Store(spec)
+	}
+	c.replied(r, mark)
+	if c.track != nil {
+		c.endCaching(r)
+	}
+}
+
+// replied applies CLIENT REPLY to the reply that begins at mark. A client that waits for data has none yet.
+func (c *run) replied(r *request, mark int) {
+	if c.sess.ReplyMode == command.ReplyOn || c.blocked != nil {
+		return
+	}
+	if c.sess.DropReply() && (r.err != nil || !command.Confirms(r.spec)) {
+		c.out.Truncate(mark)
+	}
+}
+
+// runStreaming runs a reader outside of transactions, whose reply may leave in parts.
+func (c *run) runStreaming(r *request) {
+	c.streams, c.streamed = c.sess.ReplyMode == command.ReplyOn, false
+	c.invoke(c.frame, r)
+	c.streams = false
+}
+
+// endReply sends the end of a reply that has left in parts, before anything else is sent.
+func (c *run) endReply() {
+	if c.streamed {
+		c.streamed = false
+		c.flush()
+	}
+}
+
+// cutReply ends the connection after an error of a command whose reply has left in part: there is no other way to tell.
+func (c *conn) cutReply(r *request, err error) {
+	if !c.lost {
+		c.srv.Log.Error("a reply could not be completed, the client is disconnected",
+			zap.String("command", r.spec.FullName()),
+			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Error(err))
+	}
+	c.lost, c.closeAfterReply = true, true
+	c.wire.Fail(err)
+}
+
+// solo runs a command that takes care of its own locks and transactions, and may change the session. It returns 0
+// when it has not run because of a pause.
+func (c *run) solo(r *request) int {
+	c.prepare(r.spec)
+	c.info.lastCmd.Store(r.spec)
+	c.tx.Begin(c.sess.Namespace)
+	if r.spec.Flags&command.Exclusive != 0 {
+		if r.err = c.tx.AcquireAll(); r.err != nil {
+			c.tx.Release()
+			c.rejected(r)
+			return 1
+		}
+		if c.pausedNow() {
+			c.tx.Release()
+			return 0
+		}
+	}
+	mark := c.out.Mark() // the handler may run other commands
+	c.invoke(c.frame, r)
+	if r.spec.Flags&command.Exclusive != 0 {
+		if err := c.tx.Commit(); err != nil {
+			c.srv.WriteFailed(err)
+			c.out.Truncate(mark)
+			command.WriteError(&c.out, err)
+		}
+		if c.srv.waiters.n.Load() > 0 {
+			c.srv.waiters.keyspaceChanged()
+		}
+	}
+	c.tx.Release()
+	c.replied(r, min(mark, c.out.Len()))
+	c.publish()
+	c.seen = c.srv.observed.Load() // what it may have changed counts at once
+	return 1
+}
+
+// singles runs consecutive readers that need only the metadata record of one key, without locks: the records
+// are fetched in one batch. It returns how many it has run; 0 when the first one has several keys. Such a
+// command must see them all at one time, and so takes their locks.
+func (c *run) singles(reqs []request) int {
+	n, keys := 0, c.userKeys[:0]
+	for n < len(reqs) && n < singleBatch {
+		r := &reqs[n]
+		if n > 0 && (r.err != nil || r.spec.Flags&command.Single == 0 || c.refuse(r) != nil) {
+			break
+		}
+		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+		if len(c.keys) > 1 {
+			break
+		}
+		for _, k := range c.keys {
+			keys = append(keys, r.args[k.Arg])
+		}
+		n++
+	}
+	c.userKeys = keys
+	if n == 0 {
+		return 0
+	}
+	c.prepare(reqs[0].spec)
+	c.tx.Begin(c.sess.Namespace)
+	c.prefetch(keys, nil)
+	for i := range reqs[:n] {
+		c.runStreaming(&reqs[i])
+		c.replied(&reqs[i], reqs[i].reply)
+		c.endReply()
+		c.flushMany()
+	}
+	c.tx.Release()
+	c.publishDeferred(nil)
+	return n
+}
+
+// read runs one reader with the read side of its keys' locks held; the handler may give them back early. A
+// command that neither reads nor writes data gets no transaction.
+func (c *run) read(r *request) {
+	if r.spec.Flags&(command.ReadOnly|command.Write) == 0 {
+		c.invoke(c.frame, r)
+		c.replied(r, r.reply)
+		return
+	}
+	c.prepare(r.spec)
+	c.tx.Begin(c.sess.Namespace)
+	c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+	for _, k := range c.keys {
+		c.tx.AddLock(r.args[k.Arg], false)
+	}
+	if r.err = c.tx.Acquire(); r.err != nil {
+		c.tx.Release()
+		c.rejected(r)
+		return
+	}
+	if r.spec.Flags&command.Single != 0 {
+		keys := c.userKeys[:0]
+		for _, k := range c.keys {
+			keys = append(keys, r.args[k.Arg])
+		}
+		c.userKeys = keys
+		c.prefetch(keys, nil)
+	}
+	keep := false
+	if r.spec.Flags&command.Repeatable != 0 && len(c.keys) == 1 && c.srv.DB.Derived().Limit() > 0 {
+		keep = c.findReply(r, r.args[c.keys[0].Arg])
+	}
+	failures := c.failures
+	c.runStreaming(r)
+	if keep && c.failures == failures && !c.streamed {
+		c.keepReply(c.out.Bytes()[r.reply:])
+	}
+	c.kept = nil
+	c.tx.Release()
+	c.replied(r, r.reply)
+	c.endReply()
+	c.publishDeferred(nil)
+}
+
+// prefetch reads the metadata records of keys ahead. An error of it is not the end: the handlers read again what
+// is missing, and meet the error themselves.
+func (c *run) prefetch(keys, blind [][]byte) {
+	err := c.tx.PrefetchBlind(blind)
+	if err == nil {
+		err = c.tx.Prefetch(keys)
+	}
+	c.readAheadFailed(err)
+}
+
+func (c *conn) readAheadFailed(err error) {
+	if err != nil && c.srv.failures.allow(time.Second) {
+		c.srv.Log.Error("reading ahead failed", zap.Error(err))
+	}
+}
+
+// dropReplies applies CLIENT REPLY OFF to a segment: its state cannot change within one.
+func (c *run) dropReplies(reqs []request) {
+	if len(reqs) == 0 || c.blocked != nil {
+		return
+	}
+	if c.sess.ReplyMode == command.ReplyOff {
+		c.out.Truncate(reqs[0].reply)
+		return
+	}
+	// SKIP drops the first reply only.
+	if c.sess.DropReply() {
+		end := c.out.Mark()
+		if len(reqs) > 1 {
+			end = reqs[1].reply
+		}
+		b := c.out.Bytes()
+		n := copy(b[reqs[0].reply:], b[end:])
+		c.out.Truncate(reqs[0].reply + n)
+	}
+}

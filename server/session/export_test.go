@@ -1,0 +1,125 @@
+package session
+
+import (
+	"net"
+	"slices"
+	"time"
+
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/metrics"
+	"github.com/basaltdb/basalt/server/tracking"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// What the tests of this package see of the inside of sessions.
+
+// Loop is a session that nobody serves: a test feeds it.
+type Loop = conn
+
+// NewLoop returns a session that is no client of the server.
+func NewLoop(s *Shared, nc net.Conn, id int64) *Loop { return newConn(s, nc, id) }
+
+// Feed runs commands.
+func (c *conn) Feed(text string) {
+	c.wire.Inject([]byte(text))
+	c.process()
+}
+
+// Each calls f with the sessions of all clients.
+func (s *Shared) Each(f func(c *conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		f(c)
+	}
+}
+
+// Newest returns the session that began last.
+func (s *Shared) Newest() *conn { return s.byID(s.lastID.Load()) }
+
+func (c *conn) Wire() *wire.Conn          { return c.wire }
+func (c *conn) Session() *command.Session { return c.sess }
+func (c *conn) Remote() bool              { return c.info.remote }
+
+// Older lets a client seem to have come earlier.
+func (c *conn) Older(d time.Duration) { c.info.created = c.info.created.Add(-d) }
+
+const (
+	SegmentCommands = segmentCommands
+	SegmentKeys     = segmentKeys
+	SegmentBatch    = segmentBatch
+	SegmentReplies  = segmentReplies
+)
+
+const (
+	Detaches        = detaches
+	MaxBlockedInput = maxBlockedInput
+	ReplyPeriod     = replyPeriod
+)
+
+var ErrQueueFull = errQueueFull
+
+// Add makes a session a client that nobody serves, until Remove.
+func (s *Shared) Add(c *conn) {
+	s.add(c)
+	s.left.Done()
+}
+
+func (s *Shared) Remove(c *conn) { s.remove(c) }
+
+func (s *Shared) Latency() *metrics.Latency                { return &s.latency }
+func (s *Shared) SlowLog() *metrics.SlowLog                { return &s.slowlog }
+func (s *Shared) PerfLog() *metrics.Log[command.PerfEntry] { return &s.perflog }
+
+func (s *Shared) TrackingPeer(id int64) (tracking.Peer, bool) { return s.trackingPeer(id) }
+
+// NoLatency ends the noting of latency events.
+func (s *Shared) NoLatency() { s.observe(func(o *observed) { o.latency = never }) }
+
+// SlowInGroups lets the slow log note calls that take so long, though they are measured in groups.
+func (s *Shared) SlowInGroups(from time.Duration) {
+	s.observe(func(o *observed) { o.slow = from })
+	o := *s.observed.Load()
+	o.exact = false // until the next observe
+	s.observed.Store(&o)
+}
+
+// Monitored reports whether somebody is taken to have sent MONITOR.
+func (s *Shared) Monitored() bool { return s.observed.Load().monitored }
+
+// PauseKept reports whether there is a pause, or was one that is not yet forgotten.
+func (s *Shared) PauseKept() bool { return s.observed.Load().pause != nil }
+
+func (c *conn) OutputLimit() int { return c.outputLimit() }
+
+// Replied lets a client seem to have got its last reply later by d.
+func (c *conn) Replied(d time.Duration) { c.info.lastActive.Add(d.Milliseconds()) }
+
+// Execute runs commands that are decoded already, and returns their replies and whether the session is to end.
+func (c *conn) Execute(specs []*command.Spec, args [][][]byte) (replies string, ends bool) {
+	w := c.beginRun()
+	defer w.tx.Release()
+	for i, spec := range specs {
+		w.reqs = append(w.reqs, request{args: args[i], spec: spec})
+	}
+	w.execute()
+	return string(w.out.Bytes()), c.closeAfterReply
+}
+
+// FeedAndKept is Feed that returns what is left afterwards of the input: the size of the buffer, and arguments.
+func (c *conn) FeedAndKept(text string) (buffer int, args []string) {
+	c.wire.Inject([]byte(text))
+	w := c.beginRun()
+	defer w.end()
+	w.runAll()
+	lists := [][][]byte{w.argv[:cap(w.argv)], w.userKeys[:cap(w.userKeys)], w.blindKeys[:cap(w.blindKeys)], w.top.ctx.Args}
+	for _, r := range w.reqs[:cap(w.reqs)] {
+		lists = append(lists, r.args)
+	}
+	for _, a := range slices.Concat(lists...) {
+		if a != nil {
+			args = append(args, string(a))
+		}
+	}
+	return c.wire.InputCap(), args
+}

@@ -1,0 +1,72 @@
+package session
+
+import (
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// handshake makes a TLS connection ready for commands. A deadline that passes meanwhile ends it.
+func (c *conn) handshake() error {
+	c.wire.SetReadDeadline(time.Now().Add(time.Duration(c.srv.Limits.Handshake.Load())))
+	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+		return net.ErrClosed
+	}
+	c.deadline = true // so that the first read sets its own
+	err := c.wire.Handshake()
+	c.shaking.Store(false)
+	return err
+}
+
+// greet does what comes before the first command. It returns false when there is to be none.
+func (c *conn) greet() bool {
+	if c.wire.Encrypted() {
+		if err := c.handshake(); err != nil {
+			if !c.srv.closing.Load() && c.srv.handshakes.allow(time.Second) {
+				c.srv.Log.Warn("a TLS handshake failed", zap.String("addr", c.sess.Addr), zap.Error(err))
+			}
+			return false
+		}
+	}
+	if refusal := c.srv.Refuse(c.sess.Local); refusal != "" {
+		c.srv.Stats.RejectedConns.Add(1)
+		c.wire.Send([]byte(refusal))
+		return false
+	}
+	return true
+}
+
+// isLocal reports whether the client is on this machine.
+func isLocal(client net.Addr) bool {
+	addr, ok := client.(*net.TCPAddr)
+	return !ok || addr.IP.IsLoopback() // else the Unix socket
+}
+
+// sentByBrowser reports whether the name of a command that there is not is how a request of HTTP goes on: a web page
+// that makes its visitor's browser send commands to a server on the visitor's machine cannot avoid these.
+func sentByBrowser(name []byte) bool {
+	return len(name) == 4 && equalFold(name, "post") || len(name) == 5 && equalFold(name, "host:")
+}
+
+// equalFold compares with a text in lower case, as bytes.
+func equalFold(name []byte, lower string) bool {
+	for i, b := range name {
+		if 'A' <= b && b <= 'Z' {
+			b |= 0x20
+		}
+		if b != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseBrowser ends the connection without a reply.
+func (c *conn) refuseBrowser() {
+	c.closeAfterReply = true
+	c.srv.Stats.ProtocolErrors.Add(1)
+	if c.srv.browsers.allow(time.Minute) {
+		c.srv.Log.Warn("a client has sent an HTTP request and was disconnected; it may be an attack through a web browser", zap.String("addr", c.sess.Addr))
+	}
+}

@@ -1,0 +1,182 @@
+package session
+
+import (
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// mode says who wants a command to be run.
+type mode uint8
+
+const (
+	direct   mode = iota // the client: a command of its pipeline
+	queued               // EXEC: a command that the client has sent after MULTI
+	scripted             // a script that the client runs
+	awaited              // a client that waits, which may be another one: this one has brought data
+)
+
+// frame is what the commands of one mode share. An inner frame begins when a command of an outer one runs others (EXEC,
+// EVAL), and ends with that command: what the inner commands change of their frame is gone then.
+type frame struct {
+	mode   mode
+	ctx    command.Ctx
+	change change // what the events of the command depend on
+	// outer is the savepoint before the script, to which the transaction can still be rolled back.
+	outer engine.Mark
+	// req is the command of a script or of a client that waits; those of the pipeline and of EXEC have lists.
+	req request
+}
+
+// inTx reports whether the commands that run now are committed with those of others after them: in EXEC and in scripts.
+func (c *run) inTx() bool { return c.frame.mode == queued || c.frame.mode == scripted }
+
+// invoke runs a command in the transaction that is under way. All handlers are called from here, whoever wants the
+// command to be run; the steps differ by the mode of its frame:
+//
+//	step                                          direct, queued    scripted           awaited
+//	the clock                                     meter: in groups  of the call        of the call
+//	keyspace events: which keys exist before      x                 x                  x
+//	savepoint                                     x                 inside the script  x
+//	CLIENT TRACKING remembers the keys            x                 x                  when the wait began
+//	MONITOR shows EVAL before what it calls       x                 -                  -
+//	the handler, or the reply that was kept       x                 handler            handler
+//	CLIENT CACHING ends; MONITOR                  x                 MONITOR, as lua    when the wait began
+//	after an error: the transaction goes back     x                 x                  x
+//	  the error is the reply, and is counted      x                 x                  by the caller
+//	keyspace events are kept until the commit     x                 x                  x
+//
+// wrote reports whether the command has written. The error is the one that the handler has returned. For errMoreLocks
+// and for awaited commands there is no reply then; in the other cases the reply is there.
+func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
+	ofClient := f.mode <= queued
+	if ofClient {
+		c.meter(r)
+	}
+	r.reply = f.ctx.Out.Mark()
+	events := c.srv.events.Load() != 0
+	if events {
+		c.watchChange(f, r)
+	}
+	mark := c.savepoint(f)
+	if c.track != nil && f.mode != awaited {
+		c.rememberReads(r)
+	}
+	if ofClient {
+		if c.seen.monitored && r.spec.Flags&command.Script != 0 && r.spec.Flags&command.SkipMonitor != 0 && !r.shown {
+			c.srv.monitors.show(c, r, c.sess.Addr) // before what it calls
+			r.shown = true                         // it may come again, for more locks
+		}
+		err = c.answer(f, r)
+		if c.track != nil || c.seen.monitored {
+			c.observeRun(r)
+		}
+	} else {
+		began := time.Since(c.srv.started) // which reads one clock, and time.Now two
+		err = c.call(f, r)
+		c.callEnded(f, r, time.Since(c.srv.started)-began)
+	}
+	if err != nil {
+		return false, c.undo(f, r, mark, err)
+	}
+	wrote = c.tx.Wrote(mark)
+	if f.ctx.Same && !wrote {
+		c.tx.Touch(r.args[1])
+	}
+	if events {
+		c.noteRun(f, nil, wrote)
+	}
+	return wrote, nil
+}
+
+// savepoint marks the point to which a command that fails is undone.
+func (c *run) savepoint(f *frame) engine.Mark {
+	if f.mode == scripted {
+		return c.tx.SavepointIn(f.outer)
+	}
+	return c.tx.Savepoint()
+}
+
+// answer makes the reply of a command of the client: it calls the handler, or takes the reply that was kept. Of a
+// reply that may leave in parts some may have left afterwards, see streamed.
+func (c *run) answer(f *frame, r *request) (err error) {
+	if c.kept != nil {
+		c.out.Raw(c.kept)
+		return nil
+	}
+	if !c.streams {
+		return c.call(f, r)
+	}
+	c.out.Stream(c)
+	err = c.call(f, r)
+	if c.out.EndStream() {
+		r.reply, c.streamed = 0, true
+		if err != nil {
+			c.cutReply(r, err)
+		}
+	}
+	return err
+}
+
+// call calls the handler of a command. A panic in it is logged and becomes an error; the connection is closed then,
+// unless it is another one's command, and the server goes on.
+func (c *run) call(f *frame, r *request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.srv.Log.Error("panic in a command", zap.String("command", r.spec.FullName()), zap.Any("panic", p),
+				zap.ByteString("stack", debug.Stack()))
+			if f.mode != awaited {
+				c.frame, c.closeAfterReply = f, true
+			}
+			err = engine.NewError("ERR", "internal error")
+		}
+	}()
+	f.ctx.Args, f.ctx.Spec, f.ctx.Same = r.args, r.spec, false
+	return r.spec.Handler(&f.ctx)
+}
+
+// callEnded notes a call of a script. That of a client that waits is noted when its wait has ended.
+func (c *run) callEnded(f *frame, r *request, took time.Duration) {
+	if f.mode != scripted {
+		return
+	}
+	c.script.calls.ran(r.spec, took)
+	if c.seen.histograms {
+		c.srv.Stats.Measure(r.spec.ID, took, 1)
+	}
+	if took >= c.seen.noteworthy {
+		c.noteCall(&inScript, r, took)
+	}
+	if c.seen.monitored {
+		c.srv.monitors.feed(c, r, "lua")
+	}
+}
+
+// undo takes back what a command has done before it has failed, and replies with the error where that is not left to
+// the caller. It returns the error.
+func (c *run) undo(f *frame, r *request, mark engine.Mark, err error) error {
+	out := f.ctx.Out
+	out.Truncate(r.reply)
+	if e := c.tx.Rollback(mark); e != nil {
+		err = e
+		if f.mode != awaited {
+			c.closeAfterReply = true // nobody knows what the transaction holds: it must not go on
+		}
+	}
+	if err == errMoreLocks || f.mode == awaited {
+		f.change.forget()
+		if f.mode == direct || f.mode == queued {
+			c.calls.group.n-- // it comes again
+		}
+		return err
+	}
+	command.WriteError(out, err)
+	c.srv.Stats.Failed(r.spec, err)
+	c.failures++
+	c.noteRun(f, err, false)
+	return err
+}

@@ -1,0 +1,154 @@
+package session
+
+import (
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// What a client may do, and what happens to one that does more. The texts are Redis's.
+//
+//	what                                          limit                              beyond it
+//	clients at one time                           maxclients, the open files         "max number of clients reached", closed
+//	a client from another machine                 protected-mode without password    "-DENIED ...", closed
+//	the handshake of TLS                          10 s                               closed
+//	an inline command, the line of a length       64 KiB (Kvrocks: 16 KiB)           protocol error
+//	arguments of a command                        1048576                            protocol error
+//	an argument                                   proto-max-bulk-len                 protocol error
+//	both before authentication                    10; 16 KiB                         protocol error
+//	an incomplete command                         client-query-buffer-limit,         closed, logged
+//	                                              at least one longest argument
+//	input of a client that is blocked             1 MiB is read ahead                not read until it is served
+//	commands queued by MULTI                      512 MiB                            error, EXEC aborts
+//	replies that wait to be read                  client-output-buffer-limit,        closed, logged, if the client takes
+//	                                              or one reply (see docs/locks-and-  nothing of them for 3 s
+//	                                              commits.md: in parts, if it can)
+//	  the same at the end of a connection         1 min, 2 s at the server's end     closed
+//	silence                                       timeout                            closed; who waits or listens is exempt
+//	a name of a command: POST or Host:            none                               closed without a reply, logged
+//	a key                                         an argument's                      -
+//	a write batch of APPLYBATCH                   4194304 records, rocksdb.write_    error, nothing is written
+//	                                              options.write_batch_max_bytes
+//	a reply of POLLUPDATES                        8 MiB of batches, or one           the rest with the next one
+//
+// A protocol error is told and ends the connection; what came before it is answered. The checks of a command come in
+// this order: its name and subcommand, the number of its arguments, authentication, administrator's rights, a replica
+// that takes no writes, max-db-size, queueing by MULTI, its arguments, the data.
+
+// Limits are the settings that every session looks at, where that costs nothing. The server changes them at any time.
+type Limits struct {
+	Bulk    atomic.Int64                 // proto-max-bulk-len, bytes
+	Timeout atomic.Int64                 // timeout, seconds, 0 = none
+	Out     atomic.Int64                 // bytes that may wait to be sent to a client, 0 = no limit
+	Outputs atomic.Pointer[OutputLimits] // the other limits of client-output-buffer-limit
+	Query   atomic.Int64                 // client-query-buffer-limit, bytes
+
+	Queued atomic.Int64 // bytes of commands that may wait for EXEC
+
+	Handshake atomic.Int64 // how long that of TLS may take, as time.Duration
+	Ending    atomic.Int64 // how long a client may take to read its last replies when the server closes, as time.Duration
+
+	Replicas   atomic.Bool // there are fewer good ones than min-replicas-to-write
+	Stale      atomic.Bool // a replica without its master, and slave-serve-stale-data no
+	ReadOnly   atomic.Bool // a replica that takes no writes: slave-read-only
+	StrictKeys atomic.Bool // lua-strict-key-accessing
+	DebugInLua atomic.Bool // DEBUG SET-DISABLE-DENY-SCRIPTS
+	Full       atomic.Bool // the database has reached max-db-size
+}
+
+// refuseWrite returns why a command that writes cannot run now, nil when it can. In a full database the commands run
+// that add nothing, so that there is a way out.
+func (l *Limits) refuseWrite(flags command.Flag) error {
+	switch {
+	case l.ReadOnly.Load():
+		return command.ErrReadOnly
+	case l.Replicas.Load():
+		return command.ErrNoReplicas
+	case flags&command.DenyOOM != 0 && l.Full.Load():
+		return command.ErrDBSize
+	}
+	return nil
+}
+
+// refuseWriter returns why a script or function cannot run now that says what it does, and may write.
+func (l *Limits) refuseWriter() error {
+	switch {
+	case l.ReadOnly.Load():
+		return errReadOnlyWriter
+	case l.Replicas.Load():
+		return command.ErrNoReplicas
+	}
+	return nil
+}
+
+var errReadOnlyWriter = engine.NewError("READONLY", "Can not run script with write flag on readonly replica")
+
+// idle returns after which time an idle client is disconnected, 0 = never.
+func (l *Limits) idle() time.Duration { return time.Duration(l.Timeout.Load()) * time.Second }
+
+func (l *Limits) output() int { return int(l.Out.Load()) }
+
+// OutputLimits are the limits of client-output-buffer-limit, by the class of the client.
+type OutputLimits struct{ Normal, PubSub OutputLimit }
+
+// OutputLimit are the bytes that may wait to be sent, 0 = any: beyond Hard the client is disconnected at once, beyond
+// Soft when it was so for During.
+type OutputLimit struct {
+	Hard, Soft int
+	During     time.Duration
+}
+
+// outputLimit returns how many bytes may wait to be sent to the client, 0 = any. Any goroutine may call it. The owner
+// of a detached connection waits for its client, see wire.Conn.Write.
+func (c *conn) outputLimit() int {
+	if v := c.info.view.Load(); v != nil && v.replica {
+		return 0
+	}
+	if c.subscribed() {
+		if l := c.srv.Limits.Outputs.Load(); l != nil {
+			return l.PubSub.Hard
+		}
+	}
+	return c.srv.Limits.output()
+}
+
+// softLimit returns how many bytes may wait for longer than a time, 0 = any. Any goroutine may call it.
+func (c *conn) softLimit() (bytes int, during time.Duration) {
+	l := c.srv.Limits.Outputs.Load()
+	if l == nil || c.info.view.Load().replica {
+		return 0, 0
+	}
+	b := &l.Normal
+	if c.subscribed() {
+		b = &l.PubSub
+	}
+	return b.Soft, b.During
+}
+
+// subscribed reports whether others see the client as a subscriber.
+func (c *conn) subscribed() bool {
+	v := c.info.view.Load()
+	return v != nil && v.subs != [3]int{}
+}
+
+// queryBuffer returns how many bytes of an incomplete command a client may have sent. One argument of the greatest
+// length must fit.
+func (l *Limits) queryBuffer() int64 {
+	const besides = 1 << 20 // the rest of the command, and what came with it
+	bulk := l.Bulk.Load()
+	return max(l.Query.Load(), min(bulk, math.MaxInt64-besides)+besides)
+}
+
+// idleLimit returns after which time without a command the client is disconnected, 0 = never.
+func (c *conn) idleLimit() time.Duration {
+	if c.Subscribed() || c.monitoring {
+		return 0 // who listens is not idle
+	}
+	return c.srv.Limits.idle()
+}
+
+var errQueryLimit = errors.New("query buffer limit exceeded")

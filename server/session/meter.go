@@ -1,0 +1,172 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// How the time of a command is measured.
+//
+// A look at the clock takes as long as a twentieth of a GET. So consecutive calls of one command that is known to be
+// fast (its flag Fast, Single or Blind) share two looks, up to groupCalls of them: the mean is their time in the
+// statistics. All others, and everything when slowlog-log-slower-than or latency-monitor-threshold is below
+// exactBelow, are measured one by one.
+//
+// The time of a command begins before it waits for its locks and its records are read ahead, and ends with its reply.
+// Commands that share a transaction also share its locks and its commit: the first of them has the time of the locks,
+// the last one that of the commit.
+const (
+	groupCalls = 16
+	exactBelow = time.Millisecond
+)
+
+// shared are the flags of the commands whose calls are measured in groups.
+const shared = command.Fast | command.Single | command.Blind
+
+// callStats collects the calls of one run, so that the shared counters are touched
+// once a command name and not once a call.
+type callStats struct {
+	byID    []callCount
+	touched []int32
+	group   callGroup
+}
+
+type callCount struct {
+	calls, nsec int64
+}
+
+// callGroup are consecutive calls of one command between two looks at the clock.
+type callGroup struct {
+	spec    *command.Spec
+	n, most int
+	last    *request
+}
+
+// begin prepares for a run of commands. What observes it is read once.
+func (c *run) begin() {
+	c.seen = c.srv.observed.Load()
+	if c.track != nil {
+		c.track.Begin()
+	}
+}
+
+// prepare starts the clock of a command whose locks are about to be taken.
+func (c *run) prepare(spec *command.Spec) {
+	if g := &c.calls.group; spec != g.spec || g.n >= g.most {
+		c.look(spec)
+	}
+}
+
+// meter counts one call of a command, whose clock runs already or starts now.
+func (c *run) meter(r *request) {
+	g := &c.calls.group
+	if r.spec != g.spec || g.n >= g.most {
+		c.look(r.spec)
+	}
+	g.n++
+	g.last = r
+}
+
+// look reads the clock: what was under way ends, and the command begins; nil = none does.
+func (c *run) look(spec *command.Spec) {
+	g := &c.calls.group
+	now := time.Since(c.srv.started)
+	if g.n > 0 {
+		c.measured(g, now-c.clock)
+	}
+	c.clock = now
+	most := 1
+	if spec != nil && spec.Flags&shared != 0 && !c.seen.exact {
+		most = groupCalls
+	}
+	*g = callGroup{spec: spec, most: most}
+}
+
+// measured enters a group into the statistics.
+func (c *run) measured(g *callGroup, took time.Duration) {
+	s := &c.calls
+	if s.byID == nil {
+		s.byID = make([]callCount, command.NumSpecs())
+	}
+	n := &s.byID[g.spec.ID]
+	if n.calls == 0 {
+		s.touched = append(s.touched, int32(g.spec.ID))
+	}
+	n.calls += int64(g.n)
+	n.nsec += int64(took)
+	if c.seen.histograms {
+		c.srv.Stats.Measure(g.spec.ID, took/time.Duration(g.n), int64(g.n))
+	}
+	if c.blocked != nil && c.blocked.spec == g.spec {
+		c.blocked.took.Add(int64(took)) // noted when the wait has ended, as in Redis
+	} else if took >= c.seen.noteworthy {
+		c.noteSlow(g, took)
+	}
+}
+
+// noteSlow enters a group whose time is noteworthy into the slow log and the latency monitor.
+func (c *run) noteSlow(g *callGroup, took time.Duration) { c.noteCall(c.sess, c.longest(g), took) }
+
+// inScript stands for the client of a command that a script calls: it has neither address nor name.
+var inScript command.Session
+
+// noteCall enters a call of a client into the slow log and the latency monitor.
+func (c *conn) noteCall(client *command.Session, r *request, took time.Duration) {
+	seen := c.srv.observed.Load() // c.seen is none while a client waits
+	if took >= seen.slow && r.spec.Flags&command.SkipSlowlog == 0 {
+		c.srv.slowlog.Add(client, r.spec, r.args, took)
+	}
+	if took >= seen.latency {
+		event := "command"
+		if r.spec.Flags&command.Fast != 0 {
+			event = "fast-command"
+		}
+		c.srv.latency.Add(event, time.Now(), took)
+	}
+}
+
+// account adds what was counted since the last time to the server's counters.
+func (c *run) account() {
+	s := &c.calls
+	if len(s.touched) == 0 {
+		return
+	}
+	var total int64
+	for _, id := range s.touched {
+		n := &s.byID[id]
+		c.srv.Stats.Call(int(id), n.calls, n.nsec)
+		total += n.calls
+		*n = callCount{}
+	}
+	c.srv.Stats.Commands.Add(total)
+	c.info.cmds.Add(total)
+	c.info.lastCmd.Store(command.ByID(int(s.touched[len(s.touched)-1])))
+	c.info.lastActive.Store(c.srv.started.Add(c.clock).UnixMilli())
+	s.touched = s.touched[:0]
+}
+
+// longest returns the call of a group that had the longest reply: if the group was slow, it most likely was.
+func (c *run) longest(g *callGroup) *request {
+	best, length := g.last, -1
+	at := slices.IndexFunc(c.reqs, func(r request) bool { return r.spec == g.spec })
+	for ; at >= 0 && at < len(c.reqs) && &c.reqs[at] != g.last; at++ {
+	}
+	if g.n == 1 || at < 0 || at == len(c.reqs) { // it ran inside EXEC, where the last one stands for all
+		return best
+	}
+	end := c.out.Len()
+	for n := g.n; n > 0 && at >= 0; at-- {
+		r := &c.reqs[at]
+		if r.spec != g.spec || r.err != nil {
+			continue
+		}
+		if end-r.reply > length {
+			best, length = r, end-r.reply
+		}
+		end = r.reply
+		n--
+	}
+	return best
+}

@@ -1,0 +1,265 @@
+package session
+
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// multi is a transaction that MULTI has begun: the commands that wait for EXEC.
+type multi struct {
+	queue  []request
+	bytes  int
+	failed bool // a command could not be queued: EXEC runs nothing
+
+	switches bool        // a command may lead to another namespace
+	login    bool        // one may, and nobody knows to which
+	selected []selection // where EXEC went on in another namespace
+}
+
+// selection says that the commands after one of the queue worked in another namespace.
+type selection struct {
+	at int
+	ns string
+}
+
+// Bounds of what a client may queue. (Redis has none but the client's query buffer.)
+const (
+	maxQueued      = 1 << 20
+	maxQueuedBytes = 512 << 20 // limits.queued
+)
+
+var (
+	errQueueFull = engine.NewError("ERR", "too many commands or bytes in the transaction")
+	queuedReply  = "QUEUED"
+)
+
+// enqueue keeps a command for EXEC.
+func (c *run) enqueue(r *request) {
+	m := c.multi
+	size := 0
+	for _, a := range r.args {
+		size += len(a) + 24
+	}
+	if r.err == nil && (len(m.queue) == maxQueued || m.bytes+size > int(c.srv.Limits.Queued.Load())) {
+		r.err = errQueueFull
+	}
+	if r.err == nil && r.spec.Flags&command.NoMulti != 0 {
+		r.err = command.ErrNoMulti
+	}
+	if r.err != nil {
+		c.rejected(r)
+		return
+	}
+	m.bytes += size
+	c.info.lastCmd.Store(r.spec)
+	args := make([][]byte, len(r.args)) // what was read is gone by then
+	text := make([]byte, 0, size)
+	for i, a := range r.args {
+		from := len(text)
+		text = append(text, a...)
+		args[i] = text[from:len(text):len(text)]
+	}
+	m.queue = append(m.queue, request{args: args, spec: r.spec})
+	if r.spec.Flags&command.NoAuth != 0 {
+		m.switches, m.login = true, true // AUTH, HELLO AUTH
+	} else if r.spec.IsSelect() {
+		m.switches = true
+	}
+	mark := c.out.Mark()
+	c.out.SimpleString(queuedReply)
+	c.replied(r, mark)
+	c.publish()
+}
+
+// InMulti reports whether a transaction is being queued.
+func (c *conn) InMulti() bool { return c.multi != nil }
+
+// BeginMulti is MULTI.
+func (c *conn) BeginMulti() { c.multi = &multi{} }
+
+// Discard forgets the transaction and the watched keys.
+func (c *conn) Discard() {
+	c.multi = nil
+	c.Unwatch()
+}
+
+// Unwatch forgets the watched keys.
+func (c *conn) Unwatch() {
+	if c.watch != nil {
+		c.watch.Close()
+		c.watch = nil
+	}
+}
+
+// Watch adds keys to those that must not have changed at EXEC.
+func (c *run) Watch(keys [][]byte) error {
+	if c.watch == nil {
+		c.watch = c.srv.DB.NewWatch()
+	}
+	for _, k := range keys {
+		c.tx.AddLock(k, false)
+	}
+	if err := c.tx.Acquire(); err != nil {
+		return err
+	}
+	defer c.tx.Unlock()
+	for _, k := range keys {
+		if err := c.tx.Watch(c.watch, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Exec runs what was queued with the locks of all its keys and of the watched ones held, in one transaction with
+// one commit. A command that fails leaves the others alone, as in Redis; a commit that fails undoes them all.
+func (c *run) Exec() error {
+	m := c.multi
+	c.multi = nil
+	defer c.Unwatch()
+	if m.failed {
+		return command.ErrExecAbort
+	}
+	defer c.passBarrier()
+	defer c.tx.Release()
+	for {
+		err := c.execQueued(m)
+		if !c.script.retry {
+			c.script.forget()
+			return err
+		}
+		// A script needs locks that others hold: once more, with those too.
+	}
+}
+
+// execQueued runs what was queued.
+func (c *run) execQueued(m *multi) error {
+	writes := func() bool { return c.mayWriteQueued(m) }
+	err := c.lockUnpaused(writes, func() error {
+		if err := c.lockQueued(m); err != nil {
+			return command.ErrExecBecause(err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	start := c.out.Mark()
+	now := time.Now()
+	c.tx.Tick(now.UnixMilli())
+	if c.watch != nil && c.watch.Changed(c.tx.Now()) {
+		c.out.NullArray()
+		return nil
+	}
+	began := c.tx.Namespace()
+	c.frame = &c.exec
+	c.frame.ctx = c.top.ctx
+	c.frame.ctx.NoBlock, c.frame.ctx.Clock = true, now
+	defer func() { c.frame, c.exec.ctx = &c.top, command.Ctx{} }()
+	c.prefetch(c.userKeys, c.blindKeys)
+	c.out.Array(len(m.queue))
+	wrote := false
+	for i := range m.queue {
+		r := &m.queue[i]
+		if r.err = c.refuse(r); r.err != nil {
+			command.WriteError(&c.out, r.err)
+			c.srv.Stats.Rejected(r.spec, r.err)
+			continue
+		}
+		did, _ := c.invoke(c.frame, r)
+		wrote = wrote || did
+		if c.script.retry {
+			c.out.Truncate(start)
+			c.deferred = c.deferred[:0]
+			c.script.takeWritten()
+			c.tx.Release()
+			c.sess.Namespace, m.selected = began, m.selected[:0]
+			c.tx.Begin(began)
+			return nil
+		}
+		if m.switches && c.sess.Namespace != c.tx.Namespace() { // SELECT, AUTH
+			c.tx.SwitchNamespace(c.sess.Namespace)
+			m.selected = append(m.selected, selection{i, c.sess.Namespace})
+		}
+	}
+	if wrote {
+		c.tx.SwitchNamespace(began)
+		selected := m.selected
+		var ready []keyRef
+		for i := range m.queue { // as in Redis, after the last one
+			if r := &m.queue[i]; r.spec.Flags&(command.Write|command.Script) != 0 {
+				ready = c.appendReady(ready, r)
+			}
+			if len(selected) > 0 && selected[0].at == i {
+				c.tx.SwitchNamespace(selected[0].ns)
+				selected = selected[1:]
+			}
+		}
+		c.serveReady(ready)
+	}
+	err = c.tx.Commit()
+	c.settle(err)
+	c.publishDeferred(err)
+	if err != nil {
+		c.srv.WriteFailed(err)
+		if !m.login {
+			c.sess.Namespace = began // nothing of the transaction has happened
+		}
+	}
+	return err
+}
+
+// lockQueued takes the locks of a transaction's keys, each in the namespace that its command will find selected; all
+// that there are when a command changes the whole keyspace, or when that namespace cannot be known before.
+func (c *run) lockQueued(m *multi) error {
+	keys, blind := c.userKeys[:0], c.blindKeys[:0]
+	exclusive := m.login || c.script.all
+	began := c.tx.Namespace()
+	c.script.addLocks(c.tx)
+	for i := range m.queue {
+		r := &m.queue[i]
+		if m.switches && r.spec.IsSelect() {
+			c.tx.SwitchNamespace(command.SelectedBy(&c.srv.Services, c.sess, c.tx.Namespace(), r.args))
+		}
+		if r.spec.Foreign != nil {
+			c.lockForeign(r)
+		}
+		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
+		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+		for _, k := range c.keys {
+			key := r.args[k.Arg]
+			c.tx.AddLock(key, k.Write)
+			switch {
+			case len(keys)+len(blind) >= segmentKeys || m.switches && c.tx.Namespace() != began:
+			case r.spec.Flags&command.Blind != 0:
+				blind = append(blind, key)
+			default:
+				keys = append(keys, key)
+			}
+		}
+	}
+	c.tx.SwitchNamespace(began)
+	c.userKeys, c.blindKeys = keys, blind
+	if c.watch != nil {
+		c.tx.LockWatched(c.watch)
+	}
+	c.tx.KeepLocks()
+	if exclusive {
+		return c.tx.AcquireAll()
+	}
+	return c.tx.Acquire()
+}
+
+// abortMulti notes that a command was refused, so that EXEC runs nothing. An EXEC that is itself refused says why
+// and ends the transaction.
+func (c *conn) abortMulti(r *request) {
+	if c.multi != nil {
+		c.multi.failed = true
+	}
+	if r.spec != nil && r.spec.Name == "exec" {
+		c.Discard()
+		r.err = command.ErrExecBecause(r.err)
+	}
+}

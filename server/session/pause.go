@@ -1,0 +1,283 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/lua"
+	"github.com/basaltdb/basalt/server/sweep"
+)
+
+// pause is what CLIENT PAUSE has asked for. Clients wait before they take locks; one that has taken them when the
+// pause began is waited for by CLIENT PAUSE, and one that takes them later looks again: after the reply to CLIENT
+// PAUSE nothing is written until the pause ends.
+type pause struct {
+	until time.Time
+	all   bool // reads too
+
+	mu      sync.Mutex
+	over    bool // ended, or replaced by another one
+	waiting map[*conn]struct{}
+}
+
+// Pause makes clients wait with their writes, or with all commands. A pause that is in force already is not
+// shortened, nor does one of all commands become one of writes. While a slow script runs that is to write at its end
+// there is no pause, but the error that others get who need its locks.
+func (s *Shared) Pause(d time.Duration, all bool) error {
+	p, old := s.beginPause(d, all)
+	if err := s.DB.Barrier(); err != nil {
+		s.observe(func(o *observed) {
+			if o.pause == p {
+				o.pause = old
+			}
+		})
+		p.end()
+		return err
+	}
+	old.end()
+	return nil
+}
+
+// beginPause makes the pause the one that counts, and returns also the one that has counted until now, nil = none,
+// which the caller is to end.
+func (s *Shared) beginPause(d time.Duration, all bool) (p, old *pause) {
+	p = &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}}
+	s.observe(func(o *observed) {
+		old = o.pause
+		if old != nil && old.active() {
+			p.all = p.all || old.all
+			if old.until.After(p.until) {
+				p.until = old.until
+			}
+		}
+		o.pause = p
+	})
+	return p, old
+}
+
+// Pause is CLIENT PAUSE. In EXEC, whose locks are held, it cannot wait for those of others: EXEC does before it
+// replies, see passBarrier. What comes after it in the transaction is not held.
+func (c *run) Pause(d time.Duration, all bool) error {
+	if !c.inTx() {
+		return c.srv.Pause(d, all)
+	}
+	if err := c.srv.DB.Blocked(); err != nil {
+		return err
+	}
+	_, old := c.srv.beginPause(d, all)
+	old.end()
+	c.pausing = true
+	return nil
+}
+
+// passBarrier waits, if CLIENT PAUSE was among the commands of EXEC, until nobody holds locks any more that were
+// taken before the pause. A script that has become a slow one just now is not waited for.
+func (c *conn) passBarrier() {
+	if c.pausing {
+		c.pausing = false
+		c.srv.DB.Barrier()
+	}
+}
+
+// Unpause ends the pause, unless that is a failover's.
+func (t clients) Unpause() {
+	if !t.srv.FailingOver() {
+		t.srv.Unpause()
+	}
+}
+
+// Unpause ends the pause, if there is one.
+func (s *Shared) Unpause() {
+	var old *pause
+	s.observe(func(o *observed) { old, o.pause = o.pause, nil })
+	old.end()
+	s.Unpaused()
+}
+
+// isPaused reports whether there is a pause: then nothing expires either, as in Redis. (A key whose time has passed
+// is not seen, but its end is noticed after the pause.)
+func (s *Shared) isPaused() bool { return s.presentPause() != nil }
+
+// presentPause returns the pause that there is, nil = none. (A sweep begins before anything is observed.)
+func (s *Shared) presentPause() *pause {
+	if o := s.observed.Load(); o != nil && o.pause != nil && o.pause.active() {
+		return o.pause
+	}
+	return nil
+}
+
+// PausedUntil returns when the pause ends that there is, ok is false when there is none.
+func (s *Shared) PausedUntil() (end time.Time, ok bool) {
+	if p := s.presentPause(); p != nil {
+		return p.until, true
+	}
+	return end, false
+}
+
+// MayExpire returns an error when there is a pause, and on a replica. With a lock held its answer holds until that is
+// given back.
+func (s *Shared) MayExpire() error {
+	if s.DB.IsReplica() {
+		return sweep.ErrNotHere
+	}
+	if s.isPaused() {
+		return sweep.ErrPaused
+	}
+	return nil
+}
+
+// forgetPause removes a pause that is over, so that the pipeline need no longer look at it.
+func (s *Shared) forgetPause() {
+	if p := s.observed.Load().pause; p != nil && !p.active() {
+		s.observe(func(o *observed) {
+			if o.pause == p {
+				o.pause = nil
+			}
+		})
+		p.end()
+	}
+}
+
+func (p *pause) active() bool { return time.Now().Before(p.until) }
+
+// end wakes those that wait.
+func (p *pause) end() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	for c := range p.waiting {
+		c.wire.Wake()
+	}
+}
+
+// holds reports whether a command must wait.
+func (p *pause) holds(write bool) bool { return (p.all || write) && p.active() }
+
+// pausedNow reports whether a pause has begun since the run did: then the commands are to be looked at again, whether
+// it holds them. The locks are held: if it has not begun, CLIENT PAUSE waits for them.
+func (c *run) pausedNow() bool {
+	now := c.srv.observed.Load()
+	if now == c.seen || now.pause == nil || !now.pause.holds(true) {
+		return false
+	}
+	c.seen = now
+	return true
+}
+
+// lockUnpaused takes locks by acquire when no pause holds a command that writes, or not. If there is one it is waited
+// out without them; what is in the reply buffer waits too.
+func (c *run) lockUnpaused(writes func() bool, acquire func() error) error {
+	for {
+		if err := acquire(); err != nil {
+			return err
+		}
+		p := c.srv.observed.Load().pause
+		if p == nil || !p.holds(writes()) {
+			return nil
+		}
+		c.tx.Unlock()
+		if !c.waitFor(p) {
+			c.closeAfterReply = true
+			return errPausedEnd
+		}
+	}
+}
+
+// always is for lockUnpaused: what runs may write.
+func always() bool { return true }
+
+// waitPaused waits until the pause no longer holds the command, and then makes the checks of the command again. It
+// returns false when the connection is to end.
+func (c *run) waitPaused(r *request) bool {
+	for {
+		c.seen = c.srv.observed.Load()
+		p := c.seen.pause
+		if r.err != nil || p == nil || !p.holds(c.mayWrite(r)) {
+			return true
+		}
+		c.tx.End()  // it may have looked for a script
+		c.look(nil) // the wait is no part of a command's time
+		c.info.lastCmd.Store(r.spec)
+		if !c.flush() {
+			return false
+		}
+		c.afterFlush()
+		c.info.argv.Store(argBytes(r.args))
+		ok := c.waitFor(p)
+		c.info.argv.Store(0)
+		if !ok {
+			c.closeAfterReply = true
+			return false
+		}
+		if c.track != nil {
+			c.track.Begin()
+		}
+		r.err = c.refuse(r)
+	}
+}
+
+// mayWrite reports whether a command, or what EXEC is to run, may write or is seen by replicas. Of a script or
+// function counts what it declares, if it declares anything.
+func (c *run) mayWrite(r *request) bool {
+	switch {
+	case r.spec.FullName() == "script|load": // it changes no data: a client may do it before what reads
+		return false
+	case r.spec.Flags&command.Script != 0:
+		call, _ := command.CallOf(r.spec, r.args)
+		if flags, ok := c.srv.Scripts.Declared(c.tx, call); ok {
+			return flags&lua.NoWrites == 0
+		}
+	case c.multi != nil && r.spec.Name == "exec":
+		return c.mayWriteQueued(c.multi)
+	}
+	return r.spec.Flags&mayWriteFlags != 0
+}
+
+func (c *run) mayWriteQueued(m *multi) bool {
+	for i := range m.queue {
+		if c.mayWrite(&m.queue[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+const mayWriteFlags = command.Write | command.MayReplicate
+
+// waitFor waits for the end of a pause, or of the connection: then it returns false. It takes no CPU time meanwhile.
+func (c *conn) waitFor(p *pause) bool {
+	c.info.paused.Store(true) // what is counted is shown as paused
+	c.srv.paused.Add(1)
+	defer func() {
+		c.srv.paused.Add(-1)
+		c.info.paused.Store(false)
+	}()
+	c.wire.SetReadDeadline(p.until)
+	c.deadline = true // so that the next read sets its own
+	if c.srv.closing.Load() {
+		return false
+	}
+	p.mu.Lock()
+	if p.over {
+		p.mu.Unlock()
+		return true
+	}
+	p.waiting[c] = struct{}{} // from now on the end of the pause moves the deadline
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.waiting, c)
+		p.mu.Unlock()
+	}()
+	err := c.wire.WaitHangup()
+	return errors.Is(err, os.ErrDeadlineExceeded) && !c.srv.closing.Load()
+}
+
+var errPausedEnd = engine.NewError("ERR", "the server is closing")

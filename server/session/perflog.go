@@ -1,0 +1,75 @@
+package session
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// profiling says which commands are profiled: profiling-sample-ratio and profiling-sample-commands.
+type profiling struct {
+	ratio    int // percent
+	all      bool
+	commands map[string]bool // full names
+	least    time.Duration   // shorter calls are not kept: profiling-sample-record-threshold-ms
+}
+
+// newProfiling returns nil when nothing is profiled.
+func newProfiling(ratio int, commands string, least time.Duration) *profiling {
+	p := &profiling{ratio: ratio, least: least, commands: map[string]bool{}}
+	for _, name := range strings.Split(commands, ",") {
+		switch name = strings.ToLower(strings.TrimSpace(name)); name {
+		case "":
+		case "*":
+			p.all = true
+		default:
+			p.commands[name] = true
+		}
+	}
+	if ratio == 0 || !p.all && len(p.commands) == 0 {
+		return nil
+	}
+	return p
+}
+
+// picks decides whether a call is profiled. A subcommand is meant by its own full name or by its container's.
+func (p *profiling) picks(spec *command.Spec) bool {
+	if p == nil {
+		return false
+	}
+	if !p.all && !p.commands[spec.FullName()] && (spec.Parent == nil || !p.commands[spec.Parent.Name]) {
+		return false
+	}
+	return p.ratio == 100 || rand.IntN(100) < p.ratio
+}
+
+// profile runs one command by itself, with RocksDB's counters of this thread switched on, and returns how many have
+// run: 0 when a pause has begun. What another connection does for the command is not seen: a commit that joins the
+// group of another one is written by the other thread.
+func (c *run) profile(reqs []request) int {
+	r := &reqs[0]
+	c.look(nil)
+	begin := c.clock
+	runtime.LockOSThread()
+	stop := engine.ProfileThread()
+	c.profiled = true
+	n := c.dispatch(reqs[:1])
+	c.profiled = false
+	perf, io := stop()
+	runtime.UnlockOSThread()
+	c.look(nil)
+	took := c.clock - begin
+	if n == 0 || perf == "" { // nothing was asked of the database
+		return n
+	}
+	if took >= c.seen.profiling.least {
+		c.srv.perflog.Push(func(id int64) command.PerfEntry {
+			return command.PerfEntry{ID: id, At: time.Now(), Took: took, Command: r.spec.FullName(), Perf: perf, IO: io}
+		})
+	}
+	return n
+}

@@ -1,0 +1,314 @@
+package session_test
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/servertest"
+	"github.com/basaltdb/basalt/server/session"
+	"github.com/basaltdb/basalt/server/wire/wiretest"
+)
+
+// push is the RESP3 form of a message.
+func push(elems ...string) string { return ">" + servertest.Encode(elems...)[1:] }
+
+// confirmed is the confirmation of a subscription.
+func confirmed(mark, kind, name string, count int) string {
+	return fmt.Sprintf("%s3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n:%d\r\n", mark, len(kind), kind, len(name), name, count)
+}
+
+// A subscriber gets the messages of its channels and patterns, each as often as it has subscriptions that fit.
+func TestSubscriptions(t *testing.T) {
+	h := servertest.Start(t)
+	p := h.Dial(t)
+	for _, proto := range []string{"2", "3"} {
+		t.Run("RESP"+proto, func(t *testing.T) {
+			mark, msg := "*", servertest.Bulk
+			s := h.Dial(t)
+			if proto == "3" {
+				mark, msg = ">", push
+				s.Do("HELLO", "3")
+			}
+			expect := func(want string) {
+				t.Helper()
+				if got := s.Reply(); got != want {
+					t.Errorf("%q, want %q", got, want)
+				}
+			}
+			s.Send(servertest.Encode("SUBSCRIBE", "a", "b", "a") + servertest.Encode("PSUBSCRIBE", "a*") + servertest.Encode("SSUBSCRIBE", "a"))
+			expect(confirmed(mark, "subscribe", "a", 1))
+			expect(confirmed(mark, "subscribe", "b", 2))
+			expect(confirmed(mark, "subscribe", "a", 2))
+			expect(confirmed(mark, "psubscribe", "a*", 3))
+			expect(confirmed(mark, "ssubscribe", "a", 1))
+			p.Want("PUBLISH a 1", ":2\r\n")
+			p.Want("PUBLISH b 2", ":1\r\n")
+			p.Want("PUBLISH ab 3", ":1\r\n")
+			p.Want("PUBLISH c 4", ":0\r\n")
+			p.Want("SPUBLISH a 5", ":1\r\n")
+			p.Want("SPUBLISH b 6", ":0\r\n")
+			p.Want("MPUBLISH b 7 8", ":2\r\n")
+			expect(msg("message", "a", "1"))
+			expect(msg("pmessage", "a*", "a", "1"))
+			expect(msg("message", "b", "2"))
+			expect(msg("pmessage", "a*", "ab", "3"))
+			expect(msg("smessage", "a", "5"))
+			expect(msg("message", "b", "7"))
+			expect(msg("message", "b", "8"))
+			p.Want("PUBSUB NUMSUB a c", "*4\r\n$1\r\na\r\n:1\r\n$1\r\nc\r\n:0\r\n")
+			p.Want("PUBSUB SHARDCHANNELS", servertest.Bulk("a"))
+			p.Want("PUBSUB NUMPAT", ":1\r\n")
+			s.Send(servertest.Encode("UNSUBSCRIBE"))
+			expect(confirmed(mark, "unsubscribe", "a", 2))
+			expect(confirmed(mark, "unsubscribe", "b", 1))
+			p.Want("PUBLISH b x", ":0\r\n")
+			if proto == "2" {
+				for cmd, name := range map[string]string{"GET k": "get", "CLIENT ID": "client|id"} {
+					s.Want(cmd, "-ERR Can't execute '"+name+"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context\r\n")
+				}
+			} else {
+				s.Want("SET k v", "+OK\r\n")
+				// Who publishes to itself has the message behind the reply, as in Redis 7.2, with CLIENT REPLY OFF too.
+				s.Send(servertest.Encode("PUBLISH", "ab", "own") + servertest.Encode("PING"))
+				expect(":1\r\n")
+				expect(push("pmessage", "a*", "ab", "own"))
+				expect("+PONG\r\n")
+				s.Send(servertest.Encode("CLIENT", "REPLY", "OFF") + servertest.Encode("PUBLISH", "ab", "own") + servertest.Encode("CLIENT", "REPLY", "ON"))
+				expect(push("pmessage", "a*", "ab", "own"))
+				expect("+OK\r\n")
+			}
+			s.Close()
+			servertest.Eventually(t, "the subscriptions end", func() bool { return h.Sessions().Hub.Len() == 0 })
+			p.Want("PUBSUB CHANNELS", "*0\r\n")
+		})
+	}
+}
+
+// An empty pattern matches an empty channel, and the message says so.
+func TestEmptyPattern(t *testing.T) {
+	h := servertest.Start(t)
+	s, p := h.Dial(t), h.Dial(t)
+	s.Do("PSUBSCRIBE", "")
+	p.Send(servertest.Encode("PUBLISH", "", "m"))
+	if got := p.Reply(); got != ":1\r\n" {
+		t.Errorf("%q", got)
+	}
+	if got, want := s.Reply(), servertest.Bulk("pmessage", "", "", "m"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A transaction that begins before a subscription of its own goes on behind it, also in RESP2.
+func TestSubscribeInTransaction(t *testing.T) {
+	h := servertest.Start(t)
+	s := h.Dial(t)
+	for _, cmd := range [][]string{{"MULTI"}, {"SUBSCRIBE", "a"}, {"PUBLISH", "a", "m"}} {
+		s.Do(cmd...)
+	}
+	if got, want := s.Do("EXEC"), "*2\r\n"+confirmed("*", "subscribe", "a", 1)+":1\r\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := s.Reply(), servertest.Bulk("message", "a", "m"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c := h.Dial(t)
+	for _, cmd := range [][]string{{"MULTI"}, {"SSUBSCRIBE", "a"}, {"SPUBLISH", "a", "m"}} {
+		c.Do(cmd...)
+	}
+	c.Want("EXEC", "*2\r\n-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n:0\r\n")
+}
+
+// What was confirmed is in force, and nothing comes before the confirmation.
+func TestConfirmationComesFirst(t *testing.T) {
+	h := servertest.Start(t)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	p := h.Dial(t)
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				p.Do("PUBLISH", "c", "m")
+			}
+		}
+	})
+	for range 50 {
+		s := h.Dial(t)
+		if got, want := s.Do("SUBSCRIBE", "c"), confirmed("*", "subscribe", "c", 1); got != want {
+			t.Fatalf("first %q, want %q", got, want)
+		}
+		if got, want := s.Reply(), servertest.Bulk("message", "c", "m"); got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+		s.Close()
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// Messages of a transaction are sent when it is committed, and not when that fails.
+func TestPublishInTransaction(t *testing.T) {
+	h := servertest.Start(t)
+	s, p := h.Dial(t), h.Dial(t)
+	s.Do("SUBSCRIBE", "c")
+	h.DB.InjectWriteError(engine.NewError("ERR", "write failed"))
+	p.Send(servertest.Pipeline("MULTI", "SET k v", "PUBLISH c lost", "EXEC", "SET k v", "PUBLISH c alone"))
+	for i, want := range []string{"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "-ERR write failed\r\n",
+		"-ERR write failed\r\n", ":1\r\n"} {
+		if got := p.Reply(); got != want {
+			t.Errorf("reply %d: %q, want %q", i, got, want)
+		}
+	}
+	h.DB.InjectWriteError(nil)
+	p.Send(servertest.Pipeline("MULTI", "SET k v", "PUBLISH c sent", "EXEC"))
+	for range 3 {
+		p.Reply()
+	}
+	if got, want := p.Reply(), "*2\r\n+OK\r\n:1\r\n"; got != want {
+		t.Errorf("EXEC: %q, want %q", got, want)
+	}
+	for _, want := range []string{"alone", "sent"} {
+		if got := s.Reply(); got != servertest.Bulk("message", "c", want) {
+			t.Errorf("%q, want the message %q", got, want)
+		}
+	}
+}
+
+// A subscriber that does not read is cut off, and nobody waits for it.
+func TestSlowSubscriberIsCutOff(t *testing.T) {
+	h := servertest.Start(t)
+	h.Sessions().Limits.Out.Store(1 << 20)
+	slow, p := h.Dial(t), h.Dial(t)
+	slow.Do("SUBSCRIBE", "c")
+	payload := strings.Repeat("x", 64<<10)
+	last := ""
+	for end := time.Now().Add(servertest.Patience); last != ":0\r\n"; {
+		if time.Now().After(end) {
+			t.Fatal("the subscriber is still there")
+		}
+		last = p.Do("PUBLISH", "c", payload)
+	}
+	io.Copy(io.Discard, slow)
+	servertest.Eventually(t, "the connection ends", func() bool { return h.Sessions().Clients() == 1 })
+}
+
+// Many subscribe, publish and go at the same time; everybody gets all messages from its subscription on, in order.
+func TestConcurrentPubSub(t *testing.T) {
+	h := servertest.Start(t)
+	const publishers, messages, subscribers = 3, 200, 20
+	var ready, done sync.WaitGroup
+	ready.Add(subscribers)
+	for i := range subscribers {
+		s := h.Dial(t)
+		done.Go(func() {
+			if i%2 == 0 {
+				s.Do("SUBSCRIBE", "c")
+			} else {
+				s.Do("PSUBSCRIBE", "?")
+			}
+			ready.Done()
+			next := map[string]int{}
+			for range publishers * messages {
+				f := strings.Split(s.Reply(), "\r\n")
+				var who, n int
+				fmt.Sscanf(f[len(f)-2], "%d:%d", &who, &n)
+				if next[fmt.Sprint(who)] != n {
+					t.Errorf("subscriber %d got message %d of %d, want %d", i, n, who, next[fmt.Sprint(who)])
+					return
+				}
+				next[fmt.Sprint(who)]++
+			}
+		})
+	}
+	ready.Wait()
+	for p := range publishers {
+		c := h.Dial(t)
+		done.Go(func() {
+			var b strings.Builder
+			for i := range messages {
+				b.WriteString(servertest.Encode("PUBLISH", "c", fmt.Sprintf("%d:%d", p, i)))
+			}
+			c.Send(b.String())
+			for range messages {
+				if r := c.Reply(); r != fmt.Sprintf(":%d\r\n", subscribers) {
+					t.Errorf("PUBLISH: %q", r)
+				}
+			}
+		})
+	}
+	done.Wait()
+}
+
+// All subscribers see the messages of all publishers in the same order.
+func TestMessagesHaveOneOrder(t *testing.T) {
+	h := servertest.Start(t)
+	const publishers, messages, subscribers = 8, 500, 40
+	seen := make([][]string, subscribers)
+	var done sync.WaitGroup
+	for i := range subscribers {
+		s := h.Dial(t)
+		s.Do("SUBSCRIBE", "c")
+		done.Go(func() {
+			for range publishers * messages {
+				seen[i] = append(seen[i], s.Reply())
+			}
+		})
+	}
+	for p := range publishers {
+		c := h.Dial(t)
+		done.Go(func() {
+			var b strings.Builder
+			for i := range messages {
+				b.WriteString(servertest.Encode("PUBLISH", "c", fmt.Sprintf("%d:%d", p, i)))
+			}
+			c.Send(b.String())
+			for range messages {
+				c.Reply()
+			}
+		})
+	}
+	done.Wait()
+	for i := range seen {
+		if !slices.Equal(seen[i], seen[0]) {
+			t.Fatalf("subscriber %d has seen another order than subscriber 0", i)
+		}
+	}
+}
+
+// A message costs its publisher no allocation for each subscriber.
+func TestPublishDoesNotAllocatePerSubscriber(t *testing.T) {
+	if servertest.RaceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const subscribers = 200
+	h := servertest.Start(t)
+	for range subscribers {
+		s := h.Dial(t)
+		s.Do("SUBSCRIBE", "c")
+		go io.Copy(io.Discard, s.Conn)
+	}
+	here, _ := wiretest.SocketPair(t)
+	c := session.NewLoop(h.Sessions(), here, 1<<40)
+	message := strings.Repeat(servertest.Pipeline("PUBLISH c message"), 16)
+	publish := func() { c.Feed(message) }
+	for range 20 {
+		publish()
+	}
+	// Buffers are allocated anew after a garbage collection, of which there may be several on a busy machine. One
+	// allocation for each subscriber would be more than 3000, every time.
+	var n float64
+	for range 5 {
+		if n = testing.AllocsPerRun(100, publish); n <= subscribers/2 {
+			return
+		}
+	}
+	t.Errorf("%v allocations for 16 messages to %d subscribers", n, subscribers)
+}

@@ -1,0 +1,197 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/lua"
+	"github.com/basaltdb/basalt/server/scripts"
+)
+
+// A script runs like a command that writes: in the transaction of its segment or of EXEC, with the locks of its
+// declared keys held, and what it writes is committed with the rest. Each command that it calls is a savepoint in the
+// transaction.
+//
+// Of a key that was not declared the lock is taken when a command asks for it, if that is possible without waiting. If
+// not, the script is undone and run again with that key's lock among those that are waited for, and after some tries
+// with all locks. So no script sees what another one has half done, and none waits while it holds something.
+//
+// As in Redis, a script that fails keeps what it had written until then. One that is stopped from outside (SCRIPT KILL,
+// memory limit, shutdown) keeps nothing.
+
+// scriptRun is the script that a connection runs.
+type scriptRun struct {
+	resolvers *scriptResolvers // nil before the first script
+	run       lua.Run
+	frame     frame
+	host      scriptHost
+	readOnly  bool
+	caller    *command.Spec // the command that runs it, or EXEC does; only while it runs
+	declared  [][]byte
+	keys      []command.KeyRef
+	written   []keyRef // keys that its commands have written, if somebody waits for keys
+
+	// What the next try has to lock.
+	retry bool
+	all   bool
+	tries int
+	more  []engine.Lock
+	// shared: others wait for the commit of the script's transaction. alone: it is tried again without them.
+	shared, alone bool
+
+	calls  scriptCalls
+	failed bool // there is an error in the reply
+}
+
+// scriptResolvers find commands. Scripts call a few in turn, each of which one of them remembers.
+type scriptResolvers [8]command.Resolver
+
+// Resolve is [command.Table.Resolve].
+func (s *scriptResolvers) Resolve(args [][]byte) (*command.Spec, error) {
+	i := 0
+	if name := args[0]; len(name) > 1 {
+		i = int(name[0] + name[1])
+	}
+	return s[i%len(s)].Resolve(args)
+}
+
+// keyRef is a key of a namespace: after SELECT, or with MOVE, not always that of the connection.
+type keyRef struct {
+	ns  string
+	key []byte
+}
+
+// lockTries is how often a script is tried with the locks that it is known to need, before it gets all.
+const lockTries = 8
+
+var errMoreLocks = fmt.Errorf("the script needs more locks: %w", lua.ErrAgain)
+
+// addLocks asks for the locks that were missing, and for those that the tries before had.
+func (s *scriptRun) addLocks(tx *engine.Tx) {
+	s.retry = false
+	tx.AddLocks(s.more)
+}
+
+// forget ends the tries.
+func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more, s.alone = false, false, 0, nil, false }
+
+// takeWritten returns the keys that scripts have written since the last time.
+func (s *scriptRun) takeWritten() []keyRef {
+	w := s.written
+	s.written = nil
+	return w
+}
+
+// Eval runs a script or a function.
+func (c *run) Eval(call command.ScriptCall) error {
+	s := &c.script
+	r := &s.run
+	*r = lua.Run{Keys: call.Keys, Args: call.Args, Host: &s.host, Out: &c.out}
+	var err error
+	switch {
+	case call.Function != nil:
+		r.Command = string(c.frame.ctx.Args[0])
+		if r.Function = c.srv.Scripts.Function(c.tx, call.Function); r.Function == nil {
+			err = errNoFunction
+		}
+	case call.SHA != nil:
+		if r.Script, err = c.srv.Scripts.Find(c.tx, call.SHA); err == nil && r.Script == nil {
+			err = errNoScript
+		}
+	default:
+		r.Script, err = c.srv.Scripts.Compiled(c.tx, call.Source)
+	}
+	if err != nil {
+		return scripts.Error(err)
+	}
+	var flags lua.Flags
+	named := r.Function != nil // what it may do is declared
+	if named {
+		flags = r.Function.Flags()
+	} else {
+		flags, named = r.Script.Flags(), r.Script.Declares()
+	}
+	if named && call.ReadOnly && flags&lua.NoWrites == 0 {
+		return errReadOnlyCall
+	}
+	if named && flags&lua.NoWrites == 0 {
+		if err := c.srv.Limits.refuseWriter(); err != nil {
+			return err
+		}
+	}
+	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
+	s.declared = call.Keys
+	inTx, deferred, began := c.inTx(), len(c.deferred), c.sess.Namespace
+	s.shared = !inTx && (c.guest || c.segment.done > 0)
+	s.failed = false
+	c.tx.KeepLocks()
+	if s.resolvers == nil {
+		s.resolvers = new(scriptResolvers)
+		for i := range s.resolvers {
+			s.resolvers[i].Use(c.srv.Services.Table)
+		}
+	}
+	outer := c.beginScript()
+	if r.Final = c.tx.HoldsAll() && !s.shared; inTx && !r.Final && r.Function != nil && r.Function.Library.Resident() {
+		// What it does to the variables of its library could not be undone when a later command of the transaction needs
+		// a lock.
+		err = lua.ErrExclusive
+	} else {
+		err = c.srv.Scripts.Run(r)
+	}
+	c.frame = outer
+	if err == lua.ErrExclusive {
+		s.retry, s.all = true, true
+		err = errMoreLocks
+	}
+	if s.retry && err != errMoreLocks {
+		s.forget() // it was killed meanwhile
+	}
+	s.calls.settle(c.srv.Stats, !s.retry)
+	c.sess.Namespace = began // a SELECT ends with the script
+	c.tx.SwitchNamespace(began)
+	*r = lua.Run{}
+	s.caller, s.declared, s.frame.ctx, s.frame.req = nil, nil, command.Ctx{}, request{}
+	var failed *lua.Error
+	if errors.As(err, &failed) {
+		// What it has written stays, so this is a reply and not an error of the command.
+		c.out.Error("", failed.Text)
+		s.host.Failed(failed.Text, failed.Counted)
+		err = nil
+	}
+	if err == nil && s.failed {
+		c.srv.Stats.CallFailed(c.frame.ctx.Spec)
+	}
+	if err != nil {
+		clear(c.deferred[deferred:])
+		c.deferred = c.deferred[:deferred]
+		s.written = nil
+	}
+	return scripts.Error(err)
+}
+
+// beginScript begins the frame of a script inside of that of the command which runs it, and returns the latter.
+func (c *run) beginScript() (outer *frame) {
+	s, outer := &c.script, c.frame
+	if s.caller = outer.ctx.Spec; outer.mode == queued {
+		s.caller = command.Lookup([]byte("exec"))
+	}
+	s.frame.ctx, s.frame.outer = outer.ctx, c.tx.SavepointIn(engine.Mark{})
+	ctx := &s.frame.ctx
+	ctx.NoBlock, ctx.InScript = true, true
+	if ctx.Clock.IsZero() {
+		ctx.Clock = time.Now()
+		c.tx.Tick(ctx.Clock.UnixMilli())
+	}
+	c.frame = &s.frame
+	return outer
+}
+
+var (
+	errNoScript     = engine.NewError("NOSCRIPT", "No matching script. Please use EVAL.")
+	errNoFunction   = engine.NewError("ERR", "Function not found")
+	errReadOnlyCall = engine.NewError("ERR", "Can not execute a script with write flag using *_ro command.")
+)

@@ -1,0 +1,174 @@
+// Package session runs the commands of clients. A session is one connection: its goroutine reads and decodes
+// commands, checks them, takes the locks of their keys, calls their handlers, commits and replies.
+//
+// Shared is what the sessions of a server have in common. It is all that the server sees of them: Serve begins a
+// session, Close ends all.
+package session
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/auth"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/metrics"
+	"github.com/basaltdb/basalt/server/pubsub"
+	"github.com/basaltdb/basalt/server/replycache"
+	"github.com/basaltdb/basalt/server/scripts"
+	"github.com/basaltdb/basalt/server/tracking"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// Shared is what all sessions of a server share: the rooms that commands go through, and what sessions know of each
+// other. A session knows nothing else of the server.
+type Shared struct {
+	Options
+	Services command.Server // what handlers see of the server; the server adds what is not of the sessions
+	Limits   Limits
+	Stats    *metrics.Stats
+	Hub      pubsub.Hub
+	Tracker  *tracking.Table
+
+	started time.Time
+	slowlog metrics.SlowLog
+	perflog metrics.Log[command.PerfEntry]
+	latency metrics.Latency
+	flusher wire.Flusher // of messages to subscribers
+	replies replycache.Cache
+	events  atomic.Uint32 // command.EventClass: those that are wanted
+
+	waiters   waitTable
+	monitors  monitors
+	observed  atomic.Pointer[observed]
+	observing sync.Mutex   // held by those who replace it
+	paused    atomic.Int64 // clients that wait for the end of CLIENT PAUSE
+
+	mu      sync.Mutex
+	conns   map[int64]*conn
+	remote  atomic.Int64 // connections in conns from other machines
+	lastID  atomic.Int64
+	closing atomic.Bool    // set with mu held
+	left    sync.WaitGroup // connections that are served
+	runs    sync.Pool      // of *run
+
+	failures   rateLimit // of log lines about failed reads and writes
+	handshakes rateLimit // of log lines about those that have failed
+	browsers   rateLimit // of log lines about requests that a web browser has sent
+}
+
+// Options are what the sessions need of the server. All of them are set, but for Route.
+type Options struct {
+	DB      *engine.DB
+	Log     *zap.Logger
+	Auth    *auth.Auth
+	Scripts *scripts.Store
+
+	// Route returns the error that sends a client elsewhere with its command, nil = it runs here. It is the last
+	// check of a command. nil = all commands run here.
+	Route func(spec *command.Spec, args [][]byte) error
+	// Refuse returns the reply to a client that is not let in, "" = it is. local: it is on this machine.
+	Refuse func(local bool) string
+	// Databases is redis-databases.
+	Databases func() int64
+	// MayStoreNamespaces returns why the database must not get namespaces, nil = it may. RefreshNamespaces is called
+	// when it has got some.
+	MayStoreNamespaces func() error
+	RefreshNamespaces  func()
+	// Replicating reports whether messages go to replicas, by ReplicateMessage.
+	Replicating      func() bool
+	ReplicateMessage func(channel, payload []byte)
+	// Broadcasting hears that a client has begun to track keys in broadcasting mode, or has ended it.
+	Broadcasting func(on bool)
+	// Unpaused hears of the end of a pause. FailingOver reports whether a failover has made the present one.
+	Unpaused    func()
+	FailingOver func() bool
+}
+
+// NewShared prepares for the sessions of a server. The server adds to Services what they do not do themselves.
+func NewShared(o Options) *Shared {
+	s := &Shared{Options: o, started: time.Now(), conns: map[int64]*conn{}, Stats: metrics.NewStats(),
+		replies: replycache.New(o.DB.Derived())}
+	s.Services = command.Server{
+		DB: o.DB, Table: command.DefaultTable(), Clients: clients{s}, PubSub: &s.Hub, SlowLog: &s.slowlog,
+		PerfLog: &s.perflog, Latency: &s.latency, Stats: s.Stats, KeysFlushed: s.keysFlushed,
+	}
+	s.Tracker = tracking.New(tracking.Options{Observe: o.DB.Observe, Slots: o.DB.Slots(), Find: s.trackingPeer})
+	s.Limits.Queued.Store(maxQueuedBytes)
+	s.Limits.Handshake.Store(int64(10 * time.Second))
+	s.Limits.Ending.Store(int64(2 * time.Second))
+	s.runs.New = func() any { return newRun(s) }
+	return s
+}
+
+// Serve begins a session for a connection, which it takes over; secure is for a client of the TLS port, else nil. It
+// returns false when the server is being closed.
+func (s *Shared) Serve(nc net.Conn, secure *tls.Config) bool {
+	c := newConn(s, nc, s.lastID.Add(1))
+	if secure != nil {
+		c.wire.Encrypt(secure)
+		c.shaking.Store(true)
+	}
+	if !s.add(c) {
+		nc.Close()
+		return false
+	}
+	go func() {
+		defer s.left.Done()
+		c.serve()
+	}()
+	return true
+}
+
+// Close lets the commands that run finish, and gives all clients some time to read their replies; then the connections
+// end, for which Wait waits.
+func (s *Shared) Close() {
+	grace := time.Duration(s.Limits.Ending.Load())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing.Store(true)
+	for _, c := range s.conns {
+		c.wire.Wake() // wakes a waiting reader; running commands finish
+		c.wire.SetWriteDeadline(time.Now().Add(grace))
+		c.stopWaiting()
+	}
+}
+
+// Closing reports whether Close was called.
+func (s *Shared) Closing() bool { return s.closing.Load() }
+
+// Wait waits for the end of all sessions after Close.
+func (s *Shared) Wait() { s.left.Wait() }
+
+// Tick does what is due now and then.
+func (s *Shared) Tick(now time.Time) {
+	s.forgetPause()
+	if !s.isPaused() { // in a pause nothing expires
+		s.Tracker.Expire(now)
+	}
+}
+
+// WriteFailed logs a failed commit, not more often than once a second.
+func (s *Shared) WriteFailed(err error) {
+	s.Stats.WriteErrors.Add(1)
+	if s.failures.allow(time.Second) {
+		s.Log.Error("a write failed", zap.Error(err), zap.Int64("failures", s.Stats.WriteErrors.Load()))
+	}
+}
+
+// ErrClosing is the reply to commands that come too late.
+var ErrClosing = engine.NewError("ERR", "the server is shutting down")
+
+// rateLimit lets something happen once in an interval.
+type rateLimit struct{ last atomic.Int64 }
+
+func (r *rateLimit) allow(every time.Duration) bool {
+	now := time.Now().UnixNano()
+	last := r.last.Load()
+	return now-last >= int64(every) && r.last.CompareAndSwap(last, now)
+}

@@ -1,0 +1,129 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/server/servertest"
+	"github.com/basaltdb/basalt/server/session"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// longList makes a list of n elements of size bytes and returns the reply of LRANGE for all of it.
+func longList(c *servertest.Client, key string, n, size int) string {
+	c.T.Helper()
+	element := strings.Repeat("e", size)
+	for range n {
+		c.Do("RPUSH", key, element)
+	}
+	return fmt.Sprintf("*%d\r\n", n) + strings.Repeat(fmt.Sprintf("$%d\r\n%s\r\n", size, element), n)
+}
+
+// A client that asks for one long reply and reads nothing is cut off; the heap grows by its output limit, a part of the
+// reply and little more.
+func TestLongReplyIsBoundedWhileItIsMade(t *testing.T) {
+	for _, layer := range []string{"plain", "TLS"} {
+		t.Run(layer, func(t *testing.T) {
+			h, dial := servertest.Layered(t, layer)
+			const limit, slack = 6 << 20, 10 << 20
+			c := dial()
+			longList(c, "l", 64, 1<<20)
+			h.Sessions().Limits.Out.Store(limit)
+			for _, served := range wires(h) {
+				served.SetPatience(100 * time.Millisecond)
+			}
+			before := heapAlive()
+			before = min(before, heapAlive())
+			c.Send(servertest.Encode("LRANGE", "l", "0", "-1"))
+			var peak int64
+			servertest.Eventually(t, "the client is forgotten", func() bool {
+				peak = max(peak, heapAlive())
+				return h.Sessions().Clients() == 0
+			})
+			if grown := peak - before; grown > limit+slack {
+				t.Errorf("the heap grew by %d MiB; the limit is %d MiB", grown>>20, limit>>20)
+			}
+			if n := h.Logs.FilterMessage("a client that does not read its replies was disconnected").Len(); n != 1 {
+				t.Errorf("%d log lines about it", n)
+			}
+		})
+	}
+}
+
+// A client that reads late gets a long reply whole, and what others tell it behind it.
+func TestLongReplyLeavesInParts(t *testing.T) {
+	for _, layer := range []string{"plain", "TLS"} {
+		t.Run(layer, func(t *testing.T) {
+			h, dial := servertest.Layered(t, layer)
+			c, other := dial(), dial()
+			want := longList(c, "l", 48, 1<<20)
+			for _, served := range wires(h) { // who reads is not to be taken for one who does not, on a busy machine
+				served.SetPatience(servertest.Patience)
+			}
+			h.Sessions().Limits.Out.Store(6 << 20)
+			c.Do("HELLO", "3")
+			c.Want("SUBSCRIBE ch", ">3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
+			c.Send(servertest.Encode("LRANGE", "l", "0", "-1") + servertest.Encode("PING"))
+			servertest.Eventually(t, "parts of the reply are queued", func() bool {
+				for _, m := range queuedBytes.FindAllStringSubmatch(other.Do("CLIENT", "LIST"), -1) {
+					if len(m[1]) >= len("2000000") {
+						return true
+					}
+				}
+				return false
+			})
+			for range 3 {
+				other.Want("PUBLISH ch m", ":1\r\n")
+			}
+			if got := c.Reply(); got != want {
+				t.Fatalf("%d bytes that begin with %.40q, want %d", len(got), got, len(want))
+			}
+			rest := ""
+			for range 4 {
+				rest += c.Reply()
+			}
+			message := ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"
+			if n := strings.Count(rest, message); n != 3 || strings.ReplaceAll(rest, message, "") != "+PONG\r\n" {
+				t.Errorf("behind the reply: %q", rest)
+			}
+		})
+	}
+}
+
+// What a client has told others before its long reply does not wait until it has read that.
+func TestLongReplyHoldsNoMessagesBack(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		listen    []string // commands of the one who is told
+		tell, got string
+	}{
+		{"channel", []string{"SUBSCRIBE ch"}, servertest.Encode("PUBLISH", "ch", "m"), ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$1\r\nm\r\n"},
+		{"tracking", []string{"CLIENT TRACKING ON", "GET k"}, servertest.Encode("SET", "k", "v"),
+			">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := servertest.Start(t)
+			c, other := h.Dial(t), h.Dial(t)
+			longList(c, "l", 32, 1<<20)
+			for _, served := range wires(h) {
+				served.SetPatience(time.Hour) // it is waited for
+			}
+			other.Do("HELLO", "3")
+			for _, command := range test.listen {
+				other.Do(strings.Fields(command)...)
+			}
+			c.Send(test.tell + servertest.Encode("LRANGE", "l", "0", "-1")) // whose replies it does not read
+			if got := other.Reply(); got != test.got {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// wires returns the connections of all clients.
+func wires(h *servertest.Harness) (wires []*wire.Conn) {
+	h.Sessions().Each(func(c *session.Loop) { wires = append(wires, c.Wire()) })
+	return wires
+}

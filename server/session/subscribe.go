@@ -1,0 +1,70 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/pubsub"
+)
+
+// Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with the number of subscriptions of
+// this kind; outside of transactions it is on its way before the first message can be.
+func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
+	c.srv.Hub.Add(&c.subs, kind, string(name), func(count int, added bool) {
+		confirm(count)
+		if added && !c.inTx() {
+			c.batch.Post(c.wire, c.out.Bytes())
+			c.out.Reset()
+		}
+	})
+}
+
+// Unsubscribe is the opposite of Subscribe.
+func (c *conn) Unsubscribe(kind command.SubscriptionKind, name []byte) int {
+	return c.srv.Hub.Remove(&c.subs, kind, string(name))
+}
+
+// UnsubscribeAll ends all subscriptions without a word.
+func (c *conn) UnsubscribeAll() { c.srv.Hub.RemoveAll(&c.subs) }
+
+// Subscriptions returns what the connection is subscribed to.
+func (c *conn) Subscriptions(kind command.SubscriptionKind) []string { return c.subs.Names(kind) }
+
+// Subscribed reports whether the connection is subscribed to anything.
+func (c *conn) Subscribed() bool { return c.subs.Subscribed() }
+
+// Publish sends a message to the subscribers of a channel, and of the patterns that match the channel, and returns how
+// many clients receive it. With shard it goes to the subscribers of the shard channel only.
+//
+// Inside EXEC and scripts it is sent after the commit.
+func (c *run) Publish(channel, payload []byte, shard bool) int {
+	if !c.inTx() {
+		return c.publishNow(pubsub.Message{Channel: channel, Payload: payload, Shard: shard})
+	}
+	if c.srv.Hub.Len() == 0 && !c.srv.Replicating() {
+		return 0
+	}
+	m := pubsub.Message{Channel: slices.Clone(channel), Payload: slices.Clone(payload), Shard: shard}
+	c.deferred = append(c.deferred, m)
+	return c.srv.Hub.Receivers(channel, shard)
+}
+
+// publishNow sends a message, also to the subscribers of replicas.
+func (c *run) publishNow(m pubsub.Message) int {
+	n := c.srv.Hub.Publish(m, &c.subs, &c.batch)
+	if !m.Shard {
+		c.srv.ReplicateMessage(m.Channel, m.Payload)
+	}
+	return n
+}
+
+// publishDeferred sends what waited for the commit, unless the commit has failed.
+func (c *run) publishDeferred(err error) {
+	for i, m := range c.deferred {
+		if err == nil {
+			c.publishNow(m)
+		}
+		c.deferred[i] = pubsub.Message{}
+	}
+	c.deferred = c.deferred[:0]
+}

@@ -1,0 +1,103 @@
+package session
+
+import (
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/tracking"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// Track switches tracking on, or changes how it is done.
+func (c *run) Track(how command.Tracking) {
+	c.Untrack()
+	if how.Broadcast {
+		c.srv.Broadcasting(true)
+	}
+	c.track = c.srv.Tracker.Add(c.sess.ID, how, c.conn.trackingPeer)
+	c.info.track.Store(c.track)
+}
+
+// Untrack switches tracking off.
+func (c *run) Untrack() { c.untrack(&c.batch) }
+
+// untrack is Untrack with the batch of the connection's run; nil = there is none.
+func (c *conn) untrack(batch *wire.Batch) {
+	old := c.track
+	if old == nil {
+		return
+	}
+	c.track = nil
+	c.info.track.Store(nil)
+	c.srv.Tracker.Remove(old, batch)
+	if old.Broadcast {
+		c.srv.Broadcasting(false)
+	}
+}
+
+// Tracked returns how the connection tracks keys, nil = it does not, and whether the connection that the messages
+// should go to is gone.
+func (c *conn) Tracked() (how *command.Tracking, broken bool) {
+	if c.track == nil {
+		return nil, false
+	}
+	return &c.track.Tracking, c.track.Broken()
+}
+
+// SetCaching is CLIENT CACHING for the next command.
+func (c *conn) SetCaching(yes bool) { c.track.SetCaching(yes) }
+
+// Caching returns what CLIENT CACHING has said of the next command: 1 = yes, -1 = no, 0 = nothing.
+func (c *conn) Caching() int {
+	if c.track == nil {
+		return 0
+	}
+	return c.track.Caching()
+}
+
+// trackingPeer returns what others see of the connection. Any goroutine may call it.
+func (c *conn) trackingPeer() tracking.Peer {
+	v := c.info.view.Load()
+	return tracking.Peer{Out: c.wire, Proto: v.proto, Namespace: v.namespace, Subscribed: v.subs != [3]int{}}
+}
+
+// trackingPeer finds a connection to which messages are redirected.
+func (s *Shared) trackingPeer(id int64) (p tracking.Peer, ok bool) {
+	c := s.byID(id)
+	if c == nil || c.info.leaving.Load() {
+		return tracking.Peer{}, false
+	}
+	return c.trackingPeer(), true
+}
+
+// rememberReads lets the table of tracking know the keys that a command is about to read.
+func (c *run) rememberReads(r *request) {
+	if !c.track.Remembers(r.spec.Flags) {
+		return
+	}
+	c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+	for _, k := range c.keys {
+		key := r.args[k.Arg]
+		c.srv.Tracker.Remember(c.track, c.tx.NSKey(key), key, expiryOf(c.tx, key))
+	}
+}
+
+// expiryOf returns when a key expires or the first of its fields, 0 = never or unknown.
+func expiryOf(tx *engine.Tx, key []byte) uint64 {
+	const most = 128 // fields to look at whenever a client reads one of them
+	rec, err := tx.Look(key)
+	if err != nil || !rec.Exists {
+		return 0
+	}
+	return tx.NextEnd(&rec, most)
+}
+
+// endCaching notes that a command has run or was refused. What CLIENT CACHING has said of it, or of its transaction,
+// is over.
+func (c *run) endCaching(r *request) {
+	if c.inTx() || c.multi != nil {
+		return
+	}
+	if s := r.spec; s == nil || s.Name != "client" && (s.Parent == nil || s.Parent.Name != "client") {
+		c.track.Ran()
+	}
+}

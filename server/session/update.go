@@ -1,0 +1,62 @@
+package session
+
+import (
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/wire"
+)
+
+// Update runs f in a transaction of its own, see command.Control. It waits out a pause before, and serves those who
+// wait for the keys.
+func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error {
+	defer c.tx.Release()
+	if err := c.lockPiece(keys, all); err != nil {
+		return err
+	}
+	if err := c.srv.Limits.refuseWrite(c.frame.ctx.Spec.Flags); err != nil {
+		return err
+	}
+	c.tx.Tick(time.Now().UnixMilli())
+	c.prefetch(keys, nil)
+	if err := f(c.tx); err != nil {
+		return err
+	}
+	if c.srv.waiters.n.Load() > 0 {
+		ready := make([]keyRef, len(keys))
+		for i, k := range keys {
+			ready[i] = keyRef{c.tx.Namespace(), k}
+		}
+		c.serveReady(ready)
+	}
+	err := c.tx.Commit()
+	c.settle(err)
+	c.publishDeferred(err)
+	if err != nil {
+		c.srv.WriteFailed(err)
+	}
+	return err
+}
+
+// lockPiece begins a transaction and takes its locks, when there is no pause.
+func (c *run) lockPiece(keys [][]byte, all bool) error {
+	return c.lockUnpaused(always, func() error {
+		if c.srv.closing.Load() {
+			return ErrClosing
+		}
+		select {
+		case <-c.done:
+			return wire.ErrGone
+		default:
+		}
+		c.tx.Release()
+		c.tx.Begin(c.sess.Namespace)
+		if all {
+			return c.tx.AcquireAll()
+		}
+		for _, k := range keys {
+			c.tx.AddLock(k, true)
+		}
+		return c.tx.Acquire()
+	})
+}
