@@ -11,11 +11,11 @@ import (
 
 // What the tests of this package see of a server's inside.
 
-func (s *Server) Config() *config.Config        { return s.Config() }
-func (s *Server) Master() *replication.Master   { return s.Master() }
-func (s *Server) Replica() *replication.Replica { return s.Replica() }
-func (s *Server) Work() *maintenance.Work       { return s.Work() }
-func (s *Server) Admin() *admin.Door            { return s.Admin() }
+func (s *Server) Config() *config.Config        { return s.cfg }
+func (s *Server) Master() *replication.Master   { return s.master }
+func (s *Server) Replica() *replication.Replica { return s.replica }
+func (s *Server) Work() *maintenance.Work       { return s.work }
+func (s *Server) Admin() *admin.Door            { return s.admin }
 
 func (s *Server) Auth() *auth.Auth    { return s.auth }
 func (s *Server) Port() int           { return s.port() }

@@ -7,6 +7,8 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"go.uber.org/zap"
+
 	"github.com/basaltdb/basalt/server/scripts"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -195,7 +197,7 @@ func TestSlowGuest(t *testing.T) {
 func TestBusyWhenAllScriptsAreSlow(t *testing.T) {
 	h := servertest.Start(t, "lua-time-limit", "1")
 	s := h.Sessions()
-	s.Scripts = scripts.Open(scripts.Options{DB: h.DB, States: 2, MemoryLimit: func() int64 { return 0 },
+	s.Scripts = scripts.Open(scripts.Options{DB: h.DB, Log: zap.NewNop(), States: 2, MemoryLimit: func() int64 { return 0 },
 		TimeLimit: func() time.Duration { return time.Millisecond }})
 	s.Services.Scripts = s.Scripts
 	a, b, c := h.Dial(t), h.Dial(t), h.Dial(t)
