@@ -65,6 +65,7 @@ type DB struct {
 	walTTL         time.Duration // how long RocksDB keeps logs that it does not need itself
 	maxBatchBytes  atomic.Int64
 	asyncIO        atomic.Bool
+	flushes        atomic.Uint64                // see Flushes
 	injected       atomic.Pointer[func() error] // called before every write, which fails with its error
 
 	events       events
@@ -319,6 +320,9 @@ type Snapshot struct{ s *rocks.Snapshot } // nil = the database was closed
 
 // NewSnapshot takes a snapshot. On a closed database, reading from it fails with [ErrClosed].
 func (db *DB) NewSnapshot() *Snapshot { return &Snapshot{db.rocks.NewSnapshot()} }
+
+// Sequence returns the sequence number of the newest write that the snapshot sees, 0 for one of a closed database.
+func (s *Snapshot) Sequence() uint64 { return s.s.Sequence() }
 
 // Close releases the snapshot.
 func (s *Snapshot) Close() { s.s.Close() }

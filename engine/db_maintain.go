@@ -190,6 +190,12 @@ func (w *WAL) Next() (rep []byte, seq uint64, err error) {
 	return rep, seq, nil
 }
 
+// more goes on behind the end with what was written since. With an error the reader cannot.
+func (w *WAL) more() error {
+	_, err := w.it.More()
+	return err
+}
+
 // Close closes the reader.
 func (w *WAL) Close() { w.it.Close() }
 

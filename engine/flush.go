@@ -52,6 +52,7 @@ func (tx *Tx) FlushNamespace() error {
 	}
 	tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), kind: keysGone, now: time.Now().UnixMilli()})
 	tx.flushRange(prefix, end)
+	tx.OnCommit(func() { tx.db.flushes.Add(1) })
 	return nil
 }
 
@@ -84,6 +85,7 @@ func (tx *Tx) FlushAll() error {
 	}
 	tx.db.counts.mu.RUnlock()
 	tx.flushRange(nil, end)
+	tx.OnCommit(func() { tx.db.flushes.Add(1) })
 	records := tx.batch.Count()
 	tx.OnCommit(func() {
 		// The locks are still held, so nobody else has written a key. What the transaction itself has written since
@@ -101,6 +103,9 @@ var (
 	metadataEnd   = bytes.Repeat([]byte{0xff}, 256)
 	lastNamespace = string(metadataEnd[:255])
 )
+
+// Flushes returns how often all keys of a namespace, or of all, were deleted since the database was opened.
+func (db *DB) Flushes() uint64 { return db.flushes.Load() }
 
 func (tx *Tx) flushRange(begin, end []byte) {
 	tx.DeleteRange(cf.Metadata, begin, end)

@@ -367,6 +367,18 @@ func (w *WALIter) Next() (rep []byte, seq uint64, err error) {
 	return rep, seq, nil
 }
 
+// More goes on behind the end, where Next has returned nil, with what was written since. It reports false when there is
+// nothing yet; with an error, a new iterator is needed for what follows (RocksDB has begun another log, for one).
+func (w *WALIter) More() (bool, error) {
+	if w.it == nil {
+		return false, ErrClosed
+	}
+	if !w.it.Valid() && w.it.Err() == nil {
+		w.it.Next()
+	}
+	return w.it.Valid(), w.it.Err()
+}
+
 // Close frees the iterator. It may be called twice.
 func (w *WALIter) Close() {
 	if w.it == nil {

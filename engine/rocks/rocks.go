@@ -422,6 +422,14 @@ func (s *Snapshot) Close() {
 	s.d.leave()
 }
 
+// Sequence returns the sequence number of the newest write that the snapshot sees; 0 for nil.
+func (s *Snapshot) Sequence() uint64 {
+	if s == nil || s.s == nil {
+		return 0
+	}
+	return uint64(C.bk_snapshot_sequence(s.ptr()))
+}
+
 func (s *Snapshot) ptr() unsafe.Pointer {
 	if s == nil {
 		return nil

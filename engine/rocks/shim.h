@@ -80,6 +80,9 @@ uint64_t bk_iter_skip(bk_iter* it, uint64_t n, char** err);
 
 void bk_iter_close(bk_iter* it);
 
+// bk_snapshot_sequence returns the sequence number up to which a snapshot sees.
+uint64_t bk_snapshot_sequence(void* snapshot);
+
 // bk_count returns how many keys are in [lower, upper), at most max (0 = no bound), without copying any.
 uint64_t bk_count(void* db, void* cf, void* snapshot, const char* lower, size_t llen, const char* upper, size_t ulen,
                   uint64_t max, int reverse, char** err);

@@ -370,6 +370,8 @@ uint64_t bk_iter_skip(bk_iter* h, uint64_t n, char** err) {
 
 void bk_iter_close(bk_iter* h) { delete h; }
 
+uint64_t bk_snapshot_sequence(void* snapshot) { return bk::snap(snapshot)->GetSequenceNumber(); }
+
 uint64_t bk_count(void* dbp, void* cfp, void* snapshot, const char* lower, size_t llen, const char* upper, size_t ulen,
                   uint64_t max, int reverse, char** err) {
   ReadOptions ro;

@@ -1,0 +1,379 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// commander sends keys as commands, in pipelines of some size.
+//
+//	string              SET, with PXAT
+//	hash, set, zset     HMSET, SADD, ZADD, of 16 elements each
+//	list, sortedint     RPUSH, SIADD, likewise
+//	all other types     APPLYBATCH with their records
+//	bitmap, stream      SETBIT for each bit, XADD and XSETID, when the destination has no APPLYBATCH
+//
+// and PEXPIREAT where there is an expiry.
+type commander struct {
+	ctx      context.Context
+	p        *peer
+	settings func() Settings
+	pace     *pace
+	knows    *abilities
+	free     bool // the rate is not limited: clients wait
+
+	queued int      // commands without a reply
+	args   [][]byte // of the command that is being made
+	arena  []byte   // what args point to
+	items  int      // elements in it
+	batch  batch.Builder
+	total  int64 // commands
+	bytes  int64
+}
+
+const (
+	// perCommand is how many elements one command carries, as in Kvrocks.
+	perCommand = 16
+	// commandBytes is from how many bytes on a command takes no more elements.
+	commandBytes = 64 << 10
+	// queueBytes is from how many bytes on a pipeline is sent whatever the number of its commands.
+	queueBytes = 1 << 20
+)
+
+// begin begins a command for a key.
+func (c *commander) begin(name string, key []byte) {
+	c.args, c.arena, c.items = c.args[:0], c.arena[:0], 0
+	c.arg([]byte(name))
+	c.arg(key)
+}
+
+func (c *commander) arg(a []byte) {
+	n := len(c.arena)
+	c.arena = append(c.arena, a...)
+	c.args = append(c.args, c.arena[n:len(c.arena):len(c.arena)])
+}
+
+func (c *commander) argInt(n int64)   { c.arg(strconv.AppendInt(nil, n, 10)) }
+func (c *commander) argUint(n uint64) { c.arg(strconv.AppendUint(nil, n, 10)) }
+
+// end queues the command.
+func (c *commander) end() error {
+	for _, a := range c.args {
+		c.bytes += int64(len(a))
+	}
+	if err := c.p.send(c.args...); err != nil {
+		return err
+	}
+	c.queued++
+	c.total++
+	if c.queued >= c.settings().Pipeline || c.p.w.Buffered() >= queueBytes {
+		return c.ship()
+	}
+	return nil
+}
+
+// ship sends what is queued and reads the replies.
+func (c *commander) ship() error {
+	if c.queued == 0 {
+		return nil
+	}
+	if !c.free {
+		if err := c.pace.wait(c.ctx, c.queued, int64(c.settings().Speed)); err != nil {
+			return err
+		}
+	}
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
+	if err := c.p.flush(); err != nil {
+		return err
+	}
+	for ; c.queued > 0; c.queued-- {
+		if _, err := c.p.reply(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *commander) one(name string, key []byte, args ...[]byte) error {
+	c.begin(name, key)
+	for _, a := range args {
+		c.arg(a)
+	}
+	return c.end()
+}
+
+func (c *commander) del(key []byte) error { return c.one("DEL", key) }
+
+// expireAt sets or removes an expiry.
+func (c *commander) expireAt(key []byte, at uint64) error {
+	if at == 0 {
+		return c.one("PERSIST", key)
+	}
+	return c.one("PEXPIREAT", key, strconv.AppendUint(nil, at, 10))
+}
+
+// elements makes commands of a name for a key with several elements each.
+type elements struct {
+	c    *commander
+	name string
+	key  []byte
+	open bool
+}
+
+func (e *elements) add(args ...[]byte) error {
+	if !e.open {
+		e.c.begin(e.name, e.key)
+		e.open = true
+	}
+	for _, a := range args {
+		e.c.arg(a)
+	}
+	if e.c.items++; e.c.items < perCommand && len(e.c.arena) < commandBytes {
+		return nil
+	}
+	return e.end()
+}
+
+func (e *elements) end() error {
+	if !e.open {
+		return nil
+	}
+	e.open = false
+	return e.c.end()
+}
+
+// form is how a key is carried.
+type form uint8
+
+const (
+	byCommand form = iota // and its changes too
+	byRecords             // APPLYBATCH
+	byWhole               // commands, and all of them again when it changes
+)
+
+// formOf tells how a key is carried.
+func (c *commander) formOf(m *cf.Meta, nsKey, record []byte) (form, error) {
+	if err := c.knows.carries(m, nsKey, record); err != nil {
+		return 0, err
+	}
+	switch m.Type {
+	case cf.TypeString, cf.TypeList, cf.TypeSet, cf.TypeZSet, cf.TypeSortedInt:
+		return byCommand, nil
+	case cf.TypeHash:
+		if !isHashTTL(m, record) {
+			return byCommand, nil
+		}
+	}
+	if c.knows.applyBatch {
+		return byRecords, nil
+	}
+	_, tail, err := cf.DecodeMeta(record)
+	if err != nil {
+		return 0, err
+	}
+	switch m.Type {
+	case cf.TypeBitmap:
+		return byWhole, nil
+	case cf.TypeStream:
+		if s, err := cf.DecodeStreamMeta(tail); err != nil {
+			return 0, err
+		} else if s.Groups == 0 {
+			return byWhole, nil
+		}
+		return 0, fmt.Errorf("stream %q has consumer groups, which cannot be carried by commands: "+
+			"the destination has no APPLYBATCH", userKey(nsKey))
+	}
+	return 0, fmt.Errorf("key %q is of the type %s, which cannot be carried by commands: "+
+		"the destination has no APPLYBATCH", userKey(nsKey), m.Type)
+}
+
+// snapshot sends a key that the destination does not have.
+func (c *commander) snapshot(r *reader, k *key, now int64) error {
+	how, err := c.formOf(&k.meta, k.nsKey, k.record)
+	if err != nil {
+		return err
+	}
+	if how == byRecords {
+		return c.records(r, k)
+	}
+	if k.meta.Expired(now) {
+		return nil // the mirror knows, should it get a later end
+	}
+	switch k.meta.Type {
+	case cf.TypeString:
+		return c.str(k)
+	case cf.TypeStream:
+		err = c.stream(r, k)
+	case cf.TypeBitmap:
+		err = r.elements(k, func(e *element) error { return c.bits(k, e) })
+	default:
+		list := elements{c: c, name: adds[k.meta.Type], key: k.name}
+		err = r.elements(k, func(e *element) error { return list.element(k.meta.Type, e.sub, e.value) })
+		if err == nil {
+			err = list.end()
+		}
+	}
+	if err == nil && k.meta.Expire != 0 {
+		err = c.expireAt(k.name, k.meta.Expire)
+	}
+	return err
+}
+
+var (
+	adds = map[cf.Type]string{cf.TypeHash: "HMSET", cf.TypeSet: "SADD", cf.TypeZSet: "ZADD", cf.TypeList: "RPUSH",
+		cf.TypeSortedInt: "SIADD"}
+	removes = map[cf.Type]string{cf.TypeHash: "HDEL", cf.TypeSet: "SREM", cf.TypeZSet: "ZREM",
+		cf.TypeSortedInt: "SIREM"}
+)
+
+// element adds an element, given as its record.
+func (e *elements) element(t cf.Type, sub, value []byte) error {
+	switch t {
+	case cf.TypeHash:
+		return e.add(sub, value)
+	case cf.TypeSet:
+		return e.add(sub)
+	case cf.TypeList:
+		return e.add(value)
+	case cf.TypeZSet:
+		score, err := cf.ParseDouble(value)
+		if err != nil {
+			return err
+		}
+		return e.add(scoreText(score), sub)
+	case cf.TypeSortedInt:
+		id, err := cf.ParseU64Sub(sub)
+		if err != nil {
+			return err
+		}
+		return e.add(strconv.AppendUint(nil, id, 10))
+	}
+	return fmt.Errorf("elements of a %s", t)
+}
+
+// removal removes an element.
+func (e *elements) removal(t cf.Type, sub []byte) error {
+	if t != cf.TypeSortedInt {
+		return e.add(sub)
+	}
+	id, err := cf.ParseU64Sub(sub)
+	if err != nil {
+		return err
+	}
+	return e.add(strconv.AppendUint(nil, id, 10))
+}
+
+// scoreText is a text from which every server reads the same score.
+func scoreText(f float64) []byte {
+	switch {
+	case math.IsInf(f, 1):
+		return []byte("inf")
+	case math.IsInf(f, -1):
+		return []byte("-inf")
+	}
+	return strconv.AppendFloat(nil, f, 'g', 17, 64)
+}
+
+func (c *commander) str(k *key) error {
+	if k.meta.Expire == 0 {
+		return c.one("SET", k.name, k.tail)
+	}
+	return c.one("SET", k.name, k.tail, []byte("PXAT"), strconv.AppendUint(nil, k.meta.Expire, 10))
+}
+
+// bits sends the bits of a part of a bitmap.
+func (c *commander) bits(k *key, e *element) error {
+	at, err := cf.ParseBitmapSub(e.sub)
+	if err != nil {
+		return err
+	}
+	for i, b := range e.value {
+		for bit := range 8 {
+			if b&(1<<bit) == 0 {
+				continue
+			}
+			offset := (at+uint64(i))*8 + uint64(bit)
+			if err := c.one("SETBIT", k.name, strconv.AppendUint(nil, offset, 10), []byte("1")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stream sends a stream without groups.
+func (c *commander) stream(r *reader, k *key) error {
+	m, err := cf.DecodeStreamMeta(k.tail)
+	if err != nil {
+		return err
+	}
+	var fields [][]byte
+	err = r.elements(k, func(e *element) error {
+		id, ok := cf.ParseStreamEntrySub(e.sub)
+		if !ok {
+			return nil
+		}
+		if fields, err = cf.DecodeStreamEntry(fields[:0], e.value); err != nil {
+			return err
+		}
+		c.begin("XADD", k.name)
+		c.arg(streamID(id))
+		for _, f := range fields {
+			c.arg(f)
+		}
+		return c.end()
+	})
+	if err != nil {
+		return err
+	}
+	return c.one("XSETID", k.name, streamID(m.LastGenerated), []byte("ENTRIESADDED"),
+		strconv.AppendUint(nil, m.EntriesAdded, 10), []byte("MAXDELETEDID"), streamID(m.MaxDeleted))
+}
+
+func streamID(id cf.StreamID) []byte {
+	return strconv.AppendUint(append(strconv.AppendUint(nil, id.Ms, 10), '-'), id.Seq, 10)
+}
+
+// records sends a key by APPLYBATCH.
+func (c *commander) records(r *reader, k *key) error {
+	log := logOf(k.meta.Type)
+	c.put(cf.Metadata, k.nsKey, k.record, log)
+	err := r.elements(k, func(e *element) error {
+		c.put(e.family, e.key, e.value, log)
+		return c.batchFull()
+	})
+	if err != nil {
+		return err
+	}
+	return c.batchEnd()
+}
+
+func (c *commander) put(id cf.ID, key, value, log []byte) {
+	if c.batch.Empty() {
+		c.batch.LogData(log)
+	}
+	c.batch.Put(id, key, value)
+}
+
+func (c *commander) batchFull() error {
+	if c.batch.Len() < c.settings().BatchBytes {
+		return nil
+	}
+	return c.batchEnd()
+}
+
+func (c *commander) batchEnd() error {
+	if c.batch.Empty() {
+		return nil
+	}
+	err := c.one("APPLYBATCH", c.batch.Bytes())
+	c.batch.Reset()
+	return err
+}

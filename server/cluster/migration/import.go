@@ -1,0 +1,311 @@
+package migration
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Import takes slots in: the destination of a migration. The source drives it by CLUSTER IMPORT.
+//
+//	        Start                  Succeed
+//	none --------------> start ---------------> success
+//	                       |  ^                    |
+//	          Fail, or the |  | Start              | Fail
+//	        source is gone v  |                    v
+//	                      error <------------------+
+//
+// Each arrow to start and to error deletes all that is here of the slots. What a process leaves that was killed in
+// between, the next one deletes: a file holds the range as long as it may be necessary.
+//
+// There is one import at a time, and it belongs to the connection that has begun it. When the same slots are begun by
+// another connection the first one is closed, and has ended before anything is deleted: nothing that it has sent comes
+// after.
+type Import struct {
+	opt   ImportOptions
+	mu    sync.Mutex
+	slots cf.SlotRange
+	state ImportState
+	link  Link // of the source, in the state start
+	marks bool // the file may be there
+}
+
+// ImportState is how an import stands, as CLUSTER INFO names it.
+type ImportState string
+
+// The states.
+const (
+	ImportNone    ImportState = "none"
+	ImportStarted ImportState = "start"
+	ImportSuccess ImportState = "success"
+	ImportFailed  ImportState = "error"
+)
+
+// Link is the connection of a source. Two are the same if they are equal.
+type Link interface {
+	// Close ends the connection, without waiting.
+	Close()
+	// Ended is closed when nothing of it runs any more, and before [Import.LinkEnded] is called.
+	Ended() <-chan struct{}
+}
+
+// ImportOptions are what an Import needs of the server.
+type ImportOptions struct {
+	DB    *engine.DB
+	Slots Slots
+	// Serves reports whether a slot is this node's, or was imported.
+	Serves func(slot uint16) bool
+	// IsReplica reports whether the server follows a master: it deletes nothing then.
+	IsReplica func() bool
+	Path      string // of the file; its directory exists
+	Log       *zap.Logger
+}
+
+// linkEnds is how long the end of a connection is waited for whose import another one begins again.
+const linkEnds = 5 * time.Second
+
+// NewImport returns the destination of migrations, and deletes what a former process has left.
+func NewImport(opt ImportOptions) (*Import, error) {
+	i := &Import{opt: opt, state: ImportNone}
+	return i, i.recover()
+}
+
+// Status returns how the present import stands, or the last one has ended.
+func (i *Import) Status() (cf.SlotRange, ImportState) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.slots, i.state
+}
+
+// Start begins an import. What is here of the slots is deleted.
+func (i *Import) Start(link Link, r cf.SlotRange) error {
+	if err := i.closeFormer(link, r); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.state == ImportStarted && (i.slots != r || i.link != link) {
+		return errImporting(i.slots)
+	}
+	i.opt.Slots.ImportEnded(r)
+	i.opt.Slots.Revoked(r)
+	if err := i.mark(r); err != nil {
+		return err
+	}
+	if err := i.opt.DB.DeleteSlots(r); err != nil {
+		return fmt.Errorf("deleting what was there of the slots: %w", err)
+	}
+	i.opt.Slots.Importing(r)
+	i.slots, i.state, i.link = r, ImportStarted, link
+	i.opt.Log.Info("importing slots", zap.Stringer("slots", r))
+	return nil
+}
+
+func errImporting(r cf.SlotRange) error {
+	return engine.NewError("ERR", "only one importing job is allowed, current importing: "+r.String())
+}
+
+// closeFormer ends another connection that imports the same slots.
+func (i *Import) closeFormer(link Link, r cf.SlotRange) error {
+	i.mu.Lock()
+	former := i.link
+	if i.state != ImportStarted || i.slots != r || former == link {
+		i.mu.Unlock()
+		return nil
+	}
+	i.mu.Unlock()
+	former.Close()
+	select {
+	case <-former.Ended():
+		i.LinkEnded(former)
+		return nil
+	case <-time.After(linkEnds):
+		return errImporting(r)
+	}
+}
+
+// Succeed ends an import: from now on everybody may use the slots.
+func (i *Import) Succeed(link Link, r cf.SlotRange) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.expects(r); err != nil {
+		return err
+	}
+	if i.state == ImportSuccess {
+		return nil
+	}
+	if i.state != ImportStarted || i.link != link {
+		return engine.NewError("ERR", "the import of the slots has ended")
+	}
+	if err := i.opt.Slots.Imported(r); err != nil {
+		// Without that the slots would be deleted at the next start.
+		i.opt.Slots.Revoked(r)
+		return errors.Join(fmt.Errorf("keeping that the slots were imported: %w", err), i.end(ImportFailed))
+	}
+	i.unmark()
+	i.state, i.link = ImportSuccess, nil
+	i.opt.Log.Info("imported slots", zap.Stringer("slots", r))
+	return nil
+}
+
+// Fail ends an import; what has come is deleted. After Succeed too: the source has not heard of it.
+func (i *Import) Fail(r cf.SlotRange) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.expects(r); err != nil {
+		return err
+	}
+	if i.state == ImportFailed {
+		return nil
+	}
+	return i.end(ImportFailed)
+}
+
+func (i *Import) expects(r cf.SlotRange) error {
+	if i.state == ImportNone || i.slots != r {
+		now := "-1"
+		if i.state != ImportNone {
+			now = i.slots.String()
+		}
+		return engine.NewError("ERR", fmt.Sprintf("mismatch slot, importing slot(s): %s, but got: %s", now, r))
+	}
+	return nil
+}
+
+// end ends the import with a state other than success. mu is held.
+func (i *Import) end(state ImportState) error {
+	i.state, i.link = state, nil
+	i.opt.Slots.ImportEnded(i.slots)
+	i.opt.Slots.Revoked(i.slots)
+	i.opt.Log.Warn("slots were not imported", zap.Stringer("slots", i.slots))
+	if i.opt.IsReplica() {
+		i.unmark() // what is there is the master's
+		return nil
+	}
+	if err := i.mark(i.slots); err != nil { // after success it is gone
+		return err
+	}
+	if err := i.opt.DB.DeleteSlots(i.slots); err != nil {
+		return fmt.Errorf("deleting what came of the slots: %w", err)
+	}
+	i.unmark()
+	return nil
+}
+
+// LinkEnded is told of every connection that has begun an import, after its last command.
+func (i *Import) LinkEnded(link Link) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.state != ImportStarted || i.link != link {
+		return
+	}
+	i.opt.Log.Warn("the source of an import is gone", zap.Stringer("slots", i.slots))
+	if err := i.end(ImportFailed); err != nil {
+		i.opt.Log.Error("cleaning up after an import failed", zap.Error(err))
+	}
+}
+
+// Cancel ends the import if wanted says so, because of a change of the topology.
+func (i *Import) Cancel(wanted func(r cf.SlotRange) bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.state != ImportStarted || !wanted(i.slots) {
+		return
+	}
+	i.link.Close() // and LinkEnded does the rest
+}
+
+// mark keeps on disk that the slots may hold what is void.
+func (i *Import) mark(r cf.SlotRange) error {
+	if i.opt.Path == "" {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(i.opt.Path), filepath.Base(i.opt.Path)+".")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(r.String() + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), i.opt.Path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return err
+	}
+	i.marks = true
+	return syncDir(filepath.Dir(i.opt.Path))
+}
+
+// unmark removes what mark has written. If it stays, the next process deletes slots that nobody serves there.
+func (i *Import) unmark() {
+	if i.opt.Path == "" || !i.marks {
+		return
+	}
+	if err := os.Remove(i.opt.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		i.opt.Log.Error("the mark of an import was not removed", zap.Error(err))
+		return
+	}
+	i.marks = false
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// recover deletes what a former process has left of slots that this node does not serve.
+func (i *Import) recover() error {
+	if i.opt.Path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(i.opt.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	i.marks = true
+	r, err := ParseRange(string(text))
+	if err != nil {
+		i.opt.Log.Error("the mark of an import cannot be read", zap.String("file", i.opt.Path), zap.Error(err))
+		return nil
+	}
+	if !i.opt.IsReplica() {
+		i.opt.Log.Warn("an import has not ended: deleting what came", zap.Stringer("slots", r))
+		for first := int(r.First); first <= int(r.Last); first++ {
+			last := first
+			for ; last <= int(r.Last) && !i.opt.Serves(uint16(last)); last++ {
+			}
+			if last == first {
+				continue
+			}
+			void := cf.SlotRange{First: uint16(first), Last: uint16(last - 1)}
+			if err := i.opt.DB.DeleteSlots(void); err != nil {
+				return err
+			}
+			first = last
+		}
+	}
+	i.unmark()
+	return nil
+}

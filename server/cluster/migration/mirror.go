@@ -1,0 +1,457 @@
+package migration
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// mirror turns the log into commands. It does not look at the log data that Kvrocks reads commands from: these lose
+// arguments with blanks, do not exist for all commands, and batches that RocksDB has merged hold several of them.
+// Instead it compares what the destination has with what the records say:
+//
+//	the destination has a key of version 7 · the log puts metadata of version 7, size 3, and an element
+//	    -> the command that adds the element
+//	... of version 9
+//	    -> DEL, and commands for all elements of version 9, which are in the log, as nobody knew them before
+//	... a list whose elements began at index 20 and begin at 19 now
+//	    -> LPUSH of the element with index 19
+//
+// Where this does not suffice the key is sent again, as a new snapshot holds it.
+type mirror struct {
+	c     *commander
+	base  *reader        // what the destination got first
+	fresh func() *reader // a snapshot of now
+	clock Clock
+	sent  map[string]*sentKey   // keys that have changed since, by metadata key
+	dirty map[string]*keyChange // what was read of the log and not sent
+	order []*keyChange          // as dirty, as they came
+	bytes int                   // in it
+}
+
+// sentKey is a key as the destination has it.
+type sentKey struct {
+	exists bool
+	record []byte // its metadata record; only the head and tail of collections
+	meta   cf.Meta
+	list   listEnds
+	asOf   uint64 // what the log says up to this sequence number is in it
+	// lost: it has expired before it was sent, or since, so its elements may not be there.
+	lost bool
+}
+
+type listEnds struct{ head, tail uint64 }
+
+// keyChange is what the log says of a key.
+type keyChange struct {
+	nsKey   []byte
+	touched bool   // its metadata record was written
+	record  []byte // nil = deleted
+	anew    bool   // it was deleted, or got another version, on the way
+	again   bool   // it is to be sent again
+	subs    map[string]subChange
+}
+
+// subChange is the last that the log says of an element.
+type subChange struct {
+	family  cf.ID
+	key     []byte // whole
+	version uint64
+	sub     []byte
+	value   []byte
+	deleted bool
+}
+
+// mirrorBytes is how many bytes of changes are read before they are sent.
+const mirrorBytes = 1 << 20
+
+func newMirror(c *commander, base *reader, fresh func() *reader, clock Clock) *mirror {
+	return &mirror{c: c, base: base, fresh: fresh, clock: clock, sent: map[string]*sentKey{},
+		dirty: map[string]*keyChange{}}
+}
+
+// change reads a batch of the log.
+func (m *mirror) change(c *logged) error {
+	err := c.each(func(rec *batch.Record) error { return m.record(rec, c.seq) })
+	if err != nil || m.bytes < mirrorBytes {
+		return err
+	}
+	return m.flush()
+}
+
+// record notes a record.
+func (m *mirror) record(rec *batch.Record, seq uint64) error {
+	if rec.Kind == batch.LogData {
+		return nil
+	}
+	nsKey := rec.Key
+	if rec.Family != cf.Metadata {
+		var err error
+		if nsKey, err = cf.AppendNSKeyOf(nil, rec.Key, true); err != nil {
+			return err
+		}
+	}
+	ch := m.dirty[string(nsKey)]
+	if ch == nil {
+		if s := m.sent[string(nsKey)]; s != nil && seq <= s.asOf {
+			return nil
+		}
+		ch = &keyChange{nsKey: slices.Clone(nsKey)}
+		m.dirty[string(ch.nsKey)] = ch
+		m.order = append(m.order, ch)
+	}
+	m.bytes += len(rec.Key) + len(rec.Value) + 100
+	switch {
+	case rec.Kind == batch.DeleteRange:
+		ch.again = true
+		return nil
+	case rec.Family == cf.Metadata:
+		return m.metadata(ch, rec)
+	}
+	sub, err := cf.ParseSubkey(rec.Key, true)
+	if err != nil {
+		return err
+	}
+	if ch.subs == nil {
+		ch.subs = map[string]subChange{}
+	}
+	key := slices.Clone(rec.Key)
+	ch.subs[string(rune(rec.Family))+string(key)] = subChange{family: rec.Family, key: key, version: sub.Version,
+		sub: key[len(key)-len(sub.Sub):], value: slices.Clone(rec.Value), deleted: rec.Kind == batch.Delete}
+	return nil
+}
+
+func (m *mirror) metadata(ch *keyChange, rec *batch.Record) error {
+	if rec.Kind == batch.Delete {
+		ch.touched, ch.record, ch.anew = true, nil, true
+		clear(ch.subs)
+		return nil
+	}
+	next, _, err := cf.DecodeMeta(rec.Value)
+	if err != nil {
+		return err
+	}
+	if ch.touched && ch.record != nil && !ch.anew {
+		if before, _, err := cf.DecodeMeta(ch.record); err != nil || !sameKey(&before, &next) {
+			ch.anew = true
+		}
+	}
+	ch.touched, ch.record = true, slices.Clone(rec.Value)
+	return nil
+}
+
+// sameKey reports whether two records are of one life of a key.
+func sameKey(a, b *cf.Meta) bool { return a.Type == b.Type && a.Version == b.Version }
+
+// flush sends what was read.
+func (m *mirror) flush() error {
+	for _, ch := range m.order {
+		if err := m.send(ch); err != nil {
+			return err
+		}
+	}
+	clear(m.dirty)
+	clear(m.order)
+	m.order, m.bytes = m.order[:0], 0
+	return m.c.ship()
+}
+
+// known returns what the destination has of a key.
+func (m *mirror) known(nsKey []byte) (*sentKey, error) {
+	if s := m.sent[string(nsKey)]; s != nil {
+		return s, nil
+	}
+	s := &sentKey{}
+	k, err := m.base.find(nsKey)
+	if err != nil {
+		return nil, err
+	}
+	if k != nil {
+		if err := s.set(k.record); err != nil {
+			return nil, err
+		}
+	}
+	m.sent[string(nsKey)] = s
+	return s, nil
+}
+
+// set notes the metadata record that the destination has.
+func (s *sentKey) set(record []byte) error {
+	meta, tail, err := cf.DecodeMeta(record)
+	if err != nil {
+		return err
+	}
+	s.exists, s.meta, s.lost = true, meta, false
+	if meta.Type == cf.TypeList {
+		if s.list.head, s.list.tail, err = cf.DecodeListTail(tail); err != nil {
+			return err
+		}
+	}
+	if meta.Type.SingleRecord() {
+		record = record[:len(record)-len(tail)]
+	}
+	s.record = slices.Clone(record)
+	return nil
+}
+
+func (m *mirror) send(ch *keyChange) error {
+	was, err := m.known(ch.nsKey)
+	if err != nil {
+		return err
+	}
+	record := ch.record
+	if !ch.touched {
+		if !was.exists {
+			return nil // elements that nobody can reach
+		}
+		record = was.record
+	}
+	if record == nil {
+		return m.gone(ch.nsKey, was)
+	}
+	k, err := parseKey(ch.nsKey, record)
+	if err != nil {
+		return err
+	}
+	how, err := m.c.formOf(&k.meta, k.nsKey, record)
+	if err != nil {
+		return err
+	}
+	if how == byRecords {
+		return m.sendRecords(ch, was, &k)
+	}
+	now := m.clock.Now().UnixMilli()
+	if !k.meta.Live(now) {
+		if err := m.gone(ch.nsKey, was); err != nil {
+			return err
+		}
+		if k.meta.Expired(now) { // it may get a later end
+			if err := was.set(record); err != nil {
+				return err
+			}
+			was.lost = true
+		}
+		return nil
+	}
+	same := was.exists && !ch.anew && sameKey(&was.meta, &k.meta)
+	late := same && was.meta.Expire != k.meta.Expire && was.meta.Expired(m.clock.Now().Add(clockOff).UnixMilli())
+	switch {
+	case how == byWhole || ch.again || same && (was.lost || late):
+		return m.resend(ch.nsKey, was)
+	case k.meta.Type == cf.TypeString:
+		return m.sendString(&k, was)
+	case k.meta.Type == cf.TypeList:
+		return m.sendList(ch, was, &k, same)
+	}
+	return m.sendElements(ch, was, &k, same)
+}
+
+// gone deletes a key at the destination.
+func (m *mirror) gone(nsKey []byte, was *sentKey) error {
+	if !was.exists {
+		return nil
+	}
+	was.exists, was.record = false, nil
+	return m.c.del(userKey(nsKey))
+}
+
+func (m *mirror) sendString(k *key, was *sentKey) error {
+	if err := m.c.str(k); err != nil {
+		return err
+	}
+	return was.set(k.record)
+}
+
+// replace deletes a former life of a key.
+func (m *mirror) replace(k *key, was *sentKey, same bool) error {
+	if same || !was.exists {
+		return nil
+	}
+	was.meta.Expire = 0
+	return m.c.del(k.name)
+}
+
+// finish brings the expiry.
+func (m *mirror) finish(k *key, was *sentKey, same bool) error {
+	old := was.meta.Expire
+	if !same {
+		old = 0
+	}
+	if err := was.set(k.record); err != nil {
+		return err
+	}
+	if k.meta.Expire == old {
+		return nil
+	}
+	return m.c.expireAt(k.name, k.meta.Expire)
+}
+
+// sendElements sends the changes of a hash, set, sorted set or sortedint. What is added comes first, so that the key
+// with its expiry does not vanish in between.
+func (m *mirror) sendElements(ch *keyChange, was *sentKey, k *key, same bool) error {
+	if err := m.replace(k, was, same); err != nil {
+		return err
+	}
+	t := k.meta.Type
+	added := elements{c: m.c, name: adds[t], key: k.name}
+	for _, at := range slices.Sorted(maps.Keys(ch.subs)) {
+		s := ch.subs[at]
+		if s.deleted || s.family != cf.Default || s.version != k.meta.Version {
+			continue
+		}
+		if err := added.element(t, s.sub, s.value); err != nil {
+			return err
+		}
+	}
+	if err := added.end(); err != nil {
+		return err
+	}
+	removed := elements{c: m.c, name: removes[t], key: k.name}
+	for _, at := range slices.Sorted(maps.Keys(ch.subs)) {
+		s := ch.subs[at]
+		if !s.deleted || s.family != cf.Default || s.version != k.meta.Version || !same {
+			continue
+		}
+		if err := removed.removal(t, s.sub); err != nil {
+			return err
+		}
+	}
+	if err := removed.end(); err != nil {
+		return err
+	}
+	return m.finish(k, was, same)
+}
+
+// sendList sends the changes of a list: its elements have indexes, and its metadata record says from which to which
+// they go.
+func (m *mirror) sendList(ch *keyChange, was *sentKey, k *key, same bool) error {
+	head, tail, err := cf.DecodeListTail(k.tail)
+	if err != nil {
+		return err
+	}
+	values := map[uint64][]byte{}
+	for _, s := range ch.subs {
+		if s.family != cf.Default || s.version != k.meta.Version || s.deleted {
+			continue
+		}
+		at, err := cf.ParseU64Sub(s.sub)
+		if err != nil {
+			return err
+		}
+		if head <= at && at < tail {
+			values[at] = s.value
+		}
+	}
+	// [from, to) are the elements that stay.
+	from, to := max(head, was.list.head), min(tail, was.list.tail)
+	if !same || from >= to {
+		same = false
+		from, to = head, head
+	}
+	for at := head; at < tail; at++ {
+		if at == from {
+			at = to
+			if at >= tail {
+				break
+			}
+		}
+		if _, ok := values[at]; !ok {
+			return m.resend(ch.nsKey, was)
+		}
+	}
+	if err := m.replace(k, was, same); err != nil {
+		return err
+	}
+	if same && (from > was.list.head || to < was.list.tail) {
+		m.c.begin("LTRIM", k.name)
+		m.c.argUint(from - was.list.head)
+		m.c.argUint(to - 1 - was.list.head)
+		if err := m.c.end(); err != nil {
+			return err
+		}
+	}
+	push := elements{c: m.c, name: "LPUSH", key: k.name}
+	for at := from; at > head; at-- {
+		if err := push.add(values[at-1]); err != nil {
+			return err
+		}
+	}
+	if err := push.end(); err != nil {
+		return err
+	}
+	push = elements{c: m.c, name: "RPUSH", key: k.name}
+	for at := to; at < tail; at++ {
+		if err := push.add(values[at]); err != nil {
+			return err
+		}
+	}
+	if err := push.end(); err != nil {
+		return err
+	}
+	for _, at := range slices.Sorted(maps.Keys(values)) {
+		if at < from || at >= to {
+			continue
+		}
+		if err := m.c.one("LSET", k.name, strconv.AppendUint(nil, at-head, 10), values[at]); err != nil {
+			return err
+		}
+	}
+	return m.finish(k, was, same)
+}
+
+// sendRecords sends the changes of a key that goes by APPLYBATCH.
+func (m *mirror) sendRecords(ch *keyChange, was *sentKey, k *key) error {
+	log := logOf(k.meta.Type)
+	same := was.exists && !ch.anew && sameKey(&was.meta, &k.meta)
+	if late := same && was.meta.Expire != k.meta.Expire &&
+		was.meta.Expired(m.clock.Now().Add(clockOff).UnixMilli()); late || ch.again {
+		return m.resend(ch.nsKey, was)
+	}
+	if ch.touched {
+		m.c.put(cf.Metadata, k.nsKey, k.record, log)
+	}
+	for _, at := range slices.Sorted(maps.Keys(ch.subs)) {
+		s := ch.subs[at]
+		if s.deleted {
+			if m.c.batch.Empty() {
+				m.c.batch.LogData(log)
+			}
+			m.c.batch.Delete(s.family, s.key)
+		} else {
+			m.c.put(s.family, s.key, s.value, log)
+		}
+		if err := m.c.batchFull(); err != nil {
+			return err
+		}
+	}
+	if err := m.c.batchEnd(); err != nil {
+		return err
+	}
+	return was.set(k.record)
+}
+
+// resend sends a key as it is now. What the log says of it up to there is in it.
+func (m *mirror) resend(nsKey []byte, was *sentKey) error {
+	r := m.fresh()
+	defer r.close()
+	if err := m.c.del(userKey(nsKey)); err != nil {
+		return err
+	}
+	was.exists, was.asOf = false, r.seq
+	k, err := r.find(nsKey)
+	if err != nil || k == nil {
+		return err
+	}
+	now := m.clock.Now().UnixMilli()
+	if err := m.c.snapshot(r, k, now); err != nil {
+		return err
+	}
+	if err := was.set(k.record); err != nil {
+		return err
+	}
+	was.lost = k.meta.Expired(now)
+	return nil
+}
