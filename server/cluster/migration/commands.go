@@ -58,7 +58,6 @@ func (c *commander) arg(a []byte) {
 	c.args = append(c.args, c.arena[n:len(c.arena):len(c.arena)])
 }
 
-func (c *commander) argInt(n int64)   { c.arg(strconv.AppendInt(nil, n, 10)) }
 func (c *commander) argUint(n uint64) { c.arg(strconv.AppendUint(nil, n, 10)) }
 
 // end queues the command.

@@ -1,0 +1,293 @@
+package migration_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/cluster/migration"
+)
+
+// failed checks that a migration that has failed has left no trace but at the source.
+func failed(t *testing.T, o *origin, d *destination, r cf.SlotRange, err error, before map[string]string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("the migration has not failed")
+	}
+	if st := o.src.Status(); st.State != migration.StateFailed {
+		t.Errorf("%+v", st)
+	}
+	if !o.slots.has("", r.First) {
+		t.Error("the source does not serve the slots as before")
+	}
+	if !d.slots.has("", r.First) {
+		t.Error("the destination serves the slots")
+	}
+	if n := len(contents(t, d.db, r, false)); n != 0 {
+		t.Errorf("the destination has kept %d keys", n)
+	}
+	checkCount(t, d.node)
+	if before != nil {
+		for k, v := range contents(t, o.db, r, true) {
+			if before[k] != v {
+				t.Errorf("key %q has changed at the source", k)
+			}
+		}
+	}
+}
+
+// The connection is cut at one command after the other, before it runs and after it: each time the source goes on with
+// the slots, the destination forgets them, and the next migration carries all.
+func TestCutEverywhere(t *testing.T) {
+	for _, raw := range []bool{true, false} {
+		t.Run(fmt.Sprintf("raw=%v", raw), func(t *testing.T) {
+			o, d := startOrigin(t), startDestination(t)
+			o.settings.Raw = raw
+			o.settings.BatchBytes = 2 << 10
+			w := &writer{client: o.client, rng: rand.New(rand.NewPCG(8, 5)), tags: []string{"foo"}}
+			w.write(200)
+			r := slotOf("foo")
+			o.step = func(s migration.Stage) {
+				if s == migration.StageLog || s == migration.StageForbidden {
+					w.write(20)
+				}
+			}
+			done := false
+			for cut := 0; !done; cut += 1 + cut/8 {
+				for _, after := range []bool{false, true} {
+					n := -1 // AUTH is not sent
+					d.hear = func([]string) bool { n++; return n != cut || after }
+					d.deaf = func([]string) bool { return after && n == cut }
+					err := o.migrate(d, r)
+					if n < cut {
+						done = true
+						if err != nil {
+							t.Fatal(err)
+						}
+						compare(t, o.db, d.db, r, raw)
+						break
+					}
+					d.idle()
+					failed(t, o, d, r, err, nil)
+				}
+			}
+			if !d.slots.has("imported", r.First) {
+				t.Error("nothing was migrated at last")
+			}
+		})
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	for _, stage := range []migration.Stage{migration.StageStart, migration.StageSnapshot, migration.StageLog,
+		migration.StageForbidden, migration.StageRest} {
+		for name, cancel := range map[string]func(o *origin){
+			"cancelled": func(o *origin) {
+				o.src.Cancel(context.Canceled, func(cf.SlotRange, string) bool { return true })
+			},
+			"flushed": func(o *origin) { o.ok("FLUSHALL") },
+		} {
+			t.Run(string(stage)+"/"+name, func(t *testing.T) {
+				o, d := startOrigin(t), startDestination(t)
+				w := &writer{client: o.client, rng: rand.New(rand.NewPCG(8, 5)), tags: []string{"foo"}}
+				w.write(300)
+				o.step = func(s migration.Stage) {
+					if s == stage {
+						cancel(o)
+						w.write(50)
+					}
+				}
+				err := o.migrate(d, slotOf("foo"))
+				d.idle()
+				failed(t, o, d, slotOf("foo"), err, nil)
+			})
+		}
+	}
+}
+
+// A destination that was killed deletes what came; one that had all keeps it.
+func TestDestinationKilled(t *testing.T) {
+	for _, killed := range []string{"0", "APPLYBATCH", "1"} {
+		t.Run(killed, func(t *testing.T) {
+			o, d := startOrigin(t), startDestination(t)
+			path := t.TempDir() + "/import"
+			d.openImport(path)
+			o.ok("SET {foo}a 1", "HSET {foo}h a 1 b 2", "ZADD {foo}z 1 a")
+			d.ok("SET other 1")
+			r := slotOf("foo")
+			d.deaf = func(cmd []string) bool {
+				if cmd[0] != killed && cmd[len(cmd)-1] != killed {
+					return false
+				}
+				// the next process: its topology has kept what was imported
+				d.openImport(path)
+				return true
+			}
+			if err := o.migrate(d, r); err == nil {
+				t.Fatal("the migration has not failed")
+			}
+			d.idle()
+			want := 0
+			if killed == "1" { // the source has gone on, and nobody was sent here: the next import deletes it
+				want = 3
+			}
+			if n := len(contents(t, d.db, r, false)); n != want {
+				t.Errorf("there are %d keys, want %d", n, want)
+			}
+			d.deaf = func([]string) bool { return false }
+			o.ok("DEL {foo}a", "HDEL {foo}h b")
+			if err := o.migrate(d, r); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, o.db, d.db, r, true)
+			if got := d.do("GET", "other"); got != "$1\r\n1\r\n" {
+				t.Errorf("a key of another slot: %q", got)
+			}
+		})
+	}
+}
+
+// An import that is begun again by another connection does not mix with the first one.
+func TestBegunAgain(t *testing.T) {
+	d := startDestination(t)
+	a, b := dial(t, d.addr), dial(t, d.addr)
+	a.ok("CLUSTER IMPORT 5-6 0", "CLUSTER IMPORT 5-6 0")
+	if got := b.do("CLUSTER", "IMPORT", "7", "0"); got != "-ERR ERR only one importing job is allowed, current importing: 5-6\r\n" &&
+		!strings.Contains(got, "only one importing job is allowed, current importing: 5-6") {
+		t.Errorf("%q", got)
+	}
+	b.ok("CLUSTER IMPORT 5-6 0")
+	if _, err := a.Read(make([]byte, 1)); err == nil {
+		t.Error("the first connection lives")
+	}
+	if got := b.do("CLUSTER", "IMPORT", "5", "1"); !strings.Contains(got, "mismatch slot, importing slot(s): 5-6, but got: 5") {
+		t.Errorf("%q", got)
+	}
+	b.ok("CLUSTER IMPORT 5-6 1")
+	if _, state := d.imp.Load().Status(); state != migration.ImportSuccess || !d.slots.has("imported", 6) {
+		t.Error("the slots were not imported")
+	}
+}
+
+// lateClock is ahead of the real time by some time; nobody sleeps.
+type lateClock struct{ ahead, slept atomic.Int64 }
+
+func (c *lateClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c *lateClock) Sleep(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		c.ahead.Add(int64(d))
+		c.slept.Add(int64(d))
+	}
+	return ctx.Err()
+}
+
+// A collection expires at the destination, which drops its elements, after its expiry was removed at the source: the
+// destination gets them again.
+func TestPersistedInTime(t *testing.T) {
+	for _, raw := range []bool{true, false} {
+		for _, cmd := range []string{"PERSIST K", "PEXPIREAT K 4102444800000"} {
+			t.Run(fmt.Sprintf("raw=%v/%s", raw, cmd), func(t *testing.T) {
+				clock := &lateClock{}
+				o, d := startOriginAt(t, clock), startDestination(t)
+				o.settings.Raw = raw
+				keys := []string{"{foo}hash", "{foo}list", "{foo}bloom", "{foo}zset", "{foo}str"}
+				o.ok("HSET {foo}hash a 1", "RPUSH {foo}list a b", "BF.ADD {foo}bloom a", "ZADD {foo}zset 1 a", "SET {foo}str a")
+				for _, k := range keys {
+					o.ok("EXPIRE " + k + " 100")
+				}
+				r := slotOf("foo")
+				o.step = func(s migration.Stage) {
+					if s != migration.StageLog {
+						return
+					}
+					for _, k := range keys {
+						o.ok(strings.ReplaceAll(cmd, "K", k))
+					}
+					clock.ahead.Store(int64(200 * time.Second))
+					dropElements(t, d.db, r)
+				}
+				if err := o.migrate(d, r); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, o.db, d.db, r, raw)
+			})
+		}
+	}
+}
+
+// dropElements deletes the elements of all collections, as a compaction does that finds them expired.
+func dropElements(t *testing.T, db *engine.DB, r cf.SlotRange) {
+	lower, upper := engine.SlotBounds(r)
+	enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
+		for _, id := range []cf.ID{cf.Default, cf.ZSetScore, cf.Stream} {
+			tx.DeleteRange(id, lower, upper)
+		}
+		return nil
+	})
+}
+
+// The settings keep the rate.
+func TestRates(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		settings migration.Settings
+		min, max time.Duration
+	}{
+		{"commands", migration.Settings{Speed: 100, Pipeline: 10, BatchBytes: 1 << 20}, 9 * time.Second, 10 * time.Second},
+		{"commands at once", migration.Settings{Speed: 0, Pipeline: 10, BatchBytes: 1 << 20}, 0, 0},
+		{"bytes", migration.Settings{Raw: true, BatchBytes: 1 << 10, BatchRate: 10 << 10, Pipeline: 1}, 100 * time.Second,
+			110 * time.Second},
+		{"bytes at once", migration.Settings{Raw: true, BatchBytes: 1 << 10, Pipeline: 1}, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := &lateClock{}
+			o, d := startOriginAt(t, clock), startDestination(t)
+			o.settings = tt.settings
+			o.settings.Gap = 1
+			for i := range 1000 {
+				o.ok(fmt.Sprintf("SET {foo}%d %s", i, strings.Repeat("x", 1000)))
+			}
+			if err := o.migrate(d, slotOf("foo")); err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Duration(clock.slept.Load()); got < tt.min || got > tt.max {
+				t.Errorf("slept %v, want %v to %v", got, tt.min, tt.max)
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	o, d := startOrigin(t), startDestination(t)
+	var second error
+	o.step = func(s migration.Stage) {
+		if s == migration.StageSnapshot {
+			second = o.src.Migrate(slotOf("bar"), migration.Target{}, nil)
+		}
+	}
+	if err := o.migrate(d, slotOf("foo")); err != nil {
+		t.Fatal(err)
+	}
+	if second != migration.ErrBusy {
+		t.Errorf("a second migration: %v", second)
+	}
+	o.step = func(migration.Stage) {}
+	addr := d.addr
+	d.addr = "127.0.0.1:1"
+	if err := o.migrate(d, slotOf("foo")); err == nil {
+		t.Error("nobody listens, and the slots were migrated")
+	}
+	d.addr = addr
+	o.src.Close()
+	if err := o.migrate(d, slotOf("foo")); err == nil {
+		t.Error("migrated after the end")
+	}
+}

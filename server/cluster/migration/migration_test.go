@@ -1,0 +1,110 @@
+package migration_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/cluster/migration"
+)
+
+// tags lie in the slots 5061 (bar), 12182 (foo) and others.
+var testTags = []string{"foo", "bar", "a", "b"}
+
+func slotOf(tag string) cf.SlotRange {
+	s := cf.Slot([]byte(tag))
+	return cf.SlotRange{First: s, Last: s}
+}
+
+// Everything arrives, whatever the type, what was there before, and what is written meanwhile, and nothing else.
+func TestEverythingArrives(t *testing.T) {
+	for _, raw := range []bool{true, false} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprintf("raw=%v/%d", raw, seed), func(t *testing.T) {
+				o, d := startOrigin(t), startDestination(t)
+				o.settings.Raw = raw
+				w := &writer{client: o.client, rng: rand.New(rand.NewPCG(seed, 5)), tags: testTags}
+				// What is at the destination of the slots, with the same versions too, must not come back.
+				left := &writer{client: d.client, rng: rand.New(rand.NewPCG(seed, 6)), tags: testTags}
+				left.write(300)
+				w.write(1500)
+				o.step = func(s migration.Stage) {
+					switch s {
+					case migration.StageLog, migration.StageForbidden:
+						w.write(1000)
+					}
+				}
+				r := slotOf("foo")
+				if seed == 2 {
+					r = cf.SlotRange{First: 0, Last: cf.NumSlots - 1}
+				}
+				if err := o.migrate(d, r); err != nil {
+					t.Fatal(err)
+				}
+				compare(t, o.db, d.db, r, raw)
+				if !d.slots.has("imported", r.First) || !o.slots.has("moved", r.First) {
+					t.Error("a side does not know that the slots have moved")
+				}
+				checkCount(t, d.node)
+				if st := o.src.Status(); st.State != migration.StateSuccess {
+					t.Errorf("%+v", st)
+				}
+			})
+		}
+	}
+}
+
+// checkCount compares DBSIZE with the keys that there are.
+func checkCount(t testing.TB, n *node) {
+	t.Helper()
+	keys := contents(t, n.db, cf.SlotRange{Last: cf.NumSlots - 1}, false)
+	if got, want := n.do("DBSIZE"), fmt.Sprintf(":%d\r\n", len(keys)); got != want {
+		t.Errorf("DBSIZE: %q, there are %d keys", got, len(keys))
+	}
+}
+
+// Without APPLYBATCH commands carry what they can, and the rest ends the migration.
+func TestCommandsOnly(t *testing.T) {
+	o, d := startOrigin(t), startDestination(t)
+	d.hide = map[string]bool{"applybatch": true}
+	w := &writer{client: o.client, rng: rand.New(rand.NewPCG(3, 5)), tags: testTags}
+	carried := []string{"str", "hash", "list", "set", "zset", "bit", "int", "plainstream", "any"}
+	w.write(3000, carried...)
+	o.step = func(s migration.Stage) {
+		if s == migration.StageLog || s == migration.StageForbidden {
+			w.write(2000, carried...)
+		}
+	}
+	r := slotOf("foo")
+	if err := o.migrate(d, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"{foo}bit0", "{foo}plainstream0", "{foo}plainstream1"} {
+		for _, cmd := range []string{"BITCOUNT K", "XINFO STREAM K", "XRANGE K - +", "PEXPIRETIME K"} {
+			args := strings.Fields(strings.ReplaceAll(cmd, "K", key))
+			if a, b := o.do(args...), d.do(args...); a != b {
+				t.Errorf("%q: the source answers %q, the destination %q", args, a, b)
+			}
+		}
+	}
+	for name := range contents(t, o.db, r, false) {
+		if strings.Contains(name, "stream") || strings.Contains(name, "bit") {
+			o.do("DEL", name)
+			d.do("DEL", name)
+		}
+	}
+	compare(t, o.db, d.db, r, false)
+	for _, line := range []string{"BF.ADD {bar}k v", "JSON.SET {bar}k $ 1", "PFADD {bar}k v", "TDIGEST.CREATE {bar}k",
+		"XGROUP CREATE {bar}k g 0 MKSTREAM"} {
+		o.step = func(migration.Stage) {}
+		o.ok("FLUSHALL", line)
+		if err := o.migrate(d, slotOf("bar")); err == nil {
+			t.Errorf("%s: the key was left out", line)
+		}
+		if n := len(contents(t, d.db, slotOf("bar"), false)); n != 0 {
+			t.Errorf("%s: the destination has kept %d keys", line, n)
+		}
+	}
+}

@@ -1,0 +1,494 @@
+package migration_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// node is a server whose keys carry their slots, but that belongs to no cluster: nothing is refused.
+type node struct {
+	*server.Server
+	db *engine.DB
+	*client
+}
+
+func startNode(t testing.TB) *node {
+	t.Helper()
+	db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", Slots: true})
+	cfg, err := config.Load([]string{"--port", "0", "--bind", "127.0.0.1", "--dir", t.TempDir()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(cfg, db, zap.NewNop())
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return &node{s, db, dial(t, s.Addr())}
+}
+
+// client is a raw connection.
+type client struct {
+	t testing.TB
+	net.Conn
+	r *bufio.Reader
+}
+
+func dial(t testing.TB, addr string) *client {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &client{t, conn, bufio.NewReader(conn)}
+}
+
+func encode(args ...string) []byte {
+	b := fmt.Appendf(nil, "*%d\r\n", len(args))
+	for _, a := range args {
+		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return b
+}
+
+// do runs a command and returns its reply in RESP.
+func (c *client) do(args ...string) string {
+	c.t.Helper()
+	if _, err := c.Write(encode(args...)); err != nil {
+		c.t.Fatal(err)
+	}
+	rep, err := rawReply(c.r)
+	if err != nil {
+		c.t.Fatalf("%q: %v", args, err)
+	}
+	return string(rep)
+}
+
+// ok runs commands, words separated by blanks, that must not fail.
+func (c *client) ok(commands ...string) {
+	c.t.Helper()
+	for _, cmd := range commands {
+		if rep := c.do(strings.Fields(cmd)...); rep[0] == '-' {
+			c.t.Fatalf("%s: %s", cmd, rep)
+		}
+	}
+}
+
+// rawReply reads a reply, or a command, without taking it apart.
+func rawReply(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	n, _ := strconv.Atoi(string(line[1 : len(line)-2]))
+	switch {
+	case line[0] == '$' && n >= 0:
+		body := make([]byte, n+2)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return nil, err
+		}
+		line = append(line, body...)
+	case line[0] == '*':
+		for range n {
+			item, err := rawReply(r)
+			if err != nil {
+				return nil, err
+			}
+			line = append(line, item...)
+		}
+	}
+	return line, nil
+}
+
+// words takes a command apart.
+func words(raw []byte) (list []string) {
+	r := bufio.NewReader(bytes.NewReader(raw))
+	head, _ := r.ReadString('\n')
+	n, _ := strconv.Atoi(strings.TrimSpace(head[1:]))
+	for range n {
+		size, _ := r.ReadString('\n')
+		k, _ := strconv.Atoi(strings.TrimSpace(size[1:]))
+		word := make([]byte, k+2)
+		io.ReadFull(r, word)
+		list = append(list, string(word[:k]))
+	}
+	return list
+}
+
+// destination is a node behind a door that answers CLUSTER IMPORT.
+type destination struct {
+	*node
+	slots *slots
+	imp   atomic.Pointer[migration.Import]
+	addr  string
+	// hide are commands that it says it does not know.
+	hide map[string]bool
+	// hear is called with each command before it runs; false = the connection is cut instead.
+	hear func(cmd []string) bool
+	// deaf is called after it; true = the connection is cut, and the source gets no reply.
+	deaf  func(cmd []string) bool
+	links sync.WaitGroup
+}
+
+// idle waits until no source is connected.
+func (d *destination) idle() { d.links.Wait() }
+
+func startDestination(t testing.TB) *destination {
+	t.Helper()
+	d := &destination{node: startNode(t), slots: &slots{}, hear: func([]string) bool { return true },
+		deaf: func([]string) bool { return false }}
+	d.openImport(t.TempDir() + "/import")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.addr = l.Addr().String()
+	var wg sync.WaitGroup
+	t.Cleanup(func() { l.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			d.links.Add(1)
+			wg.Go(func() { defer d.links.Done(); d.serve(t, conn) })
+		}
+	})
+	return d
+}
+
+func (d *destination) openImport(path string) {
+	imp, err := migration.NewImport(migration.ImportOptions{DB: d.db, Slots: d.slots, Path: path, Log: zap.NewNop(),
+		Serves: func(slot uint16) bool { return d.slots.has("imported", slot) }, IsReplica: func() bool { return false }})
+	if err != nil {
+		d.t.Error(err)
+	}
+	d.imp.Store(imp)
+}
+
+// link is a connection of a source.
+type link struct {
+	net.Conn
+	ended chan struct{}
+}
+
+func (l *link) Close()                 { l.Conn.Close() }
+func (l *link) Ended() <-chan struct{} { return l.ended }
+
+func (d *destination) serve(t testing.TB, conn net.Conn) {
+	ln := &link{conn, make(chan struct{})}
+	back, err := net.Dial("tcp", d.Addr())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() {
+		back.Close()
+		conn.Close()
+		close(ln.ended)
+		d.imp.Load().LinkEnded(ln)
+	}()
+	in, out := bufio.NewReader(conn), bufio.NewReader(back)
+	for {
+		raw, err := rawReply(in)
+		if err != nil {
+			return
+		}
+		cmd := words(raw)
+		if !d.hear(cmd) {
+			return
+		}
+		var rep []byte
+		switch {
+		case strings.EqualFold(cmd[0], "CLUSTER"):
+			rep = d.cluster(ln, cmd)
+		case strings.EqualFold(cmd[0], "COMMAND") && d.hide[cmd[2]]:
+			rep = []byte("*1\r\n*-1\r\n")
+		default:
+			if _, err := back.Write(raw); err != nil {
+				return
+			}
+			if rep, err = rawReply(out); err != nil {
+				return
+			}
+		}
+		if d.deaf(cmd) {
+			return
+		}
+		if _, err := conn.Write(rep); err != nil {
+			return
+		}
+	}
+}
+
+func (d *destination) cluster(ln *link, cmd []string) []byte {
+	r, err := migration.ParseRange(cmd[2])
+	if err == nil {
+		switch cmd[3] {
+		case "0":
+			err = d.imp.Load().Start(ln, r)
+		case "1":
+			err = d.imp.Load().Succeed(ln, r)
+		case "2":
+			err = d.imp.Load().Fail(r)
+		}
+	}
+	if err != nil {
+		return []byte("-ERR " + err.Error() + "\r\n")
+	}
+	return []byte("+OK\r\n")
+}
+
+// slots are those of a node: what it was told of them.
+type slots struct {
+	mu     sync.Mutex
+	marks  map[uint16]string
+	forbid func() // is called by Forbid
+}
+
+func (s *slots) set(r cf.SlotRange, from, to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.marks == nil {
+		s.marks = map[uint16]string{}
+	}
+	for slot := int(r.First); slot <= int(r.Last); slot++ {
+		if from == "" || s.marks[uint16(slot)] == from {
+			s.marks[uint16(slot)] = to
+		}
+	}
+}
+
+func (s *slots) has(mark string, slot uint16) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.marks[slot] == mark
+}
+
+func (s *slots) Forbid(r cf.SlotRange) error {
+	if s.forbid != nil {
+		s.forbid()
+	}
+	s.set(r, "", "forbidden")
+	return nil
+}
+func (s *slots) Allow(r cf.SlotRange)          { s.set(r, "forbidden", "") }
+func (s *slots) Importing(r cf.SlotRange)      { s.set(r, "", "importing") }
+func (s *slots) ImportEnded(r cf.SlotRange)    { s.set(r, "importing", "") }
+func (s *slots) Imported(r cf.SlotRange) error { s.set(r, "", "imported"); return nil }
+func (s *slots) Revoked(r cf.SlotRange)        { s.set(r, "imported", "") }
+func (s *slots) moved(r cf.SlotRange) error    { s.set(r, "", "moved"); return nil }
+
+// origin is a node with the source of migrations.
+type origin struct {
+	*node
+	slots    *slots
+	src      *migration.Source
+	settings migration.Settings
+	step     func(migration.Stage)
+}
+
+func startOrigin(t testing.TB) *origin { return startOriginAt(t, migration.RealClock{}) }
+
+func startOriginAt(t testing.TB, clock migration.Clock) *origin {
+	t.Helper()
+	o := &origin{node: startNode(t), slots: &slots{}, step: func(migration.Stage) {}}
+	o.settings = migration.Settings{Raw: true, Pipeline: 16, Gap: 10000, BatchBytes: 16 << 10}
+	o.src = migration.NewSource(migration.Options{DB: o.db, Clock: clock, Slots: o.slots, Log: zaptest.NewLogger(t,
+		zaptest.Level(zap.WarnLevel)), Settings: func() migration.Settings { return o.settings },
+		Step: func(s migration.Stage) { o.step(s) }})
+	t.Cleanup(o.src.Close)
+	return o
+}
+
+// migrate moves slots and returns the result.
+func (o *origin) migrate(d *destination, r cf.SlotRange) error {
+	done := make(chan error, 1)
+	to := migration.Target{ID: "d", Addr: d.addr, Moved: o.slots.moved}
+	if err := o.src.Migrate(r, to, func(err error) { done <- err }); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// contents returns all that a database holds in its slots, by user key. Without exact, the versions of collections
+// and the indexes of lists are left out, which commands do not carry.
+func contents(t testing.TB, db *engine.DB, r cf.SlotRange, exact bool) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	lower, upper := engine.SlotBounds(r)
+	now := time.Now().UnixMilli()
+	enginetest.View(t, db, nil, func(tx *engine.Tx) error {
+		it := tx.Iter(cf.Metadata, engine.IterOptions{Lower: lower, Upper: upper})
+		defer it.Close()
+		for it.Next() {
+			m, tail, err := cf.DecodeMeta(it.Value())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !m.Live(now) {
+				continue
+			}
+			_, name, _ := cf.SplitNSKey(it.Key(), true)
+			var b strings.Builder
+			bare := !exact && (m.Type == cf.TypeHash && len(tail) == 0 || m.Type == cf.TypeList || m.Type == cf.TypeSet ||
+				m.Type == cf.TypeZSet || m.Type == cf.TypeSortedInt || m.Type == cf.TypeString)
+			if bare {
+				fmt.Fprintf(&b, "%s expire %d size %d", m.Type, m.Expire, m.Size)
+				if m.Type == cf.TypeString {
+					fmt.Fprintf(&b, " %q", tail)
+				}
+			} else {
+				fmt.Fprintf(&b, "%s %x", m.Type, it.Value())
+			}
+			prefix := cf.AppendSubkeyPrefix(nil, it.Key(), true, m.Version)
+			for _, id := range []cf.ID{cf.Default, cf.ZSetScore, cf.Stream} {
+				if m.Type.SingleRecord() {
+					break
+				}
+				sub := tx.Iter(id, engine.IterOptions{Prefix: prefix})
+				for sub.Next() {
+					if bare && m.Type == cf.TypeList {
+						fmt.Fprintf(&b, "\n %x", sub.Value())
+					} else {
+						fmt.Fprintf(&b, "\n %s %x = %x", id, sub.Key(), sub.Value())
+					}
+				}
+				if err := sub.Err(); err != nil {
+					t.Fatal(err)
+				}
+				sub.Close()
+			}
+			all[string(name)] = b.String()
+		}
+		return it.Err()
+	})
+	return all
+}
+
+// compare compares what both sides have of slots.
+func compare(t testing.TB, from, to *engine.DB, r cf.SlotRange, exact bool) {
+	t.Helper()
+	a, b := contents(t, from, r, exact), contents(t, to, r, exact)
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if b[name] != a[name] {
+			t.Errorf("key %q: the source has\n%s\nthe destination has\n%s", name, a[name], b[name])
+		}
+		delete(b, name)
+	}
+	for name, what := range b {
+		t.Errorf("key %q is at the destination only: %s", name, what)
+	}
+}
+
+// writer writes keys of all types at random, all of slots that the tags have.
+type writer struct {
+	*client
+	rng  *rand.Rand
+	tags []string
+}
+
+// writes are commands: K is a key of the type of the line, O another one, V a word, N a small number, F a float, I an
+// id of a stream.
+var writes = []struct {
+	name     string
+	commands []string
+}{
+	{"str", []string{"SET K V", "SET K V PX 900000", "APPEND K V", "INCRBY Kn N", "SETRANGE K N V", "GETDEL K",
+		"MSET K V O V", "GETEX K PERSIST", "SET K V KEEPTTL"}},
+	{"hash", []string{"HSET K V V V V", "HSET K V V", "HDEL K V", "HDEL K V V V", "HINCRBY K n N", "HINCRBYFLOAT K f F"}},
+	{"hfe", []string{"HSET K V V V V", "HEXPIRE K 90000 FIELDS 1 V", "HPERSIST K FIELDS 1 V", "HDEL K V",
+		"HSETEX K EX 5000 FIELDS 1 V V"}},
+	{"list", []string{"RPUSH K V V V", "LPUSH K V V", "LPOP K", "RPOP K N", "LINSERT K BEFORE V V", "LREM K N V",
+		"LTRIM K 0 N", "LTRIM K N -1", "LSET K 0 V", "LSET K -1 V", "LMOVE K O LEFT RIGHT", "LMOVE K K LEFT RIGHT",
+		"RPUSH K V V V V V V V V V V V V V V V V V V V V", "RPOPLPUSH O K"}},
+	{"set", []string{"SADD K V V V", "SREM K V", "SPOP K", "SMOVE K O V", "SUNIONSTORE K K O", "SADD K V"}},
+	{"zset", []string{"ZADD K F V F V", "ZREM K V", "ZINCRBY K F V", "ZPOPMIN K", "ZREMRANGEBYRANK K 0 0", "ZADD K inf V",
+		"ZUNIONSTORE K 2 K O", "GEOADD K 13.3 38.1 V"}},
+	{"bit", []string{"SETBIT K N 1", "SETBIT K 9000N 1", "SETBIT K N 0", "BITOP OR K K O"}},
+	{"int", []string{"SIADD K N N", "SIREM K N", "SIADD K 1234567890123N"}},
+	{"stream", []string{"XADD K * V V", "XADD K * V V V V", "XTRIM K MAXLEN 5", "XGROUP CREATE K gV 0 MKSTREAM",
+		"XREADGROUP GROUP gV cV COUNT 2 STREAMS K >", "XREADGROUP GROUP gV cV COUNT 2 STREAMS K >", "XGROUP DESTROY K gV",
+		"XAUTOCLAIM K gV cV 0 0", "XADD K MAXLEN ~ 10 * V V", "XACK K gV 1-1"}},
+	{"plainstream", []string{"XADD K * V V", "XADD K * V V V V", "XTRIM K MAXLEN 5"}},
+	{"bloom", []string{"BF.ADD K V", "BF.MADD K V V V"}},
+	{"json", []string{`JSON.SET K $ {"a":[N,N]}`, "JSON.ARRAPPEND K $.a N", "JSON.NUMINCRBY K $.a[0] N"}},
+	{"hll", []string{"PFADD K V V V", "PFMERGE K O"}},
+	{"tdigest", []string{"TDIGEST.CREATE K", "TDIGEST.ADD K F F F"}},
+	{"any", []string{"DEL X", "PEXPIRE X 800000", "EXPIREAT X 4102444800", "PERSIST X", "RENAME X Y", "COPY X Y REPLACE",
+		"UNLINK X Y"}},
+}
+
+// write runs n commands. Many fail: there is no key, or one of another type.
+func (w *writer) write(n int, types ...string) {
+	w.t.Helper()
+	for range n {
+		line := writes[w.rng.IntN(len(writes))]
+		if len(types) > 0 && !slices.Contains(types, line.name) {
+			continue
+		}
+		tag := w.tags[w.rng.IntN(len(w.tags))]
+		name := func(typ string) string { return fmt.Sprintf("{%s}%s%d", tag, typ, w.rng.IntN(4)) }
+		cmd := strings.Fields(line.commands[w.rng.IntN(len(line.commands))])
+		for i, word := range cmd {
+			if i == 0 {
+				continue
+			}
+			typ := line.name
+			if typ == "any" {
+				l := writes[w.rng.IntN(len(writes)-1)]
+				if len(types) > 0 && !slices.Contains(types, l.name) {
+					l.name = types[0]
+				}
+				typ = l.name
+			}
+			switch word {
+			case "K", "O", "X", "Y":
+				cmd[i] = name(typ)
+			case "Kn":
+				cmd[i] = name("num")
+			case "V":
+				cmd[i] = "v" + strconv.Itoa(w.rng.IntN(12))
+			case "gV", "cV":
+				cmd[i] = word[:1] + strconv.Itoa(w.rng.IntN(3))
+			case "F":
+				cmd[i] = strconv.FormatFloat(w.rng.NormFloat64(), 'g', -1, 64)
+			default:
+				cmd[i] = strings.ReplaceAll(word, "N", strconv.Itoa(w.rng.IntN(7)))
+			}
+		}
+		w.do(cmd...)
+	}
+}
