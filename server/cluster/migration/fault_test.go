@@ -66,6 +66,7 @@ func TestCutEverywhere(t *testing.T) {
 					d.hear = func([]string) bool { n++; return n != cut || after }
 					d.deaf = func([]string) bool { return after && n == cut }
 					err := o.migrate(d, r)
+					d.idle()
 					if n < cut {
 						done = true
 						if err != nil {
@@ -74,7 +75,6 @@ func TestCutEverywhere(t *testing.T) {
 						compare(t, o.db, d.db, r, raw)
 						break
 					}
-					d.idle()
 					failed(t, o, d, r, err, nil)
 				}
 			}
@@ -141,7 +141,7 @@ func TestDestinationKilled(t *testing.T) {
 			if n := len(contents(t, d.db, r, false)); n != want {
 				t.Errorf("there are %d keys, want %d", n, want)
 			}
-			d.deaf = func([]string) bool { return false }
+			d.deaf = func([]string) bool { return false } // nobody is connected
 			o.ok("DEL {foo}a", "HDEL {foo}h b")
 			if err := o.migrate(d, r); err != nil {
 				t.Fatal(err)

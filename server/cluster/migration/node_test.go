@@ -148,6 +148,7 @@ type destination struct {
 	// hide are commands that it says it does not know.
 	hide map[string]bool
 	// hear is called with each command before it runs; false = the connection is cut instead.
+	mu   sync.Mutex // held for hear and deaf
 	hear func(cmd []string) bool
 	// deaf is called after it; true = the connection is cut, and the source gets no reply.
 	deaf  func(cmd []string) bool
@@ -220,7 +221,10 @@ func (d *destination) serve(t testing.TB, conn net.Conn) {
 			return
 		}
 		cmd := words(raw)
-		if !d.hear(cmd) {
+		d.mu.Lock()
+		heard := d.hear(cmd)
+		d.mu.Unlock()
+		if !heard {
 			return
 		}
 		var rep []byte
@@ -237,7 +241,10 @@ func (d *destination) serve(t testing.TB, conn net.Conn) {
 				return
 			}
 		}
-		if d.deaf(cmd) {
+		d.mu.Lock()
+		deaf := d.deaf(cmd)
+		d.mu.Unlock()
+		if deaf {
 			return
 		}
 		if _, err := conn.Write(rep); err != nil {
