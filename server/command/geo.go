@@ -10,11 +10,6 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-const (
-	searchComplexity = "O(N+log(M)) with N members in the cells around the shape, of which M are inside it."
-	radiusComplexity = "O(N+log(M)) with N members in the cells around the circle, of which M are inside it."
-)
-
 var geoCommands = []Spec{
 	{Name: "geoadd", Handler: geoadd, Arity: -5, Flags: Write | DenyOOM},
 	{Name: "geodist", Handler: geodist, Arity: -4, Flags: ReadOnly},
