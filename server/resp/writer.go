@@ -55,7 +55,7 @@ func (w *Writer) Overflowed() bool { return w.over }
 // long is called before a bulk string is written when there are many bytes in the buffer. They may leave then. It
 // reports whether there is room for more.
 func (w *Writer) long() bool {
-	if w.to != nil {
+	if w.to != nil && !w.over {
 		w.left = true
 		w.to.TakeReply()
 	}

@@ -364,6 +364,10 @@ func (c *run) flush() bool {
 	if n == 0 {
 		return true
 	}
+	if c.out.Overflowed() {
+		c.out.Release(keepReplies)
+		return c.sent(0, wire.ErrOutputLimit)
+	}
 	// A large buffer is given away below. The connection may keep it, unless it would keep much more than there is in it.
 	err := c.wire.Reply(c.out.Bytes(), c.out.Cap() > keepReplies && n > c.out.Cap()/2)
 	ok := c.sent(n, err)

@@ -287,7 +287,7 @@ func (c *run) read(r *request) {
 	}
 	failures := c.failures
 	c.runStreaming(r)
-	if keep && c.failures == failures && !c.streamed {
+	if keep && c.failures == failures && !c.streamed && !c.out.Overflowed() {
 		c.keepReply(c.out.Bytes()[r.reply:])
 	}
 	c.kept = nil

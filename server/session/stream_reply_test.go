@@ -1,8 +1,11 @@
 package session_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,4 +129,43 @@ func TestLongReplyHoldsNoMessagesBack(t *testing.T) {
 func wires(h *servertest.Harness) (wires []*wire.Conn) {
 	h.Sessions().Each(func(c *session.Loop) { wires = append(wires, c.Wire()) })
 	return wires
+}
+
+// A reply that is built as a whole does not outgrow the output limit: the client is disconnected without a byte of it.
+func TestWholeReplyIsBounded(t *testing.T) {
+	h := servertest.Start(t)
+	fill := h.Dial(t)
+	member := strings.Repeat("m", 10_000)
+	for i := range 200 {
+		fill.Do("ZADD", "z", "1", fmt.Sprint(member, i))
+		fill.Do("SADD", "s", fmt.Sprint(member, i))
+		fill.Do("RPUSH", "l", fmt.Sprint(member, i))
+		fill.Do("XADD", "x", "*", "f", member)
+		fill.Do("SET", fmt.Sprint("key", member, i), "")
+	}
+	h.Sessions().Limits.Out.Store(1 << 20)
+	for _, commands := range [][][]string{
+		{{"ZRANGE", "z", "0", "-1"}},
+		{{"KEYS", "*"}},
+		{{"XRANGE", "x", "-", "+"}},
+		{{"SUNION", "s"}},
+		{{"SORT", "l", "ALPHA"}},
+		{{"MULTI"}, {"LRANGE", "l", "0", "-1"}, {"SET", "written", "1"}, {"EXEC"}},
+		{{"EVAL", "return redis.call('LRANGE', KEYS[1], 0, -1)", "1", "l"}},
+	} {
+		c := h.Dial(t)
+		var text string
+		for _, cmd := range commands {
+			text += servertest.Encode(cmd...)
+		}
+		c.Send(text)
+		rest, err := io.ReadAll(c.Conn)
+		if err != nil && !errors.Is(err, syscall.ECONNRESET) || len(rest) > 100 {
+			t.Errorf("%s: %d bytes, %v", commands[0][0], len(rest), err)
+		}
+	}
+	fill.Want("GET written", "$1\r\n1\r\n")
+	if n := h.Logs.FilterMessage("a client that does not read its replies was disconnected").Len(); n != 7 {
+		t.Errorf("%d log lines about it", n)
+	}
 }
