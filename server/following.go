@@ -99,7 +99,7 @@ func (s *Server) Follow(host string, port int) error {
 	switch {
 	case s.failingOver():
 		return errFailingOver
-	case s.cfg.Bool("cluster-enabled"):
+	case s.cluster != nil:
 		return errReplicaCluster
 	case s.cfg.Bool("rocksdb.write_options.disable_wal"):
 		return errReplicaNoLog
