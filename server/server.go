@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -164,7 +165,7 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	}
 	if host, port, ok := s.followed(); ok {
 		s.beginFollowing(host, port, false) // it was so when it was stopped, as far as anybody knows
-	} else if err := s.beginHistory(true); err != nil {
+	} else if err := errors.Join(replication.ForgetRedis(s.db), s.beginHistory(true)); err != nil {
 		listeners.Close()
 		return err
 	}

@@ -276,9 +276,8 @@ func TestLink(t *testing.T) {
 	} {
 		for _, step := range []int{1 << 20, 1} {
 			synctest.Test(t, func(t *testing.T) {
-				tg := *tt.target
-				tg.log = nil
-				sent, err := play(t, &tg, tt.says, step)
+				tg := &target{state: tt.target.state, has: tt.target.has, fail: tt.target.fail}
+				sent, err := play(t, tg, tt.says, step)
 				if err == nil || !strings.Contains(err.Error(), tt.err) || errors.As(err, new(Refused)) != tt.final {
 					t.Errorf("%s: the error is %v, want %q, final %v", tt.name, err, tt.err, tt.final)
 				}
