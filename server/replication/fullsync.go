@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,7 +130,6 @@ func (l *link) fullSync() error {
 		return errors.Join(stepError{"replacing the database", err}, l.clearFiles())
 	}
 	l.forceFull, l.own, l.have = false, false, nil
-	l.r.ownHistory.Store(false)
 	l.log.Info("a full synchronisation has ended", zap.Duration("took", time.Since(began)),
 		zap.Uint64("sequence", l.db.LatestSequence()))
 	return nil
@@ -391,10 +391,20 @@ func (l *link) receive(c *masterConn, name string) error {
 // copyStep is after how many bytes the connection's deadline is set anew.
 const copyStep = 1 << 20
 
-func (l *link) copy(f io.Writer, c *masterConn, size int64) error {
+// copy reads a file. From a socket without TLS the bytes stay in the kernel (splice).
+func (l *link) copy(f *os.File, c *masterConn, size int64) error {
 	for size > 0 {
 		c.SetReadDeadline(time.Now().Add(silenceTimeout))
-		n, err := io.CopyN(f, c.in, min(size, copyStep))
+		var from io.Reader = c.in
+		step := min(size, copyStep)
+		if socket, ok := c.Conn.(*net.TCPConn); ok {
+			if have := int64(c.in.Buffered()); have > 0 {
+				step = min(step, have)
+			} else {
+				from = socket
+			}
+		}
+		n, err := io.CopyN(f, from, step)
 		size -= n
 		l.progress.bytes.Add(n)
 		if n > 0 {

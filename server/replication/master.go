@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,8 @@ type Link interface {
 	io.ReadWriter
 	// SetWriteDeadline sets when what was given to Write must have been sent.
 	SetWriteDeadline(t time.Time)
+	// SendFile sends the next n bytes of a file, in place of Write.
+	SendFile(f *os.File, n int64) error
 	// Pending returns how many bytes that were given to Write have not been sent yet.
 	Pending() int
 	// Drain waits until everything was sent, or nothing more can be.

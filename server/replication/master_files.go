@@ -2,7 +2,6 @@ package replication
 
 import (
 	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -207,9 +206,8 @@ func (m *Master) SendFiles(link Link, list []byte) {
 		return
 	}
 	defer m.files.leave()
-	buf := make([]byte, pieceBytes)
 	for _, n := range names {
-		if err := m.sendFile(link, n, buf); err != nil {
+		if err := m.sendFile(link, n); err != nil {
 			m.log.Warn("a file was not sent to a replica", zap.String("file", n),
 				zap.Stringer("replica", link.RemoteAddr()), zap.Error(err))
 			return
@@ -239,15 +237,20 @@ func (m *Master) begin(link Link) (done func(), ok bool) {
 
 // put sends b within the time that settings allow.
 func (m *Master) put(link Link, b []byte) error {
-	if t := m.settings.Load().SendTimeout; t > 0 {
-		link.SetWriteDeadline(time.Now().Add(t))
-	}
+	m.limitTime(link)
 	_, err := link.Write(b)
 	return err
 }
 
+// limitTime sets how long the next write may take.
+func (m *Master) limitTime(link Link) {
+	if t := m.settings.Load().SendTimeout; t > 0 {
+		link.SetWriteDeadline(time.Now().Add(t))
+	}
+}
+
 // sendFile sends the size of a file and as many bytes of it.
-func (m *Master) sendFile(link Link, name string, buf []byte) error {
+func (m *Master) sendFile(link Link, name string) error {
 	file, err := os.Open(filepath.Join(m.files.dir, name))
 	if err != nil {
 		return err
@@ -262,17 +265,15 @@ func (m *Master) sendFile(link Link, name string, buf []byte) error {
 		return err
 	}
 	for left > 0 {
-		n, err := io.ReadFull(file, buf[:min(left, int64(len(buf)))])
-		if err != nil {
+		n := min(left, pieceBytes)
+		if err := m.sending.take(int(n), m.settings.Load().BytesPerSecond, m.stop); err != nil {
 			return err
 		}
-		if err := m.sending.take(n, m.settings.Load().BytesPerSecond, m.stop); err != nil {
+		m.limitTime(link)
+		if err := link.SendFile(file, n); err != nil {
 			return err
 		}
-		if err := m.put(link, buf[:n]); err != nil {
-			return err
-		}
-		left -= int64(n)
+		left -= n
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +34,11 @@ type link struct{ net.Conn }
 func (l link) SetWriteDeadline(t time.Time) { l.Conn.SetWriteDeadline(t) }
 func (l link) Pending() int                 { return 0 }
 func (l link) Drain()                       {}
+
+func (l link) SendFile(f *os.File, n int64) error {
+	_, err := io.CopyN(l, f, n)
+	return err
+}
 
 // replica is the other end of a link, as a test plays it.
 type replica struct {

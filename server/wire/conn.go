@@ -3,6 +3,7 @@ package wire
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -140,6 +141,24 @@ func (c *Conn) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// SendFile sends the next n bytes of a file, for the owner of a connection to which nobody else sends meanwhile. Without
+// TLS they go from the kernel's cache to the socket. io.ErrUnexpectedEOF says that the file has less.
+func (c *Conn) SendFile(f *os.File, n int64) error {
+	c.Drain()
+	if err := c.Err(); err != nil {
+		return err
+	}
+	var to io.Writer = c
+	if tcp, ok := c.nc.(*net.TCPConn); ok && !c.Encrypted() {
+		to = tcp
+	}
+	sent, err := io.CopyN(to, f, n)
+	if errors.Is(err, io.EOF) && sent < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // Drain waits until everything was sent, or nothing more can be.
