@@ -23,13 +23,13 @@ GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/r
 # Go's tools, with the paths that scripts/env.sh sets.
 ENV := . scripts/env.sh;
 
-.PHONY: help run build test lint race fuzz asan tsan arm64-check bench bench-disk crash soak compat bootstrap clean
+.PHONY: help run build test lint race fuzz asan tsan arm64-check bench bench-disk bench-replica crash soak compat bootstrap clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Variables: PORT, BIND, DATA (run); PKGS, TESTFLAGS (test, race); FUZZTIME (fuzz);'
-	@echo 'BENCHFLAGS (bench), BENCHDISKFLAGS (bench-disk), CRASHFLAGS (crash), SOAKFLAGS (soak): for example'
+	@echo 'BENCHFLAGS (bench), BENCHDISKFLAGS (bench-disk), BENCHREPLICAFLAGS (bench-replica), CRASHFLAGS (crash), SOAKFLAGS (soak): for example'
 	@echo 'BENCHFLAGS=-quick.'
 
 bootstrap: ## Install what building needs and this machine lacks
@@ -83,6 +83,9 @@ bench: build ## Requests a second of basalt and redis-server side by side
 
 bench-disk: build ## Data larger than memory: throughput, latency and disk use, Kvrocks beside it
 	@$(ENV) go run ./scripts/benchdisk -basalt build/basalt $(BENCHDISKFLAGS)
+
+bench-replica: build ## What a replica costs its master, how fast it applies, lags and synchronises in full
+	@$(ENV) go run ./scripts/benchreplica -basalt build/basalt $(BENCHREPLICAFLAGS)
 
 crash: build ## Kill basalt 20 times under load and look for lost writes
 	@$(ENV) go run ./scripts/crash -basalt build/basalt $(CRASHFLAGS)

@@ -1,0 +1,307 @@
+// Benchreplica measures what a replica costs a master, how fast a replica applies, how far it lags, and how fast it
+// synchronises in full, and compares that with the project's bars; what misses one is marked BELOW.
+//
+//	go run ./scripts/benchreplica [-only write,apply,lag,sync] [-time 10s] [-sync-mb 2048] [-- --key value ...]
+//
+//	write  writes a second of a master without a replica and with one that reads the stream and throws it away
+//	apply  writes a second of a master, and how many of them a basalt has applied in the same time; the processor time
+//	       a write of both. The master and the load have one core, the replica another one.
+//	lag    time from a write's reply on the master until the replica shows it, with half of the writes a second that
+//	       master and replica reach together
+//	sync   bytes a second of a full synchronisation, and of cp between the same directories until the copy is on the disk,
+//	       as a full synchronisation does; the peak of the memory
+//
+// Writes are SETs of 128 bytes over -keys keys, of 50 connections with pipelines of 16. Arguments after the flags go to
+// both basalts.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+)
+
+type options struct {
+	basalt, dir string
+	only        string
+	time        time.Duration
+	keys        int
+	syncMB      int
+	extra       []string
+}
+
+// bench is one run.
+type bench struct {
+	options
+	ctx context.Context
+	bad int // bars that were missed
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.basalt, "basalt", "build/basalt", "the program to measure")
+	flag.StringVar(&o.dir, "dir", "", "where the databases are put (default: the system's temporary directory)")
+	flag.StringVar(&o.only, "only", "write,apply,lag,sync", "what to measure, comma-separated")
+	flag.DurationVar(&o.time, "time", 10*time.Second, "length of each load")
+	flag.IntVar(&o.keys, "keys", 1_000_000, "how many keys the writes choose from")
+	flag.IntVar(&o.syncMB, "sync-mb", 2048, "MiB of data of the full synchronisation")
+	flag.Parse()
+	o.extra = flag.Args()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	b := &bench{options: o, ctx: ctx}
+	if err := b.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "benchreplica:", err)
+		os.Exit(1)
+	}
+	if b.bad > 0 {
+		os.Exit(1)
+	}
+}
+
+func (b *bench) run() error {
+	steps := map[string]func(dir string) error{"write": b.write, "apply": b.apply, "lag": b.lag, "sync": b.sync}
+	for name := range strings.SplitSeq(b.only, ",") {
+		step := steps[name]
+		if step == nil {
+			return fmt.Errorf("-only: there is no %q", name)
+		}
+		dir, err := os.MkdirTemp(b.dir, "basalt-replica-")
+		if err != nil {
+			return err
+		}
+		err = step(dir)
+		if e := os.RemoveAll(dir); err == nil {
+			err = e
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// report prints a figure that is to be at least, or with most at most, the bar.
+func (b *bench) report(what string, got, bar float64, most bool, details string) {
+	verdict := ""
+	if got < bar && !most || got > bar && most {
+		verdict = "  BELOW"
+		b.bad++
+	}
+	relation := "at least"
+	if most {
+		relation = "at most"
+	}
+	fmt.Printf("%-50s %8.2f  (%s %g)%s  %s\n", what, got, relation, bar, verdict, details)
+}
+
+// start starts a master, or the replica of one. The data of both is on the same file system.
+func (b *bench) start(dir, name string, args ...string) (*launch.Server, error) {
+	extra := append(slices.Clone(b.extra), args...)
+	return launch.Start(launch.Basalt(b.basalt, extra...), filepath.Join(dir, name))
+}
+
+// load is the writes that all measurements use.
+func (b *bench) load(addr string, during time.Duration) loadgen.Load {
+	set := loadgen.Op{
+		Encode: func(dst []byte, r *rand.Rand, key int) []byte { return appendSet(dst, r, key, 128) },
+		Check:  func(reply []byte, _ int) bool { return string(reply) == "+OK\r\n" },
+	}
+	return loadgen.Load{Addr: addr, Connections: 50, Pipeline: 16, Duration: during, Seed: rand.Uint64(),
+		Next: func(r *rand.Rand) (*loadgen.Op, int) { return &set, r.IntN(b.keys) }}
+}
+
+func appendSet(dst []byte, r *rand.Rand, key, size int) []byte {
+	dst = append(dst, "*3\r\n$3\r\nSET\r\n$16\r\nkey:"...)
+	dst = append(loadgen.AppendDigits(dst, key), "\r\n"...)
+	dst = fmt.Appendf(dst, "$%d\r\n", size)
+	return append(loadgen.AppendValue(dst, r, key, size), "\r\n"...)
+}
+
+// write measures what a replica that applies elsewhere costs the master: it reads, and acknowledges nothing.
+func (b *bench) write(dir string) error {
+	master, err := b.start(dir, "master")
+	if err != nil {
+		return err
+	}
+	defer master.Kill()
+	if _, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2)); err != nil { // the keys exist from now on
+		return err
+	}
+	const rounds = 3
+	var alone, fed []float64
+	for range rounds {
+		r, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/rounds))
+		if err != nil {
+			return err
+		}
+		alone = append(alone, r.Rate())
+		s, err := attach(master.Addr)
+		if err != nil {
+			return err
+		}
+		r, err = loadgen.Run(b.ctx, b.load(master.Addr, b.time/rounds))
+		if e := s.close(); err == nil {
+			err = e
+		}
+		if err != nil {
+			return err
+		}
+		fed = append(fed, r.Rate())
+	}
+	a, f := median(alone), median(fed)
+	b.report("write: rate with a replica / without", f/a, 0.9, false, fmt.Sprintf("%.0f and %.0f writes a second", f, a))
+	return nil
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// pair starts a master and its replica, and waits until the link is up.
+func (b *bench) pair(dir string) (master, replica *launch.Server, err error) {
+	if master, err = b.start(dir, "master"); err != nil {
+		return nil, nil, err
+	}
+	if replica, err = b.start(dir, "replica", "--slaveof", strings.Replace(master.Addr, ":", " ", 1)); err == nil {
+		err = b.await(func() (bool, error) {
+			up, err := info(replica.Addr, "replication", "master_link_status")
+			return up == "up", err
+		})
+	}
+	if err != nil {
+		if replica != nil {
+			replica.Kill()
+		}
+		master.Kill()
+	}
+	return master, replica, err
+}
+
+// level waits until the replica has all that the master has.
+func (b *bench) level(master, replica *launch.Server) error {
+	return b.await(func() (bool, error) {
+		m, err := offset(master.Addr)
+		if err != nil {
+			return false, err
+		}
+		r, err := offset(replica.Addr)
+		return r == m, err
+	})
+}
+
+// patience is how long the replica may take to reach a state.
+const patience = 5 * time.Minute
+
+func (b *bench) await(ok func() (bool, error)) error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if done, err := ok(); done || err != nil {
+			return err
+		}
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("not within %v", patience)
+}
+
+// apply measures the rates of both, each with a core of its own.
+func (b *bench) apply(dir string) error {
+	master, replica, err := b.pair(dir)
+	if err != nil {
+		return err
+	}
+	defer master.Kill()
+	defer replica.Kill()
+	undo, err := pin(master.Pid(), replica.Pid())
+	if err != nil {
+		return err
+	}
+	defer undo()
+	if _, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2)); err != nil {
+		return err
+	}
+	if err := b.level(master, replica); err != nil {
+		return err
+	}
+	before, err := observe(master, replica)
+	if err != nil {
+		return err
+	}
+	r, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time))
+	if err != nil {
+		return err
+	}
+	after, err := observe(master, replica)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := b.level(master, replica); err != nil {
+		return err
+	}
+	rest := time.Since(began)
+	end, err := observe(master, replica)
+	if err != nil {
+		return err
+	}
+	written, applied := float64(after.master-before.master), float64(after.replica-before.replica)
+	b.report("apply: applied / written", applied/written, 0.99, false,
+		fmt.Sprintf("%.0f writes a second; the rest took %v", r.Rate(), rest.Round(time.Millisecond)))
+	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / written }
+	m, p := micros(end.masterCPU-before.masterCPU), micros(end.replicaCPU-before.replicaCPU)
+	b.report("apply: processor time, replica / master", p/m, 1, true, fmt.Sprintf("%.2f and %.2f microseconds a write", p, m))
+	return nil
+}
+
+// lag measures the time until the replica shows a write, under half of the load that both can take.
+func (b *bench) lag(dir string) error {
+	master, replica, err := b.pair(dir)
+	if err != nil {
+		return err
+	}
+	defer master.Kill()
+	defer replica.Kill()
+	began := time.Now()
+	r, err := loadgen.Run(b.ctx, b.load(master.Addr, b.time/2))
+	if err != nil {
+		return err
+	}
+	if err := b.level(master, replica); err != nil {
+		return err
+	}
+	rate := float64(r.Requests) / time.Since(began).Seconds() / 2
+	ctx, cancel := context.WithTimeout(b.ctx, b.time)
+	defer cancel()
+	sent := make(chan error, 1)
+	var total int64
+	go func() {
+		var err error
+		total, err = paced(ctx, master.Addr, rate, b.keys)
+		sent <- err
+	}()
+	lags, err := probe(ctx, master.Addr, replica.Addr)
+	cancel()
+	if e := <-sent; err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	ms := func(p float64) float64 { return float64(lags.Percentile(p).Microseconds()) / 1000 }
+	b.report("lag: p99 in milliseconds at half load", ms(99), 100, true,
+		fmt.Sprintf("%.0f writes a second; p50 %.1f, p99.9 %.1f, %d probes", float64(total)/b.time.Seconds(), ms(50), ms(99.9),
+			lags.Total()))
+	return nil
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/basaltdb/basalt/scripts/internal/launch"
+	"github.com/basaltdb/basalt/scripts/internal/loadgen"
+	"github.com/basaltdb/basalt/scripts/internal/redisclient"
+)
+
+// reply is how long a server may take to answer.
+const reply = time.Minute
+
+// info returns a field of a section of INFO; "" when it is not there.
+func info(addr, section, field string) (string, error) {
+	c, err := redisclient.Dial(addr, reply)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(reply))
+	v, err := c.Do("INFO", section)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(v.String()) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", nil
+}
+
+// offset returns the sequence number of the newest write of a server.
+func offset(addr string) (int64, error) {
+	text, err := info(addr, "replication", "master_repl_offset")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// observed is a look at both servers.
+type observed struct {
+	master, replica       int64 // sequence numbers
+	masterCPU, replicaCPU time.Duration
+}
+
+func observe(master, replica *launch.Server) (o observed, err error) {
+	if o.replica, err = offset(replica.Addr); err != nil {
+		return o, err
+	}
+	if o.master, err = offset(master.Addr); err != nil {
+		return o, err
+	}
+	if o.masterCPU, err = cpu(master.Pid()); err != nil {
+		return o, err
+	}
+	o.replicaCPU, err = cpu(replica.Pid())
+	return o, err
+}
+
+// cpu returns the processor time that a process has used.
+func cpu(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	var ticks int64
+	for _, f := range fields[11:13] { // utime and stime
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * (time.Second / 100), nil
+}
+
+// memory returns the peak of the memory of a process that no file backs, in bytes, since the last call.
+func peak(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
+			return n << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no VmHWM of process %d", pid)
+}
+
+// resetPeak lets peak count from now on.
+func resetPeak(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
+// pin gives the master and this process the first core and the replica the second one; with one core it does nothing.
+func pin(master, replica int) (undo func(), err error) {
+	if runtime.NumCPU() < 2 {
+		return func() {}, nil
+	}
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return nil, err
+	}
+	var cores []int
+	for i := 0; len(cores) < 2; i++ {
+		if all.IsSet(i) {
+			cores = append(cores, i)
+		}
+	}
+	set := func(pid int, to *unix.CPUSet) error {
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			tid, _ := strconv.Atoi(t.Name())
+			if err := unix.SchedSetaffinity(tid, to); err != nil && err != unix.ESRCH {
+				return err
+			}
+		}
+		return nil
+	}
+	var first, second unix.CPUSet
+	first.Set(cores[0])
+	second.Set(cores[1])
+	for pid, to := range map[int]*unix.CPUSet{master: &first, os.Getpid(): &first, replica: &second} {
+		if err := set(pid, to); err != nil {
+			return nil, err
+		}
+	}
+	return func() { set(os.Getpid(), &all) }, nil
+}
+
+// sink is a replica that throws the stream away.
+type sink struct {
+	c    net.Conn
+	done chan error
+	n    int64 // bytes
+}
+
+// attach becomes a replica of a master from its next write on.
+func attach(addr string) (*sink, error) {
+	at, err := offset(addr)
+	if err != nil {
+		return nil, err
+	}
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	next := strconv.FormatInt(at+1, 10)
+	c.SetDeadline(time.Now().Add(reply))
+	fmt.Fprintf(c, "*2\r\n$5\r\nPSYNC\r\n$%d\r\n%s\r\n", len(next), next)
+	in := bufio.NewReader(c)
+	line, err := in.ReadString('\n')
+	if err == nil && line != "+OK\r\n" {
+		err = fmt.Errorf("PSYNC %s: %q", next, line)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.SetDeadline(time.Time{})
+	s := &sink{c: c, done: make(chan error, 1)}
+	go func() {
+		buf := make([]byte, 1<<20)
+		for {
+			n, err := c.Read(buf)
+			s.n += int64(n)
+			if err != nil {
+				s.done <- err
+				return
+			}
+		}
+	}()
+	return s, nil
+}
+
+// close ends the link. A master that has ended it before, or has sent nothing, is an error.
+func (s *sink) close() error {
+	select {
+	case err := <-s.done:
+		return fmt.Errorf("the master has ended the link: %w", err)
+	default:
+	}
+	s.c.Close()
+	<-s.done
+	if s.n == 0 {
+		return io.ErrNoProgress
+	}
+	return nil
+}
+
+// paced sends SETs at a rate until ctx ends, in bursts of a pipeline over one connection each.
+func paced(ctx context.Context, addr string, rate float64, keys int) (sent int64, err error) {
+	const connections, pipeline = 8, 16
+	every := time.Duration(float64(connections*pipeline) / rate * float64(time.Second))
+	type result struct {
+		n   int64
+		err error
+	}
+	results := make(chan result, connections)
+	for range connections {
+		go func() {
+			var r result
+			defer func() { results <- r }()
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				r.err = err
+				return
+			}
+			defer c.Close()
+			rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
+			var out []byte
+			in := make([]byte, pipeline*len("+OK\r\n"))
+			for next := time.Now(); ctx.Err() == nil; next = next.Add(every) {
+				time.Sleep(time.Until(next))
+				out = out[:0]
+				for range pipeline {
+					out = appendSet(out, rnd, rnd.IntN(keys), 128)
+				}
+				c.SetDeadline(time.Now().Add(reply))
+				if _, r.err = c.Write(out); r.err != nil {
+					return
+				}
+				if _, r.err = io.ReadFull(c, in); r.err != nil {
+					return
+				}
+				r.n += pipeline
+			}
+		}()
+	}
+	for range connections {
+		r := <-results
+		sent += r.n
+		if err == nil {
+			err = r.err
+		}
+	}
+	return sent, err
+}
+
+// probe writes a number on the master again and again, and asks the replica for it until it is there.
+func probe(ctx context.Context, master, replica string) (*loadgen.Histogram, error) {
+	m, err := redisclient.Dial(master, reply)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	r, err := redisclient.Dial(replica, reply)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var lags loadgen.Histogram
+	for n := 0; ctx.Err() == nil; n++ {
+		want := strconv.Itoa(n)
+		m.SetDeadline(time.Now().Add(reply))
+		r.SetDeadline(time.Now().Add(reply))
+		if _, err := m.Do("SET", "probe", want); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		for {
+			v, err := r.Do("GET", "probe")
+			if err != nil {
+				return nil, err
+			}
+			if v.String() == want {
+				break
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		lags.Add(time.Since(began), 1)
+		time.Sleep(5 * time.Millisecond)
+	}
+	return &lags, nil
+}
