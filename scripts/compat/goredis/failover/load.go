@@ -13,12 +13,13 @@ import (
 
 // load writes numbered keys through go-redis's failover client and remembers those that WAIT 1 has confirmed.
 type load struct {
-	client *redis.Client
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
-	next   atomic.Int64
-	gate   sync.RWMutex // held for writing while the load pauses
-	paused bool
+	sentinels []string
+	client    *redis.Client // exchanged while the load pauses
+	cancel    context.CancelFunc
+	ended     sync.WaitGroup
+	next      atomic.Int64
+	gate      sync.RWMutex // held for writing while the load pauses
+	paused    bool
 
 	mu   sync.Mutex
 	keys []string
@@ -32,10 +33,8 @@ func value(key string) string { return "value of " + key }
 
 func newLoad(sentinels []string) *load {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{cancel: cancel, client: redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: masterName, SentinelAddrs: sentinels, MaxRetries: -1,
-		DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second,
-	})}
+	l := &load{sentinels: sentinels, cancel: cancel}
+	l.connect()
 	l.pause()
 	for range writers {
 		l.ended.Go(func() {
@@ -47,6 +46,20 @@ func newLoad(sentinels []string) *load {
 		})
 	}
 	return l
+}
+
+func (l *load) connect() {
+	l.client = redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: masterName, SentinelAddrs: l.sentinels, MaxRetries: -1,
+		DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second,
+	})
+}
+
+// reconnect gives up all connections; the load pauses. Those to a master that is stopped look sound: what is written
+// to them lies in its sockets, and the master carries it out when it goes on.
+func (l *load) reconnect() {
+	l.client.Close()
+	l.connect()
 }
 
 // write writes a key and waits for a replica, over one connection.

@@ -135,6 +135,9 @@ func round(set *set, load *load, old *server, signal syscall.Signal, rest bool) 
 		return "", nil, err
 	}
 	failedOver := passed()
+	if rest {
+		load.reconnect()
+	}
 	load.resume()
 	if err := load.since(load.confirmedCount(), 500); err != nil {
 		return "", nil, err
