@@ -45,8 +45,10 @@ func (db *DB) commit(tx *Tx) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	if tx.update != nil {
-		return db.writeUpdate(tx.update)
+	if tx.update {
+		db.Stats.Commits.Add(1)
+		db.Stats.GroupedTx.Add(1)
+		return db.write(tx.batch.Bytes(), db.flags)
 	}
 	if tx.ofMaster && !db.replica.on.Load() {
 		return ErrNoReplica
@@ -58,7 +60,7 @@ func (db *DB) commit(tx *Tx) error {
 		return err
 	}
 	if db.newHistory.Load() != nil {
-		if err := db.storeHistory(); err != nil {
+		if err := db.storeHistory(tx.ofMaster); err != nil {
 			return err
 		}
 	}
@@ -73,6 +75,10 @@ func (db *DB) commit(tx *Tx) error {
 	r := &tx.req
 	r.batch = &tx.batch
 	g.mu.Lock()
+	if db.replica.locked.Load() && !tx.ofMaster { // again, under the lock: see awaitCommits
+		g.mu.Unlock()
+		return ErrReplica
+	}
 	g.queue = append(g.queue, r)
 	if g.leading {
 		g.mu.Unlock()

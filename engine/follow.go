@@ -82,13 +82,16 @@ func (db *DB) BeginHistoryLater(id string) {
 	db.newHistory.Store(&id)
 }
 
-// storeHistory writes what BeginHistoryLater has left.
-func (db *DB) storeHistory() error {
+// storeHistory writes what BeginHistoryLater has left, in a replica only for its master.
+func (db *DB) storeHistory(ofMaster bool) error {
 	db.storingHistory.Lock()
 	defer db.storingHistory.Unlock()
 	id := db.newHistory.Load()
 	if id == nil {
 		return nil
+	}
+	if db.replica.locked.Load() && !ofMaster {
+		return ErrReplica
 	}
 	var b batch.Builder
 	b.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(*id))

@@ -33,7 +33,10 @@ type ForeignBatch struct {
 
 	// trusted: it comes from the master of this database, and is written as it is.
 	trusted bool
-	newest  uint64 // the newest version among the metadata records that it puts
+	// alone: it is not written together with others. A replica of Kvrocks takes from a batch its last message, and what
+	// the last record of the propagate family says. A range delete is compared with every record of the write.
+	alone  bool
+	newest uint64 // the newest version among the metadata records that it puts
 	// Messages are what PUBLISH has sent to the channels of the master: channel and message in turn.
 	Messages [][]byte
 }
@@ -143,6 +146,7 @@ func (c *batchCheck) record(rec *batch.Record) error {
 	case cf.Propagate:
 		return c.propagate(rec)
 	case cf.PubSub:
+		c.b.alone = true
 		if rec.Kind == batch.Put {
 			c.b.Messages = append(c.b.Messages, rec.Key, rec.Value)
 		}
@@ -163,6 +167,7 @@ func (c *batchCheck) pass(rec *batch.Record) bool {
 	switch rec.Kind {
 	case batch.Put, batch.Delete, batch.SingleDelete:
 	case batch.DeleteRange:
+		c.b.alone = true
 		if bytes.Compare(rec.Key, rec.Value) > 0 {
 			return false
 		}
@@ -220,6 +225,7 @@ func (c *batchCheck) deleteRange(rec *batch.Record) error {
 		return fmt.Errorf("the end of the range comes before its beginning")
 	}
 	c.ranges++
+	c.b.alone = true
 	switch rec.Family {
 	case cf.Metadata:
 		c.ranges += metaRangeCost - 1
@@ -253,6 +259,7 @@ func (c *batchCheck) propagate(rec *batch.Record) error {
 	if string(rec.Key) == cf.PropagateRedisMaster {
 		return nil // it is in every batch of a replica of Redis, and nobody reads it but who has written it
 	}
+	c.b.alone = true
 	c.b.allLocks = true // as all who change libraries have them
 	is := func(prefix string) bool { return bytes.HasPrefix(rec.Key, []byte(prefix)) }
 	switch {
@@ -319,14 +326,14 @@ func (tx *Tx) Apply(b *ForeignBatch) error {
 				if err == nil {
 					err = tx.noteForeign(rec.Key, &m)
 				}
-				if err != nil && !b.trusted {
+				if err != nil {
 					return err
 				}
 			}
 			tx.Put(rec.Family, rec.Key, rec.Value)
 		case batch.Delete, batch.SingleDelete:
 			if rec.Family == cf.Metadata {
-				if err := tx.noteForeign(rec.Key, nil); err != nil && !b.trusted {
+				if err := tx.noteForeign(rec.Key, nil); err != nil {
 					return err
 				}
 			}

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
 )
@@ -42,7 +45,28 @@ func (db *DB) SetReplica(may func(set func(locked bool))) {
 	db.locks.LockAll()
 	defer db.locks.UnlockAll()
 	may(func(locked bool) { db.replica.set(true, locked) })
+	if db.replica.locked.Load() {
+		db.awaitCommits()
+	}
 }
+
+// awaitCommits waits for the commits of transactions that hold no locks, such as messages, and had begun before the
+// database came to take none.
+func (db *DB) awaitCommits() {
+	db.storingHistory.Lock() // whoever comes after us sees that it must not
+	db.storingHistory.Unlock()
+	for g := &db.group; ; time.Sleep(commitPoll) {
+		g.mu.Lock()
+		busy := g.leading
+		g.mu.Unlock()
+		if !busy {
+			return
+		}
+	}
+}
+
+// commitPoll is about how long one write takes.
+const commitPoll = 100 * time.Microsecond
 
 // LockReplica changes what SetReplica was told, for the commits to come.
 func (db *DB) LockReplica(locked bool) { db.replica.locked.Store(locked && db.replica.on.Load()) }
@@ -104,8 +128,37 @@ func (db *DB) WritersTime() int64 {
 // versionTime returns when a version was made, in milliseconds since the epoch; see versions.
 func versionTime(version uint64) int64 { return int64(version >> 11 / 1000) }
 
-// hasFamily reports whether a family is open that this version may not know.
+// newerFamilies are the column families of newer versions of Kvrocks, by their numbers from NumFamilies on. This
+// version creates none of them by itself: Kvrocks 2.10 could not open the database any more.
+var newerFamilies = []string{"index"} // labels of time series; since 2.14
+
+// hasFamily reports whether a family is open that this version does not know. One that newer versions are known to have
+// is created: a master that writes to it has it.
 func (db *DB) hasFamily(id cf.ID) bool {
+	if db.familyOpen(id) {
+		return true
+	}
+	n := int(id) - int(cf.NumFamilies)
+	if n < 0 || n >= len(newerFamilies) {
+		return false
+	}
+	db.exchange.settings.mu.Lock() // Replace has it while it waits for those who use the database
+	defer db.exchange.settings.mu.Unlock()
+	if db.familyOpen(id) {
+		return true
+	}
+	name := newerFamilies[n]
+	if err := db.rocks.CreateFamily(name, uint32(id), db.options.rocksOptions()); err != nil {
+		db.log.Warn("a column family of the master's could not be created", zap.String("family", name), zap.Error(err))
+		return false
+	}
+	extra := append(slices.Clone(*db.extra.Load()), name)
+	db.extra.Store(&extra)
+	db.log.Info("a column family of a newer version was created, as the master has it", zap.String("family", name))
+	return true
+}
+
+func (db *DB) familyOpen(id cf.ID) bool {
 	lane := db.filterLane
 	if !lane.Enter() {
 		return false

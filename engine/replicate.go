@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
 )
 
 // ErrSequence: a write of the master does not follow the last one of this database.
@@ -22,10 +25,11 @@ func (b *ForeignBatch) Sequence() (first uint64, n int) {
 	return binary.LittleEndian.Uint64(b.rep), int(binary.LittleEndian.Uint32(b.rep[8:]))
 }
 
-// ApplyUpdates writes batches of the master, each by one write as it is, so that log and sequence numbers are the
-// master's. All that is kept in memory of the keys follows, as with [Tx.Apply]. committed, which may be nil, is
-// called after each write while the locks of all batches are held, and must not read through the transaction. It
-// returns how many were written.
+// ApplyUpdates writes batches of the master as they are, so that records and sequence numbers in the log are the
+// master's. Batches that follow each other go with one write, as a group commit does; which of the master's writes it
+// was can no longer be told then. What is kept in memory of the keys follows, as with [Tx.Apply]. committed, which may
+// be nil, is called for each batch after its write while the locks of all batches are held, and must not read through
+// the transaction. It returns how many were written.
 //
 // With exact a batch fails with [ErrSequence] that does not follow the last write of the database; without it others
 // may write too, and the sequence numbers need not be the master's. Transactions that turn others away are waited for
@@ -39,34 +43,137 @@ func (db *DB) ApplyUpdates(updates []*ForeignBatch, exact bool, stop <-chan stru
 	if err := tx.acquireForUpdates(updates, stop); err != nil {
 		return 0, err
 	}
-	for _, b := range updates {
-		if b.records == 0 { // log data alone takes no sequence number
-			applied++
-			continue
+	for len(updates) > 0 {
+		n := 1
+		if updates[0].records > 0 { // log data alone takes no sequence number
+			first, _ := updates[0].Sequence()
+			if last := db.LatestSequence(); exact && first != last+1 {
+				return applied, fmt.Errorf("%w: %d comes after %d", ErrSequence, first, last)
+			}
+			n = runOf(updates, exact)
+			if err := tx.applyRun(updates[:n]); err != nil {
+				return applied, err
+			}
+			if committed != nil {
+				for _, b := range updates[:n] {
+					committed(tx, b)
+				}
+			}
 		}
-		first, _ := b.Sequence()
-		if last := db.LatestSequence(); exact && first != last+1 {
-			return applied, fmt.Errorf("%w: %d comes after %d", ErrSequence, first, last)
-		}
-		tx.reset()
-		tx.cacheOK = true
-		tx.now = time.Now().UnixMilli()
-		if err := tx.Apply(b); err != nil {
-			return applied, err
-		}
-		tx.update = b.rep
-		if err := tx.Commit(); err != nil {
-			return applied, err
-		}
-		applied++
-		if b.newest != 0 {
-			db.MasterTime(versionTime(b.newest) - VersionMargin)
-		}
-		if committed != nil {
-			committed(tx, b)
-		}
+		applied += n
+		updates = updates[n:]
 	}
 	return applied, nil
+}
+
+// maxRunBytes bounds one write of batches of the master.
+const maxRunBytes = 1 << 20
+
+// runOf returns how many batches go with one write.
+func runOf(updates []*ForeignBatch, exact bool) (n int) {
+	first, records := updates[0].Sequence()
+	next, size := first+uint64(records), len(updates[0].rep)
+	for n = 1; n < len(updates) && !updates[0].alone; n++ {
+		b := updates[n]
+		first, records := b.Sequence()
+		if size += len(b.rep); b.alone || b.records == 0 || exact && first != next || size > maxRunBytes {
+			break
+		}
+		next += uint64(records)
+	}
+	return n
+}
+
+// applyRun writes batches with one write. The locks are held.
+func (tx *Tx) applyRun(run []*ForeignBatch) error {
+	tx.reset()
+	tx.cacheOK, tx.foreign, tx.update = true, true, true
+	tx.now = time.Now().UnixMilli()
+	defer tx.SwitchNamespace(tx.ns)
+	newest := uint64(0)
+	for _, b := range run {
+		if b.collections {
+			tx.forget(b)
+		}
+		newest = max(newest, b.newest)
+	}
+	if err := tx.prefetchReplaced(run); err != nil {
+		return err
+	}
+	for _, b := range run {
+		if err := tx.adopt(b); err != nil {
+			return err
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	if newest != 0 {
+		tx.db.MasterTime(versionTime(newest) - VersionMargin)
+	}
+	return nil
+}
+
+// prefetchReplaced is PrefetchBlind for the metadata records of batches.
+func (tx *Tx) prefetchReplaced(run []*ForeignBatch) error {
+	l := tx.Keys()
+	tx.hashes = tx.hashes[:0]
+	var r batch.Reader
+	for _, b := range run {
+		if err := r.Reset(b.rep); err != nil {
+			return err
+		}
+		for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+			if rec.Family == cf.Metadata && rec.Kind <= batch.SingleDelete {
+				l.Add(rec.Key)
+				tx.hashes = append(tx.hashes, tx.db.presence.Hash(rec.Key))
+			}
+		}
+	}
+	if l.Len() < 2 {
+		return nil
+	}
+	return tx.prefetchHashed(l)
+}
+
+// adopt takes the records of a batch over as they are, and notes what they change.
+func (tx *Tx) adopt(b *ForeignBatch) error {
+	shift := tx.batch.AppendRep(b.rep)
+	var r batch.Reader
+	if err := r.Reset(b.rep); err != nil {
+		return err
+	}
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			return r.Err()
+		}
+		if !rec.Kind.Counted() || rec.Family >= cf.NumFamilies {
+			continue // nothing is kept in memory of a family that is not known
+		}
+		// What cannot be understood, of a newer version perhaps, is written all the same, and does not count.
+		switch rec.Kind {
+		case batch.Put:
+			if rec.Family == cf.Metadata {
+				if m, _, err := cf.DecodeMeta(rec.Value); err == nil {
+					tx.noteForeign(rec.Key, &m)
+				}
+			}
+			tx.over.write(rec.Family, rec.Key, rec.ValueOffset+shift, len(rec.Value), written)
+		case batch.Delete, batch.SingleDelete:
+			if rec.Family == cf.Metadata {
+				tx.noteForeign(rec.Key, nil)
+			}
+			tx.over.write(rec.Family, rec.Key, rec.ValueOffset+shift, 0, deleted)
+		case batch.DeleteRange:
+			if rec.Family == cf.Metadata {
+				if err := tx.countOff(rec.Key, rec.Value); err != nil {
+					return err
+				}
+			}
+			tx.over.deleteRange(rec.Family, rec.Key, rec.Value)
+		}
+	}
 }
 
 // acquireForUpdates takes the locks for several batches.
@@ -93,13 +200,6 @@ func (tx *Tx) acquireForUpdates(updates []*ForeignBatch, stop <-chan struct{}) e
 		}
 		tx.Begin("")
 	}
-}
-
-// writeUpdate writes a batch of the master.
-func (db *DB) writeUpdate(rep []byte) error {
-	db.Stats.Commits.Add(1)
-	db.Stats.GroupedTx.Add(1)
-	return db.write(rep, db.flags)
 }
 
 // HoldsNSKey reports whether the transaction has the lock of a metadata key for writing.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,8 +49,9 @@ func masterBatch(seq uint64, build func(b *batch.Builder)) []byte {
 	return rep
 }
 
-// TestApplyUpdates: the recorded streams of a master of Kvrocks are in the log of the replica afterwards byte by byte
-// and with the same sequence numbers, however many batches are applied together.
+// TestApplyUpdates: the records of recorded streams of a master of Kvrocks are in the log of the replica afterwards byte
+// by byte and with the same sequence numbers, however many batches are applied together. Messages and what changes the
+// propagate family are batches of their own.
 func TestApplyUpdates(t *testing.T) {
 	for _, name := range []string{fixture.PlainReplication, fixture.RSIDReplication} {
 		for _, group := range []int{1, 7, 1000} {
@@ -70,8 +72,18 @@ func TestApplyUpdates(t *testing.T) {
 				}
 			}
 			u, err := db.UpdatesAfter(0, engine.UpdatesLimit{Batches: len(reps) + 1, Bytes: 1 << 30})
-			if err != nil || !slices.EqualFunc(u.Batches, reps, bytes.Equal) {
+			if err != nil || group == 1 && !slices.EqualFunc(u.Batches, reps, bytes.Equal) {
 				t.Errorf("%s: the log holds %d batches of %d, %v", name, len(u.Batches), len(reps), err)
+			}
+			want, alone := joined(t, reps)
+			got, gotAlone := joined(t, u.Batches)
+			if !bytes.Equal(got, want) || gotAlone != alone {
+				t.Errorf("%s: by %d: the log holds other records, or %d instead of %d batches of their own", name, group,
+					gotAlone, alone)
+			}
+			if last := reps[len(reps)-1]; u.Last != binary.LittleEndian.Uint64(last)+
+				uint64(binary.LittleEndian.Uint32(last[8:]))-1 {
+				t.Errorf("%s: by %d: the last sequence number is %d", name, group, u.Last)
 			}
 			keys, expires := scanCount(t, db, ns)
 			wantCount(t, db, ns, keys, expires)
@@ -80,6 +92,33 @@ func TestApplyUpdates(t *testing.T) {
 			}
 		}
 	}
+}
+
+// joined returns the records of batches, one behind the other, and how many batches have messages or records of the
+// propagate family and no others.
+func joined(t *testing.T, reps [][]byte) (records []byte, alone int) {
+	t.Helper()
+	for _, rep := range reps {
+		records = append(records, rep[batch.HeaderLen:]...)
+		r, err := batch.NewReader(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		special, others := 0, 0
+		for rec, ok := r.Next(); ok; rec, ok = r.Next() {
+			switch {
+			case !rec.Kind.Counted():
+			case rec.Family == cf.PubSub, rec.Family == cf.Propagate:
+				special++
+			default:
+				others++
+			}
+		}
+		if special > 0 && others == 0 {
+			alone++
+		}
+	}
+	return records, alone
 }
 
 // TestApplyUpdatesInOrder: a batch that does not follow is not written; those before it are.
@@ -137,6 +176,83 @@ func TestApplyUpdatesOfNewerVersion(t *testing.T) {
 	mustGet(t, db, "k", "v")
 	if got := db.LatestSequence(); got != 3 {
 		t.Errorf("sequence %d, want 3", got)
+	}
+}
+
+// TestApplyUpdatesToNewerFamily: a replica creates the column family in which newer versions of Kvrocks index time
+// series when its master writes to it, and preserves it.
+func TestApplyUpdatesToNewerFamily(t *testing.T) {
+	dir := t.TempDir() + "/db"
+	o := engine.Options{Dir: dir, Replica: true}
+	db, err := engine.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := func(seq uint64, key string) []byte {
+		return masterBatch(seq, func(b *batch.Builder) {
+			b.Put(cf.Metadata, nsKey(ns, key), []byte{0x8d, 'n', 'e', 'w'}) // a time series
+			b.Put(7, []byte(key), []byte("v"))
+		})
+	}
+	if n, err := applyUpdates(db, true, index(1, "j"), index(3, "k")); n != 2 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if names := db.UnknownFamilies(); !slices.Equal(names, []string{"index"}) {
+		t.Errorf("unknown families %q", names)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = engine.Open(o); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := applyUpdates(db, true, index(5, "l")); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := readNative(t, dir)["index"]; got != "v" {
+		t.Errorf("the family holds %q", got)
+	}
+}
+
+// TestReplicaAwaitsCommits: a commit without locks, such as that of a message, is written before SetReplica returns or
+// not at all.
+func TestReplicaAwaitsCommits(t *testing.T) {
+	db := enginetest.Open(t)
+	for range 20 {
+		db.SetMaster()
+		db.BeginHistoryLater("JQP7CZ5WISUYWTN5")
+		var all sync.WaitGroup
+		begun := make(chan struct{}, 4)
+		for range cap(begun) {
+			all.Go(func() {
+				for n := 0; ; n++ {
+					err := db.Update(ns, nil, func(tx *engine.Tx) error {
+						tx.Put(cf.PubSub, []byte("channel"), []byte("message"))
+						return nil
+					})
+					if n == 0 {
+						begun <- struct{}{}
+					}
+					if err != nil {
+						if !errors.Is(err, engine.ErrReplica) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+			})
+		}
+		<-begun
+		var last uint64
+		db.SetReplica(func(set func(bool)) { set(true) })
+		last = db.LatestSequence()
+		all.Wait()
+		if got := db.LatestSequence(); got != last {
+			t.Fatalf("%d writes of its own after it had become a replica", got-last)
+		}
 	}
 }
 

@@ -55,10 +55,10 @@ type Tx struct {
 	mark       Mark
 	// committed: what the batch holds is written.
 	committed bool
-	foreign   bool   // Apply was called
-	update    []byte // Commit writes these bytes, of which the batch is a copy, see ApplyUpdates
-	yielding  bool   // see YieldToOthers
-	ofMaster  bool   // see FromMaster
+	foreign   bool // Apply was called
+	update    bool // the batch is of the master, see ApplyUpdates
+	yielding  bool // see YieldToOthers
+	ofMaster  bool // see FromMaster
 	req       commitRequest
 	combined  error // the result for the transactions whose jobs were run in this one
 }
@@ -146,7 +146,7 @@ func (tx *Tx) reset() {
 	tx.hooks = tx.hooks[:0]
 	tx.mark = Mark{}
 	tx.committed = false
-	tx.foreign, tx.yielding, tx.ofMaster, tx.update = false, false, false, nil
+	tx.foreign, tx.yielding, tx.ofMaster, tx.update = false, false, false, false
 	tx.cacheOK = false
 	tx.batchBytes = 0
 	if cap(tx.iterBuf) > 128<<10 {
@@ -177,9 +177,6 @@ func (tx *Tx) Clock() int64 { return tx.now }
 // has expired: the master says what has, and a key that it prolongs at the last moment must still be here, however late
 // that arrives.
 func (tx *Tx) FromMaster() { tx.ofMaster = true }
-
-// IsFromMaster reports whether the transaction is FromMaster.
-func (tx *Tx) IsFromMaster() bool { return tx.ofMaster }
 
 // Tick moves the transaction's time on to the present. The pipeline calls it before every command.
 func (tx *Tx) Tick(now int64) {

@@ -27,13 +27,13 @@ func (l *KeyList) Add(key []byte) {
 // Len returns how many keys there are.
 func (l *KeyList) Len() int { return len(l.lens) }
 
-// remove takes out the keys of which drop, given their places in the list, is true.
-func (l *KeyList) remove(drop func(i int) bool) {
+// remove takes out the keys of which drop, given them and their places in the list, is true.
+func (l *KeyList) remove(drop func(i int, key []byte) bool) {
 	from, bytes, n := 0, 0, 0
 	for i, size := range l.lens {
 		key := l.buf[from : from+int(size)]
 		from += int(size)
-		if !drop(i) {
+		if !drop(i, key) {
 			bytes += copy(l.buf[bytes:], key)
 			l.lens[n] = size
 			n++
@@ -195,27 +195,28 @@ func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 	if len(userKeys) < 2 {
 		return nil
 	}
-	known := tx.db.presence
+	l := tx.Keys()
 	tx.hashes = tx.hashes[:0]
 	for _, k := range userKeys {
 		tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, k, tx.db.slots)
-		tx.hashes = append(tx.hashes, known.Hash(tx.keyBuf))
+		l.Add(tx.keyBuf)
+		tx.hashes = append(tx.hashes, tx.db.presence.Hash(tx.keyBuf))
 	}
+	return tx.prefetchHashed(l)
+}
+
+// prefetchHashed is PrefetchBlind for metadata keys, whose hashes for the presence cache are in tx.hashes.
+func (tx *Tx) prefetchHashed(l *KeyList) error {
 	// A loop of its own, in which the misses of the processor's caches overlap.
 	for i, h := range tx.hashes {
-		if known.ExistsHash(h) {
+		if tx.db.presence.ExistsHash(h) {
 			tx.hashes[i] = 0 // no key's hash
 		}
 	}
-	l := tx.Keys()
-	for i, k := range userKeys {
-		if tx.hashes[i] != 0 {
-			tx.addUnknown(l, k)
-		}
-	}
+	l.remove(func(i int, key []byte) bool { return tx.hashes[i] == 0 || tx.knowsMeta(key) })
 	if c := tx.db.cache; c != nil && l.Len() > 0 {
 		tx.touchCached(cf.Metadata, l)
-		l.remove(func(i int) bool { return c.SeemsToHold(tx.hashes[i]) })
+		l.remove(func(i int, _ []byte) bool { return c.SeemsToHold(tx.hashes[i]) })
 	}
 	if tx.db.fitsCache() {
 		return tx.prefetch(l, cf.MaxHead)
@@ -251,12 +252,9 @@ func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 	return nil
 }
 
-// addUnknown adds the metadata key of a user key to a list, unless the transaction knows of it.
-func (tx *Tx) addUnknown(l *KeyList, userKey []byte) {
-	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
-	if tx.over.find(tx.over.hash(cf.Metadata, tx.keyBuf), cf.Metadata, tx.keyBuf) == nil {
-		l.Add(tx.keyBuf)
-	}
+// knowsMeta reports whether the transaction knows of a metadata record.
+func (tx *Tx) knowsMeta(nsKey []byte) bool {
+	return tx.over.find(tx.over.hash(cf.Metadata, nsKey), cf.Metadata, nsKey) != nil
 }
 
 // prefetchMost is the length of the longest value that Prefetch reads. Of a longer one it keeps the head: who needs all
@@ -271,7 +269,10 @@ func (tx *Tx) Prefetch(userKeys [][]byte) error {
 	}
 	l := tx.Keys()
 	for _, k := range userKeys {
-		tx.addUnknown(l, k)
+		tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, k, tx.db.slots)
+		if !tx.knowsMeta(tx.keyBuf) {
+			l.Add(tx.keyBuf)
+		}
 	}
 	return tx.prefetch(l, prefetchMost)
 }
@@ -309,7 +310,7 @@ func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
 	}
 	if c := tx.db.cache; c != nil && reccache.Holds(id) {
 		tx.touchCached(id, keys)
-		keys.remove(func(i int) bool { return c.SeemsToHold(tx.hashes[i]) })
+		keys.remove(func(i int, _ []byte) bool { return c.SeemsToHold(tx.hashes[i]) })
 	}
 	if keys.Len() < 2 {
 		return nil

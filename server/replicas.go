@@ -61,20 +61,15 @@ func (s *Server) masterSettings() replication.MasterSettings {
 }
 
 // beginHistory makes a replication id, with use-rsid-psync: when the server starts as a master, and when it becomes
-// one. later: nothing is written before somebody writes. A master that starts again while Sentinel has made another
-// one the master is made its replica then, and has written nothing that the other one lacks.
-func (s *Server) beginHistory(later bool) error {
+// one. It is stored when somebody writes: a master that starts again while Sentinel has made another one the master is
+// made its replica then, and has written nothing that the other one lacks.
+func (s *Server) beginHistory() {
 	if !s.cfg.Bool("use-rsid-psync") {
-		return nil
+		return
 	}
 	id := replication.NewReplicationID()
-	if later {
-		s.db.BeginHistoryLater(id)
-	} else if err := s.db.BeginHistory(id); err != nil {
-		return err
-	}
+	s.db.BeginHistoryLater(id)
 	s.log.Info("a new replication id", zap.String("id", id))
-	return nil
 }
 
 // IsReplica reports whether the server follows a master.
@@ -94,9 +89,6 @@ func (s *Server) followed() (host string, port int, ok bool) {
 func (s *Server) Role() command.Role {
 	r := command.Role{Offset: s.db.LatestSequence(), State: s.linkState()}
 	r.Host, r.Port, r.Replica = s.followed()
-	if st, ok := s.replica.Status(); ok {
-		r.Offset = uint64(s.replicaOffset(&st))
-	}
 	for _, o := range s.master.Replicas() {
 		r.Replicas = append(r.Replicas, command.ReplicaRole{IP: o.IP, Port: o.Port, Offset: o.Offset})
 	}

@@ -57,12 +57,8 @@ func (s *Server) infoServer(w *info.Writer, _ string) {
 	w.Text("git_sha1", info.Revision())
 	w.Text("kvrocks_git_sha1", info.Revision())
 	w.Text("redis_git_sha1", info.Revision())
-	mode := "standalone"
-	if s.cluster != nil {
-		mode = "cluster"
-	}
-	w.Text("redis_mode", mode)
-	w.Text("kvrocks_mode", mode)
+	w.Text("redis_mode", "standalone")
+	w.Text("kvrocks_mode", "standalone")
 	w.Text("os", info.OS())
 	w.Text("go_version", runtime.Version())
 	version, assertions := engine.RocksDB()
@@ -255,7 +251,7 @@ func formatPercentile(p float64) string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
-func (s *Server) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", s.cluster != nil) }
+func (s *Server) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", false) }
 
 // The tickers of RocksDB 7.8 of which INFO shows how fast they move, by their numbers in rocksdb/statistics.h.
 const (

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -17,7 +16,6 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/auth"
-	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/maintenance"
@@ -44,7 +42,6 @@ type Server struct {
 	work     *maintenance.Work
 	master   *replication.Master        // for the replicas of this server
 	replica  *replication.Replica       // follows the master, if there is one
-	cluster  *cluster.Map               // nil = cluster-enabled is off
 	build    string                     // the version of this program
 	diskSize func() uint64              // bytes of the database on disk
 	tls      atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
@@ -99,7 +96,6 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	v.Debug, v.Memory, v.Info, v.Maintenance, v.Replication = debugging{s}, &s.memory, &s.info, s.work, s
 	s.startMaster()
 	s.startReplica()
-	s.newCluster()
 	s.follow()
 	return s
 }
@@ -159,15 +155,10 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	}
 	s.listeners, s.sessions.Services.Table = listeners, table
 	s.work.CheckSize()
-	if err := s.startCluster(); err != nil {
-		listeners.Close()
-		return err
-	}
 	if host, port, ok := s.followed(); ok {
 		s.beginFollowing(host, port, false) // it was so when it was stopped, as far as anybody knows
-	} else if err := errors.Join(replication.ForgetRedis(s.db), s.beginHistory(true)); err != nil {
-		listeners.Close()
-		return err
+	} else {
+		s.beginHistory()
 	}
 	if err := s.openAdmin(); err != nil {
 		listeners.Close()

@@ -9,8 +9,7 @@ import (
 )
 
 // Check finds what is wrong in the settings by what the server knows and the configuration does not: which commands
-// there are. Its error is one line that names the file, the line and the key. In a cluster it makes the settings those of
-// the master or replica that the node was.
+// there are. Its error is one line that names the file, the line and the key.
 func Check(cfg *config.Config) error {
 	if _, err := commandTable(cfg); err != nil {
 		return err
@@ -18,10 +17,7 @@ func Check(cfg *config.Config) error {
 	if _, err := declaredUsers(cfg, command.ACLTable()); err != nil {
 		return err
 	}
-	if err := checkTLS(cfg); err != nil {
-		return err
-	}
-	return adoptRole(cfg)
+	return checkTLS(cfg)
 }
 
 // commandTable applies rename-command, one line after the other.
@@ -86,13 +82,6 @@ func (s settings) Set(sess *command.Session, changes []command.Setting) error {
 
 // BecomeMaster is REPLICAOF NO ONE.
 func (s settings) BecomeMaster() error {
-	if s.cluster != nil {
-		return errReplicaCluster
-	}
-	return s.becomeMaster()
-}
-
-func (s *Server) becomeMaster() error {
 	if s.failingOver() {
 		return errFailingOver
 	}
@@ -102,12 +91,11 @@ func (s *Server) becomeMaster() error {
 	if err := s.cfg.SetMaster("no one"); err != nil {
 		return err
 	}
-	s.replica.Unfollow()
+	s.replica.Unfollow(s.beginHistory)
 	s.sweep.Refresh()
-	err := s.beginHistory(false)
 	s.applyRole()
 	s.log.Info("the server takes writes: REPLICAOF NO ONE")
-	return err
+	return nil
 }
 
 // Rewrite writes the settings to the configuration file.

@@ -132,6 +132,16 @@ func (b *Builder) Append(other *Builder) {
 	b.n += other.n
 }
 
+// AppendRep adds all records of a batch in RocksDB's representation, of which the header is whole and tells how many
+// they are. It returns by how much further behind than in rep they are now.
+func (b *Builder) AppendRep(rep []byte) (shift int) {
+	b.start()
+	shift = len(b.buf) - HeaderLen
+	b.buf = append(b.buf, rep[HeaderLen:]...)
+	b.n += binary.LittleEndian.Uint32(rep[8:])
+	return shift
+}
+
 // Mark returns the present end of the batch.
 func (b *Builder) Mark() Mark { return Mark{b.Len(), b.n} }
 

@@ -63,7 +63,7 @@ func (d *DB) SumProperty(name string) (sum uint64) {
 		return 0
 	}
 	defer d.leave()
-	for _, f := range d.families {
+	for _, f := range d.all() {
 		n, _ := d.db.GetIntPropertyCF(name, f.h)
 		sum += n
 	}

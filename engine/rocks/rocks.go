@@ -104,6 +104,7 @@ type DB struct {
 	db       *grocksdb.DB
 	ptr      unsafe.Pointer
 	families []*Family
+	added    atomic.Pointer[[]*Family] // by CreateFamily since the database was opened
 	opts     *grocksdb.Options
 	cache    *C.bk_cache
 	ro       *grocksdb.ReadOptions
@@ -176,7 +177,45 @@ func (d *DB) Family(i int) *Family { return d.families[i] }
 
 // HasFamily reports whether a column family is open, by its number in write batches. The caller has entered.
 func (d *DB) HasFamily(id uint32) bool {
-	return slices.ContainsFunc(d.families, func(f *Family) bool { return f.h.ID() == id })
+	return slices.ContainsFunc(d.all(), func(f *Family) bool { return f.h.ID() == id })
+}
+
+// all returns the families that are open.
+func (d *DB) all() []*Family {
+	if added := d.added.Load(); added != nil {
+		return slices.Concat(d.families, *added)
+	}
+	return d.families
+}
+
+// CreateFamily creates a column family that gets a number in write batches. RocksDB counts the
+// numbers up, so it can be that the number is not the one that is wanted: then there is no family and an error. Two
+// calls at once are not allowed.
+func (d *DB) CreateFamily(name string, id uint32, opt *Options) error {
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
+	o := opt.familyOptions(name, d.cache, d.handle)
+	h, err := d.db.CreateColumnFamily(o, name)
+	if err != nil {
+		o.Destroy()
+		return err
+	}
+	if got := h.ID(); got != id {
+		err := errors.Join(fmt.Errorf("the column family %s gets the number %d instead of %d", name, got, id),
+			d.db.DropColumnFamily(h))
+		h.Destroy()
+		o.Destroy()
+		return err
+	}
+	var added []*Family
+	if old := d.added.Load(); old != nil {
+		added = slices.Clone(*old)
+	}
+	added = append(added, &Family{Name: name, h: h, ptr: raw(h), opts: o})
+	d.added.Store(&added)
+	return nil
 }
 
 // Stop lets nobody use the database any more, cuts compactions that were asked for short, and waits until everybody who
@@ -220,14 +259,16 @@ func (d *DB) Shut(sync bool) error {
 	if sync {
 		err = d.db.FlushWAL(true)
 	}
-	for _, f := range d.families {
+	families := d.all()
+	for _, f := range families {
 		f.h.Destroy()
 	}
+	d.added.Store(nil)
 	d.db.Close()
 	d.db, d.ptr = nil, nil
 	live.Add(-1)
 	d.ro.Destroy()
-	for _, f := range d.families {
+	for _, f := range families {
 		f.opts.Destroy()
 	}
 	d.opts.Destroy()

@@ -286,7 +286,8 @@ func (m *Master) accept(p proto.PSync) error {
 // lastIDBefore returns the replication id of the write before a sequence number, or of the first one in the log; ""
 // when the log does not tell.
 func lastIDBefore(db *engine.DB, next uint64) (id string) {
-	log, err := db.WAL(max(next, 1) - 1)
+	last := max(next, 1) - 1
+	log, err := db.WAL(last)
 	if err != nil {
 		return ""
 	}
@@ -295,20 +296,29 @@ func lastIDBefore(db *engine.DB, next uint64) (id string) {
 	if err != nil || rep == nil {
 		return ""
 	}
+	return idOf(rep, last)
+}
+
+// idOf returns the replication id with which a sequence number was written. Each write ends with its id, and a batch of
+// the log may hold several: of a group commit, or in the log of a replica.
+func idOf(rep []byte, seq uint64) (id string) {
 	r, err := batch.NewReader(rep)
 	if err != nil {
 		return ""
 	}
-	for {
+	for at := r.Sequence(); ; {
 		rec, ok := r.Next()
-		if !ok {
+		switch {
+		case !ok:
 			return id
-		}
-		if rec.Kind != batch.LogData {
-			continue
-		}
-		if l, err := cf.ParseLogData(rec.Value); err == nil && l.ReplicationID != nil {
-			id = string(l.ReplicationID)
+		case rec.Kind.Counted():
+			at++
+		case rec.Kind == batch.LogData:
+			if l, err := cf.ParseLogData(rec.Value); err == nil && l.ReplicationID != nil {
+				if id = string(l.ReplicationID); at > seq {
+					return id
+				}
+			}
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestLinkThatIsGoneBeginsNothing(t *testing.T) {
 	l := &link{r: r, db: db}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	r.link = l
-	r.Unfollow()
+	r.Unfollow(func() {})
 	if err := l.begin(); err != nil {
 		t.Fatal(err)
 	}
