@@ -193,6 +193,23 @@ int bk_verify_table(const char* path, size_t n, char** err);
 void bk_perf_start(void);
 void bk_perf_stop(char** perf, char** io);
 
+// Table files that are made outside of a database -----------------------------------------------------------------
+
+typedef struct bk_sst bk_sst;
+
+// bk_sst_open begins a table file of the family's options at path. The caller owns the result and gives it to
+// bk_sst_close; NULL on an error. The database stays open until then.
+bk_sst* bk_sst_open(void* db, void* cf, const char* path, char** err);
+// bk_sst_add puts n records, in ascending order of their keys: a record begins at an offset of at[] in arena, with the
+// lengths of key and value, u32 in the byte order of the machine each, and key and value. False on an error.
+int bk_sst_add(bk_sst* w, const char* arena, const uint64_t* at, size_t n, char** err);
+// bk_sst_finish completes the file. False on an error.
+int bk_sst_finish(bk_sst* w, char** err);
+// bk_sst_close frees w. A file that is not finished stays, and is of no use.
+void bk_sst_close(bk_sst* w);
+// bk_ingest moves files of several families into the database, all or none: n paths, each with its family.
+int bk_ingest(void* db, int n, void** cf, char** path, char** err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -265,6 +265,30 @@ func (d *Digest) putCentroids(list []Centroid) {
 	d.Meta.Unmerged, d.Meta.Merged = 0, uint64(len(list))
 }
 
+// Restore makes a t-digest of centroids in the order of their means, which hold all observations, from min to max. The
+// key must not exist. Weights are rounded to whole observations in sum.
+func Restore(tx *engine.Tx, key []byte, compression uint32, list []Centroid, min, max float64) error {
+	rec, err := tx.Load(key, cf.TypeTDigest)
+	if err != nil {
+		return err
+	}
+	d := Digest{tx: tx, rec: rec, Meta: cf.NewTDigestMeta(compression, capacityOf(compression))}
+	tx.LogData(cf.LogTDigest)
+	if len(list) > 0 {
+		weight := weightOf(list)
+		if !(weight < maxWeight) {
+			return ErrOverflow
+		}
+		m := &d.Meta
+		m.Min, m.Max, m.Merges = min, max, 1
+		m.TotalWeight = uint64(math.Round(weight))
+		m.MergedWeight, m.Observations = m.TotalWeight, m.TotalWeight
+		d.putCentroids(list)
+	}
+	d.save()
+	return nil
+}
+
 // Reset makes the t-digest empty. Kvrocks deletes the range of the old records; here they get out of reach by a new
 // version, as those of a deleted key do.
 func (d *Digest) Reset() {

@@ -6,11 +6,13 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/hash"
 	"github.com/basaltdb/basalt/engine/hll"
+	"github.com/basaltdb/basalt/engine/json"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/engine/list"
 	sets "github.com/basaltdb/basalt/engine/set"
 	"github.com/basaltdb/basalt/engine/str"
 	"github.com/basaltdb/basalt/engine/stream"
+	"github.com/basaltdb/basalt/engine/tdigest"
 	"github.com/basaltdb/basalt/engine/zset"
 	"github.com/basaltdb/basalt/server/rdb"
 )
@@ -21,6 +23,11 @@ func restoreError(err error) error {
 		return errRestoreSize
 	}
 	return errBadData
+}
+
+// RestoreKey puts a value in the place of what a key holds, as RESTORE does: for programs that load files.
+func RestoreKey(tx *engine.Tx, key []byte, v *rdb.Value, expire int64) error {
+	return restoreKey(tx, key, v, expire, maxRestore)
 }
 
 // restoreKey puts a value in the place of what a key holds. It expires at a time in milliseconds since the epoch, 0 =
@@ -116,6 +123,16 @@ func restoreValue(tx *engine.Tx, key []byte, v *rdb.Value, maxString int64) (err
 		err = zset.Store(tx, key, entries)
 	case rdb.Stream:
 		err = restoreStream(tx, key, v.Stream)
+	case rdb.JSON:
+		_, err = json.Set(tx, key, json.Root(), v.String, json.Always, json.DefaultOptions)
+	case rdb.TDigest:
+		t := v.TDigest
+		list := make([]tdigest.Centroid, len(t.Means))
+		for i := range list {
+			list[i] = tdigest.Centroid{Mean: t.Means[i], Weight: t.Weights[i]}
+		}
+		compression := uint32(min(t.Compression, tdigest.MaxCompression))
+		err = tdigest.Restore(tx, key, compression, list, t.Min, t.Max)
 	}
 	return err
 }
@@ -125,10 +142,23 @@ func restoreStream(tx *engine.Tx, key []byte, v *rdb.StreamValue) error {
 	if err != nil {
 		return err
 	}
+	return RestoreStream(r, v)
+}
+
+// RestoreEntries adds the entries of a part of a stream.
+func RestoreEntries(r *stream.Restorer, v *rdb.StreamValue) error {
 	for i := range v.Entries {
 		if err := r.Add(v.Entries[i].ID, v.Entries[i].Fields); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// RestoreStream adds what a stream has, or its last part, and ends it.
+func RestoreStream(r *stream.Restorer, v *rdb.StreamValue) error {
+	if err := RestoreEntries(r, v); err != nil {
+		return err
 	}
 	for i := range v.Groups {
 		g := &v.Groups[i]

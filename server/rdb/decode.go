@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"math"
+	"slices"
 )
 
 // Decode reads the type and value at the beginning of body. Bytes behind it are of no interest, as in Redis.
@@ -20,7 +21,7 @@ func Decode(body []byte, maxBytes int64) (*Value, error) {
 	if r.err == nil {
 		r.value(t, v)
 	}
-	if r.err == nil && v.Kind != String && v.Kind != Stream && len(v.Elems) == 0 {
+	if r.err == nil && v.Kind <= Hash && v.Kind != String && len(v.Elems) == 0 {
 		r.failf("empty %s", v.Kind)
 	}
 	if r.err != nil {
@@ -41,6 +42,7 @@ func (r *reader) value(t byte, v *Value) {
 		}
 		for n := r.count(1); n > 0 && r.err == nil; n-- {
 			add(r.string())
+			r.cut(v)
 		}
 	case typeListZiplist:
 		v.Kind = List
@@ -49,10 +51,11 @@ func (r *reader) value(t byte, v *Value) {
 		v.Kind = List
 		for n := r.count(1); n > 0 && r.err == nil; n-- {
 			r.ziplist(r.string(), add)
+			r.cut(v)
 		}
 	case typeQuicklist2:
 		v.Kind = List
-		r.quicklist2(add)
+		r.quicklist2(v, add)
 	case typeSetIntset:
 		v.Kind = Set
 		r.intset(r.string(), add)
@@ -68,6 +71,7 @@ func (r *reader) value(t byte, v *Value) {
 			} else {
 				v.Scores = append(v.Scores, r.score())
 			}
+			r.cut(v)
 		}
 	case typeZSetZiplist:
 		v.Kind = ZSet
@@ -82,6 +86,7 @@ func (r *reader) value(t byte, v *Value) {
 		for n := r.count(2); n > 0 && r.err == nil; n-- {
 			add(r.string())
 			add(r.string())
+			r.cut(v)
 		}
 	case typeHashZipmap:
 		v.Kind = Hash
@@ -100,8 +105,10 @@ func (r *reader) value(t byte, v *Value) {
 		r.hashTTL(t, v)
 	case typeStream, typeStream2, typeStream3:
 		v.Kind = Stream
-		v.Stream = r.stream(t)
-	case typeModule, typeModule2:
+		r.stream(t, v)
+	case typeModule2:
+		r.module(v)
+	case typeModule:
 		r.fail(ErrUnsupported)
 	default:
 		r.failf("type %d", t)
@@ -115,8 +122,9 @@ const (
 	packedNode = 2 // a listpack
 )
 
-func (r *reader) quicklist2(add func(elem []byte)) {
+func (r *reader) quicklist2(v *Value, add func(elem []byte)) {
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
+		r.cut(v)
 		switch c := r.length(); c {
 		case plainNode:
 			add(r.string())
@@ -183,22 +191,10 @@ func (r *reader) hashTTL(t byte, v *Value) {
 			v.Expires = append(v.Expires, at)
 			v.Elems = append(v.Elems, r.string())
 			v.Elems = append(v.Elems, r.string())
+			r.cut(v)
 		}
 	}
-	r.checkExpires(v)
-}
-
-// checkExpires drops the expiries of a hash when there is none.
-func (r *reader) checkExpires(v *Value) {
-	for _, at := range v.Expires {
-		if at > math.MaxInt64 {
-			r.failf("expiry of a field")
-		}
-		if at != 0 {
-			return
-		}
-	}
-	v.Expires = nil
+	r.checkExpiries(v)
 }
 
 // hashValkey reads a hash of Valkey of which fields expire.
@@ -207,12 +203,23 @@ func (r *reader) hashValkey(v *Value) {
 		v.Elems = append(v.Elems, r.string())
 		v.Elems = append(v.Elems, r.string())
 		at := r.u64()
-		if at == math.MaxUint64 {
+		switch {
+		case at == math.MaxUint64:
 			at = 0
+		case at == 0:
+			at = 1 // has passed, and 0 stands for none
 		}
 		v.Expires = append(v.Expires, at)
+		r.cut(v)
 	}
-	r.checkExpires(v)
+	r.checkExpiries(v)
+}
+
+// checkExpiries drops the expiries of a hash when there is none, unless parts of it had some.
+func (r *reader) checkExpiries(v *Value) {
+	if r.parts == 0 && !slices.ContainsFunc(v.Expires, func(at uint64) bool { return at != 0 }) {
+		v.Expires = nil
+	}
 }
 
 // check makes sure of what is common to all forms of a kind.
@@ -233,6 +240,12 @@ func (r *reader) check(v *Value) {
 		if step = 2; len(v.Elems)%2 != 0 {
 			r.failf("%d fields and values", len(v.Elems))
 			return
+		}
+		for _, at := range v.Expires {
+			if at > math.MaxInt64 {
+				r.failf("expiry of a field")
+				return
+			}
 		}
 	case Set:
 	default:

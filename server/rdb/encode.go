@@ -284,3 +284,76 @@ func appendListpackString(dst, s []byte) []byte {
 	}
 	return appendBackLen(append(dst, s...), len(dst)+len(s)-at)
 }
+
+// AppendValue appends the type and the whole of a value, in plain forms, and returns the version of the format that it
+// needs. A value of the kind NoKind has none.
+func AppendValue(dst []byte, v *Value) (out []byte, version uint16) {
+	switch v.Kind {
+	case String:
+		return AppendString(AppendHead(dst, String, 0), v.String), PlainVersion
+	case List, Set:
+		dst = AppendHead(dst, v.Kind, uint64(len(v.Elems)))
+		for _, e := range v.Elems {
+			dst = AppendString(dst, e)
+		}
+	case ZSet:
+		dst = AppendHead(dst, ZSet, uint64(len(v.Elems)))
+		for i, e := range v.Elems {
+			dst = AppendScore(AppendString(dst, e), v.Scores[i])
+		}
+	case Hash:
+		return appendHash(dst, v)
+	case Stream:
+		w := NewStreamWriter(dst)
+		for i := range v.Stream.Entries {
+			w.Add(v.Stream.Entries[i].ID, v.Stream.Entries[i].Fields)
+		}
+		return w.End(v.Stream)
+	case JSON, TDigest:
+		return appendModule(dst, v), PlainVersion
+	default:
+		panic("rdb: a value of no kind")
+	}
+	return dst, PlainVersion
+}
+
+func appendHash(dst []byte, v *Value) (out []byte, version uint16) {
+	n := uint64(len(v.Elems) / 2)
+	first := uint64(0)
+	for _, at := range v.Expires {
+		if at != 0 && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	if first == 0 {
+		dst = AppendHead(dst, Hash, n)
+		for _, e := range v.Elems {
+			dst = AppendString(dst, e)
+		}
+		return dst, PlainVersion
+	}
+	dst = AppendExpiringHead(dst, first, n)
+	for i, at := range v.Expires {
+		dst = AppendString(AppendString(AppendExpiry(dst, first, at), v.Elems[2*i]), v.Elems[2*i+1])
+	}
+	return dst, ExpiringVersion
+}
+
+// AppendAux appends something about a file.
+func AppendAux(dst []byte, name, value string) []byte {
+	return AppendString(AppendString(append(dst, opAux), []byte(name)), []byte(value))
+}
+
+// AppendFunction appends the source of a library of functions.
+func AppendFunction(dst, source []byte) []byte { return AppendString(append(dst, opFunction), source) }
+
+// AppendSelect appends the database of the keys that follow.
+func AppendSelect(dst []byte, db uint64) []byte { return appendLength(append(dst, opSelectDB), db) }
+
+// AppendKey appends a key of a file, with a body as DUMP has it and its expiry in milliseconds since the epoch, 0 = none.
+func AppendKey(dst, key, body []byte, expire int64) []byte {
+	if expire != 0 {
+		dst = binary.LittleEndian.AppendUint64(append(dst, opExpireMs), uint64(expire))
+	}
+	return append(AppendString(append(dst, body[0]), key), body[1:]...)
+}

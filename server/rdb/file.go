@@ -1,18 +1,18 @@
 package rdb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 )
 
 // An RDB file is a header, items, and a checksum:
 //
 //	"REDIS" · version as 4 digits · items · 255 · u64 checksum
-//	"VALKEY" · version as 3 digits · ...                          Valkey from 9 on
+//	"VALKEY" · version as 3 digits · items · 255 · u64 checksum
 //
 // The checksum, little-endian, is the CRC-64 of all that is before it. It is there from version 5 on, and 0 when Redis
 // was told not to make one. An item is a key
@@ -21,6 +21,7 @@ import (
 //
 // or begins with one of the opcodes. Some of these say something about the key that follows.
 const (
+	opKeyMeta   = 243 // Redis 8.6: what modules say about the key; Valkey 9: an import of slots
 	opSlotInfo  = 244 // length: slot · length: keys · length: keys that expire
 	opFunction  = 245 // string: source of a library
 	opFunction0 = 246 // a library in the form of a release candidate of Redis 7.0
@@ -37,9 +38,9 @@ const (
 
 const (
 	magic       = "REDIS"
-	valkeyMagic = "VALKEY"
-	// maxValkey is the latest version of a file of Valkey that is read, that of Valkey 9.
-	maxValkey = 80
+	magicValkey = "VALKEY" // version as 3 digits
+	// valkeyVersion is the latest version of Valkey that is read, and the first with the other magic.
+	valkeyVersion = 80
 	// checksumVersion is the first version with a checksum.
 	checksumVersion = 5
 	// maxOther is the greatest budget of what is neither key nor value, in bytes.
@@ -78,6 +79,11 @@ type Item struct {
 	Key []byte
 	// Value is nil for an empty collection, which old versions of Redis have written by mistake, and for a library.
 	Value *Value
+	// Skipped says why there is no value, or why data without a key were passed over: see [File.SkipModules].
+	Skipped string
+	// Part counts the parts of a value from 0, More says that another one follows: see [File.Each].
+	Part int
+	More bool
 	// Expire is when the key expires, in milliseconds since the epoch. It may have passed.
 	Expire   int64
 	Expires  bool
@@ -93,11 +99,53 @@ type File struct {
 
 	src     *source
 	version int
-	valkey  bool // types from 22 on are those of Valkey
 	budget  int64
 	db      uint64
 	chunk   []byte // see reader: keys and small values share it
 	err     error
+	valkey  bool // types from 22 on are those of Valkey
+	skip    bool // see SkipModules
+	// emit and partBytes are those of Each; emitted is an error of emit.
+	emit      func(*Item) error
+	partBytes int64
+	emitted   error
+	item      Item // of Each
+	value     Value
+	// preamble: commands follow behind the checksum, see Preamble.
+	preamble bool
+}
+
+// SkipModules lets Next return an item with [Item.Skipped] for the value of a module that is not known, and for data of
+// a module without a key. Both are errors otherwise.
+func (f *File) SkipModules() { f.skip = true }
+
+// Preamble says that the file is the beginning of an append-only file: commands may follow its end.
+func (f *File) Preamble() { f.preamble = true }
+
+// Rest returns what follows the file, when Next or Each has come to its end. See Preamble.
+func (f *File) Rest() io.Reader {
+	return io.MultiReader(bytes.NewReader(f.src.buf[f.src.pos:]), f.src.r)
+}
+
+// Each calls emit with all items. A value that needs more than partBytes comes in parts, items of the same key, none of
+// which needs much more, except for one element that is larger: a list in its order, a stream's groups with the last
+// part. The items and what they hold are valid during the call. Errors are those of Next, or of emit.
+func (f *File) Each(partBytes int64, emit func(*Item) error) error {
+	f.emit, f.partBytes = emit, partBytes
+	for {
+		i, err := f.Next()
+		switch {
+		case f.emitted != nil:
+			return f.emitted
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := emit(i); err != nil {
+			return err
+		}
+	}
 }
 
 // NewFile begins to read a file. size is its length, or < 0 when it is not known; a key and its value, with what is
@@ -109,18 +157,17 @@ func NewFile(r io.Reader, size, maxBytes int64) (*File, error) {
 	if errors.Is(head.err, ErrRead) {
 		return nil, head.err
 	}
-	text, isRedis := strings.CutPrefix(string(b), magic)
-	if !isRedis {
-		if text, f.valkey = strings.CutPrefix(string(b), valkeyMagic); !f.valkey {
-			return nil, fmt.Errorf("%w: it does not begin as one", ErrNoRDB)
-		}
+	f.valkey = b != nil && string(b[:len(magicValkey)]) == magicValkey
+	if b == nil || !f.valkey && string(b[:len(magic)]) != magic {
+		return nil, fmt.Errorf("%w: it does not begin as one", ErrNoRDB)
+	}
+	first, last, text := uint64(1), uint64(MaxVersion), string(b[len(magic):])
+	if f.valkey {
+		first, last, text = valkeyVersion, valkeyVersion, string(b[len(magicValkey):])
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
-	switch {
-	case f.valkey && (err != nil || n != maxValkey):
-		return nil, fmt.Errorf("%w: version %q of Valkey, not %03d", ErrNoRDB, text, maxValkey)
-	case !f.valkey && (err != nil || n < 1 || n > MaxVersion):
-		return nil, fmt.Errorf("%w: version %q, not 0001 to %04d", ErrNoRDB, text, MaxVersion)
+	if err != nil || n < first || n > last {
+		return nil, fmt.Errorf("%w: version %q, not %04d to %04d", ErrNoRDB, text, first, last)
 	}
 	f.version = int(n)
 	return f, nil
@@ -135,7 +182,12 @@ func (f *File) Next() (*Item, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	i := &Item{}
+	i := &f.item
+	if f.emit == nil {
+		i = &Item{}
+	} else {
+		*i = Item{}
+	}
 	err := f.next(i)
 	if err == nil {
 		return i, nil
@@ -189,7 +241,12 @@ func (f *File) next(i *Item) error {
 		case opFunction0:
 			r.failf("a library of functions as release candidates of Redis 7.0 have written it")
 		case opModuleAux:
-			r.fail(fmt.Errorf("%w: the data of a module", ErrUnsupported))
+			if name := r.moduleAux(f.skip); r.err == nil {
+				i.Skipped = "data of the module " + name + " that belong to no key"
+				return nil
+			}
+		case opKeyMeta:
+			r.fail(unknownType(op, f.valkey))
 		case opEnd:
 			if r.err == nil {
 				return f.end()
@@ -214,7 +271,7 @@ func (f *File) key(t byte, i *Item) error {
 		last = typeHashTTLPre // whose number means something else there
 	}
 	if t > last {
-		r.failf("an item of type %d", t)
+		r.fail(unknownType(t, f.valkey))
 		return r.err
 	}
 	if f.valkey && t == typeHashTTLPre {
@@ -225,14 +282,54 @@ func (f *File) key(t byte, i *Item) error {
 		return r.err
 	}
 	i.DB, i.Key = f.db, key
-	v := &Value{}
+	r.skip = f.skip
+	if f.emit != nil {
+		r.whole, r.partBytes = r.budget, f.partBytes
+		r.part = func(v *Value) error {
+			i.Value, i.More = v, true
+			f.emitted = f.emit(i)
+			i.Part++
+			i.Value, i.More = nil, false
+			return f.emitted
+		}
+	}
+	v := &f.value
+	if f.emit == nil { // the caller may keep it
+		v = &Value{}
+	} else {
+		*v = Value{Elems: v.Elems[:0], Scores: v.Scores[:0]}
+	}
 	if r.value(t, v); r.err != nil {
 		return r.err
 	}
-	if v.Kind == String || v.Kind == Stream || len(v.Elems) > 0 {
+	switch {
+	case v.Kind == NoKind:
+		i.Skipped = string(v.String)
+	case v.Kind == String || v.Kind > Hash || len(v.Elems) > 0 || i.Part > 0:
 		i.Value = v
 	}
 	return nil
+}
+
+// unknownTypes are what later versions have; what follows such a number cannot be passed over.
+var unknownTypes = map[byte]string{
+	26: "stream of Redis 8.6", 27: "stream of Redis 8.8", 28: "array of Redis 8.8", 33: "GCRA object of Redis 8.8",
+	opKeyMeta: "metadata of a key by modules, of Redis 8.6",
+}
+
+// unknownTypesValkey are those of Valkey.
+var unknownTypesValkey = map[byte]string{23: "path hash of Valkey 9.2", 242: "command during a save of Valkey 9.2",
+	opKeyMeta: "import of slots under way, of Valkey 9.0"}
+
+func unknownType(t byte, valkey bool) error {
+	names := unknownTypes
+	if valkey {
+		names = unknownTypesValkey
+	}
+	if name := names[t]; name != "" {
+		return malformed("an item of type %d (%s)", t, name)
+	}
+	return malformed("an item of type %d", t)
 }
 
 // end reads what is behind the last item.
@@ -247,6 +344,9 @@ func (f *File) end() error {
 		if got != 0 && got != want {
 			return ErrChecksum
 		}
+	}
+	if f.preamble {
+		return io.EOF
 	}
 	switch _, err := f.src.next(1); {
 	case err == nil:

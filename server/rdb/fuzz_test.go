@@ -112,7 +112,9 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, form byte, b []byte) {
 		r := reader{b: b, budget: fuzzBudget}
-		s := r.stream([]byte{typeStream, typeStream2, typeStream3}[form%3])
+		v := &Value{}
+		r.stream([]byte{typeStream, typeStream2, typeStream3}[form%3], v)
+		s := v.Stream
 		if r.err != nil {
 			return
 		}

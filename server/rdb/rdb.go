@@ -6,8 +6,8 @@
 // little-endian. [Open] and [AppendFooter] are about the last two, [Decode] and the Append functions about the first.
 // [File] reads whole files.
 //
-// Everything that Redis has ever written up to version 12 (Redis 7.4 to 8.4) is read, but for the values of modules: the
-// plain forms, which are sequences of strings and numbers, and the packed ones, where a small value is one string
+// Everything that Redis has ever written up to version 12 (Redis 7.4 to 8.4) is read, of the values of modules those of JSON
+// documents and t-digests, and the files of Valkey up to version 80 (Valkey 9.0): the plain forms, which are sequences of strings and numbers, and the packed ones, where a small value is one string
 // with a structure of its own (listpack, ziplist, zipmap, intset). Written are plain forms only, which every Redis
 // since 5.0 can read; a stream that needs more says so in the version.
 //
@@ -111,9 +111,12 @@ const (
 	ZSet
 	Hash
 	Stream
+	JSON
+	TDigest
+	NoKind // the value of a module that is not known: see [Item.Skipped]
 )
 
-var kindNames = [...]string{"string", "list", "set", "zset", "hash", "stream"}
+var kindNames = [...]string{"string", "list", "set", "zset", "hash", "stream", "ReJSON-RL", "TDIS-TYPE", "none"}
 
 // String returns the name that TYPE replies.
 func (k Kind) String() string { return kindNames[k] }
@@ -121,7 +124,7 @@ func (k Kind) String() string { return kindNames[k] }
 // Value is a value that was read. Its slices may be parts of the bytes that it was read from.
 type Value struct {
 	Kind   Kind
-	String []byte // of a String
+	String []byte // of a String; the text of a JSON document
 	// Elems are the elements of a List, in their order; the members of a Set or ZSet, all different; the fields and
 	// values of a Hash in turn, the fields all different. There is at least one.
 	Elems  [][]byte
@@ -130,6 +133,7 @@ type Value struct {
 	// when none does.
 	Expires []uint64
 	Stream  *StreamValue
+	TDigest *TDigestValue
 }
 
 // StreamValue is a stream.
@@ -139,6 +143,18 @@ type StreamValue struct {
 	MaxDeleted   cf.StreamID   // the greatest id of a deleted entry
 	EntriesAdded uint64        // how many entries there ever were
 	Groups       []StreamGroup // their names differ
+
+	// What a reader notes while it reads: how many entries it has read, and the first and the last one.
+	read          uint64
+	first, latest cf.StreamID
+}
+
+// TDigestValue is a t-digest.
+type TDigestValue struct {
+	Compression float64
+	Min, Max    float64
+	Means       []float64 // of the centroids, ascending
+	Weights     []float64
 }
 
 // StreamEntry is an entry of a stream: its fields and values in turn.

@@ -38,9 +38,11 @@ const (
 )
 
 // stream reads a stream of the type t.
-func (r *reader) stream(t byte) *StreamValue {
+func (r *reader) stream(t byte, v *Value) {
 	s := &StreamValue{}
+	v.Stream = s
 	for n := r.count(2); n > 0 && r.err == nil; n-- {
+		r.cut(v)
 		r.node(s)
 	}
 	length := r.length()
@@ -54,10 +56,10 @@ func (r *reader) stream(t byte) *StreamValue {
 	}
 	switch {
 	case r.err != nil:
-		return nil
-	case length != uint64(len(s.Entries)):
-		r.failf("stream of %d entries, not %d", len(s.Entries), length)
-	case length > 0 && s.Entries[length-1].ID.Compare(s.Last) > 0:
+		return
+	case length != s.read:
+		r.failf("stream of %d entries, not %d", s.read, length)
+	case length > 0 && s.latest.Compare(s.Last) > 0:
 		r.failf("entry after the last id of a stream")
 	}
 	for n := r.count(5); n > 0 && r.err == nil; n-- {
@@ -71,7 +73,6 @@ func (r *reader) stream(t byte) *StreamValue {
 	if repeats(names, 1) {
 		r.failf("two groups of one name")
 	}
-	return s
 }
 
 // packed is the elements of a node, taken one after the other.
@@ -174,16 +175,21 @@ func (r *reader) node(s *StreamValue) {
 			continue
 		}
 		live--
-		switch n := len(s.Entries); {
+		switch {
 		case r.err != nil:
 		case live < 0:
 			r.failf("node of a stream with more entries than it says")
-		case n > 0 && id.Compare(s.Entries[n-1].ID) <= 0 || id == cf.StreamID{}:
+		case id.Compare(s.latest) <= 0: // the id 0-0 is none, too
 			r.failf("entries of a stream out of order")
 		case len(e.Fields) == 0:
 			r.failf("entry of a stream without fields")
 		}
 		r.spend(elemCost)
+		if s.read == 0 {
+			s.first = id
+		}
+		s.latest = id
+		s.read++
 		s.Entries = append(s.Entries, e)
 	}
 	if r.err == nil && p.b[0] != 0xff {
@@ -256,7 +262,7 @@ func (r *reader) group(t byte, s *StreamValue) StreamGroup {
 // readsUpTo estimates, as Redis does for the first form, how many entries a group has got when the last one of them
 // has an id.
 func readsUpTo(s *StreamValue, id cf.StreamID) int64 {
-	n := len(s.Entries)
+	n := int64(min(s.read, math.MaxInt64))
 	added := int64(min(s.EntriesAdded, math.MaxInt64))
 	switch c := id.Compare(s.Last); {
 	case added == 0:
@@ -266,11 +272,11 @@ func readsUpTo(s *StreamValue, id cf.StreamID) int64 {
 	case c > 0:
 		return UnknownReads
 	}
-	switch c := id.Compare(s.Entries[0].ID); {
+	switch c := id.Compare(s.first); {
 	case c < 0:
-		return added - int64(n)
+		return added - n
 	case c == 0:
-		return added - int64(n) + 1
+		return added - n + 1
 	}
 	return UnknownReads
 }

@@ -1,0 +1,640 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine/batch"
+	"github.com/basaltdb/basalt/engine/rocks"
+)
+
+// Bulk fills a new database with records in any order, without the write-ahead log: it sorts them, writes table files
+// and moves these into the database. What does not fit its memory waits in sorted runs on the disk. The database must
+// have been opened with DisableWAL, so that no log has what would look like its beginning, and nobody else may use it.
+//
+// One goroutine calls its methods. Nothing is in the database before Finish has returned.
+type Bulk struct {
+	db     *DB
+	dir    string // for runs and table files
+	memory int    // bytes of records before they become a run
+	fam    [cf.NumFamilies]bulkFamily
+	size   int // of the records in memory
+	spills int
+
+	spilling sync.WaitGroup
+	mu       sync.Mutex
+	err      error // of a run; mu
+	// Arenas of families whose records went into runs, to be used again when the runs are written.
+	spare [cf.NumFamilies]bulkFamily
+	keys  map[string]*bulkCount
+}
+
+// bulkCount counts the keys of a namespace.
+type bulkCount struct {
+	plain int
+	ends  map[uint64]int
+}
+
+// bulkFamily holds the records of a family that are not in a run yet. A record is
+//
+//	u32 length of the key · u32 length of the value · key · value
+//
+// with the lengths in the byte order of the machine, for engine/rocks.
+type bulkFamily struct {
+	arena  []byte
+	at     []uint64
+	common int    // how many bytes all keys begin with
+	first  []byte // a key
+	runs   []*bulkRun
+}
+
+// bulkRun is a file of sorted records.
+type bulkRun struct {
+	path string
+	size int64
+	// index has the key and the place of a record every runIndexEvery bytes, the first one's at its beginning.
+	index []runPlace
+}
+
+type runPlace struct {
+	key []byte
+	at  int64
+}
+
+const runIndexEvery = 256 << 10
+
+const recordHead = 8
+
+// The first runs are small, so that the last one of a small load is soon sorted; later ones are larger, so that there
+// are not too many.
+const (
+	firstRuns   = 32 << 20
+	runsOfASize = 16
+)
+
+// bulkFile is about how many bytes of records a table file gets.
+const bulkFile = 64 << 20
+
+// NewBulk begins to fill a database, with files in dir, which is made, and about so many bytes of memory.
+func (db *DB) NewBulk(dir string, memory int) (*Bulk, error) {
+	if db.flags&rocks.DisableWAL == 0 {
+		return nil, errors.New("a database is filled without its log only")
+	}
+	if !db.empty() {
+		return nil, errors.New("the database is not new")
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	// A run is sorted while the next one is filled, and sorting takes some memory of its own.
+	return &Bulk{db: db, dir: dir, memory: max(memory/3, 1<<20), keys: map[string]*bulkCount{}}, nil
+}
+
+// Version returns a version for a new collection.
+func (b *Bulk) Version() uint64 { return b.db.versions.next() }
+
+// Put adds a record. A key that was there before is an error of Finish.
+func (b *Bulk) Put(id cf.ID, key, value []byte) error {
+	f := &b.fam[id]
+	at := len(f.arena)
+	if need := at + recordHead + len(key) + len(value); need > cap(f.arena) {
+		// append would grow by a quarter, and copy all of it as often
+		f.arena = append(make([]byte, 0, max(2*cap(f.arena), need, 64<<10)), f.arena...)
+	}
+	f.at = append(f.at, uint64(at))
+	f.arena = binary.NativeEndian.AppendUint32(f.arena, uint32(len(key)))
+	f.arena = binary.NativeEndian.AppendUint32(f.arena, uint32(len(value)))
+	f.arena = append(append(f.arena, key...), value...)
+	if f.first == nil {
+		f.first = bytes.Clone(key)
+		f.common = len(key)
+	} else if f.common > len(key) || string(key[:f.common]) != string(f.first[:f.common]) {
+		n := 0
+		for n < len(key) && n < f.common && key[n] == f.first[n] {
+			n++
+		}
+		f.common = n
+	}
+	if b.size += len(f.arena) - at + 16; b.size > min(b.memory, firstRuns<<min(b.spills/runsOfASize, 10)) {
+		return b.spill()
+	}
+	return nil
+}
+
+// Counted says that a metadata record of a live key was put, which expires at a time, 0 = never.
+func (b *Bulk) Counted(ns string, end uint64) {
+	c := b.keys[ns]
+	if c == nil {
+		c = &bulkCount{ends: map[uint64]int{}}
+		b.keys[ns] = c
+	}
+	if end == 0 {
+		c.plain++
+		return
+	}
+	c.ends[end/1000*1000+999]++ // a second is exact enough, and bounds the table
+}
+
+// Update runs f in a transaction of a namespace and puts what it has written. The transaction sees nothing of what was
+// put before, and may only put records.
+func (b *Bulk) Update(ns string, f func(tx *Tx) error) error {
+	tx := b.db.txPool.Get().(*Tx)
+	defer b.db.txPool.Put(tx)
+	tx.Begin(ns)
+	defer tx.Release()
+	if err := tx.usable(); err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return err
+	}
+	return b.Take(tx)
+}
+
+// Begin begins a transaction, whose writes Take puts, as often as it is called. The caller releases it.
+func (b *Bulk) Begin(ns string) *Tx {
+	tx := b.db.NewTx()
+	tx.Begin(ns)
+	return tx
+}
+
+// Take puts what a transaction of Begin has written since the last call. The transaction does not see it any more.
+func (b *Bulk) Take(tx *Tx) error {
+	if tx.Empty() {
+		return nil
+	}
+	defer func() {
+		tx.over.reset()
+		tx.batch.Reset()
+		tx.deltas, tx.touched = tx.deltas[:0], tx.touched[:0]
+	}()
+	r, err := batch.NewReader(tx.batch.Bytes())
+	if err != nil {
+		return err
+	}
+	last := map[string][]byte{} // of metadata: a key may be written twice
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			break
+		}
+		switch {
+		case rec.Kind == batch.LogData || rec.Kind == batch.Noop:
+		case rec.Kind == batch.Put && rec.Family == cf.Metadata:
+			last[string(rec.Key)] = rec.Value
+		case rec.Kind == batch.Put:
+			if err := b.Put(rec.Family, rec.Key, rec.Value); err != nil {
+				return err
+			}
+		case rec.Kind == batch.Delete: // of what is not there
+		default:
+			return fmt.Errorf("a %s cannot be put into a new database", rec.Kind)
+		}
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	for key, value := range last {
+		if err := b.Put(cf.Metadata, []byte(key), value); err != nil {
+			return err
+		}
+		if m, _, err := cf.DecodeMeta(value); err == nil && countable(&m) {
+			b.Counted(tx.ns, m.End())
+		}
+	}
+	return nil
+}
+
+// key returns the key of the record at an offset of an arena.
+func recordKey(arena []byte, at uint64) []byte {
+	n := uint64(binary.NativeEndian.Uint32(arena[at:]))
+	return arena[at+recordHead : at+recordHead+n]
+}
+
+func recordLen(arena []byte, at uint64) uint64 {
+	return recordHead + uint64(binary.NativeEndian.Uint32(arena[at:])) + uint64(binary.NativeEndian.Uint32(arena[at+4:]))
+}
+
+// sorted returns the offsets in the order of the keys. Sorting compares eight bytes behind those that all keys share;
+// only if these are equal it looks at the keys.
+func (f *bulkFamily) sorted() []uint64 {
+	type entry struct{ head, at uint64 }
+	entries := make([]entry, len(f.at))
+	for i, at := range f.at {
+		k := recordKey(f.arena, at)[f.common:]
+		var head uint64
+		if len(k) >= 8 {
+			head = binary.BigEndian.Uint64(k)
+		} else {
+			for j, c := range k {
+				head |= uint64(c) << (56 - 8*j)
+			}
+		}
+		entries[i] = entry{head, at}
+	}
+	slices.SortFunc(entries, func(x, y entry) int {
+		switch {
+		case x.head < y.head:
+			return -1
+		case x.head > y.head:
+			return 1
+		}
+		return bytes.Compare(recordKey(f.arena, x.at), recordKey(f.arena, y.at))
+	})
+	for i := range entries {
+		f.at[i] = entries[i].at
+	}
+	return f.at
+}
+
+// spill makes runs of the records in memory, in the background. It waits for those before.
+func (b *Bulk) spill() error {
+	b.spilling.Wait()
+	if err := b.failed(); err != nil {
+		return err
+	}
+	for id := range b.fam {
+		f := &b.fam[id]
+		if len(f.at) == 0 {
+			continue
+		}
+		old := *f
+		run := b.newRun(cf.ID(id))
+		spare := &b.spare[id]
+		f.arena, f.at, f.first = spare.arena[:0], spare.at[:0], nil
+		*spare = bulkFamily{}
+		b.spilling.Go(func() {
+			if err := run.write(&old); err != nil {
+				b.fail(err)
+			}
+			spare.arena, spare.at = old.arena, old.at // the next spill waits
+		})
+	}
+	b.size = 0
+	b.spills++
+	return nil
+}
+
+func (b *Bulk) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+func (b *Bulk) failed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+func (b *Bulk) newRun(id cf.ID) *bulkRun {
+	f := &b.fam[id]
+	r := &bulkRun{path: filepath.Join(b.dir, fmt.Sprintf("%s-%d.run", id, len(f.runs)))}
+	f.runs = append(f.runs, r)
+	return r
+}
+
+// write sorts records and writes them.
+func (r *bulkRun) write(f *bulkFamily) error {
+	file, err := os.Create(r.path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(file, 1<<20)
+	for _, at := range f.sorted() {
+		if len(r.index) == 0 || r.size-r.index[len(r.index)-1].at >= runIndexEvery {
+			r.index = append(r.index, runPlace{bytes.Clone(recordKey(f.arena, at)), r.size})
+		}
+		n := recordLen(f.arena, at)
+		r.size += int64(n)
+		w.Write(f.arena[at : at+n]) // its error is that of Flush
+	}
+	if err := w.Flush(); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// Finish sorts, writes the table files and moves them into the database. progress, if not nil, is told the bytes of
+// records that were written, by several goroutines.
+func (b *Bulk) Finish(progress func(n int)) error {
+	b.spilling.Wait()
+	if err := b.failed(); err != nil {
+		return err
+	}
+	if progress == nil {
+		progress = func(int) {}
+	}
+	work := make(chan func() error)
+	var workers sync.WaitGroup
+	for range max(1, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for f := range work {
+				if b.failed() != nil {
+					continue
+				}
+				if err := f(); err != nil {
+					b.fail(err)
+				}
+			}
+		})
+	}
+	var mu sync.Mutex
+	var files []rocks.SSTFile
+	write := func(id cf.ID, n int, fill func(w *rocks.SSTWriter) error) error {
+		path := filepath.Join(b.dir, fmt.Sprintf("%s-%d.sst", id, n))
+		w, err := b.db.rocks.NewSSTWriter(b.db.fam[id], path)
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		if err := fill(w); err != nil {
+			return keyTwice(err)
+		}
+		if err := w.Finish(); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		files = append(files, rocks.SSTFile{Family: b.db.fam[id], Path: path})
+		return nil
+	}
+	for id := range cf.NumFamilies {
+		f := &b.fam[id]
+		switch {
+		case len(f.runs) > 0:
+			if len(f.at) > 0 {
+				if err := b.newRun(id).write(f); err != nil {
+					b.fail(err)
+				}
+				f.arena, f.at = nil, nil
+			}
+			b.spare[id] = bulkFamily{}
+			bounds := runBounds(f.runs)
+			for n := range len(bounds) + 1 {
+				var from, to []byte
+				if n > 0 {
+					from = bounds[n-1]
+				}
+				if n < len(bounds) {
+					to = bounds[n]
+				}
+				work <- func() error {
+					return mergeRuns(f.runs, from, to, func(fill func(w *rocks.SSTWriter) error) error {
+						return write(id, n, fill)
+					}, progress)
+				}
+			}
+		case len(f.at) > 0:
+			// The family is cut into pieces of about equal size, so that all processors write.
+			at := f.sorted()
+			total := uint64(len(f.arena))
+			pieces := max(total/bulkFile, min(uint64(runtime.GOMAXPROCS(0)), total>>20)) + 1
+			size := total/pieces + 1
+			for n := 0; len(at) > 0; n++ {
+				end, bytes := 0, uint64(0)
+				for end < len(at) && bytes < size {
+					bytes += recordLen(f.arena, at[end])
+					end++
+				}
+				part := at[:end]
+				at = at[end:]
+				work <- func() error {
+					return write(id, n, func(w *rocks.SSTWriter) error { return addAll(w, f.arena, part, progress) })
+				}
+			}
+		}
+	}
+	close(work)
+	workers.Wait()
+	if err := b.failed(); err != nil {
+		return err
+	}
+	if err := b.db.rocks.Ingest(files); err != nil {
+		return keyTwice(err)
+	}
+	return b.settle()
+}
+
+// settle writes one more record, which gives the database a sequence number that is not that of an empty one, and
+// counts the keys.
+func (b *Bulk) settle() error {
+	err := b.db.Update(cf.DefaultNamespace, nil, func(tx *Tx) error {
+		if !b.db.unmarked.Load() { // else the commit carries a record
+			tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), nil)
+			tx.Delete(cf.Propagate, []byte(cf.PropagateReplicationID))
+			return nil
+		}
+		tx.Put(cf.Propagate, []byte(cf.PropagateBitOrder), []byte(cf.BitOrderRedis))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.db.unmarked.Store(false)
+	if err := b.db.FlushMemtable(cf.Propagate); err != nil {
+		return err
+	}
+	now := time.Now().UnixMilli()
+	for ns, c := range b.keys {
+		counter := b.db.counts.of(ns)
+		counter.Add(0, c.plain, now)
+		for end, n := range c.ends {
+			counter.Add(end, n, now)
+		}
+	}
+	return nil
+}
+
+// keyTwice is what an error of RocksDB means that says that keys do not ascend.
+func keyTwice(err error) error {
+	var e *rocks.Error
+	if errors.As(err, &e) && bytes.Contains([]byte(e.Text), []byte("strict ascending order")) {
+		return errors.New("a key, or an element of a collection, appears twice")
+	}
+	return err
+}
+
+// addAll adds records in pieces, for the sake of progress.
+func addAll(w *rocks.SSTWriter, arena []byte, at []uint64, progress func(n int)) error {
+	for len(at) > 0 {
+		part := at[:min(len(at), 8192)]
+		at = at[len(part):]
+		if err := w.Add(arena, part); err != nil {
+			return err
+		}
+		n := 0
+		for _, at := range part {
+			n += int(recordLen(arena, at))
+		}
+		progress(n)
+	}
+	return nil
+}
+
+// runBounds returns keys that cut what the runs hold into pieces of about equal size, enough for all processors and
+// none much larger than a table file should be.
+func runBounds(runs []*bulkRun) [][]byte {
+	var keys [][]byte
+	total := int64(0)
+	for _, r := range runs {
+		total += r.size
+		for _, p := range r.index {
+			keys = append(keys, p.key)
+		}
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	keys = slices.CompactFunc(keys, bytes.Equal)
+	pieces := int(max(total/bulkFile, min(int64(runtime.GOMAXPROCS(0)), total>>20))) + 1
+	var bounds [][]byte
+	for n := 1; n < pieces; n++ {
+		if key := keys[n*len(keys)/pieces]; len(bounds) == 0 || !bytes.Equal(key, bounds[len(bounds)-1]) {
+			bounds = append(bounds, key)
+		}
+	}
+	return bounds
+}
+
+// mergeRuns merges what the runs have in [from, to) into a table file, if that is anything; nil is no bound.
+func mergeRuns(runs []*bulkRun, from, to []byte, write func(fill func(w *rocks.SSTWriter) error) error,
+	progress func(int)) error {
+	var h runHeap
+	defer func() {
+		for _, r := range h {
+			r.file.Close()
+		}
+	}()
+	for _, run := range runs {
+		r, err := run.open(from, to)
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			h = append(h, r)
+		}
+	}
+	if len(h) == 0 {
+		return nil
+	}
+	heap.Init(&h)
+	return write(func(w *rocks.SSTWriter) error {
+		var arena []byte
+		var at []uint64
+		for len(h) > 0 {
+			r := h[0]
+			at = append(at, uint64(len(arena)))
+			arena = append(arena, r.record...)
+			err := r.next()
+			switch {
+			case err == io.EOF:
+				r.file.Close()
+				heap.Pop(&h)
+			case err != nil:
+				return err
+			default:
+				heap.Fix(&h, 0)
+			}
+			if len(arena) >= 1<<20 || len(h) == 0 {
+				if err := addAll(w, arena, at, progress); err != nil {
+					return err
+				}
+				arena, at = arena[:0], at[:0]
+			}
+		}
+		return nil
+	})
+}
+
+// runReader reads a part of a run.
+type runReader struct {
+	file   *os.File
+	r      *bufio.Reader
+	to     []byte // the first key that is not wanted, nil = the end
+	record []byte
+}
+
+// open returns a reader at the first record of [from, to), nil when there is none.
+func (r *bulkRun) open(from, to []byte) (*runReader, error) {
+	i, found := slices.BinarySearchFunc(r.index, from, func(p runPlace, key []byte) int {
+		return bytes.Compare(p.key, key)
+	})
+	if !found && i > 0 {
+		i--
+	}
+	file, err := os.Open(r.path)
+	if err != nil {
+		return nil, err
+	}
+	x := &runReader{file: file, r: bufio.NewReaderSize(file, 256<<10), to: to}
+	if _, err = file.Seek(r.index[i].at, io.SeekStart); err == nil {
+		for err = x.next(); err == nil && bytes.Compare(recordKey(x.record, 0), from) < 0; {
+			err = x.next()
+		}
+	}
+	if err != nil {
+		file.Close()
+		if err == io.EOF {
+			return nil, nil
+		}
+		return nil, err
+	}
+	return x, nil
+}
+
+// next reads the next record; at the end the error is io.EOF.
+func (r *runReader) next() error {
+	var head [recordHead]byte
+	if _, err := io.ReadFull(r.r, head[:]); err != nil {
+		return err
+	}
+	n := recordLen(head[:], 0)
+	if n > math.MaxInt32 {
+		return errors.New("a sorted run is damaged")
+	}
+	r.record = append(slices.Grow(r.record[:0], int(n)), head[:]...)[:n]
+	if _, err := io.ReadFull(r.r, r.record[recordHead:]); err != nil {
+		return err
+	}
+	if r.to != nil && bytes.Compare(recordKey(r.record, 0), r.to) >= 0 {
+		return io.EOF
+	}
+	return nil
+}
+
+// runHeap has the run with the smallest key at its top.
+type runHeap []*runReader
+
+func (h runHeap) Len() int { return len(h) }
+func (h runHeap) Less(i, j int) bool {
+	return bytes.Compare(recordKey(h[i].record, 0), recordKey(h[j].record, 0)) < 0
+}
+func (h runHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *runHeap) Push(x any)   { *h = append(*h, x.(*runReader)) }
+func (h *runHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// Close removes the files of Bulk. It must be called, also after Finish.
+func (b *Bulk) Close() error {
+	b.spilling.Wait()
+	return os.RemoveAll(b.dir)
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+)
+
+// fillBulk opens a new database and puts n strings in a random order.
+func fillBulk(t *testing.T, memory, n int, twice bool) (*DB, error) {
+	t.Helper()
+	db, err := Open(Options{Dir: filepath.Join(t.TempDir(), "db"), DisableWAL: true, RedisBitOrder: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+	tmp := filepath.Join(t.TempDir(), "tmp")
+	b, err := db.NewBulk(tmp, memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(tmp); !os.IsNotExist(err) {
+			t.Error("files stay:", err)
+		}
+	}()
+	r := rand.New(rand.NewPCG(1, 2))
+	value := make([]byte, 100)
+	for _, i := range r.Perm(n) {
+		key := cf.AppendNSKey(nil, cf.DefaultNamespace, fmt.Appendf(nil, "key:%d", i), false)
+		m := cf.Meta{Type: cf.TypeString}
+		binary.BigEndian.PutUint64(value, uint64(i))
+		if err := b.Put(cf.Metadata, key, append(m.Append(nil), value...)); err != nil {
+			return db, err
+		}
+		b.Counted(cf.DefaultNamespace, 0)
+		if twice && i == n/2 {
+			if err := b.Put(cf.Metadata, key, append(m.Append(nil), value...)); err != nil {
+				return db, err
+			}
+		}
+	}
+	return db, b.Finish(nil)
+}
+
+// TestBulk fills databases from memory and with runs on the disk, which need more files than one.
+func TestBulk(t *testing.T) {
+	for _, memory := range []int{64 << 20, 3 << 20} {
+		const n = 30_000
+		db, err := fillBulk(t, memory, n, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keys, _ := db.Count(cf.DefaultNamespace); keys != n {
+			t.Errorf("%d keys", keys)
+		}
+		if db.LatestSequence() == 0 {
+			t.Error("the database looks as if it were empty")
+		}
+		check := func(db *DB) {
+			err := db.View(cf.DefaultNamespace, nil, func(tx *Tx) error {
+				for i := range n {
+					rec, err := tx.LoadAny(fmt.Appendf(nil, "key:%d", i))
+					if err != nil || !rec.Exists || binary.BigEndian.Uint64(rec.Tail) != uint64(i) {
+						return fmt.Errorf("key %d: %v, %v", i, rec.Exists, err)
+					}
+				}
+				if redis, err := tx.RedisBitOrder(); !redis || err != nil {
+					t.Error("order of bits:", redis, err)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(db)
+		dir := db.Dir()
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Open(Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(again)
+		if keys, _ := again.Count(cf.DefaultNamespace); keys != n {
+			t.Errorf("%d keys after opening", keys)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := LiveObjects(); n != 0 {
+		t.Errorf("%d native objects are open", n)
+	}
+}
+
+func TestBulkKeyTwice(t *testing.T) {
+	for _, memory := range []int{64 << 20, 3 << 20} {
+		db, err := fillBulk(t, memory, 15_000, true)
+		if err == nil || !strings.Contains(err.Error(), "twice") {
+			t.Error(err)
+		}
+		if keys, _ := db.Count(cf.DefaultNamespace); keys != 0 || db.LatestSequence() != 0 {
+			t.Error("something is in the database")
+		}
+	}
+}
+
+func TestBulkRefuses(t *testing.T) {
+	db, err := Open(Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.NewBulk(filepath.Join(t.TempDir(), "x"), 1<<20); err == nil {
+		t.Error("a database with a log")
+	}
+}

@@ -1,0 +1,91 @@
+package rocks
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// SSTWriter writes a table file that [DB.Ingest] can bring into the database. The database stays open until Close. One
+// goroutine uses it.
+type SSTWriter struct {
+	d *DB
+	w *C.bk_sst
+}
+
+// NewSSTWriter begins a table file with the options of a family.
+func (d *DB) NewSSTWriter(f *Family, path string) (*SSTWriter, error) {
+	if !d.enter() {
+		return nil, ErrClosed
+	}
+	cpath := C.CString(path)
+	defer C.free(unsafe.Pointer(cpath))
+	var cerr *C.char
+	w := C.bk_sst_open(d.ptr, f.ptr, cpath, &cerr)
+	if w == nil {
+		d.leave()
+		return nil, takeErr(cerr)
+	}
+	live.Add(1)
+	return &SSTWriter{d, w}, nil
+}
+
+// Add puts records in ascending order of their keys. A record begins in arena at an offset of at with u32 length of
+// the key · u32 length of the value, in the byte order of the machine, · key · value.
+func (w *SSTWriter) Add(arena []byte, at []uint64) error {
+	if len(at) == 0 {
+		return nil
+	}
+	var cerr *C.char
+	C.bk_sst_add(w.w, bytesPtr(arena), (*C.uint64_t)(unsafe.SliceData(at)), C.size_t(len(at)), &cerr)
+	return takeErr(cerr)
+}
+
+// Finish completes the file, which has at least one record.
+func (w *SSTWriter) Finish() error {
+	var cerr *C.char
+	C.bk_sst_finish(w.w, &cerr)
+	return takeErr(cerr)
+}
+
+// Close frees the writer. It may be called twice.
+func (w *SSTWriter) Close() {
+	if w.w == nil {
+		return
+	}
+	C.bk_sst_close(w.w)
+	w.w = nil
+	live.Add(-1)
+	w.d.leave()
+}
+
+// SSTFile is a table file of a family.
+type SSTFile struct {
+	Family *Family
+	Path   string
+}
+
+// Ingest moves table files into the database, all of them or none.
+func (d *DB) Ingest(files []SSTFile) error {
+	if len(files) == 0 {
+		return nil
+	}
+	if !d.enter() {
+		return ErrClosed
+	}
+	defer d.leave()
+	families := make([]unsafe.Pointer, len(files))
+	paths := make([]*C.char, len(files))
+	for i, f := range files {
+		families[i] = f.Family.ptr
+		paths[i] = C.CString(f.Path)
+		defer C.free(unsafe.Pointer(paths[i]))
+	}
+	var cerr *C.char
+	C.bk_ingest(d.ptr, C.int(len(files)), unsafe.SliceData(families), unsafe.SliceData(paths), &cerr)
+	runtime.KeepAlive(files)
+	return takeErr(cerr)
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/basaltdb/basalt/internal/progress"
+	"github.com/basaltdb/basalt/internal/transfer"
+)
+
+func init() { register(importCommand) }
+
+func importCommand(env *Env) *cobra.Command {
+	o := transfer.ImportOptions{Stdin: env.In}
+	var to string
+	var memory int
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "import FILE --to HOST:PORT|DIR", Short: "Imports RDB files, append-only files and streams of commands",
+		Long: `Imports a file of Redis or Valkey into a running server, or into a new data directory. FILE is an RDB file, an
+append-only file, the directory or manifest of one in several parts, or commands as redis-cli --pipe takes them; its
+content decides. "-" is the standard input.
+
+A server is HOST:PORT, unix:PATH or redis://USER:PASSWORD@HOST:PORT/DB. An import into a server that was interrupted
+goes on where it was when it is started again: FILE.import-state says where that is.
+
+A directory must be new. Records are sorted and written as RocksDB's table files, without the write-ahead log.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Path, o.Memory = args[0], memory<<20
+			if err := target(to, &o.Server, &o.Dir); err != nil {
+				return err
+			}
+			return runImport(cmd.Context(), env, o, asJSON)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&to, "to", "", "server or new directory")
+	c.MarkFlagRequired("to")
+	f.StringVarP(&o.Config, "config", "c", "", "configuration file of the directory")
+	f.IntVar(&o.DB, "db", -1, "import only this database of an RDB file, into the database that the server is asked for")
+	f.BoolVar(&o.SkipUnknown, "skip-unknown", false, "leave out and list values of modules that are not known")
+	f.BoolVar(&o.Verify, "verify", false, "read an RDB file again and compare every key")
+	f.BoolVar(&o.Restart, "restart", false, "begin anew, although an earlier import was interrupted")
+	f.StringVar(&o.State, "state", "", "file that says how far an import into a server has come (default FILE.import-state)")
+	f.IntVar(&memory, "memory", 256, "MiB for sorting")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// target tells a server from a directory: a directory has a slash or no colon.
+func target(s string, server **transfer.Address, dir *string) error {
+	if strings.HasPrefix(s, "unix:") || strings.Contains(s, "://") ||
+		strings.Contains(s, ":") && !strings.ContainsAny(s, "/\\") {
+		if _, err := os.Stat(s); err != nil {
+			a, err := transfer.ParseAddress(s)
+			if err != nil {
+				return Usage("%v", err)
+			}
+			*server = &a
+			return nil
+		}
+	}
+	if s == "" {
+		return Usage("a server or a directory is missing")
+	}
+	*dir = s
+	return nil
+}
+
+// stages shows the progress of work in several stages, each from its own beginning.
+type stages struct {
+	env   *Env
+	mu    sync.Mutex
+	stage string
+	bar   *progress.Bar
+}
+
+func (s *stages) add(stage string, n, total int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stage != s.stage {
+		s.stop()
+		s.stage = stage
+		s.bar = s.env.Progress(stage, total, progress.Bytes)
+	}
+	s.bar.Add(n)
+}
+
+func (s *stages) stop() {
+	if s.bar != nil {
+		s.bar.Stop()
+		s.bar = nil
+	}
+}
+
+func runImport(ctx context.Context, env *Env, o transfer.ImportOptions, asJSON bool) error {
+	s := &stages{env: env}
+	if env.Width != nil && env.Width() > 0 {
+		o.Progress = s.add
+	}
+	r, err := transfer.Import(ctx, o)
+	s.stop()
+	if err != nil && ctx.Err() != nil {
+		err = context.Canceled
+	}
+	if asJSON {
+		if e := env.JSON(r); err == nil {
+			err = e
+		}
+	} else {
+		printImport(env, r)
+	}
+	if err == nil && !r.Complete() {
+		err = Partial(errors.New("not everything was imported, see above"))
+	}
+	return err
+}
+
+func printImport(env *Env, r *transfer.ImportResult) {
+	w := env.Out
+	if r.Keys > 0 || r.Commands == 0 {
+		fmt.Fprintf(w, "keys %d", r.Keys)
+	}
+	if r.Commands > 0 {
+		fmt.Fprintf(w, " commands %d", r.Commands)
+	}
+	for _, n := range []struct {
+		name string
+		n    int64
+	}{{"libraries", r.Libraries}, {"expired", r.Expired}, {"empty", r.Empty}, {"of other databases", r.OtherDB},
+		{"compared", r.Verified}} {
+		if n.n > 0 {
+			fmt.Fprintf(w, ", %s %d", n.name, n.n)
+		}
+	}
+	fmt.Fprintf(w, " in %.1f s (%.0f keys and commands a second)\n", r.Seconds,
+		float64(r.Keys+r.Commands)/max(r.Seconds, 1e-9))
+	for _, s := range r.Warnings {
+		fmt.Fprintln(w, "warning:", s)
+	}
+	for _, reason := range r.Reasons() {
+		printExamples(env, "left out: "+reason, r.Skipped[reason])
+	}
+	printExamples(env, "errors", r.Errors)
+	printExamples(env, "differences", r.Differ)
+}
+
+func printExamples(env *Env, what string, e *transfer.Examples) {
+	if e == nil || e.Count == 0 {
+		return
+	}
+	fmt.Fprintf(env.Out, "%s: %d\n", what, e.Count)
+	for _, s := range e.First {
+		fmt.Fprintln(env.Out, "  ", s)
+	}
+	if more := e.Count - int64(len(e.First)); more > 0 {
+		fmt.Fprintf(env.Out, "   and %d more\n", more)
+	}
+}

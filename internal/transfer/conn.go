@@ -1,0 +1,303 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Address is where a server is, and who we are there.
+type Address struct {
+	Network, Host  string // "tcp" and host:port, or "unix" and a path
+	TLS            bool
+	User, Password string
+	DB             int
+}
+
+// ParseAddress reads an address:
+//
+//	HOST:PORT
+//	unix:PATH
+//	redis://[USER:PASSWORD@]HOST[:PORT][/DB]     rediss:// with TLS
+func ParseAddress(s string) (a Address, err error) {
+	switch {
+	case strings.HasPrefix(s, "unix:"):
+		return Address{Network: "unix", Host: strings.TrimPrefix(s, "unix:")}, nil
+	case strings.HasPrefix(s, "redis://"), strings.HasPrefix(s, "rediss://"):
+		u, err := url.Parse(s)
+		if err != nil || u.Hostname() == "" {
+			return a, errors.New("the address is not redis://[USER:PASSWORD@]HOST[:PORT][/DB]")
+		}
+		port := u.Port()
+		if port == "" {
+			port = "6379"
+		}
+		a = Address{Network: "tcp", Host: net.JoinHostPort(u.Hostname(), port), TLS: u.Scheme == "rediss"}
+		if u.User != nil {
+			a.User = u.User.Username()
+			a.Password, _ = u.User.Password()
+		}
+		if db := strings.Trim(u.Path, "/"); db != "" {
+			if a.DB, err = strconv.Atoi(db); err != nil || a.DB < 0 {
+				return a, fmt.Errorf("%q is not the number of a database", db)
+			}
+		}
+		return a, nil
+	}
+	if _, port, err := net.SplitHostPort(s); err != nil || port == "" {
+		return a, fmt.Errorf("%q is not HOST:PORT, unix:PATH or redis://HOST:PORT", s)
+	}
+	return Address{Network: "tcp", Host: s}, nil
+}
+
+// String returns the address without the password.
+func (a Address) String() string {
+	if a.Network == "unix" {
+		return "unix:" + a.Host
+	}
+	return a.Host
+}
+
+// Reply is a reply of a server in RESP2.
+type Reply struct {
+	Kind  byte // + - : $ *
+	Text  []byte
+	Int   int64
+	Null  bool
+	Elems []Reply
+}
+
+// ReplyError is an error that a server has replied.
+type ReplyError string
+
+func (e ReplyError) Error() string { return string(e) }
+
+// Err returns the error that the reply is.
+func (r *Reply) Err() error {
+	if r.Kind == '-' {
+		return ReplyError(r.Text)
+	}
+	return nil
+}
+
+// Conn is a connection to a server, for one goroutine, or one that writes and one that reads.
+type Conn struct {
+	c net.Conn
+	r *bufio.Reader
+	w *bufio.Writer
+	b []byte
+}
+
+const (
+	dialTimeout = 5 * time.Second
+	connBuffer  = 256 << 10
+	// What a server may reply at most: one that sends more is broken, or none.
+	maxReplyText  = 1 << 30
+	maxReplyElems = 1 << 24
+	maxReplyDepth = 16
+)
+
+// Dial connects and signs in. The connection is closed when the context ends.
+func Dial(ctx context.Context, a Address) (*Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	var c net.Conn
+	var err error
+	if a.TLS {
+		c, err = (&tls.Dialer{NetDialer: &d}).DialContext(ctx, a.Network, a.Host)
+	} else {
+		c, err = d.DialContext(ctx, a.Network, a.Host)
+	}
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { c.Close() })
+	x := &Conn{c: c, r: bufio.NewReaderSize(c, connBuffer), w: bufio.NewWriterSize(c, connBuffer)}
+	login := []string{"AUTH", a.User, a.Password}
+	if a.User == "" {
+		login = []string{"AUTH", a.Password}
+	}
+	if a.Password != "" {
+		if _, err := x.Do(login...); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	if a.DB > 0 {
+		if _, err := x.Do("SELECT", strconv.Itoa(a.DB)); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	if _, err := x.Do("PING"); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error { return c.c.Close() }
+
+// appendCommand appends a command as an array of strings.
+func appendCommand[T string | []byte](dst []byte, args ...T) []byte {
+	dst = appendHead(dst, '*', len(args))
+	for _, a := range args {
+		dst = appendArg(dst, a)
+	}
+	return dst
+}
+
+func appendHead(dst []byte, kind byte, n int) []byte {
+	return append(strconv.AppendInt(append(dst, kind), int64(n), 10), '\r', '\n')
+}
+
+func appendArg[T string | []byte](dst []byte, a T) []byte {
+	return append(append(appendHead(dst, '$', len(a)), a...), '\r', '\n')
+}
+
+// Send puts a command into the buffer.
+func (c *Conn) Send(args ...string) error {
+	c.b = appendCommand(c.b[:0], args...)
+	_, err := c.w.Write(c.b)
+	return err
+}
+
+// Flush sends what is in the buffer.
+func (c *Conn) Flush() error { return c.w.Flush() }
+
+// Do sends a command and returns its reply; one that is an error is a [ReplyError].
+func (c *Conn) Do(args ...string) (Reply, error) {
+	if err := c.Send(args...); err != nil {
+		return Reply{}, err
+	}
+	if err := c.Flush(); err != nil {
+		return Reply{}, err
+	}
+	r, err := c.Receive()
+	if err == nil {
+		err = r.Err()
+	}
+	return r, err
+}
+
+var errReply = errors.New("the reply is not one of RESP2")
+
+// Receive reads a reply.
+func (c *Conn) Receive() (Reply, error) { return c.receive(0) }
+
+func (c *Conn) receive(depth int) (r Reply, err error) {
+	line, err := c.r.ReadSlice('\n')
+	if err != nil {
+		return r, err
+	}
+	if len(line) < 3 || line[len(line)-2] != '\r' {
+		return r, errReply
+	}
+	r.Kind, line = line[0], line[1:len(line)-2]
+	switch r.Kind {
+	case '+', '-':
+		r.Text = append([]byte(nil), line...)
+		return r, nil
+	case ':', '$', '*':
+	default:
+		return r, errReply
+	}
+	n, err := strconv.ParseInt(string(line), 10, 64)
+	if err != nil {
+		return r, errReply
+	}
+	r.Int = n
+	switch {
+	case r.Kind == ':':
+	case n == -1:
+		r.Null = true
+	case r.Kind == '$' && n >= 0 && n <= maxReplyText:
+		r.Text = make([]byte, n)
+		if _, err := io.ReadFull(c.r, r.Text); err != nil {
+			return r, err
+		}
+		_, err = c.r.Discard(2)
+		return r, err
+	case r.Kind == '*' && n >= 0 && n <= maxReplyElems && depth < maxReplyDepth:
+		r.Elems = make([]Reply, 0, min(n, 1024))
+		for ; n > 0; n-- {
+			e, err := c.receive(depth + 1)
+			if err != nil {
+				return r, err
+			}
+			r.Elems = append(r.Elems, e)
+		}
+	default:
+		return r, errReply
+	}
+	return r, nil
+}
+
+// maxPending is how many commands may be without their reply.
+const maxPending = 16 << 10
+
+// Pipe sends commands without waiting for replies. One goroutine sends, another of its own reads the replies.
+type Pipe struct {
+	c       *Conn
+	pending chan func(*Reply)
+	done    chan struct{}
+	err     error // of reading, after done
+	unsent  int
+}
+
+// NewPipe begins to use a connection.
+func NewPipe(c *Conn) *Pipe {
+	p := &Pipe{c: c, pending: make(chan func(*Reply), maxPending), done: make(chan struct{})}
+	go p.read()
+	return p
+}
+
+func (p *Pipe) read() {
+	defer close(p.done)
+	for f := range p.pending {
+		if p.err != nil {
+			continue // until the sender has noticed
+		}
+		r, err := p.c.Receive()
+		if err != nil {
+			p.err = err
+			p.c.Close() // so that the sender notices
+			continue
+		}
+		f(&r)
+	}
+}
+
+// Send sends commands, of which the last one calls f with its reply, in the goroutine that reads. b may be changed
+// afterwards.
+func (p *Pipe) Send(b []byte, f func(*Reply)) error {
+	select {
+	case p.pending <- f:
+	default:
+		if err := p.c.Flush(); err != nil {
+			return err
+		}
+		p.pending <- f
+	}
+	_, err := p.c.w.Write(b)
+	return err
+}
+
+// Close sends the rest and waits for all replies. The connection stays open unless it is broken.
+func (p *Pipe) Close() error {
+	err := p.c.Flush()
+	close(p.pending)
+	<-p.done
+	if p.err != nil {
+		return p.err
+	}
+	return err
+}

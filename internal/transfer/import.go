@@ -1,0 +1,732 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+// ImportOptions say what is imported, and where to.
+type ImportOptions struct {
+	Path string // see Files
+	// Exactly one of the next two: a running server, or a new data directory.
+	Server *Address
+	Dir    string
+	Config string // configuration file of the directory, "" = defaults
+
+	DB          int  // the only database of an RDB file that is imported, < 0 = all
+	SkipUnknown bool // values of modules that are not known are listed, and not an error
+	Verify      bool // the files are read again and compared
+	Memory      int  // bytes for sorting
+	State       string
+	Restart     bool // forget where an earlier run has come to
+
+	Stdin io.Reader
+	// Progress is told the bytes that were read or written since the last call, and of how many, 0 = not known, by
+	// several goroutines; it may be nil.
+	Progress func(stage string, n, total int64)
+}
+
+// ImportResult is what an import has done.
+type ImportResult struct {
+	Keys      int64 `json:"keys"`
+	Commands  int64 `json:"commands"`
+	Libraries int64 `json:"libraries"`
+	Expired   int64 `json:"expired"`
+	Empty     int64 `json:"empty"`
+	OtherDB   int64 `json:"other_databases"`
+	// Skipped counts what was left out, by reason, with some examples.
+	Skipped  map[string]*Examples `json:"skipped,omitempty"`
+	Errors   *Examples            `json:"errors,omitempty"`
+	Verified int64                `json:"verified"`
+	Differ   *Examples            `json:"differ,omitempty"`
+	Resumed  int64                `json:"resumed_at,omitempty"`
+	Warnings []string             `json:"warnings,omitempty"`
+	Bytes    int64                `json:"bytes"`
+	Seconds  float64              `json:"seconds"`
+}
+
+// Complete reports whether all was carried over.
+func (r *ImportResult) Complete() bool {
+	return len(r.Skipped) == 0 && r.Errors.count() == 0 && r.Differ.count() == 0
+}
+
+// Examples counts something and keeps the first few.
+type Examples struct {
+	Count int64    `json:"count"`
+	First []string `json:"first"`
+}
+
+const maxExamples = 10
+
+func (e *Examples) add(format string, args ...any) {
+	if e.Count++; len(e.First) < maxExamples {
+		e.First = append(e.First, fmt.Sprintf(format, args...))
+	}
+}
+
+func (e *Examples) count() int64 {
+	if e == nil {
+		return 0
+	}
+	return e.Count
+}
+
+// The bounds of a value in memory: parts are of about partBytes, and one element may have as much as an RDB file can
+// say.
+const (
+	partBytes = 1 << 20
+	maxValue  = 1 << 30
+)
+
+// importer is an import that runs.
+type importer struct {
+	o      ImportOptions
+	result ImportResult
+	now    int64
+	db     uint64 // that the server has selected
+	lastDB uint64 // the greatest one with keys
+
+	// To a server.
+	pipe    *Pipe
+	buf     []byte
+	mu      sync.Mutex // of what replies change: errors and the state
+	sent    int64
+	file    int
+	state   *importState
+	failing error
+
+	// To a directory.
+	records   *records
+	libraries [][]byte
+}
+
+// Import imports. With an error, the result says how far it has come.
+func Import(ctx context.Context, o ImportOptions) (*ImportResult, error) {
+	begin := time.Now()
+	m := &importer{o: o, now: nowMs()}
+	m.result.Skipped = map[string]*Examples{}
+	m.result.Errors, m.result.Differ = &Examples{}, &Examples{}
+	err := m.run(ctx)
+	m.result.Seconds = time.Since(begin).Seconds()
+	return &m.result, err
+}
+
+func (m *importer) run(ctx context.Context) error {
+	files, err := Files(m.o.Path)
+	if err != nil {
+		return err
+	}
+	if m.o.Path == "-" && m.o.Verify {
+		return errors.New("the standard input cannot be read a second time to verify it")
+	}
+	if m.o.Dir != "" {
+		err = m.toDir(ctx, files)
+	} else {
+		err = m.toServer(ctx, files)
+	}
+	return err
+}
+
+func (m *importer) progress(stage string, n, total int64) {
+	if m.o.Progress != nil {
+		m.o.Progress(stage, n, max(total, 0))
+	}
+}
+
+// stopReading makes a file end with an error when the context ends, and reports progress.
+type stopReading struct {
+	ctx  context.Context
+	r    io.Reader
+	m    *importer
+	size int64
+	what string
+}
+
+func (s *stopReading) Read(b []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := s.r.Read(b)
+	s.m.progress(s.what, int64(n), s.size)
+	return n, err
+}
+
+// each reads an RDB file and calls put for every part of a key that is to be imported. offset is where the part ends.
+func (m *importer) each(f *rdb.File, count bool, put func(i *rdb.Item) error, library func(source []byte) error) error {
+	f.SkipModules()
+	f.Preamble()
+	return f.Each(partBytes, func(i *rdb.Item) error {
+		switch {
+		case i.Skipped != "":
+			if !m.o.SkipUnknown {
+				return fmt.Errorf("key %.100q: %s; --skip-unknown leaves such values out and lists them", i.Key, i.Skipped)
+			}
+			if count {
+				e := m.result.Skipped[i.Skipped]
+				if e == nil {
+					e = &Examples{}
+					m.result.Skipped[i.Skipped] = e
+				}
+				e.add("%q", i.Key)
+			}
+			return nil
+		case i.Function != nil:
+			if count {
+				m.result.Libraries++
+			}
+			return library(i.Function)
+		case m.o.DB >= 0 && i.DB != uint64(m.o.DB):
+			if count && i.Part == 0 {
+				m.result.OtherDB++
+			}
+			return nil
+		case i.Value == nil:
+			if count {
+				m.result.Empty++
+			}
+			return nil
+		case i.Expires && i.Expire <= m.now:
+			if count && i.Part == 0 {
+				m.result.Expired++
+			}
+			return nil
+		}
+		if m.o.DB >= 0 {
+			i.DB = m.home()
+		}
+		if count && i.Part == 0 {
+			m.result.Keys++
+		}
+		m.lastDB = max(m.lastDB, i.DB)
+		return put(i)
+	})
+}
+
+// home is the database that the address of the server names.
+func (m *importer) home() uint64 {
+	if m.o.Server == nil {
+		return 0
+	}
+	return uint64(m.o.Server.DB)
+}
+
+// toDir imports into a new data directory.
+func (m *importer) toDir(ctx context.Context, files []File) (err error) {
+	if entries, err := os.ReadDir(m.o.Dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: only a new directory is filled; a running server takes more", m.o.Dir)
+	}
+	cfg, err := localConfig(m.o.Dir, m.o.Config)
+	if err != nil {
+		return err
+	}
+	undo, err := cfg.PrepareDir()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(cfg.DBDir())
+			undo()
+		}
+	}()
+	rest, err := m.preamble(ctx, server.EngineOptions(cfg, cfg.MemoryPlan(), zap.NewNop()), files)
+	var more []string
+	if n := int64(m.lastDB) + 1; err == nil && n > max(cfg.Int("redis-databases"), 1) {
+		more = []string{"--redis-databases", strconv.FormatInt(n, 10)}
+		m.result.Warnings = append(m.result.Warnings, fmt.Sprintf("database %d has keys: the server needs "+
+			"redis-databases %d", m.lastDB, n))
+	}
+	if err != nil || len(rest) == 0 && len(m.libraries) == 0 && !m.o.Verify {
+		return err
+	}
+	l, err := openLocal(ctx, m.o.Dir, m.o.Config, false, more...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := l.close(); err == nil {
+			err = e
+		}
+	}()
+	for _, source := range m.libraries {
+		if _, err := l.Conn.Do("FUNCTION", "LOAD", "REPLACE", string(source)); err != nil {
+			return fmt.Errorf("a library of functions: %w", err)
+		}
+	}
+	m.state = &importState{} // that nobody keeps
+	if err := m.send(ctx, l.Conn, rest); err != nil {
+		return err
+	}
+	if m.o.Verify {
+		return m.verify(ctx, l.Conn, files)
+	}
+	return nil
+}
+
+// source is a file from a place on.
+type source struct {
+	File
+	index  int
+	offset int64
+	rdb    bool // an RDB file that is read from its beginning, whatever the offset
+}
+
+// preamble fills the directory with the RDB file that files may begin with, and returns what follows it.
+func (m *importer) preamble(ctx context.Context, o engine.Options, files []File) (rest []source, err error) {
+	for i, f := range files {
+		rest = append(rest, source{File: f, index: i})
+	}
+	first := &rest[0]
+	r, err := first.open(m.o.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if first.Kind != RDB {
+		if first.Path == "-" {
+			return nil, errors.New("commands from the standard input are sent to a server only")
+		}
+		return rest, nil
+	}
+	file, err := rdb.NewFile(&stopReading{ctx, r, m, first.Size, "reading"}, first.Size, maxValue)
+	if err != nil {
+		return nil, err
+	}
+	o.DisableWAL, o.Replica = true, false
+	db, err := engine.Open(o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := db.Close(); err == nil {
+			err = e
+		}
+	}()
+	bulk, err := db.NewBulk(filepath.Join(m.o.Dir, "import.tmp"), m.o.Memory)
+	if err != nil {
+		return nil, err
+	}
+	defer bulk.Close()
+	m.records = &records{bulk: bulk, slots: db.Slots()}
+	defer m.records.close()
+	err = m.each(file, true, func(i *rdb.Item) error { return m.records.put(i, m.now) }, func(source []byte) error {
+		m.libraries = append(m.libraries, append([]byte(nil), source...))
+		return nil
+	})
+	m.result.Bytes = file.Offset()
+	if err != nil {
+		return nil, err
+	}
+	if err := bulk.Finish(func(n int) { m.progress("writing", int64(n), 0) }); err != nil {
+		return nil, err
+	}
+	if first.offset = file.Offset(); first.offset == first.Size || first.Size < 0 {
+		rest = rest[1:]
+	} else if head := make([]byte, 1); true {
+		if _, err := io.ReadFull(file.Rest(), head); err != nil || head[0] != '*' && head[0] != '#' {
+			return nil, fmt.Errorf("%s: what follows the RDB file at byte %d is no command", first.Path, first.offset)
+		}
+	}
+	return rest, nil
+}
+
+// toServer imports into a running server.
+func (m *importer) toServer(ctx context.Context, files []File) error {
+	// An interrupted import waits for the replies to what it has sent, so that it knows where to go on.
+	c, err := Dial(context.WithoutCancel(ctx), *m.o.Server)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.o.Server, err)
+	}
+	defer c.Close()
+	m.db = m.home()
+	if m.state, err = loadState(&m.o, files); err != nil {
+		return err
+	}
+	var rest []source
+	for i, f := range files {
+		s := source{File: f, index: i, rdb: f.Kind == RDB}
+		switch {
+		case i < m.state.File:
+			continue
+		case i == m.state.File:
+			s.offset = m.state.Offset
+			m.result.Resumed = s.offset
+		}
+		rest = append(rest, s)
+	}
+	if m.state.Unsure > 0 {
+		m.result.Warnings = append(m.result.Warnings, fmt.Sprintf("the last run was cut off: up to %d commands "+
+			"from byte %d on may have been run already, and are run again", m.state.Unsure, m.state.Offset))
+	}
+	if err := m.send(ctx, c, rest); err != nil {
+		if e := m.state.save(); e != nil {
+			return errors.Join(err, e)
+		}
+		return err
+	}
+	if err := m.state.remove(); err != nil {
+		return err
+	}
+	if m.o.Verify {
+		return m.verify(ctx, c, files)
+	}
+	return nil
+}
+
+// send sends what the files hold.
+func (m *importer) send(ctx context.Context, c *Conn, files []source) (err error) {
+	m.pipe = NewPipe(c)
+	for _, f := range files {
+		if err = m.sendFile(ctx, &f); err != nil {
+			break
+		}
+	}
+	interrupted := ctx.Err() != nil
+	if e := m.pipe.Close(); err == nil || !interrupted && e != nil {
+		err = e
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil || m.state.Offset == m.sent { // every command was answered
+		m.state.Unsure = 0
+	}
+	if m.failing != nil {
+		return m.failing
+	}
+	return err
+}
+
+func (m *importer) sendFile(ctx context.Context, s *source) error {
+	m.file = s.index
+	r, err := s.open(m.o.Stdin)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	in := &stopReading{ctx, r, m, s.Size, "importing"}
+	var rest io.Reader = in
+	offset := s.offset
+	if s.Kind == RDB && (s.rdb || s.Path == "-") {
+		file, err := rdb.NewFile(in, s.Size, maxValue)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Path, err)
+		}
+		begin := int64(0)
+		skipping := false
+		err = m.each(file, true, func(i *rdb.Item) error {
+			if i.Part == 0 {
+				skipping = file.Offset() <= s.offset && !i.More
+			}
+			// What is before the place is not sent again; a value in parts that it is in is sent from its beginning.
+			if skipping {
+				m.result.Keys--
+				return nil
+			}
+			end := begin
+			if !i.More {
+				end = file.Offset()
+				begin = end
+			}
+			return m.sendItem(i, end)
+		}, func(source []byte) error {
+			return m.queue(appendCommand(nil, []byte("FUNCTION"), []byte("LOAD"), []byte("REPLACE"), source),
+				file.Offset(), "a library")
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Path, err)
+		}
+		rest, offset = file.Rest(), file.Offset()
+		m.result.Bytes += offset
+		if s.offset > offset { // within the commands that follow
+			if _, err := io.CopyN(io.Discard, rest, s.offset-offset); err != nil {
+				return err
+			}
+			offset = s.offset
+		}
+	} else if offset > 0 {
+		if _, err := r.(io.Seeker).Seek(offset, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	if m.state.File == s.index && m.state.DB > 0 && s.offset > 0 {
+		if err := m.selectDB(m.state.DB, offset); err != nil {
+			return err
+		}
+	}
+	return m.sendCommands(s, newCommandReader(rest, offset), s.Kind == RDB)
+}
+
+func (m *importer) selectDB(db uint64, at int64) error {
+	m.db = db
+	return m.queue(appendCommand(nil, "SELECT", strconv.FormatUint(db, 10)), at, "SELECT "+strconv.FormatUint(db, 10))
+}
+
+// queue sends commands of which only the last reply is looked at; what says what they are.
+func (m *importer) queue(b []byte, end int64, what string) error {
+	file, db := m.file, m.db
+	m.sent = end
+	return m.pipe.Send(b, func(r *Reply) { m.answered(r, file, end, db, what) })
+}
+
+// answered is told the reply to what ends at a place of a file. It runs in the goroutine that reads.
+func (m *importer) answered(r *Reply, file int, end int64, db uint64, what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := r.Err(); err != nil {
+		m.result.Errors.add("byte %d, %s: %v", end, what, err)
+		if len(what) > 6 && what[:6] == "SELECT" && m.failing == nil {
+			m.failing = fmt.Errorf("the server has no database %d (%w): redis-databases gives it some, --db takes one of "+
+				"the file", db, err)
+		}
+	}
+	m.state.at(file, end, db)
+}
+
+// sendItem sends a part of a key.
+func (m *importer) sendItem(i *rdb.Item, end int64) error {
+	m.mu.Lock()
+	err := m.failing
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if i.DB != m.db {
+		if err := m.selectDB(i.DB, end); err != nil {
+			return err
+		}
+	}
+	v := i.Value
+	key := string(i.Key)
+	if i.Part > 0 || i.More {
+		return m.sendPart(i, end)
+	}
+	b := m.buf[:0]
+	expire := strconv.FormatInt(i.Expire, 10)
+	if v.Kind == rdb.String && (len(v.String) < len(hllMagic) || string(v.String[:len(hllMagic)]) != hllMagic) {
+		n := 3
+		if i.Expires {
+			n = 5
+		}
+		b = appendArg(appendArg(appendArg(appendHead(b, '*', n), "SET"), i.Key), v.String)
+		if i.Expires {
+			b = appendArg(appendArg(b, "PXAT"), expire)
+		}
+	} else {
+		value, version := rdb.AppendValue(nil, v)
+		value = rdb.AppendFooter(value, version)
+		if !i.Expires {
+			expire = "0"
+		}
+		b = appendArg(appendArg(appendHead(b, '*', 6), "RESTORE"), i.Key)
+		b = appendArg(appendArg(appendArg(appendArg(b, expire), value), "REPLACE"), "ABSTTL")
+	}
+	m.buf = b
+	return m.queue(b, end, key)
+}
+
+// sendPart sends a part of a large key as commands that add to it.
+func (m *importer) sendPart(i *rdb.Item, end int64) error {
+	key := string(i.Key)
+	if i.Part == 0 {
+		if err := m.queue(appendCommand(nil, "DEL", key), end, key); err != nil {
+			return err
+		}
+	}
+	b, err := appendValue(m.buf[:0], i, func(b []byte) ([]byte, error) { return b[:0], m.queue(b, end, key) })
+	m.buf = b
+	if err == nil && !i.More && i.Expires {
+		err = m.queue(appendCommand(nil, "PEXPIREAT", key, strconv.FormatInt(i.Expire, 10)), end, key)
+	}
+	return err
+}
+
+// sendCommands sends the commands of a file.
+func (m *importer) sendCommands(s *source, c *commandReader, mustBeAOF bool) error {
+	multi := false
+	safe := c.offset // where no transaction is open
+	for {
+		raw, args, err := c.next()
+		switch {
+		case err == io.EOF && !multi:
+			m.result.Bytes += c.offset - s.offset
+			return nil
+		case err == io.EOF, errors.Is(err, errTruncated):
+			m.result.Warnings = append(m.result.Warnings, fmt.Sprintf("%s ends within a %s: what is behind byte %d is "+
+				"left out", s.Path, map[bool]string{true: "transaction", false: "command"}[multi], safe))
+			if multi {
+				return m.queue(appendCommand(nil, "DISCARD"), safe, "DISCARD")
+			}
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w", s.Path, err)
+		}
+		if mustBeAOF && raw[0] != '*' {
+			return fmt.Errorf("%s: what follows the RDB file at byte %d is no command", s.Path, c.offset)
+		}
+		if raw[0] != '*' {
+			m.buf = appendCommand(m.buf[:0], args...)
+			raw = m.buf
+		}
+		switch name := args[0]; {
+		case equalFold(name, "MULTI"):
+			multi = true
+		case equalFold(name, "EXEC"), equalFold(name, "DISCARD"):
+			multi = false
+		case equalFold(name, "SELECT") && len(args) == 2:
+			if n, err := strconv.ParseUint(string(args[1]), 10, 31); err == nil {
+				m.db = n
+			}
+		}
+		if !multi {
+			safe = c.offset
+		}
+		m.result.Commands++
+		what := string(args[0])
+		if len(args) > 1 {
+			what += fmt.Sprintf(" %.40s", args[1])
+		}
+		if err := m.queue(raw, safe, what); err != nil {
+			return err
+		}
+		m.mu.Lock()
+		err = m.failing
+		m.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func equalFold(b []byte, upper string) bool {
+	if len(b) != len(upper) {
+		return false
+	}
+	for i := range b {
+		if b[i]&^0x20 != upper[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// importState is how far an import has come, in a file beside what is imported.
+type importState struct {
+	Path   string      `json:"path"`
+	To     string      `json:"to"`
+	Sizes  []int64     `json:"sizes"` // of the files
+	Times  []time.Time `json:"times"` // when they were changed
+	File   int         `json:"file"`
+	Offset int64       `json:"offset"` // in that file; everything before it was answered
+	DB     uint64      `json:"db"`
+	// Unsure is how many commands behind the offset may have been run, because their replies were not seen.
+	Unsure int `json:"unsure"`
+
+	where string
+	saved time.Time
+	err   error
+}
+
+// stateEvery is how often the state is written.
+const stateEvery = time.Second
+
+// at notes that everything up to a place was answered, and saves that now and then.
+func (s *importState) at(file int, offset int64, db uint64) {
+	s.File, s.Offset, s.DB = file, offset, db
+	if s.where != "" && time.Since(s.saved) > stateEvery {
+		s.Unsure = maxPending
+		if err := s.save(); err != nil && s.err == nil {
+			s.err = err
+		}
+	}
+}
+
+func (s *importState) save() error {
+	if s.where == "" {
+		return nil
+	}
+	s.saved = time.Now()
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := s.where + ".tmp"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, s.where)
+}
+
+func (s *importState) remove() error {
+	if s.where == "" {
+		return nil
+	}
+	if s.err != nil {
+		return s.err
+	}
+	err := os.Remove(s.where)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// loadState returns where an import begins: where an earlier run has come to, or at the beginning.
+func loadState(o *ImportOptions, files []File) (*importState, error) {
+	s := &importState{Path: o.Path, To: o.Server.String()}
+	if o.Path == "-" {
+		return s, nil
+	}
+	s.where = o.State
+	if s.where == "" {
+		s.where = filepath.Clean(o.Path) + ".import-state"
+	}
+	s.saved = time.Now()
+	for _, f := range files {
+		st, err := os.Stat(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		s.Sizes, s.Times = append(s.Sizes, st.Size()), append(s.Times, st.ModTime())
+	}
+	b, err := os.ReadFile(s.where)
+	if errors.Is(err, os.ErrNotExist) || err == nil && o.Restart {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	old := &importState{}
+	if err := json.Unmarshal(b, old); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.where, err)
+	}
+	same := old.To == s.To && len(old.Sizes) == len(s.Sizes) && old.File < len(s.Sizes)
+	for i := range s.Sizes {
+		same = same && old.Sizes[i] == s.Sizes[i] && old.Times[i].Equal(s.Times[i])
+	}
+	if !same {
+		return nil, fmt.Errorf("%s is of an import of other files, or to another server; --restart begins anew", s.where)
+	}
+	old.where, old.saved = s.where, s.saved
+	return old, nil
+}
+
+// Reasons returns the reasons of what was skipped, sorted.
+func (r *ImportResult) Reasons() []string { return sortedReasons(r.Skipped) }
+
+func sortedReasons(skipped map[string]*Examples) []string { return slices.Sorted(maps.Keys(skipped)) }

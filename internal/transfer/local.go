@@ -1,0 +1,114 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// local is a server in this process, on a data directory and a Unix socket that nobody else knows.
+type local struct {
+	Conn *Conn
+
+	srv *server.Server
+	db  *engine.DB
+	tmp string
+}
+
+// localConfig returns the settings of a data directory, from a configuration file if one is named.
+func localConfig(dir, file string, more ...string) (*config.Config, error) {
+	var args []string
+	if file != "" {
+		args = append(args, "-c", file)
+	}
+	return config.Load(append(append(args, "--dir", dir), more...), os.Stdin)
+}
+
+// openLocal serves a data directory. Without a log, writes are lost unless close is called.
+func openLocal(ctx context.Context, dir, file string, log bool, more ...string) (*local, error) {
+	l := &local{}
+	var err error
+	if l.tmp, err = os.MkdirTemp("", "basalt-"); err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(l.tmp, "socket")
+	cfg, err := localConfig(dir, file, append(more, "--port", "0", "--tls-port", "0", "--unixsocket", socket, "--unixsocketperm", "700",
+		"--requirepass", "", "--admin-listen", "", "--daemonize", "no")...)
+	if err == nil {
+		err = l.open(cfg, log)
+	}
+	if err == nil {
+		l.Conn, err = Dial(ctx, Address{Network: "unix", Host: socket})
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// openExisting serves a data directory that has a database.
+func openExisting(ctx context.Context, dir, file string) (*local, error) {
+	cfg, err := localConfig(dir, file)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(cfg.DBDir(), "CURRENT")); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, errNoDatabase)
+	}
+	return openLocal(ctx, dir, file, true)
+}
+
+func (l *local) open(cfg *config.Config, log bool) error {
+	if err := server.Check(cfg); err != nil {
+		return err
+	}
+	undo, err := cfg.PrepareDir()
+	if err != nil {
+		return err
+	}
+	listeners, err := server.Listen(cfg)
+	if err != nil {
+		undo()
+		return err
+	}
+	o := server.EngineOptions(cfg, cfg.MemoryPlan(), zap.NewNop())
+	o.DisableWAL = o.DisableWAL || !log
+	if l.db, err = engine.Open(o); err != nil {
+		listeners.Close()
+		undo()
+		return err
+	}
+	l.srv = server.New(cfg, l.db, zap.NewNop())
+	return l.srv.Serve(listeners)
+}
+
+// close ends the server. Everything it holds is on the disk then.
+func (l *local) close() (err error) {
+	if l.Conn != nil {
+		l.Conn.Close()
+	}
+	if l.srv != nil {
+		l.srv.Close()
+	}
+	if l.db != nil {
+		for id := range cf.NumFamilies {
+			if e := l.db.FlushMemtable(id); err == nil {
+				err = e
+			}
+		}
+		if e := l.db.Close(); err == nil {
+			err = e
+		}
+	}
+	os.RemoveAll(l.tmp)
+	return err
+}

@@ -1,0 +1,134 @@
+package transfer
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+// commandElems is how many elements a command gets that adds to a collection.
+const commandElems = 256
+
+// appendValue appends commands that make a value, or a part of it that follows others, out of nothing; one is called
+// after each command, with the commands so far. There is no expiry among them.
+func appendValue(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b []byte, err error) {
+	v := i.Value
+	step := 1
+	name := ""
+	switch v.Kind {
+	case rdb.String:
+		return one(appendCommand(dst, []byte("SET"), i.Key, v.String))
+	case rdb.List:
+		name = "RPUSH"
+	case rdb.Set:
+		name = "SADD"
+	case rdb.ZSet:
+		name = "ZADD"
+	case rdb.Hash:
+		name, step = "HSET", 2
+	case rdb.Stream:
+		return appendStream(dst, i, one)
+	case rdb.JSON:
+		return one(appendCommand(dst, []byte("JSON.SET"), i.Key, []byte("$"), v.String))
+	}
+	b = dst
+	for at := 0; at < len(v.Elems); at += commandElems * step {
+		elems := v.Elems[at:min(at+commandElems*step, len(v.Elems))]
+		n := len(elems)
+		if v.Kind == rdb.ZSet {
+			n *= 2
+		}
+		b = appendArg(appendArg(appendHead(b, '*', 2+n), name), i.Key)
+		for j, e := range elems {
+			if v.Kind == rdb.ZSet {
+				b = appendArg(b, score(v.Scores[at+j]))
+			}
+			b = appendArg(b, e)
+		}
+		if b, err = one(b); err != nil {
+			return b, err
+		}
+	}
+	for n, at := range v.Expires {
+		if at == 0 {
+			continue
+		}
+		b = appendCommand(b, []byte("HPEXPIREAT"), i.Key, strconv.AppendUint(nil, at, 10), []byte("FIELDS"), []byte("1"),
+			v.Elems[2*n])
+		if b, err = one(b); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// score returns a score as commands take it.
+func score(f float64) []byte {
+	switch {
+	case math.IsInf(f, 1):
+		return []byte("+inf")
+	case math.IsInf(f, -1):
+		return []byte("-inf")
+	}
+	return strconv.AppendFloat(nil, f, 'g', -1, 64)
+}
+
+func streamID(id cf.StreamID) []byte {
+	return strconv.AppendUint(append(strconv.AppendUint(nil, id.Ms, 10), '-'), id.Seq, 10)
+}
+
+// appendStream appends commands that make a stream, as a rewritten append-only file has them.
+func appendStream(dst []byte, i *rdb.Item, one func(b []byte) ([]byte, error)) (b []byte, err error) {
+	s := i.Value.Stream
+	b = dst
+	word := func(s string) []byte { return []byte(s) }
+	num := func(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
+	for _, e := range s.Entries {
+		b = appendArg(appendArg(appendArg(appendHead(b, '*', 3+len(e.Fields)), "XADD"), i.Key), streamID(e.ID))
+		for _, f := range e.Fields {
+			b = appendArg(b, f)
+		}
+		if b, err = one(b); err != nil {
+			return b, err
+		}
+	}
+	if i.More {
+		return b, nil
+	}
+	if len(s.Entries) == 0 && i.Part == 0 { // XGROUP CREATE with MKSTREAM, as there is no other way to an empty stream
+		b = appendCommand(b, word("XGROUP"), word("CREATE"), i.Key, word("basalt-import"), word("0"), word("MKSTREAM"))
+		b = appendCommand(b, word("XGROUP"), word("DESTROY"), i.Key, word("basalt-import"))
+		if b, err = one(b); err != nil {
+			return b, err
+		}
+	}
+	b = appendCommand(b, word("XSETID"), i.Key, streamID(s.Last), word("ENTRIESADDED"), num(s.EntriesAdded),
+		word("MAXDELETEDID"), streamID(s.MaxDeleted))
+	if b, err = one(b); err != nil {
+		return b, err
+	}
+	for gi := range s.Groups {
+		g := &s.Groups[gi]
+		b = appendCommand(b, word("XGROUP"), word("CREATE"), i.Key, g.Name, streamID(g.Last), word("ENTRIESREAD"),
+			strconv.AppendInt(nil, g.EntriesRead, 10))
+		if b, err = one(b); err != nil {
+			return b, err
+		}
+		for _, c := range g.Consumers {
+			b = appendCommand(b, word("XGROUP"), word("CREATECONSUMER"), i.Key, g.Name, c.Name)
+			if b, err = one(b); err != nil {
+				return b, err
+			}
+		}
+		for _, p := range g.Pending {
+			b = appendCommand(b, word("XCLAIM"), i.Key, g.Name, g.Consumers[p.Consumer].Name, word("0"), streamID(p.ID),
+				word("TIME"), num(p.Delivered), word("RETRYCOUNT"), num(p.Deliveries), word("JUSTID"), word("FORCE"))
+			if b, err = one(b); err != nil {
+				return b, err
+			}
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,210 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/basaltdb/basalt/server/rdb"
+)
+
+// verifyElems is how many elements a question asks for.
+const verifyElems = 512
+
+// verify reads the RDB file again that files begin with, and compares what it holds with a server.
+func (m *importer) verify(ctx context.Context, c *Conn, files []File) error {
+	f := files[0]
+	if f.Kind != RDB {
+		m.result.Warnings = append(m.result.Warnings, "commands are verified by their replies only")
+		return nil
+	}
+	if len(files) > 1 {
+		m.result.Warnings = append(m.result.Warnings, "the commands of the append-only file may have changed what the "+
+			"RDB file holds: nothing was compared")
+		return nil
+	}
+	r, err := f.open(nil)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	v := &verifier{m: m, pipe: NewPipe(c), ctx: ctx, db: m.home()}
+	file, err := rdb.NewFile(&stopReading{ctx, r, m, f.Size, "comparing"}, f.Size, maxValue)
+	if err == nil {
+		v.ask(func(*Reply) string { return "" }, "SELECT", strconv.FormatUint(v.db, 10))
+		err = m.each(file, false, v.item, func([]byte) error { return nil })
+	}
+	if e := v.pipe.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// verifier compares the parts of values with what a server has.
+type verifier struct {
+	m    *importer
+	pipe *Pipe
+	ctx  context.Context
+	db   uint64
+	err  error
+	buf  []byte
+	n    int64 // elements of the parts so far
+}
+
+// ask asks a question about a key; answer says what is wrong, "" = nothing. It runs in the goroutine that reads.
+func (v *verifier) ask(answer func(r *Reply) string, args ...string) {
+	if v.err != nil {
+		return
+	}
+	what := fmt.Sprintf("%.20s %.100q", args[0], args[min(1, len(args)-1)])
+	v.buf = appendCommand(v.buf[:0], args...)
+	v.err = v.pipe.Send(v.buf, func(r *Reply) {
+		wrong := ""
+		if err := r.Err(); err != nil {
+			wrong = err.Error()
+		} else {
+			wrong = answer(r)
+		}
+		if wrong != "" {
+			v.m.mu.Lock()
+			v.m.result.Differ.add("%s: %s", what, wrong)
+			v.m.mu.Unlock()
+		}
+	})
+}
+
+func isInt(want int64) func(*Reply) string {
+	return func(r *Reply) string {
+		if r.Kind != ':' || r.Int != want {
+			return fmt.Sprintf("%d, not %d", r.Int, want)
+		}
+		return ""
+	}
+}
+
+// have wants a list of strings, null for those that expire and may have expired.
+func have(want []string, maybe []bool) func(*Reply) string {
+	return func(r *Reply) string {
+		if len(r.Elems) != len(want) {
+			return fmt.Sprintf("%d elements, not %d", len(r.Elems), len(want))
+		}
+		for i := range want {
+			if e := &r.Elems[i]; (e.Null || string(e.Text) != want[i]) && !(e.Null && maybe != nil && maybe[i]) {
+				return fmt.Sprintf("element %d is %.100q, not %.100q", i, e.Text, want[i])
+			}
+		}
+		return ""
+	}
+}
+
+func (v *verifier) item(i *rdb.Item) error {
+	if err := v.ctx.Err(); err != nil {
+		return err
+	}
+	key, val := string(i.Key), i.Value
+	if i.DB != v.db {
+		v.ask(func(*Reply) string { return "" }, "SELECT", strconv.FormatUint(i.DB, 10))
+		v.db = i.DB
+	}
+	if i.Part == 0 {
+		v.n = 0
+		v.m.result.Verified++
+	}
+	for at := 0; at < len(val.Elems); at += 2 * verifyElems {
+		v.elements(key, val, at, min(at+2*verifyElems, len(val.Elems)))
+	}
+	if val.Stream != nil && len(val.Stream.Entries) > 0 {
+		e := val.Stream.Entries
+		n := len(e)
+		v.ask(func(r *Reply) string { return isInt(int64(n))(&Reply{Kind: ':', Int: int64(len(r.Elems))}) },
+			"XRANGE", key, string(streamID(e[0].ID)), string(streamID(e[n-1].ID)))
+		v.n += int64(n)
+	}
+	if i.More {
+		return v.err
+	}
+	expires := int64(-1)
+	if i.Expires {
+		expires = i.Expire
+	}
+	v.ask(isInt(expires), "PEXPIRETIME", key)
+	count := ""
+	switch val.Kind {
+	case rdb.String:
+		if len(val.String) >= len(hllMagic) && string(val.String[:len(hllMagic)]) == hllMagic {
+			v.ask(isInt(1), "EXISTS", key)
+			return v.err
+		}
+		want := string(val.String)
+		v.ask(func(r *Reply) string { return have([]string{want}, nil)(&Reply{Elems: []Reply{*r}}) }, "GET", key)
+	case rdb.List:
+		count = "LLEN"
+	case rdb.Set:
+		count = "SCARD"
+	case rdb.ZSet:
+		count = "ZCARD"
+	case rdb.Hash:
+		if val.Expires == nil {
+			count = "HLEN"
+		}
+	case rdb.Stream:
+		count = "XLEN"
+		groups := len(val.Stream.Groups)
+		v.ask(func(r *Reply) string { return isInt(int64(groups))(&Reply{Kind: ':', Int: int64(len(r.Elems))}) },
+			"XINFO", "GROUPS", key)
+	default:
+		want := val.Kind.String()
+		v.ask(func(r *Reply) string { return have([]string{want}, nil)(&Reply{Elems: []Reply{*r}}) }, "TYPE", key)
+	}
+	if count != "" {
+		v.ask(isInt(v.n), count, key)
+	}
+	return v.err
+}
+
+// elements compares some elements of a collection.
+func (v *verifier) elements(key string, val *rdb.Value, from, to int) {
+	elems := val.Elems[from:to]
+	texts := make([]string, len(elems))
+	for i, e := range elems {
+		texts[i] = string(e)
+	}
+	switch val.Kind {
+	case rdb.List:
+		v.ask(have(texts, nil), "LRANGE", key, strconv.FormatInt(v.n, 10), strconv.FormatInt(v.n+int64(len(texts))-1, 10))
+		v.n += int64(len(texts))
+	case rdb.Set:
+		v.ask(func(r *Reply) string {
+			for i := range r.Elems {
+				if r.Elems[i].Int != 1 {
+					return fmt.Sprintf("%.100q is no member", texts[i])
+				}
+			}
+			return isInt(int64(len(texts)))(&Reply{Kind: ':', Int: int64(len(r.Elems))})
+		}, append([]string{"SMISMEMBER", key}, texts...)...)
+		v.n += int64(len(texts))
+	case rdb.ZSet:
+		scores := slices.Clone(val.Scores[from:to])
+		v.ask(func(r *Reply) string {
+			for i := range r.Elems {
+				if f, err := strconv.ParseFloat(string(r.Elems[i].Text), 64); err != nil || f != scores[i] {
+					return fmt.Sprintf("the score of %.100q is %s, not %v", texts[i], r.Elems[i].Text, scores[i])
+				}
+			}
+			return isInt(int64(len(texts)))(&Reply{Kind: ':', Int: int64(len(r.Elems))})
+		}, append([]string{"ZMSCORE", key}, texts...)...)
+		v.n += int64(len(texts))
+	case rdb.Hash:
+		args := []string{"HMGET", key}
+		var want []string
+		var maybe []bool
+		for i := 0; i < len(texts); i += 2 {
+			args = append(args, texts[i])
+			want = append(want, texts[i+1])
+			maybe = append(maybe, val.Expires != nil && val.Expires[(from+i)/2] != 0)
+		}
+		v.ask(have(want, maybe), args...)
+		v.n += int64(len(texts) / 2)
+	}
+}
