@@ -140,7 +140,7 @@ func uses(db *engine.DB, dir string) map[string]func() error {
 		},
 		"Parts": func() error {
 			return inSet(db, func(tx *engine.Tx, rec *engine.Record) error {
-				_, found, err := tx.GetParts(cf.Default, tx.SubkeyU64(rec, 7), nil, nil)
+				_, found, err := tx.GetSlices(cf.Default, tx.SubkeyU64(rec, 7), nil, nil)
 				if err == nil && !found {
 					return errors.New("no member 7")
 				}

@@ -178,7 +178,7 @@ func (db *DB) DeleteExpired(ns string, userKey []byte, may func() error, deleted
 		if how, err = tx.Ended(userKey); how == NotEnded || err != nil {
 			return err
 		}
-		rec, err := tx.Look(userKey)
+		rec, err := tx.LoadHead(userKey)
 		if err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func TestLook(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		enginetest.View(t, db, enginetest.Bytes("long", "short", "none"), func(tx *engine.Tx) error {
 			for key, there := range map[string]bool{"long": true, "short": true, "none": false} {
-				look, err := tx.Look([]byte(key))
+				look, err := tx.LoadHead([]byte(key))
 				if err != nil || look.Exists != there || there && look.Type != cf.TypeString || len(look.Tail) > 4<<10 {
 					t.Errorf("%s, flushed %v: %v with %d bytes, %v", key, flushed, look.Exists, len(look.Tail), err)
 				}
@@ -159,7 +159,7 @@ func storeString(t *testing.T, db *engine.DB, ns, key string, value []byte) {
 func exists(t *testing.T, db *engine.DB, ns, key string) (there bool) {
 	t.Helper()
 	err := db.View(ns, [][]byte{[]byte(key)}, func(tx *engine.Tx) error {
-		rec, err := tx.Look([]byte(key))
+		rec, err := tx.LoadHead([]byte(key))
 		there = rec.Exists
 		return err
 	})

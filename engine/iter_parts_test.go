@@ -30,7 +30,7 @@ func partsDB(t *testing.T, places []uint64) *engine.DB {
 // readParts reads the keys in the parts, given as lower and upper bounds in turn.
 func readParts(t *testing.T, db *engine.DB, bounds []uint64) (places []uint64) {
 	t.Helper()
-	o := engine.IterOptions{Prefix: []byte("k"), PartLen: 8, KeysOnly: true}
+	o := engine.IterOptions{Prefix: []byte("k"), SliceLen: 8, KeysOnly: true}
 	for _, b := range bounds {
 		o.Parts = binary.BigEndian.AppendUint64(o.Parts, b)
 	}

@@ -35,7 +35,7 @@ func TestPartsOfRecords(t *testing.T) {
 			}
 		},
 		"head": func(tx *engine.Tx, key string, value []byte) {
-			rec, err := tx.Look([]byte(key))
+			rec, err := tx.LoadHead([]byte(key))
 			if err != nil || rec.Expire != 1<<50 || len(rec.Tail)+rec.Rest != len(value) || !bytes.HasPrefix(value, rec.Tail) {
 				t.Errorf("head of %s: %d bytes and %d, %v", key, len(rec.Tail), rec.Rest, err)
 			}
@@ -44,7 +44,7 @@ func TestPartsOfRecords(t *testing.T) {
 			}
 		},
 		"only the head": func(tx *engine.Tx, key string, value []byte) {
-			if rec, err := tx.Look([]byte(key)); err != nil || len(rec.Tail)+rec.Rest != len(value) {
+			if rec, err := tx.LoadHead([]byte(key)); err != nil || len(rec.Tail)+rec.Rest != len(value) {
 				t.Errorf("head of %s: %d bytes and %d, %v", key, len(rec.Tail), rec.Rest, err)
 			}
 		},
@@ -127,7 +127,7 @@ func TestWriteAfterLook(t *testing.T) {
 	update := func(f func(tx *engine.Tx, rec *engine.Record)) {
 		t.Helper()
 		err := db.Update("", [][]byte{key}, func(tx *engine.Tx) error {
-			rec, err := tx.Look(key)
+			rec, err := tx.LoadHead(key)
 			f(tx, &rec)
 			return err
 		})
@@ -141,7 +141,7 @@ func TestWriteAfterLook(t *testing.T) {
 	})
 	update(func(tx *engine.Tx, rec *engine.Record) {
 		tx.Drop(rec)
-		if rec, err := tx.Look(key); rec.Exists || err != nil {
+		if rec, err := tx.LoadHead(key); rec.Exists || err != nil {
 			t.Error("deleted, and seen by its head", err)
 		}
 		*rec = tx.Fresh(key, cf.TypeString)

@@ -2,10 +2,10 @@ package engine
 
 import "github.com/basaltdb/basalt/cf"
 
-// GetParts reads parts of a value, of which the rest is not copied: len(out)/len(offsets) bytes from each offset,
+// GetSlices reads parts of a value, of which the rest is not copied: len(out)/len(offsets) bytes from each offset,
 // one after the other into out. size is the length of the value; a part that does not lie within it leaves out as
 // it is. It is for values of many kilobytes; for others Get is cheaper.
-func (tx *Tx) GetParts(id cf.ID, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
+func (tx *Tx) GetSlices(id cf.ID, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
 			switch e.kind {
@@ -24,7 +24,7 @@ func (tx *Tx) GetParts(id cf.ID, key []byte, offsets []uint32, out []byte) (size
 	if err := tx.usable(); err != nil {
 		return 0, false, err
 	}
-	return tx.db.rocks.GetParts(tx.db.family(id), key, offsets, out)
+	return tx.db.rocks.GetSlices(tx.db.family(id), key, offsets, out)
 }
 
 func copyParts(value []byte, offsets []uint32, out []byte) {

@@ -35,7 +35,7 @@ func TestGetParts(t *testing.T) {
 			}
 			offsets := []uint32{0, 31, 50_000, 99_990, 99_991, 1 << 31}
 			out := bytes.Repeat([]byte{0xee}, 10*len(offsets))
-			size, found, err := tx.GetParts(cf.Default, key, offsets, out)
+			size, found, err := tx.GetSlices(cf.Default, key, offsets, out)
 			if err != nil || found != (value != nil) || size != len(value) {
 				t.Errorf("%s: size %d, found %v, %v", name, size, found, err)
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// maxReadAhead is how many bytes of values ReadAhead keeps.
-const maxReadAhead = 64 << 10
+// maxPrefetchRange is how many bytes of values PrefetchRange keeps.
+const maxPrefetchRange = 64 << 10
 
 // Saved reports whether the transaction has written the metadata record itself: it works on the collection for the
 // second time at least, and may well do so again.
@@ -25,9 +25,9 @@ func (tx *Tx) Near(id cf.ID, key []byte) bool {
 	return c != nil && reccache.Holds(id) && c.SeemsToHold(c.Hash(id, key))
 }
 
-// ReadAhead reads up to n keys of [lower, upper) at once, so that the Get of each is served from memory: one scan
+// PrefetchRange reads up to n keys of [lower, upper) at once, so that the Get of each is served from memory: one scan
 // costs as much as a few point reads. It does nothing unless the lock of their collection is held.
-func (tx *Tx) ReadAhead(id cf.ID, lower, upper []byte, n int) error {
+func (tx *Tx) PrefetchRange(id cf.ID, lower, upper []byte, n int) error {
 	if !tx.cacheOK || len(tx.over.ranges) > 0 {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (tx *Tx) ReadAhead(id cf.ID, lower, upper []byte, n int) error {
 	r := rocks.Range{Lower: lower, Upper: upper, Limit: n, Lane: tx.lane}
 	it := tx.db.rocks.NewIter(tx.db.family(id), &r, buf)
 	bytes := 0
-	for ; n > 0 && bytes < maxReadAhead && it.Next(); n-- {
+	for ; n > 0 && bytes < maxPrefetchRange && it.Next(); n-- {
 		tx.cache(id, it.Key(), tx.arena.copy(it.Value()), true)
 		bytes += len(it.Value())
 	}

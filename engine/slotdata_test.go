@@ -20,7 +20,7 @@ func TestDeleteSlots(t *testing.T) {
 		enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
 			for i := range n {
 				name := fmt.Appendf(nil, "k%d", i)
-				rec, err := tx.Look(name)
+				rec, err := tx.LoadHead(name)
 				if err != nil {
 					return err
 				}

@@ -24,22 +24,22 @@ type IterOptions struct {
 	// how many tombstones one step may pass over before the iteration fails with an Incomplete status; 0 = no bound
 	MaxSkip  uint64
 	Snapshot *Snapshot
-	// Parts: only keys whose first PartLen bytes behind Prefix, which must be given, are in one of several ranges. It
-	// holds a lower (inclusive) and an upper bound (exclusive) for each of them, all of PartLen bytes, in ascending
+	// Parts: only keys whose first SliceLen bytes behind Prefix, which must be given, are in one of several ranges. It
+	// holds a lower (inclusive) and an upper bound (exclusive) for each of them, all of SliceLen bytes, in ascending
 	// order. Shorter keys, which have no place in such a collection, come too. Not for Reverse.
-	Parts   []byte
-	PartLen int
+	Parts    []byte
+	SliceLen int
 }
 
 // inParts reports whether the iterator shows a key, given without the prefix.
 func (o *IterOptions) inParts(sub []byte) bool {
-	if o.PartLen == 0 || len(sub) < o.PartLen {
+	if o.SliceLen == 0 || len(sub) < o.SliceLen {
 		return true
 	}
-	sub = sub[:o.PartLen]
-	for p := o.Parts; len(p) > 0; p = p[2*o.PartLen:] {
-		if bytes.Compare(sub, p[o.PartLen:2*o.PartLen]) < 0 {
-			return bytes.Compare(sub, p[:o.PartLen]) >= 0
+	sub = sub[:o.SliceLen]
+	for p := o.Parts; len(p) > 0; p = p[2*o.SliceLen:] {
+		if bytes.Compare(sub, p[o.SliceLen:2*o.SliceLen]) < 0 {
+			return bytes.Compare(sub, p[:o.SliceLen]) >= 0
 		}
 	}
 	return false
@@ -83,7 +83,7 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 	}
 	r := rocks.Range{Lower: o.Lower, Upper: o.Upper, Strip: len(o.Prefix), ValueMax: o.ValueMax, MaxSkip: o.MaxSkip,
 		Limit: o.Limit, Skip: o.Skip,
-		Parts: o.Parts, PartLen: o.PartLen, Lane: tx.lane}
+		Parts: o.Parts, SliceLen: o.SliceLen, Lane: tx.lane}
 	if len(o.Prefix) > 0 {
 		if len(r.Lower) == 0 {
 			r.Lower = o.Prefix

@@ -14,7 +14,7 @@ type Record struct {
 	// Tail is what follows the common head: the value of a string, the type-specific fields of other types. It
 	// must not be changed, and after a Save of the same key it is no longer valid.
 	Tail []byte
-	// Rest is how many bytes of the tail are missing behind Tail, see [Tx.Look].
+	// Rest is how many bytes of the tail are missing behind Tail, see [Tx.LoadHead].
 	Rest int
 	// Exists tells whether the key is there: neither missing nor expired nor an emptied collection. When it is
 	// not, the record has the type that was asked for and a fresh version, ready to be filled and saved.
@@ -37,7 +37,7 @@ func (tx *Tx) UserKey(r *Record) []byte {
 }
 
 // Load reads the record of a key that shall be of type want. A live key of another type is [ErrWrongType]; its Tail
-// may be cut off as that of [Tx.Look].
+// may be cut off as that of [Tx.LoadHead].
 func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 	most := 0
 	if !want.SingleRecord() { // only strings and JSON documents are long
@@ -51,7 +51,7 @@ func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 }
 
 // LoadShort is Load for a caller to whom a Tail of more than n bytes is of no use: that may be cut off as that of
-// [Tx.Look].
+// [Tx.LoadHead].
 func (tx *Tx) LoadShort(userKey []byte, want cf.Type, n int) (Record, error) {
 	r, err := tx.loadOf(userKey, want, cf.MaxHead)
 	if err == nil && r.Exists && len(r.Tail)+r.Rest <= n {
@@ -83,9 +83,9 @@ func (tx *Tx) loadOf(userKey []byte, want cf.Type, most int) (Record, error) {
 // LoadAny reads the record of a key of any type. When the key does not exist the record is empty, of TypeNone.
 func (tx *Tx) LoadAny(userKey []byte) (Record, error) { return tx.load(userKey, 0) }
 
-// Look is LoadAny for a caller who needs no Tail, which may have been cut off: a string of hundreds of megabytes is not
-// copied to learn that it exists, or how long it is.
-func (tx *Tx) Look(userKey []byte) (Record, error) { return tx.load(userKey, cf.MaxHead) }
+// LoadHead is LoadAny for a caller who needs no Tail, which may have been cut off: a string of hundreds of megabytes
+// is not copied to learn that it exists, or how long it is.
+func (tx *Tx) LoadHead(userKey []byte) (Record, error) { return tx.load(userKey, cf.MaxHead) }
 
 // LoadRest completes the Tail of a record of which the rest is missing. The key's lock is held since it was read.
 func (tx *Tx) LoadRest(r *Record) error {
@@ -233,8 +233,9 @@ func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {
 	return r, r.Exists
 }
 
-// AheadSubkey adds the internal key of a subkey to a list of what is read ahead, if the key is live and of that type.
-func (tx *Tx) AheadSubkey(userKey []byte, t cf.Type, sub []byte, keys *KeyList) {
+// PrefetchSubkey adds the internal key of a subkey to a list of what is read ahead, if the key is live and of that
+// type.
+func (tx *Tx) PrefetchSubkey(userKey []byte, t cf.Type, sub []byte, keys *KeyList) {
 	if r, ok := tx.Glance(userKey, t); ok {
 		keys.Add(tx.Subkey(&r, sub))
 	}

@@ -107,7 +107,7 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	if w.has(nsKey) {
 		return nil
 	}
-	rec, err := tx.Look(userKey)
+	rec, err := tx.LoadHead(userKey)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (tx *Tx) Touch(userKey []byte) {
 	if t.n.Load() == 0 {
 		return
 	}
-	if rec, err := tx.Look(userKey); err != nil || !rec.Exists {
+	if rec, err := tx.LoadHead(userKey); err != nil || !rec.Exists {
 		return
 	}
 	nsKey := tx.NSKey(userKey)

@@ -149,8 +149,8 @@ func GetBit(tx *engine.Tx, key []byte, offset uint64) (bool, error) {
 	return at < uint64(len(value)) && value[at]>>(offset%8)&1 != 0, nil
 }
 
-// Ahead adds to a list of keys of the default family the one that GetBit or SetBit will read.
-func Ahead(tx *engine.Tx, key []byte, offset uint64, keys *engine.KeyList) {
+// PrefetchBit adds to a list of keys of the default family the one that GetBit or SetBit will read.
+func PrefetchBit(tx *engine.Tx, key []byte, offset uint64, keys *engine.KeyList) {
 	if rec, ok := tx.Glance(key, cf.TypeBitmap); ok {
 		keys.Add(fragmentKey(tx, &rec, offset/fragmentBits))
 	}

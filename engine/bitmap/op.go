@@ -52,7 +52,7 @@ func Combine(tx *engine.Tx, op Op, dest []byte, sources [][]byte) (uint64, error
 	}
 	switch {
 	case c.size == 0:
-		rec, err := tx.Look(dest)
+		rec, err := tx.LoadHead(dest)
 		if err == nil && rec.Exists {
 			tx.Drop(&rec)
 		}

@@ -191,7 +191,7 @@ func (p *plan) writeFilter(filter int, blocks []change) ([]change, error) {
 		whole := make([]byte, p.lens[filter])
 		if filter == 0 {
 			// One part, the whole: Get would read the value twice, the first time into too small a buffer.
-			n, found, err := p.tx.GetParts(cf.Default, key, []uint32{0}, whole)
+			n, found, err := p.tx.GetSlices(cf.Default, key, []uint32{0}, whole)
 			if err != nil {
 				return nil, err
 			}

@@ -41,7 +41,7 @@ var (
 func (c *chain) lens() ([]int, error) {
 	lens := make([]int, c.meta.Filters)
 	for i := range lens {
-		n, found, err := c.tx.GetParts(cf.Default, c.key(i), []uint32{0}, make([]byte, 1))
+		n, found, err := c.tx.GetSlices(cf.Default, c.key(i), []uint32{0}, make([]byte, 1))
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func Dump(tx *engine.Tx, key []byte, position uint64) (next uint64, data []byte,
 		return 0, nil, nil
 	}
 	data = make([]byte, min(lens[filter]-at, maxChunk))
-	if _, _, err := tx.GetParts(cf.Default, c.key(filter), []uint32{uint32(at)}, data); err != nil {
+	if _, _, err := tx.GetSlices(cf.Default, c.key(filter), []uint32{uint32(at)}, data); err != nil {
 		return 0, nil, err
 	}
 	return position + uint64(len(data)), data, nil
@@ -132,7 +132,7 @@ func Load(tx *engine.Tx, key []byte, next uint64, data []byte) error {
 	tx.LogData(cf.LogBloomInsert)
 	if key := c.key(filter); len(data) < lens[filter] && !tx.Patch(cf.Default, key, at, data) {
 		whole := make([]byte, lens[filter])
-		if _, _, err := tx.GetParts(cf.Default, key, []uint32{0}, whole); err != nil {
+		if _, _, err := tx.GetSlices(cf.Default, key, []uint32{0}, whole); err != nil {
 			return err
 		}
 		copy(whole[at:], data)

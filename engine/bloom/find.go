@@ -120,7 +120,7 @@ func (c *chain) findParts(l []lookup, filter, n int, missing *int) (int, error) 
 				offs = append(offs, blockAt(l[i].hash, n))
 			}
 		}
-		size, found, err := c.tx.GetParts(cf.Default, c.key(filter), offs, out)
+		size, found, err := c.tx.GetSlices(cf.Default, c.key(filter), offs, out)
 		if err != nil {
 			return 0, err
 		}

@@ -175,7 +175,7 @@ func ExpireTimes(tx *engine.Tx, key []byte, fields [][]byte) ([]int64, error) {
 //
 // It goes over the whole hash if one may have expired: who calls it again and again lets time pass in between.
 func DeleteExpired(tx *engine.Tx, key []byte) (next int64, left bool, err error) {
-	rec, err := tx.Look(key) // no more than the record of a hash: another key may be there by now, of any length
+	rec, err := tx.LoadHead(key) // no more than the record of a hash: another key may be there by now, of any length
 	if err != nil || !rec.Exists || rec.Type != cf.TypeHash {
 		return 0, true, err
 	}

@@ -29,7 +29,7 @@ func movable(rec *engine.Record) error {
 //
 // All that the key consists of is written again, in one batch.
 func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
-	src, err := tx.Look(from)
+	src, err := tx.LoadHead(from)
 	if err != nil {
 		return false, err
 	}
@@ -43,7 +43,7 @@ func Rename(tx *engine.Tx, from, to []byte, keep bool) (bool, error) {
 		return !keep, nil
 	}
 	if keep {
-		dst, err := tx.Look(to)
+		dst, err := tx.LoadHead(to)
 		if err != nil || dst.Exists {
 			return false, err
 		}
@@ -74,7 +74,7 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 	if ns == tx.Namespace() {
 		return false, nil
 	}
-	src, err := tx.Look(key)
+	src, err := tx.LoadHead(key)
 	if err != nil || !src.Exists {
 		return false, err
 	}
@@ -92,7 +92,7 @@ func Move(tx *engine.Tx, key []byte, ns string) (bool, error) {
 
 // CopyTo is Copy to a key of another namespace. The transaction holds the locks of both, see [engine.Tx.AddLockIn].
 func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (bool, error) {
-	src, err := tx.Look(from)
+	src, err := tx.LoadHead(from)
 	if err != nil || !src.Exists {
 		return false, err
 	}
@@ -110,7 +110,7 @@ func CopyTo(tx *engine.Tx, from []byte, ns string, to []byte, replace bool) (boo
 
 func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
 	err = tx.InNamespace(ns, func() error {
-		rec, err := tx.Look(key)
+		rec, err := tx.LoadHead(key)
 		there = rec.Exists
 		return err
 	})
@@ -120,7 +120,7 @@ func existsIn(tx *engine.Tx, ns string, key []byte) (there bool, err error) {
 // Copy copies a key, expiry included, and reports whether it has. Nothing is done when the source does not
 // exist, nor when the destination does, unless it is to be replaced. The two must not be the same.
 func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
-	src, err := tx.Look(from)
+	src, err := tx.LoadHead(from)
 	if err != nil || !src.Exists {
 		return false, err
 	}
@@ -128,7 +128,7 @@ func Copy(tx *engine.Tx, from, to []byte, replace bool) (bool, error) {
 		return false, err
 	}
 	if !replace {
-		dst, err := tx.Look(to)
+		dst, err := tx.LoadHead(to)
 		if err != nil || dst.Exists {
 			return false, err
 		}

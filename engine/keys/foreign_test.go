@@ -20,7 +20,7 @@ func TestTypesOfKvrocks(t *testing.T) {
 			put(t, db, "empty", typ, never)
 			subkeys := func(key string) (n int) {
 				update(t, db, key, func(tx *engine.Tx) error {
-					rec, err := tx.Look([]byte(key))
+					rec, err := tx.LoadHead([]byte(key))
 					if err != nil || !rec.Exists {
 						return err
 					}

@@ -18,7 +18,7 @@ import (
 func Del(tx *engine.Tx, keys ...[]byte) (int, error) {
 	n := 0
 	for _, k := range keys {
-		rec, err := tx.Look(k)
+		rec, err := tx.LoadHead(k)
 		if err != nil {
 			return n, err
 		}
@@ -38,7 +38,7 @@ func Del(tx *engine.Tx, keys ...[]byte) (int, error) {
 func Exists(tx *engine.Tx, keys ...[]byte) (int, error) {
 	n := 0
 	for _, k := range keys {
-		rec, err := tx.Look(k)
+		rec, err := tx.LoadHead(k)
 		if err != nil {
 			return n, err
 		}
@@ -51,13 +51,13 @@ func Exists(tx *engine.Tx, keys ...[]byte) (int, error) {
 
 // TypeOf returns the type of a key, TypeNone when there is none.
 func TypeOf(tx *engine.Tx, key []byte) (cf.Type, error) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	return rec.Type, err
 }
 
 // ExpireTime returns when a key expires, in milliseconds since the epoch, 0 = never.
 func ExpireTime(tx *engine.Tx, key []byte) (at uint64, exists bool, err error) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	return rec.Expire, rec.Exists, err
 }
 
@@ -90,7 +90,7 @@ func (c Condition) allows(old uint64, at int64) bool {
 //
 // Only the metadata record is written anew, whatever the type and the size of the key.
 func Expire(tx *engine.Tx, key []byte, at int64, when Condition) (bool, error) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists || !when.allows(rec.Expire, at) {
 		return false, err
 	}
@@ -104,7 +104,7 @@ func Expire(tx *engine.Tx, key []byte, at int64, when Condition) (bool, error) {
 
 // Persist takes the expiry off a key and reports whether it had one.
 func Persist(tx *engine.Tx, key []byte) (bool, error) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists || rec.Expire == 0 {
 		return false, err
 	}

@@ -12,7 +12,7 @@ import (
 // compression takes away. Of a collection with more than samples elements it reads that many, the first ones, and
 // takes the others to be like them; samples 0 reads all. exists is false when there is no such key.
 func Size(tx *engine.Tx, key []byte, samples uint64) (bytes uint64, exists bool, err error) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
 		return 0, false, err
 	}
@@ -66,7 +66,7 @@ func records(rec *engine.Record) uint64 {
 // DiskUsage returns about how many bytes a key takes in files and memtables, as RocksDB estimates it: records that
 // were replaced and not dropped yet count too.
 func DiskUsage(tx *engine.Tx, key []byte) (bytes uint64, exists bool, err error) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
 		return 0, false, err
 	}
@@ -90,7 +90,7 @@ func DiskUsage(tx *engine.Tx, key []byte) (bytes uint64, exists bool, err error)
 // Digest returns a hash of what a key holds: of its type, whether it expires, and its elements, whatever the order in
 // which they were written. Equal content has equal digests in every database; a missing key has all zeros.
 func Digest(tx *engine.Tx, key []byte) (d [sha1.Size]byte, err error) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
 		return d, err
 	}

@@ -115,7 +115,7 @@ func Random(tx *engine.Tx) (key []byte, found bool, err error) {
 			}
 			user = pos[2:]
 		}
-		rec, err := tx.Look(user)
+		rec, err := tx.LoadHead(user)
 		if err != nil {
 			return nil, false, err
 		}

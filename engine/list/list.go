@@ -175,7 +175,7 @@ func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f
 		from, to = l.tail-n, l.tail
 	}
 	if n == 1 { // the common case: a point read, which no tombstone of earlier pops slows down
-		if err := l.readAhead(tx, from, left); err != nil {
+		if err := l.prefetch(tx, from, left); err != nil {
 			return err
 		}
 		elem, err := l.get(tx, from)
@@ -208,8 +208,8 @@ func Pop(tx *engine.Tx, key []byte, n uint64, left bool, begin func(n uint64), f
 // popAhead is how many elements are read at once when one pop follows another.
 const popAhead = 32
 
-// readAhead reads the elements that the next pops of the transaction will ask for, if this one is not the first.
-func (l *state) readAhead(tx *engine.Tx, index uint64, left bool) error {
+// prefetch reads the elements that the next pops of the transaction will ask for, if this one is not the first.
+func (l *state) prefetch(tx *engine.Tx, index uint64, left bool) error {
 	if !tx.Saved(&l.Record) || tx.Near(cf.Default, tx.SubkeyU64(&l.Record, index)) {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (l *state) readAhead(tx *engine.Tx, index uint64, left bool) error {
 	if !left {
 		from, to = max(l.head, index+1-popAhead), index+1
 	}
-	return tx.ReadAhead(cf.Default, l.bound(tx, from), l.bound(tx, to), int(to-from))
+	return tx.PrefetchRange(cf.Default, l.bound(tx, from), l.bound(tx, to), int(to-from))
 }
 
 // each calls f with the elements [from, to) and makes sure that all are there.
@@ -334,7 +334,7 @@ func Move(tx *engine.Tx, from, to []byte, fromLeft, toLeft bool) (elem []byte, f
 	if !fromLeft {
 		at = src.tail - 1
 	}
-	if err = src.readAhead(tx, at, fromLeft); err != nil {
+	if err = src.prefetch(tx, at, fromLeft); err != nil {
 		return nil, false, err
 	}
 	if elem, err = src.get(tx, at); err != nil {

@@ -31,17 +31,17 @@ type Range struct {
 	Snapshot     *Snapshot
 	Lane         *Lane // that the caller has entered; while the iterator is open, it keeps the database open
 	// Parts, not for Reverse: only keys that begin, once stripped, within one of several ranges, or are shorter than a
-	// bound. It holds a lower and an upper bound for each range in ascending order, all of PartLen bytes. Lower must
+	// bound. It holds a lower and an upper bound for each range in ascending order, all of SliceLen bytes. Lower must
 	// hold the bytes that are stripped.
-	Parts   []byte
-	PartLen int
+	Parts    []byte
+	SliceLen int
 }
 
 func (r *Range) parts() int {
-	if r.PartLen == 0 {
+	if r.SliceLen == 0 {
 		return 0
 	}
-	return len(r.Parts) / (2 * r.PartLen)
+	return len(r.Parts) / (2 * r.SliceLen)
 }
 
 const (
@@ -85,7 +85,7 @@ func (d *DB) NewIter(f *Family, r *Range, buf []byte) Iter {
 	var cerr *C.char
 	it.c = C.bk_iter_open(d.ptr, f.ptr, r.Snapshot.ptr(), bytesPtr(r.Lower), C.size_t(len(r.Lower)),
 		bytesPtr(r.Upper), C.size_t(len(r.Upper)),
-		C.uint32_t(r.Flags), C.size_t(r.Strip), bytesPtr(r.Parts), C.size_t(r.parts()), C.size_t(r.PartLen), C.size_t(r.ValueMax), C.uint64_t(r.MaxSkip), C.uint64_t(r.Skip),
+		C.uint32_t(r.Flags), C.size_t(r.Strip), bytesPtr(r.Parts), C.size_t(r.parts()), C.size_t(r.SliceLen), C.size_t(r.ValueMax), C.uint64_t(r.MaxSkip), C.uint64_t(r.Skip),
 		bytesPtr(it.buf), C.size_t(len(it.buf)), C.int(it.maxn), &n, &bytes, &cerr)
 	it.err = takeErr(cerr)
 	if it.c != nil {

@@ -9,10 +9,10 @@ import "C"
 
 import "unsafe"
 
-// GetParts copies len(out)/len(offsets) bytes from each offset of the value of a key into out, one after the
+// GetSlices copies len(out)/len(offsets) bytes from each offset of the value of a key into out, one after the
 // other, without copying the rest of the value. It returns the length of the value; a part that does not lie
 // within it leaves out as it is. found is false when there is no value.
-func (d *DB) GetParts(f *Family, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
+func (d *DB) GetSlices(f *Family, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
 	part := 0
 	if len(offsets) > 0 {
 		part = len(out) / len(offsets)

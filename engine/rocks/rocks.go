@@ -97,7 +97,7 @@ type Family struct {
 // those of another database while nobody uses them ([DB.Stop], [DB.Shut], [DB.Reopen], [DB.Admit]); the DB, its lanes
 // and the known families stay.
 //
-// Get, MultiGet, GetParts, Count, NewIter and Write are for callers that have entered one of its lanes; the other
+// Get, MultiGet, GetSlices, Count, NewIter and Write are for callers that have entered one of its lanes; the other
 // methods do that themselves, and after Stop answer [ErrClosed] or nothing.
 type DB struct {
 	gate     gate

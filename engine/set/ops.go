@@ -280,7 +280,7 @@ func Store(tx *engine.Tx, key []byte, produce func(add func(member []byte)) erro
 	}
 	members := p.members()
 	if len(members) == 0 {
-		if old, err := tx.Look(key); err != nil || !old.Exists {
+		if old, err := tx.LoadHead(key); err != nil || !old.Exists {
 			return 0, err
 		}
 	}

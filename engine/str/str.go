@@ -65,7 +65,7 @@ func Set(tx *engine.Tx, key, value []byte, o SetOptions) (SetResult, error) {
 	expire := uint64(o.Expire)
 	passed := o.Expire != 0 && o.Expire <= tx.Now()
 	if o.IfMissing || o.IfExists || o.KeepTTL || o.Get || passed {
-		look := tx.Look
+		look := tx.LoadHead
 		if o.Get {
 			look = tx.LoadAny
 		}
@@ -141,7 +141,7 @@ func MSet(tx *engine.Tx, pairs [][]byte) {
 // MSetNX is MSet if none of the keys exists; it reports whether it has set them.
 func MSetNX(tx *engine.Tx, pairs [][]byte) (bool, error) {
 	for i := 0; i+1 < len(pairs); i += 2 {
-		rec, err := tx.Look(pairs[i])
+		rec, err := tx.LoadHead(pairs[i])
 		if err != nil || rec.Exists {
 			return false, err
 		}
@@ -157,7 +157,7 @@ func MSetNX(tx *engine.Tx, pairs [][]byte) (bool, error) {
 func MSetIf(tx *engine.Tx, pairs [][]byte, o SetOptions) (bool, error) {
 	if o.IfMissing || o.IfExists {
 		for i := 0; i+1 < len(pairs); i += 2 {
-			rec, err := tx.Look(pairs[i])
+			rec, err := tx.LoadHead(pairs[i])
 			if err != nil || rec.Exists == o.IfMissing {
 				return false, err
 			}
@@ -273,7 +273,7 @@ func SetRange(tx *engine.Tx, key []byte, offset int64, part []byte, maxLen int64
 
 // Len returns the length of a value, 0 when there is none.
 func Len(tx *engine.Tx, key []byte) (int, error) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err == nil && rec.Exists && rec.Type != cf.TypeString {
 		err = engine.ErrWrongType
 	}

@@ -172,7 +172,7 @@ func (s *span) open(tx *engine.Tx, rec *engine.Record, reverse bool, skip, n uin
 		KeysOnly: s.id == cf.ZSetScore,
 		Skip:     skip, Limit: int(min(n, 1<<20))}
 	if s.parts != nil {
-		o.Parts, o.PartLen = s.parts, cf.ScoreLen
+		o.Parts, o.SliceLen = s.parts, cf.ScoreLen
 	}
 	if s.id == cf.ZSetScore {
 		// Before and behind what is known to be there may be nothing but the tombstones of popped members.

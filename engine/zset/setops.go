@@ -59,7 +59,7 @@ func (o *operand) size() uint64 {
 func Open(tx *engine.Tx, keys [][]byte) (*Operands, error) {
 	o := &Operands{tx: tx, sets: make([]operand, len(keys))}
 	for i, k := range keys {
-		rec, err := tx.Look(k) // neither sets nor sorted sets have a tail
+		rec, err := tx.LoadHead(k) // neither sets nor sorted sets have a tail
 		if err != nil {
 			return nil, err
 		}
@@ -372,7 +372,7 @@ func SortByScore(entries []Entry) {
 // the key is gone; if there was none, nothing is written.
 func Store(tx *engine.Tx, key []byte, entries []Entry) error {
 	if len(entries) == 0 {
-		if old, err := tx.Look(key); err != nil || !old.Exists {
+		if old, err := tx.LoadHead(key); err != nil || !old.Exists {
 			return err
 		}
 	}

@@ -128,12 +128,12 @@ func lower(c byte) byte {
 	return c
 }
 
-// memberAhead makes a Spec.Ahead for commands on one member or field of a collection: argument at of n, the name of the
-// command counted. With more arguments there are several, which are looked up at once anyway, or options.
-func memberAhead(t cf.Type, at, n int) func(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
+// prefetchMember makes a Spec.Prefetch for commands on one member or field of a collection: argument at of n, the
+// name of the command counted. With more arguments there are several, which are looked up at once anyway, or options.
+func prefetchMember(t cf.Type, at, n int) func(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
 	return func(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
 		if len(args) == n {
-			tx.AheadSubkey(args[1], t, args[at], keys)
+			tx.PrefetchSubkey(args[1], t, args[at], keys)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 var bitmapCommands = []Spec{
-	{Name: "setbit", Handler: setbit, Arity: 4, Flags: Write | DenyOOM, Ahead: bitAhead},
-	{Name: "getbit", Handler: getbit, Arity: 3, Flags: ReadOnly | Fast, Ahead: bitAhead},
+	{Name: "setbit", Handler: setbit, Arity: 4, Flags: Write | DenyOOM, Prefetch: prefetchBit},
+	{Name: "getbit", Handler: getbit, Arity: 3, Flags: ReadOnly | Fast, Prefetch: prefetchBit},
 	{Name: "bitcount", Handler: bitcount, Arity: -2, Flags: ReadOnly | Repeatable},
 	{Name: "bitpos", Handler: bitpos, Arity: -3, Flags: ReadOnly | Repeatable},
 	{Name: "bitop", Handler: bitop, Arity: -4, Flags: Write | DenyOOM, Keys: bitopKeys},
@@ -50,10 +50,10 @@ func setbit(c *Ctx) error {
 	return replyBool(c, old, err)
 }
 
-// bitAhead tells what SETBIT and GETBIT read.
-func bitAhead(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
+// prefetchBit tells what SETBIT and GETBIT read.
+func prefetchBit(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
 	if offset, ok := parseBitOffset(args[2]); ok {
-		bitmap.Ahead(tx, args[1], offset, keys)
+		bitmap.PrefetchBit(tx, args[1], offset, keys)
 	}
 }
 

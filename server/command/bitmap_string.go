@@ -32,7 +32,7 @@ func bitmapLimit(c *Ctx) uint64 {
 // likeString returns the type of a key that is no string and would be one in Redis; [engine.ErrWrongType] of another
 // one. The commands ask it before they look at the limit, which is text and has to be parsed.
 func likeString(c *Ctx, key []byte) (cf.Type, error) {
-	rec, err := c.Tx.Look(key)
+	rec, err := c.Tx.LoadHead(key)
 	if err == nil && rec.Type != cf.TypeBitmap && rec.Type != cf.TypeHyperLogLog {
 		err = engine.ErrWrongType
 	}

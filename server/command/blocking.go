@@ -86,7 +86,7 @@ func firstReady(c *Ctx, w Wait, denied func(*resp.Writer), try func(key []byte) 
 			if !c.Tx.Holds(key) {
 				continue
 			}
-			if rec, err := c.Tx.Look(key); err != nil || !rec.Exists || rec.Type != w.Type {
+			if rec, err := c.Tx.LoadHead(key); err != nil || !rec.Exists || rec.Type != w.Type {
 				continue
 			}
 		}

@@ -32,22 +32,22 @@ type Ctx struct {
 	Retry bool
 	// Waited is what the client waits for, with Retry.
 	Waited *Wait
-	// Told takes the events of the key space that do not follow from the command and from which keys there were before
+	// Events takes the events of the key space that do not follow from the command and from which keys there were before
 	// and after it, see [Change]. nil = nobody wants to hear.
-	Told *[]KeyEvent
-	// Same says that the handler has put the same in the place of what was there, see Replaced.
-	Same bool
+	Events *[]KeyEvent
+	// Rewrote says that the handler has replaced something, possibly by the same value, see Replaced.
+	Rewrote bool
 }
 
 // Replaced says that the command has replaced something in its first key, if there is such a key. If that was by the
 // same, nothing is written, but for Redis the key has changed: there are events, WATCH notices it, and clients that
 // track the key are told.
-func (c *Ctx) Replaced() { c.Same = true }
+func (c *Ctx) Replaced() { c.Rewrote = true }
 
 // Tell adds an event of the command that runs. The key must be one of its arguments.
 func (c *Ctx) Tell(class EventClass, name string, key []byte) {
-	if c.Told != nil {
-		*c.Told = append(*c.Told, KeyEvent{Class: class, Name: name, Key: key})
+	if c.Events != nil {
+		*c.Events = append(*c.Events, KeyEvent{Class: class, Name: name, Key: key})
 	}
 }
 
@@ -142,18 +142,18 @@ type Spec struct {
 	// argument, and write when the command writes it. Malformed arguments: it adds what it can and returns nil;
 	// the handler reports them.
 	Keys func(args [][]byte, add func(argIndex int, write bool)) error
-	// Foreign finds the key that the command touches in another namespace than ns, the one that it runs in: the other
-	// namespace and the index of the argument. ok is false when there is none, also because the command will fail.
-	// nil = there never is one.
-	Foreign func(srv *Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
+	// OtherNamespace finds the key that the command touches in another namespace than ns, the one that it runs in:
+	// the other namespace and the index of the argument. ok is false when there is none, also because the command
+	// will fail. nil = there never is one.
+	OtherNamespace func(srv *Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
 	// Blocks reports whether a command with the flag Blocking may wait, which for some depends on an option. It may say
 	// so of one that does not, never the opposite. nil = it may.
 	Blocks func(args [][]byte) bool
-	// Ahead adds to a list the keys of the default family that the command will read if its collection is as it is
+	// Prefetch adds to a list the keys of the default family that the command will read if its collection is as it is
 	// now. What those of several commands in a row need is read in batches. It is called with the locks of the command's
 	// keys held and its number of arguments checked; what is malformed it passes over. nil = nothing is read ahead.
-	Ahead func(tx *engine.Tx, args [][]byte, keys *engine.KeyList)
-	Sub   []Spec
+	Prefetch func(tx *engine.Tx, args [][]byte, keys *engine.KeyList)
+	Sub      []Spec
 
 	ID     int    // index of the command's statistics
 	Parent *Spec  // of a subcommand

@@ -15,8 +15,8 @@ import (
 
 var databaseCommands = []Spec{
 	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo},
-	{Name: "move", Handler: moveDB, Arity: 3, Flags: Write | Fast, Foreign: moveForeign},
-	{Name: "movex", Handler: moveX, Arity: 3, Flags: Write | SkipMonitor | SkipSlowlog, Foreign: moveXForeign},
+	{Name: "move", Handler: moveDB, Arity: 3, Flags: Write | Fast, OtherNamespace: moveOther},
+	{Name: "movex", Handler: moveX, Arity: 3, Flags: Write | SkipMonitor | SkipSlowlog, OtherNamespace: moveXOther},
 	{Name: "swapdb", Handler: swapDB, Arity: 3, Flags: Write | Fast},
 }
 
@@ -105,7 +105,7 @@ func moveDB(c *Ctx) error {
 	return moveTo(c, ns)
 }
 
-func moveForeign(srv *Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
+func moveOther(srv *Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
 	n, err := parseDB(args[2])
 	if err != nil {
 		return "", 0, false
@@ -127,7 +127,7 @@ func moveX(c *Ctx) error {
 	return moveTo(c, id.Namespace)
 }
 
-func moveXForeign(srv *Server, _ *Session, ns string, args [][]byte) (string, int, bool) {
+func moveXOther(srv *Server, _ *Session, ns string, args [][]byte) (string, int, bool) {
 	if !srv.Users.PasswordRequired() {
 		return "", 0, false
 	}

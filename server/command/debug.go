@@ -218,7 +218,7 @@ func debugDigestValue(c *Ctx) error {
 func debugObject(c *Ctx) error {
 	key := c.Args[2]
 	return locked(c, key, func() error {
-		rec, err := c.Tx.Look(key)
+		rec, err := c.Tx.LoadHead(key)
 		if err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func debugInside(encoding string) func(c *Ctx) error {
 	return func(c *Ctx) error {
 		key := c.Args[2]
 		return locked(c, key, func() error {
-			rec, err := c.Tx.Look(key)
+			rec, err := c.Tx.LoadHead(key)
 			switch {
 			case err != nil:
 				return err
@@ -261,7 +261,7 @@ func debugInside(encoding string) func(c *Ctx) error {
 func debugStringLength(c *Ctx) error {
 	key := c.Args[2]
 	return locked(c, key, func() error {
-		rec, err := c.Tx.Look(key)
+		rec, err := c.Tx.LoadHead(key)
 		switch {
 		case err != nil:
 			return err

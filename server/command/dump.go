@@ -204,7 +204,7 @@ func restore(c *Ctx) error {
 		return err
 	}
 	key := c.Args[1]
-	old, err := c.Tx.Look(key)
+	old, err := c.Tx.LoadHead(key)
 	switch {
 	case err != nil:
 		return err

@@ -54,7 +54,7 @@ type KeyEvent struct {
 	Class EventClass
 	Name  string
 	Key   []byte
-	Other bool // the key is in the other namespace that the command has written to, see [Spec.Foreign]
+	Other bool // the key is in the other namespace that the command has written to, see [Spec.OtherNamespace]
 }
 
 // Change is a command that has written, with what is needed to tell what has happened to its keys.
@@ -65,7 +65,7 @@ type Change struct {
 	Was   []bool   // which of them existed before
 	Is    []bool   // and which exist now
 	Other []byte   // the key that it has written in another namespace, nil = none
-	Told  []KeyEvent
+	Extra []KeyEvent
 	emits []KeyEvent
 
 	fresh, gone map[string]struct{} // keys that have come into being or gone, of which that is still to be said
@@ -124,7 +124,7 @@ func (c *Change) Events() []KeyEvent {
 	if rule := ruleOf(c.Spec); rule != nil {
 		rule(c)
 	}
-	for _, e := range c.Told {
+	for _, e := range c.Extra {
 		c.emit(e.Class, e.Name, e.Key)
 	}
 	for _, k := range c.Keys {
@@ -373,10 +373,10 @@ func msetExEvents(c *Change) {
 
 // hsetexEvents: fields that are gone at once leave nothing also where there was nothing.
 func hsetexEvents(c *Change) {
-	for _, e := range c.Told {
+	for _, e := range c.Extra {
 		c.emit(e.Class, e.Name, e.Key)
 	}
-	c.Told = c.Told[:0]
+	c.Extra = c.Extra[:0]
 	if !c.Is[0] {
 		delete(c.gone, string(c.Keys[0]))
 		c.emit(EventGeneric, "del", c.Keys[0])
@@ -442,7 +442,7 @@ func moveEvents(c *Change) {
 // Exists reports for each key whether there is something.
 func Exists(tx *engine.Tx, keys [][]byte, dst []bool) []bool {
 	for _, k := range keys {
-		rec, err := tx.Look(k)
+		rec, err := tx.LoadHead(k)
 		dst = append(dst, err == nil && rec.Exists)
 	}
 	return dst

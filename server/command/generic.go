@@ -25,7 +25,7 @@ var genericCommands = []Spec{
 	{Name: "persist", Handler: persist, Arity: 2, Flags: Write | Fast},
 	{Name: "rename", Handler: rename, Arity: 3, Flags: Write},
 	{Name: "renamenx", Handler: renameNX, Arity: 3, Flags: Write | Fast},
-	{Name: "copy", Handler: copyKey, Arity: -3, Flags: Write | DenyOOM, Keys: copyKeys, Foreign: copyForeign},
+	{Name: "copy", Handler: copyKey, Arity: -3, Flags: Write | DenyOOM, Keys: copyKeys, OtherNamespace: copyOther},
 }
 
 func init() { register(genericCommands...) }
@@ -191,7 +191,7 @@ func copyOptions(srv *Server, sess *Session, ns string, args [][]byte) (to strin
 	return to, replace, nil
 }
 
-func copyForeign(srv *Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
+func copyOther(srv *Server, sess *Session, ns string, args [][]byte) (string, int, bool) {
 	if len(args) == 3 {
 		return ns, 0, false
 	}

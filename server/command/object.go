@@ -41,7 +41,7 @@ func objectHelp(c *Ctx) error {
 
 // ofObject calls f with the record of the key, or replies that there is none.
 func ofObject(c *Ctx, f func(rec *engine.Record) error) error {
-	rec, err := c.Tx.Look(c.Args[2])
+	rec, err := c.Tx.LoadHead(c.Args[2])
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func objectFreq(c *Ctx) error {
 // kmetadata is Kvrocks's KMETADATA key: type, size, expire (milliseconds since the epoch), the first byte of the record
 // and the version. Types that have no other records than this one have neither size nor version.
 func kmetadata(c *Ctx) error {
-	rec, err := c.Tx.Look(c.Args[1])
+	rec, err := c.Tx.LoadHead(c.Args[1])
 	switch {
 	case err != nil:
 		return err

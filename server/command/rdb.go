@@ -195,7 +195,7 @@ func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
 		return nil
 	}
 	if l.keep {
-		old, err := tx.Look(i.Key)
+		old, err := tx.LoadHead(i.Key)
 		if err != nil {
 			return err
 		}

@@ -9,12 +9,12 @@ import (
 
 var setCommands = []Spec{
 	{Name: "sadd", Handler: sadd, Arity: -3, Flags: Write | DenyOOM | Fast,
-		Ahead: memberAhead(cf.TypeSet, 2, 3)},
-	{Name: "srem", Handler: srem, Arity: -3, Flags: Write | Fast, Ahead: memberAhead(cf.TypeSet, 2, 3)},
+		Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
+	{Name: "srem", Handler: srem, Arity: -3, Flags: Write | Fast, Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
 	{Name: "scard", Handler: scard, Arity: 2, Flags: ReadOnly | Fast | Single},
 	{Name: "smembers", Handler: smembers, Arity: 2, Flags: ReadOnly | Repeatable},
 	{Name: "sismember", Handler: sismember, Arity: 3, Flags: ReadOnly | Fast,
-		Ahead: memberAhead(cf.TypeSet, 2, 3)},
+		Prefetch: prefetchMember(cf.TypeSet, 2, 3)},
 	{Name: "smismember", Handler: smismember, Arity: -3, Flags: ReadOnly | Fast | Repeatable},
 	{Name: "spop", Handler: spop, Arity: -2, Flags: Write | Fast},
 	{Name: "srandmember", Handler: srandmember, Arity: -2, Flags: ReadOnly},

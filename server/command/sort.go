@@ -209,7 +209,7 @@ func (v *sortVector) add(elem []byte) {
 // others are read than those that LIMIT asks for.
 func sortSource(c *Ctx, o *sortOptions) (v sortVector, err error) {
 	tx, key := c.Tx, c.Args[1]
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err == nil && rec.Type == cf.TypeList {
 		err = tx.LoadRest(&rec)
 	}

@@ -228,7 +228,7 @@ func keyGroup(c *Ctx) (*stream.Group, error) {
 // tellOfConsumers tells of the consumers that the group, which may be nil, gets because somebody asks for something in
 // their names.
 func tellOfConsumers(c *Ctx, g *stream.Group, key []byte) {
-	if g != nil && c.Told != nil {
+	if g != nil && c.Events != nil {
 		g.OnNewConsumer = func() { c.Tell(EventStream, "xgroup-createconsumer", key) }
 	}
 }

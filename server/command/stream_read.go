@@ -190,7 +190,7 @@ func (r *streamRead) narrow(c *Ctx) error {
 			continue
 		}
 		if !r.grouped {
-			rec, err := c.Tx.Look(key)
+			rec, err := c.Tx.LoadHead(key)
 			if err != nil {
 				return err
 			}

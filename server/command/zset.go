@@ -9,12 +9,12 @@ import (
 
 var zsetCommands = []Spec{
 	{Name: "zadd", Handler: zadd, Arity: -4, Flags: Write | DenyOOM | Fast,
-		Ahead: memberAhead(cf.TypeZSet, 3, 4)},
+		Prefetch: prefetchMember(cf.TypeZSet, 3, 4)},
 	{Name: "zincrby", Handler: zincrby, Arity: 4, Flags: Write | DenyOOM | Fast,
-		Ahead: memberAhead(cf.TypeZSet, 3, 4)},
-	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, Ahead: memberAhead(cf.TypeZSet, 2, 3)},
+		Prefetch: prefetchMember(cf.TypeZSet, 3, 4)},
+	{Name: "zrem", Handler: zrem, Arity: -3, Flags: Write | Fast, Prefetch: prefetchMember(cf.TypeZSet, 2, 3)},
 	{Name: "zcard", Handler: zcard, Arity: 2, Flags: ReadOnly | Fast | Single},
-	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, Ahead: memberAhead(cf.TypeZSet, 2, 3)},
+	{Name: "zscore", Handler: zscore, Arity: 3, Flags: ReadOnly | Fast, Prefetch: prefetchMember(cf.TypeZSet, 2, 3)},
 	{Name: "zmscore", Handler: zmscore, Arity: -3, Flags: ReadOnly | Fast},
 	{Name: "zrank", Handler: zrank, Arity: -3, Flags: ReadOnly | Fast},
 	{Name: "zrevrank", Handler: zrevrank, Arity: -3, Flags: ReadOnly | Fast},

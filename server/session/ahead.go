@@ -5,14 +5,14 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// readsAhead runs consecutive readers that tell what they will read (see command.Spec.Ahead) in one transaction with
-// the read side of all their keys' locks held, so that this can be fetched in batches. It returns how many it has
-// run; 0 when they are better off alone, as there are less than two or one is turned away from its lock.
-func (c *run) readsAhead(reqs []request) int {
+// prefetchReads runs consecutive readers that tell what they will read (see command.Spec.Prefetch) in one transaction
+// with the read side of all their keys' locks held, so that this can be fetched in batches. It returns how many it
+// has run; 0 when they are better off alone, as there are less than two or one is turned away from its lock.
+func (c *run) prefetchReads(reqs []request) int {
 	n := 0
 	for n < len(reqs) && n < singleBatch {
 		r := &reqs[n]
-		if n > 0 && (r.err != nil || r.spec.Ahead == nil || r.spec.Flags&command.Write != 0 || c.refuse(r) != nil) {
+		if n > 0 && (r.err != nil || r.spec.Prefetch == nil || r.spec.Flags&command.Write != 0 || c.refuse(r) != nil) {
 			break
 		}
 		n++
@@ -54,7 +54,7 @@ func (c *run) readsAhead(reqs []request) int {
 func (c *run) prefetchAhead(reqs []request) {
 	some := 0
 	for i := range reqs {
-		if r := &reqs[i]; r.err == nil && r.spec.Ahead != nil {
+		if r := &reqs[i]; r.err == nil && r.spec.Prefetch != nil {
 			some++
 		}
 	}
@@ -63,8 +63,8 @@ func (c *run) prefetchAhead(reqs []request) {
 	}
 	keys := c.tx.Keys()
 	for i := range reqs {
-		if r := &reqs[i]; r.err == nil && r.spec.Ahead != nil {
-			r.spec.Ahead(c.tx, r.args, keys)
+		if r := &reqs[i]; r.err == nil && r.spec.Prefetch != nil {
+			r.spec.Prefetch(c.tx, r.args, keys)
 		}
 	}
 	c.readAheadFailed(c.tx.PrefetchKeys(cf.Default, keys))

@@ -68,8 +68,8 @@ func (c *run) appendReady(ready []keyRef, r *request) []keyRef {
 			ready = append(ready, keyRef{ns, r.args[k.Arg]})
 		}
 	}
-	if r.spec.Foreign != nil {
-		if other, arg, ok := r.spec.Foreign(&c.srv.Services, c.sess, ns, r.args); ok {
+	if r.spec.OtherNamespace != nil {
+		if other, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, ns, r.args); ok {
 			ready = append(ready, keyRef{other, r.args[arg]})
 		}
 	}
@@ -189,7 +189,7 @@ func (c *conn) await() bool {
 			return false
 		}
 		if !w.woken.Swap(false) { // looked at after the deadline was set: wake sets it afterwards
-			if err := c.readAhead(); err == nil {
+			if err := c.readInput(); err == nil {
 				continue
 			} else if !errors.Is(err, os.ErrDeadlineExceeded) {
 				c.logEnd(err)
@@ -215,8 +215,8 @@ func (c *conn) await() bool {
 	}
 }
 
-// readAhead waits for bytes of the commands to come, or for the deadline.
-func (c *conn) readAhead() error {
+// readInput waits for bytes of the commands to come, or for the deadline.
+func (c *conn) readInput() error {
 	if len(c.wire.Input()) >= maxBlockedInput {
 		// What the client has sent is enough for now; its end is not noticed then.
 		return c.wire.WaitDeadline()

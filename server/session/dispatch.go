@@ -71,8 +71,8 @@ func (c *run) dispatch(reqs []request) int {
 		if n := c.singles(reqs); n > 0 {
 			return n
 		}
-	case r.spec.Ahead != nil && len(reqs) > 1:
-		if n := c.readsAhead(reqs); n > 0 {
+	case r.spec.Prefetch != nil && len(reqs) > 1:
+		if n := c.prefetchReads(reqs); n > 0 {
 			return n
 		}
 	}

@@ -33,7 +33,7 @@ func (ch *change) forget() { ch.on, ch.misses = false, ch.misses[:0] }
 func (c *run) watchChange(f *frame, r *request) {
 	ch := &f.change
 	ch.forget()
-	f.ctx.Told = nil
+	f.ctx.Events = nil
 	classes := command.EventClass(c.srv.events.Load())
 	if classes == 0 || c.srv.Hub.Len() == 0 || r.spec.Flags&(command.Write|command.ReadOnly) == 0 ||
 		r.spec.Flags&command.Script != 0 {
@@ -47,7 +47,7 @@ func (c *run) watchChange(f *frame, r *request) {
 	if classes&command.EventMiss != 0 {
 		ch.misses = command.AppendLookups(ch.misses, r.spec, r.args, ch.refs)
 		ch.misses = slices.DeleteFunc(ch.misses, func(key []byte) bool {
-			rec, err := c.tx.Look(key)
+			rec, err := c.tx.LoadHead(key)
 			return err != nil || rec.Exists
 		})
 	}
@@ -55,7 +55,7 @@ func (c *run) watchChange(f *frame, r *request) {
 		return
 	}
 	ch.Spec, ch.Args = r.spec, r.args
-	ch.Keys, ch.Told = ch.Keys[:0], ch.Told[:0]
+	ch.Keys, ch.Extra = ch.Keys[:0], ch.Extra[:0]
 	for _, k := range ch.refs {
 		if k.Write {
 			ch.Keys = append(ch.Keys, r.args[k.Arg])
@@ -68,13 +68,13 @@ func (c *run) watchChange(f *frame, r *request) {
 		ch.ended = append(ch.ended, how)
 	}
 	ch.Other, ch.otherEnded = nil, engine.NotEnded
-	if r.spec.Foreign != nil {
-		if ns, arg, ok := r.spec.Foreign(&c.srv.Services, c.sess, c.tx.Namespace(), r.args); ok {
+	if r.spec.OtherNamespace != nil {
+		if ns, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, c.tx.Namespace(), r.args); ok {
 			ch.Other, ch.otherNS = r.args[arg], ns
 			ch.otherEnded = c.endedIn(ns, ch.Other)
 		}
 	}
-	f.ctx.Told = &ch.Told
+	f.ctx.Events = &ch.Extra
 }
 
 // endedIn returns how a key of a namespace has ended. An error is the command's to meet.
@@ -130,7 +130,7 @@ func (c *run) noteRun(f *frame, err error, wrote bool) {
 			c.noteEvent(c.tx.Namespace(), command.KeyEvent{Class: command.EventMiss, Name: "keymiss", Key: key})
 		}
 	}
-	if ch.on && err == nil && (wrote || f.ctx.Same) {
+	if ch.on && err == nil && (wrote || f.ctx.Rewrote) {
 		c.noteEvents(ch)
 	}
 	ch.forget()

@@ -84,7 +84,7 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 		return false, c.undo(f, r, mark, err)
 	}
 	wrote = c.tx.Wrote(mark)
-	if f.ctx.Same && !wrote {
+	if f.ctx.Rewrote && !wrote {
 		c.tx.Touch(r.args[1])
 	}
 	if events {
@@ -135,7 +135,7 @@ func (c *run) call(f *frame, r *request) (err error) {
 			err = engine.NewError("ERR", "internal error")
 		}
 	}()
-	f.ctx.Args, f.ctx.Spec, f.ctx.Same = r.args, r.spec, false
+	f.ctx.Args, f.ctx.Spec, f.ctx.Rewrote = r.args, r.spec, false
 	return r.spec.Handler(&f.ctx)
 }
 

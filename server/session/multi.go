@@ -223,7 +223,7 @@ func (c *run) lockQueued(m *multi) error {
 		if m.switches && r.spec.IsSelect() {
 			c.tx.SwitchNamespace(command.SelectedBy(&c.srv.Services, c.sess, c.tx.Namespace(), r.args))
 		}
-		if r.spec.Foreign != nil {
+		if r.spec.OtherNamespace != nil {
 			c.lockForeign(r)
 		}
 		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0

@@ -33,7 +33,7 @@ func (c *run) keepReply(reply []byte) { c.srv.replies.Put(&c.repeat.request, rep
 // keptUntil returns until when what is read of a key stays the same if nobody writes; ok is false when parts of it may
 // expire, or it does not exist.
 func keptUntil(tx *engine.Tx, key []byte) (until int64, ok bool) {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists || rec.Type == cf.TypeHash && len(rec.Tail) > 0 {
 		return 0, false
 	}

@@ -36,7 +36,7 @@ type run struct {
 	repeat    repeat           // the command that runs, when its reply may be kept
 	kept      []byte           // the reply of the command that runs, when it was kept
 	clock     time.Duration    // since the server's start, when the clock was last looked at
-	guest     bool             // the segment runs in the transaction of another connection
+	combined  bool             // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats
 	seen      *observed // what is to be noted of this run

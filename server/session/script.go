@@ -125,7 +125,7 @@ func (c *run) Eval(call command.ScriptCall) error {
 	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
 	s.declared = call.Keys
 	inTx, deferred, began := c.inTx(), len(c.deferred), c.sess.Namespace
-	s.shared = !inTx && (c.guest || c.segment.done > 0)
+	s.shared = !inTx && (c.combined || c.segment.done > 0)
 	s.failed = false
 	c.tx.KeepLocks()
 	if s.resolvers == nil {

@@ -89,8 +89,8 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 				s.written = append(s.written, keyRef{ns, slices.Clone(args[k.Arg])})
 			}
 		}
-		if r.spec.Foreign != nil {
-			if other, arg, ok := r.spec.Foreign(&c.srv.Services, c.sess, ns, args); ok {
+		if r.spec.OtherNamespace != nil {
+			if other, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, ns, args); ok {
 				s.written = append(s.written, keyRef{other, slices.Clone(args[arg])})
 			}
 		}
@@ -148,8 +148,8 @@ func (c *run) lockForScript(r *request) error {
 		}
 		return s.wantLock(c.tx, c.tx.Namespace(), key, k.Write)
 	}
-	if r.spec.Foreign != nil {
-		ns, arg, ok := r.spec.Foreign(&c.srv.Services, c.sess, c.tx.Namespace(), r.args)
+	if r.spec.OtherNamespace != nil {
+		ns, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, c.tx.Namespace(), r.args)
 		if ok && !c.tx.TryLockIn(ns, r.args[arg], true) {
 			return s.wantLock(c.tx, ns, r.args[arg], true)
 		}

@@ -69,7 +69,7 @@ func (c *run) writeSegment(reqs []request) int {
 		if r.spec.Flags&(command.Write|command.Script) != 0 {
 			n = i + 1
 		}
-		if r.spec.Foreign != nil {
+		if r.spec.OtherNamespace != nil {
 			c.lockForeign(r)
 		}
 	}
@@ -90,7 +90,7 @@ func (c *run) writeSegment(reqs []request) int {
 	c.userKeys, c.blindKeys = keys, blind
 	c.segment = segment{reqs: reqs[:n]}
 	c.tx.KeepLocks()
-	var guest bool
+	var combined bool
 	var err error
 	alone := lasts || c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
 	if retry && c.script.all {
@@ -98,12 +98,12 @@ func (c *run) writeSegment(reqs []request) int {
 	} else if alone || retry && c.script.alone || reqs[0].spec.MayBlock(reqs[0].args) {
 		err = c.tx.Acquire() // whether it waits must not depend on the commit of another
 	} else {
-		guest, err = c.tx.AcquireOrCombine(c)
+		combined, err = c.tx.AcquireOrCombine(c)
 	}
-	if err != nil && !guest {
+	if err != nil && !combined {
 		return c.turnedAway(reqs[:n], err)
 	}
-	if !guest {
+	if !combined {
 		if c.pausedNow() {
 			c.tx.Release()
 			return 0
@@ -147,7 +147,7 @@ func (c *run) turnedAway(reqs []request, err error) int {
 
 // lockForeign asks for the lock of the key that a command touches in another namespace.
 func (c *run) lockForeign(r *request) {
-	if ns, arg, ok := r.spec.Foreign(&c.srv.Services, c.sess, c.tx.Namespace(), r.args); ok {
+	if ns, arg, ok := r.spec.OtherNamespace(&c.srv.Services, c.sess, c.tx.Namespace(), r.args); ok {
 		c.tx.AddLockIn(ns, r.args[arg], true)
 	}
 }
@@ -196,9 +196,9 @@ func (c *run) runSegment() {
 // meanwhile.
 func (c *run) RunCombined(tx *engine.Tx) (commands int) {
 	own := c.tx
-	c.tx, c.top.ctx.Tx, c.guest = tx, tx, true
+	c.tx, c.top.ctx.Tx, c.combined = tx, tx, true
 	c.runSegment()
-	c.tx, c.top.ctx.Tx, c.guest = own, own, false
+	c.tx, c.top.ctx.Tx, c.combined = own, own, false
 	return max(1, c.segment.done)
 }
 

@@ -84,7 +84,7 @@ func (c *run) rememberReads(r *request) {
 // expiryOf returns when a key expires or the first of its fields, 0 = never or unknown.
 func expiryOf(tx *engine.Tx, key []byte) uint64 {
 	const most = 128 // fields to look at whenever a client reads one of them
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
 		return 0
 	}

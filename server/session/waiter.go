@@ -198,7 +198,7 @@ func (w *waiter) release() {
 // mayServe reports whether there may be something for the waiter: the record is in memory, and the handler need not
 // be tried by a thousand waiters for one element.
 func (w *waiter) mayServe(tx *engine.Tx, key []byte) bool {
-	rec, err := tx.Look(key)
+	rec, err := tx.LoadHead(key)
 	if err != nil {
 		return false
 	}
