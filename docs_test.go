@@ -135,7 +135,8 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 
 // TestDocumentedCommands runs the blocks of the language console as they stand, those of one document in one shell
 // directory beside one new server: a line that begins with "$ " is given to sh, and the lines after it are what it
-// prints, where a line of "..." stands for any lines. The server listens on another port than 6666.
+// prints, where a line of "..." stands for any lines, and … within a line for anything. The server listens on another
+// port than 6666. The program is there as basalt.
 func TestDocumentedCommands(t *testing.T) {
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		t.Skip("redis-cli is missing: scripts/bootstrap.sh --test installs it")
@@ -152,6 +153,14 @@ func TestDocumentedCommands(t *testing.T) {
 			defer p.stop(syscall.SIGTERM)
 			_, port, err := net.SplitHostPort(p.addr)
 			if err != nil {
+				t.Fatal(err)
+			}
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := write(t, dir+"/bin/basalt", "#!/bin/sh\n"+beBasalt+"=1 exec "+self+` "$@"`+"\n")
+			if err := os.Chmod(program, 0o755); err != nil {
 				t.Fatal(err)
 			}
 			for _, b := range fenced {
@@ -172,13 +181,14 @@ func runConsole(t *testing.T, b block, path, dir, port string) {
 		var want []string
 		for i+1 < len(b.lines) && !strings.HasPrefix(b.lines[i+1], "$ ") {
 			i++
-			want = append(want, regexp.QuoteMeta(b.lines[i])+"\n")
+			want = append(want, strings.NewReplacer("…", ".*", "6666", port).Replace(regexp.QuoteMeta(b.lines[i]))+"\n")
 			if b.lines[i] == "..." {
 				want[len(want)-1] = "(?:.*\n)*"
 			}
 		}
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "6666", port))
 		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		got := strings.TrimRight(string(out), "\n") + "\n"
 		if len(want) == 0 {

@@ -5,8 +5,10 @@ import (
 	"strconv"
 )
 
-var crcTable = func() (t [256]uint16) {
-	for i := range t {
+// crcTables[0] is the usual table of CRC-16; crcTables[k] has what a byte is worth that k bytes follow, so that eight
+// bytes are one step.
+var crcTables = func() (t [8][256]uint16) {
+	for i := range t[0] {
 		crc := uint16(i) << 8
 		for range 8 {
 			if crc&0x8000 != 0 {
@@ -15,7 +17,12 @@ var crcTable = func() (t [256]uint16) {
 				crc <<= 1
 			}
 		}
-		t[i] = crc
+		t[0][i] = crc
+	}
+	for k := 1; k < len(t); k++ {
+		for i, crc := range t[k-1] {
+			t[k][i] = crc<<8 ^ t[0][crc>>8]
+		}
 	}
 	return t
 }()
@@ -23,8 +30,14 @@ var crcTable = func() (t [256]uint16) {
 // CRC16 is CRC-16/XMODEM (polynomial 0x1021, start 0), which Redis Cluster uses.
 func CRC16(b []byte) uint16 {
 	var crc uint16
+	t := &crcTables
+	for len(b) >= 8 {
+		crc = t[7][b[0]^byte(crc>>8)] ^ t[6][b[1]^byte(crc)] ^ t[5][b[2]] ^ t[4][b[3]] ^
+			t[3][b[4]] ^ t[2][b[5]] ^ t[1][b[6]] ^ t[0][b[7]]
+		b = b[8:]
+	}
 	for _, c := range b {
-		crc = crc<<8 ^ crcTable[byte(crc>>8)^c]
+		crc = crc<<8 ^ t[0][byte(crc>>8)^c]
 	}
 	return crc
 }

@@ -178,6 +178,9 @@ func (tx *Tx) Clock() int64 { return tx.now }
 // that arrives.
 func (tx *Tx) FromMaster() { tx.ofMaster = true }
 
+// IsFromMaster reports whether the transaction is FromMaster.
+func (tx *Tx) IsFromMaster() bool { return tx.ofMaster }
+
 // Tick moves the transaction's time on to the present. The pipeline calls it before every command.
 func (tx *Tx) Tick(now int64) {
 	if now > tx.now {

@@ -18,7 +18,7 @@ var errFailingOver = engine.NewError("ERR", "REPLICAOF not allowed while failing
 
 // Failover implements command.Replication.
 func (s *Server) Failover(f command.Failover) error {
-	if s.cfg.Bool("cluster-enabled") {
+	if s.cluster != nil {
 		return engine.NewError("ERR", "FAILOVER not allowed in cluster mode.")
 	}
 	return s.master.Failover(replication.FailoverOptions(f), failoverServer{s})

@@ -30,7 +30,7 @@ func (s *Server) startReplica() {
 	s.replica = replication.NewReplica(replication.ReplicaOptions{
 		DB: s.db, Log: s.log, Dir: filepath.Join(filepath.Dir(s.db.Dir()), "sync_checkpoint"),
 		Dial: s.dialMaster, Committed: s.sessions.Committed, Applied: s.sessions.Applied,
-		Replacing: s.master.Suspend, Replaced: s.databaseReplaced, Changed: s.refreshStale,
+		Replacing: s.master.Suspend, Replaced: s.databaseReplaced, Changed: s.refreshStale, Redis: &redisCommands{srv: s},
 	}, s.replicaSettings())
 }
 
@@ -99,7 +99,7 @@ func (s *Server) Follow(host string, port int) error {
 	switch {
 	case s.failingOver():
 		return errFailingOver
-	case s.cfg.Bool("cluster-enabled"):
+	case s.cluster != nil:
 		return errReplicaCluster
 	case s.cfg.Bool("rocksdb.write_options.disable_wal"):
 		return errReplicaNoLog
@@ -175,7 +175,6 @@ func (s *Server) mayFollow(host string, addrs []net.IPAddr, port int) error {
 func (s *Server) infoMaster(w *info.Writer) {
 	host, port, _ := s.followed()
 	st, _ := s.replica.Status()
-	latest := s.db.LatestSequence()
 	up := st.State == replication.Connected && !st.LastIO.IsZero()
 	lastIO := int64(-1)
 	if !st.LastIO.IsZero() {
@@ -189,8 +188,9 @@ func (s *Server) infoMaster(w *info.Writer) {
 	w.Text("master_sync_unrecoverable_error", "no")
 	w.Flag("master_sync_in_progress", st.State.Syncing())
 	w.Gauge("master_last_io_seconds_ago", info.Seconds, lastIO)
-	number("slave_read_repl_offset", int64(latest))
-	number("slave_repl_offset", int64(latest))
+	offset := s.replicaOffset(&st)
+	number("slave_read_repl_offset", offset)
+	number("slave_repl_offset", offset)
 	if !up {
 		w.Gauge("master_link_down_since_seconds", info.Seconds, int64(max(time.Since(st.DownSince), 0)/time.Second))
 		w.Text("master_link_state", st.State.String())
@@ -209,6 +209,14 @@ func (s *Server) infoMaster(w *info.Writer) {
 	number("slave_priority", s.cfg.Int("slave-priority"))
 	w.Flag("slave_read_only", s.cfg.Bool("slave-read-only"))
 	w.Flag("replica_announced", true)
+}
+
+// replicaOffset returns how far the link is: the offset of the stream of a Redis master, else the sequence number.
+func (s *Server) replicaOffset(st *replication.ReplicaStatus) int64 {
+	if st.Redis {
+		return st.Offset
+	}
+	return int64(s.db.LatestSequence())
 }
 
 // linkState returns the word of ROLE for the state of the link.

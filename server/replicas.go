@@ -89,6 +89,9 @@ func (s *Server) followed() (host string, port int, ok bool) {
 func (s *Server) Role() command.Role {
 	r := command.Role{Offset: s.db.LatestSequence(), State: s.linkState()}
 	r.Host, r.Port, r.Replica = s.followed()
+	if st, ok := s.replica.Status(); ok {
+		r.Offset = uint64(s.replicaOffset(&st))
+	}
 	for _, o := range s.master.Replicas() {
 		r.Replicas = append(r.Replicas, command.ReplicaRole{IP: o.IP, Port: o.Port, Offset: o.Offset})
 	}

@@ -57,8 +57,12 @@ func (s *Server) infoServer(w *info.Writer, _ string) {
 	w.Text("git_sha1", info.Revision())
 	w.Text("kvrocks_git_sha1", info.Revision())
 	w.Text("redis_git_sha1", info.Revision())
-	w.Text("redis_mode", "standalone")
-	w.Text("kvrocks_mode", "standalone")
+	mode := "standalone"
+	if s.cluster != nil {
+		mode = "cluster"
+	}
+	w.Text("redis_mode", mode)
+	w.Text("kvrocks_mode", mode)
 	w.Text("os", info.OS())
 	w.Text("go_version", runtime.Version())
 	version, assertions := engine.RocksDB()
@@ -251,7 +255,7 @@ func formatPercentile(p float64) string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
-func (s *Server) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", false) }
+func (s *Server) infoCluster(w *info.Writer, _ string) { w.Flag("cluster_enabled", s.cluster != nil) }
 
 // The tickers of RocksDB 7.8 of which INFO shows how fast they move, by their numbers in rocksdb/statistics.h.
 const (

@@ -16,6 +16,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/auth"
+	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/maintenance"
@@ -42,6 +43,7 @@ type Server struct {
 	work     *maintenance.Work
 	master   *replication.Master        // for the replicas of this server
 	replica  *replication.Replica       // follows the master, if there is one
+	cluster  *cluster.Map               // nil = cluster-enabled is off
 	build    string                     // the version of this program
 	diskSize func() uint64              // bytes of the database on disk
 	tls      atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
@@ -96,6 +98,7 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	v.Debug, v.Memory, v.Info, v.Maintenance, v.Replication = debugging{s}, &s.memory, &s.info, s.work, s
 	s.startMaster()
 	s.startReplica()
+	s.newCluster()
 	s.follow()
 	return s
 }
@@ -155,10 +158,18 @@ func (s *Server) Serve(listeners wire.Listeners) error {
 	}
 	s.listeners, s.sessions.Services.Table = listeners, table
 	s.work.CheckSize()
+	if err := s.startCluster(); err != nil {
+		listeners.Close()
+		return err
+	}
 	if host, port, ok := s.followed(); ok {
 		s.beginFollowing(host, port, false) // it was so when it was stopped, as far as anybody knows
 	} else {
 		s.beginHistory()
+		if err := replication.ForgetRedis(s.db); err != nil {
+			listeners.Close()
+			return err
+		}
 	}
 	if err := s.openAdmin(); err != nil {
 		listeners.Close()

@@ -9,7 +9,8 @@ import (
 )
 
 // Check finds what is wrong in the settings by what the server knows and the configuration does not: which commands
-// there are. Its error is one line that names the file, the line and the key.
+// there are. Its error is one line that names the file, the line and the key. In a cluster it makes the settings those of
+// the master or replica that the node was.
 func Check(cfg *config.Config) error {
 	if _, err := commandTable(cfg); err != nil {
 		return err
@@ -17,7 +18,10 @@ func Check(cfg *config.Config) error {
 	if _, err := declaredUsers(cfg, command.ACLTable()); err != nil {
 		return err
 	}
-	return checkTLS(cfg)
+	if err := checkTLS(cfg); err != nil {
+		return err
+	}
+	return adoptRole(cfg)
 }
 
 // commandTable applies rename-command, one line after the other.
@@ -82,6 +86,13 @@ func (s settings) Set(sess *command.Session, changes []command.Setting) error {
 
 // BecomeMaster is REPLICAOF NO ONE.
 func (s settings) BecomeMaster() error {
+	if s.cluster != nil {
+		return errReplicaCluster
+	}
+	return s.becomeMaster()
+}
+
+func (s *Server) becomeMaster() error {
 	if s.failingOver() {
 		return errFailingOver
 	}

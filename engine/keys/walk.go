@@ -13,6 +13,8 @@ type Range struct {
 	// From is the position to begin at, nil = the first. A position is the metadata key without the namespace:
 	// [u16 slot] · user key. It is the user key where the database does not run in cluster mode.
 	From []byte
+	// To is the position to end before, nil = none.
+	To []byte
 	// Prefix is what the user keys begin with. In cluster mode, where keys lie in the order of their slots, it
 	// does not bound what is read; the caller filters.
 	Prefix []byte
@@ -57,6 +59,9 @@ func Walk(tx *engine.Tx, r Range, visit func(e *Entry) bool) error {
 		}
 	}
 	o.Lower = append(bytes.Clone(prefix), from...)
+	if to := append(bytes.Clone(prefix), r.To...); r.To != nil && (o.Upper == nil || bytes.Compare(to, o.Upper) < 0) {
+		o.Upper = to
+	}
 	if o.Upper != nil && bytes.Compare(o.Lower, o.Upper) >= 0 {
 		return nil
 	}

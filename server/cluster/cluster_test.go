@@ -42,8 +42,8 @@ type server struct {
 
 func open(t *testing.T, s *server, dir string) *Map {
 	t.Helper()
-	m, err := New(Options{
-		Log: zap.NewNop(), Path: filepath.Join(dir, "nodes.conf"), Persist: func() bool { return true },
+	m := New(Options{
+		Log: zap.NewNop(), Path: filepath.Join(dir, "nodes.conf"), Keep: true,
 		IsSelf:    func(host string, port int) bool { return host == "127.0.0.1" && port == 7001 },
 		IsReplica: func() bool { return s.master != "" },
 		Follow: func(host string, port int) error {
@@ -58,12 +58,7 @@ func open(t *testing.T, s *server, dir string) *Map {
 		Empty:       func() bool { return !s.keys },
 		Changed:     func(*Topology) { s.changes++ },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Start())
 	return m
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,8 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 )
 
 // nodes.conf, in the format of Kvrocks:
@@ -32,9 +36,66 @@ import (
 // marksSuffix is added to the path of nodes.conf.
 const marksSuffix = ".migrated"
 
+// files are the two files. Changes of a Map and of the settings write them, and do not wait for each other.
+type files struct {
+	path  string
+	mu    sync.Mutex
+	on    bool // they are kept
+	marks bool // there may be a file of marks
+}
+
 // save writes nodes.conf, replacing it as a whole.
-func save(path string, t *Topology) error {
-	return replaceFile(path, fmt.Sprintf("version %d\nid %s\n", t.Version, t.ID)+t.fileText())
+func (f *files) save(t *Topology) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.on {
+		return nil
+	}
+	return reply(replaceFile(f.path, fmt.Sprintf("version %d\nid %s\n", t.Version, t.ID)+t.fileText()))
+}
+
+// saveMarks writes the marks, or removes the file.
+func (f *files) saveMarks(t *Topology) error {
+	text := t.marksText()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !f.on || text == "" && !f.marks:
+		return nil
+	case text == "":
+		err := removeFile(f.path + marksSuffix)
+		f.marks = err != nil
+		return reply(err)
+	}
+	f.marks = true
+	return reply(replaceFile(f.path+marksSuffix, text))
+}
+
+// keep begins or ends to keep the files.
+func (f *files) keep(on bool, now *atomic.Pointer[Topology]) error {
+	f.mu.Lock()
+	f.on = on
+	f.mu.Unlock()
+	if !on {
+		return f.remove()
+	}
+	t := now.Load()
+	return cmp.Or(f.save(t), f.saveMarks(t))
+}
+
+// remove removes both files.
+func (f *files) remove() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return reply(errors.Join(removeFile(f.path), removeFile(f.path+marksSuffix)))
+}
+
+// reply makes an error one that a client gets.
+func reply(err error) error {
+	if err == nil {
+		return nil
+	}
+	return engine.NewError("ERR", err.Error())
 }
 
 // marksText returns the marks to be kept.
@@ -111,14 +172,23 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// remove removes both files.
-func remove(path string) error { return errors.Join(removeFile(path), removeFile(path+marksSuffix)) }
-
 func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
+}
+
+// Master returns the node whose replica the topology in a file makes this node. known is false when no topology was kept.
+func Master(path string) (master *Node, known bool, err error) {
+	t, err := load(path)
+	if err != nil || t.Version < 0 {
+		return nil, false, err
+	}
+	if self := t.byID[t.ID]; self != nil && !self.IsMaster() {
+		master = t.byID[self.Master]
+	}
+	return master, true, nil
 }
 
 // load reads what save has written, or Kvrocks.

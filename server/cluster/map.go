@@ -32,9 +32,9 @@ var (
 // Options are what a Map needs of the server. All functions are set.
 type Options struct {
 	Log *zap.Logger
-	// Path is the path of nodes.conf. Persist reports whether it is kept (persist-cluster-nodes-enabled).
-	Path    string
-	Persist func() bool
+	// Path is the path of nodes.conf. Keep says whether it is kept (persist-cluster-nodes-enabled), see [Map.Keep].
+	Path string
+	Keep bool
 	// IsSelf reports whether this server is the one at host and port.
 	IsSelf func(host string, port int) bool
 	// IsReplica reports whether the server follows a master. Follow makes it follow one, Lead makes it a master. Both do
@@ -59,8 +59,7 @@ type Map struct {
 	now      atomic.Pointer[Topology]
 	migrator atomic.Pointer[Migrator]
 	mu       sync.Mutex // held by those who replace now
-	// marksKept: there is a file of marks.
-	marksKept bool
+	files    files
 }
 
 // Migrator moves slots between nodes; the room of the migration implements it.
@@ -87,19 +86,11 @@ type Job struct {
 	Active bool   // it goes on
 }
 
-// New makes a Map and reads the topology that the last process has kept.
-func New(opt Options) (*Map, error) {
-	m := &Map{opt: opt}
-	t := none("")
-	if opt.Persist() {
-		var err error
-		if t, err = load(opt.Path); err != nil {
-			return nil, err
-		}
-		m.marksKept = true // maybe
-	}
-	m.now.Store(t.settle())
-	return m, nil
+// New makes a Map of a node to which nobody has told anything.
+func New(opt Options) *Map {
+	m := &Map{opt: opt, files: files{path: opt.Path, on: opt.Keep, marks: true}}
+	m.now.Store(none("").settle())
+	return m
 }
 
 // Topology returns the present topology.
@@ -115,12 +106,19 @@ func (m *Map) jobs() Jobs {
 	return Jobs{}
 }
 
-// Start makes the server what the topology says that it is, and finishes what the last process has left undone. It is
-// for the start of the server, before there are clients.
+// Start reads the topology that the last process has kept, makes the server what it says, and finishes what the last
+// process has left undone. It is for the start of the server, before there are clients.
 func (m *Map) Start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.now.Load()
+	if !m.opt.Keep {
+		return nil
+	}
+	t, err := load(m.opt.Path)
+	if err != nil {
+		return err
+	}
+	m.publish(t.settle())
 	if err := m.setRole(t); err != nil {
 		return err
 	}
@@ -136,7 +134,7 @@ func (m *Map) Start() error {
 		t.setMark(r, unmarked, "")
 	}
 	m.publish(t.settle())
-	return m.keepMarks(t)
+	return m.files.saveMarks(t)
 }
 
 // SetNodeID implements [command.Cluster].
@@ -236,10 +234,8 @@ func (m *Map) change(f func(t *Topology) error) error {
 // apply puts a topology into force: it is kept on disk, the server becomes what it says, and the keys of slots that
 // were migrated and have left for good are deleted. mu is held.
 func (m *Map) apply(old, t *Topology) error {
-	if m.opt.Persist() {
-		if err := save(m.opt.Path, t); err != nil {
-			return engine.NewError("ERR", err.Error())
-		}
+	if err := m.files.save(t); err != nil {
+		return err
 	}
 	// A master is one before clients are sent to it, a replica only after they are sent elsewhere.
 	var err error
@@ -261,7 +257,7 @@ func (m *Map) deleteLeft(old, t *Topology) error {
 			return err
 		}
 	}
-	return m.keepMarks(t)
+	return m.files.saveMarks(t)
 }
 
 func (m *Map) deleteSlots(ranges []cf.SlotRange) error {
@@ -270,25 +266,6 @@ func (m *Map) deleteSlots(ranges []cf.SlotRange) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// keepMarks writes the marks to the disk.
-func (m *Map) keepMarks(t *Topology) error {
-	text := t.marksText()
-	if !m.opt.Persist() || text == "" && !m.marksKept {
-		return nil
-	}
-	var err error
-	if text == "" {
-		err = removeFile(m.opt.Path + marksSuffix)
-	} else {
-		err = replaceFile(m.opt.Path+marksSuffix, text)
-	}
-	if err != nil {
-		return engine.NewError("ERR", err.Error())
-	}
-	m.marksKept = text != ""
 	return nil
 }
 
@@ -405,7 +382,7 @@ func (m *Map) mark(r cf.SlotRange, as mark, to string) (err error) {
 	}
 	t.settle()
 	if as == migrated || as == imported {
-		if err = m.keepMarks(t); err != nil {
+		if err = m.files.saveMarks(t); err != nil {
 			m.opt.Log.Error("the end of a migration could not be kept", zap.Error(err))
 		}
 	}
@@ -506,24 +483,13 @@ func (m *Map) Reset() error {
 	if err := m.opt.Lead(); err != nil {
 		return err
 	}
-	if err := remove(m.opt.Path); err != nil {
-		return engine.NewError("ERR", err.Error())
+	if err := m.files.remove(); err != nil {
+		return err
 	}
-	m.marksKept = false
 	m.publish(none("").settle())
 	return nil
 }
 
-// Keep writes the topology to the disk, or removes what is there, when persist-cluster-nodes-enabled is changed.
-func (m *Map) Keep(on bool) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !on {
-		return remove(m.opt.Path)
-	}
-	t := m.now.Load()
-	if err := save(m.opt.Path, t); err != nil {
-		return err
-	}
-	return m.keepMarks(t)
-}
+// Keep writes the topology to the disk from now on, or removes what is there and writes no more. It does not wait for a
+// change that is under way.
+func (m *Map) Keep(on bool) error { return m.files.keep(on, &m.now) }

@@ -149,6 +149,13 @@ func hello(c *Ctx) error {
 	if proto != 0 {
 		c.Sess.Control.SetProto(int(proto))
 	}
+	mode, role := "standalone", "master"
+	if c.Srv.Cluster != nil {
+		mode = "cluster"
+	}
+	if r := c.Srv.Replication; r != nil && r.IsReplica() {
+		role = "replica"
+	}
 	c.Out.Map(7)
 	c.Out.BulkString("server")
 	c.Out.BulkString("redis")
@@ -159,9 +166,9 @@ func hello(c *Ctx) error {
 	c.Out.BulkString("id")
 	c.Out.Int(c.Sess.ID)
 	c.Out.BulkString("mode")
-	c.Out.BulkString("standalone")
+	c.Out.BulkString(mode)
 	c.Out.BulkString("role")
-	c.Out.BulkString("master")
+	c.Out.BulkString(role)
 	c.Out.BulkString("modules")
 	c.Out.Array(0)
 	return nil

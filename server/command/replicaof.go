@@ -4,16 +4,11 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// The server is in no cluster. READONLY, READWRITE and ASKING are answered as by Kvrocks outside cluster mode.
-
 const replicaOfFlags = Admin | NoScript | Stale | NoAsyncLoading | Solo | AdminOnly
 
 var replicaOfCommands = []Spec{
 	{Name: "replicaof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags},
 	{Name: "slaveof", Handler: replicaOf, Arity: 3, Flags: replicaOfFlags},
-	{Name: "readonly", Handler: noCluster, Arity: 1, Flags: Loading | Stale | Fast},
-	{Name: "readwrite", Handler: noCluster, Arity: 1, Flags: Loading | Stale | Fast},
-	{Name: "asking", Handler: noCluster, Arity: 1, Flags: Fast},
 }
 
 func init() { register(replicaOfCommands...) }
@@ -36,12 +31,6 @@ func replicaOf(c *Ctx) error {
 	if err := c.Srv.Replication.Follow(string(c.Args[1]), int(port)); err != nil {
 		return err
 	}
-	c.Out.OK()
-	return nil
-}
-
-// noCluster accepts what has no meaning without a cluster.
-func noCluster(c *Ctx) error {
 	c.Out.OK()
 	return nil
 }

@@ -49,6 +49,18 @@ func restoreKey(tx *engine.Tx, key []byte, v *rdb.Value, expire, maxString int64
 	return err
 }
 
+// RestoreNew writes a key of an RDB file that does not exist. A string has at most maxString bytes.
+func RestoreNew(tx *engine.Tx, i *rdb.Item, maxString int64) error {
+	if batchSize(i.Value, len(i.Key)) > maxRestore {
+		return errRestoreSize
+	}
+	if err := restoreValue(tx, i.Key, i.Value, maxString); err != nil || !i.Expires {
+		return err
+	}
+	_, err := keys.Expire(tx, i.Key, i.Expire, 0)
+	return err
+}
+
 // recordSize is about what a record takes in a write batch and in its index beyond key and value, in bytes.
 const recordSize = 100
 

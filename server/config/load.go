@@ -336,10 +336,6 @@ func (l *loader) finish() error {
 	if len(l.inert) > 0 {
 		l.c.warnings = append(l.c.warnings, "settings without effect here: "+strings.Join(l.inert, ", "))
 	}
-	if cluster {
-		l.c.warnings = append(l.c.warnings, "cluster-enabled: keys carry their slots, but there is no cluster: "+
-			"no CLUSTER commands, no redirections, this server answers for every slot")
-	}
 	return nil
 }
 

@@ -148,8 +148,6 @@ func TestWarnings(t *testing.T) {
 		{"workers 8\nsave ''\nmaxmemory 0\nmigrate-speed 4096", ""}, // defaults
 		{"workers 2\nrocksdb.dump_malloc_stats no\nmaxmemory 1gb\nmaxclients 5\nWORKERS 4",
 			"settings without effect here: workers, rocksdb.dump_malloc_stats, maxmemory"},
-		{"cluster-enabled yes", "cluster-enabled: keys carry their slots, but there is no cluster: no CLUSTER commands, no " +
-			"redirections, this server answers for every slot"},
 	} {
 		cfg, err := Load([]string{"-c", "-"}, strings.NewReader(c.text))
 		if err != nil {

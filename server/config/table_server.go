@@ -178,7 +178,7 @@ var serverGroups = []group{
 		boolean("cluster-enabled", "no", fixed,
 			"Cluster mode; keys carry their slot, so a database keeps its mode for ever."),
 		boolean("persist-cluster-nodes-enabled", "yes", dynamic,
-			"Keep the topology in DIR/nodes.conf.").inert(noCluster),
+			"Keep the topology in DIR/nodes.conf."),
 		enum("migrate-type", "redis-command", []string{"redis-command", "raw-key-value"}, dynamic,
 			"How a slot is migrated: redis-command, raw-key-value.").inert(noCluster),
 		integer("migrate-speed", 4096, 0, maxInt, dynamic,

@@ -130,6 +130,7 @@ func (l *link) fullSync() error {
 		return errors.Join(stepError{"replacing the database", err}, l.clearFiles())
 	}
 	l.forceFull, l.own, l.have = false, false, nil
+	l.r.ownHistory.Store(false)
 	l.log.Info("a full synchronisation has ended", zap.Duration("took", time.Since(began)),
 		zap.Uint64("sequence", l.db.LatestSequence()))
 	return nil

@@ -31,6 +31,8 @@ type ReplicaOptions struct {
 	// is called. Replaced is called afterwards, also when it has failed.
 	Replacing func() (resume func())
 	Replaced  func()
+	// Redis runs the commands of a master of Redis; nil = none is followed.
+	Redis RedisCommands
 	// Changed is called when the link to the master has come up or gone down, or there is none any more.
 	Changed func()
 }
@@ -52,6 +54,8 @@ type Replica struct {
 	o        ReplicaOptions
 	settings atomic.Pointer[ReplicaSettings]
 	fulls    atomic.Int64 // full syncs that have ended well
+	// ownHistory: the sequence numbers are no master's, since a master of Redis is or was followed.
+	ownHistory atomic.Bool
 
 	mu     sync.Mutex
 	link   *link         // nil = none
@@ -102,7 +106,7 @@ func (r *Replica) Follow(host string, port int, own bool) {
 	if r.link != nil {
 		r.link.stop()
 	}
-	l := &link{r: r, db: r.o.DB, host: host, port: port, own: own, before: r.ended, done: make(chan struct{})}
+	l := &link{r: r, db: r.o.DB, host: host, port: port, own: own || r.ownHistory.Load(), written: own, before: r.ended, done: make(chan struct{})}
 	l.log = r.o.Log.With(zap.String("master", l.addr()))
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.downSince.Store(time.Now().UnixNano())
@@ -120,7 +124,10 @@ func (r *Replica) Unfollow(begin func()) {
 		r.link = nil
 	}
 	begin()
-	r.o.DB.SetMaster()
+	r.o.DB.SetMaster() // from now on a link to a master of Redis writes nothing
+	if err := ForgetRedis(r.o.DB); err != nil {
+		r.o.Log.Error("where the database was in the stream of a Redis master cannot be deleted", zap.Error(err))
+	}
 	r.o.Changed()
 }
 
@@ -148,12 +155,13 @@ const (
 	SendingPSync
 	FetchingMeta  // full sync
 	FetchingFiles // full sync
+	LoadingRDB    // full sync with a master of Redis
 	Replacing     // full sync
 	Connected
 )
 
 var linkStates = [...]string{"connecting", "authenticating", "checking db-name", "introducing itself", "psync",
-	"fetching the list of files", "fetching files", "replacing the database", "connected"}
+	"fetching the list of files", "fetching files", "loading an RDB file", "replacing the database", "connected"}
 
 // String returns the state in words.
 func (s LinkState) String() string { return linkStates[s] }
@@ -171,6 +179,8 @@ type ReplicaStatus struct {
 	Err       string    // why it went down or does not come up
 	Sync      SyncProgress
 	FullSyncs int64 // that have ended well
+	Redis     bool  // the master is one of Redis
+	Offset    int64 // of its stream, applied
 }
 
 // Status tells how the link is; ok is false when no master is followed.
@@ -183,6 +193,7 @@ func (r *Replica) Status() (s ReplicaStatus, ok bool) {
 		return s, false
 	}
 	s.Host, s.Port, s.State, s.Sync = l.host, l.port, LinkState(l.state.Load()), l.progress.get(time.Now())
+	s.Redis, s.Offset = l.redis.Load(), l.offset.Load()
 	if at := l.lastIO.Load(); at != 0 {
 		s.LastIO = time.Unix(0, at)
 	}
@@ -218,7 +229,8 @@ var (
 // run follows the master until the link is stopped. Per connection:
 //
 //	dial, AUTH, _db_name, REPLCONF --> PSYNC --+OK--> stream: batches are applied
-//	  ^                                   |              | it ends
+//	  ^           |                       |              | it ends
+//	  |           | unknown command: redis.go            |
 //	  |                                   | -ERR         |
 //	  |<-- 1 s, or 10 s -- an error       v              |
 //	  |                                full sync --------+--> 1 s
@@ -277,6 +289,11 @@ func (l *link) begin() error {
 	})
 	if !begun {
 		return nil
+	}
+	if l.written { // it is so already, unless that was not possible
+		if err := ForgetRedis(l.db); err != nil {
+			return err
+		}
 	}
 	return l.clearFiles()
 }

@@ -21,22 +21,25 @@ import (
 
 // link is the connection of a replica with its master, again and again: see run.
 type link struct {
-	r      *Replica
-	db     *engine.DB
-	log    *zap.Logger
-	host   string
-	port   int
-	ctx    context.Context
-	stop   context.CancelFunc
-	own    bool            // see Replica.Follow; until the first connection
-	before <-chan struct{} // closed when the link before this one has ended
-	done   chan struct{}   // closed when this one has
+	r    *Replica
+	db   *engine.DB
+	log  *zap.Logger
+	host string
+	port int
+	ctx  context.Context
+	stop context.CancelFunc
+	own  bool // see Replica.Follow; until the first connection
+	// written: clients may have written to the database before.
+	written bool
+	before  <-chan struct{} // closed when the link before this one has ended
+	done    chan struct{}   // closed when this one has
 
 	state     atomic.Uint32 // LinkState
 	lastIO    atomic.Int64  // unix nanoseconds
 	downSince atomic.Int64  // 0 = it is up
 	err       atomic.Pointer[string]
 	progress  progress
+	redisState
 
 	// Of the goroutine of run:
 	short     bool   // the master knows PSYNC without an id only
@@ -136,9 +139,13 @@ func (l *link) once() error {
 	}
 	defer c.Close()
 	capable, err := l.introduce(c)
+	if isRedis(err) {
+		return l.followRedis(c)
+	}
 	if err != nil {
 		return err
 	}
+	l.redis.Store(false)
 	if err := l.psync(c); err != nil {
 		return err
 	}

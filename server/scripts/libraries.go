@@ -159,6 +159,16 @@ func (s *Store) LoadLibrary(tx *engine.Tx, source []byte, replace bool) (string,
 	return l.Name, nil
 }
 
+// StoreLibrary writes what LoadLibrary keeps, in a transaction of any database.
+func (s *Store) StoreLibrary(tx *engine.Tx, source []byte) error {
+	l, err := s.engine.Library(source)
+	if err != nil {
+		return Error(err)
+	}
+	store(tx, l)
+	return nil
+}
+
 func store(tx *engine.Tx, l *lua.Library) {
 	for _, f := range l.Functions {
 		tx.Put(cf.Propagate, []byte(cf.PropagateFunction+f.Name()), []byte(l.Name))

@@ -98,11 +98,21 @@ func (s *Store) Load(tx *engine.Tx, source []byte) (string, error) {
 		return "", Error(err)
 	}
 	tx.OnCommit(func() { s.engine.Keep(script) })
-	if tx.DB().IsReplica() {
+	if tx.DB().IsReplica() && !tx.IsFromMaster() {
 		return script.SHA(), nil // as long as memory has room, as in Redis
 	}
 	tx.Put(cf.Propagate, scriptKey(script.SHA()), source)
 	return script.SHA(), nil
+}
+
+// Store writes what Load keeps, in a transaction of any database.
+func (s *Store) Store(tx *engine.Tx, source []byte) error {
+	script, err := s.engine.Compile(source)
+	if err != nil {
+		return Error(err)
+	}
+	tx.Put(cf.Propagate, scriptKey(script.SHA()), source)
+	return nil
 }
 
 // Has reports whether there is a script.

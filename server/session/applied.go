@@ -12,18 +12,24 @@ import (
 // Committed hears of a write of the master, whose locks are held: who waits for one of its keys looks again, and what
 // is kept in memory of scripts and functions follows.
 func (s *Shared) Committed(tx *engine.Tx, b *engine.ForeignBatch) {
-	if s.waiters.n.Load() > 0 {
-		for _, nsKey := range s.waiters.keys() {
-			if tx.HoldsNSKey([]byte(nsKey)) {
-				s.waiters.wakeAll([]string{nsKey})
-			}
-		}
-	}
+	s.wakeLocked(tx)
 	if b.Scripts {
 		s.Scripts.Forget()
 	}
 	if b.Libraries {
 		s.Scripts.Reload()
+	}
+}
+
+// wakeLocked lets those look again who wait for a key of which the transaction has the lock.
+func (s *Shared) wakeLocked(tx *engine.Tx) {
+	if s.waiters.n.Load() == 0 {
+		return
+	}
+	for _, nsKey := range s.waiters.keys() {
+		if tx.HoldsNSKey([]byte(nsKey)) {
+			s.waiters.wakeAll([]string{nsKey})
+		}
 	}
 }
 

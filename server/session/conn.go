@@ -50,6 +50,7 @@ type conn struct {
 	owner                  func(*wire.Conn) // of the connection after this run, see Detach; nil = the session
 	detached               bool             // owner has the connection now
 	lost                   bool             // replies can no longer be sent
+	fed                    bool             // its commands are a master's, see Feed
 	deadline               bool             // a read deadline is set
 	shaking                atomic.Bool      // the handshake of TLS is going on
 	done                   chan struct{}

@@ -1,0 +1,62 @@
+package cf
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// CRC16 takes eight bytes at a time; the definition takes one bit.
+func TestCRC16(t *testing.T) {
+	if got := CRC16([]byte("123456789")); got != 0x31c3 { // the check value of CRC-16/XMODEM
+		t.Errorf("%#x", got)
+	}
+	g := rand.New(rand.NewPCG(1, 2))
+	for n := range 70 {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(g.Uint32())
+		}
+		var want uint16
+		for _, c := range b {
+			want ^= uint16(c) << 8
+			for range 8 {
+				if want&0x8000 != 0 {
+					want = want<<1 ^ 0x1021
+				} else {
+					want <<= 1
+				}
+			}
+		}
+		if got := CRC16(b); got != want {
+			t.Errorf("%d bytes: %#x, want %#x", n, got, want)
+		}
+	}
+}
+
+func TestSlotRange(t *testing.T) {
+	r := SlotRange{3, 5}
+	for slot, want := range map[uint16]bool{2: false, 3: true, 5: true, 6: false} {
+		if r.Contains(slot) != want {
+			t.Error(slot)
+		}
+	}
+	for o, want := range map[SlotRange]bool{{0, 2}: false, {0, 3}: true, {4, 4}: true, {5, 9}: true, {6, 9}: false} {
+		if r.Overlaps(o) != want || o.Overlaps(r) != want {
+			t.Error(o)
+		}
+	}
+	if got := r.String() + " " + (SlotRange{7, 7}).String(); got != "3-5 7" {
+		t.Error(got)
+	}
+}
+
+func BenchmarkSlot(b *testing.B) {
+	for _, key := range []string{"key:000000123456", "user:{12345}:profile"} {
+		b.Run(key, func(b *testing.B) {
+			k := []byte(key)
+			for b.Loop() {
+				Slot(k)
+			}
+		})
+	}
+}

@@ -1,0 +1,355 @@
+package offline
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// Record is one record of a key, beside what it means.
+type Record struct {
+	Family string   `json:"family"`
+	Key    string   `json:"key"`   // hexadecimal, as ldb takes it
+	Value  string   `json:"value"` // the same
+	Parts  []string `json:"key_parts"`
+	Fields []string `json:"value_parts"`
+	Ldb    string   `json:"ldb"` // the command that prints it
+}
+
+// Raw calls f with every record of a key, in a database that no server uses: the metadata record, then the subkeys of
+// all its versions, dead ones too. Values longer than max bytes are cut off; 0 = none is.
+func Raw(dir, ns string, key []byte, max int, f func(Record) error) error {
+	r, err := engine.OpenReadOnly(dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	slots := r.Slots()
+	nsKey := cf.AppendNSKey(nil, ns, key, slots)
+	d := &describer{slots: slots, dir: filepath.Clean(dir), nsKey: nsKey, max: max}
+	raw, found, err := r.Get(cf.Metadata, nsKey, nil)
+	if err != nil {
+		return err
+	}
+	if found {
+		d.found = true
+		d.meta, d.tail, d.err = cf.DecodeMeta(raw)
+		if err := f(d.metadata(raw)); err != nil {
+			return err
+		}
+	}
+	prefix := cf.AppendSubkeyPrefix(nil, nsKey, slots, 0)
+	prefix = prefix[:len(prefix)-8]
+	end, _ := cf.AppendSuccessor(nil, prefix)
+	for _, id := range []cf.ID{cf.Default, cf.ZSetScore, cf.Stream} {
+		var damage error
+		cur := r.Cursor(id, engine.CursorOptions{Lower: prefix, Upper: end, Damaged: func(_, _ []byte, err error) { damage = err }})
+		for cur.Next() && damage == nil {
+			// the user key of another length has another prefix
+			if err := f(d.subkey(id, cur.Key(), cur.Value(), len(prefix))); err != nil {
+				cur.Close()
+				return err
+			}
+			found = true
+		}
+		cur.Close()
+		if damage != nil {
+			return damage
+		}
+	}
+	if !found {
+		return fmt.Errorf("there is no key %s in namespace %s", show(key), ns)
+	}
+	return nil
+}
+
+// describer says what the records of one key mean.
+type describer struct {
+	slots bool
+	dir   string
+	nsKey []byte
+	max   int
+	found bool
+	meta  cf.Meta
+	tail  []byte
+	err   error
+}
+
+// record makes a record whose value may be cut off.
+func (d *describer) record(id cf.ID, key, value []byte, parts, fields []string) Record {
+	hexKey := fmt.Sprintf("0x%X", key)
+	family := id.String()
+	cut := value
+	if d.max > 0 && len(cut) > d.max {
+		cut = cut[:d.max]
+	}
+	text := fmt.Sprintf("0x%X", cut)
+	if len(cut) < len(value) {
+		text += fmt.Sprintf("... (%d bytes)", len(value))
+	}
+	return Record{Family: family, Key: hexKey, Value: text, Parts: parts, Fields: fields,
+		Ldb: fmt.Sprintf("ldb --db=%s --column_family=%s --hex get %s", quoteShell(d.dir), family, hexKey)}
+}
+
+func quoteShell(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("/._-", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) < 0 && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// part shows bytes in hexadecimal and what they mean.
+func part(b []byte, format string, args ...any) string {
+	const most = 24
+	if len(b) > most {
+		return fmt.Sprintf("%X... (%d bytes): ", b[:most], len(b)) + fmt.Sprintf(format, args...)
+	}
+	return fmt.Sprintf("%X: ", b) + fmt.Sprintf(format, args...)
+}
+
+// head describes namespace and slot, and returns what follows them.
+func (d *describer) head(key []byte) (parts []string, rest []byte) {
+	n := 1 + int(key[0])
+	parts = []string{part(key[:1], "length of the namespace"), part(key[1:n], "namespace %s", show(key[1:n]))}
+	if d.slots {
+		parts = append(parts, part(key[n:n+2], "slot %d", binary.BigEndian.Uint16(key[n:])))
+		n += 2
+	}
+	return parts, key[n:]
+}
+
+func when(ms uint64) string {
+	if ms == 0 {
+		return "no expiry"
+	}
+	return "expires " + time.UnixMilli(int64(ms)).UTC().Format("2006-01-02 15:04:05.000 UTC")
+}
+
+func (d *describer) metadata(raw []byte) Record {
+	parts, userKey := d.head(d.nsKey)
+	parts = append(parts, part(userKey, "key %s", show(userKey)))
+	if d.err != nil {
+		return d.record(cf.Metadata, d.nsKey, raw, parts, []string{part(raw, "%v", d.err)})
+	}
+	m := &d.meta
+	form := "64-bit numbers"
+	at := 9
+	if m.Narrow {
+		form, at = "32-bit numbers", 5
+	}
+	fields := []string{part(raw[:1], "type %d %s, %s", m.Type, m.Type, form), part(raw[1:at], "%s", when(m.Expire))}
+	if !m.Type.SingleRecord() {
+		size := len(raw) - len(d.tail)
+		fields = append(fields, part(raw[at:at+8], "version %d", m.Version), part(raw[at+8:size], "size %d", m.Size))
+	}
+	if tail := d.tailText(); tail != "" {
+		fields = append(fields, part(d.tail, "%s", tail))
+	}
+	return d.record(cf.Metadata, d.nsKey, raw, parts, fields)
+}
+
+// tailText describes what is behind the head of the metadata record.
+func (d *describer) tailText() string {
+	var text string
+	var err error
+	switch d.meta.Type {
+	case cf.TypeString:
+		return "value " + short(d.tail)
+	case cf.TypeJSON:
+		var format cf.JSONFormat
+		var doc []byte
+		if format, doc, err = cf.SplitJSONTail(d.tail); err == nil {
+			text = [...]string{"JSON text ", "CBOR "}[format] + short(doc)
+		}
+	case cf.TypeHash:
+		var t cf.HashTTL
+		var on bool
+		if t, on, err = cf.DecodeHashTail(d.tail); on {
+			text = fmt.Sprintf("%d fields without an expiry; others: the first %s, the last %s", t.Persist, when(t.Lower),
+				when(t.Upper))
+		}
+	case cf.TypeList:
+		var head, end uint64
+		head, end, err = cf.DecodeListTail(d.tail)
+		text = fmt.Sprintf("elements at indexes %d to %d", head, end-1)
+	case cf.TypeStream:
+		var m cf.StreamMeta
+		m, err = cf.DecodeStreamMeta(d.tail)
+		text = fmt.Sprintf("last generated id %s, recorded first %s, max deleted %s, first %s, last %s, %d entries added, "+
+			"%d groups", id(m.LastGenerated), id(m.RecordedFirst), id(m.MaxDeleted), id(m.First), id(m.Last),
+			m.EntriesAdded, m.Groups)
+	case cf.TypeBloom:
+		var m cf.BloomMeta
+		m, err = cf.DecodeBloomMeta(d.tail)
+		text = fmt.Sprintf("%d filters, expansion %d, capacity %d, error rate %v, %d bytes", m.Filters, m.Expansion,
+			m.BaseCapacity, m.ErrorRate, m.Bytes)
+	case cf.TypeHyperLogLog:
+		_, err = cf.DecodeHLLTail(d.tail)
+		text = "dense encoding"
+	case cf.TypeTDigest:
+		var m cf.TDigestMeta
+		m, err = cf.DecodeTDigestMeta(d.tail)
+		text = fmt.Sprintf("compression %d, capacity %d, %d unmerged, %d centroids, weight %d of %d, from %v to %v, "+
+			"%d observations, %d merges", m.Compression, m.Capacity, m.Unmerged, m.Merged, m.MergedWeight, m.TotalWeight,
+			m.Min, m.Max, m.Observations, m.Merges)
+	default:
+		if len(d.tail) > 0 {
+			text = "further fields"
+		}
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// short shows the beginning of a value.
+func short(b []byte) string {
+	const most = 60
+	if len(b) > most {
+		return show(b[:most]) + "..."
+	}
+	return show(b)
+}
+
+func (d *describer) subkey(id cf.ID, key, value []byte, prefix int) Record {
+	parts, rest := d.head(key)
+	n := binary.BigEndian.Uint32(rest)
+	parts = append(parts, part(rest[:4], "length of the key"), part(rest[4:4+n], "key %s", show(rest[4:4+n])))
+	sub, err := cf.ParseSubkey(key, d.slots)
+	if err != nil {
+		return d.record(id, key, value, append(parts, part(key[prefix:], "%v", err)), nil)
+	}
+	state := "the key's"
+	switch {
+	case !d.found:
+		state = "garbage: the key was deleted"
+	case d.err != nil:
+		state = "the key's record cannot be decoded"
+	case d.meta.Type.SingleRecord():
+		state = "garbage: the key is a " + d.meta.Type.String() + " now"
+	case d.meta.Version != sub.Version:
+		state = "garbage: an old version"
+	}
+	parts = append(parts, part(key[prefix:prefix+8], "version %d, %s", sub.Version, state))
+	name, fields := d.member(id, sub.Sub, value)
+	return d.record(id, key, value, append(parts, part(sub.Sub, "%s", name)), fields)
+}
+
+// member describes a subkey and its value. Of garbage only the family is known.
+func (d *describer) member(id cf.ID, sub, value []byte) (name string, fields []string) {
+	fields = []string{part(value, "%s", short(value))}
+	if len(value) == 0 {
+		fields = []string{"no value"}
+	}
+	var err error
+	switch {
+	case id == cf.ZSetScore:
+		var f float64
+		var member []byte
+		if f, member, err = cf.SplitScoreSub(sub); err == nil {
+			return fmt.Sprintf("score %v, member %s", f, show(member)), fields
+		}
+	case id == cf.Stream:
+		return d.streamRecord(sub, value)
+	case !d.found || d.err != nil:
+	case d.meta.Type == cf.TypeHash:
+		if _, on, _ := cf.DecodeHashTail(d.tail); on && len(value) >= cf.HashValueHead {
+			expire, v, _ := cf.DecodeHashValue(value)
+			fields = []string{part(value[:cf.HashValueHead], "%s", when(expire)), part(v, "%s", short(v))}
+		}
+		return "field " + show(sub), fields
+	case d.meta.Type == cf.TypeSet:
+		return "member " + show(sub), fields
+	case d.meta.Type == cf.TypeZSet:
+		if f, err := cf.ParseDouble(value); err == nil {
+			fields = []string{part(value, "score %v", f)}
+		}
+		return "member " + show(sub), fields
+	case d.meta.Type == cf.TypeList, d.meta.Type == cf.TypeSortedInt:
+		var n uint64
+		if n, err = cf.ParseU64Sub(sub); err == nil {
+			return fmt.Sprintf("%s %d", map[bool]string{true: "index", false: "member"}[d.meta.Type == cf.TypeList], n), fields
+		}
+	case d.meta.Type == cf.TypeBitmap:
+		var at uint64
+		if at, err = cf.ParseBitmapSub(sub); err == nil {
+			return fmt.Sprintf("fragment from byte %d", at), fields
+		}
+	case d.meta.Type == cf.TypeHyperLogLog:
+		var n int
+		if n, err = cf.ParseHLLSub(sub); err == nil {
+			return fmt.Sprintf("segment %d", n), fields
+		}
+	case d.meta.Type == cf.TypeBloom:
+		var n uint16
+		if n, err = cf.ParseBloomSub(sub); err == nil {
+			return fmt.Sprintf("filter %d", n), fields
+		}
+	case d.meta.Type == cf.TypeTDigest:
+		if bytes.Equal(sub, cf.AppendTDigestBufferSub(nil)) {
+			return "buffer", fields
+		}
+		var mean float64
+		if mean, err = cf.ParseTDigestCentroidSub(sub); err == nil {
+			if w, err := cf.ParseTDigestWeight(value); err == nil {
+				fields = []string{part(value, "weight %v", w)}
+			}
+			return fmt.Sprintf("centroid of mean %v", mean), fields
+		}
+	}
+	if err != nil {
+		return err.Error(), fields
+	}
+	return show(sub), fields
+}
+
+func (d *describer) streamRecord(sub, value []byte) (name string, fields []string) {
+	k, err := cf.ParseStreamSub(sub)
+	if err != nil {
+		return err.Error(), []string{part(value, "%s", short(value))}
+	}
+	text := ""
+	switch k.Kind {
+	case cf.StreamEntry:
+		name = "entry " + id(k.ID)
+		var words [][]byte
+		if words, err = cf.DecodeStreamEntry(nil, value); err == nil {
+			for pair := range slices.Chunk(words, 2) {
+				text += " " + short(pair[0])
+				if len(pair) > 1 {
+					text += "=" + short(pair[1])
+				}
+			}
+		}
+	case cf.StreamGroup:
+		name = "group " + show(k.Group)
+		var g cf.StreamGroupValue
+		g, err = cf.DecodeStreamGroup(value)
+		text = fmt.Sprintf("%d consumers, %d pending, last delivered %s, %d read, lag %d", g.Consumers, g.Pending,
+			id(g.LastDelivered), g.EntriesRead, g.Lag)
+	case cf.StreamConsumer:
+		name = "consumer " + show(k.Consumer) + " of group " + show(k.Group)
+		var c cf.StreamConsumerValue
+		c, err = cf.DecodeStreamConsumer(value)
+		text = fmt.Sprintf("%d pending, last attempt %d, last success %d", c.Pending, c.LastAttempted, c.LastSucceeded)
+	case cf.StreamPending:
+		name = "pending " + id(k.ID) + " of group " + show(k.Group)
+		var p cf.StreamPendingValue
+		p, err = cf.DecodeStreamPending(value)
+		text = fmt.Sprintf("consumer %s, delivered %d times, last at %d", show(p.Consumer), p.DeliveryCount, p.DeliveryTime)
+	}
+	if err != nil {
+		text = err.Error()
+	}
+	return name, []string{part(value, "%s", strings.TrimSpace(text))}
+}

@@ -1,0 +1,140 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for the
+// rest of the server.
+
+// nodesFile is where the topology is kept.
+func nodesFile(cfg *config.Config) string { return filepath.Join(cfg.Dir(), "nodes.conf") }
+
+// adoptRole makes the settings those of the master or replica that the kept topology says: the engine opens the
+// database of a replica otherwise than that of a master.
+func adoptRole(cfg *config.Config) error {
+	if !cfg.Bool("cluster-enabled") || !cfg.Bool("persist-cluster-nodes-enabled") {
+		return nil
+	}
+	master, known, err := cluster.Master(nodesFile(cfg))
+	if err != nil || !known {
+		return err
+	}
+	if master == nil {
+		return cfg.SetMaster("no one")
+	}
+	return cfg.SetMaster(master.Host + " " + strconv.Itoa(master.Port))
+}
+
+// newCluster makes the topology, if cluster-enabled is on.
+func (s *Server) newCluster() {
+	if !s.cfg.Bool("cluster-enabled") {
+		return
+	}
+	s.cluster = cluster.New(cluster.Options{
+		Log: s.log, Path: nodesFile(s.cfg),
+		Keep:      s.cfg.Bool("persist-cluster-nodes-enabled"),
+		IsSelf:    s.isSelf,
+		IsReplica: s.IsReplica, Follow: s.followInCluster, Lead: s.becomeMaster,
+		Barrier: s.db.Barrier, DeleteSlots: s.deleteSlots, Empty: s.isEmpty,
+		Changed: func(*cluster.Topology) {},
+	})
+	s.sessions.Services.Cluster = s.cluster
+}
+
+// startCluster reads the topology that was kept.
+func (s *Server) startCluster() error {
+	if s.cluster == nil {
+		return nil
+	}
+	s.cfg.OnChange("persist-cluster-nodes-enabled", func(_, value string) error { return s.cluster.Keep(value == "yes") })
+	return s.cluster.Start()
+}
+
+// followInCluster makes the server the replica of a node.
+func (s *Server) followInCluster(host string, port int) error {
+	switch h, p, ok := s.followed(); {
+	case s.cfg.Bool("rocksdb.write_options.disable_wal"):
+		return errReplicaNoLog
+	case ok && h == host && p == port:
+		return nil // Serve makes it follow, if it does not yet
+	}
+	return s.becomeReplica(host, port, !s.IsReplica())
+}
+
+// isSelf reports whether a node of the topology is this server: by its port, and by an address that it listens on.
+func (s *Server) isSelf(host string, port int) bool {
+	if port != s.port() && port != int(s.cfg.Int("tls-port")) {
+		return false
+	}
+	bind := s.cfg.Bind()
+	if slices.Contains(bind, host) {
+		return true
+	}
+	if !slices.Contains(bind, "0.0.0.0") && !slices.Contains(bind, "::") && !slices.Contains(bind, "*") {
+		return false
+	}
+	ip := net.ParseIP(host)
+	own, err := net.InterfaceAddrs()
+	return err == nil && ip != nil && slices.ContainsFunc(own, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(ip)
+	})
+}
+
+// isEmpty reports whether there is no key.
+func (s *Server) isEmpty() bool {
+	tx := s.db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.Release()
+	empty := true
+	err := keys.Walk(tx, keys.Range{}, func(e *keys.Entry) bool {
+		empty = !e.Live
+		return empty
+	})
+	return empty && err == nil
+}
+
+// deleteSlots deletes the keys of slots, some at a time.
+func (s *Server) deleteSlots(r cf.SlotRange) error {
+	if err := s.db.Barrier(); err != nil {
+		return err
+	}
+	at := binary.BigEndian.AppendUint16(nil, r.First)
+	to := binary.BigEndian.AppendUint16(nil, r.Last+1)
+	for {
+		var some [][]byte
+		tx := s.db.NewTx()
+		tx.Begin(cf.DefaultNamespace)
+		err := keys.Walk(tx, keys.Range{From: at, To: to, Limit: deleteMost}, func(e *keys.Entry) bool {
+			some, at = append(some, bytes.Clone(e.Key)), append(at[:0], e.Pos...)
+			return len(some) < deleteMost
+		})
+		tx.Release()
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		at = append(at, 0)
+		err = s.db.Update(cf.DefaultNamespace, some, func(tx *engine.Tx) error {
+			_, err := keys.Del(tx, some...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// deleteMost is how many keys deleteSlots deletes in one transaction.
+const deleteMost = 1000

@@ -1,0 +1,622 @@
+package command
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/keys"
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// CLUSTER tells the topology as Redis does, and CLUSTERX, which is Kvrocks's, changes it. READONLY, READWRITE and ASKING
+// are answered outside of a cluster too, as by Kvrocks.
+
+const (
+	clusterFlags       = Loading | Stale
+	clusterChangeFlags = Admin | NoScript | NoMulti | Loading | Stale | Solo | AdminOnly
+)
+
+var clusterCommands = []Spec{
+	{Name: "cluster", Arity: -2, Sub: append([]Spec{
+		{Name: "count-failure-reports", Handler: clusterFailureReports, Arity: 3, Flags: clusterFlags | Admin},
+		{Name: "countkeysinslot", Handler: clusterCountKeys, Arity: 3, Flags: clusterFlags | ReadOnly},
+		{Name: "getkeysinslot", Handler: clusterGetKeys, Arity: 4, Flags: clusterFlags | ReadOnly},
+		{Name: "help", Handler: clusterHelp, Arity: 2, Flags: clusterFlags},
+		{Name: "import", Handler: clusterImport, Arity: 4, Flags: clusterChangeFlags},
+		{Name: "info", Handler: clusterInfo, Arity: 2, Flags: clusterFlags},
+		{Name: "keyslot", Handler: clusterKeySlot, Arity: 3, Flags: clusterFlags},
+		{Name: "links", Handler: clusterLinks, Arity: 2, Flags: clusterFlags},
+		{Name: "myid", Handler: clusterMyID, Arity: 2, Flags: clusterFlags},
+		{Name: "myshardid", Handler: clusterMyShardID, Arity: 2, Flags: clusterFlags},
+		{Name: "nodes", Handler: clusterNodes, Arity: 2, Flags: clusterFlags},
+		{Name: "replicas", Handler: clusterReplicas, Arity: 3, Flags: clusterFlags | Admin},
+		{Name: "reset", Handler: clusterReset, Arity: -2, Flags: clusterChangeFlags},
+		{Name: "shards", Handler: clusterShards, Arity: 2, Flags: clusterFlags},
+		{Name: "slaves", Handler: clusterReplicas, Arity: 3, Flags: clusterFlags | Admin},
+		{Name: "slots", Handler: clusterSlots, Arity: 2, Flags: clusterFlags},
+	}, clusterGossip()...)},
+	{Name: "clusterx", Arity: -2, Sub: []Spec{
+		{Name: "flushslots", Handler: clusterXFlushSlots, Arity: -3, Flags: clusterChangeFlags | Write},
+		{Name: "migrate", Handler: clusterXMigrate, Arity: -4, Flags: clusterChangeFlags},
+		{Name: "myid", Handler: clusterMyID, Arity: 2, Flags: clusterFlags},
+		{Name: "setnodeid", Handler: clusterXSetNodeID, Arity: 3, Flags: clusterChangeFlags},
+		{Name: "setnodes", Handler: clusterXSetNodes, Arity: -4, Flags: clusterChangeFlags},
+		{Name: "setslot", Handler: clusterXSetSlot, Arity: 6, Flags: clusterChangeFlags},
+		{Name: "version", Handler: clusterXVersion, Arity: 2, Flags: clusterFlags},
+	}},
+	{Name: "readonly", Handler: readOnly, Arity: 1, Flags: Loading | Stale | Fast},
+	{Name: "readwrite", Handler: readWrite, Arity: 1, Flags: Loading | Stale | Fast},
+	{Name: "asking", Handler: asking, Arity: 1, Flags: Fast},
+}
+
+// clusterGossip are the subcommands by which nodes of Redis Cluster, who find out about each other by themselves, are
+// told.
+func clusterGossip() []Spec {
+	var rows []Spec
+	for _, name := range []string{"addslots", "addslotsrange", "bumpepoch", "delslots", "delslotsrange", "failover", "flushslots", "forget", "meet", "replicate", "saveconfig", "set-config-epoch", "setslot"} {
+		rows = append(rows, Spec{Name: name, Handler: clusterRefused, Arity: -2, Flags: clusterChangeFlags})
+	}
+	return rows
+}
+
+func init() { register(clusterCommands...) }
+
+var (
+	errNoCluster       = engine.NewError("ERR", "This instance has cluster support disabled")
+	errClusterSlot     = engine.NewError("ERR", "Invalid or out of range slot")
+	errClusterKeys     = engine.NewError("ERR", "Invalid number of keys")
+	errClusterVersion  = engine.NewError("ERR", "Invalid version")
+	errClusterState    = engine.NewError("ERR", "Invalid import state")
+	errClusterXNodes   = engine.NewError("ERR", "Invalid setnodes options")
+	errClusterXSlot    = engine.NewError("ERR", "Invalid setslot options")
+	errClusterXSync    = engine.NewError("ERR", "Invalid sync flag")
+	errClusterXAsync   = engine.NewError("ERR", "Async migration does not support timeout")
+	errClusterXTimeout = engine.NewError("ERR", "timeout is not an integer or out of range")
+	errClusterXNegativ = engine.NewError("ERR", "timeout is negative")
+	errClusterXRanges  = engine.NewError("ERR", "Only one slot or range of slots can be migrated or imported at a time")
+)
+
+// topology returns the cluster, and an error when there is none.
+func (c *Ctx) topology() (Cluster, error) {
+	if c.Srv.Cluster == nil {
+		return nil, errNoCluster
+	}
+	return c.Srv.Cluster, nil
+}
+
+func readOnly(c *Ctx) error {
+	c.Sess.ReadOnly = true
+	c.Out.OK()
+	return nil
+}
+
+func readWrite(c *Ctx) error {
+	c.Sess.ReadOnly = false
+	c.Out.OK()
+	return nil
+}
+
+func asking(c *Ctx) error {
+	c.Sess.Asking = true
+	c.Out.OK()
+	return nil
+}
+
+func clusterRefused(c *Ctx) error {
+	if _, err := c.topology(); err != nil {
+		return err
+	}
+	return engine.NewError("ERR", fmt.Sprintf("CLUSTER %s is not supported: there is no gossip, a controller sets the "+
+		"topology by CLUSTERX SETNODES and CLUSTERX SETSLOT", strings.ToUpper(c.Spec.Name)))
+}
+
+func clusterHelp(c *Ctx) error {
+	writeHelp(c, "CLUSTER",
+		"COUNTKEYSINSLOT <slot>", "    The number of keys in a slot.",
+		"GETKEYSINSLOT <slot> <count>", "    Keys of a slot.",
+		"INFO", "    The state of the cluster.",
+		"KEYSLOT <key>", "    The slot of a key.",
+		"MYID", "    The id of this node.",
+		"MYSHARDID", "    The id of the shard of this node.",
+		"NODES", "    The nodes as this node knows them.",
+		"REPLICAS <node-id>", "    The replicas of a node.",
+		"RESET [HARD|SOFT]", "    Forget the cluster; the database must be empty.",
+		"SHARDS", "    The shards with their slots and nodes.",
+		"SLOTS", "    The slots with their nodes.")
+	return nil
+}
+
+// verbatim writes a text.
+func (c *Ctx) verbatim(text string, err error) error {
+	if err == nil {
+		c.Out.Verbatim("txt", text)
+	}
+	return err
+}
+
+func clusterInfo(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	return c.verbatim(t.Info())
+}
+
+func clusterNodes(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	return c.verbatim(t.Nodes())
+}
+
+func clusterReplicas(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	return c.verbatim(t.Replicas(string(c.Args[2])))
+}
+
+func clusterKeySlot(c *Ctx) error {
+	if _, err := c.topology(); err != nil {
+		return err
+	}
+	c.Out.Int(int64(cf.Slot(c.Args[2])))
+	return nil
+}
+
+func clusterMyID(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	c.Out.BulkString(t.ID())
+	return nil
+}
+
+func clusterMyShardID(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	shards, err := t.Shards()
+	if err != nil {
+		return err
+	}
+	id := t.ID()
+	for _, s := range shards {
+		for _, n := range s.Nodes {
+			if n.ID == id {
+				c.Out.BulkString(s.Nodes[0].ID)
+				return nil
+			}
+		}
+	}
+	return engine.NewError("ERR", "this node is not in the cluster")
+}
+
+// clusterSlots is CLUSTER SLOTS. Nodes have three fields, as in Redis before 7.0 and in Kvrocks.
+func clusterSlots(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	shards, err := t.Shards()
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		r cf.SlotRange
+		s *Shard
+	}
+	owner := map[uint16]entry{} // by the first slot
+	for i := range shards {
+		for _, r := range shards[i].Slots {
+			owner[r.First] = entry{r, &shards[i]}
+		}
+	}
+	c.Out.Array(len(owner))
+	for slot := 0; slot < cf.NumSlots && len(owner) > 0; slot++ {
+		e, ok := owner[uint16(slot)]
+		if !ok {
+			continue
+		}
+		alive := 0
+		for _, n := range e.s.Nodes {
+			if !n.Failed {
+				alive++
+			}
+		}
+		c.Out.Array(2 + alive)
+		c.Out.Int(int64(e.r.First))
+		c.Out.Int(int64(e.r.Last))
+		for _, n := range e.s.Nodes {
+			if !n.Failed {
+				c.Out.Array(3)
+				c.Out.BulkString(n.Host)
+				c.Out.Int(int64(n.Port))
+				c.Out.BulkString(n.ID)
+			}
+		}
+		slot = int(e.r.Last)
+	}
+	return nil
+}
+
+func clusterShards(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	shards, err := t.Shards()
+	if err != nil {
+		return err
+	}
+	id := t.ID()
+	c.Out.Array(len(shards))
+	for _, s := range shards {
+		c.Out.Map(2)
+		c.Out.BulkString("slots")
+		c.Out.Array(2 * len(s.Slots))
+		for _, r := range s.Slots {
+			c.Out.Int(int64(r.First))
+			c.Out.Int(int64(r.Last))
+		}
+		c.Out.BulkString("nodes")
+		c.Out.Array(len(s.Nodes))
+		for _, n := range s.Nodes {
+			offset := int64(0) // that of others is not known
+			if n.ID == id {
+				offset = int64(c.Srv.DB.LatestSequence())
+			}
+			writeShardNode(c.Out, n, offset)
+		}
+	}
+	return nil
+}
+
+func writeShardNode(out *resp.Writer, n ShardNode, offset int64) {
+	role, health := "master", "online"
+	if n.Replica {
+		role = "replica"
+	}
+	if n.Failed {
+		health = "fail"
+	}
+	out.Map(7)
+	out.BulkString("id")
+	out.BulkString(n.ID)
+	out.BulkString("port")
+	out.Int(int64(n.Port))
+	for _, f := range [][2]string{{"ip", n.Host}, {"endpoint", n.Host}, {"role", role}} {
+		out.BulkString(f[0])
+		out.BulkString(f[1])
+	}
+	out.BulkString("replication-offset")
+	out.Int(offset)
+	out.BulkString("health")
+	out.BulkString(health)
+}
+
+func clusterLinks(c *Ctx) error {
+	if _, err := c.topology(); err != nil {
+		return err
+	}
+	c.Out.Array(0)
+	return nil
+}
+
+func clusterFailureReports(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	shards, err := t.Shards()
+	if err != nil {
+		return err
+	}
+	for _, s := range shards {
+		for _, n := range s.Nodes {
+			if n.ID == string(c.Args[2]) {
+				c.Out.Int(0)
+				return nil
+			}
+		}
+	}
+	return engine.NewError("ERR", fmt.Sprintf("Unknown node %s", shorten(c.Args[2], echoed)))
+}
+
+// slotArg reads the slot of COUNTKEYSINSLOT and GETKEYSINSLOT.
+func slotArg(c *Ctx) (uint16, error) {
+	if _, err := c.topology(); err != nil {
+		return 0, err
+	}
+	n, ok := ParseInt(c.Args[2])
+	if !ok || n < 0 || n >= cf.NumSlots {
+		return 0, errClusterSlot
+	}
+	return uint16(n), nil
+}
+
+// walkSlot visits the live keys of a slot.
+func walkSlot(c *Ctx, slot uint16, limit int, visit func(key []byte) bool) error {
+	from := binary.BigEndian.AppendUint16(nil, slot)
+	to := binary.BigEndian.AppendUint16(nil, slot+1)
+	return keys.Walk(c.Tx, keys.Range{From: from, To: to, Limit: limit}, func(e *keys.Entry) bool {
+		return !e.Live || visit(e.Key)
+	})
+}
+
+func clusterCountKeys(c *Ctx) error {
+	slot, err := slotArg(c)
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	err = walkSlot(c, slot, 0, func([]byte) bool { n++; return true })
+	if err == nil {
+		c.Out.Int(n)
+	}
+	return err
+}
+
+func clusterGetKeys(c *Ctx) error {
+	slot, err := slotArg(c)
+	if err != nil {
+		return err
+	}
+	most, ok := ParseInt(c.Args[3])
+	if !ok || most < 0 {
+		return errClusterKeys
+	}
+	var found [][]byte
+	if most > 0 {
+		err = walkSlot(c, slot, int(min(most, 1000)), func(key []byte) bool {
+			found = append(found, append([]byte(nil), key...))
+			return int64(len(found)) < most
+		})
+	}
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(found))
+	for _, k := range found {
+		c.Out.Bulk(k)
+	}
+	return nil
+}
+
+func clusterReset(c *Ctx) error {
+	t, err := c.topology()
+	switch {
+	case err != nil:
+		return err
+	case len(c.Args) > 3, len(c.Args) == 3 && !EqualFold(c.Args[2], "HARD") && !EqualFold(c.Args[2], "SOFT"):
+		return ErrSyntax
+	}
+	return c.done(t.Reset())
+}
+
+// done replies OK, unless there is an error.
+func (c *Ctx) done(err error) error {
+	if err == nil {
+		c.Out.OK()
+	}
+	return err
+}
+
+// clusterImport is CLUSTER IMPORT slots state.
+func clusterImport(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	r, err := oneRange(c.Args[2])
+	if err != nil {
+		return err
+	}
+	state, ok := ParseInt(c.Args[3])
+	if !ok || state < int64(ImportStart) || state > int64(ImportNone) {
+		return errClusterState
+	}
+	return c.done(t.Import(c.Sess, r, ImportState(state)))
+}
+
+func clusterXVersion(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	c.Out.BulkString(strconv.FormatInt(t.Version(), 10))
+	return nil
+}
+
+func clusterXSetNodeID(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	return c.done(t.SetNodeID(string(c.Args[2])))
+}
+
+// clusterXSetNodes is CLUSTERX SETNODES nodes version [FORCE].
+func clusterXSetNodes(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	version, ok := ParseInt(c.Args[3])
+	if !ok {
+		return errClusterVersion
+	}
+	force := len(c.Args) == 5 && EqualFold(c.Args[4], "FORCE")
+	if len(c.Args) > 4 && !force {
+		return errClusterXNodes
+	}
+	return c.done(t.SetNodes(c.Args[2], version, force))
+}
+
+// clusterXSetSlot is CLUSTERX SETSLOT slots NODE id version.
+func clusterXSetSlot(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	ranges, err := parseSlots(c.Args[2])
+	switch {
+	case err != nil:
+		return err
+	case !EqualFold(c.Args[3], "NODE"):
+		return errClusterXSlot
+	}
+	version, ok := ParseInt(c.Args[5])
+	if !ok {
+		return ErrNotInteger
+	}
+	if version < 0 {
+		return errClusterVersion
+	}
+	return c.done(t.SetSlots(ranges, string(c.Args[4]), version))
+}
+
+// clusterXFlushSlots is CLUSTERX FLUSHSLOTS slots ..., where each argument may be several ranges.
+func clusterXFlushSlots(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	var all []cf.SlotRange
+	for _, a := range c.Args[2:] {
+		ranges, err := parseSlots(a)
+		if err != nil {
+			return err
+		}
+		all = append(all, ranges...)
+	}
+	if err := t.FlushSlots(all); err != nil {
+		return err
+	}
+	tellOfFlush(c)
+	c.Out.OK()
+	return nil
+}
+
+// clusterXMigrate is CLUSTERX MIGRATE slots node [ASYNC | SYNC [timeout]]. The timeout is in seconds, 0 = none; when it
+// is up the reply is null, and the migration goes on.
+func clusterXMigrate(c *Ctx) error {
+	t, err := c.topology()
+	if err != nil {
+		return err
+	}
+	if len(c.Args) > 6 {
+		return ErrSyntax
+	}
+	r, err := oneRange(c.Args[2])
+	if err != nil {
+		return err
+	}
+	sync, timeout := false, int64(0)
+	if len(c.Args) > 4 {
+		sync = EqualFold(c.Args[4], "SYNC")
+		if !sync && !EqualFold(c.Args[4], "ASYNC") {
+			return errClusterXSync
+		}
+	}
+	if len(c.Args) == 6 {
+		var ok bool
+		if timeout, ok = ParseInt(c.Args[5]); !sync {
+			return errClusterXAsync
+		} else if !ok || timeout > int64(longestWait/time.Second) {
+			return errClusterXTimeout
+		} else if timeout < 0 {
+			return errClusterXNegativ
+		}
+	}
+	if !sync {
+		return c.done(t.Migrate(r, string(c.Args[3]), nil))
+	}
+	ended := make(chan error, 1)
+	if err := t.Migrate(r, string(c.Args[3]), func(err error) { ended <- err }); err != nil {
+		return err
+	}
+	var up <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(time.Duration(timeout) * time.Second)
+		defer timer.Stop()
+		up = timer.C
+	}
+	select {
+	case err := <-ended:
+		return c.done(err)
+	case <-up:
+	case <-c.Sess.Control.Done():
+	}
+	c.Out.Null()
+	return nil
+}
+
+// oneRange reads one slot or range.
+func oneRange(text []byte) (cf.SlotRange, error) {
+	ranges, err := parseSlots(text)
+	if err == nil && len(ranges) > 1 {
+		err = errClusterXRanges
+	}
+	if err != nil {
+		return cf.SlotRange{}, err
+	}
+	return ranges[0], nil
+}
+
+// parseSlots reads slots and ranges, "0-100 8000": the errors are those of Kvrocks.
+func parseSlots(text []byte) ([]cf.SlotRange, error) {
+	fail := func(format string, args ...any) ([]cf.SlotRange, error) {
+		return nil, engine.NewError("ERR", fmt.Sprintf(format, args...))
+	}
+	slot := func(word string) (uint16, bool) {
+		n, ok := ParseInt([]byte(word))
+		return uint16(n), ok && n >= 0 && n < cf.NumSlots
+	}
+	if len(text) == 0 {
+		return fail("No slots to parse.")
+	}
+	words := strings.FieldsFunc(string(text), func(r rune) bool { return r == ' ' })
+	if len(words) == 0 {
+		return fail("Invalid slots: `%s`. No slots to parse. Please use spaces to separate slots.",
+			shorten(text, echoed))
+	}
+	var ranges []cf.SlotRange
+	for _, w := range words {
+		shown := shorten([]byte(w), echoed)
+		first, last, both := strings.Cut(w, "-")
+		if !both {
+			n, ok := slot(w)
+			if _, number := ParseInt([]byte(w)); !ok && number {
+				return fail("Invalid slot id: out of numeric range")
+			} else if !ok {
+				return fail("Invalid slot id: not started as an integer")
+			}
+			ranges = append(ranges, cf.SlotRange{First: n, Last: n})
+			continue
+		}
+		switch {
+		case first == "", strings.HasSuffix(last, "-"), last == "":
+			return fail("Invalid slot range: `%s`. The character '-' can't appear in the first or last position.", shown)
+		case strings.Contains(strings.TrimLeft(last, "-"), "-"):
+			return fail("Invalid slot range: `%s`. The slot range should be of the form `int1-int2`.", shown)
+		}
+		a, okA := slot(first)
+		b, okB := slot(strings.TrimLeft(last, "-"))
+		if !okA || !okB || a > b {
+			return fail("Invalid slot range: `%s`. The slot range `int1-int2` needs to satisfy the condition "+
+				"(int1 <= int2).", shown)
+		}
+		ranges = append(ranges, cf.SlotRange{First: a, Last: b})
+	}
+	return ranges, nil
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/replication/redislink"
+	"github.com/basaltdb/basalt/server/session"
+)
+
+// redisCommands runs the commands of a Redis master. One link at a time uses it.
+type redisCommands struct {
+	srv  *Server
+	feed *session.Feed
+	fed  []session.Fed
+}
+
+var _ replication.RedisCommands = (*redisCommands)(nil)
+
+// Namespace implements replication.RedisCommands.
+func (r *redisCommands) Namespace(db int) (string, error) {
+	if n := r.srv.cfg.Databases(); db != 0 && int64(db) >= n {
+		return "", fmt.Errorf("the master uses database %d, and redis-databases is %d", db, n)
+	}
+	return cf.DatabaseNamespace(db), nil
+}
+
+// Run implements replication.RedisCommands.
+func (r *redisCommands) Run(commands []redislink.Command, stop <-chan struct{}, first func(tx *engine.Tx)) error {
+	if r.feed == nil {
+		r.feed = r.srv.sessions.NewFeed("master")
+	}
+	r.fed = r.fed[:0]
+	defer func() { clear(r.fed) }()
+	for i := range commands {
+		c := &commands[i]
+		ns, err := r.Namespace(c.DB)
+		if err != nil {
+			return err
+		}
+		r.fed = append(r.fed, session.Fed{Namespace: ns, Args: c.Args})
+	}
+	err := r.feed.Run(r.fed, stop, first)
+	var failed *session.FeedError
+	if errors.As(err, &failed) {
+		c := &commands[failed.Index]
+		key := ""
+		if len(c.Args) > 1 {
+			key = fmt.Sprintf(" %.100q", c.Args[1])
+		}
+		return fmt.Errorf("%s%s in database %d: %w", c.Name(), key, c.DB, failed.Err)
+	}
+	return err
+}
+
+// Restore implements replication.RedisCommands.
+func (r *redisCommands) Restore(tx *engine.Tx, i *rdb.Item) error {
+	return command.RestoreNew(tx, i, r.srv.sessions.Limits.Bulk.Load())
+}
+
+// StoreLibrary implements replication.RedisCommands.
+func (r *redisCommands) StoreLibrary(tx *engine.Tx, source []byte) error {
+	return r.srv.sessions.Scripts.StoreLibrary(tx, source)
+}
+
+// StoreScript implements replication.RedisCommands.
+func (r *redisCommands) StoreScript(tx *engine.Tx, source []byte) error {
+	return r.srv.sessions.Scripts.Store(tx, source)
+}

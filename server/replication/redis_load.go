@@ -1,0 +1,201 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/replication/redislink"
+)
+
+// A full sync with a master of Redis writes what the RDB file holds to a database beside this one, as it comes, which
+// then takes its place: clients see the old data until then, and a transfer that is cut has changed nothing. One
+// goroutine reads the file and another one writes, a piece at a time.
+
+// The bounds of a piece, which is written by one transaction.
+const (
+	loadItems = 512
+	loadBytes = 1 << 20
+)
+
+// Load implements redislink.Target.
+func (t *redisTarget) Load() (redislink.Loader, error) {
+	l := t.l
+	if l.r.settings.Load().EmptyFirst {
+		if err := l.empty(); err != nil {
+			return nil, err
+		}
+	}
+	db, err := l.db.OpenBeside(l.r.o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	load := &redisLoad{l: l, db: db, tx: db.NewTx(), pieces: make(chan []*rdb.Item, 4), failed: make(chan struct{})}
+	load.writer.Go(load.write)
+	return load, nil
+}
+
+// redisLoad is a database that is made of an RDB file.
+type redisLoad struct {
+	l     *link
+	db    *engine.Beside
+	piece []*rdb.Item
+	bytes int
+	ended bool // the writer was told
+
+	scripts [][]byte
+
+	pieces chan []*rdb.Item
+	writer sync.WaitGroup
+	tx     *engine.Tx
+	err    error         // of the writer, once failed is closed
+	failed chan struct{} // closed when the writer has failed
+}
+
+// Add implements redislink.Loader.
+func (r *redisLoad) Add(i *rdb.Item) error {
+	if i.Function == nil && i.Value == nil {
+		return nil // an empty collection
+	}
+	r.piece = append(r.piece, i)
+	r.bytes += itemSize(i)
+	if len(r.piece) < loadItems && r.bytes < loadBytes {
+		return nil
+	}
+	return r.send()
+}
+
+// itemSize is about how many bytes an item has.
+func itemSize(i *rdb.Item) int {
+	size := len(i.Key) + len(i.Function)
+	if v := i.Value; v != nil {
+		size += len(v.String)
+		for _, e := range v.Elems {
+			size += len(e)
+		}
+		if v.Stream != nil {
+			for _, e := range v.Stream.Entries {
+				for _, f := range e.Fields {
+					size += len(f)
+				}
+			}
+		}
+	}
+	return size
+}
+
+// send gives the piece to the writer.
+func (r *redisLoad) send() error {
+	select {
+	case <-r.failed:
+		return r.err
+	case r.pieces <- r.piece:
+		r.piece, r.bytes = nil, 0
+		return nil
+	}
+}
+
+// write writes pieces until there are no more.
+func (r *redisLoad) write() {
+	for piece := range r.pieces {
+		if r.err == nil {
+			if r.err = r.transaction(func(tx *engine.Tx) error { return r.items(tx, piece) }); r.err != nil {
+				close(r.failed)
+			}
+		}
+	}
+}
+
+// transaction runs f in a transaction and commits it.
+func (r *redisLoad) transaction(f func(tx *engine.Tx) error) error {
+	r.tx.Begin(cf.DefaultNamespace)
+	defer r.tx.Release()
+	r.tx.FromMaster()
+	if err := f(r.tx); err != nil {
+		return err
+	}
+	return r.tx.Commit()
+}
+
+// items writes items.
+func (r *redisLoad) items(tx *engine.Tx, piece []*rdb.Item) error {
+	commands := r.l.r.o.Redis
+	db, ns := uint64(0), cf.DefaultNamespace
+	for _, i := range piece {
+		if i.Function != nil {
+			if err := commands.StoreLibrary(tx, i.Function); err != nil {
+				return fmt.Errorf("a library of functions: %w", err)
+			}
+			continue
+		}
+		if i.DB != db {
+			var err error
+			if ns, err = commands.Namespace(int(i.DB)); err != nil {
+				return err
+			}
+			db = i.DB
+			tx.SwitchNamespace(ns)
+		}
+		if err := commands.Restore(tx, i); err != nil {
+			return fmt.Errorf("key %.100q of database %d: %w", i.Key, i.DB, err)
+		}
+	}
+	return nil
+}
+
+// Script implements redislink.Loader.
+func (r *redisLoad) Script(source []byte) error {
+	r.scripts = append(r.scripts, slices.Clone(source)) // there are few
+	return nil
+}
+
+// drain waits until the writer has ended.
+func (r *redisLoad) drain() {
+	if !r.ended {
+		r.ended = true
+		close(r.pieces)
+		r.writer.Wait()
+	}
+}
+
+// End implements redislink.Loader.
+func (r *redisLoad) End(s redislink.State) error {
+	err := r.send()
+	r.drain()
+	if err = errors.Join(err, r.err); err != nil {
+		return err
+	}
+	err = r.transaction(func(tx *engine.Tx) error {
+		for _, source := range r.scripts {
+			if err := r.l.r.o.Redis.StoreScript(tx, source); err != nil {
+				return fmt.Errorf("a script: %w", err)
+			}
+		}
+		putRedisState(tx, s)
+		if r.l.r.settings.Load().SendID {
+			tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(NewReplicationID()))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.db.Finish(); err != nil {
+		return err
+	}
+	return r.l.replace(r.l.r.o.Dir)
+}
+
+// Abort implements redislink.Loader.
+func (r *redisLoad) Abort() {
+	r.drain()
+	if err := r.db.Discard(); err != nil {
+		r.l.log.Error("what a full synchronisation has left cannot be removed", zap.Error(err))
+	}
+}

@@ -1,0 +1,533 @@
+package redislink
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/basaltdb/basalt/server/rdb"
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// Target is the database that follows a master.
+type Target interface {
+	// State returns where the database is; ok is false when it does not follow a master of Redis.
+	State() (s State, ok bool, err error)
+	// Load begins to take over a copy of the master's data.
+	Load() (Loader, error)
+	// Apply runs commands, in order, and keeps the state, all in one write. With an error nothing has happened. An error
+	// that is a command's names it.
+	Apply(commands []Command, after State) error
+	// Keep keeps the state alone.
+	Keep(State) error
+}
+
+// Loader takes what a copy of the master's data holds. Until End nobody sees it.
+type Loader interface {
+	// Add adds a key or a library of functions.
+	Add(*rdb.Item) error
+	// Script adds a script of SCRIPT LOAD. It must not keep source.
+	Script(source []byte) error
+	// End puts what was added, with the state, in the place of the database.
+	End(State) error
+	// Abort gives up. After End it does nothing.
+	Abort()
+}
+
+// Step is how far a link is.
+type Step uint8
+
+// The steps.
+const (
+	Introducing  Step = iota
+	Asking            // PSYNC was sent
+	Transferring      // of a copy
+	Replacing         // the database, by the copy
+	Streaming
+)
+
+// Options are the options of [Run].
+type Options struct {
+	Conn net.Conn
+	In   *bufio.Reader // of Conn
+	Log  *zap.Logger
+
+	Port    int    // announced to the master
+	Address string // announced, "" = that of the connection
+	Target  Target
+	// MaxValue is how many bytes a key and its value may have in memory in a transfer.
+	MaxValue int64
+
+	// Silence is how long the master may send nothing, AckEvery the time between two acknowledgements.
+	Silence, AckEvery time.Duration
+
+	// Step is called when the link has come to a step, Loaded when a full synchronisation has ended well.
+	Step   func(Step)
+	Loaded func()
+	// Heard is called when something has come.
+	Heard func()
+	// Transfer is called when a transfer of so many bytes, < 0 = not known, begins; Received when a part of it has come.
+	Transfer func(size int64)
+	Received func(n int)
+	// Offset is set to what is applied.
+	Offset *atomic.Int64
+}
+
+// Refused is an error that another attempt would hardly mend.
+type Refused struct {
+	What string
+	Err  error
+}
+
+func (e Refused) Error() string { return e.What + ": " + e.Err.Error() }
+func (e Refused) Unwrap() error { return e.Err }
+
+// The bounds of what is applied at once, besides those of one unit.
+const (
+	groupCommands = 1024
+	groupBytes    = 1 << 20
+)
+
+// streamBuffer is how many bytes are read at once.
+const streamBuffer = 1 << 20
+
+// keepEvery is how many bytes of the stream without effects, such as PING, go by before the state is kept for them
+// alone.
+const keepEvery = 64 << 10
+
+// link is a connection with a master.
+type link struct {
+	Options
+	ctx   context.Context
+	write sync.Mutex // held by those who write to Conn
+}
+
+// Run follows a master over a connection until that ends; the error is never nil. The caller closes the connection,
+// which ends Run, and then ctx is done.
+func Run(ctx context.Context, o Options) error {
+	l := &link{Options: o, ctx: ctx}
+	l.Step(Introducing)
+	if err := l.introduce(); err != nil {
+		return err
+	}
+	state, err := l.sync()
+	if err != nil {
+		return err
+	}
+	l.Offset.Store(state.Offset)
+	l.Step(Streaming)
+	return l.stream(state)
+}
+
+// introduce goes through the steps before PSYNC.
+func (l *link) introduce() error {
+	err := l.send(proto.AppendRequest(nil, "PING"))
+	if err != nil {
+		return err
+	}
+	line, err := l.line()
+	if err != nil {
+		return err
+	}
+	if text := string(line); strings.HasPrefix(text, "-") && !transient(text) {
+		return Refused{"PING", proto.ReplyError(text[1:])}
+	}
+	requests := [][]string{{"REPLCONF", "listening-port", strconv.Itoa(l.Port)}}
+	if l.Address != "" {
+		requests = append(requests, []string{"REPLCONF", "ip-address", l.Address})
+	}
+	requests = append(requests, []string{"REPLCONF", "capa", "eof", "capa", "psync2"})
+	for _, words := range requests {
+		if err := l.send(proto.AppendRequest(nil, words...)); err != nil {
+			return err
+		}
+		if line, err = l.line(); err != nil {
+			return err
+		}
+		if strings.HasPrefix(string(line), "-") {
+			l.Log.Warn("the master does not take what this server says of itself", zap.Strings("request", words),
+				zap.ByteString("answer", line))
+		}
+	}
+	return nil
+}
+
+// transient reports whether an error reply says that it may be otherwise soon.
+func transient(text string) bool {
+	for _, code := range []string{"-LOADING", "-MASTERDOWN", "-NOMASTERLINK", "-BUSY", "-TRYAGAIN"} {
+		if strings.HasPrefix(text, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// sync asks for the stream and does a full synchronisation if the master wants one. It returns where the stream begins.
+func (l *link) sync() (State, error) {
+	state, ok, err := l.Target.State()
+	if err != nil {
+		return state, Refused{"reading where the database is", err}
+	}
+	id, next := "?", int64(-1)
+	if ok {
+		id, next = state.ID, state.Offset+1
+	}
+	l.Step(Asking)
+	if err := l.send(proto.AppendRequest(nil, "PSYNC", id, strconv.FormatInt(next, 10))); err != nil {
+		return state, err
+	}
+	line, err := l.answer()
+	if err != nil {
+		return state, err
+	}
+	words := strings.Fields(string(line))
+	switch {
+	case len(words) == 3 && words[0] == "+FULLRESYNC":
+		full := State{ID: words[1]}
+		if full.Offset, err = strconv.ParseInt(words[2], 10, 64); err != nil || full.Offset < 0 || !validID(full.ID) {
+			return state, Refused{"PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line)}
+		}
+		l.Log.Info("a full synchronisation with a Redis master begins", zap.String("id", full.ID),
+			zap.Int64("offset", full.Offset))
+		return l.load(full)
+	case ok && len(words) > 0 && len(words) <= 2 && words[0] == "+CONTINUE":
+		l.Log.Info("a partial synchronisation with a Redis master", zap.Int64("offset", state.Offset))
+		if len(words) == 2 && words[1] != state.ID {
+			if !validID(words[1]) {
+				return state, Refused{"PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line)}
+			}
+			l.Log.Info("the master has another replication id", zap.String("old", state.ID), zap.String("new", words[1]))
+			state.ID = words[1]
+			if err := l.Target.Keep(state); err != nil {
+				return state, Refused{"keeping the replication id", err}
+			}
+		}
+		return state, nil
+	case transient(string(line)):
+		return state, fmt.Errorf("PSYNC: %w", proto.ReplyError(line[1:]))
+	case strings.HasPrefix(string(line), "-"):
+		return state, Refused{"PSYNC", proto.ReplyError(line[1:])}
+	}
+	return state, Refused{"PSYNC", fmt.Errorf("%w: %.100q", ErrStream, line)}
+}
+
+// load takes over a copy of the master's data.
+func (l *link) load(state State) (State, error) {
+	l.Step(Transferring)
+	line, err := l.answer()
+	if err != nil {
+		return state, err
+	}
+	if strings.HasPrefix(string(line), "-") {
+		return state, fmt.Errorf("the transfer: %w", proto.ReplyError(line[1:]))
+	}
+	t, err := parseTransfer(line)
+	if err != nil {
+		return state, Refused{"the transfer", err}
+	}
+	l.Transfer(t.size)
+	stop := l.keepAlive()
+	defer stop()
+	loader, err := l.Target.Load()
+	if err != nil {
+		return state, Refused{"the full synchronisation", err}
+	}
+	defer loader.Abort()
+	file, err := rdb.NewFile(t.reader(receiver{l}), t.size, l.MaxValue)
+	if err != nil {
+		return state, l.transferError(err)
+	}
+	version := ""
+	file.OnAux = func(name string, value []byte) (err error) {
+		switch name {
+		case "redis-ver", "valkey-ver":
+			version = name + " " + string(value[:min(len(value), 40)])
+		case "repl-stream-db":
+			if state.DB, err = parseDB(string(value)); err != nil {
+				return fmt.Errorf("%w: repl-stream-db %.40q", ErrStream, value)
+			}
+		case "lua":
+			return loader.Script(value)
+		}
+		return nil
+	}
+	keys := 0
+	for {
+		i, err := file.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return state, l.transferError(err)
+		}
+		if err := loader.Add(i); err != nil {
+			return state, Refused{"the full synchronisation", err}
+		}
+		if i.Function == nil {
+			keys++
+		}
+	}
+	l.Step(Replacing)
+	if err := loader.End(state); err != nil {
+		return state, Refused{"the full synchronisation", err}
+	}
+	l.Log.Info("a full synchronisation has ended", zap.Int("keys", keys), zap.Int64("bytes", file.Offset()),
+		zap.String("master_version", version))
+	l.Loaded()
+	stop()
+	l.Offset.Store(state.Offset)
+	return state, l.ack() // a diskless master sends nothing before
+}
+
+// transferError tells a transfer that was cut from a file that cannot be read.
+func (l *link) transferError(err error) error {
+	var n net.Error
+	if errors.Is(err, errCut) || errors.As(err, &n) || errors.Is(err, net.ErrClosed) || l.ctx.Err() != nil {
+		return fmt.Errorf("the transfer: %w", err)
+	}
+	return Refused{"the transfer", err}
+}
+
+// keepAlive sends an empty line from time to time, so that the master does not take this server for dead while it loads,
+// until stop is called, which may be called twice.
+func (l *link) keepAlive() (stop func()) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	var all sync.WaitGroup
+	all.Go(func() { l.every(ctx, func() error { return l.send([]byte("\n")) }) })
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// every calls f every AckEvery until ctx is done or f fails.
+func (l *link) every(ctx context.Context, f func() error) {
+	t := time.NewTicker(l.AckEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if f() != nil {
+				return // reading tells
+			}
+		}
+	}
+}
+
+// stream applies what comes until the connection ends.
+func (l *link) stream(state State) error {
+	ctx, cancel := context.WithCancel(l.ctx)
+	var acks sync.WaitGroup
+	acks.Go(func() { l.every(ctx, l.ack) })
+	defer acks.Wait()
+	defer cancel()
+	s := streamer{link: l, stream: NewStream(state), done: state, kept: state}
+	err := s.run()
+	if e := s.keep(1); e != nil && l.ctx.Err() == nil {
+		l.Log.Warn("where the database is in the stream could not be kept", zap.Error(e))
+	}
+	return err
+}
+
+// streamer applies a stream.
+type streamer struct {
+	*link
+	stream *Stream
+	group  Group
+	bytes  int   // of the group
+	done   State // applied
+	kept   State // by the target
+	asked  bool  // for an acknowledgement
+}
+
+// run reads and applies.
+func (s *streamer) run() error {
+	buf := make([]byte, 0, streamBuffer)
+	for {
+		used := 0
+		for {
+			e, n, err := s.stream.Next(buf[used:], &s.group)
+			used += n
+			s.bytes += n
+			if e == AckWanted {
+				s.asked = true
+			}
+			if err != nil {
+				return errors.Join(s.apply(), Refused{"the stream", err})
+			}
+			if e == Incomplete || s.asked || len(s.group.Commands) >= groupCommands || s.bytes >= groupBytes {
+				if err := s.apply(); err != nil {
+					return err
+				}
+			}
+			if e == Incomplete {
+				break
+			}
+		}
+		rest := buf[used:]
+		if used == 0 && len(buf) == cap(buf) { // one long command: the buffer grows as it comes
+			buf = append(make([]byte, 0, min(2*cap(buf), len(buf)+max(s.stream.Need(), streamBuffer))), rest...)
+		} else if cap(buf) > streamBuffer && len(rest) < streamBuffer/2 {
+			buf = append(make([]byte, 0, streamBuffer), rest...)
+		} else {
+			buf = buf[:copy(buf[:cap(buf)], rest)]
+		}
+		n, err := s.read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if n == 0 && err != nil {
+			return err
+		}
+	}
+}
+
+// apply applies the group. If that fails its units are applied one by one, so that those before the one that is the
+// cause have happened.
+func (s *streamer) apply() error {
+	defer s.group.Reset()
+	s.bytes = 0
+	if g := &s.group; len(g.Units) > 0 {
+		after := g.Units[len(g.Units)-1].After
+		err := s.applied(g.Commands, after)
+		if err != nil && len(g.Units) > 1 {
+			from := 0
+			for _, u := range g.Units {
+				if err = s.applied(g.Commands[from:u.End], u.After); err != nil {
+					break
+				}
+				from = u.End
+			}
+		}
+		if err != nil {
+			return Refused{"a write of the master could not be applied", err}
+		}
+	}
+	s.done = s.stream.State()
+	s.Offset.Store(s.done.Offset)
+	if err := s.keep(keepEvery); err != nil {
+		return Refused{"where the database is in the stream could not be kept", err}
+	}
+	if s.asked {
+		s.asked = false
+		return s.ack()
+	}
+	return nil
+}
+
+func (s *streamer) applied(commands []Command, after State) error {
+	if len(commands) == 0 { // MULTI, EXEC
+		return nil
+	}
+	if err := s.Target.Apply(commands, after); err != nil {
+		return err
+	}
+	s.done, s.kept = after, after
+	s.Offset.Store(after.Offset)
+	return nil
+}
+
+// keep keeps the state if it is so many bytes ahead of what is kept.
+func (s *streamer) keep(bytes int64) error {
+	if s.done.Offset-s.kept.Offset < bytes {
+		return nil
+	}
+	if err := s.Target.Keep(s.done); err != nil {
+		return err
+	}
+	s.kept = s.done
+	return nil
+}
+
+// read reads what has come.
+func (l *link) read(b []byte) (int, error) {
+	l.Conn.SetReadDeadline(time.Now().Add(l.Silence))
+	n, err := l.In.Read(b)
+	if n > 0 {
+		l.Heard()
+		return n, nil
+	}
+	return 0, l.readError(err)
+}
+
+func (l *link) readError(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("the master is silent: %w", err)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("the master has ended the connection: %w", err)
+	}
+	return err
+}
+
+// receiver reads a transfer.
+type receiver struct{ *link }
+
+// Read reads a part.
+func (r receiver) Read(b []byte) (int, error) {
+	r.Conn.SetReadDeadline(time.Now().Add(r.Silence))
+	n, err := r.In.Read(b)
+	if n > 0 {
+		r.Heard()
+		r.Received(n)
+	}
+	return n, err
+}
+
+// answer reads a line that may come late: empty ones before it say that the master is alive.
+func (l *link) answer() ([]byte, error) {
+	for {
+		line, err := l.line()
+		if err != nil || len(line) > 0 {
+			return line, err
+		}
+	}
+}
+
+// line reads a line without its end, \n or \r\n.
+func (l *link) line() (line []byte, err error) {
+	l.Conn.SetReadDeadline(time.Now().Add(l.Silence))
+	for {
+		c, err := l.In.ReadByte()
+		if err != nil {
+			return nil, l.readError(err)
+		}
+		if c == '\n' {
+			l.Heard()
+			if n := len(line) - 1; n >= 0 && line[n] == '\r' {
+				line = line[:n]
+			}
+			return line, nil
+		}
+		if line = append(line, c); len(line) > proto.MaxLine {
+			return nil, Refused{"the handshake", proto.ErrLineLength}
+		}
+	}
+}
+
+// ack acknowledges what is applied.
+func (l *link) ack() error {
+	return l.send(proto.AppendRequest(nil, "REPLCONF", "ACK", strconv.FormatInt(l.Offset.Load(), 10)))
+}
+
+// sendTimeout is how long the master may take to read a request.
+const sendTimeout = 10 * time.Second
+
+func (l *link) send(b []byte) error {
+	l.write.Lock()
+	defer l.write.Unlock()
+	l.Conn.SetWriteDeadline(time.Now().Add(sendTimeout))
+	_, err := l.Conn.Write(b)
+	return err
+}

@@ -1,0 +1,197 @@
+package redislink
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/basaltdb/basalt/server/resp"
+)
+
+// Command is a command of the stream, for a database. Its arguments are valid until the target has applied it.
+type Command struct {
+	DB   int
+	Args [][]byte
+}
+
+// Unit is what is applied together or not at all: a command, or those of a transaction.
+type Unit struct {
+	End   int   // of its commands in those of the group; they begin at the end of the unit before
+	After State // behind it
+}
+
+// Group is units that have come together.
+type Group struct {
+	Commands []Command
+	Units    []Unit
+	args     [][]byte // of the commands
+}
+
+// Reset empties the group.
+func (g *Group) Reset() {
+	clear(g.args)
+	clear(g.Commands)
+	g.args, g.Commands, g.Units = g.args[:0], g.Commands[:0], g.Units[:0]
+}
+
+// ErrStream: what the master sends is not a stream of commands.
+var ErrStream = errors.New("the stream of the master is not understood")
+
+// Event is what Stream.Next has read.
+type Event uint8
+
+// The events.
+const (
+	Incomplete Event = iota // more bytes are needed
+	Nothing                 // something that changes at most the state: PING, SELECT, a part of a transaction
+	Complete                // a unit
+	AckWanted               // the master wants to know the offset
+)
+
+// Stream cuts the stream of a master into units. It works on a buffer that the caller owns.
+type Stream struct {
+	dec   resp.Decoder
+	state State // behind the last unit
+	pos   int64 // the offset of what comes next: beyond state inside of a transaction
+	db    int   // selected
+
+	multi bool
+	queue []Command // of the transaction
+}
+
+// NewStream begins to read a stream where a database is.
+func NewStream(s State) *Stream {
+	d := &Stream{state: s, pos: s.Offset, db: s.DB}
+	// The master has let its clients do it.
+	d.dec.Limits = resp.Limits{MaxArgs: math.MaxInt32, MaxBulk: math.MaxInt32}
+	return d
+}
+
+// State returns the state behind the last unit, or what needs no unit.
+func (d *Stream) State() State { return d.state }
+
+// Adopt notes that the master goes on with another replication id.
+func (d *Stream) Adopt(id string) { d.state.ID = id }
+
+// Need returns how many more bytes are wanted, at the least.
+func (d *Stream) Need() int { return d.dec.Need() }
+
+// Next reads from the beginning of buf, and returns how many bytes it has used. A unit that it has completed is added to
+// the group; the arguments of one that is no transaction are parts of buf. After [Incomplete] it is to be called with
+// the same bytes and more.
+func (d *Stream) Next(buf []byte, g *Group) (e Event, n int, err error) {
+	if len(buf) == 0 {
+		return Incomplete, 0, nil
+	}
+	if buf[0] == '\n' { // a keepalive, which counts once the stream has begun
+		d.pass(1)
+		return Nothing, 1, nil
+	}
+	if buf[0] != '*' {
+		return 0, 0, fmt.Errorf("%w: %.40q at offset %d", ErrStream, buf[:min(len(buf), 40)], d.pos)
+	}
+	from := len(g.args)
+	all, n, err := d.dec.Next(buf, g.args)
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("%w: %w, at offset %d", ErrStream, err, d.pos)
+	case n == 0:
+		return Incomplete, 0, nil
+	}
+	args := all[from:len(all):len(all)]
+	if len(args) == 0 {
+		d.pass(n)
+		return Nothing, n, nil
+	}
+	if e, err = d.command(args, n); err != nil || e != Complete {
+		return e, n, err
+	}
+	if d.queue != nil {
+		g.Commands = append(g.Commands, d.queue...)
+		d.queue = nil
+	} else {
+		g.args = all
+		g.Commands = append(g.Commands, Command{DB: d.db, Args: args})
+	}
+	g.Units = append(g.Units, Unit{End: len(g.Commands), After: d.state})
+	return Complete, n, nil
+}
+
+// pass moves on by n bytes that are no part of a unit, or one of a transaction.
+func (d *Stream) pass(n int) {
+	d.pos += int64(n)
+	if !d.multi {
+		d.state.Offset, d.state.DB = d.pos, d.db
+	}
+}
+
+// command looks at a command of n bytes.
+func (d *Stream) command(args [][]byte, n int) (Event, error) {
+	at := d.pos
+	switch name := args[0]; {
+	case is(name, "PING"):
+	case is(name, "SELECT"):
+		if len(args) != 2 {
+			return 0, fmt.Errorf("%w: SELECT with %d arguments at offset %d", ErrStream, len(args)-1, at)
+		}
+		db, err := parseDB(string(args[1]))
+		if err != nil {
+			return 0, fmt.Errorf("%w: SELECT %.40q at offset %d", ErrStream, args[1], at)
+		}
+		d.db = db
+	case is(name, "REPLCONF"):
+		d.pass(n)
+		if len(args) > 1 && is(args[1], "GETACK") {
+			return AckWanted, nil
+		}
+		return Nothing, nil
+	case is(name, "MULTI"):
+		if d.multi {
+			return 0, fmt.Errorf("%w: MULTI in MULTI at offset %d", ErrStream, at)
+		}
+		d.multi, d.queue = true, []Command{}
+	case is(name, "EXEC"):
+		if !d.multi {
+			return 0, fmt.Errorf("%w: EXEC without MULTI at offset %d", ErrStream, at)
+		}
+		d.multi = false
+		d.pass(n)
+		return Complete, nil
+	case d.multi:
+		d.queue = append(d.queue, Command{DB: d.db, Args: keep(args)})
+	default:
+		d.pass(n)
+		return Complete, nil
+	}
+	d.pass(n)
+	return Nothing, nil
+}
+
+// is compares the name of a command.
+func is(name []byte, want string) bool {
+	return len(name) == len(want) && bytes.EqualFold(name, []byte(want))
+}
+
+// keep copies arguments.
+func keep(args [][]byte) [][]byte {
+	size := 0
+	for _, a := range args {
+		size += len(a)
+	}
+	kept, text := make([][]byte, len(args)), make([]byte, 0, size)
+	for i, a := range args {
+		from := len(text)
+		text = append(text, a...)
+		kept[i] = text[from:len(text):len(text)]
+	}
+	return kept
+}
+
+// Name returns the name of the command for messages.
+func (c *Command) Name() string {
+	const most = 40
+	name := c.Args[0]
+	return strings.ToUpper(strings.ToValidUTF8(string(name[:min(len(name), most)]), "?"))
+}

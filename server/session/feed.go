@@ -1,0 +1,191 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// Feed runs commands that no client sends but a master has run: they are not refused, whatever clients may do, and the
+// transaction is [engine.Tx.FromMaster]. Its methods are called by one goroutine.
+type Feed struct {
+	c    *conn
+	reqs []request
+}
+
+// Fed is a command of a feed, for a namespace.
+type Fed struct {
+	Namespace string
+	Args      [][]byte
+}
+
+// FeedError is the error of a command of a feed.
+type FeedError struct {
+	Index int // among those that were to be run
+	Err   error
+}
+
+func (e *FeedError) Error() string { return e.Err.Error() }
+func (e *FeedError) Unwrap() error { return e.Err }
+
+// Why a feed does not run a command.
+var (
+	errFedUnknown = errors.New("there is no such command here")
+	errFedRefused = errors.New("it is not for a stream of writes")
+)
+
+// NewFeed makes a feed of commands from an address.
+func (s *Shared) NewFeed(addr string) *Feed {
+	ours, theirs := net.Pipe()
+	theirs.Close() // nothing is read or written
+	c := newConn(s, ours, s.lastID.Add(1))
+	c.sess.Addr, c.sess.Admin, c.sess.Authorized, c.sess.Account = addr, true, true, nil
+	c.fed = true
+	return &Feed{c: c}
+}
+
+// Run runs commands in their order in one transaction, and commits it. first is called when the locks are held, and may
+// write. With an error nothing has happened; that of a command is a [FeedError]. Scripts that turn others away are
+// waited for until stop is closed.
+func (f *Feed) Run(cmds []Fed, stop <-chan struct{}, first func(tx *engine.Tx)) error {
+	f.reqs = f.reqs[:0]
+	for i := range cmds {
+		r := request{args: cmds[i].Args}
+		if r.spec, r.err = f.c.resolver.Resolve(r.args); r.err == nil {
+			r.err = mayFeed(r.spec)
+		} else if r.spec == nil {
+			r.err = errFedUnknown
+		}
+		if r.err != nil {
+			return &FeedError{i, r.err}
+		}
+		f.reqs = append(f.reqs, r)
+	}
+	c := f.c.beginRun()
+	defer func() {
+		c.tx.Release()
+		c.out.Reset()
+		c.closeAfterReply = false
+		clear(f.reqs)
+		c.afterFlush()
+		c.end()
+	}()
+	c.begin()
+	for {
+		err := c.feed(cmds, f.reqs, stop, first)
+		c.look(nil)
+		c.account()
+		if !c.script.retry || err != nil {
+			c.script.forget()
+			return err
+		}
+		c.tx.Release() // a script needs locks that others hold: once more, with those too
+	}
+}
+
+// mayFeed refuses what masters do not send.
+func mayFeed(spec *command.Spec) error {
+	const writes = command.Write | command.Script | command.MayReplicate
+	if spec.Flags&writes == 0 && spec.FullName() != "pfcount" || spec.Flags&command.NoMulti != 0 {
+		return errFedRefused
+	}
+	return nil
+}
+
+// feedRetry is the time until locks are tried again from which a script has turned the feed away.
+const feedRetry = 10 * time.Millisecond
+
+// feed runs the commands. When a script needs more locks nothing has happened, and script.retry is set.
+func (c *run) feed(cmds []Fed, reqs []request, stop <-chan struct{}, first func(tx *engine.Tx)) error {
+	for {
+		c.tx.Begin(cmds[0].Namespace)
+		c.tx.FromMaster()
+		err := c.lockFed(cmds, reqs)
+		if err == nil {
+			break
+		}
+		c.tx.Release()
+		if errors.Is(err, engine.ErrClosed) {
+			return err
+		}
+		select {
+		case <-stop:
+			return err
+		case <-time.After(feedRetry):
+		}
+	}
+	now := time.Now()
+	c.tx.Tick(now.UnixMilli())
+	first(c.tx)
+	c.frame = &c.exec
+	c.frame.ctx = c.top.ctx
+	c.frame.ctx.NoBlock, c.frame.ctx.Clock = true, now
+	defer func() { c.frame, c.exec.ctx = &c.top, command.Ctx{} }()
+	c.prefetch(c.userKeys, c.blindKeys)
+	for i := range reqs {
+		if ns := cmds[i].Namespace; ns != c.tx.Namespace() {
+			c.tx.SwitchNamespace(ns)
+		}
+		c.sess.Namespace = cmds[i].Namespace
+		_, err := c.invoke(c.frame, &reqs[i])
+		if c.script.retry || err != nil {
+			c.deferred = c.deferred[:0]
+			c.script.takeWritten()
+			if c.script.retry {
+				return nil
+			}
+			return &FeedError{i, err}
+		}
+		c.out.Reset()
+	}
+	err := c.tx.Commit()
+	c.publishDeferred(err)
+	if err != nil {
+		c.srv.WriteFailed(err)
+		return fmt.Errorf("the commit: %w", err)
+	}
+	c.srv.wakeLocked(c.tx)
+	return nil
+}
+
+// lockFed takes the locks of the commands.
+func (c *run) lockFed(cmds []Fed, reqs []request) error {
+	keys, blind := c.userKeys[:0], c.blindKeys[:0]
+	exclusive := c.script.all
+	began := c.tx.Namespace()
+	c.script.addLocks(c.tx)
+	for i := range reqs {
+		r := &reqs[i]
+		if ns := cmds[i].Namespace; ns != c.tx.Namespace() {
+			c.tx.SwitchNamespace(ns)
+		}
+		c.sess.Namespace = cmds[i].Namespace
+		if r.spec.Foreign != nil {
+			c.lockForeign(r)
+		}
+		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
+		c.keys = r.spec.AppendKeys(c.keys[:0], r.args)
+		for _, k := range c.keys {
+			key := r.args[k.Arg]
+			c.tx.AddLock(key, k.Write)
+			switch {
+			case len(keys)+len(blind) >= segmentKeys || c.tx.Namespace() != began:
+			case r.spec.Flags&command.Blind != 0:
+				blind = append(blind, key)
+			default:
+				keys = append(keys, key)
+			}
+		}
+	}
+	c.tx.SwitchNamespace(began)
+	c.userKeys, c.blindKeys = keys, blind
+	c.tx.KeepLocks()
+	if exclusive {
+		return c.tx.AcquireAll()
+	}
+	return c.tx.Acquire()
+}
