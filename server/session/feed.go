@@ -164,7 +164,7 @@ func (c *run) lockFed(cmds []Fed, reqs []request) error {
 			c.tx.SwitchNamespace(ns)
 		}
 		c.sess.Namespace = cmds[i].Namespace
-		if r.spec.Foreign != nil {
+		if r.spec.OtherNamespace != nil {
 			c.lockForeign(r)
 		}
 		exclusive = exclusive || r.spec.Flags&command.Exclusive != 0
