@@ -106,7 +106,7 @@ func run(cfg *config.Config) (err error) {
 		})
 	}
 	mem := cfg.MemoryPlan()
-	log.Info("memory: " + mem.String())
+	logChoices(log.Logger, cfg, mem)
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(mem.GoLimit())
 	}

@@ -61,3 +61,43 @@ func TestInspectAndCheck(t *testing.T) {
 		t.Errorf("--raw: %d, %s", code, out)
 	}
 }
+
+// A start says in five lines what it has chosen, and warns of a password that everybody may read.
+func TestStartLines(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, dir+"/kvrocks.conf", "requirepass secret\ndir "+dir+"/data\n") // 0644
+	p := start(t, "-c", file)
+	for _, line := range []string{" info basalt ", " info memory: block cache ", " info threads: ",
+		" info files: configuration " + file + ", data in " + dir + "/data/db (", " info ready ",
+		" warning " + file + " holds requirepass, and everybody on the machine may read it; chmod 640 " + file} {
+		if p.logged(line) != 1 {
+			t.Errorf("%q is not in the log:\n%s", line, strings.Join(p.log, "\n"))
+		}
+	}
+	if n := p.logged(" info "); n != 5 {
+		t.Errorf("%d lines:\n%s", n, strings.Join(p.log, "\n"))
+	}
+}
+
+// The doctor looks at a made-up machine, at a file and at a running server.
+func TestDoctor(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/root/proc/sys/vm/overcommit_memory", "2\n")
+	file := write(t, dir+"/kvrocks.conf", "requirepass secret\ndir "+dir+"/data\nlog-level debug\n")
+	p := start(t, "--dir", dir+"/data")
+	code, out, stderr := call(t, "doctor", "-c", file, "--root", dir+"/root", "--server", p.addr)
+	if code != 3 || !strings.HasPrefix(out, "wrong (machine): vm.overcommit_memory is 2") ||
+		!strings.Contains(out, "\nwrong (settings): "+file+" holds requirepass, ") ||
+		!strings.Contains(out, "\nadvice (settings): log-level is debug: the log grows fast\n  set log-level info\n") {
+		t.Errorf("%d, %s%s", code, out, stderr)
+	}
+	code, out, _ = call(t, "doctor", "--json", "-c", file, "--root", dir+"/root")
+	var found []map[string]string
+	if err := json.Unmarshal([]byte(out), &found); code != 3 || err != nil || found[0]["level"] != "wrong" || found[0]["do"] == "" {
+		t.Errorf("%d, %v, %s", code, err, out)
+	}
+	file = write(t, dir+"/bad.conf", "port 6666\ntimeout soon\n")
+	if code, _, stderr = call(t, "doctor", "-c", file); code != 3 || !strings.Contains(stderr, file+":2: timeout: ") {
+		t.Errorf("%d, %s", code, stderr)
+	}
+}

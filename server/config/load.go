@@ -102,7 +102,8 @@ func Load(args []string, stdin io.Reader) (*Config, error) {
 	l := &loader{c: c, st: c.state.Load().clone(), given: map[int]entry{}, files: map[int]string{}}
 	switch file {
 	case "":
-		c.warnings = append(c.warnings, "no configuration file: defaults are used; basalt -c FILE names one")
+		c.warnings = append(c.warnings, "no configuration file: defaults are used; basalt -c FILE names one, "+
+			"basalt --help lists options and sub-commands, basalt doctor looks at this machine")
 	default:
 		if err := l.read(file, stdin); err != nil {
 			return nil, err

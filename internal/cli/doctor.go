@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/basaltdb/basalt/internal/doctor"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+func init() { register(doctorCommand) }
+
+func doctorCommand(env *Env) *cobra.Command {
+	var file, addr, root string
+	var asJSON bool
+	var who login
+	c := &cobra.Command{
+		Use: "doctor", Short: "Says what is wrong with this machine, the settings and a running server",
+		Long: `Looks at the kernel's settings and the limits of this process, at the settings of a configuration file, and at a
+running server, and says in words what is wrong and how to change it. Limits are those of the shell that calls it: call
+it as the user of the server.
+
+The exit code is 3 when data, security or service are at risk, 0 when there is nothing but advice.`,
+		Example: `  basalt doctor -c /etc/basalt/kvrocks.toml
+  basalt doctor --server 127.0.0.1:6666`,
+		RunE: func(*cobra.Command, []string) error {
+			var args []string
+			if file != "" {
+				args = []string{"-c", file}
+			}
+			cfg, err := config.Load(args, os.Stdin)
+			if err == nil {
+				err = server.Check(cfg)
+			}
+			if err != nil {
+				return Damaged(err)
+			}
+			facts := Facts(cfg)
+			if root != "/" {
+				facts.Root = os.DirFS(root)
+			}
+			found := append(doctor.Machine(facts), doctor.Settings(facts)...)
+			if addr != "" {
+				c, err := who.dial(addr)
+				if err != nil {
+					return err
+				}
+				defer c.close()
+				v, err := c.do("INFO")
+				if err != nil {
+					return err
+				}
+				found = append(found, doctor.Server(doctor.ParseInfo(v.String()))...)
+			}
+			return printFindings(env, found, asJSON)
+		},
+	}
+	c.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE` (default: the default settings)")
+	c.Flags().StringVar(&addr, "server", "", "a running server, `HOST:PORT`")
+	c.Flags().StringVar(&root, "root", "/", "where /proc and /sys are, in a container those of its host")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	who.flags(c.Flags())
+	return c
+}
+
+func printFindings(env *Env, found []doctor.Finding, asJSON bool) error {
+	var wrong int64
+	for _, f := range found {
+		if f.Level == doctor.Wrong {
+			wrong++
+		}
+	}
+	if asJSON {
+		if found == nil {
+			found = []doctor.Finding{}
+		}
+		if err := env.JSON(found); err != nil {
+			return err
+		}
+	} else {
+		for _, level := range []doctor.Level{doctor.Wrong, doctor.Advice} {
+			for _, f := range found {
+				if f.Level == level {
+					fmt.Fprintf(env.Out, "%s (%s): %s\n  %s\n", level, f.About, f.What, f.Do)
+				}
+			}
+		}
+		if len(found) == 0 {
+			fmt.Fprintln(env.Out, "nothing is wrong")
+		}
+	}
+	if wrong > 0 {
+		return Damaged(fmt.Errorf("wrong: %d", wrong))
+	}
+	return nil
+}

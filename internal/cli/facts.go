@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/basaltdb/basalt/internal/doctor"
+	"github.com/basaltdb/basalt/server/config"
+)
+
+// Facts collects what package doctor judges: this machine, and what a server with these settings would do on it.
+func Facts(cfg *config.Config) *doctor.Facts {
+	f := &doctor.Facts{
+		Root: os.DirFS("/"), Now: time.Now(),
+		Clients: uint64(cfg.MaxClients()), MaxOpenFiles: cfg.Int("rocksdb.max_open_files"), Backlog: uint64(cfg.TCPBacklog()),
+		Dir: cfg.Dir(), ConfigFile: cfg.File(),
+		Protected: cfg.Bool("protected-mode"), Password: cfg.RequirePass() != "" || len(cfg.Users()) > 0 || cfg.Text("aclfile") != "",
+		Sync: cfg.Bool("rocksdb.write_options.sync"), NoWAL: cfg.Bool("rocksdb.write_options.disable_wal"),
+		LogLevel: cfg.Text("log-level"), Certificate: cfg.Text("tls-cert-file"),
+	}
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		f.OpenFiles = limit.Cur
+	}
+	at, err := os.Stat(f.Dir)
+	if err == nil {
+		f.DataMode = at.Mode().Perm()
+	}
+	var disk syscall.Statfs_t
+	below := f.Dir
+	if err != nil { // it will be made
+		below = filepath.Dir(filepath.Clean(below))
+	}
+	if syscall.Statfs(below, &disk) == nil {
+		f.FileSystem = fileSystems[int64(disk.Type)]
+		f.Disk, f.DiskFree = disk.Blocks*uint64(disk.Bsize), disk.Bavail*uint64(disk.Bsize)
+	}
+	if info, err := os.Stat(f.ConfigFile); f.ConfigFile != "" && err == nil {
+		f.ConfigMode = info.Mode().Perm()
+		for _, name := range []string{"requirepass", "masterauth", "tls-key-file-pass"} {
+			if _, ok := cfg.Get(name); ok && cfg.Text(name) != "" {
+				f.Secrets = append(f.Secrets, name)
+			}
+		}
+		if len(cfg.Namespaces()) > 0 {
+			f.Secrets = append(f.Secrets, "tokens of namespaces")
+		}
+		if len(cfg.Users()) > 0 {
+			f.Secrets = append(f.Secrets, "users")
+		}
+	}
+	for _, host := range cfg.Bind() {
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			f.Open = append(f.Open, host)
+		}
+	}
+	if plan := cfg.MemoryPlan(); plan.OverBudget() {
+		f.Plan = plan.String()
+	}
+	f.Warnings = slices.Clone(cfg.Warnings())
+	if f.ConfigFile == "" { // the first one says so
+		f.Warnings = f.Warnings[min(1, len(f.Warnings)):]
+	}
+	f.CertificateEnd = certificateEnd(f.Certificate)
+	return f
+}
+
+// fileSystems are names by the magic numbers of statfs(2).
+var fileSystems = map[int64]string{0x01021994: "tmpfs", 0x858458f6: "ramfs", 0x6969: "nfs", 0xff534d42: "cifs",
+	0xfe534d42: "smb2", 0x65735546: "fuse"}
+
+// certificateEnd returns when the first certificate of a file expires, the zero time when it cannot be read.
+func certificateEnd(file string) time.Time {
+	data, err := os.ReadFile(file)
+	if file == "" || err != nil {
+		return time.Time{}
+	}
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+				return c.NotAfter
+			}
+		}
+	}
+	return time.Time{}
+}

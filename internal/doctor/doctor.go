@@ -1,0 +1,204 @@
+// Package doctor says what is wrong with a machine, with settings, and with a running server, in words. It looks at
+// facts that it is given: a root file system, numbers, the fields of INFO. So all of it is tested without the machine.
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Level says how bad a finding is.
+type Level int
+
+// The levels.
+const (
+	Advice Level = iota // it works, and could be better
+	Wrong               // data, security or service are at risk
+)
+
+// String returns the level as a word.
+func (l Level) String() string { return [...]string{"advice", "wrong"}[l] }
+
+// MarshalText is the level in JSON.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	Level Level  `json:"level"`
+	About string `json:"about"` // machine, settings, server
+	What  string `json:"what"`  // what is so, and what follows from it
+	Do    string `json:"do"`    // how to change it
+}
+
+// String returns the finding on one line.
+func (f Finding) String() string { return f.What + "; " + f.Do }
+
+// Facts are what the machine and the settings are. Zero fields are not known, and not judged.
+type Facts struct {
+	Root fs.FS // of the machine: proc and sys are read
+
+	OpenFiles    uint64 // that the process may have: ulimit -n
+	Clients      uint64 // maxclients
+	MaxOpenFiles int64  // rocksdb.max_open_files; negative = all
+	Backlog      uint64 // tcp-backlog
+
+	FileSystem      string // that holds the data: ext4, xfs, tmpfs, ...
+	DiskFree, Disk  uint64 // bytes of it
+	DataMode        fs.FileMode
+	Dir, ConfigFile string
+	ConfigMode      fs.FileMode
+	Secrets         []string // settings of the file that are secret and given
+
+	Open      []string // addresses that other machines reach
+	Protected bool     // protected-mode
+	Password  bool     // the default user has one
+	Sync      bool
+	NoWAL     bool
+	LogLevel  string
+	Plan      string // of the memory, in words; empty = it fits
+	Warnings  []string
+
+	Certificate    string    // file
+	CertificateEnd time.Time // when it expires
+	Now            time.Time
+}
+
+// Machine looks at the kernel's settings and at the limits of the process.
+func Machine(f *Facts) (found []Finding) {
+	add := func(l Level, what, do string) { found = append(found, Finding{l, "machine", what, do}) }
+	if f.Root != nil {
+		kernel(f.Root, f.Backlog, add)
+	}
+	files := uint64(1000)
+	if f.MaxOpenFiles > 0 {
+		files = uint64(f.MaxOpenFiles)
+	}
+	if need := f.Clients + files + reserved; f.OpenFiles > 0 && f.OpenFiles < need {
+		level := Advice
+		if f.OpenFiles < need/4 {
+			level = Wrong
+		}
+		add(level, fmt.Sprintf("the process may open %d files; %d clients, %d table files and some more need %d", f.OpenFiles,
+			f.Clients, files, need),
+			fmt.Sprintf("set LimitNOFILE=%d in the unit, or ulimit -n %d before the start", need, need))
+	}
+	switch f.FileSystem {
+	case "tmpfs", "ramfs":
+		add(Wrong, fmt.Sprintf("%s lies on a %s: all data is gone after a restart of the machine", f.Dir, f.FileSystem),
+			"let dir name a directory on a disk")
+	case "nfs", "nfs4", "cifs", "smb2", "fuse":
+		add(Advice, fmt.Sprintf("%s lies on a file system of another machine (%s): its fsync and its locks may not hold what "+
+			"RocksDB expects", f.Dir, f.FileSystem), "use a local disk")
+	}
+	if f.Disk > 0 {
+		percent := 100 - f.DiskFree*100/f.Disk
+		switch {
+		case percent >= 95:
+			add(Wrong, fmt.Sprintf("the disk of %s is %d %% full: compactions and backups need space", f.Dir, percent),
+				"make room, or move dir")
+		case percent >= 85:
+			add(Advice, fmt.Sprintf("the disk of %s is %d %% full: compactions and backups need space", f.Dir, percent),
+				"plan for more space")
+		}
+	}
+	return found
+}
+
+// reserved is how many files a server needs besides clients and tables.
+const reserved = 64
+
+// kernel looks at /proc and /sys.
+func kernel(root fs.FS, backlog uint64, add func(l Level, what, do string)) {
+	text := func(name string) string {
+		b, _ := fs.ReadFile(root, name)
+		return strings.TrimSpace(string(b))
+	}
+	number := func(name string) (uint64, bool) {
+		n, err := strconv.ParseUint(text(name), 10, 64)
+		return n, err == nil
+	}
+	if text("proc/sys/vm/overcommit_memory") == "2" {
+		add(Wrong, "vm.overcommit_memory is 2: memory that is only reserved counts, and an allocation may fail while there "+
+			"is memory", "sysctl vm.overcommit_memory=0")
+	}
+	pages := text("sys/kernel/mm/transparent_hugepage/enabled")
+	switch {
+	case strings.Contains(pages, "[always]"):
+		add(Advice, "transparent huge pages are on for all memory: the process may take much more than it uses",
+			"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled; basalt asks for them where they help")
+	case strings.Contains(pages, "[never]"):
+		add(Advice, "transparent huge pages are off: look-ups in big caches miss the TLB",
+			"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
+	}
+	if n, ok := number("proc/sys/net/core/somaxconn"); ok && n < backlog {
+		add(Advice, fmt.Sprintf("net.core.somaxconn is %d: of tcp-backlog %d only so many connections wait to be accepted", n,
+			backlog), fmt.Sprintf("sysctl net.core.somaxconn=%d", backlog))
+	}
+	swaps := strings.Count(text("proc/swaps"), "\n")
+	if n, ok := number("proc/sys/vm/swappiness"); ok && n > 10 && swaps > 0 {
+		add(Advice, fmt.Sprintf("vm.swappiness is %d: the kernel may swap caches out that it could rather read again", n),
+			"sysctl vm.swappiness=1")
+	}
+	if clock := text("sys/devices/system/clocksource/clocksource0/current_clocksource"); slices.Contains(
+		[]string{"hpet", "acpi_pm", "xen", "jiffies", "refined-jiffies"}, clock) {
+		add(Advice, fmt.Sprintf("the clock source is %s: reading the time, which every command does, enters the kernel", clock),
+			"echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if the processor has a stable one")
+	}
+	if text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") == "powersave" &&
+		text("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver") != "intel_pstate" {
+		add(Advice, "the processor saves power: its frequency follows the load late", "cpupower frequency-set -g performance")
+	}
+}
+
+// Settings looks at what the configuration says.
+func Settings(f *Facts) (found []Finding) {
+	add := func(l Level, what, do string) { found = append(found, Finding{l, "settings", what, do}) }
+	if len(f.Secrets) > 0 && f.ConfigMode&0o004 != 0 {
+		add(Wrong, fmt.Sprintf("%s holds %s, and everybody on the machine may read it", f.ConfigFile,
+			strings.Join(f.Secrets, ", ")), "chmod 640 "+f.ConfigFile)
+	}
+	if f.DataMode&0o007 == 0o007 {
+		add(Wrong, "everybody on the machine may change the files in "+f.Dir, "chmod 750 "+f.Dir)
+	}
+	if len(f.Open) > 0 && !f.Password {
+		addresses := strings.Join(f.Open, ", ")
+		if f.Protected {
+			add(Advice, "there is no password, so that protected mode refuses clients from other machines at "+addresses,
+				"set requirepass, or bind 127.0.0.1")
+		} else {
+			add(Wrong, "everybody who reaches "+addresses+" may read and change all data", "set requirepass, or bind 127.0.0.1")
+		}
+	}
+	if f.NoWAL {
+		add(Wrong, "rocksdb.write_options.disable_wal is on: a crash loses what was written since the last flush",
+			"turn it off, unless the data can be made again")
+	} else if !f.Sync {
+		add(Advice, "sync is off: when the machine loses power, writes of the last moments may be lost; a crash of the server "+
+			"alone loses none", "turn rocksdb.write_options.sync on if that is too much, at a price: docs/tuning.md")
+	}
+	if f.Plan != "" {
+		add(Wrong, "memory: "+f.Plan, "lower rocksdb.block_cache_size, rocksdb.write_buffer_size or memory-budget-mb, or leave "+
+			"them out: then sizes are chosen that fit")
+	}
+	if f.LogLevel == "debug" {
+		add(Advice, "log-level is debug: the log grows fast", "set log-level info")
+	}
+	if f.Certificate != "" && !f.CertificateEnd.IsZero() {
+		switch left := f.CertificateEnd.Sub(f.Now); {
+		case left <= 0:
+			add(Wrong, fmt.Sprintf("the certificate in %s has expired on %s", f.Certificate, f.CertificateEnd.Format(time.DateOnly)),
+				"renew it; SIGHUP lets the server read it again")
+		case left < 30*24*time.Hour:
+			add(Advice, fmt.Sprintf("the certificate in %s expires on %s", f.Certificate, f.CertificateEnd.Format(time.DateOnly)),
+				"renew it; SIGHUP lets the server read it again")
+		}
+	}
+	for _, w := range f.Warnings {
+		add(Advice, w, "take them out, or see docs/kvrocks.md")
+	}
+	return found
+}
