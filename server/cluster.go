@@ -1,15 +1,12 @@
 package server
 
 import (
-	"bytes"
-	"encoding/binary"
 	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
 
 	"github.com/basaltdb/basalt/cf"
-	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/config"
@@ -47,10 +44,10 @@ func (s *Server) newCluster() {
 		Keep:      s.cfg.Bool("persist-cluster-nodes-enabled"),
 		IsSelf:    s.isSelf,
 		IsReplica: s.IsReplica, Follow: s.followInCluster, Lead: s.becomeMaster,
-		Barrier: s.db.Barrier, DeleteSlots: s.deleteSlots, Empty: s.isEmpty,
-		Changed: func(*cluster.Topology) {},
+		Barrier: s.db.Barrier, DeleteSlots: s.db.DeleteSlots, Empty: s.isEmpty,
+		Changed: s.sessions.TopologyChanged,
 	})
-	s.sessions.Services.Cluster = s.cluster
+	s.sessions.Cluster, s.sessions.Services.Cluster = s.cluster, s.cluster
 }
 
 // startCluster reads the topology that was kept.
@@ -106,35 +103,5 @@ func (s *Server) isEmpty() bool {
 	return empty && err == nil
 }
 
-// deleteSlots deletes the keys of slots, some at a time.
-func (s *Server) deleteSlots(r cf.SlotRange) error {
-	if err := s.db.Barrier(); err != nil {
-		return err
-	}
-	at := binary.BigEndian.AppendUint16(nil, r.First)
-	to := binary.BigEndian.AppendUint16(nil, r.Last+1)
-	for {
-		var some [][]byte
-		tx := s.db.NewTx()
-		tx.Begin(cf.DefaultNamespace)
-		err := keys.Walk(tx, keys.Range{From: at, To: to, Limit: deleteMost}, func(e *keys.Entry) bool {
-			some, at = append(some, bytes.Clone(e.Key)), append(at[:0], e.Pos...)
-			return len(some) < deleteMost
-		})
-		tx.Release()
-		if err != nil || len(some) == 0 {
-			return err
-		}
-		at = append(at, 0)
-		err = s.db.Update(cf.DefaultNamespace, some, func(tx *engine.Tx) error {
-			_, err := keys.Del(tx, some...)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// deleteMost is how many keys deleteSlots deletes in one transaction.
-const deleteMost = 1000
+// Cluster returns the topology; nil = the server is in no cluster.
+func (s *Server) Cluster() *cluster.Map { return s.cluster }

@@ -49,9 +49,9 @@ var clusterCommands = []Spec{
 		{Name: "setslot", Handler: clusterXSetSlot, Arity: 6, Flags: clusterChangeFlags},
 		{Name: "version", Handler: clusterXVersion, Arity: 2, Flags: clusterFlags},
 	}},
-	{Name: "readonly", Handler: readOnly, Arity: 1, Flags: Loading | Stale | Fast},
-	{Name: "readwrite", Handler: readWrite, Arity: 1, Flags: Loading | Stale | Fast},
-	{Name: "asking", Handler: asking, Arity: 1, Flags: Fast},
+	{Name: "readonly", Handler: readOnly, Arity: 1, Flags: Loading | Stale | Fast | Solo},
+	{Name: "readwrite", Handler: readWrite, Arity: 1, Flags: Loading | Stale | Fast | Solo},
+	{Name: "asking", Handler: asking, Arity: 1, Flags: Fast | Solo},
 }
 
 // clusterGossip are the subcommands by which nodes of Redis Cluster, who find out about each other by themselves, are

@@ -178,6 +178,15 @@ type KeyRef struct {
 	Write bool
 }
 
+// KeyArg returns the index of the argument that is the only key of the command whatever its arguments are; 0 = it never
+// has a key, -1 = AppendKeys finds them.
+func (s *Spec) KeyArg() int {
+	if s.Keys != nil || s.first != s.last {
+		return -1
+	}
+	return s.first
+}
+
 // AppendKeys appends the keys of a command with these arguments.
 func (s *Spec) AppendKeys(dst []KeyRef, args [][]byte) []KeyRef {
 	if s.Keys != nil {

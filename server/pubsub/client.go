@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -15,6 +16,49 @@ type Client struct {
 	Out   *wire.Conn
 	proto atomic.Int32   // of the messages; 0 = 2
 	subs  *subscriptions // nil = none
+	shard atomic.Pointer[shardState]
+}
+
+// shardState is what the Hub changes of a client that has subscribed to shard channels: the slot of one may leave this
+// node at any time.
+type shardState struct {
+	n    atomic.Int64 // shard channels that are left
+	some atomic.Bool  // there are names in gone
+	mu   sync.Mutex
+	gone []string // channels that the Hub has taken away, and subs still has
+}
+
+// shardState returns the state, which is there once the client has subscribed to a shard channel.
+func (c *Client) shardState() *shardState {
+	if c.shard.Load() == nil {
+		c.shard.Store(&shardState{})
+	}
+	return c.shard.Load()
+}
+
+// taken notes that the Hub has taken a shard channel away, and returns how many are left.
+func (c *Client) taken(name string) int64 {
+	s := c.shard.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = append(s.gone, name)
+	s.some.Store(true)
+	return s.n.Add(-1)
+}
+
+// forgetTaken removes from subs what the Hub has taken away.
+func (c *Client) forgetTaken() {
+	s := c.shard.Load()
+	if s == nil || !s.some.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range s.gone {
+		c.subs[command.ShardChannel].remove(name)
+	}
+	s.gone = nil
+	s.some.Store(false)
 }
 
 // SetProto sets the protocol of the messages to come, 2 or 3. They need not follow at once.
@@ -25,11 +69,19 @@ func (c *Client) SetProto(version int) {
 }
 
 // Subscribed reports whether the client is subscribed to anything.
-func (c *Client) Subscribed() bool { return c.subs != nil }
+func (c *Client) Subscribed() bool {
+	if c.subs == nil {
+		return false
+	}
+	if c.forgetTaken(); c.subs.empty() {
+		c.subs = nil
+	}
+	return c.subs != nil
+}
 
 // Names returns what the client is subscribed to, in the order in which it came until one is removed.
 func (c *Client) Names(kind command.SubscriptionKind) []string {
-	if c.subs == nil {
+	if !c.Subscribed() {
 		return nil
 	}
 	return slices.Clone(c.subs[kind].names)
@@ -37,7 +89,7 @@ func (c *Client) Names(kind command.SubscriptionKind) []string {
 
 // Sizes returns how many subscriptions of each kind exist, and what their names take in bytes.
 func (c *Client) Sizes() (n [3]int, bytes int) {
-	if c.subs != nil {
+	if c.Subscribed() {
 		for kind := range n {
 			n[kind] = len(c.subs[kind].names)
 			bytes += c.subs[kind].bytes

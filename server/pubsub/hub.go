@@ -34,7 +34,11 @@ func (h *Hub) Add(c *Client, kind command.SubscriptionKind, name string, confirm
 	if c.subs == nil {
 		c.subs = &subscriptions{}
 	}
+	c.forgetTaken()
 	added := c.subs[kind].add(name)
+	if added && kind == command.ShardChannel {
+		c.shardState().n.Add(1)
+	}
 	confirm(c.subs.count(kind), added)
 	if added {
 		h.add(kind, name, c)
@@ -43,11 +47,11 @@ func (h *Hub) Add(c *Client, kind command.SubscriptionKind, name string, confirm
 
 // Remove ends a subscription, if it exists, and returns how many are left, as Add counts them.
 func (h *Hub) Remove(c *Client, kind command.SubscriptionKind, name string) int {
-	if c.subs == nil {
+	if !c.Subscribed() {
 		return 0
 	}
-	if c.subs[kind].remove(name) {
-		h.remove(kind, name, c)
+	if c.subs[kind].remove(name) && h.remove(kind, name, c) && kind == command.ShardChannel {
+		c.shardState().n.Add(-1)
 	}
 	n := c.subs.count(kind)
 	if c.subs.empty() {
@@ -67,6 +71,7 @@ func (h *Hub) RemoveAll(c *Client) {
 		}
 	}
 	c.subs = nil
+	c.shard.Store(nil)
 }
 
 // Len returns how many subscriptions of all clients exist.
@@ -90,19 +95,45 @@ func (h *Hub) add(kind command.SubscriptionKind, name string, c *Client) {
 	h.subscriptions.Add(1)
 }
 
-func (h *Hub) remove(kind command.SubscriptionKind, name string, c *Client) {
+// remove reports whether the client was subscribed still.
+func (h *Hub) remove(kind command.SubscriptionKind, name string, c *Client) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.topics[kind][name]
 	if t == nil {
-		return
+		return false
 	}
-	if i := slices.Index(t.clients, c); i >= 0 {
+	i := slices.Index(t.clients, c)
+	if i >= 0 {
 		t.clients = slices.Delete(t.clients, i, i+1)
 		h.subscriptions.Add(-1)
 	}
 	if len(t.clients) == 0 {
 		delete(h.topics[kind], name)
+	}
+	return i >= 0
+}
+
+// RemoveShardChannel ends all subscriptions to a shard channel that another node serves now, and tells the clients.
+func (h *Hub) RemoveShardChannel(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.order.Lock() // as in Publish
+	defer h.order.Unlock()
+	t := h.topics[command.ShardChannel][name]
+	if t == nil {
+		return
+	}
+	delete(h.topics[command.ShardChannel], name)
+	h.subscriptions.Add(-int64(len(t.clients)))
+	var none *wire.Batch
+	for _, c := range t.clients {
+		w := resp.Writer{Proto: max(int(c.proto.Load()), 2)}
+		w.Push(3)
+		w.BulkString("sunsubscribe")
+		w.BulkString(name)
+		w.Int(c.taken(name))
+		none.Post(c.Out, w.Bytes())
 	}
 }
 

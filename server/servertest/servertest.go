@@ -80,9 +80,10 @@ func StartOnPorts(t testing.TB, settings func() []string) *Harness {
 
 func TryStart(t testing.TB, settings ...string) (*Harness, error) {
 	t.Helper()
-	db := enginetest.Open(t)
+	cfg := Config(t, settings...)
+	db := enginetest.OpenWith(t, engine.Options{Dir: cfg.DBDir(), Slots: cfg.Bool("cluster-enabled")})
 	core, logs := observer.New(zap.DebugLevel)
-	s := server.New(Config(t, settings...), db, zap.New(core))
+	s := server.New(cfg, db, zap.New(core))
 	if err := s.Start(); err != nil {
 		return nil, err
 	}

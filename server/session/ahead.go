@@ -40,8 +40,15 @@ func (c *run) prefetchReads(reqs []request) int {
 	c.tx.KeepLocks()
 	c.prefetch(keys, nil)
 	c.prefetchAhead(reqs)
+	if c.moved() {
+		c.reroute(reqs)
+	}
 	for i := range reqs {
 		r := &reqs[i]
+		if r.err != nil {
+			c.rejected(r)
+			continue
+		}
 		c.invoke(c.frame, r)
 		c.replied(r, r.reply)
 	}

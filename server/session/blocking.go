@@ -17,7 +17,7 @@ import (
 
 // Block lets the client wait. The locks of the keys are held, so nothing is missed.
 func (c *run) Block(wait command.Wait) error {
-	w := &waiter{conn: c.conn, spec: c.frame.ctx.Spec, wait: wait}
+	w := &waiter{conn: c.conn, spec: c.frame.ctx.Spec, wait: wait, readOnly: c.sess.ReadOnly, asking: c.asking}
 	w.wait.Args = cloneArgs(wait.Args)
 	if w.args = w.wait.Args; &wait.Args[0] != &c.frame.ctx.Args[0] {
 		w.args = cloneArgs(c.frame.ctx.Args)
@@ -37,6 +37,9 @@ func (c *run) Block(wait command.Wait) error {
 	c.srv.waiters.add(w)
 	if wait.Enough != nil && wait.Enough() { // before it was there to be told
 		w.wake()
+	}
+	if c.moved() {
+		w.redirect(c.topology)
 	}
 	return nil
 }
@@ -244,6 +247,9 @@ func (c *run) tryAlone(w *waiter) (ok bool) {
 	})
 	c.tx.Tick(time.Now().UnixMilli())
 	w.missed.Store(false)
+	if c.moved(); err == nil && c.topology != nil {
+		err = w.route(c.topology)
+	}
 	if err == nil { // otherwise a slow script holds a key, and the client gets that for its reply
 		err = c.tryFor(w)
 	}

@@ -19,6 +19,8 @@ type request struct {
 	reply int   // where its reply begins in the output
 	keys  int   // how many of the keys of its segment are its own
 	shown bool  // by MONITOR, before it has run
+
+	asking bool // ASKING was sent before it
 }
 
 // execute runs the decoded commands in their order.
@@ -29,6 +31,7 @@ type request struct {
 func (c *run) execute() {
 	reqs := c.reqs
 	c.begin()
+	c.moved()
 	for i := 0; i < len(reqs) && !c.closeAfterReply; {
 		r := &reqs[i]
 		if r.err == nil {
@@ -98,6 +101,11 @@ func (c *run) refuse(r *request) error {
 			}
 		}
 	}
+	if c.srv.Cluster != nil {
+		if err := c.route(r); err != nil {
+			return err
+		}
+	}
 	if c.Subscribed() && c.sess.Proto == 2 && !c.inTx() && !command.AllowedWhileSubscribed(r.spec) {
 		return command.ErrSubscribed(r.spec)
 	}
@@ -116,9 +124,6 @@ func (c *run) refuse(r *request) error {
 		if script, function := c.srv.Scripts.Busy(); script || function {
 			return busyReply(!script)
 		}
-	}
-	if route := c.srv.Route; route != nil {
-		return route(r.spec, r.args)
 	}
 	return nil
 }
@@ -224,7 +229,7 @@ func (c *run) solo(r *request) int {
 // are fetched in one batch. It returns how many it has run; 0 when the first one has several keys. Such a
 // command must see them all at one time, and so takes their locks.
 func (c *run) singles(reqs []request) int {
-	n, keys := 0, c.userKeys[:0]
+	n, keys, rerouted := 0, c.userKeys[:0], false
 	for n < len(reqs) && n < singleBatch {
 		r := &reqs[n]
 		if n > 0 && (r.err != nil || r.spec.Flags&command.Single == 0 || c.refuse(r) != nil) {
@@ -248,6 +253,10 @@ func (c *run) singles(reqs []request) int {
 	c.prefetch(keys, nil)
 	for i := range reqs[:n] {
 		c.runStreaming(&reqs[i])
+		if c.moved() || rerouted {
+			rerouted = true
+			c.routeRead(&reqs[i])
+		}
 		c.replied(&reqs[i], reqs[i].reply)
 		c.endReply()
 		c.flushMany()
@@ -271,7 +280,10 @@ func (c *run) read(r *request) {
 	for _, k := range c.keys {
 		c.tx.AddLock(r.args[k.Arg], false)
 	}
-	if r.err = c.tx.Acquire(); r.err != nil {
+	if r.err = c.tx.Acquire(); r.err == nil && c.moved() {
+		r.err = c.routeBy(c.topology, r)
+	}
+	if r.err != nil {
 		c.tx.Release()
 		c.rejected(r)
 		return

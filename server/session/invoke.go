@@ -55,6 +55,7 @@ func (c *run) inTx() bool { return c.frame.mode == queued || c.frame.mode == scr
 func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	ofClient := f.mode <= queued
 	if ofClient {
+		c.asking = r.asking
 		c.meter(r)
 	}
 	r.reply = f.ctx.Out.Mark()

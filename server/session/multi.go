@@ -81,7 +81,7 @@ func (c *conn) BeginMulti() { c.multi = &multi{} }
 
 // Discard forgets the transaction and the watched keys.
 func (c *conn) Discard() {
-	c.multi = nil
+	c.multi, c.sess.Asking = nil, false
 	c.Unwatch()
 }
 
@@ -119,6 +119,7 @@ func (c *run) Exec() error {
 	m := c.multi
 	c.multi = nil
 	defer c.Unwatch()
+	c.sess.Asking = false
 	if m.failed {
 		return command.ErrExecAbort
 	}
@@ -145,6 +146,11 @@ func (c *run) execQueued(m *multi) error {
 	})
 	if err != nil {
 		return err
+	}
+	if c.moved() {
+		if err := c.routeQueued(m, c.topology); err != nil {
+			return err
+		}
 	}
 	start := c.out.Mark()
 	now := time.Now()
@@ -260,6 +266,8 @@ func (c *conn) abortMulti(r *request) {
 	}
 	if r.spec != nil && r.spec.Name == "exec" {
 		c.Discard()
-		r.err = command.ErrExecBecause(r.err)
+		if !isRedirection(r.err) { // the client follows those
+			r.err = command.ErrExecBecause(r.err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/resp"
@@ -39,10 +40,13 @@ type run struct {
 	combined  bool             // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats
-	seen      *observed // what is to be noted of this run
-	profiled  bool      // one command runs, and is profiled
-	streams   bool      // the reply of the command that runs may leave in parts
-	streamed  bool      // it has, except for its end
+	seen      *observed         // what is to be noted of this run
+	topology  *cluster.Topology // by which its commands are routed
+	routed    []command.KeyRef  // of the command that is being routed
+	asking    bool              // ASKING was sent before the command that runs
+	profiled  bool              // one command runs, and is profiled
+	streams   bool              // the reply of the command that runs may leave in parts
+	streamed  bool              // it has, except for its end
 
 	top, exec, wait frame // of the client's commands, those that EXEC runs, and those of clients that wait
 }

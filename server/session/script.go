@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/lua"
@@ -33,6 +34,10 @@ type scriptRun struct {
 	declared  [][]byte
 	keys      []command.KeyRef
 	written   []keyRef // keys that its commands have written, if somebody waits for keys
+
+	// In a cluster: the slot of the keys so far, or anySlot; whether they may have several.
+	slot      int
+	crossSlot bool
 
 	// What the next try has to lock.
 	retry bool
@@ -121,6 +126,14 @@ func (c *run) Eval(call command.ScriptCall) error {
 		if err := c.srv.Limits.refuseWriter(); err != nil {
 			return err
 		}
+	}
+	if c.srv.Cluster != nil && flags&lua.NoCluster != 0 {
+		return errNoCluster
+	}
+	s.crossSlot = !named || flags&lua.AllowCrossSlotKeys != 0
+	s.slot = anySlot
+	if len(call.Keys) > 0 {
+		s.slot = int(cf.Slot(call.Keys[0]))
 	}
 	s.readOnly = call.ReadOnly || flags&lua.NoWrites != 0
 	s.declared = call.Keys

@@ -154,6 +154,9 @@ func (c *run) lockForScript(r *request) error {
 			return s.wantLock(c.tx, ns, r.args[arg], true)
 		}
 	}
+	if c.topology != nil && c.topology != c.srv.Cluster.Topology() {
+		return c.routeUndeclared(r)
+	}
 	return nil
 }
 

@@ -165,6 +165,9 @@ func (c *run) runSegment() {
 	s := &c.segment
 	// A write that was there before may have been seen by every command.
 	s.wrote = !c.tx.Empty()
+	if c.moved() {
+		c.reroute(s.reqs)
+	}
 	c.tx.Tick(time.Now().UnixMilli())
 	c.prefetch(c.userKeys, c.blindKeys)
 	c.prefetchAhead(s.reqs)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/auth"
+	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/pubsub"
@@ -62,16 +63,15 @@ type Shared struct {
 	browsers   rateLimit // of log lines about requests that a web browser has sent
 }
 
-// Options are what the sessions need of the server. All of them are set, but for Route.
+// Options are what the sessions need of the server. All of them are set, but for Cluster.
 type Options struct {
 	DB      *engine.DB
 	Log     *zap.Logger
 	Auth    *auth.Auth
 	Scripts *scripts.Store
 
-	// Route returns the error that sends a client elsewhere with its command, nil = it runs here. It is the last
-	// check of a command. nil = all commands run here.
-	Route func(spec *command.Spec, args [][]byte) error
+	// Cluster is the topology by which commands are routed, nil = all commands run here.
+	Cluster *cluster.Map
 	// Refuse returns the reply to a client that is not let in, "" = it is. local: it is on this machine.
 	Refuse func(local bool) string
 	// Databases is redis-databases.

@@ -10,6 +10,11 @@ import (
 // Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with the number of subscriptions of
 // this kind; outside of transactions it is on its way before the first message can be.
 func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
+	defer func() {
+		if kind == command.ShardChannel && c.moved() {
+			c.srv.dropShardChannels(c.topology)
+		}
+	}()
 	c.srv.Hub.Add(&c.subs, kind, string(name), func(count int, added bool) {
 		confirm(count)
 		if added && !c.inTx() {

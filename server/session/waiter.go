@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/command"
 	"github.com/basaltdb/basalt/server/resp"
 )
@@ -40,6 +42,8 @@ type waiter struct {
 	args  [][]byte // those of the client; wait.Args may be others (XREAD with $)
 	keys  []string // metadata keys, without repetition
 	until time.Time
+	// The connection has sent READONLY, ASKING before the command.
+	readOnly, asking bool
 
 	mu    sync.Mutex // held while somebody tries to serve the waiter, and from a success on until the commit
 	state waitState
@@ -164,6 +168,27 @@ func (w *waiter) unblock(err error) bool {
 		w.wake()
 	}
 	return ok
+}
+
+// redirect ends the wait for keys that this node serves no longer. While the connection tries alone, that finds out.
+func (w *waiter) redirect(t *cluster.Topology) {
+	err := w.route(t)
+	if err == nil || w.unblock(err) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state == alone {
+		w.missed.Store(true)
+	}
+}
+
+// route returns where a client that waits for keys is to be sent.
+func (w *waiter) route(t *cluster.Topology) error {
+	if len(w.wait.Keys) == 0 {
+		return nil
+	}
+	return t.Route(cf.Slot(w.wait.Keys[0]), cluster.Access{ReadOnly: w.readOnly, Asking: w.asking})
 }
 
 // leave ends the wait of a connection that has ended.
@@ -291,6 +316,17 @@ func (t *waitTable) of(nsKey []byte) []*waiter {
 	defer t.mu.Unlock()
 	list := t.byKey[string(nsKey)]
 	return list[:len(list):len(list)]
+}
+
+// all returns those who wait for keys.
+func (t *waitTable) all() []*waiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*waiter
+	for _, list := range t.byKey {
+		all = append(all, list...)
+	}
+	return all
 }
 
 // keys returns the keys that somebody waits for.

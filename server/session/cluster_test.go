@@ -1,0 +1,337 @@
+package session_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/servertest"
+)
+
+// clusterNode is a server that serves the slots below 8192. Those from 8192 on are another master's, but for the last
+// one, which nobody serves; neither of the other nodes exists.
+type clusterNode struct {
+	*servertest.Harness
+	*servertest.Client
+	version int
+}
+
+// Ids and addresses of the nodes, and hash tags of their slots.
+var (
+	selfID    = strings.Repeat("a", 40)
+	otherID   = strings.Repeat("b", 40)
+	otherAddr = "127.0.0.1:7002"
+	mine      = tagBelow(0, 8192)
+	mine2     = tagBelow(int(cf.Slot([]byte(mine)))+1, 8192)
+	others    = tagBelow(8192, cf.NumSlots-1)
+	nobodys   = tagBelow(cf.NumSlots-1, cf.NumSlots)
+)
+
+// tagBelow returns a word whose slot is in [from, to).
+func tagBelow(from, to int) string {
+	for i := 0; ; i++ {
+		if s := int(cf.Slot(fmt.Append(nil, "t", i))); s >= from && s < to {
+			return fmt.Sprint("t", i)
+		}
+	}
+}
+
+func movedTo(tag, addr string) string {
+	return fmt.Sprintf("-MOVED %d %s\r\n", cf.Slot([]byte(tag)), addr)
+}
+
+func startNode(t *testing.T) *clusterNode {
+	h := servertest.Start(t, "cluster-enabled", "yes")
+	n := &clusterNode{Harness: h, Client: h.Dial(t)}
+	n.Want("CLUSTERX SETNODEID "+selfID, "+OK\r\n")
+	n.setNodes("0-8191", fmt.Sprintf("8192-%d", cf.NumSlots-2))
+	return n
+}
+
+// setNodes sets a topology with the slots of this server and of the other one.
+func (n *clusterNode) setNodes(own, theirs string) {
+	n.T.Helper()
+	n.version++
+	_, port, _ := strings.Cut(n.Addr(), ":")
+	text := fmt.Sprintf("%s 127.0.0.1 %s master - %s\n%s 127.0.0.1 7002 master - %s", selfID, port, own, otherID, theirs)
+	if got := n.Do("CLUSTERX", "SETNODES", text, fmt.Sprint(n.version)); got != "+OK\r\n" {
+		n.T.Fatal(got)
+	}
+}
+
+// fill puts tags into a text: M and N are slots of this server, O is the other one's, Z nobody's.
+var fill = strings.NewReplacer("{M}", "{"+mine+"}", "{N}", "{"+mine2+"}", "{O}", "{"+others+"}", "{Z}", "{"+nobodys+"}").Replace
+
+func TestRouting(t *testing.T) {
+	n := startNode(t)
+	moved, cross := movedTo(others, otherAddr), "-CROSSSLOT Attempted to access keys that don't hash to the same slot\r\n"
+	down := "-CLUSTERDOWN Hash slot not served\r\n"
+	for _, x := range []struct{ command, reply string }{
+		{"SET k{M} v", "+OK\r\n"}, {"GET k{M}", "$1\r\nv\r\n"}, {"SET k{O} v", moved}, {"GET k{O}", moved},
+		{"GET k{Z}", down}, {"MGET k{M} l{M}", "*2\r\n$1\r\nv\r\n$-1\r\n"}, {"MGET k{M} k{N}", cross},
+		{"MGET k{O} k{Z}", cross}, {"MSET k{O} 1 l{O} 2", moved}, {"DEL k{M} k{N}", cross}, {"EXISTS k{O}", moved},
+		{"COPY k{M} l{M}", ":1\r\n"}, {"COPY k{M} l{N}", cross}, {"RENAME k{M} l{O}", cross},
+		{"RESTORE k{O} 0 x", moved}, {"PING", "+PONG\r\n"}, {"DBSIZE", ":2\r\n"}, {"GET", "-ERR wrong number of arguments for 'get' command\r\n"},
+		{"SUNIONSTORE d{M} s{N} s{M}", cross}, {"ZUNION 2 a{M} b{N}", cross}, {"OBJECT ENCODING k{O}", moved},
+		{"XREAD STREAMS s{O} 0", moved}, {"XREADGROUP GROUP g c STREAMS s{M} s{N} > >", cross}, {"BLPOP l{O} 1", moved},
+		{"SORT s{O}", moved}, {"SORT s{M} BY w*", "-ERR BY option of SORT denied in cluster mode.\r\n"},
+		{"SORT s{M} GET w*", "-ERR GET option of SORT denied in cluster mode.\r\n"}, {"SORT s{M} STORE d{N}", cross},
+		{"EVAL return{} 1 k{O}", moved}, {"EVAL return{} 2 k{M} k{N}", cross}, {"EVAL return{} 0", "*0\r\n"},
+		{"WATCH k{O}", moved}, {"WATCH k{M}", "+OK\r\n"}, {"UNWATCH", "+OK\r\n"},
+		{"SPUBLISH c{O} m", moved}, {"SPUBLISH c{M} m", ":0\r\n"}, {"SSUBSCRIBE c{O}", moved},
+		{"SSUBSCRIBE c{M} c{N}", cross}, {"PUBLISH c{O} m", ":0\r\n"}, {"SUNSUBSCRIBE c{O}", "*3\r\n$12\r\nsunsubscribe\r\n$6\r\nc{O}\r\n:0\r\n"},
+		{"READONLY", "+OK\r\n"}, {"GET k{O}", moved}, {"READWRITE", "+OK\r\n"}, {"ASKING", "+OK\r\n"}, {"GET k{O}", moved},
+		{"CLUSTER KEYSLOT k{M}", fmt.Sprintf(":%d\r\n", cf.Slot([]byte(mine)))},
+		{fmt.Sprintf("CLUSTER COUNTKEYSINSLOT %d", cf.Slot([]byte(mine))), ":2\r\n"},
+		{fmt.Sprintf("CLUSTER GETKEYSINSLOT %d 1", cf.Slot([]byte(mine))), "*1\r\n$5\r\nk{M}\r\n"},
+		{"CLUSTER MEET 127.0.0.1 7003", "-ERR CLUSTER MEET is not supported: there is no gossip, a controller sets the topology by " +
+			"CLUSTERX SETNODES and CLUSTERX SETSLOT\r\n"},
+		{"CLUSTER LINKS", "*0\r\n"}, {"CLUSTER MYID", "$40\r\n" + selfID + "\r\n"}, {"CLUSTER MYSHARDID", "$40\r\n" + selfID + "\r\n"},
+		{"CLUSTERX VERSION", "$1\r\n1\r\n"}, {"CLUSTER COUNT-FAILURE-REPORTS " + otherID, ":0\r\n"},
+		{"CLUSTERX SETSLOT 5-3 NODE " + selfID + " 2", "-ERR Invalid slot range: `5-3`. The slot range `int1-int2` needs to satisfy the " +
+			"condition (int1 <= int2).\r\n"},
+		{"CLUSTERX MIGRATE 16384 " + otherID, "-ERR Invalid slot id: out of numeric range\r\n"},
+		{"CLUSTERX SETNODES x y", "-ERR Invalid version\r\n"}, {"SLAVEOF NO ONE", "-ERR can't change to slave in cluster mode\r\n"},
+		{"REPLICAOF 127.0.0.1 1", "-ERR can't change to slave in cluster mode\r\n"},
+	} {
+		reply := fill(x.reply)
+		for _, tag := range []string{mine, others} { // lengths of keys with tags
+			reply = strings.ReplaceAll(reply, "$5\r\nk{"+tag, fmt.Sprintf("$%d\r\nk{%s", len(tag)+3, tag))
+			reply = strings.ReplaceAll(reply, "$6\r\nc{"+tag, fmt.Sprintf("$%d\r\nc{%s", len(tag)+3, tag))
+		}
+		n.Want(fill(x.command), reply)
+	}
+	slots := n.Do("CLUSTER", "SLOTS")
+	if !strings.HasPrefix(slots, "*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n$9\r\n127.0.0.1\r\n:") {
+		t.Errorf("%q", slots)
+	}
+	if shards := n.Do("CLUSTER", "SHARDS"); strings.Count(shards, "replication-offset") != 2 {
+		t.Errorf("%q", shards)
+	}
+	info, _ := servertest.ParseInfo(t, n.Do("INFO"))
+	if info["cluster_enabled"] != "1" || info["redis_mode"] != "cluster" {
+		t.Error(info["cluster_enabled"], info["redis_mode"])
+	}
+	if hello := n.Do("HELLO"); !strings.Contains(hello, "mode\r\n$7\r\ncluster") {
+		t.Errorf("%q", hello)
+	}
+}
+
+// Outside of a cluster there is none.
+func TestNoCluster(t *testing.T) {
+	c := servertest.Start(t).Dial(t)
+	for _, command := range []string{"CLUSTER INFO", "CLUSTER SLOTS", "CLUSTERX VERSION", "CLUSTER MEET a 1",
+		"CLUSTERX SETNODES a 1", "CLUSTER KEYSLOT a"} {
+		c.Want(command, "-ERR This instance has cluster support disabled\r\n")
+	}
+	c.Want("READONLY", "+OK\r\n")
+}
+
+// The commands of one pipeline are routed each by itself, and ASKING is for the next one only.
+func TestRoutingInPipelines(t *testing.T) {
+	n := startNode(t)
+	moved := movedTo(others, otherAddr)
+	for commands, want := range map[string]string{
+		"SET a{M} 1;SET a{O} 1;GET a{M};GET a{O};SET b{M} 2;MSET a{M} 1 a{N} 2": "+OK\r\n" + moved + "$1\r\n1\r\n" + moved + "+OK\r\n" +
+			"-CROSSSLOT Attempted to access keys that don't hash to the same slot\r\n",
+		"GET x{O};GET x{M};GET x{M};GET x{O}":                    moved + "$-1\r\n$-1\r\n" + moved,
+		"READONLY;GET x{O};SET y{M} 1;ASKING;GET x{O};READWRITE": "+OK\r\n" + moved + "+OK\r\n+OK\r\n" + moved + "+OK\r\n",
+	} {
+		n.Send(servertest.Pipeline(strings.Split(fill(commands), ";")...))
+		var got strings.Builder
+		for range strings.Split(commands, ";") {
+			got.WriteString(n.Reply())
+		}
+		if got.String() != want {
+			t.Errorf("%s:\n%q, want\n%q", commands, got.String(), want)
+		}
+	}
+}
+
+// A transaction may have keys of several slots of this server, as in Kvrocks. A command for another server's makes EXEC
+// run nothing, and so does a change of the topology, after which EXEC itself is redirected.
+func TestRoutingOfTransactions(t *testing.T) {
+	n := startNode(t)
+	replies := func(commands, want string) {
+		t.Helper()
+		for i, command := range strings.Split(fill(commands), ";") {
+			n.Want(command, strings.Split(want, ";")[i])
+		}
+	}
+	replies("MULTI;SET a{M} 1;SET a{N} 1;EXEC", "+OK\r\n;+QUEUED\r\n;+QUEUED\r\n;*2\r\n+OK\r\n+OK\r\n")
+	replies("MULTI;SET a{M} 2;SET a{O} 2;EXEC;GET a{M}", "+OK\r\n;+QUEUED\r\n;"+movedTo(others, otherAddr)+
+		";-EXECABORT Transaction discarded because of previous errors.\r\n;$1\r\n1\r\n")
+	replies("MULTI;SET a{M} 2;SET a{N} 2", "+OK\r\n;+QUEUED\r\n;+QUEUED\r\n")
+	admin := clusterNode{n.Harness, n.Harness.Dial(t), n.version}
+	admin.setNodes(fmt.Sprint(cf.Slot([]byte(mine))), "8192-16382 "+fmt.Sprint(cf.Slot([]byte(mine2))))
+	replies("EXEC;GET a{M};EXEC", movedTo(mine2, otherAddr)+";$1\r\n1\r\n;-ERR EXEC without MULTI\r\n")
+}
+
+// Scripts are routed by their declared keys, and what they call by its own.
+func TestRoutingOfScripts(t *testing.T) {
+	n := startNode(t)
+	n.Want(fill("SET a{M} 1"), "+OK\r\n")
+	const notLocal = "ERR Script attempted to access a non local key in a cluster node script"
+	const cross = "ERR Script attempted to access keys that do not hash to the same slot"
+	load := func(flags string) {
+		t.Helper()
+		got := n.Do("FUNCTION", "LOAD", "REPLACE", "#!lua name=l\nredis.register_function{function_name='f', flags={"+flags+
+			"}, callback=function(keys, args) return redis.call('get', args[1]) end}")
+		if !strings.HasPrefix(got, "$1") {
+			t.Fatal(got)
+		}
+	}
+	eval := func(script string, args ...string) string {
+		return n.Do(append([]string{"EVAL", fill(script)}, args...)...)
+	}
+	for _, x := range []struct{ script, want string }{
+		{"return redis.call('get', 'a{M}')", "$1\r\n1\r\n"},
+		{"return redis.call('get', 'a{O}')", notLocal},
+		{"return redis.call('get', 'a{Z}')", "ERR Script attempted to execute a command while the cluster is down"},
+		{"return redis.call('mget', 'a{M}', 'a{N}')", "CROSSSLOT"},
+		{"redis.call('get', 'a{M}') return redis.call('get', 'a{N}')", "$-1\r\n"}, // it declares nothing
+		{"#!lua\nredis.call('get', 'a{M}') return redis.call('get', 'a{N}')", cross},
+		{"#!lua flags=allow-cross-slot-keys\nredis.call('get', 'a{M}') return redis.call('get', 'a{N}')", "$-1\r\n"},
+		{"#!lua flags=allow-cross-slot-keys\nreturn redis.call('get', 'a{O}')", notLocal},
+		{"#!lua flags=no-cluster\nreturn 1", "Can not run script on cluster, 'no-cluster' flag is set"},
+	} {
+		if got := eval(x.script, "0"); !strings.Contains(got, x.want) {
+			t.Errorf("%s: %q, want %q", x.script, got, x.want)
+		}
+	}
+	if got := eval("#!lua\nreturn redis.call('get', 'a{N}')", "1", fill("a{M}")); !strings.Contains(got, cross) {
+		t.Errorf("a key beside the declared one: %q", got)
+	}
+	load("'no-writes'")
+	n.Want(fill("FCALL f 1 a{M} a{M}"), "$1\r\n1\r\n")
+	n.Want(fill("FCALL f 1 a{O} a{M}"), movedTo(others, otherAddr))
+	if got := n.Do("FCALL", "f", "1", fill("a{M}"), fill("a{N}")); !strings.Contains(got, cross) {
+		t.Errorf("%q", got)
+	}
+	load("'no-cluster'")
+	if got := n.Do("FCALL", "f", "0", fill("a{M}")); !strings.Contains(got, "'no-cluster' flag is set") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Clients that wait for keys of a slot that leaves are sent after it; others wait on.
+func TestRoutingOfBlockedClients(t *testing.T) {
+	n := startNode(t)
+	leaving, staying := n.Harness.Dial(t), n.Harness.Dial(t)
+	leaving.Send(servertest.Pipeline(fill("BLPOP l{N} k{N} 0")))
+	staying.Send(servertest.Pipeline(fill("BLPOP l{M} 0")))
+	n.BlockedClients(t, 2)
+	n.setNodes(fmt.Sprint(cf.Slot([]byte(mine))), "8192-16382 "+fmt.Sprint(cf.Slot([]byte(mine2))))
+	leaving.Expect(movedTo(mine2, otherAddr))
+	n.BlockedClients(t, 1)
+	n.Want(fill("RPUSH l{M} e"), ":1\r\n")
+	staying.Expect(fmt.Sprintf("*2\r\n$%d\r\nl{%s}\r\n$1\r\ne\r\n", len(mine)+3, mine))
+}
+
+// Subscriptions to shard channels of a slot that leaves end, and the client is told.
+func TestRoutingOfShardChannels(t *testing.T) {
+	n := startNode(t)
+	for _, c := range []*servertest.Client{n.Harness.Dial(t), n.Harness.Dial3(t)} {
+		push := "*"
+		if c.Do("HELLO")[0] == '%' {
+			push = ">"
+		}
+		confirm := func(kind, tag string, count int) string {
+			return fmt.Sprintf("%s3\r\n$%d\r\n%s\r\n$%d\r\nc{%s}\r\n:%d\r\n", push, len(kind), kind, len(tag)+3, tag, count)
+		}
+		n.setNodes("0-8191", "8192-16382")
+		c.Want(fill("SSUBSCRIBE c{M}"), confirm("ssubscribe", mine, 1))
+		c.Want(fill("SSUBSCRIBE c{N}"), confirm("ssubscribe", mine2, 2))
+		n.setNodes(fmt.Sprint(cf.Slot([]byte(mine))), "8192-16382 "+fmt.Sprint(cf.Slot([]byte(mine2))))
+		c.Expect(confirm("sunsubscribe", mine2, 1))
+		n.Want(fill("SPUBLISH c{M} m"), ":1\r\n")
+		c.Expect(fmt.Sprintf("%s3\r\n$8\r\nsmessage\r\n$%d\r\nc{%s}\r\n$1\r\nm\r\n", push, len(mine)+3, mine))
+		n.setNodes("9000", "8192-8999")
+		c.Expect(confirm("sunsubscribe", mine, 0))
+		c.Want("PING", "+PONG\r\n") // no subscriber any more
+		n.setNodes("0-8191", "8192-16382")
+		c.Want(fill("SSUBSCRIBE c{N}"), confirm("ssubscribe", mine2, 1))
+		c.Want(fill("SUNSUBSCRIBE c{N}"), confirm("sunsubscribe", mine2, 0))
+	}
+}
+
+// When a slot is closed for writes, no write is under way, and none comes after: each of the writers that were told OK
+// has written before.
+func TestForbiddenWrites(t *testing.T) {
+	n := startNode(t)
+	m := n.Harness.Cluster()
+	r := cf.SlotRange{First: cf.Slot([]byte(mine)), Last: cf.Slot([]byte(mine))}
+	var writers sync.WaitGroup
+	written := make([]int, 4)
+	errs := make([]string, len(written))
+	for i := range written {
+		c := n.Harness.Dial(t)
+		command := servertest.Pipeline(fill("INCR a{M}"), fill("GET b{N}"))
+		if i%2 == 1 {
+			command = servertest.Pipeline("MULTI", fill("INCR a{M}"), fill("INCR b{N}"), "EXEC")
+		}
+		writers.Go(func() {
+			for {
+				c.Send(command)
+				var got strings.Builder
+				for range strings.Count(command, "*") {
+					got.WriteString(c.Reply())
+				}
+				if strings.Contains(got.String(), "TRYAGAIN") {
+					errs[i] = got.String()
+					return
+				}
+				written[i]++
+			}
+		})
+	}
+	servertest.Eventually(t, "writes", func() bool { return n.Do("GET", fill("a{M}")) > "$3" })
+	if err := m.Forbid(r); err != nil {
+		t.Fatal(err)
+	}
+	value := n.Do("GET", fill("a{M}"))
+	writers.Wait()
+	sum := 0
+	for i, count := range written {
+		sum += count
+		if !strings.Contains(errs[i], "TRYAGAIN") {
+			t.Errorf("%q", errs[i])
+		}
+	}
+	if want := fmt.Sprintf("$%d\r\n%d\r\n", len(fmt.Sprint(sum)), sum); value != want || n.Do("GET", fill("a{M}")) != want {
+		t.Errorf("%q when the slot was closed, want %q", value, want)
+	}
+	if got := n.Do("EVAL", "return redis.call('set', KEYS[1], 1)", "1", fill("a{M}")); !strings.HasPrefix(got, "-TRYAGAIN") {
+		t.Error(got)
+	}
+	if got := n.Do("EVAL_RO", "return redis.call('get', KEYS[1])", "1", fill("a{M}")); got != value {
+		t.Error(got)
+	}
+	m.Allow(r)
+	n.Want(fill("SET a{M} 1"), "+OK\r\n")
+}
+
+// The destination of a migration serves the one that asks, and then everybody.
+func TestAsking(t *testing.T) {
+	n := startNode(t)
+	m := n.Harness.Cluster()
+	r := cf.SlotRange{First: cf.Slot([]byte(others)), Last: cf.Slot([]byte(others))}
+	moved := movedTo(others, otherAddr)
+	m.Importing(r)
+	for i, x := range []string{"SET a{O} 1", moved, "ASKING", "+OK\r\n", "SET a{O} 1", "+OK\r\n", "GET a{O}", moved,
+		"ASKING", "+OK\r\n", "MULTI", "+OK\r\n", "SET a{O} 2", "+QUEUED\r\n", "GET a{O}", "+QUEUED\r\n", "EXEC",
+		"*2\r\n+OK\r\n$1\r\n2\r\n", "GET a{O}", moved, "ASKING", "+OK\r\n", "EVAL return(redis.call('get','a{O}')) 0",
+		"$1\r\n2\r\n"} {
+		if i%2 == 0 {
+			n.Send(servertest.Pipeline(fill(x)))
+		} else if got := n.Reply(); got != x {
+			t.Errorf("step %d: %q, want %q", i/2, got, x)
+		}
+	}
+	if err := m.Imported(r); err != nil {
+		t.Fatal(err)
+	}
+	n.Want(fill("GET a{O}"), "$1\r\n2\r\n")
+}

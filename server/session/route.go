@@ -1,0 +1,201 @@
+package session
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/command"
+)
+
+// Routing in a cluster. A command is routed with the other checks, before it waits for the locks of its keys, by the
+// topology of that time, c.topology. When it has the locks, the pointer is compared: after a change it is routed again.
+// Whoever changes the topology and then waits for all locks once (cluster.Options.Barrier) knows that no command that
+// was routed by the old one runs any more.
+//
+// In a transaction the topology stays that with which the locks were taken, so that EXEC runs all commands or none.
+
+// route returns why a command does not run here: the error sends its client elsewhere.
+func (c *run) route(r *request) error {
+	switch c.frame.mode {
+	case queued:
+		return nil // all that EXEC runs is routed before the first of them
+	case direct:
+		r.asking = r.asking || c.sess.Asking
+		if c.sess.Asking && c.multi == nil && r.spec.Name != "multi" {
+			c.sess.Asking = false // it is for one command, or one transaction
+		}
+		if c.multi != nil && !c.multi.failed && r.spec.Name == "exec" {
+			return c.routeQueued(c.multi, c.topology)
+		}
+	}
+	return c.routeBy(c.topology, r)
+}
+
+// routeBy is route for a topology.
+func (c *run) routeBy(t *cluster.Topology, r *request) error {
+	slot, ok, err := c.slotOf(r)
+	if err != nil || !ok {
+		return err
+	}
+	a := cluster.Access{Write: r.spec.Flags&command.Write != 0, ReadOnly: c.sess.ReadOnly,
+		Asking: r.asking || c.sess.Importing}
+	if c.frame.mode == scripted {
+		return c.routeScripted(t, slot, a)
+	}
+	if r.spec.Flags&command.PubSub != 0 {
+		if r.spec.Name == "sunsubscribe" {
+			return nil
+		}
+		a.ReadOnly = true // replicas have the channels too
+	}
+	err = t.Route(slot, a)
+	if err == nil && r.spec.Flags&command.Script != 0 { // it is refused before it begins, not in the middle
+		a.Write = true
+		if err = t.Route(slot, a); err != nil && !c.mayWrite(r) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// reroute routes again those of some commands that were to run here.
+func (c *run) reroute(reqs []request) {
+	for i := range reqs {
+		if r := &reqs[i]; r.err == nil {
+			r.err = c.routeBy(c.topology, r)
+		}
+	}
+}
+
+// routeRead routes a command again that has read without locks: the reply may be that of a slot which was being deleted.
+func (c *run) routeRead(r *request) {
+	if c.streamed {
+		return
+	}
+	if r.err = c.routeBy(c.topology, r); r.err != nil {
+		c.out.Truncate(r.reply)
+		command.WriteError(&c.out, r.err)
+	}
+}
+
+// slotOf returns the slot of the keys of a command; ok is false when it has none.
+func (c *run) slotOf(r *request) (slot uint16, ok bool, err error) {
+	if arg := r.spec.KeyArg(); arg >= 0 { // most commands
+		if arg == 0 || arg >= len(r.args) {
+			return 0, false, nil
+		}
+		return cf.Slot(r.args[arg]), true, nil
+	}
+	c.routed = r.spec.AppendKeys(c.routed[:0], r.args)
+	return cluster.SlotOf(r.args, c.routed)
+}
+
+// moved reports whether the topology has changed since the commands that run were routed, and makes the present one
+// that by which they are routed again. The locks are held, unless the commands need none.
+func (c *run) moved() bool {
+	if c.srv.Cluster == nil {
+		return false
+	}
+	t := c.srv.Cluster.Topology()
+	if t == c.topology {
+		return false
+	}
+	c.topology = t
+	return true
+}
+
+// routeQueued routes all commands of a transaction.
+func (c *run) routeQueued(m *multi, t *cluster.Topology) error {
+	for i := range m.queue {
+		r := &m.queue[i]
+		r.asking = c.sess.Asking
+		if err := c.routeBy(t, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Errors of scripts, with the texts of Redis.
+var (
+	errScriptCrossSlot = engine.NewError("ERR", "Script attempted to access keys that do not hash to the same slot")
+	errScriptNotLocal  = engine.NewError("ERR", "Script attempted to access a non local key in a cluster node script")
+	errScriptDown      = engine.NewError("ERR", "Script attempted to execute a command while the cluster is down")
+	errNoCluster       = engine.NewError("ERR", "Can not run script on cluster, 'no-cluster' flag is set.")
+)
+
+// anySlot is that of a script which has named no key so far.
+const anySlot = -1
+
+// routeScripted routes a command that a script calls. As in Redis all keys of a script that declares what it may do have
+// one slot, unless it has the flag allow-cross-slot-keys.
+func (c *run) routeScripted(t *cluster.Topology, slot uint16, a cluster.Access) error {
+	s := &c.script
+	a.Asking = a.Asking || c.asking
+	if err := t.Route(slot, a); err != nil {
+		switch {
+		case errors.Is(err, cluster.ErrNotServed):
+			return errScriptDown
+		case errors.Is(err, cluster.ErrForbidden):
+			return err
+		}
+		return errScriptNotLocal
+	}
+	switch {
+	case s.crossSlot:
+	case s.slot == anySlot:
+		s.slot = int(slot)
+	case s.slot != int(slot):
+		return errScriptCrossSlot
+	}
+	return nil
+}
+
+// routeUndeclared routes a command of a script again whose locks were taken just now, after a change. The locks of the
+// declared keys are held since before it.
+func (c *run) routeUndeclared(r *request) error {
+	for _, k := range c.script.keys {
+		if key := string(r.args[k.Arg]); !slices.ContainsFunc(c.script.declared,
+			func(d []byte) bool { return string(d) == key }) {
+			return c.routeBy(c.srv.Cluster.Topology(), r)
+		}
+	}
+	return nil
+}
+
+// isRedirection reports whether an error is that of a command which runs elsewhere, or in a moment.
+func isRedirection(err error) bool {
+	var e *engine.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case "MOVED", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN":
+		return true
+	}
+	return false
+}
+
+// TopologyChanged ends the waits for keys, and the subscriptions to shard channels, of slots that this node serves no
+// longer.
+func (s *Shared) TopologyChanged(t *cluster.Topology) {
+	if s.waiters.n.Load() > 0 {
+		for _, w := range s.waiters.all() {
+			w.redirect(t)
+		}
+	}
+	s.dropShardChannels(t)
+}
+
+// dropShardChannels ends the subscriptions to shard channels that this node does not serve.
+func (s *Shared) dropShardChannels(t *cluster.Topology) {
+	gone := s.Hub.Channels(command.ShardChannel, func(name []byte) bool {
+		return t.Route(cf.Slot(name), cluster.Access{ReadOnly: true}) != nil
+	})
+	for _, name := range gone {
+		s.Hub.RemoveShardChannel(name)
+	}
+}
