@@ -38,9 +38,9 @@ func (f *replica) set(on, locked bool) {
 }
 
 // SetReplica makes the database that of a replica: compactions go by the master's clock, and with locked only
-// [DB.ApplyUpdates] and transactions that are [Tx.FromMaster] write, and every other commit fails with [ErrReplica]. It waits for transactions that hold
-// locks, and no commit of one is under way when it returns that does not know it. Then it calls may, which calls set
-// unless the database is not to become that of a replica any more.
+// [DB.ApplyUpdates] and transactions that are [Tx.FromMaster] write, and every other commit fails with [ErrReplica]. It
+// waits for transactions that hold locks, and no commit of one is under way when it returns that does not know it. Then
+// it calls may, which calls set unless the database is not to become that of a replica any more.
 func (db *DB) SetReplica(may func(set func(locked bool))) {
 	db.locks.LockAll()
 	defer db.locks.UnlockAll()
@@ -53,8 +53,8 @@ func (db *DB) SetReplica(may func(set func(locked bool))) {
 // awaitCommits waits for the commits of transactions that hold no locks, such as messages, and had begun before the
 // database came to take none.
 func (db *DB) awaitCommits() {
-	db.storingHistory.Lock() // whoever comes after us sees that it must not
-	db.storingHistory.Unlock()
+	db.storingHistory.Lock()
+	db.storingHistory.Unlock() //lint:ignore SA2001 who locks it from now on sees that it must not commit
 	for g := &db.group; ; time.Sleep(commitPoll) {
 		g.mu.Lock()
 		busy := g.leading

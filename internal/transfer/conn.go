@@ -250,7 +250,6 @@ type Pipe struct {
 	pending chan func(*Reply)
 	done    chan struct{}
 	err     error // of reading, after done
-	unsent  int
 }
 
 // NewPipe begins to use a connection.
