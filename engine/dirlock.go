@@ -85,3 +85,24 @@ func lockFiles(dir string) (unlock func(), err error) {
 	}
 	return func() { f.Close() }, nil
 }
+
+// LockDir keeps this and other processes from opening the database in a directory until unlock is called; it fails with
+// [ErrLocked] while one has it open. A database that has no file LOCK, such as a checkpoint, gets none.
+func LockDir(dir string) (unlock func(), err error) {
+	release, err := claimDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "LOCK")); err != nil {
+		return release, nil
+	}
+	unlockFiles, err := lockFiles(dir)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return func() {
+		unlockFiles()
+		release()
+	}, nil
+}

@@ -46,6 +46,7 @@ const (
 	tagWALDeletion0  = tagIgnorable + 5
 	customEnd        = 1
 	customMinLog     = 3
+	customUniqueID   = 12
 	customPathID     = 65
 	customMustKnow   = 1 << 6 // this bit: an unknown field of a file must not be skipped
 )
@@ -81,6 +82,9 @@ type Manifest struct {
 	MinLog, NewestLog uint64
 	// TableSizes are the sizes in bytes of table files by number, also of some that were deleted since.
 	TableSizes map[uint64]uint64
+	// TableIDs are the unique ids of table files by number: 16 bytes that no other table file in the world has. RocksDB
+	// before 7.3 gave none.
+	TableIDs map[uint64][]byte
 
 	data     []byte
 	families map[uint32]family
@@ -132,7 +136,8 @@ func number(name string) (uint64, bool) {
 }
 
 func parse(data []byte) (*Manifest, error) {
-	m := &Manifest{data: data, families: map[uint32]family{}, TableSizes: map[uint64]uint64{}}
+	m := &Manifest{data: data, families: map[uint32]family{}, TableSizes: map[uint64]uint64{},
+		TableIDs: map[uint64][]byte{}}
 	s := logfile.NewScanner(bytes.NewReader(data), 0)
 	for s.Next() {
 		e := edit{m: m, s: s, b: s.Record()}
@@ -270,22 +275,31 @@ func (e *edit) file(tag uint64) {
 	e.uint()
 	e.uint()
 	if tag == tagNewFile4 {
-		e.custom(customEnd)
+		if id := e.custom(customEnd); len(id) == uniqueIDLen {
+			e.m.TableIDs[number] = bytes.Clone(id)
+		}
 	}
 }
 
-// custom reads fields, each a varint tag and bytes with their length, up to the tag end.
-func (e *edit) custom(end uint64) {
+// uniqueIDLen is the length of a table file's unique id in bytes (EncodeUniqueIdBytes in table/unique_id.cc).
+const uniqueIDLen = 16
+
+// custom reads fields, each a varint tag and bytes with their length, up to the tag end. It returns the unique id of
+// a table file, if there is one.
+func (e *edit) custom(end uint64) (id []byte) {
 	for {
 		tag := e.uint()
 		if e.err != nil || tag == end {
-			return
+			return id
 		}
 		if tag&customMustKnow != 0 && (end != customEnd || tag != customPathID) {
 			e.fail(fmt.Errorf("%w: field %d of a file", ErrNewer, tag))
-			return
+			return nil
 		}
 		v := e.bytes()
+		if end == customEnd && tag == customUniqueID {
+			id = v
+		}
 		if end == customEnd && tag == customMinLog && len(v) == 8 {
 			e.m.minKeep = max(e.m.minKeep, binary.LittleEndian.Uint64(v))
 		}

@@ -7,7 +7,6 @@ package replication
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"io"
 	"math"
@@ -531,31 +530,5 @@ func (m *Master) keepLogs(now time.Time) {
 	}
 	if err := m.db.KeepLogs(oldest); err != nil {
 		m.log.Warn("the log may not be kept for replicas", zap.Error(err))
-	}
-}
-
-// tail returns the part of a batch from a sequence number on that lies within it, or next to its end.
-func tail(rep []byte, next uint64) ([]byte, error) {
-	r, err := batch.NewReader(rep)
-	if err != nil {
-		return nil, err
-	}
-	skip := next - r.Sequence()
-	for n := uint64(0); ; {
-		rec, ok := r.Next()
-		switch {
-		case !ok && r.Err() != nil:
-			return nil, r.Err()
-		case !ok:
-			return nil, nil
-		case n == skip:
-			part := append(make([]byte, batch.HeaderLen), rep[rec.Offset:]...)
-			binary.LittleEndian.PutUint64(part, next)
-			binary.LittleEndian.PutUint32(part[8:], r.Count()-uint32(skip))
-			return part, nil
-		}
-		if rec.Kind.Counted() {
-			n++
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
 	"github.com/basaltdb/basalt/server/replication/proto"
 )
 
@@ -337,7 +338,7 @@ func (f *feeder) readLog() (sent int, err error) {
 			return sent, errPurged
 		}
 		if seq < next {
-			if rep, err = tail(rep, next); err != nil {
+			if rep, err = batch.Tail(rep, next); err != nil {
 				return sent, err
 			}
 		}

@@ -1,0 +1,370 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/basaltdb/basalt/engine/manifest"
+	"github.com/basaltdb/basalt/engine/wal"
+)
+
+// Progress hears how far work has come.
+type Progress interface {
+	SetTotal(bytes int64)
+	Add(bytes int64)
+	Note(what string)
+}
+
+type noProgress struct{}
+
+func (noProgress) SetTotal(int64) {}
+func (noProgress) Add(int64)      {}
+func (noProgress) Note(string)    {}
+
+// CreateOptions say how a backup is made.
+type CreateOptions struct {
+	Parallel int      // files at a time; 0 = 4
+	Progress Progress // nil = nobody wants to know
+
+	// began is called when the sequence number of the backup is known, before most files are fetched.
+	began func(sequence uint64) error
+	// timeline is called at the end and returns what Backup.Timeline is to be.
+	timeline func() string
+}
+
+func (o *CreateOptions) fill() {
+	if o.Parallel <= 0 {
+		o.Parallel = 4
+	}
+	if o.Progress == nil {
+		o.Progress = noProgress{}
+	}
+}
+
+// Created is what a backup took.
+type Created struct {
+	*Backup
+	NewFiles, NewBytes       int64
+	ReusedFiles, ReusedBytes int64
+	Took                     time.Duration
+}
+
+// attempts is how often a backup begins anew because the server has deleted its checkpoint. What was stored is used.
+const attempts = 3
+
+// CreateFromDir makes a backup of a database that nobody has open.
+func (r *Repo) CreateFromDir(ctx context.Context, dir string, o CreateOptions) (*Created, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	return r.create(ctx, o, abs, nil, func(context.Context) (snapshot, error) { return openDirSnapshot(dir) })
+}
+
+// CreateFromServer makes a backup of a running server. It holds all that was written before it began.
+func (r *Repo) CreateFromServer(ctx context.Context, s *Server, o CreateOptions) (*Created, error) {
+	return r.create(ctx, o, s.Addr, s, s.snapshot)
+}
+
+func (r *Repo) create(ctx context.Context, o CreateOptions, source string, s *Server,
+	open func(context.Context) (snapshot, error)) (*Created, error) {
+	o.fill()
+	ctx, lock, err := r.lock(ctx, backupLock)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.release()
+	for try := 1; ; try++ {
+		c := &creation{r: r, o: o, source: source, server: s, began: time.Now()}
+		created, err := c.run(ctx, open)
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return nil, cause
+		}
+		if !errors.Is(err, errGone) || try == attempts {
+			return created, err
+		}
+	}
+}
+
+// creation is one attempt to make a backup.
+type creation struct {
+	r      *Repo
+	o      CreateOptions
+	source string
+	server *Server // nil = a directory
+	began  time.Time
+
+	have *stored
+	snap snapshot
+	head string // directory with copies of the files that tell about the others
+	m    *manifest.Manifest
+
+	mu      sync.Mutex
+	files   []File
+	created Created
+}
+
+func (c *creation) run(ctx context.Context, open func(context.Context) (snapshot, error)) (_ *Created, err error) {
+	if c.have, err = c.r.storedFiles(ctx); err != nil {
+		return nil, err
+	}
+	var begin uint64
+	if c.server != nil && c.o.timeline == nil {
+		if begin, err = c.server.sequence(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if c.snap, err = open(ctx); err != nil {
+		return nil, err
+	}
+	defer c.snap.close()
+	b := &Backup{Time: c.r.now().UTC().Truncate(time.Millisecond).Add(time.Millisecond), Source: c.source}
+	if c.head, err = os.MkdirTemp("", "basalt-backup-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(c.head)
+	if b.Sequence, err = c.readHead(ctx); err != nil {
+		return nil, err
+	}
+	if c.o.began != nil {
+		if err := c.o.began(b.Sequence); err != nil {
+			return nil, err
+		}
+	}
+	if begin > b.Sequence { // the server has answered with an older checkpoint
+		tail, err := c.tail(ctx, b, begin)
+		if err != nil {
+			return nil, fmt.Errorf("the writes behind the server's checkpoint: %w", err)
+		}
+		b.Log = []File{*tail}
+	}
+	if err := c.storeAll(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.stillThere(ctx); err != nil {
+		return nil, err
+	}
+	b.Files = c.files
+	slices.SortFunc(b.Files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
+	if c.o.timeline != nil {
+		b.Timeline = c.o.timeline()
+	}
+	b.ID = c.r.newID()
+	if err := c.r.putBackup(ctx, b); err != nil {
+		return nil, err
+	}
+	c.created.Backup, c.created.Took = b, time.Since(c.began)
+	return &c.created, nil
+}
+
+// isHead reports whether a file is needed to know what the others are.
+func isHead(name string) bool {
+	return name == "CURRENT" || strings.HasPrefix(name, "MANIFEST-") || strings.HasSuffix(name, ".log")
+}
+
+// readHead fetches CURRENT, the MANIFEST and the logs, and returns the sequence number of the newest write.
+func (c *creation) readHead(ctx context.Context) (uint64, error) {
+	for _, name := range c.snap.names() {
+		if !isHead(name) {
+			continue
+		}
+		in, _, err := c.snap.open(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		err = writeFile(filepath.Join(c.head, name), in)
+		in.Close()
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	m, err := manifest.Read(c.head)
+	if err != nil {
+		return 0, err
+	}
+	c.m = m
+	logs, err := wal.Check(c.head, wal.State{MinLog: m.MinLog, LastSequence: m.LastSequence})
+	if err != nil {
+		return 0, err
+	}
+	if logs.Loss != nil {
+		return 0, fmt.Errorf("the source is damaged: %s", logs.Loss)
+	}
+	return max(m.LastSequence, logs.Last), nil
+}
+
+func writeFile(path string, in io.Reader) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, in)
+	return errors.Join(err, f.Close())
+}
+
+// table returns the unique id and the size of a table file, if RocksDB tells it.
+func (c *creation) table(name string) (id string, size int64) {
+	var n uint64
+	if filepath.Ext(name) != ".sst" {
+		return "", 0
+	}
+	if _, err := fmt.Sscanf(name, "%d.sst", &n); err != nil {
+		return "", 0
+	}
+	return hex.EncodeToString(c.m.TableIDs[n]), int64(c.m.TableSizes[n])
+}
+
+// storeAll stores what is not stored yet.
+func (c *creation) storeAll(ctx context.Context) error {
+	var missing []string
+	var total int64
+	for _, name := range c.snap.names() {
+		id, size := c.table(name)
+		if f, ok := c.have.tables[tableKey(id, size)]; ok && id != "" {
+			f.Name = name
+			c.reuse(f)
+			continue
+		}
+		missing = append(missing, name)
+		total += size
+	}
+	c.o.Progress.SetTotal(total)
+	jobs := make([]func(context.Context) error, 0, len(missing))
+	for _, name := range missing {
+		jobs = append(jobs, func(ctx context.Context) error { return c.store(ctx, name) })
+	}
+	return parallel(ctx, c.o.Parallel, jobs, func(err error) error { return err })
+}
+
+func (c *creation) reuse(f File) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.files = append(c.files, f)
+	c.created.ReusedFiles++
+	c.created.ReusedBytes += f.Size
+}
+
+// store stores a file.
+func (c *creation) store(ctx context.Context, name string) error {
+	in, size, err := c.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	c.o.Progress.Note(name)
+	w, err := c.r.Create(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, sum, counter{c.o.Progress}), in)
+	if err == nil && n != size {
+		err = fmt.Errorf("%d bytes instead of %d", n, size)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	f := File{Name: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}
+	if id, known := c.table(name); known == size {
+		f.Table = id
+	}
+	c.mu.Lock()
+	stored := c.have.files[f.object()]
+	c.mu.Unlock()
+	if stored {
+		c.reuse(f)
+		return nil
+	}
+	if err := w.Commit(f.object()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.have.files[f.object()] = true
+	c.files = append(c.files, f)
+	c.created.NewFiles++
+	c.created.NewBytes += size
+	return nil
+}
+
+// open opens a file of the snapshot, or its copy.
+func (c *creation) open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	if !isHead(name) {
+		return c.snap.open(ctx, name)
+	}
+	f, err := os.Open(filepath.Join(c.head, name))
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+type counter struct{ p Progress }
+
+func (c counter) Write(b []byte) (int, error) {
+	c.p.Add(int64(len(b)))
+	return len(b), nil
+}
+
+// stillThere checks that all objects of the backup are there: somebody may have removed some by hand.
+func (c *creation) stillThere(ctx context.Context) error {
+	have, err := c.r.storedFiles(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range c.files {
+		if !have.files[f.object()] {
+			return fmt.Errorf("%s was removed while the backup was made: try again", f.object())
+		}
+	}
+	return nil
+}
+
+// tail stores the writes behind the checkpoint of a backup up to a sequence number, and moves the backup there.
+func (c *creation) tail(ctx context.Context, b *Backup, until uint64) (*File, error) {
+	s, err := c.server.stream(ctx, b.Sequence+1)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	seg, err := newSegment(ctx, c.r, c.r.newID(), time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	defer seg.abort()
+	for b.Sequence < until {
+		rep, _, err := s.next()
+		if err != nil {
+			return nil, err
+		}
+		if rep == nil {
+			continue
+		}
+		first, last := span(rep)
+		if first != b.Sequence+1 {
+			return nil, fmt.Errorf("sequence number %d comes after %d", first, b.Sequence)
+		}
+		at := c.r.now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+		if err := seg.add(rep, at); err != nil {
+			return nil, err
+		}
+		b.Sequence, b.Time = last, at
+	}
+	return seg.commitFile()
+}

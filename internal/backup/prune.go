@@ -1,0 +1,190 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// PruneOptions say what is kept.
+type PruneOptions struct {
+	KeepLast  int           // so many of the newest backups, and
+	KeepDaily int           // the newest backup of each of so many days (UTC) that have one
+	KeepLog   time.Duration // any time within so long can be restored; 0 = as far back as the backups that are kept
+	DryRun    bool          // say what would be removed, and remove nothing
+}
+
+// Pruned is what was removed.
+type Pruned struct {
+	Kept     []string `json:"kept"`    // ids
+	Removed  []string `json:"removed"` // ids
+	Files    int      `json:"files"`
+	Segments int      `json:"segments"`
+	Bytes    int64    `json:"bytes"`
+}
+
+// ErrKeepNone: the options of Prune would keep no backup.
+var ErrKeepNone = errors.New("nothing says which backups are kept")
+
+// tmpAge is how old what a killed writer has left must be for Prune to remove it.
+const tmpAge = 24 * time.Hour
+
+// Prune removes backups that are not kept, then files that no backup needs, then the log that leads to no time that is
+// kept. It refuses to work on a repository with a damaged description of a backup.
+func (r *Repo) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
+	if o.KeepLast <= 0 && o.KeepDaily <= 0 {
+		return nil, ErrKeepNone
+	}
+	ctx, lock, err := r.lock(ctx, pruneLock)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.release()
+	backups, err := r.Backups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept := keep(backups, o, r.now())
+	p := &Pruned{Kept: []string{}, Removed: []string{}}
+	remove := func(name string) error {
+		if o.DryRun {
+			return nil
+		}
+		return r.Remove(ctx, name)
+	}
+	// A backup goes before its files: one whose files are gone must not be found.
+	for _, b := range backups {
+		if slices.Contains(kept, b) {
+			p.Kept = append(p.Kept, b.ID)
+			continue
+		}
+		p.Removed = append(p.Removed, b.ID)
+		if err := remove(backupObject(b.ID)); err != nil {
+			return p, err
+		}
+	}
+	needed := map[string]bool{}
+	for _, b := range kept {
+		for _, f := range slices.Concat(b.Files, b.Log) {
+			needed[f.object()] = true
+		}
+	}
+	var garbage []Object
+	err = r.List(ctx, "files/", func(o Object) error {
+		if !needed[o.Name] {
+			garbage = append(garbage, o)
+		}
+		return nil
+	})
+	if err != nil {
+		return p, err
+	}
+	for _, g := range garbage {
+		if err := remove(g.Name); err != nil {
+			return p, err
+		}
+		p.Files++
+		p.Bytes += g.Size
+	}
+	if err := r.pruneLog(ctx, kept, o, lock.name, p, remove); err != nil || o.DryRun {
+		return p, err
+	}
+	return p, r.CleanUp(ctx, r.now().Add(-tmpAge))
+}
+
+// keep returns the backups that are kept. Backups are sorted, the oldest first. The one that any time within KeepLog
+// begins with is kept too.
+func keep(backups []*Backup, o PruneOptions, now time.Time) (kept []*Backup) {
+	days := map[string]bool{}
+	for i := len(backups) - 1; i >= 0; i-- {
+		b := backups[i]
+		day := b.Time.UTC().Format(time.DateOnly)
+		daily := !days[day] && len(days) < o.KeepDaily
+		if daily {
+			days[day] = true
+		}
+		if len(backups)-i <= o.KeepLast || daily {
+			kept = append(kept, b)
+		}
+	}
+	if o.KeepLog > 0 {
+		var first *Backup // the newest one that is older than KeepLog, and has a log
+		for _, b := range backups {
+			if b.Timeline == "" {
+				continue
+			}
+			if b.Time.After(now.Add(-o.KeepLog)) {
+				break
+			}
+			first = b
+		}
+		if first != nil && !slices.Contains(kept, first) {
+			kept = append(kept, first)
+		}
+	}
+	return kept
+}
+
+// pruneLog removes segments. A timeline needs what comes behind a backup: the oldest one that is kept, or with KeepLog
+// the newest one that is older.
+func (r *Repo) pruneLog(ctx context.Context, kept []*Backup, o PruneOptions, own string, p *Pruned,
+	remove func(string) error) error {
+	lines, err := r.timelines(ctx)
+	if err != nil {
+		return err
+	}
+	// A timeline that has just begun has no backup yet.
+	locks, err := r.locks(ctx, own)
+	if err != nil {
+		return err
+	}
+	live := map[string]bool{}
+	for _, h := range locks {
+		live[h.Timeline] = true
+	}
+	for _, t := range lines {
+		from := logBegin(kept, t.ID, o, r.now())
+		if from == nil && live[t.ID] {
+			continue
+		}
+		for i, s := range t.Segments {
+			// The newest segment is what Follow compares with the server when it goes on.
+			if from != nil && (s.Last > from.Sequence || i == len(t.Segments)-1) {
+				continue
+			}
+			if err := remove(s.object()); err != nil {
+				return err
+			}
+			p.Segments++
+			p.Bytes += s.Size
+		}
+		if from == nil {
+			if err := remove(positionObject(t.ID)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// logBegin returns the backup behind which the log of a timeline is needed: with KeepLog the newest one that is older,
+// else the oldest one; nil = the timeline has no backup.
+func logBegin(kept []*Backup, timeline string, o PruneOptions, now time.Time) *Backup {
+	var oldest, old *Backup
+	for _, b := range kept {
+		if b.Timeline != timeline {
+			continue
+		}
+		if oldest == nil || b.Time.Before(oldest.Time) {
+			oldest = b
+		}
+		if o.KeepLog > 0 && !b.Time.After(now.Add(-o.KeepLog)) && (old == nil || b.Time.After(old.Time)) {
+			old = b
+		}
+	}
+	if old != nil {
+		return old
+	}
+	return oldest
+}

@@ -1,0 +1,186 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestKeep(t *testing.T) {
+	day := func(d, h int) *Backup {
+		return &Backup{ID: time.Date(2026, 1, d, h, 0, 0, 0, time.UTC).Format("02T15"), Timeline: "t",
+			Time: time.Date(2026, 1, d, h, 0, 0, 0, time.UTC)}
+	}
+	all := []*Backup{day(1, 1), day(1, 2), day(2, 1), day(4, 1), day(4, 2), day(4, 3)}
+	now := time.Date(2026, 1, 4, 4, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		o    PruneOptions
+		want string
+		log  string // the log is needed behind this one
+	}{
+		{PruneOptions{KeepLast: 1}, "04T03", "04T03"},
+		{PruneOptions{KeepLast: 9}, "01T01 01T02 02T01 04T01 04T02 04T03", "01T01"},
+		{PruneOptions{KeepDaily: 2}, "02T01 04T03", "02T01"},
+		{PruneOptions{KeepDaily: 9}, "01T02 02T01 04T03", "01T02"},
+		{PruneOptions{KeepLast: 2, KeepDaily: 2}, "02T01 04T02 04T03", "02T01"},
+		{PruneOptions{KeepLast: 1, KeepLog: 2 * time.Hour}, "04T02 04T03", "04T02"},
+		{PruneOptions{KeepLast: 1, KeepLog: 30 * time.Hour}, "02T01 04T03", "02T01"},
+		{PruneOptions{KeepLast: 9, KeepLog: 30 * time.Hour}, "01T01 01T02 02T01 04T01 04T02 04T03", "02T01"},
+		{PruneOptions{KeepLast: 1, KeepLog: 900 * time.Hour}, "04T03", "04T03"},
+	} {
+		var ids []string
+		kept := keep(all, tt.o, now)
+		for _, b := range kept {
+			ids = append(ids, b.ID)
+		}
+		slices.Sort(ids)
+		if got := strings.Join(ids, " "); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.o, got, tt.want)
+		}
+		if b := logBegin(kept, "t", tt.o, now); b == nil || b.ID != tt.log {
+			t.Errorf("%+v: the log begins behind %v, want %s", tt.o, b, tt.log)
+		}
+	}
+}
+
+func TestPrune(t *testing.T) {
+	s := startServer(t, "")
+	c := s.dial(t)
+	r := newRepo(t)
+	if _, err := r.Prune(t.Context(), PruneOptions{}); !errors.Is(err, ErrKeepNone) {
+		t.Error(err)
+	}
+	f := s.follow(r, "")
+	f.await("a backup was made")
+	fill(c, "a")
+	s.stored(r)
+	if err := s.db.CompactNamespace(""); err != nil {
+		t.Fatal(err)
+	}
+	second := s.create(r)
+	fill(c, "b")
+	s.stored(r)
+	// Files of a backup that was cut.
+	cut := &failingStore{Store: r.Store, left: 2}
+	whole := r.Store
+	r.Store = cut
+	if err := s.db.CompactNamespace(""); err != nil {
+		t.Fatal(err)
+	}
+	s.stop() // so the source is a directory, with other files
+	if _, err := r.CreateFromDir(t.Context(), s.dir, CreateOptions{}); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	r.Store = whole
+	f.end()
+	dry, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1, DryRun: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if backups, err := r.Backups(t.Context()); err != nil || len(backups) != 2 {
+		t.Errorf("a dry run has left %d backups, %v", len(backups), err)
+	}
+	p, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Kept) != 1 || p.Kept[0] != second.ID || len(p.Removed) != 1 || p.Files < 2 || p.Segments == 0 ||
+		dry.Files != p.Files || dry.Bytes != p.Bytes {
+		t.Errorf("%+v, dry %+v", p, dry)
+	}
+	if v, err := r.Verify(t.Context(), VerifyOptions{}); err != nil || len(v.Damage) > 0 || v.Segments != 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	again, _ := restore(t, r, RestoreOptions{})
+	check(again.dial(t), "a")
+	p, err = r.Prune(t.Context(), PruneOptions{KeepLast: 1})
+	if err != nil || p.Files != 0 || len(p.Removed) != 0 || p.Segments != 0 {
+		t.Errorf("a second time: %+v, %v", p, err)
+	}
+}
+
+// With the log of a timeline pruned, its newest part can still be restored, and following goes on.
+func TestPruneLog(t *testing.T) {
+	s := startServer(t, "")
+	c := s.dial(t)
+	r := newRepo(t)
+	f := s.follow(r, "")
+	line := f.await("a backup was made").Timeline
+	c.do("SET n 1")
+	s.stored(r)
+	// A later backup of the same timeline.
+	made, err := r.CreateFromServer(t.Context(), s.source(), CreateOptions{timeline: func() string { return line }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.do("SET n 2")
+	s.stored(r)
+	at := time.Now()
+	after(at)
+	c.do("SET n 3")
+	s.stored(r)
+	if p, err := r.Prune(t.Context(), PruneOptions{KeepLast: 1}); err != nil || p.Kept[0] != made.ID {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	f.end()
+	again, _ := restore(t, r, RestoreOptions{At: at})
+	if got := again.dial(t).do("GET n"); got != "2" {
+		t.Errorf("%q", got)
+	}
+	f = s.follow(r, "")
+	if e := f.await("the timeline goes on"); e.Timeline != line {
+		t.Errorf("another timeline goes on: %s", e.Timeline)
+	}
+}
+
+// Nobody prunes while a backup is made, and no backup begins while somebody prunes; locks of the dead do not count.
+func TestLocks(t *testing.T) {
+	r := newRepo(t)
+	ctx := t.Context()
+	for _, tt := range []struct {
+		held, wanted lockKind
+		free         bool
+	}{
+		{backupLock, backupLock, true}, {backupLock, pruneLock, false}, {backupLock, followLock, true},
+		{pruneLock, backupLock, false}, {pruneLock, pruneLock, false}, {pruneLock, followLock, true},
+		{followLock, backupLock, true}, {followLock, pruneLock, true}, {followLock, followLock, false},
+	} {
+		_, held, err := r.lock(ctx, tt.held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, l, err := r.lock(ctx, tt.wanted)
+		if (err == nil) != tt.free || err != nil && !errors.Is(err, ErrBusy) {
+			t.Errorf("%s while there is %s: %v", tt.wanted, tt.held, err)
+		}
+		if err == nil {
+			l.release()
+		}
+		held.release()
+	}
+	put(ctx, r, "locks/prune-dead.json", []byte(`{"host":"elsewhere","pid":1}`))
+	if _, _, err := r.lock(ctx, backupLock); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "elsewhere") {
+		t.Errorf("a lock of another host: %v", err)
+	}
+	r.Store = oldLocks{r.Store}
+	_, l, err := r.lock(ctx, backupLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.release()
+}
+
+// oldLocks is a store in which all locks of other hosts are old.
+type oldLocks struct{ Store }
+
+func (s oldLocks) List(ctx context.Context, prefix string, f func(Object) error) error {
+	return s.Store.List(ctx, prefix, func(o Object) error {
+		if strings.HasSuffix(o.Name, "-dead.json") {
+			o.Modified = o.Modified.Add(-lockStale - time.Minute)
+		}
+		return f(o)
+	})
+}

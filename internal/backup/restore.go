@@ -1,0 +1,430 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// RestoreOptions say what is restored.
+type RestoreOptions struct {
+	ID       string    // this backup as it is
+	At       time.Time // or the state at this time
+	Point    *Point    // or this one; without all three, the newest state that there is
+	Parallel int       // files at a time; 0 = 4
+	Progress Progress  // nil = nobody wants to know
+}
+
+// Restored is what was restored.
+type Restored struct {
+	Backup   *Backup
+	Sequence uint64    // of the newest write
+	Batches  int64     // that were applied to the backup
+	Reached  time.Time // the state is that of this time; not after the time that was asked for
+	// Unread is set when the writes from then on until after the time that was asked for came late, as nobody had
+	// read the log: they are not restored.
+	Unread time.Time
+}
+
+// ErrNotEmpty: the target of a restore holds something.
+var ErrNotEmpty = errors.New("the directory is not empty")
+
+const (
+	// restoring is where the files of the database are until it is whole.
+	restoring = "restore.tmp"
+	dbDir     = "db"
+)
+
+// Restore makes a data directory, with the database in db/. dir must not exist, or be empty apart from what an attempt
+// that was cut has left, which is used. What is damaged is refused with ErrDamaged, and there is no db/ then.
+func (r *Repo) Restore(ctx context.Context, dir string, o RestoreOptions) (*Restored, error) {
+	if o.Parallel <= 0 {
+		o.Parallel = 4
+	}
+	if o.Progress == nil {
+		o.Progress = noProgress{}
+	}
+	p, err := r.plan(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareTarget(dir); err != nil {
+		return nil, err
+	}
+	tmp := filepath.Join(dir, restoring)
+	if err := r.fetchAll(ctx, p.backup, tmp, o); err != nil {
+		return nil, err
+	}
+	res := &Restored{Backup: p.backup, Sequence: p.backup.Sequence, Reached: p.reached}
+	if err := r.replay(ctx, tmp, p, res); err != nil {
+		return nil, err
+	}
+	if err := syncDir(tmp); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(tmp, filepath.Join(dir, dbDir)); err != nil {
+		return nil, err
+	}
+	return res, syncDir(dir)
+}
+
+// plan is what a restore does.
+type plan struct {
+	backup   *Backup
+	tail     []Segment // of the backup itself
+	segments []Segment
+	until    limit
+	reached  time.Time
+}
+
+// limit says which batches are applied.
+type limit struct {
+	time     time.Time // those that came not later; zero = any
+	sequence uint64    // those whose records are not beyond; 0 = any
+}
+
+// over reports whether a batch, or a segment that begins so, is beyond the limit.
+func (l *limit) over(last uint64, at time.Time) bool {
+	return !l.time.IsZero() && at.After(l.time) || l.sequence > 0 && last > l.sequence
+}
+
+func (r *Repo) plan(ctx context.Context, o RestoreOptions) (*plan, error) {
+	if o.ID != "" {
+		b, err := r.Backup(ctx, o.ID)
+		if err != nil {
+			return nil, err
+		}
+		return (&plan{backup: b, reached: b.Time}).complete()
+	}
+	backups, err := r.Backups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := r.timelines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o.Point != nil {
+		p, err := choosePoint(backups, lines, *o.Point)
+		if err != nil {
+			return nil, err
+		}
+		return p.complete()
+	}
+	p := choose(backups, lines, o.At)
+	if p == nil && len(backups) == 0 {
+		return nil, fmt.Errorf("%w in %s", ErrNoBackup, r)
+	}
+	if p == nil {
+		return nil, fmt.Errorf("%w: the oldest one is of %s", ErrNoBackup, backups[0].Time.Format(time.RFC3339))
+	}
+	return p.complete()
+}
+
+// choose picks the backup, and the log behind it, that comes next to a time without being after it; the zero time is
+// the newest state. Of several ways to the same state, the newest backup has the least log to apply.
+func choose(backups []*Backup, lines []*Timeline, at time.Time) (best *plan) {
+	for _, b := range backups {
+		if !at.IsZero() && b.Time.After(at) {
+			continue
+		}
+		p := &plan{backup: b, until: limit{time: at}, reached: b.Time}
+		for _, t := range lines {
+			if t.ID != b.Timeline {
+				continue
+			}
+			p.segments = t.Segments
+			if p.reached = t.Until; !at.IsZero() && t.Until.After(at) {
+				p.reached = at
+			}
+			if p.reached.Before(b.Time) {
+				p.reached = b.Time
+			}
+		}
+		if best == nil || !p.reached.Before(best.reached) {
+			best = p
+		}
+	}
+	return best
+}
+
+// choosePoint picks the newest backup of a timeline that has nothing behind a point of it.
+func choosePoint(backups []*Backup, lines []*Timeline, point Point) (*plan, error) {
+	var p *plan
+	for _, b := range backups {
+		if b.Timeline == point.Timeline && b.Sequence <= point.Sequence {
+			p = &plan{backup: b, until: limit{sequence: point.Sequence}, reached: b.Time}
+		}
+	}
+	if p == nil {
+		return nil, fmt.Errorf("%w of timeline %s that is not behind sequence number %d", ErrNoBackup, point.Timeline,
+			point.Sequence)
+	}
+	for _, t := range lines {
+		if t.ID == point.Timeline {
+			p.segments = t.Segments
+		}
+	}
+	if n := len(p.segments); point.Sequence > p.backup.Sequence && (n == 0 || p.segments[n-1].Last < point.Sequence) {
+		return nil, fmt.Errorf("%w: the log of timeline %s ends before sequence number %d", ErrNoBackup, point.Timeline,
+			point.Sequence)
+	}
+	return p, nil
+}
+
+// complete reads the names of the segments that belong to the backup itself, which are all applied.
+func (p *plan) complete() (*plan, error) {
+	for _, f := range p.backup.Log {
+		s, ok := parseSegment(Object{Name: f.Name, Size: f.Size})
+		if !ok {
+			return nil, fmt.Errorf("%w: %s: segment %q", ErrDamaged, backupObject(p.backup.ID), f.Name)
+		}
+		p.tail = append(p.tail, s)
+	}
+	return p, nil
+}
+
+func prepareTarget(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != restoring {
+			return fmt.Errorf("%w: %s holds %s", ErrNotEmpty, dir, e.Name())
+		}
+	}
+	return os.MkdirAll(filepath.Join(dir, restoring), 0o755)
+}
+
+// fetchAll brings the files of a backup to a directory, and removes all others there.
+func (r *Repo) fetchAll(ctx context.Context, b *Backup, dir string, o RestoreOptions) error {
+	wanted := map[string]bool{}
+	var total int64
+	for _, f := range b.Files {
+		wanted[f.Name] = true
+		total += f.Size
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !wanted[e.Name()] {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	o.Progress.SetTotal(total)
+	jobs := make([]func(context.Context) error, 0, len(b.Files))
+	for _, f := range b.Files {
+		jobs = append(jobs, func(ctx context.Context) error { return r.fetch(ctx, &f, dir, o.Progress) })
+	}
+	return parallel(ctx, o.Parallel, jobs, func(err error) error { return err })
+}
+
+// fetch brings a file to a directory, unless it is there.
+func (r *Repo) fetch(ctx context.Context, f *File, dir string, p Progress) error {
+	path := filepath.Join(dir, f.Name)
+	if same(path, f) {
+		p.Add(f.Size)
+		return nil
+	}
+	p.Note(f.Name)
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = r.copyFile(ctx, f, io.MultiWriter(out, counter{p}))
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
+
+// copyFile writes the content of a file of a backup, and checks it.
+func (r *Repo) copyFile(ctx context.Context, f *File, w io.Writer) error {
+	in, err := r.Store.Open(ctx, f.object())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing (%s)", ErrDamaged, f.Name, f.object())
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, sum), in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); n != f.Size || got != f.SHA256 {
+		return fmt.Errorf("%w: %s is not what was stored (%s)", ErrDamaged, f.Name, f.object())
+	}
+	return nil
+}
+
+// same reports whether a file is there with the right content.
+func same(path string, f *File) bool {
+	in, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	if info, err := in.Stat(); err != nil || info.Size() != f.Size {
+		return false
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, in)
+	return err == nil && hex.EncodeToString(sum.Sum(nil)) == f.SHA256
+}
+
+// openForReplay opens a database that a log is applied to. It is opened as a replica's, so that compactions keep what
+// has expired by now: a later write may have made it persistent.
+func openForReplay(dir string) (*engine.DB, error) {
+	db, err := engine.Open(engine.Options{Dir: dir, Replica: true})
+	if errors.Is(err, engine.ErrSlots) {
+		db, err = engine.Open(engine.Options{Dir: dir, Replica: true, Slots: true})
+	}
+	return db, err
+}
+
+// replayBytes is how many bytes of batches are applied together.
+const replayBytes = 1 << 20
+
+// replayer applies batches to a database.
+type replayer struct {
+	ctx   context.Context
+	db    *engine.DB
+	next  uint64
+	group []*engine.ForeignBatch
+	size  int
+	res   *Restored
+}
+
+// replay applies the log.
+func (r *Repo) replay(ctx context.Context, dir string, p *plan, res *Restored) (err error) {
+	if len(p.tail) == 0 && len(p.segments) == 0 {
+		return nil
+	}
+	db, err := openForReplay(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	a := &replayer{ctx: ctx, db: db, next: db.LatestSequence() + 1, res: res}
+	for i, s := range p.tail {
+		if err := r.applySegment(ctx, a, s, p.backup.Log[i].object(), limit{}); err != nil {
+			return err
+		}
+	}
+	for _, s := range p.segments {
+		if s.Last < a.next {
+			continue
+		}
+		if p.until.over(s.First, s.From) {
+			// What came before the end of the log and was not read in time may be of an earlier time.
+			if err := r.noteUnread(ctx, s, p.until.time, res); err != nil {
+				return err
+			}
+			break
+		}
+		if err := r.applySegment(ctx, a, s, s.object(), p.until); err != nil {
+			return err
+		}
+	}
+	if err := a.flush(); err != nil {
+		return err
+	}
+	res.Sequence = db.LatestSequence()
+	return db.SyncWAL()
+}
+
+// errEnough ends the reading of a segment.
+var errEnough = errors.New("enough")
+
+// applySegment applies the batches of a segment up to a limit.
+func (r *Repo) applySegment(ctx context.Context, a *replayer, s Segment, object string, until limit) error {
+	in, err := r.Store.Open(ctx, object)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing", ErrDamaged, object)
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	err = readSegment(in, s, func(rep []byte, at, unread time.Time) error {
+		if _, last := span(rep); until.over(last, at) {
+			if !unread.IsZero() && unread.Before(until.time) {
+				a.res.Unread = unread
+			}
+			return errEnough
+		}
+		if until.sequence > 0 {
+			a.res.Reached = at
+		}
+		return a.add(rep, object)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// noteUnread looks whether nobody had read the log before a segment.
+func (r *Repo) noteUnread(ctx context.Context, s Segment, until time.Time, res *Restored) error {
+	return r.withSegment(ctx, s, func(in io.Reader) error {
+		seg, err := newSegmentReader(in, s.object())
+		if err == nil && !seg.unread.IsZero() && seg.unread.Before(until) {
+			res.Unread = seg.unread
+		}
+		return err
+	})
+}
+
+func (a *replayer) add(rep []byte, object string) error {
+	first, last := span(rep)
+	switch {
+	case last < a.next:
+		return nil
+	case first > a.next:
+		return fmt.Errorf("%w: the log lacks sequence number %d before %s", ErrDamaged, a.next, object)
+	case first < a.next:
+		var err error
+		if rep, err = batch.Tail(rep, a.next); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrDamaged, object, err)
+		}
+	}
+	b, err := a.db.CheckUpdate(rep)
+	if err != nil {
+		return fmt.Errorf("%w: %s: sequence number %d: %w", ErrDamaged, object, first, err)
+	}
+	a.group, a.size, a.next = append(a.group, b), a.size+len(rep), last+1
+	a.res.Batches++
+	if a.size < replayBytes {
+		return nil
+	}
+	return a.flush()
+}
+
+func (a *replayer) flush() error {
+	if err := a.ctx.Err(); err != nil {
+		return err
+	}
+	_, err := a.db.ApplyUpdates(a.group, true, a.ctx.Done(), nil)
+	a.group, a.size = nil, 0
+	return err
+}

@@ -1,0 +1,238 @@
+package backup
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/basaltdb/basalt/server/replication/proto"
+)
+
+// Server is a running server, basalt or Kvrocks, that backups are made of.
+type Server struct {
+	Addr           string // HOST:PORT
+	User, Password string
+	TLS            *tls.Config // nil = plain TCP
+}
+
+const (
+	dialTimeout   = 10 * time.Second
+	answerTimeout = 30 * time.Second
+	// checkpointTimeout is how long a server may take to make a checkpoint: it writes its memtables to files.
+	checkpointTimeout = 10 * time.Minute
+	// keepEvery is how often a checkpoint is asked for a small file, as a server deletes one that nobody has used for
+	// 30 seconds.
+	keepEvery = 8 * time.Second
+)
+
+// serverConn is a connection. It is closed when the context ends with which it was made.
+type serverConn struct {
+	net.Conn
+	in   *bufio.Reader
+	free func() bool
+}
+
+func (s *Server) dial(ctx context.Context) (*serverConn, error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	var nc net.Conn
+	var err error
+	if s.TLS != nil {
+		nc, err = (&tls.Dialer{NetDialer: &d, Config: s.TLS}).DialContext(ctx, "tcp", s.Addr)
+	} else {
+		nc, err = d.DialContext(ctx, "tcp", s.Addr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &serverConn{Conn: nc, in: bufio.NewReaderSize(nc, 64<<10)}
+	c.free = context.AfterFunc(ctx, func() { nc.Close() })
+	if s.Password == "" {
+		return c, nil
+	}
+	line, err := c.ask(proto.AppendAuth(nil, s.User, s.Password), proto.MaxLine, answerTimeout)
+	if err == nil {
+		err = proto.CheckOK(line)
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%s: AUTH: %w", s.Addr, err)
+	}
+	return c, nil
+}
+
+func (c *serverConn) Close() error {
+	c.free()
+	return c.Conn.Close()
+}
+
+// ask sends a request and reads the line that answers it.
+func (c *serverConn) ask(request []byte, limit int, timeout time.Duration) ([]byte, error) {
+	c.SetDeadline(time.Now().Add(timeout))
+	defer c.SetDeadline(time.Time{})
+	if _, err := c.Write(request); err != nil {
+		return nil, err
+	}
+	return c.line(limit)
+}
+
+// line reads a line of at most limit bytes, without its end.
+func (c *serverConn) line(limit int) (line []byte, err error) {
+	for {
+		part, err := c.in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > limit+2:
+			return nil, proto.ErrLineLength
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if n := len(line) - 2; n >= 0 && line[n] == '\r' {
+			return line[:n], nil
+		}
+	}
+}
+
+// sequence returns the sequence number of the newest write.
+func (s *Server) sequence(ctx context.Context) (uint64, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	head, err := c.ask(proto.AppendRequest(nil, "INFO", "replication"), proto.MaxLine, answerTimeout)
+	if err != nil {
+		return 0, err
+	}
+	size, err := strconv.Atoi(strings.TrimPrefix(string(head), "$"))
+	if err != nil || head[0] != '$' || size < 0 || size > 1<<20 {
+		return 0, fmt.Errorf("%s: INFO: %.100q", s.Addr, head)
+	}
+	text := make([]byte, size)
+	c.SetReadDeadline(time.Now().Add(answerTimeout))
+	if _, err := io.ReadFull(c.in, text); err != nil {
+		return 0, err
+	}
+	for _, line := range strings.Split(string(text), "\r\n") {
+		if v, ok := strings.CutPrefix(line, "master_repl_offset:"); ok {
+			return strconv.ParseUint(v, 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s: INFO replication does not tell master_repl_offset", s.Addr)
+}
+
+// errGone: the server does not have the checkpoint any more.
+var errGone = errors.New("the server has deleted its checkpoint")
+
+// snapshot is a consistent set of files.
+type snapshot interface {
+	names() []string
+	// open returns the content of a file and its size.
+	open(ctx context.Context, name string) (io.ReadCloser, int64, error)
+	close()
+}
+
+// serverSnapshot is a checkpoint of a running server.
+type serverSnapshot struct {
+	s    *Server
+	list []string
+	stop context.CancelFunc
+	kept sync.WaitGroup
+}
+
+func (s *Server) snapshot(ctx context.Context) (snapshot, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	line, err := c.ask(proto.AppendFetchMeta(nil), proto.MaxFileList, checkpointTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("%s: _fetch_meta: %w", s.Addr, err)
+	}
+	names, err := proto.ParseFileList(line)
+	if err == nil && !slices.Contains(names, "CURRENT") {
+		err = errors.New("there is no CURRENT among the files")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: _fetch_meta: %w", s.Addr, err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	p := &serverSnapshot{s: s, list: names, stop: stop}
+	p.kept.Go(func() { p.keep(ctx) })
+	return p, nil
+}
+
+// keep keeps the server from deleting the checkpoint. Errors show when a file is fetched.
+func (p *serverSnapshot) keep(ctx context.Context) {
+	t := time.NewTicker(keepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if r, _, err := p.open(ctx, "CURRENT"); err == nil {
+			io.Copy(io.Discard, r)
+			r.Close()
+		}
+	}
+}
+
+func (p *serverSnapshot) names() []string { return p.list }
+
+func (p *serverSnapshot) close() {
+	p.stop()
+	p.kept.Wait()
+}
+
+// serverFile is a file on its way.
+type serverFile struct {
+	*serverConn
+	left int64
+}
+
+func (p *serverSnapshot) open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
+	c, err := p.s.dial(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	line, err := c.ask(proto.AppendFetchFiles(nil, []string{name}), proto.MaxLine, answerTimeout)
+	var size int64
+	if err == nil {
+		size, err = proto.ParseFileHead(line)
+	}
+	if err != nil {
+		c.Close()
+		if r := proto.ReplyError(""); errors.As(err, &r) || errors.Is(err, io.EOF) {
+			// Kvrocks closes the connection instead of an answer.
+			err = fmt.Errorf("%w: %s: %w", errGone, name, err)
+		}
+		return nil, 0, err
+	}
+	return &serverFile{c, size}, size, nil
+}
+
+func (f *serverFile) Read(b []byte) (int, error) {
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	f.SetReadDeadline(time.Now().Add(answerTimeout))
+	n, err := f.in.Read(b[:min(int64(len(b)), f.left)])
+	f.left -= int64(n)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}

@@ -1,0 +1,184 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+)
+
+// VerifyOptions say what is verified.
+type VerifyOptions struct {
+	IDs      []string // these backups and no log; empty = all backups, and the log
+	Parallel int      // files at a time; 0 = 4
+	Progress Progress // nil = nobody wants to know
+}
+
+// Verified is what was verified.
+type Verified struct {
+	Backups  int      `json:"backups"`
+	Files    int      `json:"files"`
+	Segments int      `json:"segments"`
+	Bytes    int64    `json:"bytes"`
+	Damage   []string `json:"damage"` // a line each
+}
+
+// Verify reads backups and compares them with the checksums that were taken when they were made. Damage is no error.
+func (r *Repo) Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
+	if o.Parallel <= 0 {
+		o.Parallel = 4
+	}
+	if o.Progress == nil {
+		o.Progress = noProgress{}
+	}
+	v := &Verified{Damage: []string{}}
+	backups, err := r.chosen(ctx, o.IDs, v)
+	if err != nil {
+		return nil, err
+	}
+	v.Backups = len(backups)
+	var jobs []func(ctx context.Context) error
+	seen := map[string]bool{}
+	for _, b := range backups {
+		for _, f := range slices.Concat(b.Files, b.Log) {
+			if seen[f.object()] {
+				continue
+			}
+			seen[f.object()] = true
+			v.Files++
+			v.Bytes += f.Size
+			jobs = append(jobs, func(ctx context.Context) error {
+				o.Progress.Note(f.Name)
+				return r.copyFile(ctx, &f, counter{o.Progress})
+			})
+		}
+	}
+	if len(o.IDs) == 0 {
+		lines, err := r.timelines(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range lines {
+			v.Damage = append(v.Damage, gaps(t, backups)...)
+			for _, s := range t.Segments {
+				v.Segments++
+				v.Bytes += s.Size
+				jobs = append(jobs, func(ctx context.Context) error { return r.verifySegment(ctx, s, o.Progress) })
+			}
+		}
+	}
+	o.Progress.SetTotal(v.Bytes)
+	err = parallel(ctx, o.Parallel, jobs, func(err error) error {
+		if !errors.Is(err, ErrDamaged) {
+			return err
+		}
+		v.Damage = append(v.Damage, err.Error())
+		return nil
+	})
+	return v, err
+}
+
+// chosen returns the backups with some ids, or all.
+func (r *Repo) chosen(ctx context.Context, ids []string, v *Verified) ([]*Backup, error) {
+	if len(ids) == 0 {
+		all, err := r.Backups(ctx)
+		if errors.Is(err, ErrDamaged) {
+			v.Damage = append(v.Damage, err.Error())
+			err = nil
+		}
+		return all, err
+	}
+	var some []*Backup
+	for _, id := range ids {
+		b, err := r.Backup(ctx, id)
+		if errors.Is(err, ErrDamaged) {
+			v.Damage = append(v.Damage, err.Error())
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		some = append(some, b)
+	}
+	return some, nil
+}
+
+// parallel runs jobs, n at a time, and gives their errors to f, one after the other; f's error ends it.
+func parallel(ctx context.Context, n int, jobs []func(context.Context) error, f func(error) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	var failed error
+	work := make(chan func(context.Context) error)
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for job := range work {
+				err := job(ctx)
+				if err == nil {
+					continue
+				}
+				mu.Lock()
+				if failed == nil {
+					if failed = f(err); failed != nil {
+						cancel()
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, job := range jobs {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- job
+	}
+	close(work)
+	all.Wait()
+	if failed == nil {
+		failed = ctx.Err()
+	}
+	return failed
+}
+
+// gaps describes writes that are missing between segments of a timeline. A backup may bridge them.
+func gaps(t *Timeline, backups []*Backup) (found []string) {
+	for i := 1; i < len(t.Segments); i++ {
+		before, after := &t.Segments[i-1], &t.Segments[i]
+		if after.First <= before.Last+1 {
+			continue
+		}
+		bridged := slices.ContainsFunc(backups, func(b *Backup) bool {
+			return b.Timeline == t.ID && b.Sequence+1 >= after.First && b.Sequence <= after.Last
+		})
+		if !bridged {
+			found = append(found, fmt.Sprintf("the log lacks the sequence numbers %d to %d before %s", before.Last+1,
+				after.First-1, after.object()))
+		}
+	}
+	return found
+}
+
+func (r *Repo) verifySegment(ctx context.Context, s Segment, p Progress) error {
+	return r.withSegment(ctx, s, func(in io.Reader) error {
+		return readSegment(io.TeeReader(in, counter{p}), s, func([]byte, time.Time, time.Time) error { return nil })
+	})
+}
+
+// withSegment opens a segment of a timeline.
+func (r *Repo) withSegment(ctx context.Context, s Segment, f func(io.Reader) error) error {
+	in, err := r.Store.Open(ctx, s.object())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing", ErrDamaged, s.object())
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return f(in)
+}

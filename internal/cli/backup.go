@@ -1,0 +1,418 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/basaltdb/basalt/internal/backup"
+	"github.com/basaltdb/basalt/internal/progress"
+)
+
+func init() {
+	register(backupCommand)
+	register(restoreCommand)
+}
+
+const repoHelp = "DIR or s3://BUCKET/PREFIX (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL)"
+
+// source is where backups are made from.
+type source struct {
+	from         string
+	user         string
+	passwordFile string
+	tls          bool
+	caCert       string
+	cert, key    string
+}
+
+func (s *source) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.from, "from", "", "HOST:PORT of a running server, or the directory of one that is stopped, or a backup-dir")
+	f.StringVar(&s.user, "user", "", "user of the server")
+	f.StringVar(&s.passwordFile, "password-file", "", "file with the password of the server; else BASALT_PASSWORD has it")
+	f.BoolVar(&s.tls, "tls", false, "connect with TLS")
+	f.StringVar(&s.caCert, "cacert", "", "file with the certificates that sign the server's; default: the system's")
+	f.StringVar(&s.cert, "cert", "", "file with the certificate of the client")
+	f.StringVar(&s.key, "key", "", "file with the key of that")
+	c.MarkFlagRequired("from")
+}
+
+// server returns the server that is meant, nil if it is a directory.
+func (s *source) server() (*backup.Server, error) {
+	if info, err := os.Stat(s.from); err == nil && info.IsDir() {
+		return nil, nil
+	}
+	_, port, err := net.SplitHostPort(s.from)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		return nil, fmt.Errorf("--from %s: no such directory, and not HOST:PORT", s.from)
+	}
+	server := &backup.Server{Addr: s.from, User: s.user, Password: os.Getenv("BASALT_PASSWORD")}
+	if s.passwordFile != "" {
+		b, err := os.ReadFile(s.passwordFile)
+		if err != nil {
+			return nil, err
+		}
+		server.Password = strings.TrimRight(string(b), "\r\n")
+	}
+	if s.tls || s.caCert != "" || s.cert != "" {
+		server.TLS, err = s.tlsConfig()
+	}
+	return server, err
+}
+
+func (s *source) tlsConfig() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.caCert != "" {
+		pem, err := os.ReadFile(s.caCert)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: there is no certificate in it", s.caCert)
+		}
+	}
+	if s.cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+func backupCommand(env *Env) *cobra.Command {
+	var from source
+	var to string
+	var follow, asJSON bool
+	var parallel int
+	var interval, every time.Duration
+	c := &cobra.Command{
+		Use: "backup --from HOST:PORT|DIR --to REPOSITORY", Short: "Makes a backup; lists, verifies and prunes backups",
+		Long: "Makes a backup of a server, over the network, or of a directory. Only what the repository does not hold yet is " +
+			"transferred.\nA backup that was interrupted goes on where it ended when it is made again.\n\n" +
+			"With --follow the program stores every write of the server, too, until it is stopped: basalt restore --at TIME\n" +
+			"then restores any second. It begins with a backup, and goes on with the log of an earlier run if the server still " +
+			"has\nwhat comes next.\n\nREPOSITORY is " + repoHelp + ".",
+		Example: "  basalt backup --from 127.0.0.1:6666 --to /backups/basalt\n" +
+			"  basalt backup --from 127.0.0.1:6666 --to s3://backups/basalt --follow --every 24h",
+		RunE: func(c *cobra.Command, _ []string) error {
+			server, err := from.server()
+			if err != nil {
+				return err
+			}
+			if follow && server == nil {
+				return Usage("--follow wants the HOST:PORT of a running server")
+			}
+			repo, err := backup.Open(c.Context(), to, true)
+			if err != nil {
+				return err
+			}
+			o := backup.CreateOptions{Parallel: parallel}
+			if follow {
+				return repo.Follow(c.Context(), server, backup.FollowOptions{CreateOptions: o, Interval: interval, Every: every,
+					Event: func(e backup.Event) { showEvent(env, e, asJSON) }})
+			}
+			bar := env.Progress("backup", 0, progress.Bytes)
+			if bar != nil {
+				o.Progress = bar
+			}
+			var made *backup.Created
+			if server != nil {
+				made, err = repo.CreateFromServer(c.Context(), server, o)
+			} else {
+				made, err = repo.CreateFromDir(c.Context(), from.from, o)
+			}
+			bar.Stop()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return env.JSON(createdJSON(made))
+			}
+			_, err = fmt.Fprintf(env.Out, "backup %s\n%s\n", made.ID, describe(made))
+			return err
+		},
+	}
+	from.flags(c)
+	f := c.Flags()
+	f.StringVar(&to, "to", "", "the repository, which is made if it does not exist")
+	c.MarkFlagRequired("to")
+	f.IntVar(&parallel, "parallel", 4, "files at a time")
+	f.BoolVar(&follow, "follow", false, "store every write too, until the program is stopped")
+	f.DurationVar(&interval, "interval", 5*time.Second, "with --follow: how often the newest writes are stored")
+	f.DurationVar(&every, "every", 0, "with --follow: how often a backup is made, such as 24h; 0 is only at the beginning")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	c.AddCommand(backupList(env), backupVerify(env), backupPrune(env), backupFlushes(env))
+	return c
+}
+
+func describe(c *backup.Created) string {
+	return fmt.Sprintf("%d files with %s, of which %d with %s are new, in %s", len(c.Files)+len(c.Log),
+		progress.Size(c.Size()), c.NewFiles, progress.Size(c.NewBytes), c.Took.Round(10*time.Millisecond))
+}
+
+// summary is what is told of a backup.
+type summary struct {
+	ID       string    `json:"id"`
+	Time     time.Time `json:"time"`
+	Sequence uint64    `json:"sequence"`
+	Source   string    `json:"source"`
+	Files    int       `json:"files"`
+	Bytes    int64     `json:"bytes"`
+	Timeline string    `json:"timeline,omitempty"`
+}
+
+func summarize(b *backup.Backup) summary {
+	return summary{b.ID, b.Time, b.Sequence, b.Source, len(b.Files) + len(b.Log), b.Size(), b.Timeline}
+}
+
+func createdJSON(c *backup.Created) any {
+	return struct {
+		summary
+		NewFiles int64   `json:"new_files"`
+		NewBytes int64   `json:"new_bytes"`
+		Seconds  float64 `json:"seconds"`
+	}{summarize(c.Backup), c.NewFiles, c.NewBytes, c.Took.Seconds()}
+}
+
+func showEvent(env *Env, e backup.Event, asJSON bool) {
+	now := time.Now()
+	if asJSON {
+		v := struct {
+			Time     time.Time `json:"time"`
+			Timeline string    `json:"timeline"`
+			Message  string    `json:"message"`
+			Backup   string    `json:"backup,omitempty"`
+		}{Time: now.UTC(), Timeline: e.Timeline, Message: e.Message}
+		if e.Created != nil {
+			v.Backup = e.Created.ID
+		}
+		env.JSON(v)
+		return
+	}
+	text := e.Message
+	if e.Created != nil {
+		text += ", " + describe(e.Created)
+	}
+	fmt.Fprintln(env.Err, now.Format(time.RFC3339), text)
+}
+
+func backupList(env *Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "list REPOSITORY", Short: "Lists backups, and the times that can be restored", Args: cobra.ExactArgs(1),
+		Long: "Lists backups, the oldest first, and the spans of time within which every moment can be restored.\n\n" +
+			"REPOSITORY is " + repoHelp + ".",
+		RunE: func(c *cobra.Command, args []string) error {
+			repo, err := backup.Open(c.Context(), args[0], false)
+			if err != nil {
+				return err
+			}
+			backups, damage := repo.Backups(c.Context())
+			if damage != nil && !errors.Is(damage, backup.ErrDamaged) {
+				return damage
+			}
+			spans, err := repo.Spans(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				v := struct {
+					Backups []summary     `json:"backups"`
+					Spans   []backup.Span `json:"spans"`
+				}{[]summary{}, spans}
+				for _, b := range backups {
+					v.Backups = append(v.Backups, summarize(b))
+				}
+				err = env.JSON(v)
+			} else {
+				err = printList(env, backups, spans)
+			}
+			if damage != nil {
+				return Damaged(damage)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func printList(env *Env, backups []*backup.Backup, spans []backup.Span) error {
+	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "ID\tTIME\tFILES\tSIZE\tSOURCE\n")
+	for _, b := range backups {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", b.ID, b.Time.Local().Format(time.RFC3339), len(b.Files)+len(b.Log),
+			progress.Size(b.Size()), b.Source)
+	}
+	if len(spans) > 0 {
+		fmt.Fprint(w, "\nANY MOMENT FROM\tTO\n")
+	}
+	for _, s := range spans {
+		fmt.Fprintf(w, "%s\t%s\n", s.From.Local().Format(time.RFC3339), s.To.Local().Format(time.RFC3339))
+	}
+	return w.Flush()
+}
+
+func backupVerify(env *Env) *cobra.Command {
+	var asJSON bool
+	var parallel int
+	c := &cobra.Command{
+		Use: "verify REPOSITORY [ID...]", Short: "Reads backups and compares them with their checksums",
+		Args: cobra.MinimumNArgs(1),
+		Long: "Reads all backups and the log, or the backups that are named, and compares them with the checksums that were\n" +
+			"taken when they were made. The program ends with 3 when it has found damage, and names what is damaged.\n\n" +
+			"REPOSITORY is " + repoHelp + ".",
+		RunE: func(c *cobra.Command, args []string) error {
+			repo, err := backup.Open(c.Context(), args[0], false)
+			if err != nil {
+				return err
+			}
+			o := backup.VerifyOptions{IDs: args[1:], Parallel: parallel}
+			bar := env.Progress("verify", 0, progress.Bytes)
+			if bar != nil {
+				o.Progress = bar
+			}
+			v, err := repo.Verify(c.Context(), o)
+			bar.Stop()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = env.JSON(v)
+			} else {
+				for _, d := range v.Damage {
+					fmt.Fprintln(env.Out, strings.ReplaceAll(d, "\n", " "))
+				}
+				_, err = fmt.Fprintf(env.Out, "%d backups, %d files, %d segments of the log, %s: %d damaged\n", v.Backups, v.Files,
+					v.Segments, progress.Size(v.Bytes), len(v.Damage))
+			}
+			if len(v.Damage) > 0 {
+				return Damaged(fmt.Errorf("%d objects are damaged", len(v.Damage)))
+			}
+			return err
+		},
+	}
+	c.Flags().IntVar(&parallel, "parallel", 4, "files at a time")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func backupPrune(env *Env) *cobra.Command {
+	var o backup.PruneOptions
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "prune REPOSITORY --keep-last N", Short: "Removes old backups and what no backup needs",
+		Args: cobra.ExactArgs(1),
+		Long: "Removes all backups but those that a flag keeps, then the files that no backup needs any more, and the part of the\n" +
+			"log that leads to no time that is kept.\n\nREPOSITORY is " + repoHelp + ".",
+		RunE: func(c *cobra.Command, args []string) error {
+			repo, err := backup.Open(c.Context(), args[0], false)
+			if err != nil {
+				return err
+			}
+			p, err := repo.Prune(c.Context(), o)
+			if errors.Is(err, backup.ErrKeepNone) {
+				return Usage("--keep-last or --keep-daily must be given")
+			}
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return env.JSON(p)
+			}
+			what := "removed"
+			if o.DryRun {
+				what = "to be removed"
+			}
+			_, err = fmt.Fprintf(env.Out, "%d backups are kept\n%s: %d backups, %d files, %d segments of the log, %s\n",
+				len(p.Kept), what, len(p.Removed), p.Files, p.Segments, progress.Size(p.Bytes))
+			return err
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&o.KeepLast, "keep-last", 0, "keep so many of the newest backups")
+	f.IntVar(&o.KeepDaily, "keep-daily", 0, "keep the newest backup of each of so many days (UTC)")
+	f.DurationVar(&o.KeepLog, "keep-log", 0,
+		"keep every moment within so long, such as 72h; 0 is as far back as the backups that are kept")
+	f.BoolVar(&o.DryRun, "dry-run", false, "remove nothing, and say what would be removed")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func backupFlushes(env *Env) *cobra.Command {
+	var since, until string
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "flushes REPOSITORY", Short: "Lists FLUSHALL and FLUSHDB in the log, with the time to restore",
+		Args: cobra.ExactArgs(1),
+		Long: "Lists the deletions of all keys, or of ranges of keys, in the log that basalt backup --follow has stored. Each line\n" +
+			"begins with the state right before the deletion, for basalt restore --at.\n\nREPOSITORY is " + repoHelp + ".",
+		RunE: func(c *cobra.Command, args []string) error {
+			var times [2]time.Time
+			for i, s := range []string{since, until} {
+				var err error
+				if s != "" {
+					if times[i], err = parseTime(s); err != nil {
+						return err
+					}
+				}
+			}
+			repo, err := backup.Open(c.Context(), args[0], false)
+			if err != nil {
+				return err
+			}
+			found, err := repo.Flushes(c.Context(), times[0], times[1])
+			if err != nil {
+				return damagedOr(err)
+			}
+			if asJSON {
+				return env.JSON(found)
+			}
+			for _, f := range found {
+				fmt.Fprintf(env.Out, "%s  came at %s, keys %.40q to %.40q\n", f.Before, f.Time.Local().Format(exactTime), f.From, f.To)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&since, "since", "", "not before this time")
+	c.Flags().StringVar(&until, "until", "", "not after this time")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// exactTime is how times are printed that are to be given back: RFC 3339 with milliseconds.
+const exactTime = "2006-01-02T15:04:05.000Z07:00"
+
+// parseTime reads a time: RFC 3339, or without a zone in local time.
+func parseTime(s string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
+		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, Usage("%q is no time: 2026-01-31T23:59:59Z, or 2026-01-31 23:59:59 in local time", s)
+}
+
+// damagedOr makes damage end the process with ExitDamage.
+func damagedOr(err error) error {
+	if errors.Is(err, backup.ErrDamaged) {
+		return Damaged(err)
+	}
+	return err
+}
