@@ -153,7 +153,9 @@ type following struct {
 	done   chan error
 	mu     sync.Mutex
 	events []Event
-	news   chan struct{}
+	// timeline is that of the last event that was awaited.
+	timeline string
+	news     chan struct{}
 }
 
 func (s *testServer) follow(r *Repo, addr string) *following {
@@ -189,7 +191,7 @@ func (f *following) await(text string) Event {
 			seen++
 			if strings.Contains(e.Message, text) {
 				f.mu.Lock()
-				f.events = f.events[seen:]
+				f.events, f.timeline = f.events[seen:], e.Timeline
 				f.mu.Unlock()
 				return e
 			}
@@ -203,6 +205,12 @@ func (f *following) await(text string) Event {
 			f.t.Fatalf("no event %q in %v", text, f.events)
 		}
 	}
+}
+
+func (f *following) timelineID() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.timeline
 }
 
 func (f *following) end() {
