@@ -78,6 +78,7 @@ failed=0
 node node/ioredis.js "$address" || failed=1
 node node/bullmq.js "$address" || failed=1
 ./sentinel.sh "$address" || failed=1
+./s3.sh || failed=1
 if [ -n "${REDIS_SOURCE:-}" ]; then
 	provide tclsh tcl
 	(cd ../.. && go run ./scripts/compat/redissuite "$REDIS_SOURCE" "$address") || failed=1
