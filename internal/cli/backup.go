@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -25,76 +23,26 @@ func init() {
 
 const repoHelp = "DIR or s3://BUCKET/PREFIX (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL)"
 
-// source is where backups are made from.
-type source struct {
-	from         string
-	user         string
-	passwordFile string
-	tls          bool
-	caCert       string
-	cert, key    string
-}
-
-func (s *source) flags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&s.from, "from", "", "HOST:PORT of a running server, or the directory of one that is stopped, or a backup-dir")
-	f.StringVar(&s.user, "user", "", "user of the server")
-	f.StringVar(&s.passwordFile, "password-file", "", "file with the password of the server; else BASALT_PASSWORD has it")
-	f.BoolVar(&s.tls, "tls", false, "connect with TLS")
-	f.StringVar(&s.caCert, "cacert", "", "file with the certificates that sign the server's; default: the system's")
-	f.StringVar(&s.cert, "cert", "", "file with the certificate of the client")
-	f.StringVar(&s.key, "key", "", "file with the key of that")
-	c.MarkFlagRequired("from")
-}
-
-// server returns the server that is meant, nil if it is a directory.
-func (s *source) server() (*backup.Server, error) {
-	if info, err := os.Stat(s.from); err == nil && info.IsDir() {
+// backupServer returns the server that --from means, nil if it is a directory.
+func backupServer(from string, l *login) (*backup.Server, error) {
+	if info, err := os.Stat(from); err == nil && info.IsDir() {
 		return nil, nil
 	}
-	_, port, err := net.SplitHostPort(s.from)
+	_, port, err := net.SplitHostPort(from)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		return nil, fmt.Errorf("--from %s: no such directory, and not HOST:PORT", s.from)
+		return nil, fmt.Errorf("--from %s: no such directory, and not HOST:PORT", from)
 	}
-	server := &backup.Server{Addr: s.from, User: s.user, Password: os.Getenv("BASALT_PASSWORD")}
-	if s.passwordFile != "" {
-		b, err := os.ReadFile(s.passwordFile)
-		if err != nil {
-			return nil, err
-		}
-		server.Password = strings.TrimRight(string(b), "\r\n")
+	s := &backup.Server{Addr: from, User: l.user}
+	if s.Password, err = l.secret(); err != nil {
+		return nil, err
 	}
-	if s.tls || s.caCert != "" || s.cert != "" {
-		server.TLS, err = s.tlsConfig()
-	}
-	return server, err
-}
-
-func (s *source) tlsConfig() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.caCert != "" {
-		pem, err := os.ReadFile(s.caCert)
-		if err != nil {
-			return nil, err
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: there is no certificate in it", s.caCert)
-		}
-	}
-	if s.cert != "" {
-		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
-		if err != nil {
-			return nil, err
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
+	s.TLS, err = l.tlsConfig(from)
+	return s, err
 }
 
 func backupCommand(env *Env) *cobra.Command {
-	var from source
-	var to string
+	var auth login
+	var from, to string
 	var follow, asJSON bool
 	var parallel int
 	var interval, every time.Duration
@@ -108,7 +56,7 @@ func backupCommand(env *Env) *cobra.Command {
 		Example: "  basalt backup --from 127.0.0.1:6666 --to /backups/basalt\n" +
 			"  basalt backup --from 127.0.0.1:6666 --to s3://backups/basalt --follow --every 24h",
 		RunE: func(c *cobra.Command, _ []string) error {
-			server, err := from.server()
+			server, err := backupServer(from, &auth)
 			if err != nil {
 				return err
 			}
@@ -132,7 +80,7 @@ func backupCommand(env *Env) *cobra.Command {
 			if server != nil {
 				made, err = repo.CreateFromServer(c.Context(), server, o)
 			} else {
-				made, err = repo.CreateFromDir(c.Context(), from.from, o)
+				made, err = repo.CreateFromDir(c.Context(), from, o)
 			}
 			bar.Stop()
 			if err != nil {
@@ -145,8 +93,10 @@ func backupCommand(env *Env) *cobra.Command {
 			return err
 		},
 	}
-	from.flags(c)
 	f := c.Flags()
+	f.StringVar(&from, "from", "", "HOST:PORT of a running server, or the directory of one that is stopped, or a backup-dir")
+	c.MarkFlagRequired("from")
+	auth.flags(f)
 	f.StringVar(&to, "to", "", "the repository, which is made if it does not exist")
 	c.MarkFlagRequired("to")
 	f.IntVar(&parallel, "parallel", 4, "files at a time")

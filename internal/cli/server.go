@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,15 +18,57 @@ import (
 
 // login says how a sub-command reaches a server and who it is there.
 type login struct {
-	user, password, caCert string
-	tls                    bool
+	user, password, passwordFile string
+	tls                          bool
+	caCert, cert, key            string
 }
 
 func (l *login) flags(f *pflag.FlagSet) {
 	f.StringVar(&l.user, "user", "", "the user of the server (default: the default user)")
 	f.StringVar(&l.password, "password", "", "the password or token (default: the variable REDISCLI_AUTH)")
+	f.StringVar(&l.passwordFile, "password-file", "", "the `FILE` that the password stands in")
 	f.BoolVar(&l.tls, "tls", false, "speak TLS")
 	f.StringVar(&l.caCert, "cacert", "", "the `FILE` with the certificates that the server's must be signed by")
+	f.StringVar(&l.cert, "cert", "", "the `FILE` with the client's certificate")
+	f.StringVar(&l.key, "key", "", "the `FILE` with its key")
+}
+
+// secret returns the password, "" = none.
+func (l *login) secret() (string, error) {
+	switch {
+	case l.password != "":
+		return l.password, nil
+	case l.passwordFile != "":
+		b, err := os.ReadFile(l.passwordFile)
+		return strings.TrimRight(string(b), "\r\n"), err
+	}
+	return os.Getenv("REDISCLI_AUTH"), nil
+}
+
+// tlsConfig returns how TLS is spoken with a server, nil = not at all.
+func (l *login) tlsConfig(addr string) (*tls.Config, error) {
+	if !l.tls && l.caCert == "" && l.cert == "" {
+		return nil, nil
+	}
+	host, _, _ := net.SplitHostPort(addr)
+	c := &tls.Config{ServerName: host}
+	if l.caCert != "" {
+		pem, err := os.ReadFile(l.caCert)
+		if err != nil {
+			return nil, err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", l.caCert)
+		}
+	}
+	if l.cert != "" {
+		pair, err := tls.LoadX509KeyPair(l.cert, l.key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
 }
 
 // client is a connection to a server.
@@ -45,30 +88,22 @@ const replyTimeout = 30 * time.Second
 
 // dial connects and signs in.
 func (l *login) dial(addr string) (*client, error) {
+	password, err := l.secret()
+	if err != nil {
+		return nil, err
+	}
+	conf, err := l.tlsConfig(addr)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	if l.tls || l.caCert != "" {
-		host, _, _ := net.SplitHostPort(addr)
-		conf := &tls.Config{ServerName: host}
-		if l.caCert != "" {
-			pem, err := os.ReadFile(l.caCert)
-			if conf.RootCAs = x509.NewCertPool(); err == nil && !conf.RootCAs.AppendCertsFromPEM(pem) {
-				err = fmt.Errorf("%s holds no certificate", l.caCert)
-			}
-			if err != nil {
-				conn.Close()
-				return nil, err
-			}
-		}
+	if conf != nil {
 		conn = tls.Client(conn, conf)
 	}
 	c := &client{conn: conn, w: bufio.NewWriter(conn), r: resp.NewReader(bufio.NewReader(conn))}
-	password := l.password
-	if password == "" {
-		password = os.Getenv("REDISCLI_AUTH")
-	}
 	if password != "" {
 		args := []string{"AUTH", password}
 		if l.user != "" {

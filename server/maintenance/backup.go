@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -34,8 +35,7 @@ func (w *Work) Save() error {
 	return <-done
 }
 
-// startSave starts a backup, whose outcome comes through the channel. A checkpoint of the database is made beside the
-// backup directory and then takes its place, so that at every moment but one the directory holds a whole backup.
+// startSave starts a backup, whose outcome comes through the channel.
 func (w *Work) startSave() (<-chan error, error) {
 	dir := w.Settings().BackupDir
 	if dir == "" {
@@ -87,6 +87,8 @@ func (w *Work) FlushMemtables(wait bool) error {
 	return <-done
 }
 
+// save makes a checkpoint of the database, hard links on the same disk, beside the backup directory, and lets it take
+// the place of the directory.
 func (w *Work) save(dir string) error {
 	w.backup.Lock()
 	defer w.backup.Unlock()
@@ -97,10 +99,23 @@ func (w *Work) save(dir string) error {
 	if err := w.DB.Checkpoint(tmp); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err != nil {
+	return takePlace(tmp, dir)
+}
+
+// takePlace moves a directory to where another one may be, which is removed. At every moment one of the two is there,
+// whole, if the file system can exchange directories.
+func takePlace(from, to string) error {
+	err := os.Rename(from, to) // there is none, or an empty one
+	if err == nil {
+		return nil
+	}
+	if unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE) == nil {
+		return os.RemoveAll(from)
+	}
+	if err := os.RemoveAll(to); err != nil {
 		return err
 	}
-	return os.Rename(tmp, dir)
+	return os.Rename(from, to)
 }
 
 // LastSave returns when the last backup was made, or when the server was started.

@@ -107,6 +107,64 @@ func TestBackups(t *testing.T) {
 	}
 }
 
+// A new backup takes the place of the old one in one step: whoever looks finds one of them, whole. Its tables are hard
+// links.
+func TestBackupIsAlwaysThere(t *testing.T) {
+	f := newFixture(t)
+	dir := filepath.Join(t.TempDir(), "backup")
+	f.settings = Settings{BackupDir: dir, KeepBackups: true}
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if _, err := os.Stat(dir + "/CURRENT"); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for i := range 5 {
+		err := f.DB.Update(cf.DefaultNamespace, [][]byte{[]byte("k")}, func(tx *engine.Tx) error {
+			_, err := str.Set(tx, []byte("k"), []byte{byte(i)}, str.SetOptions{})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Save(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir + ".tmp"); err == nil {
+		t.Error("the old backup is left")
+	}
+	tables, err := filepath.Glob(dir + "/*.sst")
+	if err != nil || len(tables) == 0 {
+		t.Fatal(tables, err)
+	}
+	for _, table := range tables {
+		info, err := os.Stat(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if original, err := os.Stat(filepath.Join(f.DB.Dir(), filepath.Base(table))); err == nil && !os.SameFile(info, original) {
+			t.Errorf("%s is a copy", table)
+		}
+	}
+}
+
 func TestSchedules(t *testing.T) {
 	f := newFixture(t)
 	cron := func(text string) compaction.Cron {
