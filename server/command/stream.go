@@ -34,7 +34,9 @@ const defaultTrimLimit = 100 * stream.TrimNode
 
 // trimOptions reads the options of XADD and XTRIM. at is the index of the first argument after them: in XADD, of the
 // one behind the id.
-func trimOptions(args [][]byte, xadd bool) (o stream.AddOptions, at int, err error) {
+//
+// A master has put = in the place of ~, and left LIMIT, which means nothing then.
+func trimOptions(args [][]byte, xadd, fromMaster bool) (o stream.AddOptions, at int, err error) {
 	limited, refs := false, false
 	t := &o.Trim
 	i := 2
@@ -95,6 +97,8 @@ loop:
 		return o, 0, errLimitNoTrim
 	case !xadd && t.By == stream.TrimNone:
 		return o, 0, errNoTrim
+	case limited && !t.Approx && fromMaster:
+		t.Limit = 0
 	case limited && !t.Approx:
 		return o, 0, errLimitExact
 	case !limited && t.Approx:
@@ -104,7 +108,7 @@ loop:
 }
 
 func xadd(c *Ctx) error {
-	o, at, err := trimOptions(c.Args, true)
+	o, at, err := trimOptions(c.Args, true, c.Tx.IsFromMaster())
 	if err != nil {
 		return err
 	}
@@ -263,7 +267,7 @@ func xdel(c *Ctx) error {
 }
 
 func xtrim(c *Ctx) error {
-	o, _, err := trimOptions(c.Args, false)
+	o, _, err := trimOptions(c.Args, false, c.Tx.IsFromMaster())
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/config"
@@ -16,6 +17,12 @@ import (
 // default. Settings are names and values in turn.
 func startBasalt(t testing.TB, settings ...string) target {
 	t.Helper()
+	return startBasaltOn(t, enginetest.Open(t), settings...)
+}
+
+// startBasaltOn is startBasalt on a database.
+func startBasaltOn(t testing.TB, db *engine.DB, settings ...string) target {
+	t.Helper()
 	args := []string{"--port", "0", "--bind", "127.0.0.1", "--dir", t.TempDir(), "--redis-databases", "16"}
 	for i := 0; i+1 < len(settings); i += 2 {
 		args = append(args, "--"+settings[i], settings[i+1])
@@ -24,7 +31,7 @@ func startBasalt(t testing.TB, settings ...string) target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(cfg, enginetest.Open(t), zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
+	s := server.New(cfg, db, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
