@@ -1,0 +1,437 @@
+package server_test
+
+import (
+	"bufio"
+	"crypto/sha1"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/server"
+	"github.com/basaltdb/basalt/server/replication"
+	"github.com/basaltdb/basalt/server/servertest"
+)
+
+// redisMaster is a master of Redis that a test plays: its data are an RDB file and a stream, all of which is its
+// backlog.
+type redisMaster struct {
+	t    *testing.T
+	l    net.Listener
+	mu   sync.Mutex
+	more sync.Cond // the stream has grown, or connections were cut
+
+	file   string
+	stream string
+	psyncs []string // the arguments of PSYNC
+	conns  []net.Conn
+	acked  int
+}
+
+const redisID = "0123456789abcdef0123456789abcdef01234567"
+
+// playRedis begins with some strings in database 0.
+func playRedis(t *testing.T, keys ...string) *redisMaster {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	str := func(s string) string { return string(rune(len(s))) + s } // up to 63 bytes
+	file := "REDIS0011\xfe\x00"
+	for _, k := range keys {
+		file += "\x00" + str(k) + str("old")
+	}
+	file += "\xff"
+	file += string(binary.LittleEndian.AppendUint64(nil, crc64.Update(0, []byte(file))))
+	m := &redisMaster{t: t, l: l, file: file}
+	m.more.L = &m.mu
+	t.Cleanup(func() {
+		l.Close()
+		m.cut()
+	})
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			m.mu.Lock()
+			m.conns = append(m.conns, c)
+			m.mu.Unlock()
+			go m.serve(c)
+		}
+	}()
+	return m
+}
+
+// cut ends all connections.
+func (m *redisMaster) cut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conns {
+		c.Close()
+	}
+	m.conns = nil
+	m.more.Broadcast()
+}
+
+// replicaOf is the command that makes a server its replica.
+func (m *redisMaster) replicaOf() string {
+	return "REPLICAOF 127.0.0.1 " + strconv.Itoa(m.l.Addr().(*net.TCPAddr).Port)
+}
+
+// say adds commands, one a line, to the stream.
+func (m *redisMaster) say(lines ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stream += servertest.Pipeline(lines...)
+	m.more.Broadcast()
+}
+
+// caughtUp waits until everything was acknowledged.
+func (m *redisMaster) caughtUp() {
+	m.t.Helper()
+	m.mu.Lock()
+	m.stream += servertest.Pipeline("REPLCONF GETACK *")
+	want := len(m.stream) - len(servertest.Pipeline("REPLCONF GETACK *"))
+	m.more.Broadcast()
+	m.mu.Unlock()
+	servertest.Eventually(m.t, "the stream is acknowledged", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.acked >= want
+	})
+}
+
+// asked returns the arguments of all PSYNC so far.
+func (m *redisMaster) asked() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.psyncs)
+}
+
+// serve answers a replica.
+func (m *redisMaster) serve(c net.Conn) {
+	in := bufio.NewReader(c)
+	for {
+		words, err := readRequest(in)
+		if err != nil {
+			return
+		}
+		switch strings.ToUpper(words[0]) {
+		case "PING":
+			io.WriteString(c, "+PONG\r\n")
+		case "REPLCONF":
+			if words[1] != "ACK" {
+				io.WriteString(c, "+OK\r\n")
+				break
+			}
+			n, _ := strconv.Atoi(words[2])
+			m.mu.Lock()
+			m.acked = max(m.acked, n)
+			m.mu.Unlock()
+		case "PSYNC":
+			m.mu.Lock()
+			m.psyncs = append(m.psyncs, words[1]+" "+words[2])
+			file, at := m.file, 0
+			if n, _ := strconv.Atoi(words[2]); words[1] == redisID && n >= 1 && n <= len(m.stream)+1 {
+				io.WriteString(c, "+CONTINUE "+redisID+"\r\n")
+				at = n - 1
+			} else {
+				fmt.Fprintf(c, "+FULLRESYNC %s 0\r\n$%d\r\n%s", redisID, len(file), file)
+			}
+			m.mu.Unlock()
+			go m.feed(c, at)
+		default:
+			fmt.Fprintf(c, "-ERR unknown command '%s', with args beginning with: \r\n", words[0])
+		}
+	}
+}
+
+// feed sends the stream from an offset on.
+func (m *redisMaster) feed(c net.Conn, at int) {
+	for {
+		m.mu.Lock()
+		for at == len(m.stream) && slices.Contains(m.conns, c) {
+			m.more.Wait()
+		}
+		part := m.stream[at:]
+		alive := slices.Contains(m.conns, c)
+		m.mu.Unlock()
+		if !alive {
+			return
+		}
+		if _, err := io.WriteString(c, part); err != nil {
+			return
+		}
+		at += len(part)
+	}
+}
+
+// readRequest reads a RESP array, past empty lines.
+func readRequest(in *bufio.Reader) (words []string, err error) {
+	number := func() (int, error) {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		if line == "\n" {
+			return -1, nil
+		}
+		return strconv.Atoi(strings.TrimRight(line[1:], "\r\n"))
+	}
+	n := -1
+	for n < 0 {
+		if n, err = number(); err != nil {
+			return nil, err
+		}
+	}
+	for range n {
+		size, err := number()
+		if err != nil {
+			return nil, err
+		}
+		b := make([]byte, size+2)
+		if _, err := io.ReadFull(in, b); err != nil {
+			return nil, err
+		}
+		words = append(words, string(b[:size]))
+	}
+	return words, nil
+}
+
+// TestRedisMaster: what a replica of a Redis master shows, and that it goes on where it was after a cut, and after a
+// restart.
+func TestRedisMaster(t *testing.T) {
+	m := playRedis(t, "a", "b")
+	dir := t.TempDir() + "/db"
+	o := quiet()
+	o.Dir = dir
+	h := startWith(t, o, "redis-databases", "4")
+	c := h.Dial(t)
+	c.Want("SET mine 1", "+OK\r\n")
+	c.Want(m.replicaOf(), "+OK\r\n")
+	m.say("SELECT 0", "SET a new", "MULTI", "INCR n", "RPUSH l x y", "EXEC", "SELECT 3", "SADD s 1 2")
+	m.caughtUp()
+	c.Want("MGET mine a b n", "*4\r\n$-1\r\n$3\r\nnew\r\n$3\r\nold\r\n$1\r\n1\r\n")
+	c.Want("LRANGE l 0 -1", "*2\r\n$1\r\nx\r\n$1\r\ny\r\n")
+	c.Want("SELECT 3", "+OK\r\n")
+	c.Want("SCARD s", ":2\r\n")
+	c.Want("SET a b", "-READONLY You can't write against a read only replica.\r\n")
+	for name, want := range map[string]string{"role": "slave", "master_link_status": "up", "slave_repl_offset": strconv.Itoa(len(m.stream)),
+		"master_sync_in_progress": "0", "slave_full_syncs": "1"} {
+		if got := field(c, "replication", name); got != want {
+			t.Errorf("INFO: %s is %s, want %s", name, got, want)
+		}
+	}
+	m.cut()
+	m.say("SADD s 3") // of database 3 still
+	m.caughtUp()
+	c.Want("SCARD s", ":3\r\n")
+
+	port := strings.Fields(m.replicaOf())[2]
+	at := len(m.stream)
+	h.Close()
+	core, logs := observer.New(zap.DebugLevel)
+	again := &servertest.Harness{Server: server.New(servertest.Config(t, "redis-databases", "4", "slaveof",
+		"127.0.0.1 "+port), h.DB, zap.New(core)), DB: h.DB, Logs: logs}
+	if err := again.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Close)
+	m.say("SADD s 4", "SELECT 0", "INCR n")
+	m.caughtUp()
+	c = again.Dial(t)
+	c.Want("GET n", "$1\r\n2\r\n")
+	c.Want("SELECT 3", "+OK\r\n")
+	c.Want("SCARD s", ":4\r\n")
+	if got := m.asked(); len(got) != 3 || got[0] != "? -1" || got[2] != fmt.Sprintf("%s %d", redisID, at+1) {
+		t.Errorf("PSYNC %q, the last one before the restart was at %d", got, at)
+	}
+}
+
+// TestRedisMasterEnds: REPLICAOF NO ONE keeps the data; who follows again begins anew.
+func TestRedisMasterEnds(t *testing.T) {
+	for _, rsid := range []string{"no", "yes"} {
+		m := playRedis(t, "a")
+		h := startWith(t, quiet(), "use-rsid-psync", rsid)
+		c := h.Dial(t)
+		c.Want(m.replicaOf(), "+OK\r\n")
+		m.say("SELECT 0", "SET b 1")
+		m.caughtUp()
+		if !hasRedisState(t, h.DB) {
+			t.Error("there is no record of where the database is")
+		}
+		c.Want("REPLICAOF NO ONE", "+OK\r\n")
+		if hasRedisState(t, h.DB) {
+			t.Error("the record of where the database was is left")
+		}
+		m.say("SET b 2")
+		c.Want("SET c 1", "+OK\r\n")
+		c.Want("MGET a b c", "*3\r\n$3\r\nold\r\n$1\r\n1\r\n$1\r\n1\r\n")
+		c.Want(m.replicaOf(), "+OK\r\n")
+		m.caughtUp()
+		c.Want("MGET a b c", "*3\r\n$3\r\nold\r\n$1\r\n2\r\n$-1\r\n")
+		if got := m.asked(); !slices.Equal(got, []string{"? -1", "? -1"}) {
+			t.Errorf("PSYNC %q", got)
+		}
+	}
+}
+
+func hasRedisState(t *testing.T, db *engine.DB) (has bool) {
+	t.Helper()
+	err := db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) (err error) {
+		_, has, err = tx.Get(cf.Propagate, []byte(cf.PropagateRedisMaster))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return has
+}
+
+// TestRedisStateOfMaster: a server that starts as a master forgets where it was in the stream of one.
+func TestRedisStateOfMaster(t *testing.T) {
+	o := quiet()
+	o.Dir = t.TempDir() + "/db"
+	db := enginetest.OpenWith(t, o)
+	enginetest.Update(t, db, nil, func(tx *engine.Tx) error {
+		tx.Put(cf.Propagate, []byte(cf.PropagateRedisMaster), []byte("1 "+redisID+" 5 0"))
+		return nil
+	})
+	s := server.New(servertest.Config(t), db, nil)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if hasRedisState(t, db) {
+		t.Error("the record is left")
+	}
+}
+
+// TestRedisMasterUnknown: what cannot be applied ends the link with an error that names it; what came before has
+// happened, and nothing behind it.
+func TestRedisMasterUnknown(t *testing.T) {
+	for _, tt := range []struct{ name, line, want string }{
+		{"no such command", "FROBNICATE k", "FROBNICATE \"k\" in database 0: there is no such command here"},
+		{"an unknown subcommand", "FUNCTION FROBNICATE", "FUNCTION"},
+		{"too few arguments", "SET k", "SET"},
+		{"not supported", "SWAPDB 0 1", "SWAPDB"},
+		{"a command that fails", "LPUSH a x", "LPUSH \"a\" in database 0: Operation against a key"},
+		{"one for clients", "MONITOR", "MONITOR in database 0: it is not for a stream of writes"},
+		{"another database", "SELECT 1", "redis-databases is 0"},
+	} {
+		m := playRedis(t, "a")
+		h := startWith(t, quiet())
+		c := h.Dial(t)
+		c.Want(m.replicaOf(), "+OK\r\n")
+		m.say("SELECT 0", "SET before 1")
+		m.caughtUp()
+		m.say("MULTI", "INCR before", "EXEC", "MULTI", "SET inside 1", tt.line, "SET behind 1", "EXEC", "SET behind 2")
+		servertest.Eventually(t, tt.name, func() bool { return strings.Contains(field(c, "replication", "master_link_error"), tt.want) })
+		if got := field(c, "replication", "master_link_status"); got != "down" {
+			t.Errorf("%s: the link is %s", tt.name, got)
+		}
+		c.Want("MGET before inside behind", "*3\r\n$1\r\n2\r\n$-1\r\n$-1\r\n")
+	}
+}
+
+// TestRedisMasterExpiry: a key that has expired here is hidden, but the commands of the master find it until the master
+// deletes it.
+func TestRedisMasterExpiry(t *testing.T) {
+	m := playRedis(t)
+	h := startWith(t, quiet())
+	c := h.Dial(t)
+	c.Want(m.replicaOf(), "+OK\r\n")
+	m.say("SELECT 0", "SET n 5 PXAT 1000", "RPUSH l a", "PEXPIREAT l 1000", "HSET h f 1 g 2", "HPEXPIREAT h 1000 FIELDS 1 f",
+		"SET gone 1 PXAT 1000", "DEL gone", "EXPIRE l 100", "SETEX rel 100 v")
+	m.caughtUp()
+	c.Want("MGET n gone", "*2\r\n$-1\r\n$-1\r\n")
+	c.Want("HGETALL h", "*2\r\n$1\r\ng\r\n$1\r\n2\r\n")
+	for _, k := range []string{"l", "rel"} {
+		if ttl := c.Do("TTL", k); ttl != ":100\r\n" && ttl != ":99\r\n" {
+			t.Errorf("TTL %s: %q", k, ttl)
+		}
+	}
+	m.say("INCR n", "PERSIST n", "RPUSH l b", "HINCRBY h f 1", "HPERSIST h FIELDS 1 f")
+	m.caughtUp()
+	c.Want("GET n", "$1\r\n6\r\n")
+	c.Want("LRANGE l 0 -1", "*2\r\n$1\r\na\r\n$1\r\nb\r\n")
+	c.Want("HMGET h f g", "*2\r\n$1\r\n2\r\n$1\r\n2\r\n")
+}
+
+// TestRedisMasterIsHeardOf: subscribers, waiting clients and scripts follow.
+func TestRedisMasterIsHeardOf(t *testing.T) {
+	m := playRedis(t)
+	h := startWith(t, quiet())
+	c, sub, wait := h.Dial(t), h.Dial(t), h.Dial(t)
+	c.Want(m.replicaOf(), "+OK\r\n")
+	m.say("SELECT 0", "XADD x 1-1 f v")
+	m.caughtUp()
+	sub.Want("SUBSCRIBE ch", "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
+	wait.Send(servertest.Encode("XREAD", "BLOCK", "0", "STREAMS", "x", "$"))
+	h.BlockedClients(t, 1)
+	m.say("PUBLISH ch hello", "XADD x 2-1 f v", "SCRIPT LOAD return(1)",
+		"EVAL redis.call('SET',KEYS[1],ARGV[1]) 1 k v", "EVAL redis.call('SET',KEYS[1],'w');error('x') 1 failed")
+	m.caughtUp()
+	sub.Expect("*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$5\r\nhello\r\n")
+	wait.Expect("*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$3\r\n2-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n")
+	c.Want("MGET k failed", "*2\r\n$1\r\nv\r\n$1\r\nw\r\n")
+	c.Want(fmt.Sprintf("EVALSHA %x 0", sha1.Sum([]byte("return(1)"))), ":1\r\n")
+}
+
+// TestRedisMasterInChain: a replica of the replica has what that has, record by record, also after a full
+// synchronisation of the latter.
+func TestRedisMasterInChain(t *testing.T) {
+	for _, rsid := range []string{"no", "yes"} {
+		m := playRedis(t, "a", "b")
+		h := startWith(t, quiet(), "use-rsid-psync", rsid)
+		r := startWith(t, quiet(), "use-rsid-psync", rsid)
+		c, cr := h.Dial(t), r.Dial(t)
+		cr.Want(replicaOf(r, h), "+OK\r\n")
+		cr.Want("SUBSCRIBE ch", "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
+		c.Want(m.replicaOf(), "+OK\r\n")
+		m.say("SELECT 0", "SET a new", "HSET h f v", "PUBLISH ch hello")
+		m.caughtUp()
+		caughtUp(t, r, h)
+		sameRecords(t, h.DB, r.DB)
+		c.Want("REPLICAOF NO ONE", "+OK\r\n")
+		c.Want(m.replicaOf(), "+OK\r\n")
+		m.say("SET b new")
+		m.caughtUp()
+		caughtUp(t, r, h)
+		sameRecords(t, h.DB, r.DB)
+		r.Dial(t).Want("MGET a b", "*2\r\n$3\r\nnew\r\n$3\r\nnew\r\n")
+	}
+}
+
+// TestRedisMasterThenBasalt: a server that has followed a Redis master shares no history with another one.
+func TestRedisMasterThenBasalt(t *testing.T) {
+	m, other := playRedis(t, "a"), startWith(t, quiet())
+	co := other.Dial(t)
+	for i := range 5000 {
+		co.Do("SET", "k"+strconv.Itoa(i%10), strconv.Itoa(i))
+	}
+	h := startWith(t, quiet())
+	c := h.Dial(t)
+	c.Want(m.replicaOf(), "+OK\r\n")
+	m.caughtUp()
+	c.Want(replicaOf(h, other), "+OK\r\n")
+	caughtUp(t, h, other)
+	sameRecords(t, other.DB, h.DB)
+	if st, ok := h.Replica().Status(); !ok || st.Redis || st.State != replication.Connected {
+		t.Errorf("the link: %+v", st)
+	}
+}
