@@ -84,6 +84,17 @@ func (db *DB) StoredReplicationID() (id string, err error) {
 	return id, err
 }
 
+// WriteFromMaster commits what f writes in a transaction that is [Tx.FromMaster], without locks: it is for records that
+// belong to no key. It may be called while a transaction has locks.
+func (db *DB) WriteFromMaster(f func(tx *Tx)) error {
+	tx := db.NewTx()
+	tx.Begin(cf.DefaultNamespace)
+	defer tx.Release()
+	tx.FromMaster()
+	f(tx)
+	return tx.Commit()
+}
+
 // IsReplica reports whether the database is that of a replica.
 func (db *DB) IsReplica() bool { return db.replica.on.Load() }
 

@@ -403,7 +403,7 @@ func TestRedisMasterInChain(t *testing.T) {
 		cr.Want(replicaOf(r, h), "+OK\r\n")
 		cr.Want("SUBSCRIBE ch", "*3\r\n$9\r\nsubscribe\r\n$2\r\nch\r\n:1\r\n")
 		c.Want(m.replicaOf(), "+OK\r\n")
-		m.say("SELECT 0", "SET a new", "HSET h f v", "PUBLISH ch hello")
+		m.say("SELECT 0", "SET a new", "HSET h f v")
 		m.caughtUp()
 		caughtUp(t, r, h)
 		sameRecords(t, h.DB, r.DB)
@@ -413,6 +413,8 @@ func TestRedisMasterInChain(t *testing.T) {
 		m.caughtUp()
 		caughtUp(t, r, h)
 		sameRecords(t, h.DB, r.DB)
+		m.say("PUBLISH ch again")
+		cr.Expect("*3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$5\r\nagain\r\n")
 		r.Dial(t).Want("MGET a b", "*2\r\n$3\r\nnew\r\n$3\r\nnew\r\n")
 	}
 }

@@ -150,14 +150,21 @@ const sentinelChannel = "__sentinel__:hello"
 // replicate puts a message into the log for the subscribers of replicas, as Kvrocks does, while there are any. Each
 // has a batch of its own: a replica looks at the last record of each. Sentinel's greetings stay here: a master that
 // was stopped and goes on finds some waiting, and what it writes its successor does not have.
-func (s *Server) replicate(channel, payload []byte) {
-	if s.master.Connected() == 0 || s.IsReplica() || string(channel) == sentinelChannel {
+// Of a replica only those of its master go on, and only those of a Redis master need it.
+func (s *Server) replicate(channel, payload []byte, fromMaster bool) {
+	if s.master.Connected() == 0 || s.IsReplica() && !fromMaster || string(channel) == sentinelChannel {
 		return
 	}
-	err := s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
-		tx.Put(cf.PubSub, channel, payload)
-		return nil
-	})
+	put := func(tx *engine.Tx) { tx.Put(cf.PubSub, channel, payload) }
+	var err error
+	if fromMaster {
+		err = s.db.WriteFromMaster(put)
+	} else {
+		err = s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+			put(tx)
+			return nil
+		})
+	}
 	if err != nil {
 		s.sessions.WriteFailed(err)
 	}

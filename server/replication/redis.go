@@ -103,7 +103,7 @@ func (l *link) goOnHistory() error {
 	}
 	if id == "" {
 		id = NewReplicationID()
-		err = writeFromMaster(l.db, func(tx *engine.Tx) {
+		err = l.db.WriteFromMaster(func(tx *engine.Tx) {
 			tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), []byte(id))
 		})
 		if err != nil {
@@ -112,16 +112,6 @@ func (l *link) goOnHistory() error {
 	}
 	l.db.SetReplicationID(id)
 	return nil
-}
-
-// writeFromMaster writes in a transaction that needs no locks.
-func writeFromMaster(db *engine.DB, f func(tx *engine.Tx)) error {
-	tx := db.NewTx()
-	tx.Begin(cf.DefaultNamespace)
-	defer tx.Release()
-	tx.FromMaster()
-	f(tx)
-	return tx.Commit()
 }
 
 func (l *link) redisTransfer(size int64) {
@@ -169,7 +159,7 @@ func (t *redisTarget) Apply(commands []redislink.Command, after redislink.State)
 
 // Keep implements redislink.Target.
 func (t *redisTarget) Keep(s redislink.State) error {
-	return writeFromMaster(t.l.db, func(tx *engine.Tx) { putRedisState(tx, s) })
+	return t.l.db.WriteFromMaster(func(tx *engine.Tx) { putRedisState(tx, s) })
 }
 
 // ForgetRedis deletes the record of where the database is in the stream of a master of Redis, for one that is a
@@ -181,7 +171,7 @@ func ForgetRedis(db *engine.DB) error {
 	}
 	forget := func(tx *engine.Tx) { tx.Delete(cf.Propagate, []byte(cf.PropagateRedisMaster)) }
 	if db.IsReplica() {
-		return writeFromMaster(db, forget)
+		return db.WriteFromMaster(forget)
 	}
 	return db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
 		forget(tx)

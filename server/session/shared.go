@@ -80,9 +80,9 @@ type Options struct {
 	// when it has got some.
 	MayStoreNamespaces func() error
 	RefreshNamespaces  func()
-	// Replicating reports whether messages go to replicas, by ReplicateMessage.
+	// Replicating reports whether messages go to replicas, by ReplicateMessage; fromMaster: that of a [Feed].
 	Replicating      func() bool
-	ReplicateMessage func(channel, payload []byte)
+	ReplicateMessage func(channel, payload []byte, fromMaster bool)
 	// Broadcasting hears that a client has begun to track keys in broadcasting mode, or has ended it.
 	Broadcasting func(on bool)
 	// Unpaused hears of the end of a pause. FailingOver reports whether a failover has made the present one.

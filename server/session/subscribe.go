@@ -58,7 +58,7 @@ func (c *run) Publish(channel, payload []byte, shard bool) int {
 func (c *run) publishNow(m pubsub.Message) int {
 	n := c.srv.Hub.Publish(m, &c.subs, &c.batch)
 	if !m.Shard {
-		c.srv.ReplicateMessage(m.Channel, m.Payload)
+		c.srv.ReplicateMessage(m.Channel, m.Payload, c.fed)
 	}
 	return n
 }
