@@ -23,6 +23,10 @@ type Cursor struct {
 	done bool
 }
 
+// cursorFirst is how many bytes of files a cursor passes over at first when it meets damage, and twice as many each time
+// until it can read on: less than a block, so that nothing is passed over that could be read.
+const cursorFirst = 1 << 10
+
 // CursorOptions tell what a [Cursor] reads.
 type CursorOptions struct {
 	Lower, Upper []byte // [Lower, Upper); empty = no bound
@@ -33,7 +37,7 @@ type CursorOptions struct {
 
 // Cursor opens a cursor before the first record of a family. The caller closes it.
 func (r *ReadOnly) Cursor(id cf.ID, o CursorOptions) *Cursor {
-	c := &Cursor{r: r, id: id, upper: o.Upper, valueMax: o.ValueMax, damaged: o.Damaged, jump: damageFirst,
+	c := &Cursor{r: r, id: id, upper: o.Upper, valueMax: o.ValueMax, damaged: o.Damaged, jump: cursorFirst,
 		at: bytes.Clone(o.Lower), done: r.fam[id] == nil}
 	if len(c.upper) == 0 {
 		c.upper = append(metadataEnd, 0)
@@ -52,7 +56,7 @@ func (c *Cursor) Next() bool {
 		}
 		if c.it.Next() {
 			c.at = append(c.at[:0], c.it.Key()...)
-			c.jump = damageFirst
+			c.jump = cursorFirst
 			return true
 		}
 		err := c.it.Err()
@@ -63,7 +67,7 @@ func (c *Cursor) Next() bool {
 		}
 		next := behindDamage(c.r.rocks, c.r.fam[c.id], append(c.at, 0), c.upper, c.jump)
 		c.jump *= 2
-		c.damaged(slices.Clone(c.at), next, err)
+		c.damaged(slices.Clone(c.at), next, c.r.named(err))
 		c.at = next
 		c.done = bytes.Compare(next, c.upper) >= 0
 	}

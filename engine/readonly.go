@@ -21,6 +21,7 @@ import (
 // it.
 type ReadOnly struct {
 	dir   string
+	links string // the directory that RocksDB sees
 	slots bool
 	rocks *rocks.DB
 	fam   [cf.NumFamilies]*rocks.Family // nil: an old database does not have it
@@ -34,7 +35,8 @@ type ReadOnly struct {
 // symbolic links to the table files and copies of the logs, where it leaves its own files. What the logs hold is read
 // into memory; of damaged logs what comes before the damage (see [ReadOnly.Logs]).
 //
-// It fails with [ErrLocked] when a server has the database open, and with [ErrForeign] when there is none.
+// It fails with [ErrLocked] when a server has the database open, with [ErrForeign] when there is none, and with
+// [ErrDamaged] when RocksDB cannot open it.
 func OpenReadOnly(dir string) (*ReadOnly, error) {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
 		return nil, fmt.Errorf("%w: %s holds no database", ErrForeign, dir)
@@ -56,6 +58,7 @@ func (r *ReadOnly) open() error {
 	if err != nil {
 		return err
 	}
+	r.links = links
 	release := r.close
 	r.close = func() {
 		os.RemoveAll(links)
@@ -82,7 +85,7 @@ func (r *ReadOnly) open() error {
 	ro.ReadOnly = true
 	names := m.Families()
 	if r.rocks, err = rocks.Open(links, names, ro); err != nil {
-		return openError(r.dir, err)
+		return fmt.Errorf("%w: %w", ErrDamaged, r.named(err))
 	}
 	release2 := r.close
 	r.close = func() {
@@ -97,6 +100,14 @@ func (r *ReadOnly) open() error {
 		}
 	}
 	return r.findSlots()
+}
+
+// named lets an error of RocksDB name the files by their own names.
+func (r *ReadOnly) named(err error) error {
+	if r.links == "" {
+		return err
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), r.links, r.dir))
 }
 
 // linkFiles makes a directory that looks like another one to RocksDB. Logs are copied, as RocksDB cuts off what it had

@@ -40,13 +40,16 @@ func (o *Options) fill() {
 // each other. It changes nothing. The error is about what kept it from reading on; problems are in the report.
 func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	o.fill()
+	began := o.Now()
 	r, err := engine.OpenReadOnly(dir)
+	if errors.Is(err, engine.ErrDamaged) {
+		return unopenable(dir, err, &o), nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	c := newChecker(ctx, r, &o)
-	began := o.Now()
 	if err := c.files(); err != nil {
 		return nil, err
 	}
@@ -76,7 +79,7 @@ type checker struct {
 
 func newChecker(ctx context.Context, r *engine.ReadOnly, o *Options) *checker {
 	return &checker{ctx: ctx, r: r, o: o, now: o.Now().UnixMilli(), slots: r.Slots(), seed: maphash.MakeSeed(),
-		report: &Report{Dir: r.Dir(), Slots: r.Slots(), Types: map[string]*Count{}, Found: map[Kind]int64{}}}
+		report: newReport(r.Dir(), r.Slots())}
 }
 
 // problem notes what is wrong. repair, unless nil, mends it and says what it has done; it is called only by Repair.

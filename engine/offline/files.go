@@ -59,6 +59,24 @@ func (c *checker) files() error {
 	return nil
 }
 
+// unopenable reports what is wrong with the files of a database that RocksDB does not open.
+func unopenable(dir string, why error, o *Options) *Report {
+	r := newReport(dir, false)
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.sst"))
+	add := func(p Problem) {
+		r.add(p)
+		o.Problem(&p)
+	}
+	for _, path := range tables {
+		if err := verifyTable(path); err != nil {
+			add(Problem{Kind: BadFile, File: filepath.Base(path), Detail: err.Error()})
+		}
+	}
+	r.Files.Tables = len(tables)
+	add(Problem{Kind: BadFile, Detail: "records were not read, as the database cannot be opened: " + why.Error()})
+	return r
+}
+
 // A table file ends with a footer of 53 bytes (table/format.cc of RocksDB, format versions 1 to 5):
 //
 //	u8 kind of checksum · varint64 x 4: handles of metaindex and index · zeros · u32 format version · u64 magic number

@@ -15,8 +15,8 @@ import (
 )
 
 // Repair does what [Check] does, and mends what it can: it corrects counts, brings the two orders of sorted sets
-// together, and drops what cannot be decoded or reached. What it drops goes into a file of its own before. Files that
-// are damaged are replaced first: see salvage.
+// together, and drops what cannot be decoded or reached. What it drops goes into a file of its own before. With
+// damaged files the database is made anew first, see [rebuild].
 //
 // The database must not be open. It is opened as a server opens it, so a log that lacks writes is refused.
 func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
@@ -30,6 +30,18 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if before.Found[BadFile] > 0 {
+		aside, unread, err := rebuild(ctx, dir, &o)
+		if err != nil {
+			return nil, err
+		}
+		for i := range before.Problems {
+			if p := &before.Problems[i]; p.Kind == BadFile {
+				p.Repair = fmt.Sprintf("the database was made anew of what can be read, without %d ranges of keys; the old one is %s",
+					unread, filepath.Base(aside))
+			}
+		}
+	}
 	options := engine.DefaultRocksOptions()
 	options.DisableAutoCompactions = true
 	db, err := engine.Open(engine.Options{Dir: dir, Slots: slots, Rocks: options})
@@ -42,6 +54,7 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	c.report.Files = before.Files
 	for _, p := range before.Problems {
 		c.report.add(p)
+		o.Problem(&p)
 	}
 	err = c.records()
 	if e := c.mend.close(); err == nil {
@@ -58,14 +71,16 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	return c.report, err
 }
 
-// filesFirst checks the files.
+// filesFirst checks the files, and tells nobody yet.
 func filesFirst(ctx context.Context, dir string, o *Options) (*Report, bool, error) {
 	r, err := engine.OpenReadOnly(dir)
 	if err != nil {
 		return nil, false, err
 	}
 	defer r.Close()
-	c := newChecker(ctx, r, o)
+	quiet := *o
+	quiet.Problem = func(*Problem) {}
+	c := newChecker(ctx, r, &quiet)
 	return c.report, c.slots, c.files()
 }
 

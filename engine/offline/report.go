@@ -117,6 +117,10 @@ type Report struct {
 	Seconds  float64           `json:"seconds"`
 }
 
+func newReport(dir string, slots bool) *Report {
+	return &Report{Dir: dir, Slots: slots, Types: map[string]*Count{}, Found: map[Kind]int64{}, Problems: []Problem{}}
+}
+
 func (r *Report) count(t cf.Type) *Count {
 	name := t.String()
 	c := r.Types[name]
