@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/command"
 )
 
@@ -18,6 +19,11 @@ func (m *Map) Version() int64 { return m.now.Load().Version }
 
 // ID implements [command.Cluster].
 func (m *Map) ID() string { return m.now.Load().ID }
+
+// MayWrite implements [command.Cluster].
+func (m *Map) MayWrite(key []byte) error {
+	return m.now.Load().Route(cf.Slot(key), Access{Write: true})
+}
 
 // Nodes implements [command.Cluster].
 func (m *Map) Nodes() (string, error) {

@@ -22,6 +22,8 @@ type Cluster interface {
 	// Import is what the source of a migration tells its destination.
 	Import(sess *Session, r cf.SlotRange, state ImportState) error
 
+	// MayWrite returns why this node does not write a key, nil = it does. The lock of the key must be held.
+	MayWrite(key []byte) error
 	// Nodes, Info and Replicas are the texts of CLUSTER NODES, INFO and REPLICAS.
 	Nodes() (string, error)
 	Info() (string, error)

@@ -71,8 +71,8 @@ func rdbLoad(c *Ctx) error {
 		return err
 	}
 	c.Srv.Debug.Log(fmt.Sprintf("RDB LOAD of %q: %d keys and %d libraries were loaded; %d keys had expired, "+
-		"%d were kept as they were, %d were empty",
-		c.Args[2], l.done.keys, l.done.libraries, l.done.expired, l.done.kept, l.done.empty))
+		"%d were kept as they were, %d were empty, %d belong to other nodes of the cluster",
+		c.Args[2], l.done.keys, l.done.libraries, l.done.expired, l.done.kept, l.done.empty, l.done.elsewhere))
 	c.Out.OK()
 	return nil
 }
@@ -109,6 +109,7 @@ type loader struct {
 type loaded struct {
 	keys, libraries      int
 	expired, kept, empty int // keys that were not loaded
+	elsewhere            int // keys of slots of other nodes of the cluster, neither
 }
 
 // load writes the keys of a database, and all libraries of functions.
@@ -193,6 +194,17 @@ func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
 	if i.Expires && i.Expire <= tx.Now() {
 		done.expired++
 		return nil
+	}
+	if topology := l.c.Srv.Cluster; topology != nil {
+		err := topology.MayWrite(i.Key)
+		var e *engine.Error
+		if errors.As(err, &e) && e.Code == "TRYAGAIN" {
+			return err
+		}
+		if err != nil {
+			done.elsewhere++
+			return nil
+		}
 	}
 	if l.keep {
 		old, err := tx.LoadHead(i.Key)

@@ -2,9 +2,11 @@ package session_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/servertest"
@@ -334,4 +336,91 @@ func TestAsking(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Want(fill("GET a{O}"), "$1\r\n2\r\n")
+}
+
+// RDB LOAD takes the keys of the slots that this server serves, and stops at one that is closed for writes.
+func TestRDBLoadInCluster(t *testing.T) {
+	n := startNode(t)
+	path := rdbFile(t, "\xfe\x00", rdbKey(fill("a{O}"), "1"), rdbKey(fill("a{M}"), "1"), rdbKey(fill("a{Z}"), "1"))
+	n.Want("RDB LOAD "+path, "+OK\r\n")
+	n.Want("DBSIZE", ":1\r\n")
+	if n.Logs.FilterMessageSnippet("1 keys and 0 libraries were loaded").
+		FilterMessageSnippet("2 belong to other nodes of the cluster").Len() != 1 {
+		t.Error("the log does not say what became of the keys")
+	}
+	slot := cf.Slot([]byte(mine))
+	if err := n.Harness.Cluster().Forbid(cf.SlotRange{First: slot, Last: slot}); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.Do("RDB", "LOAD", path); !strings.HasPrefix(got, "-TRYAGAIN") {
+		t.Error(got)
+	}
+}
+
+// manyNodes is a topology of 1,000 nodes, half of them replicas; shift makes another one.
+func manyNodes(port string, shift int) string {
+	var b strings.Builder
+	for i := range 500 {
+		host, p := fmt.Sprintf("10.0.%d.%d", i/250, i%250), "6666"
+		id := fmt.Sprintf("%040x", i+1)
+		if i == 0 {
+			host, p, id = "127.0.0.1", port, selfID
+		}
+		first, last := i*cf.NumSlots/500, (i+1)*cf.NumSlots/500-1
+		if i == 0 {
+			first, last = 0, 8191
+		} else if first = max(first, 8192); last < first {
+			first, last = -1, -1
+		}
+		fmt.Fprintf(&b, "%s %s %s master -", id, host, p)
+		if first >= 0 && first != last {
+			fmt.Fprintf(&b, " %d-%d", first, last)
+		}
+		fmt.Fprintf(&b, "\n%040x 10.1.%d.%d 6666 slave %s\n", i+10001+shift, i/250, i%250, id)
+	}
+	return b.String()
+}
+
+// BenchmarkTopologyChanges measures a GET and a SET while the topology of 1,000 nodes changes 100 times a second, and
+// while it does not: run it with -bench TopologyChanges. p99-us is the 99th percentile of the time of both together.
+func BenchmarkTopologyChanges(b *testing.B) {
+	for _, every := range []time.Duration{0, 10 * time.Millisecond} {
+		b.Run(fmt.Sprint("every", every), func(b *testing.B) {
+			h := servertest.Start(b, "cluster-enabled", "yes")
+			c, admin := h.Dial(b), h.Dial(b)
+			_, port, _ := strings.Cut(h.Addr(), ":")
+			admin.Do("CLUSTERX", "SETNODEID", selfID)
+			admin.Do("CLUSTERX", "SETNODES", manyNodes(port, 0), "1")
+			stop, ended := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				if every == 0 {
+					return
+				}
+				tick := time.NewTicker(every)
+				defer tick.Stop()
+				for version := 2; ; version++ {
+					select {
+					case <-stop:
+						return
+					case <-tick.C:
+						admin.Do("CLUSTERX", "SETNODES", manyNodes(port, version%2), fmt.Sprint(version))
+					}
+				}
+			}()
+			commands := servertest.Pipeline(fill("SET a{M} 1"), fill("GET a{M}"))
+			var took []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				if err := c.RoundTrip(commands, 2); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+			}
+			close(stop)
+			<-ended
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")
+		})
+	}
 }

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// load writes numbered keys through go-redis's cluster client, and remembers which were acknowledged, and which of them
+// WAIT 1 has confirmed.
+type load struct {
+	client *redis.ClusterClient
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	next   atomic.Int64
+	gate   sync.RWMutex // held for writing while the load pauses
+	paused bool
+
+	mu     sync.Mutex
+	keys   []string         // confirmed
+	where  map[string]int64 // the number of the last write to a node, by its address
+	last   error            // of the last write that failed
+	wrong  error            // a read that did not see the write before it
+	errors int
+}
+
+// writers write at once. They go one by one, so that the load leaves the machine to the servers.
+const writers = 4
+
+func value(key string) string { return "value of " + key }
+
+func newLoad(nodes []*server) *load {
+	ctx, cancel := context.WithCancel(context.Background())
+	var addrs []string
+	for _, n := range nodes {
+		addrs = append(addrs, n.addr())
+	}
+	l := &load{cancel: cancel, where: map[string]int64{}, client: redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs,
+		DialTimeout: time.Second, ReadTimeout: 2 * time.Second, WriteTimeout: time.Second})}
+	l.pause()
+	for range writers {
+		l.ended.Go(func() {
+			for ctx.Err() == nil {
+				l.gate.RLock()
+				l.write(ctx)
+				l.gate.RUnlock()
+			}
+		})
+	}
+	return l
+}
+
+// write writes a key, which the client may send elsewhere, reads it, and asks the master of its slot whether a replica
+// has it.
+func (l *load) write(ctx context.Context) {
+	n := l.next.Add(1)
+	key := "key:" + strconv.FormatInt(n, 10)
+	err := l.client.Set(ctx, key, value(key), 0).Err()
+	var got string
+	if err == nil {
+		got, err = l.client.Get(ctx, key).Result()
+		if err == redis.Nil {
+			err = nil
+		}
+	}
+	var addr string
+	acked := 0
+	if err == nil {
+		var master *redis.Client
+		if master, err = l.client.MasterForKey(ctx, key); err == nil {
+			// The same write once more, so that WAIT is of the node that has it.
+			pipe := master.Pipeline()
+			set := pipe.Set(ctx, key, value(key), 0)
+			wait := pipe.Do(ctx, "wait", 1, 1000)
+			_, err = pipe.Exec(ctx)
+			if err == nil && set.Err() == nil {
+				acked, err = wait.Int()
+			}
+			addr = master.Options().Addr
+		}
+	}
+	if err != nil {
+		l.client.ReloadState(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.last = err
+		l.errors++
+	case got != value(key) && l.errors == 0: // a failover may lose what no replica has
+		l.wrong = fmt.Errorf("%s, just written, is %q", key, got)
+	case acked >= 1:
+		l.keys = append(l.keys, key)
+		fallthrough
+	default:
+		l.where[addr] = n // maybe no replica has acknowledged it: there is none
+	}
+}
+
+func (l *load) pause() {
+	if !l.paused {
+		l.gate.Lock()
+		l.paused = true
+	}
+}
+
+func (l *load) resume() {
+	if l.paused {
+		l.paused = false
+		l.gate.Unlock()
+	}
+}
+
+func (l *load) stop() {
+	l.cancel()
+	l.resume()
+	l.ended.Wait()
+	l.client.Close()
+}
+
+// confirmed returns the keys that WAIT has confirmed so far.
+func (l *load) confirmed() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.keys...)
+}
+
+func (l *load) confirmedCount() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.keys)
+}
+
+// since waits until n more writes than before are confirmed.
+func (l *load) since(before, n int) error {
+	return await(fmt.Sprintf("%d more writes confirmed", n), func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if got := len(l.keys) - before; got < n {
+			return fmt.Errorf("%d: %v", got, l.last)
+		}
+		return nil
+	})
+}
+
+// eachShard waits until a write is acknowledged by each of some masters that begins from now on.
+func (l *load) eachShard(masters ...*server) error {
+	from := l.next.Load()
+	return await("a write at each master", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, m := range masters {
+			if l.where[m.addr()] <= from {
+				return fmt.Errorf("none at %s: %v", m.name, l.last)
+			}
+		}
+		return nil
+	})
+}
+
+// compare checks what is where when nobody writes any more.
+func (s *set) compare(l *load) (string, error) {
+	ctx := context.Background()
+	l.pause()
+	if l.wrong != nil {
+		return "", l.wrong
+	}
+	confirmed := l.confirmed()
+	for _, key := range confirmed {
+		if got, err := l.client.Get(ctx, key).Result(); err != nil || got != value(key) {
+			return "", fmt.Errorf("%s, confirmed by WAIT 1, is %q: %v", key, got, err)
+		}
+	}
+	at := map[string]string{}
+	for _, n := range s.nodes {
+		role, err := n.info("role")
+		if err != nil {
+			return "", err
+		}
+		if role != "master" {
+			continue
+		}
+		keys, err := n.keys()
+		if err != nil {
+			return "", err
+		}
+		for _, k := range keys {
+			if other := at[k]; other != "" {
+				return "", fmt.Errorf("%s is at %s and at %s", k, other, n.name)
+			}
+			at[k] = n.name
+			if err := n.client.Exists(ctx, k).Err(); err != nil {
+				return "", fmt.Errorf("%s has %s: %w", n.name, k, err)
+			}
+		}
+	}
+	for _, n := range s.nodes {
+		if role, err := n.info("role"); err != nil || role == "master" {
+			continue
+		}
+		port, err := n.info("master_port")
+		if err != nil {
+			return "", err
+		}
+		var master *server
+		for _, m := range s.nodes {
+			if strconv.Itoa(m.port) == port {
+				master = m
+			}
+		}
+		if master == nil {
+			return "", errors.New(n.name + " has no master")
+		}
+		if err := await(n.name+" has what "+master.name+" has", func() error {
+			a, err := n.keys()
+			if err != nil {
+				return err
+			}
+			b, err := master.keys()
+			if err == nil && strings.Join(a, " ") != strings.Join(b, " ") {
+				err = fmt.Errorf("%d and %d keys", len(a), len(b))
+			}
+			return err
+		}); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d keys, %d writes confirmed and all there, %d errors of the client, ", len(at), len(confirmed), l.errors), nil
+}
+
+// keys returns all keys of a node, in its order.
+func (s *server) keys() (all []string, err error) {
+	for cursor := uint64(0); ; {
+		var some []string
+		some, cursor, err = s.client.Scan(context.Background(), cursor, "", 1000).Result()
+		if all = append(all, some...); err != nil || cursor == 0 {
+			return all, err
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// patience is how long one state may take.
+const patience = 60 * time.Second
+
+// await waits until a check returns nil.
+func await(what string, check func() error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: not within %v: %w", what, patience, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// server is a process, which may end and begin again with the same files.
+type server struct {
+	name   string
+	port   int
+	args   []string
+	log    string
+	ready  func() error
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when it has
+	client *redis.Client // of a basalt
+}
+
+func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// start starts the process and waits until it answers.
+func (s *server) start() error {
+	out, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	s.cmd.Stdout, s.cmd.Stderr = out, out
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	cmd, ended := s.cmd, make(chan struct{})
+	s.ended = ended
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	return await(s.name+" answers", func() error {
+		select {
+		case <-ended:
+			return errors.New("it has ended")
+		default:
+			return s.ready()
+		}
+	})
+}
+
+func (s *server) kill() {
+	if s.cmd != nil {
+		s.cmd.Process.Kill()
+		<-s.ended
+	}
+}
+
+// info returns a field of INFO replication; "" when it is not there.
+func (s *server) info(field string) (string, error) {
+	text, err := s.client.Info(context.Background(), "replication").Result()
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(v), nil
+		}
+	}
+	return "", nil
+}
+
+// set is etcd, the controller, and eight basalts: two each for four shards.
+type set struct {
+	etcd, controller *server
+	nodes            []*server
+}
+
+func (s *set) stop() {
+	for _, p := range append([]*server{s.controller, s.etcd}, s.nodes...) {
+		if p != nil {
+			p.kill()
+		}
+		if p != nil && p.client != nil {
+			p.client.Close()
+		}
+	}
+}
+
+// start starts all processes.
+func start(dir, controller, basalt string) (s *set, err error) {
+	s = &set{}
+	for _, p := range []*string{&controller, &basalt} {
+		if *p, err = filepath.Abs(*p); err != nil {
+			return s, err
+		}
+	}
+	if s.etcd, err = newServer(dir, "etcd"); err != nil {
+		return s, err
+	}
+	peer, err := freePort()
+	if err != nil {
+		return s, err
+	}
+	own, peers := "http://"+s.etcd.addr(), fmt.Sprintf("http://127.0.0.1:%d", peer)
+	s.etcd.args = []string{"etcd", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", own,
+		"--advertise-client-urls", own, "--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers,
+		"--initial-cluster", "default=" + peers}
+	s.etcd.ready = func() error { return get(own+"/health", nil) }
+	if err := s.etcd.start(); err != nil {
+		return s, err
+	}
+	if s.controller, err = newServer(dir, "controller"); err != nil {
+		return s, err
+	}
+	conf := filepath.Join(dir, "controller.yaml")
+	s.controller.args = []string{controller, "-c", conf}
+	text := fmt.Sprintf("addr: %q\nstorage_type: etcd\netcd:\n  addrs:\n    - %q\ncontroller:\n  failover:\n"+
+		"    ping_interval_seconds: 1\n    max_ping_count: 3\n", s.controller.addr(), s.etcd.addr())
+	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+		return s, err
+	}
+	s.controller.ready = func() error { return get(s.api("/namespaces"), nil) }
+	if err := s.controller.start(); err != nil {
+		return s, err
+	}
+	for i := range 8 {
+		n, err := newServer(dir, "basalt"+strconv.Itoa(i+1))
+		if err != nil {
+			return s, err
+		}
+		n.client = redis.NewClient(&redis.Options{Addr: n.addr(), MaxRetries: -1, DialTimeout: time.Second,
+			ReadTimeout: 10 * time.Second, DisableIndentity: true})
+		n.ready = func() error { return n.client.Ping(context.Background()).Err() }
+		n.args = []string{basalt, "--bind", "127.0.0.1", "--port", strconv.Itoa(n.port), "--dir", filepath.Join(dir, n.name),
+			"--cluster-enabled", "yes"}
+		if err := n.start(); err != nil {
+			return s, err
+		}
+		s.nodes = append(s.nodes, n)
+	}
+	return s, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func newServer(dir, name string) (*server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return &server{name: name, port: port, log: filepath.Join(dir, name+".log")}, os.MkdirAll(filepath.Join(dir, name), 0o755)
+}
+
+// cluster is what the controller knows of the cluster.
+type cluster struct {
+	Version int64
+	Shards  []struct {
+		Nodes []struct {
+			Addr, Role string
+		}
+		SlotRanges []string `json:"slot_ranges"`
+	}
+}
+
+func (s *set) api(path string) string { return "http://" + s.controller.addr() + "/api/v1" + path }
+
+func (s *set) topology() (c cluster, err error) {
+	var reply struct{ Data struct{ Cluster *cluster } }
+	reply.Data.Cluster = &c
+	return c, get(s.api("/namespaces/test/clusters/c"), &reply)
+}
+
+// get reads what a URL has, as JSON into reply unless that is nil.
+func get(url string, reply any) error {
+	r, err := http.Get(url)
+	if err != nil {
+		return err
+	}
+	return take(r, reply)
+}
+
+func (s *set) post(path string, body any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := http.Post(s.api(path), "application/json", bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	return take(r, nil)
+}
+
+func take(r *http.Response, reply any) error {
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode >= 300 {
+		err = fmt.Errorf("%s: %s", r.Status, body)
+	}
+	if err != nil || reply == nil {
+		return err
+	}
+	return json.Unmarshal(body, reply)
+}
+
+// create makes a cluster of the first six nodes.
+func (s *set) create() error {
+	if err := s.post("/namespaces", map[string]any{"namespace": "test"}); err != nil {
+		return err
+	}
+	var addrs []string
+	for _, n := range s.nodes[:6] {
+		addrs = append(addrs, n.addr())
+	}
+	if err := s.post("/namespaces/test/clusters", map[string]any{"name": "c", "nodes": addrs, "replicas": 2}); err != nil {
+		return err
+	}
+	if err := s.agree(6); err != nil {
+		return err
+	}
+	for i := 0; i < 6; i += 2 {
+		if err := await("the replicas", func() error { return s.replicates(s.nodes[i+1], s.nodes[i]) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// agree waits until n nodes have the version of the controller.
+func (s *set) agree(n int) error {
+	return await("one version", func() error {
+		c, err := s.topology()
+		if err != nil {
+			return err
+		}
+		for _, n := range s.nodes[:n] {
+			v, err := n.client.Do(context.Background(), "CLUSTERX", "VERSION").Text()
+			if err != nil || v != strconv.FormatInt(c.Version, 10) {
+				return fmt.Errorf("%s has version %s, the controller %d: %v", n.name, v, c.Version, err)
+			}
+		}
+		return nil
+	})
+}
+
+// replicates returns nil when a node is a replica of another one, whose link is up.
+func (s *set) replicates(replica, master *server) error {
+	for field, want := range map[string]string{"role": "slave", "master_port": strconv.Itoa(master.port),
+		"master_link_status": "up"} {
+		if got, err := replica.info(field); err != nil || got != want {
+			return fmt.Errorf("%s: %s is '%s', not '%s': %v", replica.name, field, got, want, err)
+		}
+	}
+	return nil
+}
