@@ -99,6 +99,7 @@ func (c *conn) Replied(d time.Duration) { c.info.lastActive.Add(d.Milliseconds()
 func (c *conn) Execute(specs []*command.Spec, args [][][]byte) (replies string, ends bool) {
 	w := c.beginRun()
 	defer w.tx.Release()
+	w.reqs = nil // another session has had the run before
 	for i, spec := range specs {
 		w.reqs = append(w.reqs, request{args: args[i], spec: spec})
 	}
