@@ -135,11 +135,11 @@ func (l replicaLink) Read(b []byte) (int, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
+		l.Conn.SetReadDeadline(time.Time{})
 		select {
-		case <-l.done:
+		case <-l.done: // looked at after the deadline is taken away: done is closed before the end sets one
 			return 0, net.ErrClosed
 		default:
-			l.Conn.SetReadDeadline(time.Time{})
 		}
 	}
 }

@@ -108,8 +108,9 @@ func TestDetachedConnectionEnds(t *testing.T) {
 func TestDetachedAtTheEndOfTheServer(t *testing.T) {
 	for _, what := range []string{"read", "write"} {
 		t.Run(what, func(t *testing.T) {
-			ended := make(chan string, 1)
+			begun, ended := make(chan struct{}), make(chan string, 1)
 			detachWith(t, func(c *wire.Conn, done <-chan struct{}) {
+				close(begun)
 				var err error
 				for err == nil {
 					if what == "read" {
@@ -129,6 +130,7 @@ func TestDetachedAtTheEndOfTheServer(t *testing.T) {
 			h.Sessions().Limits.Ending.Store(1)
 			c := h.Dial(t)
 			c.Want("WAIT 0 0", "+CONTINUE\r\n")
+			<-begun // a server that ends earlier keeps the connection
 			h.Close()
 			if got := <-ended; got != "" {
 				t.Error(got)

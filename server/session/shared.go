@@ -133,9 +133,9 @@ func (s *Shared) Close() {
 	defer s.mu.Unlock()
 	s.closing.Store(true)
 	for _, c := range s.conns {
-		c.wire.Wake() // wakes a waiting reader; running commands finish
+		c.stopWaiting() // before the deadlines: the owner of a detached connection asks which of the two has ended a read
+		c.wire.Wake()   // wakes a waiting reader; running commands finish
 		c.wire.SetWriteDeadline(time.Now().Add(grace))
-		c.stopWaiting()
 	}
 }
 
