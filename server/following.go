@@ -125,6 +125,7 @@ func (s *Server) becomeReplica(host string, port int, own bool) error {
 		return engine.NewError("ERR", err.Error())
 	}
 	s.applyRole()
+	s.sessions.Demoted()
 	s.beginFollowing(host, port, own)
 	return nil
 }

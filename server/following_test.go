@@ -165,6 +165,28 @@ func TestReplicaOf(t *testing.T) {
 // loadedSHA is the SHA-1 of "return 'loaded'".
 const loadedSHA = "b534286061d4b9e4026607613b95c06c06015ae8"
 
+// TestDemotion: whoever waits when the server becomes a replica is told so, as by Redis, and disconnected.
+func TestDemotion(t *testing.T) {
+	m, h := servertest.Start(t), servertest.Start(t)
+	var waiting []*servertest.Client
+	for _, command := range []string{"BLPOP l 0", "XREAD BLOCK 0 STREAMS s $", "WAIT 1 0"} {
+		c := h.Dial(t)
+		c.Want("SET k v", "+OK\r\n")
+		c.Send(command + "\r\n")
+		waiting = append(waiting, c)
+	}
+	h.BlockedClients(t, len(waiting))
+	c := h.Dial(t)
+	c.Want(replicaOf(h, m), "+OK\r\n")
+	for _, w := range waiting {
+		if got := w.Closed(); got != "-UNBLOCKED force unblock from blocking operation, instance state changed "+
+			"(master -> replica?)\r\n" {
+			t.Errorf("%q", got)
+		}
+	}
+	c.Want("BLPOP l 0", "-READONLY You can't write against a read only replica.\r\n")
+}
+
 // TestReplicaStates: what clients and Sentinel see of a replica, and what it refuses.
 func TestReplicaStates(t *testing.T) {
 	m := startWith(t, quiet())

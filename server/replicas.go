@@ -27,7 +27,7 @@ import (
 func (s *Server) startMaster() {
 	s.master = replication.NewMaster(replication.MasterOptions{DB: s.db, Log: s.log,
 		CheckpointDir: filepath.Join(s.cfg.Text("dir"), "checkpoint"),
-		Acked:         s.sessions.Acked, Lacking: s.sessions.Limits.Replicas.Store}, s.masterSettings())
+		Acked:         s.sessions.Acked, Enough: s.sessions.Limits.Replicas.Store}, s.masterSettings())
 }
 
 // Bounds of how old a checkpoint may be that one more replica gets, as in Kvrocks: half of the time for which the log

@@ -61,9 +61,9 @@ type MasterOptions struct {
 	// Acked is called when a replica has acknowledged more than before, and when one is gone. nil = nobody wants to
 	// know.
 	Acked func()
-	// Lacking is called when there have come to be too few good replicas to write, or no longer. It may be late by a
-	// second.
-	Lacking func(bool)
+	// Enough is told until when there are enough good replicas to write, in nanoseconds since the epoch, whenever that
+	// changes; 0 = none are needed.
+	Enough func(until int64)
 }
 
 // Master serves replicas. Its methods may be called by several goroutines.
@@ -71,12 +71,13 @@ type Master struct {
 	db       *engine.DB
 	log      *zap.Logger
 	acked    func()
-	lacking  func(bool)
+	enough   func(until int64)
 	settings atomic.Pointer[MasterSettings]
 	backlog  backlog
 	files    checkpoint
 	sending  limiter // of full syncs
 
+	good    sync.Mutex // see countGood
 	mu      sync.Mutex // of those who change feeders; also held while Follow is called
 	feeders atomic.Pointer[[]*feeder]
 	links   map[Link]bool // of full syncs
@@ -107,7 +108,7 @@ const lostKept = 10 * time.Minute
 
 // NewMaster makes a master without replicas. The owner closes it before the database.
 func NewMaster(o MasterOptions, s MasterSettings) *Master {
-	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, lacking: o.Lacking, links: map[Link]bool{},
+	m := &Master{db: o.DB, log: o.Log, acked: o.Acked, enough: o.Enough, links: map[Link]bool{},
 		stop: make(chan struct{})}
 	if m.log == nil {
 		m.log = zap.NewNop()
@@ -115,8 +116,8 @@ func NewMaster(o MasterOptions, s MasterSettings) *Master {
 	if m.acked == nil {
 		m.acked = func() {}
 	}
-	if m.lacking == nil {
-		m.lacking = func(bool) {}
+	if m.enough == nil {
+		m.enough = func(int64) {}
 	}
 	m.left.L = &m.mu
 	m.feeders.Store(&[]*feeder{})
@@ -454,9 +455,30 @@ func (m *Master) GoodReplicas() (n int) {
 	return n
 }
 
+// countGood tells until when the acknowledgements so far are enough to write.
 func (m *Master) countGood() {
-	least := m.settings.Load().MinReplicas
-	m.lacking(least > 0 && m.GoodReplicas() < least)
+	m.good.Lock() // what is told last is what was found last
+	defer m.good.Unlock()
+	s := m.settings.Load()
+	if s.MinReplicas <= 0 {
+		m.enough(0)
+		return
+	}
+	var acked []int64
+	for _, f := range *m.feeders.Load() {
+		if at := f.ackedAt.Load(); at != 0 {
+			acked = append(acked, at)
+		}
+	}
+	slices.Sort(acked)
+	switch n := len(acked) - s.MinReplicas; {
+	case n < 0:
+		m.enough(1) // long ago
+	case s.MaxAckAge <= 0:
+		m.enough(math.MaxInt64)
+	default:
+		m.enough(acked[n] + int64(s.MaxAckAge))
+	}
 }
 
 // MasterStats are counters of a master.
@@ -478,8 +500,7 @@ func (m *Master) ResetStats() {
 	m.syncErr.Store(0)
 }
 
-// keepHouse looks after what time changes: the logs that replicas need, checkpoints that nobody fetches, replicas that
-// have fallen silent.
+// keepHouse looks after what time changes: the logs that replicas need, checkpoints that nobody fetches.
 func (m *Master) keepHouse() {
 	every := m.db.KeepLogsEvery()
 	step := time.Second
@@ -497,7 +518,6 @@ func (m *Master) keepHouse() {
 			if next, ok := m.files.expire(now); ok {
 				m.lose(next, now)
 			}
-			m.countGood()
 			if every > 0 && now.Sub(kept) >= every {
 				kept = now
 				m.keepLogs(now)

@@ -406,6 +406,7 @@ func (f *feeder) receive() error {
 func (f *feeder) acknowledge(seq uint64) {
 	f.answers.Store(true)
 	f.ackedAt.Store(time.Now().UnixNano())
+	f.m.countGood()
 	seq = min(seq, f.next.Load()-1)
 	if seq > f.acked.Load() {
 		f.acked.Store(seq)

@@ -466,11 +466,12 @@ func TestAcks(t *testing.T) {
 	acks := make(chan struct{}, 100)
 	s := defaults
 	s.MinReplicas = 1
-	var lacking atomic.Bool
+	var until atomic.Int64
+	lacking := func() bool { return until.Load() < time.Now().UnixNano() }
 	m := replication.NewMaster(replication.MasterOptions{DB: db, CheckpointDir: t.TempDir() + "/c",
-		Acked: func() { acks <- struct{}{} }, Lacking: lacking.Store}, s)
+		Acked: func() { acks <- struct{}{} }, Enough: until.Store}, s)
 	defer m.Close()
-	if !lacking.Load() {
+	if !lacking() {
 		t.Error("without replicas none is lacking")
 	}
 	r := connect(t, m, 1, proto.Conf{Ack: true})
@@ -503,13 +504,29 @@ func TestAcks(t *testing.T) {
 	if m.AckedBy(3) != 1 || m.AckedBy(4) != 0 {
 		t.Error("an acknowledgement counts for more than was sent")
 	}
-	m.Set(s)
-	if lacking.Load() {
+	if lacking() {
 		t.Error("a replica that has acknowledged is lacking")
 	}
+	s.MaxAckAge = time.Hour
+	m.Set(s)
+	if left := time.Until(time.Unix(0, until.Load())); left > time.Hour || left < time.Hour/2 {
+		t.Errorf("it counts for %v", left)
+	}
+	s.MinReplicas = 2
+	m.Set(s)
+	if !lacking() {
+		t.Error("one is enough for two")
+	}
+	s.MinReplicas = 0
+	m.Set(s)
+	if until.Load() != 0 {
+		t.Error("a replica is needed where none is")
+	}
+	s.MinReplicas = 1
+	m.Set(s)
 	r.leave()
 	silent.leave()
-	if m.AckedBy(1) != 0 || !lacking.Load() {
+	if m.AckedBy(1) != 0 || !lacking() {
 		t.Error("a replica that is gone counts")
 	}
 }

@@ -53,3 +53,15 @@ func (s *Shared) Replaced() {
 
 // Acked hears that replicas have acknowledged writes: who waits for enough of them looks again.
 func (s *Shared) Acked() { s.waiters.acked() }
+
+// errDemoted is the reply to those who wait when the server becomes a replica. As in Redis their connections end: the
+// client is to look for the master.
+var errDemoted = engine.NewError("UNBLOCKED",
+	"force unblock from blocking operation, instance state changed (master -> replica?)")
+
+// Demoted hears that the server takes no more writes, or follows another master: nobody waits any longer.
+func (s *Shared) Demoted() {
+	for _, w := range s.waiters.all() {
+		w.unblock(errDemoted)
+	}
+}

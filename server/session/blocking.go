@@ -290,7 +290,8 @@ func (c *conn) reply(w *waiter) bool {
 		c.logEnd(err)
 		c.lost = true
 	}
-	return err == nil
+	c.closeAfterReply = c.closeAfterReply || w.err == errDemoted
+	return err == nil && !c.closeAfterReply
 }
 
 var errUnblocked = engine.NewError("UNBLOCKED", "client unblocked via CLIENT UNBLOCK")

@@ -52,7 +52,9 @@ type Limits struct {
 	Handshake atomic.Int64 // how long that of TLS may take, as time.Duration
 	Ending    atomic.Int64 // how long a client may take to read its last replies when the server closes, as time.Duration
 
-	Replicas   atomic.Bool // there are fewer good ones than min-replicas-to-write
+	// Replicas is until when there are enough good ones for min-replicas-to-write, in nanoseconds since the epoch;
+	// 0 = none are needed.
+	Replicas   atomic.Int64
 	Stale      atomic.Bool // a replica without its master, and slave-serve-stale-data no
 	ReadOnly   atomic.Bool // a replica that takes no writes: slave-read-only
 	StrictKeys atomic.Bool // lua-strict-key-accessing
@@ -66,7 +68,7 @@ func (l *Limits) refuseWrite(flags command.Flag) error {
 	switch {
 	case l.ReadOnly.Load():
 		return command.ErrReadOnly
-	case l.Replicas.Load():
+	case l.lacksReplicas():
 		return command.ErrNoReplicas
 	case flags&command.DenyOOM != 0 && l.Full.Load():
 		return command.ErrDBSize
@@ -79,10 +81,17 @@ func (l *Limits) refuseWriter() error {
 	switch {
 	case l.ReadOnly.Load():
 		return errReadOnlyWriter
-	case l.Replicas.Load():
+	case l.lacksReplicas():
 		return command.ErrNoReplicas
 	}
 	return nil
+}
+
+// lacksReplicas goes by the clock of this moment: a process that was stopped must not write before anything else has
+// noticed how long that was.
+func (l *Limits) lacksReplicas() bool {
+	until := l.Replicas.Load()
+	return until != 0 && time.Now().UnixNano() > until
 }
 
 var errReadOnlyWriter = engine.NewError("READONLY", "Can not run script with write flag on readonly replica")

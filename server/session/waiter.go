@@ -336,6 +336,22 @@ func (t *waitTable) keys() []string {
 	return slices.Collect(maps.Keys(t.byKey))
 }
 
+// all returns all who wait.
+func (t *waitTable) all() []*waiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := maps.Clone(t.acks)
+	if all == nil {
+		all = map[*waiter]bool{}
+	}
+	for _, list := range t.byKey {
+		for _, w := range list {
+			all[w] = true
+		}
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
 // keyspaceChanged lets those try again who also wait for the end of a key: a flush has no keys to find them by.
 func (t *waitTable) keyspaceChanged() {
 	t.mu.Lock()
