@@ -8,54 +8,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
 )
-
-// everything returns all records of the known families, by family, key and value.
-func everything(t testing.TB, db *engine.DB) (all [cf.NumFamilies][][2]string) {
-	t.Helper()
-	tx := db.NewTx()
-	tx.Begin(cf.DefaultNamespace)
-	defer tx.Release()
-	for id := range cf.NumFamilies {
-		if id == cf.PubSub { // messages go with any compaction
-			continue
-		}
-		it := tx.Iter(id, engine.IterOptions{})
-		for it.Next() {
-			if string(it.Key()) == cf.PropagateScriptFlush { // garbage, which any compaction drops
-				continue
-			}
-			all[id] = append(all[id], [2]string{string(it.Key()), string(it.Value())})
-		}
-		if err := it.Err(); err != nil {
-			t.Error(err)
-		}
-		it.Close()
-	}
-	return all
-}
-
-// sameRecords compares all records of two databases byte by byte.
-func sameRecords(t testing.TB, a, b *engine.DB) {
-	t.Helper()
-	x, y := everything(t, a), everything(t, b)
-	for id := range cf.NumFamilies {
-		for i := range max(len(x[id]), len(y[id])) {
-			if i >= len(x[id]) || i >= len(y[id]) || x[id][i] != y[id][i] {
-				t.Errorf("family %s: %d and %d records, which differ from record %d on", id, len(x[id]), len(y[id]), i)
-				break
-			}
-		}
-	}
-	if p, q := a.LatestSequence(), b.LatestSequence(); p != q {
-		t.Errorf("sequence numbers %d and %d", p, q)
-	}
-}
 
 // startWith starts a server with a database of its own. When the test has failed, its log is shown.
 func startWith(t *testing.T, o engine.Options, settings ...string) *servertest.Harness {
@@ -63,7 +20,12 @@ func startWith(t *testing.T, o engine.Options, settings ...string) *servertest.H
 	if o.Dir == "" {
 		o.Dir = t.TempDir() + "/db"
 	}
-	db := enginetest.OpenWith(t, o)
+	return startOn(t, enginetest.OpenWith(t, o), settings...)
+}
+
+// startOn starts a server for a database.
+func startOn(t *testing.T, db *engine.DB, settings ...string) *servertest.Harness {
+	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	h := &servertest.Harness{Server: server.New(servertest.Config(t, settings...), db, zap.New(core)), DB: db, Logs: logs}
 	if err := h.Start(); err != nil {

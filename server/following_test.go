@@ -12,6 +12,7 @@ import (
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
 	"github.com/basaltdb/basalt/server"
 	"github.com/basaltdb/basalt/server/servertest"
 )
@@ -137,8 +138,8 @@ func TestReplicaOf(t *testing.T) {
 				watcher.Want("EXEC", "*-1\r\n")
 
 				caughtUp(t, sub, r)
-				sameRecords(t, m.DB, r.DB)
-				sameRecords(t, r.DB, sub.DB)
+				enginetest.SameRecords(t, m.DB, r.DB)
+				enginetest.SameRecords(t, r.DB, sub.DB)
 				for _, h := range []*servertest.Harness{r, sub} {
 					if a, b := m.DB.LatestSequence(), h.DB.LatestSequence(); a != b {
 						t.Errorf("sequence numbers %d and %d", a, b)
@@ -156,7 +157,7 @@ func TestReplicaOf(t *testing.T) {
 				cr.Want("SET after promotion", "+OK\r\n")
 				caughtUp(t, sub, r)
 				cs.Want("GET after", "$9\r\npromotion\r\n")
-				sameRecords(t, r.DB, sub.DB)
+				enginetest.SameRecords(t, r.DB, sub.DB)
 			})
 		}
 	}
@@ -300,7 +301,7 @@ func TestReplicaUnderLoad(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	caughtUp(t, r, m)
-	sameRecords(t, m.DB, r.DB)
+	enginetest.SameRecords(t, m.DB, r.DB)
 	st, _ := r.Replica().Status()
 	t.Logf("%d full synchronisations, sequence %d", st.FullSyncs, m.DB.LatestSequence())
 }
@@ -318,7 +319,7 @@ func TestReplicaAfterRestart(t *testing.T) {
 			r := startWith(t, o, "slaveof", "127.0.0.1 "+strconv.Itoa(m.Port()))
 			fill(c, i+1)
 			caughtUp(t, r, m)
-			sameRecords(t, m.DB, r.DB)
+			enginetest.SameRecords(t, m.DB, r.DB)
 			if st, _ := r.Replica().Status(); st.FullSyncs != 0 {
 				t.Errorf("%d full synchronisations", st.FullSyncs)
 			}

@@ -318,17 +318,6 @@ func (t *waitTable) of(nsKey []byte) []*waiter {
 	return list[:len(list):len(list)]
 }
 
-// all returns those who wait for keys.
-func (t *waitTable) all() []*waiter {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var all []*waiter
-	for _, list := range t.byKey {
-		all = append(all, list...)
-	}
-	return all
-}
-
 // keys returns the keys that somebody waits for.
 func (t *waitTable) keys() []string {
 	t.mu.Lock()
@@ -336,7 +325,7 @@ func (t *waitTable) keys() []string {
 	return slices.Collect(maps.Keys(t.byKey))
 }
 
-// all returns all who wait.
+// all returns all who wait, for keys or replicas, in any order.
 func (t *waitTable) all() []*waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()

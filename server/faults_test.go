@@ -1,0 +1,271 @@
+package server_test
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/server/servertest"
+)
+
+// What goes wrong between a master and its replica: a proxy stands between them. Clients write to the master all the
+// time, and in the end both have the same records, byte by byte, and count the same keys.
+
+// throughProxy starts a master with some data and its replica behind a proxy, and clients that write until stop is
+// called. The replica follows whoever the proxy leads to.
+type throughProxy struct {
+	t    *testing.T
+	m, r *servertest.Harness
+	p    *servertest.Proxy
+	stop func()
+}
+
+func newThroughProxy(t *testing.T, o engine.Options, settings ...string) *throughProxy {
+	x := &throughProxy{t: t}
+	settings = append(settings, "use-rsid-psync", "yes")
+	x.m = startBeside(t, o, settings...)
+	x.p = servertest.NewProxy(t, x.m.Addr())
+	x.m.Dial(t).RandomWrites(rand.New(rand.NewPCG(1, 1)), 300, false)
+	x.r = startBeside(t, quiet(), "use-rsid-psync", "yes", "slaveof", "127.0.0.1 "+strconv.Itoa(x.p.Port()))
+	x.write(x.m)
+	return x
+}
+
+// startBeside is startWith for tests that run beside others: which native objects are whose cannot be told then.
+func startBeside(t *testing.T, o engine.Options, settings ...string) *servertest.Harness {
+	t.Helper()
+	o.Dir = t.TempDir() + "/db"
+	db, err := engine.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return startOn(t, db, settings...)
+}
+
+// write lets clients write to a master until stop is called.
+func (x *throughProxy) write(m *servertest.Harness) {
+	var all sync.WaitGroup
+	end := make(chan struct{})
+	for i := range 3 {
+		c := m.Dial(x.t)
+		all.Go(func() {
+			for r := rand.New(rand.NewPCG(uint64(i), 2)); ; {
+				select {
+				case <-end:
+					return
+				default:
+					c.RandomWrites(r, 20, true)
+				}
+			}
+		})
+	}
+	x.stop = sync.OnceFunc(func() {
+		close(end)
+		all.Wait()
+	})
+	x.t.Cleanup(x.stop)
+}
+
+// follows waits until the link is up and the replica has something that is written from now on.
+func (x *throughProxy) follows() {
+	x.t.Helper()
+	at := x.m.DB.LatestSequence() + 1
+	servertest.Eventually(x.t, "the replica follows", func() bool {
+		return x.r.Replica().Up() && x.r.DB.LatestSequence() >= at
+	})
+}
+
+// fulls returns how many full synchronisations have ended.
+func (x *throughProxy) fulls() int64 {
+	st, _ := x.r.Replica().Status()
+	return st.FullSyncs
+}
+
+// check ends the writes, waits for the replica and compares.
+func (x *throughProxy) check() {
+	x.t.Helper()
+	x.stop()
+	caughtUp(x.t, x.r, x.m)
+	enginetest.SameData(x.t, x.m.DB, x.r.DB)
+}
+
+// TestFaults lets things happen to the link under load.
+func TestFaults(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		long  bool
+		fault func(x *throughProxy)
+		fulls int64 // full synchronisations
+	}{
+		{"nothing", false, func(x *throughProxy) { x.follows() }, 0},
+		{"cut", true, func(x *throughProxy) {
+			for range 3 {
+				x.follows()
+				x.p.Cut()
+			}
+		}, 0},
+		{"cut within a frame", false, func(x *throughProxy) {
+			for i := range int64(3) {
+				x.p.After(5000+i*777, x.p.Cut)
+				servertest.Eventually(x.t, "the link is cut", func() bool { return !x.r.Replica().Up() })
+				x.follows()
+			}
+		}, 0},
+		{"delay", true, func(x *throughProxy) {
+			x.p.Slow(0, 20*time.Millisecond)
+			x.follows()
+			x.follows()
+			x.p.Slow(0, 0)
+		}, 0},
+		{"byte by byte", false, func(x *throughProxy) {
+			x.p.Slow(1, 0)
+			x.follows()
+			x.p.Slow(0, 0)
+		}, 0},
+		// Nobody is told, until the master gives the replica up; then the network works again.
+		{"half-open", true, func(x *throughProxy) {
+			x.follows()
+			x.p.Hold(true)
+			servertest.Eventually(x.t, "the master has given it up", func() bool { return x.m.Master().Connected() == 0 })
+			x.p.Cut()
+			x.p.Hold(false)
+		}, 0},
+		{"refused for a while", true, func(x *throughProxy) {
+			x.follows()
+			x.p.Target("")
+			x.p.Cut()
+			servertest.Eventually(x.t, "it is down", func() bool {
+				st, _ := x.r.Replica().Status()
+				return st.Err != ""
+			})
+			x.p.Target(x.m.Addr())
+		}, 0},
+		{"promoted and demoted", false, func(x *throughProxy) {
+			x.follows()
+			x.stop()
+			caughtUp(x.t, x.r, x.m)
+			c := x.r.Dial(x.t)
+			c.Want("REPLICAOF NO ONE", "+OK\r\n")
+			c.Want("REPLICAOF 127.0.0.1 "+strconv.Itoa(x.p.Port()), "+OK\r\n")
+			x.write(x.m)
+		}, 0},
+		{"written to meanwhile", true, func(x *throughProxy) {
+			x.follows()
+			c := x.r.Dial(x.t)
+			c.Want("REPLICAOF NO ONE", "+OK\r\n")
+			c.RandomWrites(rand.New(rand.NewPCG(5, 5)), 100, false)
+			c.Want("SET own write", "+OK\r\n")
+			c.Want("REPLICAOF 127.0.0.1 "+strconv.Itoa(x.p.Port()), "+OK\r\n")
+			servertest.Eventually(x.t, "a full synchronisation", func() bool { return x.fulls() == 1 })
+		}, 1},
+		// Another master takes over at the same address, with less or more than the replica has.
+		{"another history", false, func(x *throughProxy) {
+			x.follows()
+			x.stop()
+			other := startBeside(x.t, quiet(), "use-rsid-psync", "yes")
+			other.Dial(x.t).RandomWrites(rand.New(rand.NewPCG(6, 6)), 1000, false)
+			x.m = other
+			x.p.Target(other.Addr())
+			x.p.Cut()
+			x.write(other)
+			servertest.Eventually(x.t, "a full synchronisation", func() bool { return x.fulls() == 1 })
+		}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.long && testing.Short() {
+				t.Skip("long")
+			}
+			t.Parallel()
+			x := newThroughProxy(t, quiet(), "replication-send-timeout-ms", "500")
+			tt.fault(x)
+			x.check()
+			if got := x.fulls(); got != tt.fulls {
+				t.Errorf("%d full synchronisations, want %d", got, tt.fulls)
+			}
+		})
+	}
+}
+
+// TestFaultsOfFullSync lets things happen to a replica that synchronises in full, as its master keeps no log.
+func TestFaultsOfFullSync(t *testing.T) {
+	lose := func(x *throughProxy) { // what the replica lacks is in the log no more
+		x.p.Target("")
+		x.p.Cut()
+		at := x.m.DB.LatestSequence()
+		servertest.Eventually(x.t, "more is written", func() bool { return x.m.DB.LatestSequence() > at+50 })
+		for range 2 {
+			flushFiles(x.t, x.m.DB)
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		long  bool
+		fault func(x *throughProxy)
+	}{
+		{"the log is purged", false, func(x *throughProxy) {
+			lose(x)
+			x.p.Target(x.m.Addr())
+		}},
+		{"cut at every stage", false, func(x *throughProxy) {
+			lose(x)
+			for _, after := range []int64{20, 2000, 60_000} { // the answers, the list, files
+				x.p.After(after, x.p.Cut)
+			}
+			x.p.Target(x.m.Addr())
+		}},
+		// What follows the copy is in the log no more when the copy has arrived: another one is made.
+		{"the log is purged during the transfer", false, func(x *throughProxy) {
+			lose(x)
+			x.p.After(3000, func() {
+				for range 2 {
+					flushFiles(x.t, x.m.DB)
+				}
+			})
+			x.p.Target(x.m.Addr())
+		}},
+		{"byte by byte", true, func(x *throughProxy) {
+			lose(x)
+			x.p.Slow(1, 0)
+			x.p.Target(x.m.Addr())
+			servertest.Eventually(x.t, "a full synchronisation", func() bool { return x.fulls() > 0 })
+			x.p.Slow(0, 0)
+		}},
+		// The replica finds the disk full when it writes what follows; it goes on when there is room again.
+		{"disk full", true, func(x *throughProxy) {
+			lose(x)
+			x.p.Target(x.m.Addr())
+			servertest.Eventually(x.t, "a full synchronisation", func() bool { return x.fulls() > 0 })
+			x.r.DB.InjectWriteError(syscall.ENOSPC)
+			servertest.Eventually(x.t, "it is down", func() bool {
+				st, _ := x.r.Replica().Status()
+				return strings.Contains(st.Err, syscall.ENOSPC.Error())
+			})
+			x.r.DB.InjectWriteError(nil)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.long && testing.Short() {
+				t.Skip("long")
+			}
+			t.Parallel()
+			o := withoutLogs()
+			x := newThroughProxy(t, o)
+			x.follows()
+			before := x.fulls()
+			tt.fault(x)
+			servertest.Eventually(t, "a full synchronisation", func() bool { return x.fulls() > before })
+			x.check()
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/engine/enginetest"
+	"github.com/basaltdb/basalt/internal/testcert"
+	"github.com/basaltdb/basalt/server/servertest"
+)
+
+// TestReplicaTLS: with tls-replication a replica gets files and the stream over TLS, from a master that has no other
+// port and asks for certificates; one that the other does not trust gets nothing.
+func TestReplicaTLS(t *testing.T) {
+	m, ca := servertest.StartTLS(t, "tls-auth-clients", "yes")
+	stranger := testcert.New(t)
+	cert, key := ca.Issue("replica")
+	strangeCert, strangeKey := stranger.Issue("replica")
+	c := m.DialTLS(t, ca.Client("client"))
+	_, port, _ := strings.Cut(m.Addr(), ":")
+	fill(c, 0)
+	for _, tt := range []struct {
+		name          string
+		ca, cert, key string
+		err           string
+	}{
+		{"trusted", ca.File, cert, key, ""},
+		{"a master that is not trusted", stranger.File, cert, key, "certificate"},
+		{"a replica that is not trusted", ca.File, strangeCert, strangeKey, "certificate"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := servertest.Start(t, "tls-replication", "yes", "tls-ca-cert-file", tt.ca, "tls-cert-file", tt.cert,
+				"tls-key-file", tt.key)
+			cr := r.Dial(t)
+			cr.Want("SET own past", "+OK\r\n") // so that it synchronises in full
+			cr.Want("REPLICAOF 127.0.0.1 "+port, "+OK\r\n")
+			if tt.err != "" {
+				servertest.Eventually(t, "an error", func() bool {
+					st, _ := r.Replica().Status()
+					return strings.Contains(st.Err, tt.err)
+				})
+				cr.Want("GET own", "$4\r\npast\r\n")
+				return
+			}
+			caughtUp(t, r, m)
+			fill(c, 1)
+			caughtUp(t, r, m)
+			enginetest.SameRecords(t, m.DB, r.DB)
+			if st, _ := r.Replica().Status(); st.FullSyncs != 1 {
+				t.Errorf("%d full synchronisations", st.FullSyncs)
+			}
+		})
+	}
+}
