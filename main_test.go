@@ -154,6 +154,11 @@ func TestClusterEnabledFitsTheDatabase(t *testing.T) {
 	for _, mode := range []string{"no", "yes"} {
 		dir := t.TempDir()
 		p := start(t, "--dir", dir, "--cluster-enabled", mode)
+		if mode == "yes" { // all slots are this node's
+			id := strings.Repeat("a", 40)
+			p.want("OK", "CLUSTERX", "SETNODEID", id)
+			p.want("OK", "CLUSTERX", "SETNODES", id+" 127.0.0.1 6666 master - 0-16383", "1")
+		}
 		p.want("OK", "SET", "a", "v")
 		p.want("OK", "SET", "b", "v")
 		p.stop(os.Interrupt)
