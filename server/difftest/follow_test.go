@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +101,7 @@ func sameKeys(t *testing.T, redis, basalt *client) (n int) {
 			case string(basalt.must(t, "TYPE", k).text) == "bitmap":
 				reads = []string{"BITCOUNT k", "BITPOS k 1", "BITPOS k 0 1", "BITFIELD_RO k GET u63 0 GET u63 63 GET u63 1000"}
 			}
-			for _, line := range append(reads, "PEXPIRETIME k") {
+			for _, line := range append(reads, "PTTL k") {
 				cmd := newCommand(k, renamed(words(line), k)...)
 				want, err := redis.do(cmd.args...)
 				if err != nil {
@@ -117,6 +120,10 @@ func sameKeys(t *testing.T, redis, basalt *client) (n int) {
 					if !bytes.Equal(consumersAlike(a), consumersAlike(b)) {
 						text = fmt.Sprintf("%s: %s", cmd, firstDifference(b, a))
 					}
+				} else if cmd.name() == "PTTL" {
+					if d := want.number() - got.number(); d < -ttlMargin || d > ttlMargin || (want.number() < 0) != (got.number() < 0) {
+						text = fmt.Sprintf("PTTL %q: %d, want %d", k, got.number(), want.number())
+					}
 				} else {
 					text = compareReplies(cmd, want, got, 0)
 				}
@@ -127,6 +134,16 @@ func sameKeys(t *testing.T, redis, basalt *client) (n int) {
 			}
 		}
 	}
+	return n
+}
+
+// ttlMargin is how much the remaining time to live may differ, in milliseconds: masters before 7.0 send relative times,
+// which count from when they arrive.
+const ttlMargin = 30000
+
+// number returns an integer.
+func (r reply) number() int64 {
+	n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimPrefix(string(r.raw), ":")), 10, 64)
 	return n
 }
 
@@ -223,6 +240,73 @@ func TestFollowRedis(t *testing.T) {
 				t.Errorf("%s full synchronisations", n)
 			}
 		})
+	}
+}
+
+// otherRedis is an environment variable with the paths of more versions of redis-server or valkey-server, parted by
+// colons.
+const otherRedis = "REDIS_SERVERS"
+
+// TestFollowOtherRedis: the same with masters of other versions.
+func TestFollowOtherRedis(t *testing.T) {
+	paths := filepath.SplitList(os.Getenv(otherRedis))
+	if len(paths) == 0 {
+		t.Skip("the environment variable " + otherRedis + " names no servers")
+	}
+	for _, path := range paths {
+		for _, diskless := range []string{"yes", "no"} {
+			t.Run(path+" diskless "+diskless, func(t *testing.T) {
+				redis := startRedisAt(t, path, "--repl-diskless-sync", diskless, "--repl-diskless-sync-delay", "0")
+				other, basalt := startRedisAt(t, path), startReplica(t)
+				m, o, r := mustDial(t, redis), mustDial(t, other), mustDial(t, basalt)
+				version := m.field(t, "server", "redis_version")
+				t.Log(version)
+				if strings.Compare(version, "7.") < 0 { // it tells less of streams
+					defer func(all []string) { readsOf["stream"] = all }(readsOf["stream"])
+					readsOf["stream"] = []string{"XRANGE k - +"}
+				}
+				for n, d := range dumpedKeys() {
+					for _, args := range d.make { // some are newer than the server
+						if _, err := m.do(renamed(args, fmt.Sprintf("key:%d", n))...); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				for _, line := range []string{"HSET fields a 1 b 2 c 3", "HPEXPIRE fields 100000000 FIELDS 2 a b", "SCRIPT LOAD return(1)"} {
+					if _, err := m.do(words(line)...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				follows(t, o, redis)
+				caughtUp(t, o, m)
+				follows(t, r, redis)
+				caughtUp(t, r, m)
+				if n := sameKeys(t, o, r); n < 20 {
+					t.Errorf("only %d keys", n)
+				}
+				for seed := range 4 {
+					history := slices.Concat(randomCommands(uint64(seed), 1500), streamCommands(uint64(seed), 1500))
+					for i := range 30 {
+						k := fmt.Sprint("e", i%5)
+						for _, line := range []string{"SET " + k + " v EX 100000", "SETEX " + k + " 200000 v", "PSETEX " + k + " 300000000 v",
+							"EXPIRE " + k + " 400000", "GETEX " + k + " EX 500000", "SET " + k + " 1.5 KEEPTTL", "INCRBYFLOAT " + k + " 1.25",
+							"HSET h" + k + " f 1 g 2", "HINCRBYFLOAT h" + k + " f 1.5", "HEXPIRE h" + k + " 100000 FIELDS 1 f", "HDEL h" + k + " g",
+							"EVAL redis.call('SET',KEYS[1],ARGV[1]);redis.call('INCR',KEYS[2]) 2 s" + k + " n" + k + " v",
+							"RESTORE r" + k + " 100000 x", "SADD t" + k + " a b c d", "SPOP t" + k + " 2", "GETDEL g" + k} {
+							history = append(history, newCommand("", words(line)...))
+						}
+					}
+					if _, err := replies(redis, 2, true, inTransactions(history, uint64(seed))); err != nil {
+						t.Fatal(err)
+					}
+					caughtUp(t, r, m)
+					caughtUp(t, o, m)
+					if sameKeys(t, o, r); t.Failed() {
+						t.Fatalf("after round %d", seed)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -28,6 +28,12 @@ func startRedis(t testing.TB, options ...string) target {
 	if err != nil {
 		t.Fatalf("redis-server is needed to compare with; install it (Debian: redis-server): %v", err)
 	}
+	return startRedisAt(t, path, append([]string{"--enable-debug-command", "local"}, options...)...)
+}
+
+// startRedisAt is startRedis for the redis-server of a path.
+func startRedisAt(t testing.TB, path string, options ...string) target {
+	t.Helper()
 	// Another process may take the port between its choice and its use.
 	for range 5 {
 		port, err := freePort()
@@ -46,7 +52,7 @@ func startRedis(t testing.TB, options ...string) target {
 // answers there before may be a server of another test.
 func tryRedis(t testing.TB, path string, port int, options []string) (addr string, ok bool) {
 	args := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "notice", "--logfile", "", "--enable-debug-command", "local"}, options...)
+		"--save", "", "--appendonly", "no", "--dir", t.TempDir(), "--loglevel", "notice", "--logfile", ""}, options...)
 	cmd := exec.Command(path, args...)
 	log, err := cmd.StdoutPipe()
 	if err != nil {
