@@ -152,17 +152,18 @@ func (m *mender) commit() error {
 	return m.err
 }
 
-// moveTogether gives the elements of a list, whose subkeys lie in [prefix, end), the indexes from first on.
-func (m *mender) moveTogether(c *checker, prefix, end []byte, first uint64) error {
-	cur := m.r.Cursor(cf.Default, engine.CursorOptions{Lower: prefix, Upper: end})
+// moveTogether gives the elements of a list at the indexes [first, end) the indexes from first on.
+func (m *mender) moveTogether(prefix []byte, first, end uint64) error {
+	at := func(i uint64) []byte { return cf.AppendU64Sub(append([]byte(nil), prefix...), i) }
+	cur := m.r.Cursor(cf.Default, engine.CursorOptions{Lower: at(first), Upper: at(end)})
 	defer cur.Close()
 	for next := first; cur.Next(); {
 		i, err := cf.ParseU64Sub(cur.Key()[len(prefix):])
-		if err != nil || i < first {
+		if err != nil {
 			continue
 		}
 		if i != next { // an element moves to a place that is free, or was
-			m.batch.Put(cf.Default, cf.AppendU64Sub(append([]byte(nil), prefix...), next), cur.Value())
+			m.batch.Put(cf.Default, at(next), cur.Value())
 			m.batch.Delete(cf.Default, cur.Key())
 		}
 		if next++; m.batch.Len() > maxMend {

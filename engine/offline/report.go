@@ -80,11 +80,13 @@ type Count struct {
 	Empty   int64 `json:"empty"`   // the same, of collections without members
 }
 
-// Garbage counts subkeys that compactions will drop.
+// Garbage counts subkeys that no command sees. Compactions drop them, but for Outside.
 type Garbage struct {
 	Orphans     int64 `json:"orphans"`      // the key was deleted, or is of another type now
 	OldVersions int64 `json:"old_versions"` // the key was made anew
 	Expired     int64 `json:"expired"`
+	// Outside are elements at indexes that their list does not have. They go with the list.
+	Outside int64 `json:"outside_of_lists"`
 }
 
 // Files counts what was read of files.

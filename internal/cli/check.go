@@ -146,6 +146,10 @@ func printReport(env *Env, r *offline.Report, repaired bool) error {
 	if g := r.Garbage; g != (offline.Garbage{}) {
 		fmt.Fprintf(w, "for compactions to drop: %d members of deleted keys, %d of old versions, %d of expired keys\n",
 			g.Orphans, g.OldVersions, g.Expired)
+		if g.Outside > 0 {
+			fmt.Fprintf(w, "%s outside of their lists, which Kvrocks leaves: they go with the list\n",
+				plural(g.Outside, "element"))
+		}
 	}
 	if repaired {
 		fmt.Fprintf(w, "repaired: %d\n", r.Repaired)
