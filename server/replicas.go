@@ -165,7 +165,7 @@ func (s *Server) replicate(channel, payload []byte, fromMaster bool) {
 			return nil
 		})
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, engine.ErrReplica) { // it has become one: the message is not for its replicas
 		s.sessions.WriteFailed(err)
 	}
 }

@@ -62,6 +62,6 @@ var errDemoted = engine.NewError("UNBLOCKED",
 // Demoted hears that the server takes no more writes, or follows another master: nobody waits any longer.
 func (s *Shared) Demoted() {
 	for _, w := range s.waiters.all() {
-		w.unblock(errDemoted)
+		w.end(errDemoted)
 	}
 }

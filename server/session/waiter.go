@@ -52,6 +52,7 @@ type waiter struct {
 	out    resp.Writer
 	err    error // what the reply says; nil = it is no error
 	denied bool  // the client may not run the command any more
+	ended  error // see end; of mu
 
 	took   atomic.Int64 // how long the command has run, without the wait, as time.Duration: for the slow log
 	missed atomic.Bool  // somebody had data while another one held mu, or while the connection tried alone
@@ -141,6 +142,9 @@ func (w *waiter) poll() waitState {
 func (w *waiter) endAlone(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err == command.ErrNotReady && w.ended != nil {
+		err = w.ended
+	}
 	if err != command.ErrNotReady {
 		w.serve(err)
 		return true
@@ -189,6 +193,18 @@ func (w *waiter) route(t *cluster.Topology) error {
 		return nil
 	}
 	return t.Route(cf.Slot(w.wait.Keys[0]), cluster.Access{ReadOnly: w.readOnly, Asking: w.asking})
+}
+
+// end is unblock with an error, also for a connection that tries alone: then it is the reply unless the try has one.
+func (w *waiter) end(err error) {
+	if w.unblock(err) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state == alone {
+		w.ended = err
+	}
 }
 
 // leave ends the wait of a connection that has ended.

@@ -27,6 +27,7 @@ type server struct {
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when it has
 	client *redis.Client
+	fulls  int // see fullSyncs
 }
 
 func (s *server) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
@@ -38,6 +39,7 @@ func (s *server) start() error {
 		return err
 	}
 	defer out.Close()
+	s.fulls = 0
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = out, out
 	if err := s.cmd.Start(); err != nil {
@@ -84,13 +86,14 @@ func (s *server) info(field string) (string, error) {
 	return "", nil
 }
 
-// fullSyncs returns how often the server has synchronised in full since its start; a master does not tell.
+// fullSyncs returns how often the server has synchronised in full since its start. A master does not tell: that is what
+// it has told as a replica.
 func (s *server) fullSyncs() (int, error) {
 	text, err := s.info("slave_full_syncs")
-	if err != nil || text == "" {
-		return 0, err
+	if err == nil && text != "" {
+		s.fulls, err = strconv.Atoi(text)
 	}
-	return strconv.Atoi(text)
+	return s.fulls, err
 }
 
 // set is three basalts and three sentinels.
