@@ -152,16 +152,31 @@ type destination struct {
 	hear func(cmd []string) bool
 	// deaf is called after it; true = the connection is cut, and the source gets no reply.
 	deaf  func(cmd []string) bool
-	links sync.WaitGroup
+	links int // connections of sources; mu is held
+	gone  *sync.Cond
 }
 
 // idle waits until no source is connected.
-func (d *destination) idle() { d.links.Wait() }
+func (d *destination) idle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.links > 0 {
+		d.gone.Wait()
+	}
+}
+
+func (d *destination) linked(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.links += n
+	d.gone.Broadcast()
+}
 
 func startDestination(t testing.TB) *destination {
 	t.Helper()
 	d := &destination{node: startNode(t), slots: &slots{}, hear: func([]string) bool { return true },
 		deaf: func([]string) bool { return false }}
+	d.gone = sync.NewCond(&d.mu)
 	d.openImport(t.TempDir() + "/import")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -176,8 +191,8 @@ func startDestination(t testing.TB) *destination {
 			if err != nil {
 				return
 			}
-			d.links.Add(1)
-			wg.Go(func() { defer d.links.Done(); d.serve(t, conn) })
+			d.linked(1)
+			wg.Go(func() { defer d.linked(-1); d.serve(t, conn) })
 		}
 	})
 	return d
