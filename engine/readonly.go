@@ -258,3 +258,6 @@ func (db *DB) CloseUncounted() error {
 	db.counts.partial.Store(true)
 	return db.Close()
 }
+
+// Sequence returns the sequence number of the last write.
+func (r *ReadOnly) Sequence() uint64 { return r.rocks.LatestSequence() }

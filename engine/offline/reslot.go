@@ -1,0 +1,652 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// The keys of a database in a cluster carry their slots, those of others do not (package cf), and nothing in the files
+// says which. So a database that moves into a cluster, or out of it, is written anew.
+//
+//	plain       namespace | user key                  namespace | length | user key | version | element
+//	slots       namespace | slot | user key           namespace | slot | length | user key | version | element
+
+// ReslotOptions tell what to convert.
+type ReslotOptions struct {
+	Options
+	// From is a database that no server uses, or a backup.
+	From string
+	// To is the new database. What it is made in until it is complete has this name and ".part".
+	To string
+	// Slots: the keys of To carry their slots, those of From do not; or the other way round.
+	Slots bool
+	// Namespace is what is converted, and it becomes the default namespace; "" = that. A cluster has no other.
+	Namespace string
+	// Merge adds to a database that exists: to bring several shards together.
+	Merge bool
+}
+
+// ReslotReport is what was done.
+type ReslotReport struct {
+	Keys     int64   `json:"keys"`
+	Records  int64   `json:"records"`
+	Bytes    int64   `json:"bytes"`
+	Sequence uint64  `json:"sequence"` // of the last write of From that is in To
+	Verified int64   `json:"verified_records"`
+	Skipped  int64   `json:"skipped_records"` // of other families
+	Seconds  float64 `json:"seconds"`
+}
+
+// reslotMark lies beside the new database: what of which form it holds.
+type reslotMark struct {
+	Sequence uint64 `json:"sequence"`
+	Slots    bool   `json:"slots"`
+}
+
+const (
+	reslotSuffix = ".reslot"
+	partSuffix   = ".part"
+	reslotBatch  = 1 << 20
+	// reslotMargin: keys and fields that end within it are not compared, as compactions may drop them meanwhile.
+	reslotMargin = time.Hour
+)
+
+var (
+	errOtherNamespaces = errors.New("there are keys of other namespaces, and a cluster has none: " +
+		"name the one to convert, one for each cluster")
+	errForm = errors.New("the keys of the database have that form already")
+)
+
+// Reslot writes a database anew with keys of the other form, and compares the two at the end. From is not changed.
+func Reslot(ctx context.Context, o ReslotOptions) (*ReslotReport, error) {
+	o.fill()
+	began := o.Now()
+	from, err := openForm(o.From, !o.Slots)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	if err := checkNamespaces(from, &o); err != nil {
+		return nil, err
+	}
+	dir := o.To
+	if !o.Merge {
+		if _, err := os.Stat(o.To); err == nil {
+			return nil, fmt.Errorf("%s exists", o.To)
+		}
+		dir = o.To + partSuffix
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	w, err := newReslotWriter(dir, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	if err := w.copy(ctx, from); err != nil {
+		return nil, err
+	}
+	if err := w.finish(); err != nil {
+		return nil, err
+	}
+	r := &w.report
+	r.Sequence = from.Sequence()
+	if r.Verified, err = verifyReslot(ctx, from, dir, &o); err != nil {
+		return nil, err
+	}
+	if !o.Merge {
+		if err := writeMark(o.To, reslotMark{r.Sequence, o.Slots}); err != nil {
+			return nil, err
+		}
+		if err := os.Rename(dir, o.To); err != nil {
+			return nil, err
+		}
+	}
+	r.Seconds = o.Now().Sub(began).Seconds()
+	return r, nil
+}
+
+// openForm opens a database whose keys are of a form.
+func openForm(dir string, slots bool) (*engine.ReadOnly, error) {
+	r, err := engine.OpenReadOnly(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Logs().Loss != nil:
+		err = fmt.Errorf("%s: the log is damaged: see basalt check", dir)
+	case r.Slots() != slots && r.Records(cf.Metadata) > 0:
+		err = fmt.Errorf("%s: %w", dir, errForm)
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// checkNamespaces fails when there are keys that would be left out unsaid.
+func checkNamespaces(r *engine.ReadOnly, o *ReslotOptions) error {
+	if o.Namespace != "" {
+		return nil
+	}
+	prefix := cf.AppendNSPrefix(nil, cf.DefaultNamespace)
+	upper, _ := cf.AppendSuccessor(nil, prefix)
+	for _, part := range []engine.CursorOptions{{Upper: prefix}, {Lower: upper}} {
+		c := r.Cursor(cf.Metadata, part)
+		some := c.Next()
+		c.Close()
+		if some {
+			return errOtherNamespaces
+		}
+	}
+	return nil
+}
+
+// reslotter converts keys.
+type reslotter struct {
+	from, to string // namespaces
+	slots    bool   // of the new form
+}
+
+func (o *ReslotOptions) reslotter() reslotter {
+	k := reslotter{cf.DefaultNamespace, cf.DefaultNamespace, o.Slots}
+	if o.Namespace != "" {
+		k.from = o.Namespace
+	}
+	return k
+}
+
+// meta appends a metadata key in the new form; ok is false for one of another namespace.
+func (k *reslotter) meta(dst, key []byte) (_ []byte, ok bool, err error) {
+	ns, name, err := cf.SplitNSKey(key, !k.slots)
+	if err != nil || string(ns) != k.from {
+		return dst, false, err
+	}
+	return cf.AppendNSKey(dst, k.to, name, k.slots), true, nil
+}
+
+// sub is meta for the key of an element.
+func (k *reslotter) sub(dst, key []byte) (_ []byte, ok bool, err error) {
+	s, err := cf.ParseSubkey(key, !k.slots)
+	if err != nil || string(s.Namespace) != k.from {
+		return dst, false, err
+	}
+	nsKey := cf.AppendNSKey(nil, k.to, s.UserKey, k.slots)
+	return append(cf.AppendSubkeyPrefix(dst, nsKey, k.slots, s.Version), s.Sub...), true, nil
+}
+
+// families of elements
+var elementFamilies = []cf.ID{cf.Default, cf.ZSetScore, cf.Stream}
+
+// walkLive calls f for the records of all keys of a namespace that are live at a time: 0 = those that are not empty.
+func walkLive(ctx context.Context, r *engine.ReadOnly, ns string, slots bool, now int64,
+	f func(id cf.ID, key, value []byte) error) error {
+	prefix := cf.AppendNSPrefix(nil, ns)
+	upper, _ := cf.AppendSuccessor(nil, prefix)
+	var damage error
+	damaged := func(from, to []byte, err error) {
+		damage = fmt.Errorf("keys cannot be read, see basalt check: %w", err)
+	}
+	keys := r.Cursor(cf.Metadata, engine.CursorOptions{Lower: prefix, Upper: upper, Damaged: damaged})
+	defer keys.Close()
+	for damage == nil && keys.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		m, tail, err := cf.DecodeMeta(keys.Value())
+		if err != nil {
+			return err
+		}
+		if !m.Live(now) {
+			continue
+		}
+		if err := f(cf.Metadata, keys.Key(), keys.Value()); err != nil {
+			return err
+		}
+		if m.Type.SingleRecord() {
+			continue
+		}
+		fields := m.Type == cf.TypeHash && len(tail) > 0
+		elements := cf.AppendSubkeyPrefix(nil, keys.Key(), slots, m.Version)
+		end, _ := cf.AppendSuccessor(nil, elements)
+		for _, id := range elementFamilies {
+			if (id == cf.Stream) != (m.Type == cf.TypeStream) || id == cf.ZSetScore && m.Type != cf.TypeZSet {
+				continue
+			}
+			c := r.Cursor(id, engine.CursorOptions{Lower: elements, Upper: end, Damaged: damaged})
+			for err == nil && c.Next() {
+				if fields && now > 0 {
+					if at, _, err := cf.DecodeHashValue(c.Value()); err == nil && cf.FieldExpired(at, now) {
+						continue
+					}
+				}
+				err = f(id, c.Key(), c.Value())
+			}
+			c.Close()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return damage
+}
+
+// reslotWriter writes the new database.
+type reslotWriter struct {
+	o      *ReslotOptions
+	keys   reslotter
+	db     *engine.DB
+	have   *engine.ReadOnly // what was there, with Merge
+	batch  batch.Builder
+	buf    []byte
+	report ReslotReport
+}
+
+func newReslotWriter(dir string, o *ReslotOptions) (*reslotWriter, error) {
+	db, err := engine.Open(engine.Options{Dir: dir, Slots: o.Slots, DisableWAL: !o.Merge})
+	if err != nil {
+		return nil, err
+	}
+	w := &reslotWriter{o: o, keys: o.reslotter(), db: db}
+	if o.Merge {
+		w.have = db.ReadOnly()
+	}
+	return w, nil
+}
+
+func (w *reslotWriter) close() {
+	if w.have != nil {
+		w.have.Close()
+	}
+	if w.db != nil {
+		w.db.CloseUncounted()
+	}
+}
+
+func (w *reslotWriter) copy(ctx context.Context, from *engine.ReadOnly) error {
+	total := int64(0)
+	for _, id := range append(elementFamilies, cf.Metadata) {
+		total += from.Records(id)
+	}
+	advance := w.o.Phase("converting", total, false)
+	err := walkLive(ctx, from, w.keys.from, !w.o.Slots, 0, func(id cf.ID, key, value []byte) (err error) {
+		advance(1)
+		return w.put(id, key, value)
+	})
+	if err != nil {
+		return err
+	}
+	return w.propagate(from)
+}
+
+// put writes a record of From.
+func (w *reslotWriter) put(id cf.ID, key, value []byte) (err error) {
+	if id == cf.Metadata {
+		w.buf, _, err = w.keys.meta(w.buf[:0], key)
+		w.report.Keys++
+		if err == nil && w.have != nil {
+			if _, found, err := w.have.Get(id, w.buf, nil); err != nil || found {
+				return errors.Join(err, fmt.Errorf("%s has the key %q already", w.o.To, key))
+			}
+		}
+	} else {
+		w.buf, _, err = w.keys.sub(w.buf[:0], key)
+	}
+	if err != nil {
+		return err
+	}
+	w.batch.Put(id, w.buf, value)
+	w.report.Records++
+	w.report.Bytes += int64(len(key) + len(value))
+	return w.flush(reslotBatch)
+}
+
+// flush writes the batch if it has so many bytes.
+func (w *reslotWriter) flush(from int) error {
+	if w.batch.Count() == 0 || w.batch.Len() < from {
+		return nil
+	}
+	err := w.db.WriteUncounted(w.batch.Bytes())
+	w.batch.Reset()
+	return err
+}
+
+// carried reports whether a record of the propagate family is of use in the new database: scripts, libraries, the order
+// of bits. Histories, masters and the tokens of namespaces are not.
+func carried(key []byte) bool {
+	for _, prefix := range []string{cf.PropagateScript, cf.PropagateLibrary, cf.PropagateFunction, cf.PropagateBitOrder} {
+		if bytes.HasPrefix(key, []byte(prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *reslotWriter) propagate(from *engine.ReadOnly) error {
+	c := from.Cursor(cf.Propagate, engine.CursorOptions{})
+	defer c.Close()
+	for c.Next() {
+		if !carried(c.Key()) {
+			w.report.Skipped++
+			continue
+		}
+		w.batch.Put(cf.Propagate, c.Key(), c.Value())
+		w.report.Records++
+		if err := w.flush(reslotBatch); err != nil {
+			return err
+		}
+	}
+	search := from.Cursor(cf.Search, engine.CursorOptions{ValueMax: 1})
+	defer search.Close()
+	for search.Next() {
+		w.report.Skipped++
+	}
+	return nil
+}
+
+// finish brings everything to the disk and closes the database.
+func (w *reslotWriter) finish() error {
+	if err := w.flush(0); err != nil {
+		return err
+	}
+	for id := range cf.NumFamilies {
+		if err := w.db.FlushMemtable(id); err != nil {
+			return err
+		}
+	}
+	if w.have != nil {
+		w.have.Close()
+		w.have = nil
+	}
+	db := w.db
+	w.db = nil
+	return db.CloseUncounted()
+}
+
+// digest is a sum of records that does not depend on their order.
+type digest struct {
+	n, a, b int64
+}
+
+// verifyReslot compares the records of From with those of the new database, in both of which they are read once.
+func verifyReslot(ctx context.Context, from *engine.ReadOnly, to string, o *ReslotOptions) (int64, error) {
+	r, err := openForm(to, o.Slots)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	now := o.Now().Add(reslotMargin).UnixMilli()
+	keys := o.reslotter()
+	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	sum := func(d *digest, sign int64, id cf.ID, key, value []byte) {
+		var h [2]maphash.Hash
+		for i := range h {
+			h[i].SetSeed(seeds[i])
+			h[i].WriteByte(byte(id))
+			var n [8]byte
+			binary.LittleEndian.PutUint64(n[:], uint64(len(key)))
+			h[i].Write(n[:])
+			h[i].Write(key)
+			h[i].Write(value)
+		}
+		d.n += sign
+		d.a += sign * int64(h[0].Sum64())
+		d.b += sign * int64(h[1].Sum64())
+	}
+	total := int64(0)
+	for _, id := range append(elementFamilies, cf.Metadata) {
+		total += from.Records(id)
+	}
+	var d digest
+	var records int64
+	advance := o.Phase("verifying", 2*total, false)
+	var buf []byte
+	err = walkLive(ctx, from, keys.from, !o.Slots, now, func(id cf.ID, key, value []byte) (err error) {
+		if id == cf.Metadata {
+			buf, _, err = keys.meta(buf[:0], key)
+		} else {
+			buf, _, err = keys.sub(buf[:0], key)
+		}
+		sum(&d, 1, id, buf, value)
+		records++
+		advance(1)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	if o.Merge { // of the others nothing is known: each record is looked up
+		return records, verifyEach(ctx, from, r, keys, now)
+	}
+	err = walkLive(ctx, r, cf.DefaultNamespace, o.Slots, now, func(id cf.ID, key, value []byte) error {
+		sum(&d, -1, id, key, value)
+		advance(1)
+		return nil
+	})
+	if err == nil && d != (digest{}) {
+		err = fmt.Errorf("%s does not hold what %s holds: %d records differ in number", to, from.Dir(), d.n)
+	}
+	return records, err
+}
+
+func verifyEach(ctx context.Context, from, to *engine.ReadOnly, keys reslotter, now int64) error {
+	var buf, got []byte
+	return walkLive(ctx, from, keys.from, !keys.slots, now, func(id cf.ID, key, value []byte) (err error) {
+		if id == cf.Metadata {
+			buf, _, err = keys.meta(buf[:0], key)
+		} else {
+			buf, _, err = keys.sub(buf[:0], key)
+		}
+		if err != nil {
+			return err
+		}
+		var found bool
+		if got, found, err = to.Get(id, buf, got[:0]); err == nil && (!found || !bytes.Equal(got, value)) {
+			err = fmt.Errorf("record %x of %s did not arrive", key, id)
+		}
+		return err
+	})
+}
+
+func writeMark(to string, m reslotMark) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to+reslotSuffix, append(text, '\n'), 0o644)
+}
+
+func readMark(to string) (m reslotMark, err error) {
+	text, err := os.ReadFile(to + reslotSuffix)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		err = fmt.Errorf("it is not known what %s was made of: %w", filepath.Base(to), err)
+	}
+	return m, err
+}
+
+// ReslotOn brings what was written to From since it, or the backup of it that was converted, was read: the log of From
+// must have it still. Nobody must have used To meanwhile.
+func ReslotOn(ctx context.Context, o ReslotOptions) (*ReslotReport, error) {
+	o.fill()
+	began := o.Now()
+	mark, err := readMark(o.To)
+	if err != nil {
+		return nil, err
+	}
+	if mark.Slots != o.Slots {
+		return nil, errForm
+	}
+	from, err := engine.Open(engine.Options{Dir: o.From, Slots: !o.Slots})
+	if err != nil {
+		return nil, err
+	}
+	report, err := reslotOn(ctx, from, mark, &o)
+	if e := from.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := writeMark(o.To, reslotMark{report.Sequence, o.Slots}); err != nil {
+		return nil, err
+	}
+	r, err := openForm(o.From, !o.Slots)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if report.Verified, err = verifyReslot(ctx, r, o.To, &o); err != nil {
+		return nil, err
+	}
+	report.Seconds = o.Now().Sub(began).Seconds()
+	return report, nil
+}
+
+func reslotOn(ctx context.Context, from *engine.DB, mark reslotMark, o *ReslotOptions) (*ReslotReport, error) {
+	end := from.LatestSequence()
+	if end < mark.Sequence {
+		return nil, fmt.Errorf("%s holds less than what was converted: it is another database", o.From)
+	}
+	o.Merge = true // with a log: a crash leaves a database that can be used, and the same records can be written again
+	w, err := newReslotWriter(o.To, o)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	log := from.Log(mark.Sequence + 1)
+	defer log.Close()
+	advance := o.Phase("converting the log", int64(end-mark.Sequence), false)
+	for log.Sequence() <= end {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		before := log.Sequence()
+		rep, skip, err := log.Next()
+		if err != nil {
+			return nil, err
+		}
+		if rep == nil {
+			return nil, errors.New("the log ends too early")
+		}
+		if err := w.log(rep, skip); err != nil {
+			return nil, err
+		}
+		advance(int64(log.Sequence() - before))
+	}
+	o.Merge = false // all is compared
+	w.report.Sequence = end
+	return &w.report, w.finish()
+}
+
+// log writes what a batch of the log of From has changed.
+func (w *reslotWriter) log(rep []byte, skip int) error {
+	r, err := batch.NewReader(rep)
+	if err != nil {
+		return err
+	}
+	for {
+		rec, ok := r.Next()
+		if !ok {
+			break
+		}
+		if rec.Kind.Counted() && skip > 0 {
+			skip--
+			continue
+		}
+		if err := w.logRecord(&rec); err != nil {
+			return err
+		}
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	return w.flush(reslotBatch)
+}
+
+func (w *reslotWriter) logRecord(rec *batch.Record) error {
+	convert := w.keys.sub
+	switch rec.Family {
+	case cf.Metadata:
+		convert = w.keys.meta
+	case cf.Default, cf.ZSetScore, cf.Stream:
+	case cf.Propagate:
+		convert = func(dst, key []byte) ([]byte, bool, error) { return append(dst, key...), carried(key), nil }
+	default:
+		return nil
+	}
+	if rec.Kind == batch.DeleteRange {
+		return w.logRange(rec)
+	}
+	if rec.Kind != batch.Put && rec.Kind != batch.Delete && rec.Kind != batch.SingleDelete {
+		return nil
+	}
+	key, ours, err := convert(w.buf[:0], rec.Key)
+	w.buf = key
+	switch {
+	case err != nil:
+		return err
+	case !ours && rec.Family == cf.Metadata && rec.Kind == batch.Put && w.o.Namespace == "":
+		return errOtherNamespaces
+	case !ours:
+		return nil
+	case rec.Kind == batch.Put:
+		w.batch.Put(rec.Family, key, rec.Value)
+	default:
+		w.batch.Delete(rec.Family, key)
+	}
+	w.report.Records++
+	return nil
+}
+
+// logRange converts a range delete: that of a whole namespace, or of elements of one collection. Any other range means
+// other keys in the new form.
+func (w *reslotWriter) logRange(rec *batch.Record) error {
+	prefix := cf.AppendNSPrefix(nil, w.keys.from)
+	upper, _ := cf.AppendSuccessor(nil, prefix)
+	switch rec.Family {
+	case cf.Metadata:
+		switch {
+		case bytes.Compare(rec.Key, prefix) <= 0 && bytes.Compare(rec.Value, upper) >= 0:
+			prefix = cf.AppendNSPrefix(nil, w.keys.to)
+			upper, _ = cf.AppendSuccessor(nil, prefix)
+			w.batch.DeleteRange(cf.Metadata, prefix, upper)
+			return nil
+		case bytes.Compare(rec.Key, upper) >= 0 || bytes.Compare(rec.Value, prefix) <= 0:
+			return nil
+		}
+	case cf.Propagate:
+		w.batch.DeleteRange(rec.Family, rec.Key, rec.Value)
+		return nil
+	default:
+		from, ours, err := w.keys.sub(nil, rec.Key)
+		to, _, err2 := w.keys.sub(nil, rec.Value)
+		a, _ := cf.AppendNSKeyOf(nil, rec.Key, !w.o.Slots)
+		b, _ := cf.AppendNSKeyOf(nil, rec.Value, !w.o.Slots)
+		switch {
+		case err == nil && !ours:
+			return nil
+		case err == nil && err2 == nil && bytes.Equal(a, b):
+			w.batch.DeleteRange(rec.Family, from, to)
+			return nil
+		}
+	}
+	return errors.New("the log holds a deletion of a range of keys, which has no counterpart in the other form: " +
+		"convert the database anew")
+}
