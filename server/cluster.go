@@ -9,6 +9,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/config"
 )
 
@@ -56,7 +57,30 @@ func (s *Server) startCluster() error {
 		return nil
 	}
 	s.cfg.OnChange("persist-cluster-nodes-enabled", func(_, value string) error { return s.cluster.Keep(value == "yes") })
-	return s.cluster.Start()
+	if err := s.cluster.Start(); err != nil {
+		return err
+	}
+	var err error
+	s.migration, err = migration.NewNode(s.cluster, migration.Options{
+		DB: s.db, Settings: s.migrationSettings, Log: s.log,
+		NoLog: s.cfg.Bool("rocksdb.write_options.disable_wal"),
+	}, migration.ImportOptions{
+		DB: s.db, IsReplica: s.IsReplica, Path: filepath.Join(s.cfg.Dir(), "importing"), Log: s.log,
+	})
+	if err == nil {
+		s.cluster.SetMigrator(s.migration)
+	}
+	return err
+}
+
+// migrationSettings are those of slot migration, as they are now.
+func (s *Server) migrationSettings() migration.Settings {
+	return migration.Settings{
+		Raw: s.cfg.Text("migrate-type") == "raw-key-value", Speed: int(s.cfg.Int("migrate-speed")),
+		Pipeline: int(s.cfg.Int("migrate-pipeline-size")), Gap: uint64(s.cfg.Int("migrate-sequence-gap")),
+		BatchBytes: int(s.cfg.Int("migrate-batch-size-kb")) << 10,
+		BatchRate:  s.cfg.Int("migrate-batch-rate-limit-mb") << 20, Password: s.cfg.Text("requirepass"),
+	}
 }
 
 // followInCluster makes the server the replica of a node.
@@ -105,3 +129,11 @@ func (s *Server) isEmpty() bool {
 
 // Cluster returns the topology; nil = the server is in no cluster.
 func (s *Server) Cluster() *cluster.Map { return s.cluster }
+
+// deleteSlots deletes the keys of slots that nobody uses any more.
+func (s *Server) deleteSlots(r cf.SlotRange) error {
+	if err := s.db.Barrier(); err != nil {
+		return err
+	}
+	return s.db.DeleteSlots(r)
+}

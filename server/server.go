@@ -17,6 +17,7 @@ import (
 	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/auth"
 	"github.com/basaltdb/basalt/server/cluster"
+	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/info"
 	"github.com/basaltdb/basalt/server/maintenance"
@@ -29,24 +30,25 @@ import (
 
 // Server serves one database to Redis clients.
 type Server struct {
-	cfg      *config.Config
-	db       *engine.DB
-	log      *zap.Logger
-	sessions *session.Shared
-	auth     *auth.Auth
-	started  time.Time
-	runID    string
-	plan     config.MemoryPlan
-	info     info.Sections
-	memory   info.Memory
-	sweep    *sweep.Sweep
-	work     *maintenance.Work
-	master   *replication.Master        // for the replicas of this server
-	replica  *replication.Replica       // follows the master, if there is one
-	cluster  *cluster.Map               // nil = cluster-enabled is off
-	build    string                     // the version of this program
-	diskSize func() uint64              // bytes of the database on disk
-	tls      atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
+	cfg       *config.Config
+	db        *engine.DB
+	log       *zap.Logger
+	sessions  *session.Shared
+	auth      *auth.Auth
+	started   time.Time
+	runID     string
+	plan      config.MemoryPlan
+	info      info.Sections
+	memory    info.Memory
+	sweep     *sweep.Sweep
+	work      *maintenance.Work
+	master    *replication.Master        // for the replicas of this server
+	replica   *replication.Replica       // follows the master, if there is one
+	migration *migration.Node            // as cluster
+	cluster   *cluster.Map               // nil = cluster-enabled is off
+	build     string                     // the version of this program
+	diskSize  func() uint64              // bytes of the database on disk
+	tls       atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
 
 	maxClients atomic.Int64 // 0 = no limit
 
@@ -214,6 +216,9 @@ func (s *Server) Close() {
 		}
 		s.replica.Close()
 		s.master.Close()
+		if s.migration != nil {
+			s.migration.Close()
+		}
 		s.sessions.Scripts.Stop()
 		s.db.Interrupt()
 	})

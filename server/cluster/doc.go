@@ -27,6 +27,7 @@
 //	m.Importing(r)            // commands of the migrator (Session.Importing) and after ASKING run
 //	m.Imported(r)             // all commands run until the controller tells that the range is ours
 //	m.ImportEnded(r)          // the end of Importing after a failure
+//	m.Revoked(r)              // the end of Imported, if the source has not heard of it
 //
 // A mark holds until the slot has another owner, or SETNODES FORCE. Those of Migrated and Imported outlive the process:
 // they lie beside nodes.conf. The keys of slots that were migrated are deleted when the slots have another owner, by

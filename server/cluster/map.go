@@ -369,6 +369,18 @@ func (m *Map) ImportEnded(r cf.SlotRange) { m.unmark(r, importing) }
 // that of Migrated.
 func (m *Map) Imported(r cf.SlotRange) error { return m.mark(r, imported, "") }
 
+// Revoked is the end of Imported: the source goes on with the slots.
+func (m *Map) Revoked(r cf.SlotRange) {
+	if !m.unmark(r, imported) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.files.saveMarks(m.now.Load()); err != nil {
+		m.opt.Log.Error("the end of an import could not be kept", zap.Error(err))
+	}
+}
+
 // mark marks slots: of those that have an owner, this node's or the others, as the mark is for.
 func (m *Map) mark(r cf.SlotRange, as mark, to string) (err error) {
 	m.mu.Lock()
@@ -390,17 +402,21 @@ func (m *Map) mark(r cf.SlotRange, as mark, to string) (err error) {
 	return err
 }
 
-// unmark takes a mark away.
-func (m *Map) unmark(r cf.SlotRange, as mark) {
+// unmark takes a mark away and reports whether there was one.
+func (m *Map) unmark(r cf.SlotRange, as mark) (was bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.now.Load().copy()
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		if s := uint16(slot); t.marks[s] == as {
 			t.setMark(cf.SlotRange{First: s, Last: s}, unmarked, "")
+			was = true
 		}
 	}
-	m.publish(t.settle())
+	if was {
+		m.publish(t.settle())
+	}
+	return was
 }
 
 // Migrate implements [command.Cluster].

@@ -54,6 +54,9 @@ type Control interface {
 	SetProto(version int)
 	// Done is closed when the connection or the server is being closed: what waits in a handler gives up then.
 	Done() <-chan struct{}
+	// OnEnd registers a function that is called when the last command of the connection has ended, in its goroutine.
+	// kill ends the connection without waiting for that; any goroutine may call it.
+	OnEnd(f func()) (kill func())
 
 	// Detach makes f the owner of the connection: after the replies of this run of commands were sent, the session ends,
 	// and f is called in its goroutine. What the client has sent after this command is the input of the connection. CLIENT

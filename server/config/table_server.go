@@ -5,7 +5,6 @@ import "math"
 // Why settings of Kvrocks have no effect yet.
 const (
 	noReplication = "there is no replication yet"
-	noCluster     = "there is no cluster yet"
 )
 
 // serverGroups are the top-level keys. Names, ranges and defaults are those of Kvrocks 2.10 with the kvrocks.conf
@@ -180,17 +179,17 @@ var serverGroups = []group{
 		boolean("persist-cluster-nodes-enabled", "yes", dynamic,
 			"Keep the topology in DIR/nodes.conf."),
 		enum("migrate-type", "redis-command", []string{"redis-command", "raw-key-value"}, dynamic,
-			"How a slot is migrated: redis-command, raw-key-value.").inert(noCluster),
+			"How a slot is migrated: redis-command, raw-key-value."),
 		integer("migrate-speed", 4096, 0, maxInt, dynamic,
-			"Keys or commands a second of a migration; 0 = no limit.").inert(noCluster),
+			"Keys or commands a second of a migration; 0 = no limit."),
 		integer("migrate-pipeline-size", 16, 1, maxInt, dynamic,
-			"Commands in one pipeline of a migration.").inert(noCluster),
+			"Commands in one pipeline of a migration."),
 		integer("migrate-sequence-gap", 10000, 1, maxInt, dynamic,
-			"Write batches left to send at which a migrating slot refuses writes.").inert(noCluster),
+			"Write batches left to send at which a migrating slot refuses writes."),
 		integer("migrate-batch-size-kb", 16, 1, maxInt, dynamic,
-			"KiB in one batch of a raw-key-value migration.").inert(noCluster),
+			"KiB in one batch of a raw-key-value migration."),
 		integer("migrate-batch-rate-limit-mb", 16, 0, maxInt, dynamic,
-			"MiB a second of a raw-key-value migration; 0 = no limit.").inert(noCluster),
+			"MiB a second of a raw-key-value migration; 0 = no limit."),
 	}},
 	{"TLS", []Setting{
 		integer("tls-port", 0, 0, 65535, fixed, "TLS port; 0 = none."),

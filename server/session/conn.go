@@ -54,6 +54,7 @@ type conn struct {
 	deadline               bool             // a read deadline is set
 	shaking                atomic.Bool      // the handshake of TLS is going on
 	done                   chan struct{}
+	onEnd                  []func()
 	stopped                sync.Once   // done is closed
 	gone                   atomic.Bool // the connection is ended, and counts no longer as a client
 	info                   connInfo
@@ -443,7 +444,16 @@ func (c *conn) close() {
 	c.UnsubscribeAll()
 	c.StopMonitor()
 	c.untrack(nil)
+	for _, f := range c.onEnd {
+		f()
+	}
 	c.srv.remove(c)
+}
+
+// OnEnd registers what is to be called when nothing of the connection runs any more.
+func (c *conn) OnEnd(f func()) (kill func()) {
+	c.onEnd = append(c.onEnd, f)
+	return func() { c.kill() }
 }
 
 // kill ends the connection, and reports whether it was not ended already; any goroutine may call it. The command that

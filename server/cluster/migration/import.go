@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,12 +32,18 @@ import (
 // another connection the first one is closed, and has ended before anything is deleted: nothing that it has sent comes
 // after.
 type Import struct {
-	opt   ImportOptions
-	mu    sync.Mutex
+	opt ImportOptions
+	mu  sync.Mutex // held by those who change the state, for as long as that takes
+	now atomic.Pointer[importing]
+	// marks: the file may be there.
+	marks bool
+}
+
+// importing is the state of an import.
+type importing struct {
 	slots cf.SlotRange
 	state ImportState
 	link  Link // of the source, in the state start
-	marks bool // the file may be there
 }
 
 // ImportState is how an import stands, as CLUSTER INFO names it.
@@ -75,15 +82,15 @@ const linkEnds = 5 * time.Second
 
 // NewImport returns the destination of migrations, and deletes what a former process has left.
 func NewImport(opt ImportOptions) (*Import, error) {
-	i := &Import{opt: opt, state: ImportNone}
+	i := &Import{opt: opt}
+	i.now.Store(&importing{state: ImportNone})
 	return i, i.recover()
 }
 
-// Status returns how the present import stands, or the last one has ended.
+// Status returns how the present import stands, or the last one has ended. It does not wait.
 func (i *Import) Status() (cf.SlotRange, ImportState) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.slots, i.state
+	now := i.now.Load()
+	return now.slots, now.state
 }
 
 // Start begins an import. What is here of the slots is deleted.
@@ -93,19 +100,19 @@ func (i *Import) Start(link Link, r cf.SlotRange) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.state == ImportStarted && (i.slots != r || i.link != link) {
-		return errImporting(i.slots)
+	if now := i.now.Load(); now.state == ImportStarted && (now.slots != r || now.link != link) {
+		return errImporting(now.slots)
 	}
 	i.opt.Slots.ImportEnded(r)
 	i.opt.Slots.Revoked(r)
 	if err := i.mark(r); err != nil {
 		return err
 	}
-	if err := i.opt.DB.DeleteSlots(r); err != nil {
+	if err := i.delete(r); err != nil {
 		return fmt.Errorf("deleting what was there of the slots: %w", err)
 	}
 	i.opt.Slots.Importing(r)
-	i.slots, i.state, i.link = r, ImportStarted, link
+	i.now.Store(&importing{r, ImportStarted, link})
 	i.opt.Log.Info("importing slots", zap.Stringer("slots", r))
 	return nil
 }
@@ -116,17 +123,14 @@ func errImporting(r cf.SlotRange) error {
 
 // closeFormer ends another connection that imports the same slots.
 func (i *Import) closeFormer(link Link, r cf.SlotRange) error {
-	i.mu.Lock()
-	former := i.link
-	if i.state != ImportStarted || i.slots != r || former == link {
-		i.mu.Unlock()
+	former := i.now.Load()
+	if former.state != ImportStarted || former.slots != r || former.link == link {
 		return nil
 	}
-	i.mu.Unlock()
-	former.Close()
+	former.link.Close()
 	select {
-	case <-former.Ended():
-		i.LinkEnded(former)
+	case <-former.link.Ended():
+		i.LinkEnded(former.link)
 		return nil
 	case <-time.After(linkEnds):
 		return errImporting(r)
@@ -140,10 +144,11 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	if err := i.expects(r); err != nil {
 		return err
 	}
-	if i.state == ImportSuccess {
+	now := i.now.Load()
+	if now.state == ImportSuccess {
 		return nil
 	}
-	if i.state != ImportStarted || i.link != link {
+	if now.state != ImportStarted || now.link != link {
 		return engine.NewError("ERR", "the import of the slots has ended")
 	}
 	if err := i.opt.Slots.Imported(r); err != nil {
@@ -152,7 +157,7 @@ func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 		return errors.Join(fmt.Errorf("keeping that the slots were imported: %w", err), i.end(ImportFailed))
 	}
 	i.unmark()
-	i.state, i.link = ImportSuccess, nil
+	i.now.Store(&importing{r, ImportSuccess, nil})
 	i.opt.Log.Info("imported slots", zap.Stringer("slots", r))
 	return nil
 }
@@ -164,37 +169,57 @@ func (i *Import) Fail(r cf.SlotRange) error {
 	if err := i.expects(r); err != nil {
 		return err
 	}
-	if i.state == ImportFailed {
+	if i.now.Load().state == ImportFailed {
 		return nil
 	}
 	return i.end(ImportFailed)
 }
 
 func (i *Import) expects(r cf.SlotRange) error {
-	if i.state == ImportNone || i.slots != r {
-		now := "-1"
-		if i.state != ImportNone {
-			now = i.slots.String()
+	now := i.now.Load()
+	if now.state != ImportNone && now.slots == r {
+		return nil
+	}
+	is := "-1"
+	if now.state != ImportNone {
+		is = now.slots.String()
+	}
+	return engine.NewError("ERR", fmt.Sprintf("mismatch slot, importing slot(s): %s, but got: %s", is, r))
+}
+
+// delete deletes what is here of slots, but for those that are this node's meanwhile. mu is held.
+func (i *Import) delete(r cf.SlotRange) error {
+	for first := int(r.First); first <= int(r.Last); first++ {
+		last := first
+		for ; last <= int(r.Last) && !i.opt.Serves(uint16(last)); last++ {
 		}
-		return engine.NewError("ERR", fmt.Sprintf("mismatch slot, importing slot(s): %s, but got: %s", now, r))
+		if last == first {
+			continue
+		}
+		void := cf.SlotRange{First: uint16(first), Last: uint16(last - 1)}
+		if err := i.opt.DB.DeleteSlots(void); err != nil {
+			return err
+		}
+		first = last
 	}
 	return nil
 }
 
 // end ends the import with a state other than success. mu is held.
 func (i *Import) end(state ImportState) error {
-	i.state, i.link = state, nil
-	i.opt.Slots.ImportEnded(i.slots)
-	i.opt.Slots.Revoked(i.slots)
-	i.opt.Log.Warn("slots were not imported", zap.Stringer("slots", i.slots))
+	r := i.now.Load().slots
+	i.now.Store(&importing{r, state, nil})
+	i.opt.Slots.ImportEnded(r)
+	i.opt.Slots.Revoked(r)
+	i.opt.Log.Warn("slots were not imported", zap.Stringer("slots", r))
 	if i.opt.IsReplica() {
 		i.unmark() // what is there is the master's
 		return nil
 	}
-	if err := i.mark(i.slots); err != nil { // after success it is gone
+	if err := i.mark(r); err != nil { // after success it is gone
 		return err
 	}
-	if err := i.opt.DB.DeleteSlots(i.slots); err != nil {
+	if err := i.delete(r); err != nil {
 		return fmt.Errorf("deleting what came of the slots: %w", err)
 	}
 	i.unmark()
@@ -205,23 +230,21 @@ func (i *Import) end(state ImportState) error {
 func (i *Import) LinkEnded(link Link) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.state != ImportStarted || i.link != link {
+	now := i.now.Load()
+	if now.state != ImportStarted || now.link != link {
 		return
 	}
-	i.opt.Log.Warn("the source of an import is gone", zap.Stringer("slots", i.slots))
+	i.opt.Log.Warn("the source of an import is gone", zap.Stringer("slots", now.slots))
 	if err := i.end(ImportFailed); err != nil {
 		i.opt.Log.Error("cleaning up after an import failed", zap.Error(err))
 	}
 }
 
-// Cancel ends the import if wanted says so, because of a change of the topology.
+// Cancel ends the import if wanted says so, because of a change of the topology. It does not wait.
 func (i *Import) Cancel(wanted func(r cf.SlotRange) bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.state != ImportStarted || !wanted(i.slots) {
-		return
+	if now := i.now.Load(); now.state == ImportStarted && wanted(now.slots) {
+		now.link.Close() // and LinkEnded does the rest
 	}
-	i.link.Close() // and LinkEnded does the rest
 }
 
 // mark keeps on disk that the slots may hold what is void.
@@ -292,18 +315,8 @@ func (i *Import) recover() error {
 	}
 	if !i.opt.IsReplica() {
 		i.opt.Log.Warn("an import has not ended: deleting what came", zap.Stringer("slots", r))
-		for first := int(r.First); first <= int(r.Last); first++ {
-			last := first
-			for ; last <= int(r.Last) && !i.opt.Serves(uint16(last)); last++ {
-			}
-			if last == first {
-				continue
-			}
-			void := cf.SlotRange{First: uint16(first), Last: uint16(last - 1)}
-			if err := i.opt.DB.DeleteSlots(void); err != nil {
-				return err
-			}
-			first = last
+		if err := i.delete(r); err != nil {
+			return err
 		}
 	}
 	i.unmark()
