@@ -25,7 +25,8 @@ type commander struct {
 	settings func() Settings
 	pace     *pace
 	knows    *abilities
-	free     bool // the rate is not limited: clients wait
+	free     bool         // the rate is not limited: clients wait
+	check    func() error // why the migration is to end, nil = it goes on
 
 	queued int      // commands without a reply
 	args   [][]byte // of the command that is being made
@@ -86,7 +87,7 @@ func (c *commander) ship() error {
 			return err
 		}
 	}
-	if err := context.Cause(c.ctx); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	if err := c.p.flush(); err != nil {

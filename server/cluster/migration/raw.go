@@ -19,7 +19,8 @@ type rawSender struct {
 	p        *peer
 	settings func() Settings
 	pace     *pace
-	free     bool // the rate is not limited: clients wait
+	free     bool         // the rate is not limited: clients wait
+	check    func() error // why the migration is to end, nil = it goes on
 
 	batch   batch.Builder
 	log     []byte // log data of the record before
@@ -38,8 +39,8 @@ type rawSender struct {
 }
 
 func newRawSender(ctx context.Context, p *peer, settings func() Settings, pc *pace, knows *abilities,
-	clock Clock) *rawSender {
-	return &rawSender{ctx: ctx, p: p, settings: settings, pace: pc, knows: knows, clock: clock,
+	clock Clock, check func() error) *rawSender {
+	return &rawSender{ctx: ctx, p: p, settings: settings, pace: pc, knows: knows, clock: clock, check: check,
 		expiring: map[uint64]uint64{}, seed: maphash.MakeSeed()}
 }
 
@@ -101,7 +102,7 @@ func (s *rawSender) ship() error {
 			return err
 		}
 	}
-	if err := context.Cause(s.ctx); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	if err := s.p.send(applyBatch, s.batch.Bytes()); err != nil {

@@ -364,7 +364,7 @@ func (j *job) sendSnapshot() error {
 		s := j.rawSender()
 		send = func(k *key) error { return s.snapshot(j.base, k) }
 	} else {
-		c := &commander{ctx: j.ctx, p: j.peer, settings: j.Settings, pace: &j.pace, knows: j.knows}
+		c := &commander{ctx: j.ctx, p: j.peer, settings: j.Settings, pace: &j.pace, knows: j.knows, check: j.check}
 		j.carrier = newMirror(c, j.base, func() *reader { return newReader(j.DB, j.Clock.Now().UnixMilli()) }, j.Clock)
 		j.free = func() { c.free = true }
 		send = func(k *key) error { return c.snapshot(j.base, k, j.Clock.Now().UnixMilli()) }
@@ -387,7 +387,7 @@ func (j *job) sendSnapshot() error {
 }
 
 func (j *job) rawSender() *rawSender {
-	s := newRawSender(j.ctx, j.peer, j.Settings, &j.pace, j.knows, j.Clock)
+	s := newRawSender(j.ctx, j.peer, j.Settings, &j.pace, j.knows, j.Clock, j.check)
 	s.again = func(nsKey []byte) error {
 		r := newReader(j.DB, j.Clock.Now().UnixMilli())
 		defer r.close()
