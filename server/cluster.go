@@ -45,7 +45,7 @@ func (s *Server) newCluster() {
 		Keep:      s.cfg.Bool("persist-cluster-nodes-enabled"),
 		IsSelf:    s.isSelf,
 		IsReplica: s.IsReplica, Follow: s.followInCluster, Lead: s.becomeMaster,
-		Barrier: s.db.Barrier, DeleteSlots: s.db.DeleteSlots, Empty: s.isEmpty,
+		Barrier: s.db.Barrier, DeleteSlots: s.deleteSlots, Empty: s.isEmpty,
 		Changed: s.sessions.TopologyChanged,
 	})
 	s.sessions.Cluster, s.sessions.Services.Cluster = s.cluster, s.cluster
