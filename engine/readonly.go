@@ -223,17 +223,23 @@ func (r *ReadOnly) Tables() []Table {
 	return tables
 }
 
-// findSlots tells whether keys carry the cluster slot, as [DB.checkSlots] does.
+// readOnlySample is how many metadata records are looked at to tell whether keys carry the cluster slot.
+const readOnlySample = 1000
+
+// findSlots tells whether keys carry the cluster slot: most of them have their own in front then. Unlike
+// [DB.checkSlots] it lets single keys be wrong, which are there to be found.
 func (r *ReadOnly) findSlots() error {
-	it := r.iter(cf.Metadata, nil, nil, 1, slotSample)
+	it := r.iter(cf.Metadata, nil, nil, 1, readOnlySample)
 	defer it.Close()
-	n, plain := 0, false
-	for ; n < slotSample && !plain && it.Next(); n++ {
+	n, own := 0, 0
+	for ; n < readOnlySample && it.Next(); n++ {
 		key := it.Key()
 		_, userKey, err := cf.SplitNSKey(key, true)
-		plain = err != nil || binary.BigEndian.Uint16(key[len(key)-len(userKey)-2:]) != cf.Slot(userKey)
+		if err == nil && binary.BigEndian.Uint16(key[len(key)-len(userKey)-2:]) == cf.Slot(userKey) {
+			own++
+		}
 	}
-	r.slots = n > 0 && !plain
+	r.slots = 2*own > n
 	if err := it.Err(); err != nil && n == 0 && !errors.As(err, new(*rocksError)) {
 		return err
 	}

@@ -1,0 +1,49 @@
+package offline
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/engine/batch"
+)
+
+// In a database of a cluster every key carries its slot, and one that carries another's is found.
+func TestSlots(t *testing.T) {
+	dir := t.TempDir() + "/db"
+	db, err := engine.Open(engine.Options{Dir: dir, Slots: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, db, cf.DefaultNamespace)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := check(t, dir); !r.Slots || len(r.Problems) != 0 || r.Types["zset"].Subkeys != 3 {
+		t.Errorf("%+v", r)
+	}
+	if db, err = engine.Open(engine.Options{Dir: dir, Slots: true}); err != nil {
+		t.Fatal(err)
+	}
+	key := cf.AppendNSKey(nil, cf.DefaultNamespace, []byte("wrong"), true)
+	at := 1 + len(cf.DefaultNamespace)
+	binary.BigEndian.PutUint16(key[at:], cf.Slot([]byte("wrong"))^1)
+	var b batch.Builder
+	meta := cf.Meta{Type: cf.TypeString}
+	b.Put(cf.Metadata, key, append(meta.Append(nil), 'v'))
+	if err := db.WriteUncounted(b.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.CloseUncounted(); err != nil {
+		t.Fatal(err)
+	}
+	if r := check(t, dir); len(r.Problems) != 1 || r.Problems[0].Kind != BadSlot || r.Problems[0].Key != "wrong" {
+		t.Errorf("%+v", r.Problems)
+	}
+	// Opened in the wrong form, every key would be dropped.
+	if _, err := Repair(t.Context(), dir, Options{}); !errors.Is(err, engine.ErrSlots) {
+		t.Errorf("repaired: %v", err)
+	}
+}
