@@ -23,7 +23,7 @@ GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/r
 # Go's tools, with the paths that scripts/env.sh sets.
 ENV := . scripts/env.sh;
 
-.PHONY: help run build test lint race fuzz asan tsan arm64-check bench bench-disk bench-replica crash soak compat bootstrap clean
+.PHONY: help run build test test-long lint race fuzz asan tsan arm64-check bench bench-disk bench-replica crash soak compat bootstrap clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +46,11 @@ run: build ## Build and serve 127.0.0.1:6666 with kvrocks.toml, data under ./dat
 	@echo 'connect with: redis-cli -h $(BIND) -p $(PORT)    stop with: Ctrl-C'
 	@exec build/basalt -c kvrocks.toml --bind '$(BIND)' --port '$(PORT)' --dir '$(DATA)'
 
-test: build ## Install redis-server for comparisons and run every test
+test: build ## Install redis-server for comparisons and run the tests, the long ones in short
+	@scripts/bootstrap.sh --test
+	@$(ENV) BASALT_BIN='$(CURDIR)/build/basalt' go test -short -timeout 30m $(TESTFLAGS) $(PKGS)
+
+test-long: build ## The same without -short: every test in full
 	@scripts/bootstrap.sh --test
 	@$(ENV) BASALT_BIN='$(CURDIR)/build/basalt' go test -timeout 30m $(TESTFLAGS) $(PKGS)
 

@@ -233,7 +233,7 @@ func TestRecordCacheIsNeverStale(t *testing.T) {
 				writers.Go(func() {
 					rng := rand.New(rand.NewPCG(uint64(w), 2))
 					writes := tt.writes
-					if raceEnabled { // everything takes ten times as long
+					if raceEnabled || testing.Short() { // with the race detector everything takes ten times as long
 						writes /= 5
 					}
 					for range writes {

@@ -151,7 +151,11 @@ func TestCurves(t *testing.T) {
 	for _, c := range curves {
 		t.Run(c.name, func(t *testing.T) {
 			var few float64
-			for _, collections := range []int{10, 300, 1500} {
+			sizes := []int{10, 300, 1500}
+			if testing.Short() {
+				sizes = sizes[:2]
+			}
+			for _, collections := range sizes {
 				db := enginetest.OpenWith(t, engine.Options{Dir: t.TempDir() + "/db", DerivedState: 64 << 20})
 				round(t, db, collections, true, c.fill)
 				before := 0

@@ -199,6 +199,9 @@ func TestOperation(t *testing.T) {
 // command did what the row is there to measure: pops that find their collection
 // empty, or reads of keys that are not there, would be fast for the wrong reason.
 func TestEveryRowFindsItsData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	fewer(t)
 	s := redisSide(t)
 	s.load.c.SetDeadline(time.Now().Add(time.Minute))

@@ -18,6 +18,9 @@ import (
 // TestEveryRow runs all rows that need no restart and no COMPACT once on a redis-server: that every request is valid
 // and every reply passes its check is what is tested.
 func TestEveryRow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	srv, err := launch.Start(launch.Redis, t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -47,10 +47,11 @@ func TestTemplates(t *testing.T) {
 		}
 		byFamily[f] = append(byFamily[f], mutate(template, fixture)...)
 	}
-	for _, f := range families {
+	for i, f := range families {
 		t.Run(f, func(t *testing.T) {
-			diff(t, redis, basalt, 2, true, byFamily[f])
-			diff(t, redis, basalt, 3, true, byFamily[f])
+			for _, proto := range protocols(i) {
+				diff(t, redis, basalt, proto, true, byFamily[f])
+			}
 		})
 	}
 }
@@ -67,9 +68,23 @@ func TestRandomCommands(t *testing.T) {
 	}
 }
 
+// protocols are those in which the i-th of several tests is compared: in turn one of them when the tests are to be
+// short.
+func protocols(i int) []int {
+	if testing.Short() {
+		return []int{2 + i%2}
+	}
+	return []int{2, 3}
+}
+
+// diffEveryWay compares in both protocols, in pipelines and one by one; each of these once when the tests are to be
+// short.
 func diffEveryWay(t *testing.T, name string, redis, basalt target, commands []command) {
 	for _, proto := range []int{2, 3} {
 		for _, pipelined := range []bool{false, true} {
+			if testing.Short() && pipelined != (proto == 2) {
+				continue
+			}
 			way := map[bool]string{false: "single", true: "pipelined"}[pipelined]
 			t.Run(fmt.Sprintf("%s/RESP%d/%s", name, proto, way), func(t *testing.T) {
 				diff(t, redis, basalt, proto, pipelined, commands)

@@ -12,7 +12,9 @@ import (
 // buffer of an iterator, and changes them in the middle.
 func TestLargeCollections(t *testing.T) {
 	redis, basalt := startRedis(t), startBasalt(t)
-	diff(t, redis, basalt, 2, true, largeCommands(5000, 600))
+	if !testing.Short() {
+		diff(t, redis, basalt, 2, true, largeCommands(5000, 600))
+	}
 	diff(t, redis, basalt, 3, false, largeCommands(700, 300))
 }
 

@@ -182,8 +182,8 @@ func TestStreamTemplates(t *testing.T) {
 	for _, line := range streamFixture {
 		fixture = append(fixture, newCommand("fixture", strings.Fields(line)...))
 	}
-	for _, proto := range []int{2, 3} {
-		for _, line := range streamTemplates {
+	for i, line := range streamTemplates {
+		for _, proto := range protocols(i) {
 			template := newCommand(line, strings.Fields(line)...)
 			var all []command
 			for _, c := range mutate(template, nil) {
