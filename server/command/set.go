@@ -1,6 +1,8 @@
 package command
 
 import (
+	"errors"
+
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	sets "github.com/basaltdb/basalt/engine/set"
@@ -201,8 +203,17 @@ func sunion(c *Ctx) error      { return setOp(c, sets.Union) }
 func sinter(c *Ctx) error      { return setOp(c, intersect) }
 func sdiff(c *Ctx) error       { return setOp(c, sets.Diff) }
 func sunionstore(c *Ctx) error { return setOpStore(c, sets.Union) }
-func sinterstore(c *Ctx) error { return setOpStore(c, intersect) }
 func sdiffstore(c *Ctx) error  { return setOpStore(c, sets.Diff) }
+
+// sinterstore takes from a master before 6.2 what that has done: it looked at no key behind a missing one, whatever its
+// type, and stored nothing.
+func sinterstore(c *Ctx) error {
+	err := setOpStore(c, intersect)
+	if errors.Is(err, engine.ErrWrongType) && c.Tx.IsFromMaster() {
+		err = setOpStore(c, func(*engine.Tx, [][]byte, func([]byte)) error { return nil })
+	}
+	return err
+}
 
 var (
 	errTooManyKeys   = engine.NewError("ERR", "Number of keys can't be greater than number of args")
