@@ -133,6 +133,10 @@ func countable(m *cf.Meta) bool { return m.Size > 0 || m.Type.MayBeEmpty() }
 
 // replace is note for a record that the transaction need not have read.
 func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
+	if tx.db.fresh {
+		tx.note(nsKey, cf.Meta{}, false, next)
+		return
+	}
 	old, ok, told := tx.peek(nsKey)
 	if told {
 		tx.note(nsKey, old, ok, next)

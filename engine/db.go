@@ -57,6 +57,7 @@ type DB struct {
 	exchange      exchange
 	flags         rocks.WriteFlags
 	unmarked      atomic.Bool            // the first write to the empty database carries a record, see bitorder.go
+	fresh         bool                   // keys are written once: a blind write replaces nothing, see OpenBeside
 	replicationID atomic.Pointer[[]byte] // see SetReplicationID; the log data of it
 	newHistory    atomic.Pointer[string] // see BeginHistoryLater; nil = it is written
 	// storingHistory is held while it is being written.
