@@ -43,8 +43,8 @@ func isLocal(client net.Addr) bool {
 	return !ok || addr.IP.IsLoopback() // else the Unix socket
 }
 
-// sentByBrowser reports whether the name of a command that there is not is how a request of HTTP goes on: a web page
-// that makes its visitor's browser send commands to a server on the visitor's machine cannot avoid these.
+// sentByBrowser reports whether the unknown name of a command looks like part of an HTTP request. A web page can make
+// its visitor's browser send commands to a server on the visitor's host, but not without such lines.
 func sentByBrowser(name []byte) bool {
 	return len(name) == 4 && equalFold(name, "post") || len(name) == 5 && equalFold(name, "host:")
 }

@@ -28,7 +28,7 @@ import (
 //	                                              or one reply (see docs/locks-and-  nothing of them for 3 s
 //	                                              commits.md: in parts, if it can)
 //	  the same at the end of a connection         1 min, 2 s at the server's end     closed
-//	silence                                       timeout                            closed; who waits or listens is exempt
+//	silence                                       timeout                            closed; blocked and subscribed clients are exempt
 //	a name of a command: POST or Host:            none                               closed without a reply, logged
 //	a key                                         an argument's                      -
 //	a write batch of APPLYBATCH                   4194304 records, rocksdb.write_    error, nothing is written

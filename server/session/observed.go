@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// observed says what is to be noted of the commands that run. Connections read it once a run, by one atomic load;
-// it is replaced, never changed.
+// observed is a snapshot of the instrumentation settings. A session reads it once a run, by one atomic load; it is
+// replaced, never changed.
 type observed struct {
 	monitored  bool // somebody has sent MONITOR
 	histograms bool // latency-tracking
 	exact      bool // each call is measured by itself
-	// From which duration on a call is noted: in the slow log, by the latency monitor, and the lesser of both.
+	// The thresholds of the slow log and of the latency monitor, and the smaller of them.
 	slow, latency, noteworthy time.Duration
 	profiling                 *profiling // nil = no command is profiled
 	pause                     *pause     // nil = clients are not paused

@@ -171,8 +171,8 @@ func (c *run) pausedNow() bool {
 	return true
 }
 
-// lockUnpaused takes locks by acquire when no pause holds a command that writes, or not. If there is one it is waited
-// out without them; what is in the reply buffer waits too.
+// lockUnpaused calls acquire, which takes locks, and repeats it after any pause that applies; writes says whether what
+// runs then writes. No locks are held during the pause. What is in the reply buffer waits too.
 func (c *run) lockUnpaused(writes func() bool, acquire func() error) error {
 	for {
 		if err := acquire(); err != nil {
