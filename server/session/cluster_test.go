@@ -232,6 +232,17 @@ func TestRoutingOfBlockedClients(t *testing.T) {
 	staying.Expect(fmt.Sprintf("*2\r\n$%d\r\nl{%s}\r\n$1\r\ne\r\n", len(mine)+3, mine))
 }
 
+// Channels of several slots can be left with one command.
+func TestUnsubscribeFromSeveralSlots(t *testing.T) {
+	n := startNode(t)
+	n.Send(servertest.Pipeline(fill("SUNSUBSCRIBE c{M} c{O}")))
+	for range 2 {
+		if got := n.Reply(); !strings.HasPrefix(got, "*3\r\n$12\r\nsunsubscribe") {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 // Subscriptions to shard channels of a slot that leaves end, and the client is told.
 func TestRoutingOfShardChannels(t *testing.T) {
 	n := startNode(t)

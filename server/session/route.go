@@ -36,6 +36,9 @@ func (c *run) route(r *request) error {
 
 // routeBy is route for a topology.
 func (c *run) routeBy(t *cluster.Topology, r *request) error {
+	if r.spec.Flags&command.PubSub != 0 && r.spec.Name == "sunsubscribe" {
+		return nil // of any channels, whoever has them now
+	}
 	slot, ok, err := c.slotOf(r)
 	if err != nil || !ok {
 		return err
@@ -46,9 +49,6 @@ func (c *run) routeBy(t *cluster.Topology, r *request) error {
 		return c.routeScripted(t, slot, a)
 	}
 	if r.spec.Flags&command.PubSub != 0 {
-		if r.spec.Name == "sunsubscribe" {
-			return nil
-		}
 		a.ReadOnly = true // replicas have the channels too
 	}
 	err = t.Route(slot, a)
