@@ -97,7 +97,7 @@ crash: build ## Kill basalt 20 times under load and look for lost writes
 soak: build ## 10 million operations over 1 million keys: is memory flat?
 	@$(ENV) go run ./scripts/soak -basalt build/basalt $(SOAKFLAGS)
 
-compat: build ## Run go-redis, ioredis, BullMQ and redis-sentinel against basalt; ROUNDS=N failovers
+compat: build ## Run go-redis, ioredis, BullMQ, redis-sentinel and kvrocks-controller with basalt; ROUNDS=N failovers
 	@$(ENV) scripts/compat/run.sh '$(CURDIR)/build/basalt'
 
 clean: ## Remove build/ (data/ and a RocksDB built from source stay)

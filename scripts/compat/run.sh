@@ -4,11 +4,11 @@
 # it runs them against that server instead (redis-server, say); they delete what
 # is in it. Without an address it also lets three redis-sentinels replace a master
 # that ends under load, ROUNDS times (2 unless set), and twice at rest, half a
-# minute each.
+# minute each, and kvrocks-controller drive a cluster (controller.sh).
 #
 # usage: [ROUNDS=N] scripts/compat/run.sh BASALT | HOST:PORT
 #
-# Installs nodejs, npm and redis-sentinel when they are missing. Exits 1 when a
+# Installs nodejs, npm, redis-sentinel and etcd when they are missing. Exits 1 when a
 # client found something wrong. With REDIS_SOURCE, a source directory of Redis
 # 7.2, it also runs Redis's own test suite and counts (docs/compat/redis-suite.md);
 # then it exits 1 when a unit aborts.
@@ -39,6 +39,7 @@ provide node nodejs
 provide npm npm
 provide redis-cli redis-tools
 provide redis-sentinel redis-sentinel
+provide etcd etcd-server
 
 work=$(mktemp -d)
 pid=
@@ -92,5 +93,6 @@ if [ -n "$pid" ]; then
 	wait "$pid" || { say "basalt ended with status $?"; failed=1; }
 	pid=
 	"$work/failover" -rounds "${ROUNDS:-2}" "$basalt" || failed=1
+	./controller.sh "$basalt" || failed=1
 fi
 exit $failed
