@@ -58,7 +58,7 @@ func main() {
 type sim struct {
 	masters, replicas []string          // ids; replicas[i] replicates masters[i]
 	addrs             map[string]string // host and port, separated by a blank, by id
-	slots             []int    // the master of each slot
+	slots             []int             // the master of each slot
 	version           int64
 	maps              []*cluster.Map
 }
