@@ -13,55 +13,57 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// CLUSTER tells the topology as Redis does, and CLUSTERX, which is Kvrocks's, changes it. READONLY, READWRITE and ASKING
-// are answered outside of a cluster too, as by Kvrocks.
+// CLUSTER tells the topology as Redis does, and CLUSTERX, which is Kvrocks's, changes it. READONLY, READWRITE and
+// ASKING are answered outside of a cluster too, as by Kvrocks.
 
-const (
-	clusterFlags       = Loading | Stale
-	clusterChangeFlags = Admin | NoScript | NoMulti | Loading | Stale | Solo | AdminOnly
-)
+// clusterChangeFlags are the flags of the subcommands that change the topology. They wait for the locks of others, so
+// they cannot be part of a transaction.
+const clusterChangeFlags = Admin | NoScript | NoMulti | Loading | Stale | Solo | AdminOnly
 
 var clusterCommands = []Spec{
 	{Name: "cluster", Arity: -2, Sub: append([]Spec{
-		{Name: "count-failure-reports", Handler: clusterFailureReports, Arity: 3, Flags: clusterFlags | Admin},
-		{Name: "countkeysinslot", Handler: clusterCountKeys, Arity: 3, Flags: clusterFlags | ReadOnly},
-		{Name: "getkeysinslot", Handler: clusterGetKeys, Arity: 4, Flags: clusterFlags | ReadOnly},
-		{Name: "help", Handler: clusterHelp, Arity: 2, Flags: clusterFlags},
+		{Name: "count-failure-reports", Handler: clusterFailureReports, Arity: 3, Flags: Admin | Stale},
+		{Name: "countkeysinslot", Handler: clusterCountKeys, Arity: 3, Flags: Stale},
+		{Name: "getkeysinslot", Handler: clusterGetKeys, Arity: 4, Flags: Stale},
+		{Name: "help", Handler: clusterHelp, Arity: 2, Flags: Loading | Stale},
 		{Name: "import", Handler: clusterImport, Arity: 4, Flags: clusterChangeFlags},
-		{Name: "info", Handler: clusterInfo, Arity: 2, Flags: clusterFlags},
-		{Name: "keyslot", Handler: clusterKeySlot, Arity: 3, Flags: clusterFlags},
-		{Name: "links", Handler: clusterLinks, Arity: 2, Flags: clusterFlags},
-		{Name: "myid", Handler: clusterMyID, Arity: 2, Flags: clusterFlags},
-		{Name: "myshardid", Handler: clusterMyShardID, Arity: 2, Flags: clusterFlags},
-		{Name: "nodes", Handler: clusterNodes, Arity: 2, Flags: clusterFlags},
-		{Name: "replicas", Handler: clusterReplicas, Arity: 3, Flags: clusterFlags | Admin},
-		{Name: "reset", Handler: clusterReset, Arity: -2, Flags: clusterChangeFlags},
-		{Name: "shards", Handler: clusterShards, Arity: 2, Flags: clusterFlags},
-		{Name: "slaves", Handler: clusterReplicas, Arity: 3, Flags: clusterFlags | Admin},
-		{Name: "slots", Handler: clusterSlots, Arity: 2, Flags: clusterFlags},
+		{Name: "info", Handler: clusterInfo, Arity: 2, Flags: Stale},
+		{Name: "keyslot", Handler: clusterKeySlot, Arity: 3, Flags: Stale},
+		{Name: "links", Handler: clusterLinks, Arity: 2, Flags: Stale},
+		{Name: "myid", Handler: clusterMyID, Arity: 2, Flags: Stale},
+		{Name: "myshardid", Handler: clusterMyShardID, Arity: 2, Flags: Stale},
+		{Name: "nodes", Handler: clusterNodes, Arity: 2, Flags: Stale},
+		{Name: "replicas", Handler: clusterReplicas, Arity: 3, Flags: Admin | Stale},
+		{Name: "reset", Handler: clusterReset, Arity: -2, Flags: clusterChangeFlags &^ Loading},
+		{Name: "shards", Handler: clusterShards, Arity: 2, Flags: Stale},
+		{Name: "slaves", Handler: clusterReplicas, Arity: 3, Flags: Admin | Stale},
+		{Name: "slots", Handler: clusterSlots, Arity: 2, Flags: Stale},
 	}, clusterGossip()...)},
 	{Name: "clusterx", Arity: -2, Sub: []Spec{
 		{Name: "flushslots", Handler: clusterXFlushSlots, Arity: -3, Flags: clusterChangeFlags | Write},
 		{Name: "migrate", Handler: clusterXMigrate, Arity: -4, Flags: clusterChangeFlags},
-		{Name: "myid", Handler: clusterMyID, Arity: 2, Flags: clusterFlags},
+		{Name: "myid", Handler: clusterMyID, Arity: 2, Flags: Stale},
 		{Name: "setnodeid", Handler: clusterXSetNodeID, Arity: 3, Flags: clusterChangeFlags},
 		{Name: "setnodes", Handler: clusterXSetNodes, Arity: -4, Flags: clusterChangeFlags},
 		{Name: "setslot", Handler: clusterXSetSlot, Arity: 6, Flags: clusterChangeFlags},
-		{Name: "version", Handler: clusterXVersion, Arity: 2, Flags: clusterFlags},
+		{Name: "version", Handler: clusterXVersion, Arity: 2, Flags: Stale},
 	}},
 	{Name: "readonly", Handler: readOnly, Arity: 1, Flags: Loading | Stale | Fast | Solo},
 	{Name: "readwrite", Handler: readWrite, Arity: 1, Flags: Loading | Stale | Fast | Solo},
 	{Name: "asking", Handler: asking, Arity: 1, Flags: Fast | Solo},
 }
 
-// clusterGossip are the subcommands by which nodes of Redis Cluster, who find out about each other by themselves, are
-// told.
+// clusterGossip are the subcommands of Redis Cluster that tell a node about others, between which there is gossip.
 func clusterGossip() []Spec {
-	var rows []Spec
-	for _, name := range []string{"addslots", "addslotsrange", "bumpepoch", "delslots", "delslotsrange", "failover", "flushslots", "forget", "meet", "replicate", "saveconfig", "set-config-epoch", "setslot"} {
-		rows = append(rows, Spec{Name: name, Handler: clusterRefused, Arity: -2, Flags: clusterChangeFlags})
+	const flags = Admin | NoAsyncLoading | Stale | Solo | AdminOnly
+	row := func(name string, arity int) Spec {
+		return Spec{Name: name, Handler: clusterRefused, Arity: arity, Flags: flags}
 	}
-	return rows
+	return []Spec{
+		row("addslots", -3), row("addslotsrange", -4), row("bumpepoch", 2), row("delslots", -3), row("delslotsrange", -4),
+		row("failover", -2), row("flushslots", 2), row("forget", 3), row("meet", -4), row("replicate", 3),
+		row("saveconfig", 2), row("set-config-epoch", 3), row("setslot", -4),
+	}
 }
 
 func init() { register(clusterCommands...) }

@@ -18,6 +18,7 @@ var secretSettings = []string{"requirepass", "masterauth", "tls-key-file-pass", 
 //	3            the argument with this index
 //	2-           those from this index on
 //	AUTH 2       two arguments after this word; several such rules have / between them
+//	SETNAME -1   the argument after this word is none of the words of the other rules, and no secret
 //	settings     the values of settings that are passwords
 func Secret(spec *Spec, args [][]byte, i int) bool {
 	rules := spec.facts.secret
@@ -29,22 +30,29 @@ func Secret(spec *Spec, args [][]byte, i int) bool {
 			return EqualFold(args[i-1], name)
 		})
 	}
-	for rule := range strings.SplitSeq(rules, " / ") {
-		if word, count, ok := strings.Cut(rule, " "); ok {
-			n, _ := strconv.Atoi(count)
-			for at := max(1, i-n); at < i; at++ {
-				if EqualFold(args[at], word) {
-					return true
-				}
-			}
-			continue
-		}
-		index, onward := strings.CutSuffix(rule, "-")
-		if n, _ := strconv.Atoi(index); i == n || onward && i > n {
+	if index, onward := strings.CutSuffix(rules, "-"); index[0] >= '0' && index[0] <= '9' {
+		n, _ := strconv.Atoi(index)
+		return i == n || onward && i > n
+	}
+	for at := 1; at < i; at++ {
+		n := secretsAfter(rules, args[at])
+		if i <= at+n {
 			return true
 		}
+		at += max(n, -n)
 	}
 	return false
+}
+
+// secretsAfter returns how many arguments after a word are secrets, negative for arguments that are none.
+func secretsAfter(rules string, word []byte) int {
+	for rule := range strings.SplitSeq(rules, " / ") {
+		if w, count, _ := strings.Cut(rule, " "); EqualFold(word, w) {
+			n, _ := strconv.Atoi(count)
+			return n
+		}
+	}
+	return 0
 }
 
 // AppendQuoted writes a string in double quotes, with backslashes for what cannot be printed, as MONITOR does.

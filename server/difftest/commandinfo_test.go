@@ -24,6 +24,7 @@ var other = map[string]string{
 	"dbsize":                  "DBSIZE SCAN of Kvrocks",
 	"lastsave":                "LASTSAVE ISO8601 of Kvrocks",
 	"xlen":                    "XLEN key id of Kvrocks",
+	"cluster|reset":           "not in transactions: it waits for the locks of others",
 	"zrank":                   "WITHSCORE of Redis 7.2",
 	"zrevrank":                "WITHSCORE of Redis 7.2",
 }

@@ -18,6 +18,7 @@ import (
 // notCompared are the commands of redis-server 7.0 that are not compared with it, with the reason. Each has a test of
 // its own.
 var notCompared = map[string]string{
+	"cluster|help": "has the subcommands of Kvrocks too",
 	"failover":     "needs replicas, which have Kvrocks's protocol",
 	"script|debug": "there is no debugger; redis-server refuses it in a pipeline",
 }

@@ -91,6 +91,7 @@ func TestRouting(t *testing.T) {
 		{"CLUSTER MEET 127.0.0.1 7003", "-ERR CLUSTER MEET is not supported: there is no gossip, a controller sets the topology by " +
 			"CLUSTERX SETNODES and CLUSTERX SETSLOT\r\n"},
 		{"CLUSTER LINKS", "*0\r\n"}, {"CLUSTER MYID", "$40\r\n" + selfID + "\r\n"}, {"CLUSTER MYSHARDID", "$40\r\n" + selfID + "\r\n"},
+		{"CLUSTERX MYID", "$40\r\n" + selfID + "\r\n"},
 		{"CLUSTERX VERSION", "$1\r\n1\r\n"}, {"CLUSTER COUNT-FAILURE-REPORTS " + otherID, ":0\r\n"},
 		{"CLUSTERX SETSLOT 5-3 NODE " + selfID + " 2", "-ERR Invalid slot range: `5-3`. The slot range `int1-int2` needs to satisfy the " +
 			"condition (int1 <= int2).\r\n"},
@@ -125,10 +126,13 @@ func TestRouting(t *testing.T) {
 func TestNoCluster(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	for _, command := range []string{"CLUSTER INFO", "CLUSTER SLOTS", "CLUSTERX VERSION", "CLUSTER MEET a 1",
-		"CLUSTERX SETNODES a 1", "CLUSTER KEYSLOT a"} {
+		"CLUSTERX SETNODES a 1", "CLUSTERX FLUSHSLOTS 1", "CLUSTER KEYSLOT a"} {
 		c.Want(command, "-ERR This instance has cluster support disabled\r\n")
 	}
 	c.Want("READONLY", "+OK\r\n")
+	if help := c.Do("CLUSTER", "HELP"); !strings.Contains(help, "COUNTKEYSINSLOT") {
+		t.Errorf("%q", help)
+	}
 }
 
 // The commands of one pipeline are routed each by itself, and ASKING is for the next one only.

@@ -122,7 +122,7 @@ func TestRDBLoadErrors(t *testing.T) {
 		{rdbFile(t, good), "DB 4294967296", "-ERR value is not an integer or out of range", ":0\r\n"},
 		{rdbFile(t, good, "\x00\x01b\x80\x30\x00\x00\x00abc"), "",
 			`-ERR rdb: malformed value: 805306368 bytes wanted, 12 left, in the value of "b" before byte 25; 1 keys were loaded`, ":1\r\n"},
-		{rdbFile(t, good, "\x07\x01m"), "NX",
+		{rdbFile(t, good, "\x06\x01m"), "NX",
 			`-ERR rdb: unsupported type of value, in the value of "m" before byte 20; 0 keys were loaded`, ":1\r\n"},
 		{rdbRaw(t, "REDIS0011"+good+"\xff12345678"), "",
 			"-ERR rdb: wrong checksum, before byte 26; 1 keys were loaded", ":1\r\n"},
