@@ -10,10 +10,10 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Blocked clients (BLPOP, XREAD BLOCK, ...) are served by the client that brings the data. With the key's lock held, and
-// in its own transaction, it tries their commands again, first come first served: no other client can take the data
-// between the push and the pop, and one commit holds both. The goroutine of a blocked client reads from its socket, so
-// it notices the end of the connection. 10,000 blocked clients cost memory only.
+// Blocked clients (BLPOP, XREAD BLOCK, ...) are served by the client that brings the data. With the key's lock held,
+// and in its own transaction, it tries their commands again, first come first served: no other client can take the
+// data between the push and the pop, and one commit holds both. The goroutine of a blocked client reads from its
+// socket, so it notices the end of the connection. 10,000 blocked clients cost memory only.
 
 // Block lets the client wait. The locks of the keys are held, so nothing is missed.
 func (c *run) Block(wait command.Wait) error {
