@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"syscall"
 
 	"go.uber.org/zap"
 
@@ -26,9 +28,54 @@ func (s *Server) openAdmin() error {
 		return fmt.Errorf("admin-listen: %w", err)
 	}
 	s.admin = admin.Open(l, admin.Options{Source: adminSource{s}, Ready: s.ready, Administrator: s.administrator,
-		Log: s.log})
-	s.log.Info("metrics and health over HTTP", zap.String("address", l.Addr().String()))
+		Log: s.log, Console: s.console()})
+	s.log.Info("metrics, health and the web console over HTTP", zap.String("address", l.Addr().String()))
 	return nil
+}
+
+// console says what the web console reaches, nil = admin-console is off.
+func (s *Server) console() *admin.Console {
+	if !s.cfg.Bool("admin-console") {
+		return nil
+	}
+	return &admin.Console{
+		Connect: s.connect,
+		Open:    func() bool { return !s.auth.PasswordRequired() },
+		Writes:  func() bool { return s.cfg.Bool("admin-console-writes") },
+		DB:      s.db,
+	}
+}
+
+// connect returns a connection to this server over a pair of sockets that nobody else sees.
+func (s *Server) connect() (net.Conn, error) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	var ends [2]net.Conn
+	for i, fd := range pair {
+		f := os.NewFile(uintptr(fd), "console")
+		c, e := net.FileConn(f)
+		f.Close()
+		if e != nil {
+			err = e
+			continue
+		}
+		ends[i] = c
+	}
+	if err != nil {
+		for _, c := range ends {
+			if c != nil {
+				c.Close()
+			}
+		}
+		return nil, err
+	}
+	if !s.sessions.Serve(ends[0], nil) {
+		ends[1].Close()
+		return nil, session.ErrClosing
+	}
+	return ends[1], nil
 }
 
 var errSyncing = errors.New("the database is being fetched from the master")

@@ -25,7 +25,9 @@ type Options struct {
 	// Administrator reports whether a user name and a password are those of an administrator; without credentials both
 	// are empty. Only administrators get profiles.
 	Administrator func(user, password string) bool
-	Log           *zap.Logger
+	// Console is what the web console reaches, nil = there is none.
+	Console *Console
+	Log     *zap.Logger
 }
 
 // Door serves HTTP on one listener.
@@ -33,6 +35,9 @@ type Door struct {
 	http *http.Server
 	addr net.Addr
 	done chan struct{}
+
+	consoles *consoles     // nil = there is none
+	stop     chan struct{} // ends the sampling for it
 }
 
 // Addr returns where the door listens.
@@ -40,8 +45,13 @@ func (d *Door) Addr() net.Addr { return d.addr }
 
 // Open serves on a listener, which the door takes over, until Close.
 func Open(l net.Listener, o Options) *Door {
-	d := &Door{addr: l.Addr(), done: make(chan struct{}), http: &http.Server{
-		Handler: Handler(o),
+	d := &Door{addr: l.Addr(), done: make(chan struct{}), stop: make(chan struct{})}
+	if o.Console != nil {
+		d.consoles = newConsoles(*o.Console, &history{source: o.Source})
+		go d.consoles.history.run(d.stop)
+	}
+	d.http = &http.Server{
+		Handler: handler(o, d.consoles),
 		// Who sends half a request, or does not read, does not keep a connection for ever. A CPU profile lasts as long as
 		// it was asked for, so there is no bound for writing.
 		ReadHeaderTimeout: 10 * time.Second,
@@ -49,7 +59,7 @@ func Open(l net.Listener, o Options) *Door {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          zap.NewStdLog(o.Log),
-	}}
+	}
 	go func() {
 		defer close(d.done)
 		if err := d.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -67,6 +77,10 @@ func (d *Door) Close() {
 		d.http.Close()
 	}
 	<-d.done
+	close(d.stop)
+	if d.consoles != nil {
+		d.consoles.close()
+	}
 }
 
 // Handler answers the requests:
@@ -75,7 +89,11 @@ func (d *Door) Close() {
 //	GET /healthz         200 while the process answers
 //	GET /readyz          200, or 503 and the reason
 //	GET /debug/pprof/... Go's profiles, for administrators (HTTP basic authentication)
-func Handler(o Options) http.Handler {
+//
+// and those of the console, see [Console].
+func Handler(o Options) http.Handler { return handler(o, nil) }
+
+func handler(o Options, c *consoles) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), &collector{source: o.Source})
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -94,6 +112,9 @@ func Handler(o Options) http.Handler {
 	for path, h := range map[string]http.HandlerFunc{"": pprof.Index, "cmdline": pprof.Cmdline,
 		"profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
 		mux.Handle("GET /debug/pprof/"+path, o.forAdministrators(h))
+	}
+	if c != nil {
+		c.register(mux)
 	}
 	return mux
 }

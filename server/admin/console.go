@@ -1,0 +1,441 @@
+package admin
+
+import (
+	"bufio"
+	"crypto/rand"
+	"embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/basaltdb/basalt/engine"
+)
+
+// The console is one page that shows what commands reply. Each browser that has signed in has a connection to the server
+// of its own, over which its commands run: so the user's rights are those of the ACL, and nothing here decides about
+// them. Beyond that only commands that read are let through, unless [Console.Writes] says otherwise.
+
+//go:embed static
+var static embed.FS
+
+// Console says what the page can reach.
+type Console struct {
+	// Connect returns a connection to the server in this process, as an unauthenticated client on this machine.
+	Connect func() (net.Conn, error)
+	// Open reports whether clients need no password.
+	Open func() bool
+	// Writes reports whether commands that write are let through.
+	Writes func() bool
+	// DB is what the picture of the files is drawn from. Slots: its keys carry slots.
+	DB *engine.DB
+}
+
+// The bounds of sessions.
+const (
+	maxSessions     = 64
+	sessionIdle     = 30 * time.Minute
+	consoleTimeout  = 10 * time.Second
+	maxConsoleBody  = 1 << 20
+	maxConsoleReply = 8 << 20
+	cookieName      = "basalt_console"
+)
+
+// policy is the content policy: the page's own files and nothing else, and no script out of data.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// reading are the commands that are let through, by their first word or the first two.
+var reading = map[string]bool{
+	"info": true, "dbsize": true, "role": true, "slowlog get": true, "slowlog len": true, "client list": true,
+	"client info": true, "latency latest": true, "config get": true, "cluster info": true, "cluster nodes": true,
+	"cluster slots": true, "memory usage": true, "memory doctor": true, "acl whoami": true, "select": true,
+	"scan": true, "type": true, "exists": true, "pttl": true, "object encoding": true, "debug get": true,
+	"strlen": true, "getrange": true, "llen": true, "lrange": true, "scard": true, "sscan": true, "hlen": true,
+	"hscan": true, "zcard": true, "zrange": true, "xlen": true, "xrange": true, "xinfo stream": true,
+	"xinfo groups": true, "json.get": true, "json.type": true, "sirange": true, "sicard": true, "bf.info": true,
+	"tdigest.info": true, "pfcount": true, "bitcount": true,
+}
+
+// writing are let through when writes are on.
+var writing = map[string]bool{"config set": true, "config rewrite": true, "del": true, "unlink": true, "persist": true,
+	"pexpire": true, "client kill": true, "slowlog reset": true, "compact": true, "set": true}
+
+// mayRun reports whether the console lets a command through.
+func mayRun(args []string, writes bool) bool {
+	if len(args) == 0 {
+		return false
+	}
+	one := strings.ToLower(args[0])
+	two := one
+	if len(args) > 1 {
+		two += " " + strings.ToLower(args[1])
+	}
+	return reading[one] || reading[two] || writes && (writing[one] || writing[two])
+}
+
+// consoles holds the sessions of browsers.
+type consoles struct {
+	Console
+	history *history
+
+	mu       sync.Mutex
+	sessions map[string]*consoleSession
+}
+
+// consoleSession is a browser that has signed in.
+type consoleSession struct {
+	mu   sync.Mutex // one request at a time
+	c    net.Conn
+	r    *bufio.Reader
+	user string
+	used time.Time // of consoles.mu
+}
+
+func newConsoles(c Console, h *history) *consoles {
+	return &consoles{Console: c, history: h, sessions: map[string]*consoleSession{}}
+}
+
+// register adds the paths of the console.
+func (c *consoles) register(mux *http.ServeMux) {
+	files := map[string]string{"/{$}": "text/html; charset=utf-8 index.html",
+		"/console.css": "text/css; charset=utf-8 console.css", "/console.js": "text/javascript; charset=utf-8 console.js"}
+	for path, file := range files {
+		kind, name := file[:strings.LastIndexByte(file, ' ')], file[strings.LastIndexByte(file, ' ')+1:]
+		text, err := static.ReadFile("static/" + name)
+		if err != nil {
+			panic(err) // it is part of the program
+		}
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			c.headers(w)
+			w.Header().Set("Content-Type", kind)
+			_, _ = w.Write(text)
+		})
+	}
+	mux.HandleFunc("POST /console/login", c.login)
+	mux.HandleFunc("POST /console/logout", c.logout)
+	mux.HandleFunc("POST /console/run", c.signedIn(c.run))
+	mux.HandleFunc("GET /console/history", c.signedIn(c.showHistory))
+	mux.HandleFunc("GET /console/files", c.signedIn(c.showFiles))
+	mux.HandleFunc("POST /console/raw", c.signedIn(c.showRaw))
+}
+
+func (c *consoles) headers(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// ours reports whether a request was made by the page: other sites cannot send the header.
+func ours(r *http.Request) bool { return r.Header.Get("X-Basalt-Console") == "1" }
+
+// isLocal reports whether a host, with or without a port, is this machine.
+func isLocal(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && a.IsLoopback()
+}
+
+func (c *consoles) fail(w http.ResponseWriter, status int, text string) {
+	c.headers(w)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text})
+}
+
+func (c *consoles) answer(w http.ResponseWriter, v any) {
+	c.headers(w)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// login signs a user in.
+func (c *consoles) login(w http.ResponseWriter, r *http.Request) {
+	var form struct{ User, Password string }
+	if !ours(r) || json.NewDecoder(http.MaxBytesReader(w, r.Body, 16<<10)).Decode(&form) != nil {
+		c.fail(w, http.StatusBadRequest, "not a request of the console")
+		return
+	}
+	if c.Open() && !(isLocal(r.RemoteAddr) && isLocal(r.Host)) {
+		c.fail(w, http.StatusForbidden, "the server has no password: the console is open on its own machine only")
+		return
+	}
+	nc, err := c.Connect()
+	if err != nil {
+		c.fail(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	s := &consoleSession{c: nc, r: bufio.NewReaderSize(nc, 64<<10), user: form.User, used: time.Now()}
+	if form.User == "" {
+		s.user = "default"
+	}
+	commands := [][]string{{"AUTH", s.user, form.Password}, {"CLIENT", "SETNAME", "basalt-console"}}
+	if c.Open() && form.Password == "" && form.User == "" {
+		commands = commands[1:]
+	}
+	replies, err := s.do(commands)
+	if first, isError := replies0(replies).(map[string]any); err == nil && isError && first["error"] != nil {
+		err = errors.New(fmt.Sprint(first["error"]))
+	}
+	if err != nil {
+		nc.Close()
+		c.fail(w, http.StatusUnauthorized, err.Error())
+		return
+	}
+	var token [32]byte
+	if _, err := rand.Read(token[:]); err != nil {
+		nc.Close()
+		c.fail(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	id := hex.EncodeToString(token[:])
+	c.mu.Lock()
+	c.expire(time.Now())
+	full := len(c.sessions) >= maxSessions
+	if !full {
+		c.sessions[id] = s
+	}
+	c.mu.Unlock()
+	if full {
+		nc.Close()
+		c.fail(w, http.StatusServiceUnavailable, "too many browsers have signed in")
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: id, Path: "/console", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	c.answer(w, map[string]any{"user": s.user, "writes": c.Writes()})
+}
+
+func replies0(replies []any) any {
+	if len(replies) == 0 {
+		return nil
+	}
+	return replies[0]
+}
+
+// expire ends sessions that were not used lately. mu must be held.
+func (c *consoles) expire(now time.Time) {
+	for id, s := range c.sessions {
+		if now.Sub(s.used) > sessionIdle {
+			s.c.Close()
+			delete(c.sessions, id)
+		}
+	}
+}
+
+// close ends all sessions.
+func (c *consoles) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, s := range c.sessions {
+		s.c.Close()
+		delete(c.sessions, id)
+	}
+}
+
+func (c *consoles) session(r *http.Request) (id string, s *consoleSession) {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return "", nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.expire(now)
+	if s = c.sessions[cookie.Value]; s != nil {
+		s.used = now
+	}
+	return cookie.Value, s
+}
+
+func (c *consoles) drop(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.sessions[id]; s != nil {
+		s.c.Close()
+		delete(c.sessions, id)
+	}
+}
+
+func (c *consoles) logout(w http.ResponseWriter, r *http.Request) {
+	if ours(r) {
+		id, _ := c.session(r)
+		c.drop(id)
+	}
+	c.answer(w, map[string]any{})
+}
+
+// signedIn lets only requests of browsers through that have signed in. A session whose connection has ended, by CLIENT
+// KILL for one, ends.
+func (c *consoles) signedIn(h func(w http.ResponseWriter, r *http.Request, s *consoleSession) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, s := c.session(r)
+		if s == nil || !ours(r) {
+			c.fail(w, http.StatusUnauthorized, "sign in")
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var denied deniedError
+		switch err := h(w, r, s); {
+		case errors.As(err, &denied):
+			c.fail(w, http.StatusForbidden, err.Error())
+		case err != nil:
+			c.drop(id)
+			c.fail(w, http.StatusUnauthorized, "the session has ended: "+err.Error())
+		}
+	}
+}
+
+// deniedError is why a request is refused.
+type deniedError string
+
+func (e deniedError) Error() string { return string(e) }
+
+// argument is a string as the page sends it: text, or {"base64": ...} of what is no UTF-8.
+type argument string
+
+// UnmarshalJSON reads both forms.
+func (a *argument) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) == nil {
+		*a = argument(s)
+		return nil
+	}
+	var x struct{ Base64 []byte }
+	if err := json.Unmarshal(b, &x); err != nil {
+		return err
+	}
+	*a = argument(x.Base64)
+	return nil
+}
+
+// run runs commands and answers with their replies, in JSON: strings as text or {"base64": ...}, errors as {"error": ...}.
+func (c *consoles) run(w http.ResponseWriter, r *http.Request, s *consoleSession) error {
+	var body struct{ Commands [][]argument }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxConsoleBody)).Decode(&body); err != nil {
+		return deniedError("not a list of commands: " + err.Error())
+	}
+	commands := make([][]string, len(body.Commands))
+	for i, args := range body.Commands {
+		for _, a := range args {
+			commands[i] = append(commands[i], string(a))
+		}
+		if !mayRun(commands[i], c.Writes()) {
+			return deniedError(fmt.Sprintf("the console does not run %.40q", commands[i]))
+		}
+	}
+	replies, err := s.do(commands)
+	if err == nil {
+		c.answer(w, replies)
+	}
+	return err
+}
+
+// do runs commands over the session's connection.
+func (s *consoleSession) do(commands [][]string) ([]any, error) {
+	if err := s.c.SetDeadline(time.Now().Add(consoleTimeout)); err != nil {
+		return nil, err
+	}
+	var b []byte
+	for _, args := range commands {
+		b = append(strconv.AppendInt(append(b, '*'), int64(len(args)), 10), '\r', '\n')
+		for _, a := range args {
+			b = append(strconv.AppendInt(append(b, '$'), int64(len(a)), 10), '\r', '\n')
+			b = append(append(b, a...), '\r', '\n')
+		}
+	}
+	// Sent by another goroutine: the server may stop reading while nobody reads its replies.
+	sent := make(chan error, 1)
+	go func() {
+		_, err := s.c.Write(b)
+		sent <- err
+	}()
+	replies := make([]any, len(commands))
+	left := maxConsoleReply
+	for i := range replies {
+		var err error
+		if replies[i], err = s.reply(&left, 0); err != nil {
+			return nil, err
+		}
+	}
+	return replies, <-sent
+}
+
+var errReply = errors.New("the reply is too large for the console")
+
+// reply reads a reply of RESP2.
+func (s *consoleSession) reply(left *int, depth int) (any, error) {
+	line, err := s.r.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	if len(line) < 3 || depth > 16 {
+		return nil, errReply
+	}
+	kind, line := line[0], line[1:len(line)-2]
+	if *left -= len(line) + 8; *left < 0 {
+		return nil, errReply
+	}
+	if kind == '+' {
+		return line, nil
+	}
+	if kind == '-' {
+		return map[string]any{"error": strings.ToValidUTF8(line, "?")}, nil
+	}
+	n, err := strconv.ParseInt(line, 10, 64)
+	switch {
+	case err != nil:
+		return nil, errReply
+	case kind == ':':
+		return n, nil
+	case n < 0:
+		return nil, nil
+	case n > int64(*left):
+		return nil, errReply
+	case kind == '$':
+		*left -= int(n)
+		text := make([]byte, n+2)
+		if _, err := io.ReadFull(s.r, text); err != nil {
+			return nil, err
+		}
+		return shown(text[:n]), nil
+	case kind == '*':
+		list := make([]any, 0, min(n, 1024))
+		for ; n > 0; n-- {
+			e, err := s.reply(left, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, e)
+		}
+		return list, nil
+	}
+	return nil, errReply
+}
+
+// shown is a string as the page gets it.
+func shown(b []byte) any {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return map[string]string{"base64": base64.StdEncoding.EncodeToString(b)}
+}

@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+)
+
+// familyFiles is the LSM tree of a column family.
+type familyFiles struct {
+	Family     string     `json:"family"`
+	Levels     []lsmLevel `json:"levels"`
+	Pending    uint64     `json:"pending"` // bytes that compactions have still to rewrite
+	Memtables  uint64     `json:"memtables"`
+	Keys       uint64     `json:"keys"` // an estimate
+	Compacting uint64     `json:"compacting"`
+}
+
+// lsmLevel is a level as RocksDB describes it.
+type lsmLevel struct {
+	Level         string  `json:"level"`
+	Files         int64   `json:"files"`
+	Compacting    int64   `json:"compacting"` // of the files
+	Size          string  `json:"size"`
+	Bytes         float64 `json:"bytes"`
+	Score         float64 `json:"score"`
+	WriteAmp      float64 `json:"write_amp"`
+	CompactionSec float64 `json:"seconds"`
+}
+
+// showFiles answers with the files of all families, for those who may read INFO rocksdb.
+func (c *consoles) showFiles(w http.ResponseWriter, _ *http.Request, s *consoleSession) error {
+	if err := s.allowed("INFO", "rocksdb"); err != nil {
+		return err
+	}
+	all := []familyFiles{}
+	for id := range cf.NumFamilies {
+		f := familyFiles{Family: id.String(), Levels: compactionTable(c.DB.FamilyProperty(id,
+			"rocksdb.cfstats-no-file-histogram"))}
+		for name, to := range map[string]*uint64{"estimate-pending-compaction-bytes": &f.Pending,
+			"cur-size-all-mem-tables": &f.Memtables, "estimate-num-keys": &f.Keys, "num-running-compactions": &f.Compacting} {
+			*to, _ = c.DB.FamilyIntProperty(id, "rocksdb."+name)
+		}
+		all = append(all, f)
+	}
+	c.answer(w, all)
+	return nil
+}
+
+// compactionTable reads the levels from RocksDB's table of compactions:
+//
+//	Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) Wnew(GB) Moved(GB) W-Amp Rd(MB/s) ...
+//	  L0      2/1   13.20 MB   0.5      0.0     0.0      0.0       0.0      0.0       0.0   1.0      0.0 ...
+//	 Sum      2/1   ...
+func compactionTable(text string) (levels []lsmLevel) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) > 0 && strings.HasPrefix(f[0], "Priority") {
+			break
+		}
+		if len(f) < 16 || f[0] != "Sum" && !(strings.HasPrefix(f[0], "L") && len(f[0]) == 2) || !strings.Contains(f[1], "/") {
+			continue
+		}
+		files, compacting, _ := strings.Cut(f[1], "/")
+		l := lsmLevel{Level: f[0], Size: f[2] + " " + f[3]}
+		l.Files, _ = strconv.ParseInt(files, 10, 64)
+		l.Compacting, _ = strconv.ParseInt(compacting, 10, 64)
+		n, _ := strconv.ParseFloat(f[2], 64)
+		l.Bytes = n * map[string]float64{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}[f[3]]
+		l.Score, _ = strconv.ParseFloat(f[4], 64)
+		l.WriteAmp, _ = strconv.ParseFloat(f[11], 64)
+		l.CompactionSec, _ = strconv.ParseFloat(f[14], 64)
+		levels = append(levels, l)
+	}
+	return levels
+}
+
+// rawRecord is a record as it is on the disk.
+type rawRecord struct {
+	Family string `json:"family"`
+	Key    string `json:"key"` // hexadecimal, as ldb writes it
+	Value  string `json:"value"`
+	Size   int    `json:"size"` // of the value, of which rawValue bytes are shown at most
+}
+
+const (
+	rawRecords = 50
+	rawValue   = 256
+)
+
+// showRaw answers with the records of a key, for those who may DUMP it.
+func (c *consoles) showRaw(w http.ResponseWriter, r *http.Request, s *consoleSession) error {
+	var body struct {
+		Key argument
+		DB  int
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxConsoleBody)).Decode(&body); err != nil || body.DB < 0 {
+		return deniedError("not a key")
+	}
+	// Reading the type needs the right to read the key; administrators are those who may read settings.
+	for _, args := range [][]string{{"TYPE", string(body.Key)}, {"CONFIG", "GET", "port"}} {
+		if err := s.allowed(args...); err != nil {
+			return err
+		}
+	}
+	key := []byte(body.Key)
+	ns := cf.DatabaseNamespace(body.DB)
+	list := []rawRecord{}
+	kind, version := "", ""
+	err := c.DB.View(ns, [][]byte{key}, func(tx *engine.Tx) error {
+		rec, err := tx.LoadAny(key)
+		if err != nil || !rec.Exists {
+			return err
+		}
+		value, _, err := tx.Get(cf.Metadata, rec.NSKey())
+		if err != nil {
+			return err
+		}
+		kind = rec.Type.String()
+		list = append(list, rawOf(cf.Metadata, rec.NSKey(), value, len(value)))
+		if rec.Type.SingleRecord() {
+			return nil
+		}
+		version = strconv.FormatUint(rec.Version, 10)
+		prefix := append([]byte(nil), tx.SubkeyPrefix(&rec)...)
+		for _, id := range []cf.ID{cf.Default, cf.ZSetScore, cf.Stream} {
+			it := tx.Iter(id, engine.IterOptions{Prefix: prefix, Limit: rawRecords, MaxSkip: 10_000})
+			for n := 0; n < rawRecords && it.Next(); n++ {
+				list = append(list, rawOf(id, append(append([]byte(nil), prefix...), it.Key()...), it.Value(), len(it.Value())))
+			}
+			it.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		return deniedError(err.Error())
+	}
+	c.answer(w, map[string]any{"records": list, "type": kind, "version": version, "dir": c.DB.Dir()})
+	return nil
+}
+
+func rawOf(id cf.ID, key, value []byte, size int) rawRecord {
+	return rawRecord{Family: id.String(), Key: "0x" + strings.ToUpper(hex.EncodeToString(key)),
+		Value: "0x" + strings.ToUpper(hex.EncodeToString(value[:min(len(value), rawValue)])), Size: size}
+}

@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/basaltdb/basalt/server/info"
+)
+
+// The history that the console plots: a sample every sampleEvery, the last samples of them.
+const (
+	sampleEvery = 2 * time.Second
+	samples     = 450 // 15 minutes
+)
+
+// sample is what was measured at a time; rates are of the time since the sample before.
+type sample struct {
+	At       int64   `json:"at"` // ms since the epoch
+	Ops      float64 `json:"ops"`
+	P50      float64 `json:"p50"` // microseconds
+	P99      float64 `json:"p99"`
+	In       float64 `json:"in"` // bytes a second
+	Out      float64 `json:"out"`
+	Memory   float64 `json:"memory"`
+	Clients  float64 `json:"clients"`
+	HitRatio float64 `json:"hits"`    // of the block cache, 0 to 1
+	Written  float64 `json:"written"` // bytes a second by flushes and compactions
+}
+
+// history samples a source.
+type history struct {
+	source Source
+
+	mu   sync.Mutex
+	list []sample
+
+	// What the last sample has counted.
+	at      time.Time
+	last    map[string]float64
+	buckets map[float64]uint64
+}
+
+// run samples until stop is closed.
+func (h *history) run(stop <-chan struct{}) {
+	t := time.NewTicker(sampleEvery)
+	defer t.Stop()
+	for {
+		h.take(time.Now())
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// sampled are the fields of INFO that a sample needs.
+var sampled = []string{"total_commands_processed", "total_net_input_bytes", "total_net_output_bytes", "used_memory_rss",
+	"connected_clients", "block_cache_hit", "block_cache_miss", "rocksdb_flush_written", "rocksdb_compaction_written"}
+
+func (h *history) take(now time.Time) {
+	v := map[string]float64{}
+	h.source.Sections(func(_ string, fields []info.Field) {
+		for i := range fields {
+			if slices.Contains(sampled, fields[i].Name) {
+				v[fields[i].Name] = fields[i].Value()
+			}
+		}
+	})
+	buckets := map[float64]uint64{}
+	h.source.Latencies(func(l Latency) {
+		for s, n := range l.Buckets {
+			buckets[s] += n
+		}
+	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last, before, seconds := h.last, h.buckets, now.Sub(h.at).Seconds()
+	h.last, h.buckets, h.at = v, buckets, now
+	if last == nil || seconds <= 0 {
+		return
+	}
+	rate := func(name string) float64 { return max(0, v[name]-last[name]) / seconds }
+	s := sample{At: now.UnixMilli(), Ops: rate("total_commands_processed"), In: rate("total_net_input_bytes"),
+		Out: rate("total_net_output_bytes"), Memory: v["used_memory_rss"], Clients: v["connected_clients"],
+		Written: rate("rocksdb_flush_written") + rate("rocksdb_compaction_written")}
+	if hit, miss := rate("block_cache_hit"), rate("block_cache_miss"); hit+miss > 0 {
+		s.HitRatio = hit / (hit + miss)
+	}
+	s.P50, s.P99 = percentile(before, buckets, 0.5)*1e6, percentile(before, buckets, 0.99)*1e6
+	if len(h.list) == samples {
+		h.list = slices.Delete(h.list, 0, 1)
+	}
+	h.list = append(h.list, s)
+}
+
+// percentile returns the upper bound of the bucket in which a share of the calls between two counts was. Buckets count
+// the calls of up to their bound.
+func percentile(before, after map[float64]uint64, share float64) float64 {
+	bounds := make([]float64, 0, len(after))
+	for b := range after {
+		bounds = append(bounds, b)
+	}
+	slices.Sort(bounds)
+	grown := func(b float64) uint64 {
+		if after[b] < before[b] { // CONFIG RESETSTAT
+			return after[b]
+		}
+		return after[b] - before[b]
+	}
+	if len(bounds) == 0 {
+		return 0
+	}
+	total := grown(bounds[len(bounds)-1])
+	for _, b := range bounds {
+		if total > 0 && float64(grown(b)) >= share*float64(total) && !math.IsInf(b, 0) {
+			return b
+		}
+	}
+	return 0
+}
+
+func (c *consoles) showHistory(w http.ResponseWriter, _ *http.Request, s *consoleSession) error {
+	if err := s.allowed("INFO"); err != nil {
+		return err
+	}
+	c.history.mu.Lock()
+	list := slices.Clone(c.history.list)
+	c.history.mu.Unlock()
+	c.answer(w, list)
+	return nil
+}
+
+// allowed asks the server whether the user may run a command, by running it.
+func (s *consoleSession) allowed(args ...string) error {
+	replies, err := s.do([][]string{args})
+	if err != nil {
+		return err
+	}
+	if e, ok := replies[0].(map[string]any); ok && e["error"] != nil {
+		text, _ := e["error"].(string)
+		if !strings.HasPrefix(text, "ERR no such key") {
+			return deniedError(text)
+		}
+	}
+	return nil
+}

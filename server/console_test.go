@@ -1,0 +1,188 @@
+package server_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/server/servertest"
+)
+
+// page is a browser without a picture.
+type page struct {
+	t      *testing.T
+	base   string
+	cookie *http.Cookie
+	header string
+	host   string
+}
+
+func open(t *testing.T, h *servertest.Harness) *page {
+	return &page{t: t, base: "http://" + h.Admin().Addr().String(), header: "1"}
+}
+
+// post sends a body to a path of the console and returns the status and the answer.
+func (p *page) post(path string, body any) (int, string) {
+	p.t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(p.t.Context(), "POST", p.base+"/console/"+path, strings.NewReader(string(b)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if p.header != "" {
+		r.Header.Set("X-Basalt-Console", p.header)
+	}
+	if p.cookie != nil {
+		r.AddCookie(p.cookie)
+	}
+	if p.host != "" {
+		r.Host = p.host
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for _, c := range resp.Cookies() {
+		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
+			p.t.Errorf("cookie %v", c)
+		}
+		p.cookie = c
+	}
+	if policy := resp.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") {
+		p.t.Errorf("%s: content policy %q", path, policy)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, strings.TrimSpace(string(text))
+}
+
+type commands struct {
+	Commands [][]string `json:"commands"`
+}
+
+type login struct{ User, Password string }
+
+// TestConsole: who signs in sees what the ACL lets them, and only reads unless the setting says otherwise.
+func TestConsole(t *testing.T) {
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0", "requirepass", "secret")
+	c := h.Dial(t)
+	for _, args := range [][]string{{"AUTH", "secret"}, {"SET", "<script>", "\xff"}, {"HSET", "h", "f", "v"},
+		{"ACL", "SETUSER", "eve", "on", ">pw", "~h", "+@read", "+type"}} {
+		c.Send(servertest.Encode(args...))
+		c.Reply()
+	}
+	p := open(t, h)
+	for _, tt := range []struct {
+		user, password string
+		status         int
+	}{{"", "", 401}, {"", "wrong", 401}, {"nobody", "secret", 401}} {
+		if status, text := p.post("login", login{tt.user, tt.password}); status != tt.status || p.cookie != nil {
+			t.Errorf("%s %s: %d %s", tt.user, tt.password, status, text)
+		}
+	}
+	if status, text := p.post("run", commands{[][]string{{"INFO"}}}); status != 401 {
+		t.Errorf("without signing in: %d %s", status, text)
+	}
+	if status, text := p.post("login", login{"", "secret"}); status != 200 || text != `{"user":"default","writes":false}` {
+		t.Fatal(status, text)
+	}
+	run := func(want string, status int, list ...[]string) {
+		t.Helper()
+		if got, text := p.post("run", commands{list}); got != status || !strings.Contains(text, want) {
+			t.Errorf("%q: %d %s", list, got, text)
+		}
+	}
+	run(`["string",{"base64":"/w=="},-1]`, 200, []string{"TYPE", "<script>"}, []string{"GETRANGE", "<script>", "0", "-1"},
+		[]string{"PTTL", "<script>"})
+	run("does not run", 403, []string{"SET", "k", "v"})
+	run("does not run", 403, []string{"EVAL", "return 1", "0"})
+	run("does not run", 403, []string{"CONFIG", "SET", "timeout", "1"})
+	run("does not run", 403, []string{})
+	if status, text := p.post("raw", map[string]any{"Key": "h"}); status != 200 ||
+		!strings.Contains(text, `"family":"default"`) || !strings.Contains(text, `"type":"hash"`) {
+		t.Error(status, text)
+	}
+	p.header = "" // another site cannot send the header
+	run("sign in", 401, []string{"INFO"})
+	p.header = "1"
+	c.Send(servertest.Encode("CONFIG", "SET", "admin-console-writes", "yes"))
+	c.Reply()
+	run(`["OK"]`, 200, []string{"CONFIG", "SET", "timeout", "1000"})
+	run(`[1]`, 200, []string{"UNLINK", "<script>"})
+	run("does not run", 403, []string{"FLUSHALL"})
+	p.post("logout", struct{}{})
+	run("sign in", 401, []string{"INFO"})
+
+	eve := open(t, h)
+	if status, text := eve.post("login", login{"eve", "pw"}); status != 200 {
+		t.Fatal(status, text)
+	}
+	p = eve
+	run(`["hash",{"error":"NOPERM`, 200, []string{"TYPE", "h"}, []string{"INFO"})
+	if status, text := p.post("raw", map[string]any{"Key": "h"}); status != 403 || !strings.Contains(text, "NOPERM") {
+		t.Errorf("raw records: %d %s", status, text)
+	}
+}
+
+// TestConsoleWithoutPassword: the console of a server without a password is open on its own machine, and not to a page
+// of another name that leads here.
+func TestConsoleWithoutPassword(t *testing.T) {
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
+	p := open(t, h)
+	p.host = "evil.example"
+	if status, text := p.post("login", login{}); status != 403 {
+		t.Error(status, text)
+	}
+	p.host = ""
+	if status, text := p.post("login", login{}); status != 200 {
+		t.Error(status, text)
+	}
+	off := servertest.Start(t, "admin-listen", "127.0.0.1:0", "admin-console", "no")
+	if status, _ := get(off, t, "/", "", ""); status != 404 {
+		t.Error("switched off:", status)
+	}
+}
+
+// TestConsoleInBrowser loads the page in Chromium: a key and a value that look like HTML are text.
+func TestConsoleInBrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium")
+	}
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0")
+	c := h.Dial(t)
+	key, value := "<script>document.title='bad'</script>", "<img src=x onerror=\"document.title='bad'\">"
+	c.Send(servertest.Encode("SET", key, value))
+	c.Reply()
+	base := "http://" + h.Admin().Addr().String()
+	out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+
+		t.TempDir(), "--virtual-time-budget=10000", "--dump-dom",
+		base+"/#Keys/%3Cscript%3Edocument.title%3D'bad'%3C%2Fscript%3E").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dom := string(out)
+	for _, want := range []string{"&lt;script&gt;document.title='bad'&lt;/script&gt;", "&lt;img src=x", "<title>basalt</title>",
+		"--column_family=metadata"} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("no %s in the page", want)
+		}
+	}
+	for _, bad := range []string{"<script>document", "<img src"} {
+		if strings.Contains(dom, bad) {
+			t.Errorf("%s is in the page", bad)
+		}
+	}
+	if t.Failed() {
+		t.Log(dom)
+	}
+}
