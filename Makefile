@@ -23,7 +23,7 @@ GOFILES = find . -name '*.go' -not -path './build/*' -not -path './third_party/r
 # Go's tools, with the paths that scripts/env.sh sets.
 ENV := . scripts/env.sh;
 
-.PHONY: help run build test test-long lint race fuzz asan tsan arm64-check bench bench-disk bench-replica crash soak compat bootstrap clean
+.PHONY: help run build test test-long lint race fuzz asan tsan arm64-check bench bench-disk bench-replica crash soak compat dist bootstrap clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,5 +100,8 @@ soak: build ## 10 million operations over 1 million keys: is memory flat?
 compat: build ## Run go-redis, ioredis, BullMQ, redis-sentinel and kvrocks-controller with basalt; ROUNDS=N failovers
 	@$(ENV) scripts/compat/run.sh '$(CURDIR)/build/basalt'
 
-clean: ## Remove build/ (data/ and a RocksDB built from source stay)
-	rm -rf build
+dist: bootstrap ## Make dist/: a tar.gz and a Debian package
+	@$(ENV) scripts/dist/build.sh
+
+clean: ## Remove build/ and dist/ (data/ and a RocksDB built from source stay)
+	rm -rf build dist

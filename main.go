@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -136,6 +137,7 @@ func run(cfg *config.Config) (err error) {
 	done := make(chan struct{})
 	defer close(done)
 	go procs.Run(done, func() bool { return cfg.Bool("adaptive-threads") && s.Sessions().OnlyLocalClients() })
+	notifySystemd("READY=1", log.Logger)
 	log.Info("ready", zap.String("version", version), zap.Strings("addresses", s.Addrs()), zap.String("dir", cfg.Dir()))
 	for running := true; running; {
 		select {
@@ -151,6 +153,7 @@ func run(cfg *config.Config) (err error) {
 			running = false
 		}
 	}
+	notifySystemd("STOPPING=1", log.Logger)
 	s.Close()
 	removePid()
 	if err := db.Close(); err != nil {
@@ -161,6 +164,22 @@ func run(cfg *config.Config) (err error) {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// notifySystemd tells the service manager how far the process is, if one has started it (sd_notify(3), Type=notify).
+func notifySystemd(state string, log *zap.Logger) {
+	address := os.Getenv("NOTIFY_SOCKET")
+	if address == "" {
+		return
+	}
+	c, err := net.Dial("unixgram", address) // Go takes '@' for an abstract address, as systemd does
+	if err == nil {
+		_, err = c.Write([]byte(state))
+		c.Close()
+	}
+	if err != nil {
+		log.Warn("systemd was not told", zap.String("state", state), zap.Error(err))
+	}
 }
 
 // writePid writes the pid file and returns what removes it. A pid file that cannot be written is no reason not

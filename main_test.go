@@ -333,6 +333,36 @@ func TestLogLevelAtRunTime(t *testing.T) {
 	}
 }
 
+// TestSystemd checks what a service of Type=notify says: that it is ready once it serves, and that it stops.
+func TestSystemd(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", address)
+	next := func() string {
+		t.Helper()
+		b := make([]byte, 100)
+		socket.SetReadDeadline(time.Now().Add(patience))
+		n, err := socket.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+	p := start(t, "--dir", t.TempDir())
+	if got := next(); got != "READY=1" {
+		t.Errorf("%q", got)
+	}
+	p.want("PONG", "PING")
+	p.stop(syscall.SIGTERM)
+	if got := next(); got != "STOPPING=1" {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestRewrite checks that CONFIG REWRITE keeps comments and what it does not know, in both grammars.
 func TestRewrite(t *testing.T) {
 	for name, text := range map[string][2]string{

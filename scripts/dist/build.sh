@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Makes dist/basalt_VERSION_amd64.deb and dist/basalt-VERSION-linux-amd64.tar.gz.
+# VERSION comes from a tag vX.Y.Z, else it is 0.0.0 with the commit.
+#
+# usage: [VERSION=X.Y.Z] scripts/dist/build.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. scripts/env.sh
+
+if [ -z "${VERSION:-}" ]; then
+	VERSION=$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo "v0.0.0+$(git rev-parse --short HEAD)")
+	VERSION=${VERSION#v}
+fi
+export VERSION
+out=build/dist root=build/dist/root
+rm -rf "$out"
+mkdir -p "$root/bin" "$root/completion" "$root/doc" dist
+
+go build -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$root/bin/basalt" .
+scripts/check-static.sh "$root/bin/basalt"
+if [ ! -f third_party/rocksdb/build/include/rocksdb/version.h ]; then
+	echo "dist: RocksDB is the distribution's, with assertions: run third_party/rocksdb/build.sh for production" >&2
+fi
+for shell in bash:basalt.bash zsh:_basalt fish:basalt.fish; do
+	"$root/bin/basalt" completion "${shell%%:*}" >"$root/completion/${shell##*:}"
+done
+go run ./scripts/dist/man "$VERSION" >"$root/doc/basalt.1"
+gzip -9nc "$root/doc/basalt.1" >"$out/basalt.1.gz"
+# The packaged server keeps its data where its unit says.
+sed -e 's|^dir = .*|dir = "/var/lib/basalt"|' -e 's|^pidfile = .*|pidfile = ""|' kvrocks.toml >"$root/kvrocks.toml"
+grep -q '^dir = "/var/lib/basalt"$' "$root/kvrocks.toml"
+cp README.md docs/*.md "$root/doc/"
+cp third_party/README.md "$root/doc/third-party.md"
+cp LICENSE "$root/doc/copyright"
+cp LICENSE scripts/dist/basalt.service scripts/dist/basalt-backup.service scripts/dist/backup.env "$root/"
+
+name=basalt-$VERSION-linux-amd64
+tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
+	--transform "s|^\\.|$name|" -C "$root" -czf "dist/$name.tar.gz" .
+(cd scripts/dist && CGO_ENABLED=0 go build -buildvcs=false -o ../../build/tools/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm)
+build/tools/nfpm package -f scripts/dist/nfpm.yaml -p deb -t dist/ >/dev/null
+ls -l dist/*"$VERSION"*
