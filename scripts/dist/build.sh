@@ -37,6 +37,6 @@ cp LICENSE scripts/dist/basalt.service scripts/dist/basalt-backup.service script
 name=basalt-$VERSION-linux-amd64
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
 	--transform "s|^\\.|$name|" -C "$root" -czf "dist/$name.tar.gz" .
-(cd scripts/dist && CGO_ENABLED=0 go build -buildvcs=false -o ../../build/tools/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm)
+(cd scripts/dist/nfpm && CGO_ENABLED=0 go build -buildvcs=false -o ../../../build/tools/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm)
 build/tools/nfpm package -f scripts/dist/nfpm.yaml -p deb -t dist/ >/dev/null
 ls -l dist/*"$VERSION"*

@@ -1,5 +1,5 @@
 // The packager that scripts/dist/build.sh runs. It is a module of its own, so that basalt's needs none of this.
-module github.com/basaltdb/basalt/scripts/dist
+module github.com/basaltdb/basalt/scripts/dist/nfpm
 
 go 1.26
 
