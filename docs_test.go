@@ -150,7 +150,8 @@ func TestDocumentedCommands(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			dir := t.TempDir()
 			p := start(t, "--dir", filepath.Join(dir, "data"), "--port", "0", "--log-dir", "stdout", "--bind", "127.0.0.1",
-				"--rocksdb.disable_auto_compactions", "yes") // they delete files while ldb opens the database
+				// Compactions delete files while ldb opens the database.
+				"--rocksdb.disable_auto_compactions", "yes", "--compaction-checker-cron", "")
 			defer p.stop(syscall.SIGTERM)
 			_, port, err := net.SplitHostPort(p.addr)
 			if err != nil {
