@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// Bitmap: metadata size is the number of bytes up to the last one written. The bits lie in fragments of up to
-// BitmapFragment bytes; bit i is bit number i mod 8, from the least significant one, of byte i/8. A fragment
-// that is missing is all zeros, one that is short is zero from there on. Its subkey is the offset of its first
-// byte in decimal, so fragments do not sort by offset.
+// Bitmap: the metadata size is the number of bytes up to the last byte written. The bits lie in fragments of up to
+// BitmapFragment bytes. Bit i is bit number i mod 8, from the least significant one, of byte i/8. A missing fragment is
+// all zeros; a short fragment is zero from its end on. The subkey of a fragment is the offset of its first byte in
+// decimal, so fragments do not sort by offset.
 
 // BitmapFragment is the length in bytes of a whole bitmap fragment.
 const BitmapFragment = 1024
@@ -80,8 +80,7 @@ func parseDecimal(b []byte) (uint64, error) {
 	return n, nil
 }
 
-// List elements and the members of a sortedint are subkeys of one number; the value of a sortedint member is
-// empty.
+// The subkey of a list element or of a sortedint member is one number. The value of a sortedint member is empty.
 
 // AppendU64Sub appends the subkey of a list element (its index) or of a sortedint member (its id).
 func AppendU64Sub(dst []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(dst, n) }

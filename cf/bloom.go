@@ -45,7 +45,7 @@ func AppendBloomSub(dst []byte, filter uint16) []byte {
 	return binary.BigEndian.AppendUint16(dst, filter)
 }
 
-// ParseBloomSub returns which filter of the chain a subkey belongs to.
+// ParseBloomSub returns the number of the filter that a subkey belongs to.
 func ParseBloomSub(sub []byte) (uint16, error) {
 	if len(sub) != 2 {
 		return 0, corrupt("bloom filter index of %d bytes", len(sub))
@@ -65,7 +65,7 @@ const (
 // AppendJSONTail appends the format; the caller appends the document.
 func AppendJSONTail(dst []byte, f JSONFormat) []byte { return append(dst, byte(f)) }
 
-// SplitJSONTail takes the tail of a JSON record apart. doc aliases it. A format that is not known is an error.
+// SplitJSONTail splits the tail of a JSON record. doc aliases tail. An unknown format is an error.
 func SplitJSONTail(tail []byte) (f JSONFormat, doc []byte, err error) {
 	if len(tail) == 0 {
 		return 0, nil, corrupt("JSON record without format")

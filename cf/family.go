@@ -1,6 +1,6 @@
-// Package cf is the on-disk format: which column families there are and what the bytes of their keys and
-// values mean. It is the format of Apache Kvrocks 2.10, byte for byte, so that a Kvrocks data directory opens
-// in place and ldb and Kvrocks read what we write.
+// Package cf is the on-disk format: the column families, and the meaning of the bytes of their keys and values. It is
+// the format of Apache Kvrocks 2.10, byte for byte: a Kvrocks data directory opens in place, and ldb and Kvrocks read
+// what we write.
 //
 // Everything here is a pure function on bytes: no I/O, no clock, no locks. Decoders never panic on bytes from
 // outside; they return an error that wraps [ErrCorrupt].

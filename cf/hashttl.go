@@ -3,8 +3,8 @@ package cf
 import "encoding/binary"
 
 // Hashes have two forms since Kvrocks keeps an expiry for single fields (apache/kvrocks #3444, #3472). In the plain
-// form, the only one that Kvrocks 2.10 knows, the metadata record has no tail and the value of a field is stored as
-// it is. In the other the tail of the metadata record says so,
+// form, the only form that Kvrocks 2.10 knows, the metadata record has no tail and the value of a field is stored
+// unchanged. In the other form the metadata record has the tail
 //
 //	u8 mode (1) · u64 persist · u64 lower ms · u64 upper ms
 //
@@ -16,9 +16,9 @@ import "encoding/binary"
 
 // HashTTL is the tail of the metadata record of a hash whose fields may expire.
 //
-// The size in the head of the record counts the fields that have expired too, whether they are still there or a
-// compaction has dropped them, until someone counts the fields anew. So of the Size fields, Persist are certain and
-// the others may be gone. When Size equals Persist both bounds are 0; otherwise no field has expired before Lower,
+// The size in the head of the record also counts the fields that have expired, whether they are still stored or a
+// compaction has dropped them, until a writer counts the fields anew. So of the Size fields, Persist certainly exist
+// and the others may be gone. When Size equals Persist both bounds are 0. Otherwise no field has expired before Lower,
 // and all but the Persist fields without an expiry have expired after Upper.
 type HashTTL struct {
 	Persist uint64 // fields without an expiry
@@ -35,12 +35,12 @@ const (
 const HashValueHead = 8
 
 // LogHashTTL is the log data of writes to a hash whose fields may expire: type, operation (HSET) and mode. Readers of
-// the WAL need it to take the values apart, because a batch need not hold the metadata record (apache/kvrocks #3634).
-// It must not be changed.
+// the WAL need it to decode the values, because a batch need not hold the metadata record (apache/kvrocks #3634). The
+// slice must not be changed.
 var LogHashTTL = []byte("2 13 1")
 
-// DecodeHashTail decodes what follows the head of the metadata record of a hash; on tells whether its fields may
-// expire. A tail of another form, which a newer version may have written, is an error.
+// DecodeHashTail decodes the bytes behind the head of the metadata record of a hash. on reports whether the fields of
+// the hash may expire. A tail of another form, which a newer version may have written, is an error.
 func DecodeHashTail(tail []byte) (t HashTTL, on bool, err error) {
 	switch {
 	case len(tail) == 0:
@@ -64,7 +64,7 @@ func AppendHashTail(dst []byte, t HashTTL) []byte {
 	return binary.BigEndian.AppendUint64(dst, t.Upper)
 }
 
-// FieldsEnd returns the time after which the hash has no field left, 0 when it has one that never expires.
+// FieldsEnd returns the time after which the hash has no field left; 0 = a field never expires.
 func (t HashTTL) FieldsEnd() uint64 {
 	if t.Persist > 0 {
 		return 0
@@ -80,7 +80,7 @@ func DecodeHashValue(b []byte) (expire uint64, value []byte, err error) {
 	return binary.BigEndian.Uint64(b), b[HashValueHead:], nil
 }
 
-// AppendHashValue appends the stored value of a field of such a hash.
+// AppendHashValue appends the stored value of a field of a hash whose fields may expire.
 func AppendHashValue(dst []byte, expire uint64, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(dst, expire), value...)
 }
@@ -88,7 +88,7 @@ func AppendHashValue(dst []byte, expire uint64, value []byte) []byte {
 // FieldExpired reports whether a field with this expiry (0 = never) has expired at a time (milliseconds).
 func FieldExpired(expire uint64, now int64) bool { return expire != 0 && expire < uint64(now) }
 
-// hashEnd is [HashTTL.FieldsEnd] of a tail that may be anything: 0 when it is not understood.
+// hashEnd is [HashTTL.FieldsEnd] of an arbitrary tail: 0 when the tail cannot be decoded.
 func hashEnd(tail []byte) uint64 {
 	t, on, err := DecodeHashTail(tail)
 	if err != nil || !on {

@@ -8,7 +8,7 @@ const DefaultNamespace = "__namespace"
 // NumSlots is the number of cluster slots.
 const NumSlots = 16384
 
-// AppendNSPrefix appends what every metadata key of a namespace begins with:
+// AppendNSPrefix appends the common prefix of all metadata keys of a namespace:
 //
 //	u8 len(ns) · ns
 //
@@ -22,7 +22,7 @@ func AppendNSPrefix(dst []byte, ns string) []byte {
 //
 //	u8 len(ns) · ns · [u16 slot] · user key
 //
-// The slot is there when the database runs in cluster mode.
+// The slot is present when the database runs in cluster mode.
 func AppendNSKey(dst []byte, ns string, userKey []byte, slots bool) []byte {
 	dst = AppendNSPrefix(dst, ns)
 	if slots {
@@ -31,7 +31,7 @@ func AppendNSKey(dst []byte, ns string, userKey []byte, slots bool) []byte {
 	return append(dst, userKey...)
 }
 
-// SplitNSKey takes a metadata key apart. The results alias nsKey.
+// SplitNSKey splits a metadata key. The results alias nsKey.
 func SplitNSKey(nsKey []byte, slots bool) (ns, userKey []byte, err error) {
 	if len(nsKey) == 0 {
 		return nil, nil, corrupt("empty metadata key")
@@ -47,7 +47,7 @@ func SplitNSKey(nsKey []byte, slots bool) (ns, userKey []byte, err error) {
 	return nsKey[1:n], nsKey[user:], nil
 }
 
-// AppendSubkeyPrefix appends what all subkeys of one version of a collection begin with, from its metadata key:
+// AppendSubkeyPrefix appends the common prefix of all subkeys of one version of a collection, from its metadata key:
 //
 //	u8 len(ns) · ns · [u16 slot] · u32 len(user key) · user key · u64 version
 func AppendSubkeyPrefix(dst, nsKey []byte, slots bool, version uint64) []byte {
@@ -61,7 +61,7 @@ func AppendSubkeyPrefix(dst, nsKey []byte, slots bool, version uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, version)
 }
 
-// Subkey is a key of the default, zset_score or stream family, taken apart. The slices alias the key.
+// Subkey is a decoded key of the default, zset_score or stream family. The slices alias the key.
 type Subkey struct {
 	Namespace []byte
 	UserKey   []byte
@@ -69,7 +69,7 @@ type Subkey struct {
 	Sub       []byte // what follows the version: field, member, index, score·member, ...
 }
 
-// ParseSubkey takes an internal key apart.
+// ParseSubkey decodes the key of a subkey.
 func ParseSubkey(key []byte, slots bool) (Subkey, error) {
 	var s Subkey
 	if len(key) == 0 {
@@ -95,7 +95,7 @@ func ParseSubkey(key []byte, slots bool) (Subkey, error) {
 	return s, nil
 }
 
-// AppendNSKeyOf appends the metadata key that an internal key belongs to, keeping its slot.
+// AppendNSKeyOf appends the metadata key of the collection that a subkey belongs to. The slot of the key is kept.
 func AppendNSKeyOf(dst, key []byte, slots bool) ([]byte, error) {
 	s, err := ParseSubkey(key, slots)
 	if err != nil {
@@ -109,8 +109,8 @@ func AppendNSKeyOf(dst, key []byte, slots bool) ([]byte, error) {
 	return append(dst, s.UserKey...), nil
 }
 
-// AppendSuccessor appends the smallest byte string that sorts after every string with the given prefix, and
-// reports whether there is one (there is none for a prefix of only 0xff bytes).
+// AppendSuccessor appends the smallest byte string that sorts after every string with the given prefix, and reports
+// whether one exists: a prefix of only 0xff bytes has no successor.
 func AppendSuccessor(dst, prefix []byte) ([]byte, bool) {
 	for n := len(prefix); n > 0; n-- {
 		if prefix[n-1] != 0xff {

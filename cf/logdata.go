@@ -5,10 +5,9 @@ import (
 	"strconv"
 )
 
-// Log data are the blobs that Kvrocks puts into write batches for readers of the WAL (slot migration,
-// kvrocks2redis, POLLUPDATES); no file holds them. A blob is text: the number of the type, then arguments, single
-// blanks between. Readers split at blanks, so an argument that contains one reaches them broken: a defect of the
-// format.
+// Log data are the blobs that Kvrocks puts into write batches for readers of the WAL (slot migration, kvrocks2redis,
+// POLLUPDATES); no file holds them. A blob is text: the number of the type, then the arguments, separated by single
+// blanks. Readers split a blob at blanks, so they misread an argument that contains a blank: a defect of the format.
 
 // ListOp is the number by which the log data of a list, a bitmap or an EXPIRE names the operation.
 type ListOp int
@@ -64,7 +63,7 @@ func appendLogInt(dst []byte, n int64) []byte { return strconv.AppendInt(append(
 
 func appendLogArg(dst, arg []byte) []byte { return append(append(dst, ' '), arg...) }
 
-// AppendLogLSet appends the blob of LSET; the index is that of the command, negative from the end.
+// AppendLogLSet appends the blob of LSET. The index is that of the command: a negative index counts from the end.
 func AppendLogLSet(dst []byte, index int64) []byte {
 	return appendLogInt(appendLogOp(dst, TypeList, OpLSet), index)
 }
@@ -135,14 +134,14 @@ func AppendLogReplicationID(dst []byte, id string) []byte {
 	return append(append(dst, logReplicationID...), id...)
 }
 
-// LogData is a blob, taken apart. The slices alias it.
+// LogData is a decoded blob. The slices alias the blob.
 type LogData struct {
-	ReplicationID []byte // of a blob that carries it; it has nothing else
+	ReplicationID []byte // of a blob that carries the id; such a blob has nothing else
 	Type          Type   // TypeNone for DEL and EXPIRE
 	Args          [][]byte
 }
 
-// Op returns the operation of a blob of a list or bitmap or of EXPIRE; false when it names none.
+// Op returns the operation of a blob of a list, a bitmap or an EXPIRE; false when the blob names no operation.
 func (l *LogData) Op() (ListOp, bool) {
 	if len(l.Args) == 0 {
 		return 0, false
@@ -154,7 +153,7 @@ func (l *LogData) Op() (ListOp, bool) {
 	return ListOp(n), true
 }
 
-// Append appends the blob again.
+// Append appends the encoded blob.
 func (l *LogData) Append(dst []byte) []byte {
 	if l.ReplicationID != nil {
 		return AppendLogReplicationID(dst, string(l.ReplicationID))
@@ -166,7 +165,7 @@ func (l *LogData) Append(dst []byte) []byte {
 	return dst
 }
 
-// ParseLogData takes a blob apart at its blanks.
+// ParseLogData decodes a blob.
 func ParseLogData(b []byte) (LogData, error) {
 	if id, ok := bytes.CutPrefix(b, []byte(logReplicationID)); ok {
 		return LogData{ReplicationID: id}, nil

@@ -42,7 +42,7 @@ func (t Type) String() string {
 // no size.
 func (t Type) SingleRecord() bool { return t == TypeString || t == TypeJSON }
 
-// MayBeEmpty reports whether a record with size 0 is a live key. One of a type that is not known may be.
+// MayBeEmpty reports whether a record with size 0 is a live key. A record of an unknown type may be one.
 func (t Type) MayBeEmpty() bool {
 	switch t {
 	case TypeHash, TypeList, TypeSet, TypeZSet, TypeBitmap, TypeSortedInt:
@@ -62,8 +62,7 @@ const wideFlag = 0x80
 //	64-bit form: u8 flags (bit 7 set) · u64 expire ms · [u64 version · u64 size] · tail
 //	old form:    u8 flags             · u32 expire s  · [u64 version · u32 size] · tail
 //
-// Version and size are absent for single-record types. A record that is updated keeps the form it was read
-// with.
+// Version and size are absent for single-record types. An updated record keeps the form in which it was read.
 type Meta struct {
 	Type    Type
 	Narrow  bool   // the old form, with 32-bit expire (seconds) and size
@@ -74,8 +73,8 @@ type Meta struct {
 	Size    uint64
 }
 
-// DecodeMeta decodes the head of a record. tail is what follows it: the value of a string, the format byte and
-// document of a JSON record, the type-specific fields of list, stream, bloom and HyperLogLog. It aliases b.
+// DecodeMeta decodes the head of a record. tail is the rest of the record: the value of a string, the format byte and
+// document of a JSON record, the type-specific fields of list, stream, bloom and HyperLogLog. tail aliases b.
 func DecodeMeta(b []byte) (m Meta, tail []byte, err error) {
 	if len(b) == 0 {
 		return m, nil, corrupt("empty metadata record")
@@ -134,8 +133,7 @@ func (m *Meta) Flags() byte {
 
 // Append appends the encoded head; the caller appends the tail.
 //
-// In the old form an expiry is rounded to seconds, except that 1..999 ms become 1 s, so that a key that has an
-// expiry keeps one.
+// In the old form an expiry is rounded to seconds, but 1..999 ms become 1 s: a key with an expiry keeps an expiry.
 func (m *Meta) Append(dst []byte) []byte {
 	dst = append(dst, m.Flags())
 	if !m.Narrow {
@@ -157,7 +155,7 @@ func roundSeconds(ms uint64) uint64 {
 	if ms > 0 && ms < 1000 {
 		return 1
 	}
-	// An expiry that does not fit is as good as the last one that does; cut off, it could become "none".
+	// An expiry that does not fit is clamped to the maximum; truncated, it could become 0 (never).
 	return min((min(ms, math.MaxInt64)+499)/1000, math.MaxUint32)
 }
 
@@ -168,15 +166,15 @@ func (m *Meta) Expired(now int64) bool { return m.Expire != 0 && m.Expire < uint
 // the tail; Append does not encode it.
 func (m *Meta) FieldsEnd() uint64 { return uint64(m.endHigh)<<32 | uint64(m.endLow) }
 
-// SetFieldsEnd is to be called by who changes the tail of a hash. A time that does not fit, some 8,900 years from the
-// epoch, is as good as the last one that does.
+// SetFieldsEnd must be called by code that changes the tail of a hash. A time that does not fit (some 8,900 years after
+// the epoch) is clamped to the maximum.
 func (m *Meta) SetFieldsEnd(ms uint64) {
 	ms = min(ms, 1<<48-1)
 	m.endHigh, m.endLow = uint16(ms>>32), uint32(ms)
 }
 
-// End returns the time after which the key is gone if nobody writes to it: its expiry or that of its last field,
-// whichever comes first; 0 = never.
+// End returns the time after which the key is gone if no command writes to it: the expiry of the key or that of its
+// last field, whichever comes first; 0 = never.
 func (m *Meta) End() uint64 {
 	if end := m.FieldsEnd(); end != 0 && (m.Expire == 0 || end < m.Expire) {
 		return end
@@ -184,14 +182,14 @@ func (m *Meta) End() uint64 {
 	return m.Expire
 }
 
-// Live reports whether the record is a visible key at a time: neither expired nor a collection that is empty or
-// whose elements have all expired.
+// Live reports whether the record is a visible key at a time: it has not expired, and it is not a collection that is
+// empty or whose elements have all expired.
 func (m *Meta) Live(now int64) bool {
 	return !m.Expired(now) && (m.Size > 0 || m.Type.MayBeEmpty()) && (m.FieldsEnd() == 0 || m.FieldsEnd() >= uint64(now))
 }
 
-// MaxHead is the length of the longest head of a metadata record with the tail of a hash: enough of a record to
-// decode all of a [Meta].
+// MaxHead is the length of the longest head of a metadata record together with the tail of a hash: enough of a record
+// to decode a whole [Meta].
 const MaxHead = 9 + 16 + hashTTLLen
 
 // List metadata tail: u64 head · u64 tail. The elements live at the indexes [head, tail).

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// databasePrefix begins the names of the namespaces that hold the databases of redis-databases, as Kvrocks 2.15
-// names them: database 0 is the default namespace, database n is "db" and n in decimal.
+// databasePrefix begins the names of the namespaces that hold the databases of redis-databases, as Kvrocks 2.15 names
+// them: database 0 is the default namespace, the namespace of database n is "db" followed by n in decimal.
 const databasePrefix = "db"
 
 // DatabaseNamespace returns the namespace of a database by its number.
@@ -22,8 +22,8 @@ func DatabaseNamespace(n int) string {
 	return databasePrefix + strconv.Itoa(n)
 }
 
-// NamespaceDatabase returns the number of the database that a namespace holds; ok is false when its name is not that
-// of a database.
+// NamespaceDatabase returns the number of the database that a namespace holds. ok is false when the name is not that of
+// a database.
 func NamespaceDatabase(ns string) (n int, ok bool) {
 	if ns == DefaultNamespace {
 		return 0, true
@@ -40,8 +40,8 @@ func NamespaceDatabase(ns string) (n int, ok bool) {
 }
 
 // AppendNamespaces appends the value of [PropagateNamespaces]: a JSON object that gives the namespace of each token,
-// sorted by token, without blanks, as the library of Kvrocks (jsoncons) prints it. It fails when a name or token is not
-// UTF-8, which Kvrocks could not read again.
+// sorted by token, without blanks, as Kvrocks's JSON library (jsoncons) prints it. AppendNamespaces fails when a name
+// or token is not UTF-8: Kvrocks could not read it back.
 func AppendNamespaces(dst []byte, tokens map[string]string) ([]byte, error) {
 	names := make(map[string]string, len(tokens))
 	for name, token := range tokens {
@@ -61,8 +61,8 @@ func AppendNamespaces(dst []byte, tokens map[string]string) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// DecodeNamespaces reads the value of [PropagateNamespaces] and returns the token of each namespace. Of a namespace
-// with several tokens, which Kvrocks does not make, it is the first one in their order.
+// DecodeNamespaces reads the value of [PropagateNamespaces] and returns the token of each namespace. For a namespace
+// with several tokens, which Kvrocks does not create, it returns the token that sorts first.
 func DecodeNamespaces(value []byte) (map[string]string, error) {
 	var names map[string]string
 	if !utf8.Valid(value) {
@@ -84,7 +84,7 @@ func DecodeNamespaces(value []byte) (map[string]string, error) {
 	return tokens, nil
 }
 
-// appendJSONString appends a string in quotes, with upper-case digits where jsoncons escapes.
+// appendJSONString appends a quoted string. Escapes have upper-case digits, as those of jsoncons.
 func appendJSONString(dst []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
 	short := map[byte]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}

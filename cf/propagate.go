@@ -13,11 +13,11 @@ const (
 	PropagateScript = "lua_f_"
 	// PropagateLibrary begins the key of a function library, followed by its name; the value is its source.
 	PropagateLibrary = "lua_lib_code_"
-	// PropagateBitOrder says in which order BITFIELD numbers the bits of bitmaps: as [BitOrderRedis], or when there is
-	// no such record as Kvrocks does, which does not know the record.
+	// PropagateBitOrder holds the order in which BITFIELD numbers the bits of bitmaps: [BitOrderRedis]. Without the
+	// record the order is that of Kvrocks, which does not know the record.
 	PropagateBitOrder = "basalt_bitfield_order"
-	// PropagateRedisMaster says where the database is in the stream of the Redis master that it follows; see package
-	// redislink of the server for the value. Kvrocks does not know the record.
+	// PropagateRedisMaster holds the position of the database in the stream of the Redis master that it follows.
+	// Package redislink of the server defines the value. Kvrocks does not know the record.
 	PropagateRedisMaster = "basalt_redis_master"
 	// PropagateFunction begins the key of a function, followed by its name; the value is its library's name.
 	PropagateFunction = "lua_func_lib_"

@@ -8,8 +8,8 @@ import (
 // ScoreLen is the length of an encoded double in bytes.
 const ScoreLen = 8
 
-// EncodeDouble maps a double to an integer whose big-endian bytes sort as the doubles do: the sign bit of a
-// positive number is set, all bits of a negative one are inverted. -0 and +0 stay different keys.
+// EncodeDouble maps a double to an integer whose big-endian bytes sort as the doubles do: the sign bit of a positive
+// number is set, all bits of a negative number are inverted. -0 and +0 stay different keys.
 func EncodeDouble(f float64) uint64 {
 	u := math.Float64bits(f)
 	if u>>63 != 0 {
@@ -39,7 +39,7 @@ func ParseDouble(b []byte) (float64, error) {
 	return DecodeDouble(binary.BigEndian.Uint64(b)), nil
 }
 
-// SplitScoreSub takes the subkey of a zset_score key apart: f64 score · member.
+// SplitScoreSub splits the subkey of a zset_score key: f64 score · member.
 func SplitScoreSub(sub []byte) (score float64, member []byte, err error) {
 	score, err = ParseDouble(sub)
 	if err != nil {

@@ -5,13 +5,12 @@ import (
 	"encoding/binary"
 )
 
-// CompareZSetScore is the order of the zset_score family: what identifies one version of one sorted set, bytewise;
-// then the score, as numbers are ordered, with -0 before +0; then the member, bytewise. It returns -1, 0 or 1.
+// CompareZSetScore is the order of the zset_score family: first the prefix of one version of one sorted set, bytewise;
+// then the score, in numeric order with -0 before +0; then the member, bytewise. It returns -1, 0 or 1.
 //
-// The order equals that of the bytes, for every pair of keys, well-formed or not: encoded scores were made so
-// ([EncodeDouble]), and keys that are not of the form, or hold a score that is not a number, are compared as
-// bytes. So files written in this order are in RocksDB's built-in order, and keys that carry a slot may be
-// compared like those that do not.
+// The order equals the byte order, for every pair of keys, well-formed or not: encoded scores sort bytewise
+// ([EncodeDouble]), and keys that are malformed, or hold a score that is not a number, are compared as bytes. So files
+// written in this order are in RocksDB's built-in order, and keys with a slot are compared like keys without.
 func CompareZSetScore(a, b []byte) int {
 	prefix := scorePrefix(a)
 	if prefix == 0 || prefix != scorePrefix(b) || len(a) < prefix+ScoreLen || len(b) < prefix+ScoreLen {
@@ -26,7 +25,8 @@ func CompareZSetScore(a, b []byte) int {
 	return bytes.Compare(a[prefix+ScoreLen:], b[prefix+ScoreLen:])
 }
 
-// scorePrefix returns the length of what the keys of one version of a sorted set share; 0 for a malformed key.
+// scorePrefix returns the length of the common prefix of the keys of one version of a sorted set; 0 for a malformed
+// key.
 func scorePrefix(key []byte) int {
 	s, err := ParseSubkey(key, false)
 	if err != nil {

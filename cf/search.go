@@ -2,7 +2,7 @@ package cf
 
 import "encoding/binary"
 
-// SearchKind tells what a record of the search family is.
+// SearchKind is the kind of a record of the search family.
 type SearchKind uint8
 
 // The kinds with their numbers on disk.
@@ -13,8 +13,8 @@ const (
 	SearchFieldData SearchKind = 3 // sized(field) · what the field's type has
 )
 
-// AppendSearchPrefix appends what the keys of one kind of an index begin with; it is the whole key of
-// SearchIndexMeta and SearchPrefixes:
+// AppendSearchPrefix appends the common prefix of the keys of one kind of an index. For SearchIndexMeta and
+// SearchPrefixes it is the whole key:
 //
 //	u8 len(ns) · ns · u8 kind · sized(index)
 //
@@ -24,8 +24,8 @@ func AppendSearchPrefix(dst []byte, ns string, kind SearchKind, index []byte) []
 	return AppendSized(dst, index)
 }
 
-// AppendSearchField appends the key of a field's SearchFieldMeta, or what the keys of its SearchFieldData begin
-// with.
+// AppendSearchField appends the key of a field's SearchFieldMeta, or the common prefix of the keys of its
+// SearchFieldData.
 func AppendSearchField(dst []byte, ns string, kind SearchKind, index, field []byte) []byte {
 	return AppendSized(AppendSearchPrefix(dst, ns, kind, index), field)
 }
@@ -63,7 +63,7 @@ func AppendSized(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// CutSized takes a sized string off the beginning of b. s and rest alias it.
+// CutSized removes a sized string from the beginning of b. s and rest alias b.
 func CutSized(b []byte) (s, rest []byte, err error) {
 	if len(b) < 4 {
 		return nil, nil, corrupt("sized string with %d bytes left", len(b))
@@ -76,7 +76,7 @@ func CutSized(b []byte) (s, rest []byte, err error) {
 	return b[:n], b[n:], nil
 }
 
-// SearchKey is a key of the search family, taken apart. The slices alias it.
+// SearchKey is a decoded key of the search family. The slices alias the key.
 type SearchKey struct {
 	Namespace []byte
 	Kind      SearchKind
@@ -85,7 +85,7 @@ type SearchKey struct {
 	Data      []byte // of SearchFieldData: what follows the field, by the field's type
 }
 
-// ParseSearchKey takes a key of the search family apart.
+// ParseSearchKey decodes a key of the search family.
 func ParseSearchKey(key []byte) (k SearchKey, err error) {
 	if len(key) == 0 || len(key) < 2+int(key[0]) {
 		return k, corrupt("search key of %d bytes is shorter than its namespace", len(key))
@@ -113,7 +113,7 @@ func ParseSearchKey(key []byte) (k SearchKey, err error) {
 	return k, nil
 }
 
-// ParseSearchTag takes the data part of a TAG field's key apart.
+// ParseSearchTag decodes the data part of a TAG field's key.
 func ParseSearchTag(data []byte) (tag, userKey []byte, err error) {
 	tag, data, err = CutSized(data)
 	if err != nil {
@@ -123,7 +123,7 @@ func ParseSearchTag(data []byte) (tag, userKey []byte, err error) {
 	return tag, userKey, err
 }
 
-// ParseSearchNumeric takes the data part of a NUMERIC field's key apart.
+// ParseSearchNumeric decodes the data part of a NUMERIC field's key.
 func ParseSearchNumeric(data []byte) (n float64, userKey []byte, err error) {
 	n, err = ParseDouble(data)
 	if err != nil {
@@ -141,7 +141,7 @@ type SearchGraph struct {
 	To    []byte // of an edge
 }
 
-// ParseSearchGraph takes the data part of a VECTOR field's key apart.
+// ParseSearchGraph decodes the data part of a VECTOR field's key.
 func ParseSearchGraph(data []byte) (g SearchGraph, err error) {
 	if len(data) < 3 {
 		return g, corrupt("graph key of %d bytes", len(data))
@@ -165,7 +165,7 @@ func ParseSearchGraph(data []byte) (g SearchGraph, err error) {
 	return g, nil
 }
 
-// lastSized takes a sized string after which nothing follows.
+// lastSized decodes a sized string that must be the last part of b.
 func lastSized(b []byte) ([]byte, error) {
 	s, rest, err := CutSized(b)
 	if err == nil && len(rest) != 0 {

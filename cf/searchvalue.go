@@ -9,7 +9,7 @@ import (
 // or TypeJSON.
 func AppendSearchIndex(dst []byte, on Type) []byte { return append(dst, 0, byte(on)) }
 
-// DecodeSearchIndex returns the type of the keys that an index is on.
+// DecodeSearchIndex returns the type of the indexed keys.
 func DecodeSearchIndex(b []byte) (on Type, err error) {
 	if len(b) < 2 || b[0] != 0 {
 		return 0, corrupt("index record %q", b)

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// crcTables[0] is the usual table of CRC-16; crcTables[k] has what a byte is worth that k bytes follow, so that eight
-// bytes are one step.
+// crcTables[0] is the usual table of CRC-16. crcTables[k] has the contribution of a byte that k bytes follow, so that
+// eight bytes are one step.
 var crcTables = func() (t [8][256]uint16) {
 	for i := range t[0] {
 		crc := uint16(i) << 8
@@ -42,8 +42,8 @@ func CRC16(b []byte) uint16 {
 	return crc
 }
 
-// HashTag returns the part of a key that decides its slot: the bytes between the first { and the first } after
-// it when there are any, else the whole key.
+// HashTag returns the part of a key that decides its slot: the bytes between the first { and the next } if any bytes
+// are between them, else the whole key.
 func HashTag(key []byte) []byte {
 	open := bytes.IndexByte(key, '{')
 	if open < 0 {

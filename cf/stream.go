@@ -10,8 +10,8 @@ type StreamID struct {
 	Ms, Seq uint64
 }
 
-// MaxStreamMs is the largest Ms of an entry that has Kvrocks's subkey. The one value above is [StreamDelimiter], and
-// entries with that Ms, which Kvrocks refuses, have a subkey of their own: [StreamLast].
+// MaxStreamMs is the largest Ms of an entry that has Kvrocks's subkey. The only larger value is [StreamDelimiter].
+// Kvrocks refuses entries with that Ms; here they have a subkey of their own: [StreamLast].
 const MaxStreamMs = math.MaxUint64 - 1
 
 // Compare returns -1, 0 or 1.
@@ -41,7 +41,7 @@ func streamID(b []byte) StreamID {
 // of entries.
 type StreamMeta struct {
 	LastGenerated StreamID
-	RecordedFirst StreamID // the first entry as it is told, which survives its deletion
+	RecordedFirst StreamID // the first entry as XINFO STREAM reports it; it survives its deletion
 	MaxDeleted    StreamID
 	First         StreamID
 	Last          StreamID
@@ -78,21 +78,21 @@ func DecodeStreamMeta(tail []byte) (m StreamMeta, err error) {
 	return m, nil
 }
 
-// StreamDelimiter begins, in place of an entry's Ms, the subkeys that are no entries, so that they sort after
-// all entries.
+// StreamDelimiter is in place of an entry's Ms in the subkeys of all other records, so that these sort after all
+// entries.
 const StreamDelimiter = math.MaxUint64
 
-// StreamKind tells what a record of the stream family is.
+// StreamKind is the kind of a record of the stream family.
 type StreamKind uint8
 
-// The kinds; all but StreamEntry with the number they have in a subkey.
+// The kinds. All but StreamEntry have this number in their subkeys.
 const (
 	StreamEntry    StreamKind = 0 // u64 ms · u64 seq
 	StreamGroup    StreamKind = 1 // delimiter · 1 · u64 len(group) · group
 	StreamConsumer StreamKind = 2 // delimiter · 2 · u64 len(group) · group · u64 len(consumer) · consumer
 	StreamPending  StreamKind = 3 // delimiter · 3 · u64 len(group) · group · u64 ms · u64 seq
-	// StreamLast is an entry whose Ms is the delimiter. Kvrocks does not know this kind and passes over it. As 255 is
-	// the greatest kind, these entries lie behind all other records.
+	// StreamLast is an entry whose Ms is the delimiter. Kvrocks does not know this kind and skips it. 255 is the
+	// greatest kind, so these entries sort behind all other records.
 	StreamLast StreamKind = 255 // delimiter · 255 · u64 seq
 )
 
@@ -107,7 +107,7 @@ func AppendStreamEntrySub(dst []byte, id StreamID) []byte {
 // streamLastLen is the length of the subkey of a [StreamLast].
 const streamLastLen = 8 + 1 + 8
 
-// ParseStreamEntrySub returns the id of an entry; ok is false when the subkey is none of an entry.
+// ParseStreamEntrySub returns the id of an entry. ok is false when the subkey is not that of an entry.
 func ParseStreamEntrySub(sub []byte) (id StreamID, ok bool) {
 	switch {
 	case len(sub) == streamIDLen && binary.BigEndian.Uint64(sub) != StreamDelimiter:
@@ -118,14 +118,14 @@ func ParseStreamEntrySub(sub []byte) (id StreamID, ok bool) {
 	return StreamID{}, false
 }
 
-// AppendStreamKindSub appends what the subkeys of all records of one kind begin with; not for entries.
+// AppendStreamKindSub appends the common prefix of the subkeys of all records of one kind; not for entries.
 func AppendStreamKindSub(dst []byte, kind StreamKind) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, StreamDelimiter)
 	return append(dst, byte(kind))
 }
 
-// AppendStreamGroupSub appends the subkey of a group; with StreamConsumer or StreamPending, what the subkeys of
-// all consumers or pending entries of the group begin with.
+// AppendStreamGroupSub appends the subkey of a group; with StreamConsumer or StreamPending, the common prefix of the
+// subkeys of all consumers or pending entries of the group.
 func AppendStreamGroupSub(dst []byte, kind StreamKind, group []byte) []byte {
 	return appendLongString(AppendStreamKindSub(dst, kind), group)
 }
@@ -158,7 +158,7 @@ func cutLongString(b []byte) (s, rest []byte, ok bool) {
 	return b[:n], b[n:], true
 }
 
-// StreamSub is a subkey of the stream family, taken apart. The slices alias it.
+// StreamSub is a decoded subkey of the stream family. The slices alias the subkey.
 type StreamSub struct {
 	Kind     StreamKind // StreamEntry also for a StreamLast
 	ID       StreamID   // of entries and pending entries
@@ -166,7 +166,7 @@ type StreamSub struct {
 	Consumer []byte     // of consumers
 }
 
-// ParseStreamSub takes a subkey of the stream family apart.
+// ParseStreamSub decodes a subkey of the stream family.
 func ParseStreamSub(sub []byte) (s StreamSub, err error) {
 	if len(sub) < 9 {
 		return s, corrupt("stream subkey of %d bytes", len(sub))

@@ -97,14 +97,14 @@ func DecodeStreamPending(b []byte) (p StreamPendingValue, err error) {
 	return p, nil
 }
 
-// AppendStreamString appends one field or value of an entry: varint32 length · bytes, the low seven bits of the
-// length first. The value of an entry is its fields and values in turn.
+// AppendStreamString appends one field or value of an entry: varint32 length · bytes. The varint begins with the low
+// seven bits of the length. The value of an entry is its fields and values, alternating.
 func AppendStreamString(dst, s []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
 	return append(dst, s...)
 }
 
-// CutStreamString takes the first field or value off an entry. s and rest alias b.
+// CutStreamString removes the first field or value from the beginning of b. s and rest alias b.
 func CutStreamString(b []byte) (s, rest []byte, err error) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {
@@ -116,7 +116,7 @@ func CutStreamString(b []byte) (s, rest []byte, err error) {
 	return b[size : size+int(n)], b[size+int(n):], nil
 }
 
-// DecodeStreamEntry appends the fields and values of an entry, in turn, to dst. They alias b.
+// DecodeStreamEntry appends the fields and values of an entry, alternating, to dst. They alias b.
 func DecodeStreamEntry(dst [][]byte, b []byte) ([][]byte, error) {
 	for len(b) > 0 {
 		s, rest, err := CutStreamString(b)

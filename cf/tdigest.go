@@ -10,17 +10,17 @@ import (
 //	u32 compression · u32 capacity · u64 unmerged · u64 merged · u64 total weight · u64 merged weight ·
 //	f64 minimum · f64 maximum · u64 observations · u64 merges
 //
-// The size of the record is 0. Merged centroids are subkeys of their own, observations that are not merged yet
-// lie together in the buffer.
+// The size of the record is 0. Each merged centroid has a subkey of its own. The observations that are not merged yet
+// are together in the buffer.
 type TDigestMeta struct {
-	Compression  uint32  // the δ of the scale function: about how many centroids there are
-	Capacity     uint32  // observations in the buffer at most
+	Compression  uint32  // the δ of the scale function: the approximate number of centroids
+	Capacity     uint32  // max observations in the buffer
 	Unmerged     uint64  // observations in the buffer
 	Merged       uint64  // centroids
 	TotalWeight  uint64  // observations, merged or not
 	MergedWeight uint64  // observations in the centroids
-	Min          float64 // the smallest observation; the largest double when there is none
-	Max          float64 // the largest observation; the most negative double when there is none
+	Min          float64 // the smallest observation; the largest double when none exists
+	Max          float64 // the largest observation; the most negative double when none exists
 	Observations uint64  // observations that were added
 	Merges       uint64  // how often the buffer was merged
 }
@@ -68,14 +68,14 @@ func DecodeTDigestMeta(tail []byte) (m TDigestMeta, err error) {
 	return m, nil
 }
 
-// The subkeys of a t-digest begin with the byte that tells what they hold:
+// The first byte of a t-digest's subkey is its kind:
 //
 //	0                          -> the buffer: an f64 for each observation, in the order in which they came
 //	1 · f64 mean · u32 number  -> f64 weight of the centroid
 //
-// All doubles are those of [AppendDouble], weights too. The number is that of the centroid among those of one
-// merge, from 0; it keeps centroids of equal means apart. Kvrocks wrote centroids without it at first, and reads
-// both forms.
+// All doubles, weights included, are encoded as by [AppendDouble]. The number is the index of the centroid among those
+// of one merge, from 0; it keeps centroids of equal means apart. Kvrocks at first wrote centroids without the number,
+// and reads both forms.
 const (
 	tdigestBuffer   = 0
 	tdigestCentroid = 1
@@ -89,7 +89,7 @@ const (
 // AppendTDigestBufferSub appends the subkey of the buffer.
 func AppendTDigestBufferSub(dst []byte) []byte { return append(dst, tdigestBuffer) }
 
-// AppendTDigestCentroids appends what the subkeys of all centroids begin with.
+// AppendTDigestCentroids appends the common prefix of the subkeys of all centroids.
 func AppendTDigestCentroids(dst []byte) []byte { return append(dst, tdigestCentroid) }
 
 // AppendTDigestCentroidSub appends the subkey of a centroid.
@@ -97,8 +97,7 @@ func AppendTDigestCentroidSub(dst []byte, mean float64, number uint32) []byte {
 	return binary.BigEndian.AppendUint32(AppendDouble(append(dst, tdigestCentroid), mean), number)
 }
 
-// ParseTDigestCentroidSub returns the mean of the centroid that a subkey belongs to. A mean that is not a number
-// is an error.
+// ParseTDigestCentroidSub returns the mean of the centroid that a subkey belongs to. NaN is an error.
 func ParseTDigestCentroidSub(sub []byte) (mean float64, err error) {
 	if len(sub) != tdigestCentroidSub && len(sub) != tdigestCentroidSubOld || sub[0] != tdigestCentroid {
 		return 0, corrupt("t-digest centroid %x", sub)
@@ -122,8 +121,8 @@ func ParseTDigestWeight(value []byte) (float64, error) {
 	return w, nil
 }
 
-// AppendTDigestBuffer appends the first n observations of a buffer's value to dst. A buffer with fewer, or with
-// one that is not a finite number, is an error.
+// AppendTDigestBuffer appends the first n observations of a buffer's value to dst. A buffer with fewer observations, or
+// with one that is not a finite number, is an error.
 func AppendTDigestBuffer(dst []float64, value []byte, n uint64) ([]float64, error) {
 	if n > uint64(len(value)/ScoreLen) {
 		return dst, corrupt("t-digest buffer of %d bytes, the metadata says %d observations", len(value), n)

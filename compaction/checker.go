@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// filesPerForced is how many files a family has for each file that one run may force.
+	// filesPerForced: one run may force one file of a family for each so many files that the family has.
 	filesPerForced = 360
-	// minAge is how old a file must be to be picked for its share of deleted keys.
+	// minAge is the min age of a file that is picked for its share of deleted keys.
 	minAge = time.Hour
 	// minRatio is the share of deleted keys above which the best file is picked.
 	minRatio = 0.1
@@ -26,17 +26,17 @@ type FileProperties struct {
 	Name    string
 	Created time.Time // of the file's data as RocksDB notes it, else the file's modification time
 	Total   uint64    // keys counted by [Collector]
-	Deleted uint64    // of them, deleted or dead
+	Deleted uint64    // how many of them are deleted or dead
 	Start   []byte    // the first key; empty when the file has no such properties
 	Stop    []byte    // the last key
 
 	Level    int
-	RawBytes uint64 // of keys and values, before compression
+	RawBytes uint64 // bytes of keys and values, before compression
 	Expiries Expiries
 }
 
-// SetCounters fills the counters and keys from the properties that [Collector.Finish] wrote. A file without
-// them, or with counters that are no numbers, is left without keys, so that the picker passes it over.
+// SetCounters fills the counters and keys from the properties that [Collector.Finish] wrote. If the properties are
+// missing, or a counter is not a number, the keys stay empty, so that the picker skips the file.
 func (f *FileProperties) SetCounters(props map[string]string) {
 	f.Total, f.Deleted, f.Start, f.Stop = 0, 0, nil, nil
 	total, err := strconv.ParseUint(props[PropTotalKeys], 10, 64)
@@ -71,16 +71,16 @@ type Range struct {
 	File        string
 	Start, Stop []byte
 	Ratio       float64 // share of deleted keys
-	Forced      bool    // picked for its age, not as the best
+	Forced      bool    // picked for its age, not for its share of deleted keys
 }
 
-// PickFiles returns what to compact in one family now.
+// PickFiles returns the ranges to compact in one family now.
 //
-// A file older than ForceAge of which ForceMinDeleted percent are deleted is forced, up to one file in 360. As
-// long as forced files do not use that up, the file with the highest share of deleted keys is picked too, if it
-// is above a tenth and the file is an hour old. A family with a single file is left alone.
+// A file older than ForceAge with at least ForceMinDeleted percent deleted keys is forced, up to one file in 360. While
+// the forced files do not use up that limit, the file with the highest share of deleted keys is picked too, if the
+// share is above a tenth and the file is an hour old. A family with a single file is left alone.
 //
-// The oldest files come first, so that none is passed over for ever.
+// The oldest files come first, so that no file is skipped for ever.
 func PickFiles(files []FileProperties, s Settings, now time.Time) []Range {
 	if len(files) <= 1 {
 		return nil
@@ -124,17 +124,17 @@ func (f *FileProperties) span(forced bool) Range {
 	return Range{File: f.Name, Start: f.Start, Stop: f.Stop, Ratio: f.ratio(), Forced: forced}
 }
 
-// Checker compacts, at the times of its cron, the files that hold the most deleted keys, and once a day the
-// families whose contents only travel in the WAL. It is driven by [Checker.Tick] and keeps no goroutine. It must
-// not be used by two goroutines at once.
+// Checker compacts, at the times of its cron, the files that hold the most deleted keys, and once a day the families
+// whose contents only travel in the WAL. [Checker.Tick] drives it; it has no goroutine of its own. It must not be used
+// by two goroutines at once.
 type Checker struct {
-	Now        func() time.Time // in the location in which the cron is meant
+	Now        func() time.Time // in the location of the cron
 	Settings   func() Settings
 	Properties func(cf.ID) ([]FileProperties, error)
-	// CompactRange compacts the keys from start to stop, both included; nil for both is the whole family. It
-	// returns when the compaction has ended.
+	// CompactRange compacts the keys from start to stop, both included; both nil = the whole family. It returns when
+	// the compaction has ended.
 	CompactRange func(id cf.ID, start, stop []byte) error
-	// Picked, when set, is told of each range before it is compacted, for the log.
+	// Picked, if set, is called with each range before its compaction, for the log.
 	Picked func(id cf.ID, r Range)
 
 	looked  bool
@@ -146,10 +146,9 @@ type Checker struct {
 // transient are the families whose records only travel in the WAL.
 var transient = [...]cf.ID{cf.PubSub, cf.Propagate}
 
-// Tick does what is due and returns when it is done; it may be called as often as one likes and looks at the
-// cron once a minute. Nothing is ever due while the cron is not set. It stops between two ranges when the
-// context ends, and returns the errors of all steps joined: one family's failure does not keep the others from
-// being compacted.
+// Tick does what is due and returns when it is done. It may be called at any rate, and checks the cron once a minute.
+// Nothing is ever due while the cron is not set. Tick stops between two ranges when the context ends. It returns the
+// errors of all steps joined: a failure in one family does not keep the others from being compacted.
 func (c *Checker) Tick(ctx context.Context) error {
 	now := c.Now()
 	minute := now.Unix() / 60
@@ -169,7 +168,7 @@ func (c *Checker) Tick(ctx context.Context) error {
 			}
 		}
 	}
-	// In days of UTC, as in Kvrocks; the first look after the start counts as a new day.
+	// Days of UTC, as in Kvrocks. The first check after the start counts as a new day.
 	if day := now.Unix() / (24 * 60 * 60); day != c.lastDay {
 		c.lastDay = day
 		for _, id := range transient {
@@ -184,7 +183,7 @@ func (c *Checker) Tick(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// check compacts the files of one family that are picked.
+// check compacts the files that are picked in one family.
 func (c *Checker) check(ctx context.Context, id cf.ID, s Settings, now time.Time) error {
 	if ctx.Err() != nil {
 		return nil

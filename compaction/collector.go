@@ -22,7 +22,7 @@ const (
 	EntryOther
 )
 
-// The names of the properties that are written into a file: the counters in decimal, the keys as they are.
+// The names of the properties that are written into a file. The counters are in decimal, the keys are unencoded.
 const (
 	PropTotalKeys   = "total_keys"
 	PropDeletedKeys = "deleted_keys"
@@ -33,14 +33,14 @@ const (
 // DeletionTrigger is the share of deleted keys above which a new file is marked for compaction.
 const DeletionTrigger = 0.3
 
-// minMetadata is the length of the shortest metadata record that is looked at.
+// minMetadata is the length of the shortest metadata record that Add decodes.
 const minMetadata = 5
 
-// Collector counts, while a file is written, what share of it is deleted or dead. This is the definition; the
-// native twin that RocksDB calls is held against it.
+// Collector computes, while a file is written, the share of its keys that are deleted or dead. This is the definition.
+// RocksDB calls a native twin, which the tests compare with it.
 //
-// A metadata record stands for its subkeys too, which lie in other families: it counts as 1 + size keys, all of
-// them deleted when the record is expired or an emptied collection.
+// A metadata record stands for its subkeys too, which are in other families. It counts as 1 + size keys, all of them
+// deleted when the record is expired or an emptied collection.
 type Collector struct {
 	IsMetadata bool  // the file is of the metadata family
 	Now        int64 // milliseconds since the epoch
@@ -49,8 +49,8 @@ type Collector struct {
 	start, stop    []byte
 }
 
-// Add counts one entry. Entries come in the order of their keys. Range deletes are not counted as deleted keys:
-// how many they delete is not known.
+// Add counts one entry. Entries must come in the order of their keys. Range deletes do not count as deleted keys,
+// because the number of keys that they delete is unknown.
 func (c *Collector) Add(t EntryType, key, value []byte) {
 	c.total++
 	if len(c.start) == 0 {

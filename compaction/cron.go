@@ -28,18 +28,18 @@ var fieldRanges = [numFields]struct{ min, max int }{{0, 59}, {0, 23}, {1, 31}, {
 
 // Cron is a set of schedules. The zero value has none and never matches. A Cron is immutable and may be shared.
 //
-// The grammar is that of Kvrocks, smaller than that of cron(5): schedules of five blank-separated fields, one
-// after the other; a field is *, */n or a comma-separated list of n and l-r with l < r. There are no names, no
-// l-r/n, no 7 for Sunday; and all five fields must match, the day of the month and the weekday both.
+// The grammar is that of Kvrocks, which is smaller than that of cron(5): consecutive schedules of five blank-separated
+// fields each; a field is *, */n or a comma-separated list of n and l-r with l < r. Names, l-r/n and 7 for Sunday are
+// not supported. All five fields must match, the day of the month and the weekday both.
 type Cron struct {
 	source    string
 	schedules []schedule
 }
 
-// schedule has for each field a bit for every value that matches.
+// schedule has, for each field, one bit for every value that matches.
 type schedule [numFields]uint64
 
-// ParseCron parses an expression; one without fields has no schedule. Its error is one of the ErrCron errors.
+// ParseCron parses an expression. An expression without fields has no schedule. Its error is one of the ErrCron errors.
 func ParseCron(s string) (Cron, error) {
 	fields := strings.Fields(s)
 	if len(fields)%numFields != 0 {
@@ -61,7 +61,7 @@ func ParseCron(s string) (Cron, error) {
 	return c, nil
 }
 
-// parseField returns the set of values in lo..hi that a field matches, as bits.
+// parseField returns the set of values in lo..hi that a field matches, as a bit set.
 func parseField(f string, lo, hi int) (bits uint64, err error) {
 	if f == "*" {
 		return bitRange(lo, hi, 1), nil
@@ -119,7 +119,7 @@ func bitRange(first, last, step int) (bits uint64) {
 	return bits
 }
 
-// IsEnabled reports whether there is any schedule.
+// IsEnabled reports whether any schedule exists.
 func (c Cron) IsEnabled() bool { return len(c.schedules) > 0 }
 
 // String returns the expression as it was given.
@@ -140,16 +140,16 @@ next:
 	return false
 }
 
-// Firing remembers when a cron last fired, so that it fires once in a matching minute however often it is
-// looked at. The zero value has never fired.
+// Firing remembers when a cron last fired, so that the cron fires once in a matching minute however often Due is
+// called. The zero value has never fired.
 type Firing struct {
 	fired bool
-	last  time.Time // wall clock, cut to the minute, as UTC
+	last  time.Time // wall clock, truncated to the minute, as UTC
 }
 
-// Due reports whether the cron matches t and has not fired in this minute yet; it is then taken to fire. Minutes
-// are told apart by wall clock, so that a daily schedule does not fire twice in the hour that is repeated when
-// summer time ends.
+// Due reports whether the cron matches t and has not fired in this minute yet; the cron then counts as fired. Minutes
+// are compared by wall clock, so that a daily schedule does not fire twice in the hour that is repeated when summer
+// time ends.
 func (f *Firing) Due(c Cron, t time.Time) bool {
 	if !c.Matches(t) {
 		return false

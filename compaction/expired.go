@@ -12,12 +12,12 @@ import (
 // PropExpiries is the name of the property with the [Expiries] of a file.
 const PropExpiries = "basalt.expiries"
 
-// Expiries says how many bytes of a file's entries have expired by when: Bytes of a point have expired at Second, or
-// some time before. The table-properties collector in engine/rocks makes them; files that Kvrocks has written have
-// none.
+// Expiries says how many bytes of a file's entries have expired at what time: the Bytes of a point have expired at its
+// Second or some time before. The table-properties collector in engine/rocks writes the property; files that Kvrocks
+// has written have none.
 //
-// In a family of subkeys only a compaction knows when they expire, because its filter reads the metadata records: a
-// file that a flush has written has no expiries there.
+// In a family of subkeys only a compaction knows when the subkeys expire, because its filter reads the metadata
+// records. A file that a flush has written in such a family has no expiries.
 type Expiries []ExpiryPoint
 
 // ExpiryPoint is one point of [Expiries].
@@ -27,7 +27,7 @@ type ExpiryPoint struct {
 }
 
 // ParseExpiries parses the property: seconds since the epoch and bytes in decimal, "1700000000:4096,1700000060:512".
-// What is not of that form is left out.
+// Malformed points are left out.
 func ParseExpiries(text []byte) Expiries {
 	var all Expiries
 	for point := range bytes.SplitSeq(text, []byte{','}) {
@@ -54,8 +54,9 @@ func (e Expiries) Expired(now int64) (bytes uint64) {
 	return bytes
 }
 
-// PickExpired returns the files of a family of which at least percent of the bytes have expired for the compaction
-// filter, most expired bytes first. Compacting such a file alone, in its level, costs little more than what it frees.
+// PickExpired returns the files of a family in which, by the rules of the compaction filter, at least percent of the
+// bytes have expired; the file with the most expired bytes comes first. Compacting such a file alone, in its level,
+// costs little more than what it frees.
 func PickExpired(id cf.ID, files []FileProperties, percent int, now int64) []FileProperties {
 	if id != cf.Metadata {
 		now -= Grace
@@ -72,9 +73,9 @@ func PickExpired(id cf.ID, files []FileProperties, percent int, now int64) []Fil
 	return due
 }
 
-// PickFlushed returns the files in level 0 of a family of subkeys, if at least percent of their keys may be among the
-// subkeys of collections that compactions of the metadata family have dropped: such files do not tell what of them has
-// expired, see [Expiries].
+// PickFlushed returns the files in level 0 of a family of subkeys, if at least percent of their keys may be subkeys of
+// collections that compactions of the metadata family have dropped. Flushed files do not say how many of their bytes
+// have expired, see [Expiries].
 func PickFlushed(files []FileProperties, percent int, dropped uint64) []FileProperties {
 	var flushed []FileProperties
 	var total uint64

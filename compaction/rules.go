@@ -1,26 +1,26 @@
-// Package compaction holds the rules by which space is reclaimed: which records a running compaction drops, what
-// is counted about each file, which files are compacted next, and when. Everything here is a pure function or a
-// state machine with an injected clock: no I/O, no RocksDB.
+// Package compaction holds the rules by which space is reclaimed: which records a running compaction drops, what is
+// counted for each file, which files are compacted next, and when. Everything here is a pure function or a state
+// machine with an injected clock: no I/O, no RocksDB.
 //
-// The rules are those of Apache Kvrocks 2.10, and for hashes whose fields expire those of its later versions. There
-// is no active expiry cycle: a deleted, expired or overwritten key is invisible at once, because readers look at its
-// metadata record, and its bytes are dropped when a compaction meets them.
+// The rules are those of Apache Kvrocks 2.10, and for hashes whose fields expire those of its later versions. No active
+// expiry cycle exists. A deleted, expired or overwritten key is invisible at once, because readers check its metadata
+// record; a later compaction drops its bytes.
 //
-// All times are milliseconds since the Unix epoch where they are integers.
+// All integer times are milliseconds since the Unix epoch.
 package compaction
 
 import "github.com/basaltdb/basalt/cf"
 
-// Verdict is what becomes of a record in a compaction.
+// Verdict is the decision of a compaction about a record.
 type Verdict uint8
 
 const (
-	// Keep leaves the record as it is. It is the answer whenever something is not understood.
+	// Keep leaves the record unchanged. It is the verdict on everything that cannot be decoded.
 	Keep Verdict = iota
 	// Drop removes the record.
 	Drop
-	// CheckValue removes the record if [ZeroFragment] holds for its value; the verdict was asked for without
-	// the value, which with blob files is expensive to load.
+	// CheckValue removes the record if [ZeroFragment] holds for its value. The verdict was asked for without the value,
+	// because loading the value is expensive with blob files.
 	CheckValue
 	// CheckField removes the record if [ExpiredField] holds for its value.
 	CheckField
@@ -41,41 +41,41 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
-// Grace is how long after its expiry, in milliseconds, a key's subkeys are still kept. A writer that read the
-// metadata just before the expiry, and makes the key persistent just after it, finds all its subkeys. The
+// Grace is how long, in milliseconds, the subkeys of a key are kept after its expiry. So a writer that reads the
+// metadata just before the expiry, and makes the key persistent just after it, finds all subkeys of the key. The
 // metadata record itself has no grace.
 const Grace = 5 * 60 * 1000
 
-// MetadataVerdict judges a record of the metadata family by its value: expired records and emptied collections
-// go, at once, and so do hashes whose last field has expired.
+// MetadataVerdict judges a record of the metadata family by its value. Expired records, emptied collections, and hashes
+// whose last field has expired are dropped at once.
 func MetadataVerdict(value []byte, now int64) Verdict {
 	v, _ := JudgeMetadata(value, now)
 	return v
 }
 
-// JudgeMetadata is [MetadataVerdict] with the reason, wrapping [cf.ErrCorrupt], why a record that cannot be
-// decoded is kept.
+// JudgeMetadata is [MetadataVerdict] that also returns the reason, wrapping [cf.ErrCorrupt], why an undecodable record
+// is kept.
 func JudgeMetadata(value []byte, now int64) (Verdict, error) {
 	m, _, err := cf.DecodeMeta(value)
 	if err != nil {
 		return Keep, err
 	}
-	if m.Type.Known() && !m.Live(now) { // of others, which a newer version may have written, everything is kept
+	if m.Type.Known() && !m.Live(now) { // records of unknown types, from newer versions, are all kept
 		return Drop, nil
 	}
 	return Keep, nil
 }
 
-// Settled reports whether [MetadataVerdict] keeps a record for certain, whatever the time is: it has no expiry and is
-// not empty. So most records need no verdict, and a running compaction need not ask for one: engine/rocks has the
-// native twin of this function. It may well be false for a record that is kept.
+// Settled reports whether [MetadataVerdict] certainly keeps a record at any time: the record has no expiry and is not
+// empty. Most records are settled and need no verdict, so a running compaction does not ask for one: engine/rocks has
+// the native twin of this function. Settled may also be false for a record that is kept.
 func Settled(value []byte) bool {
 	m, tail, err := cf.DecodeMeta(value)
 	return err == nil && m.Expire == 0 && (m.Type.SingleRecord() || m.Size > 0) &&
 		(m.Type != cf.TypeHash || len(tail) == 0)
 }
 
-// MetadataLookup reads metadata records for the judgement of subkeys, in their latest state and not that of a
+// MetadataLookup reads metadata records for the judgement of subkeys, in their latest state and not in that of a
 // snapshot.
 type MetadataLookup interface {
 	// Lookup returns the record of a metadata key. A missing record is not an error.
@@ -86,12 +86,12 @@ type MetadataLookup interface {
 type Lookup struct {
 	Raw   []byte // the record, when Found
 	Found bool
-	Err   error // the read failed; Raw and Found mean nothing
+	Err   error // the read failed; Raw and Found are undefined
 }
 
-// SubkeyVerdict judges a key of the default, zset_score or stream family by the metadata record it belongs to.
-// All subkeys of one version of a key share their fate: only the prefix of key up to the version matters, so
-// that a caller may ask once for each prefix. slots tells whether keys carry their cluster slot.
+// SubkeyVerdict judges a key of the default, zset_score or stream family by the metadata record of its collection. All
+// subkeys of one version of a key get the same verdict: only the prefix of key up to the version matters, so a caller
+// may ask once for each prefix. slots says whether keys carry their cluster slot.
 func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 	sub, err := cf.ParseSubkey(key, slots)
 	if err != nil || lookup.Err != nil {
@@ -101,14 +101,14 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 		return Drop
 	}
 	m, tail, err := cf.DecodeMeta(lookup.Raw)
-	// Kvrocks judges parts of a time series by their age only
+	// Kvrocks drops parts of a time series by their age only
 	if err != nil || !m.Type.Known() || m.Type == cf.TypeTimeSeries {
 		return Keep
 	}
 	switch {
 	case m.Type.SingleRecord(): // SET or JSON.SET overwrote a collection
 		return Drop
-	case m.Size == 0 && !m.Type.MayBeEmpty(): // emptied: no grace, it is not about time
+	case m.Size == 0 && !m.Type.MayBeEmpty(): // emptied: no grace, because no expiry is involved
 		return Drop
 	case now > Grace && m.Expired(now-Grace):
 		return Drop
@@ -124,20 +124,20 @@ func SubkeyVerdict(lookup Lookup, key []byte, slots bool, now int64) Verdict {
 	return Keep
 }
 
-// ExpiredField reports whether the stored value of a field, in a hash whose fields may expire, says that the field
-// has expired. A value that cannot be decoded is not.
+// ExpiredField reports whether the stored value of a field, in a hash whose fields may expire, says that the field has
+// expired. An undecodable value has not expired.
 //
-// The metadata record is not written when such a field is dropped. It counts fields that have expired whether they
-// are there or not (see [cf.HashTTL]), so nothing is wrong then, and a record always tells its own expiry: a writer
-// that gives a field a later one writes the whole field anew, above the one that is dropped. Fields have the grace
-// of keys all the same, for replicas whose clock is ahead: the master may prolong a field that has expired there.
+// Dropping such a field does not change the metadata record. That is correct, because the record counts expired fields
+// whether they are still stored or not (see [cf.HashTTL]). The stored value always has the field's own expiry: a writer
+// that gives a field a later expiry writes the whole value anew, above the value that is dropped. Fields have the same
+// grace as keys, for replicas whose clock is ahead: the master may prolong a field that has already expired there.
 func ExpiredField(value []byte, now int64) bool {
 	expire, _, err := cf.DecodeHashValue(value)
 	return err == nil && now > Grace && cf.FieldExpired(expire, now-Grace)
 }
 
-// ZeroFragment reports whether a bitmap fragment has no bit set. Readers take a missing fragment for zeros, so
-// such a fragment may go.
+// ZeroFragment reports whether a bitmap fragment has no bit set. Readers treat a missing fragment as zeros, so such a
+// fragment may be dropped.
 func ZeroFragment(value []byte) bool {
 	for _, b := range value {
 		if b != 0 {
@@ -150,7 +150,7 @@ func ZeroFragment(value []byte) bool {
 // PubSubVerdict judges a key of the pubsub family: messages only travel in the WAL.
 func PubSubVerdict([]byte) Verdict { return Drop }
 
-// PropagateVerdict judges a key of the propagate family: only the marker of SCRIPT FLUSH goes.
+// PropagateVerdict judges a key of the propagate family: only the marker of SCRIPT FLUSH is dropped.
 func PropagateVerdict(key []byte) Verdict {
 	if string(key) == cf.PropagateScriptFlush {
 		return Drop
@@ -168,8 +168,7 @@ type Rules struct {
 	Now      func() int64 // milliseconds since the epoch
 }
 
-// Judge returns the final verdict, [Keep] or [Drop], on one record. Records of families that this version does
-// not know are kept.
+// Judge returns the final verdict, [Keep] or [Drop], on one record. Records of unknown families are kept.
 func (r *Rules) Judge(id cf.ID, key, value []byte) Verdict {
 	switch id {
 	case cf.Metadata:

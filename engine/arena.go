@@ -2,8 +2,8 @@ package engine
 
 import "slices"
 
-// An arena holds the bytes that reads of one transaction return. Growing allocates a new block and leaves the
-// old one to those who still hold slices of it.
+// An arena holds the bytes that the reads of one transaction return. Growing allocates a new block; slices of the old
+// block stay valid.
 type arena struct{ buf []byte }
 
 const (
@@ -25,13 +25,14 @@ func (a *arena) reserve(n int) {
 	}
 }
 
-// take returns an empty slice with room for n bytes, to be appended to and given to keep before the next call.
+// take returns an empty slice with room for n bytes. The caller appends to it and passes it to keep before the next
+// call.
 func (a *arena) take(n int) []byte {
 	a.reserve(n)
 	return a.buf[len(a.buf):len(a.buf):cap(a.buf)]
 }
 
-// keep makes what was appended to the slice of take part of the arena.
+// keep makes the bytes that were appended to the slice of take part of the arena.
 func (a *arena) keep(b []byte) []byte {
 	if n := len(a.buf); n+len(b) <= cap(a.buf) && (len(b) == 0 || &b[0] == &a.buf[:n+1][n]) {
 		a.buf = a.buf[:n+len(b)]
@@ -39,8 +40,8 @@ func (a *arena) keep(b []byte) []byte {
 	return slices.Clip(b)
 }
 
-// keepGrown is keep for what replaces the slice of take if it had too little room. It is the next block if it is bigger
-// than the present one, so that the next transaction has room for as much.
+// keepGrown is keep for a slice that replaces the slice of take because that had too little room. A slice bigger than
+// the current block becomes the next block, so that the next transaction has as much room.
 func (a *arena) keepGrown(b []byte) []byte {
 	if cap(b) > cap(a.buf) {
 		a.buf = b
@@ -49,8 +50,8 @@ func (a *arena) keepGrown(b []byte) []byte {
 	return a.keep(b)
 }
 
-// adopt takes over b, which is the arena's buffer with something appended behind from; append may have moved
-// it to a bigger block.
+// adopt takes over b: the arena's buffer with bytes appended at from. append may have moved the buffer to a bigger
+// block.
 func (a *arena) adopt(b []byte, from int) []byte {
 	a.buf = b
 	return b[from:len(b):len(b)]

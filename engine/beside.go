@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// Beside is a database that is made to take the place of another one, see [DB.Replace].
+// Beside is a database that is to replace another one, see [DB.Replace].
 type Beside struct {
 	*DB
 	dir string
@@ -17,10 +17,10 @@ type Beside struct {
 // besideCache is the block cache of a database that is only written, in bytes.
 const besideCache = 16 << 20
 
-// OpenBeside makes an empty database of the same format in a directory on the same file system; what is there is
-// deleted. Only transactions that are [Tx.FromMaster] write to it, each key once: so nothing is looked up of what a
-// blind write might replace, which made loading ten million keys three times as long. There is no log: what was written
-// is on the disk when Finish has returned.
+// OpenBeside creates an empty database of the same format in a directory on the same file system. A previous content of
+// the directory is deleted. Only transactions that are [Tx.FromMaster] write to the database, and each key only once,
+// so a blind write does not look up what it might replace. (That look-up made loading ten million keys take three times
+// as long.) The database has no log: its writes are on the disk only when Finish has returned.
 func (db *DB) OpenBeside(dir string) (*Beside, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (b *Beside) Finish() error {
 	return errors.Join(err, b.Close())
 }
 
-// Discard closes and deletes the database, unless Replace has taken it.
+// Discard closes and deletes the database, unless Replace has moved it.
 func (b *Beside) Discard() error {
 	err := b.Close()
 	if errors.Is(err, ErrClosed) {
@@ -60,11 +60,11 @@ func (b *Beside) Discard() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// maxPadding bounds what padSequence writes.
+// maxPadding bounds the number of records that padSequence writes.
 const maxPadding = 1 << 16
 
-// padSequence makes the sequence number random within bounds. A replica of this server that goes by sequence numbers
-// alone must not take the number that another copy of the same data ended with for the same history.
+// padSequence makes the sequence number random within bounds. For a replica that compares sequence numbers only, the
+// last number of another copy of the same data must not look like the same history.
 func (b *Beside) padSequence() error {
 	tx := b.NewTx()
 	tx.Begin(cf.DefaultNamespace)

@@ -7,18 +7,18 @@ import (
 	"github.com/basaltdb/basalt/engine/derived"
 )
 
-// boundsKind is where the live entries of a collection begin and end: a scan from the beginning of a sorted set that
-// has been popped 100,000 times would step over as many tombstones.
+// boundsKind is the state of where the live entries of a collection begin and end. Without it, a scan from the
+// beginning of a sorted set that has been popped 100,000 times would step over as many tombstones.
 var boundsKind = derived.Kind[*bounds]{ID: derived.Bounds}
 
-// bounds are used by who holds the key's lock. Readers may raise them too: several at a time find out the same.
+// bounds are used under the key's lock. Readers may raise the bounds too: concurrent readers find the same bounds.
 type bounds struct {
 	derived.Entry
 	mu        sync.Mutex
 	low, high []byte // no live key < low; no live key >= high; nil = unknown
 }
 
-// boundsRoom is what a bound takes beside the prefix, about.
+// boundsRoom is the approximate memory in bytes of a bound beside the prefix.
 const boundsRoom = 48
 
 func (tx *Tx) findBounds(rec *Record, prefix []byte, make bool) *bounds {
@@ -35,8 +35,8 @@ func (tx *Tx) findBounds(rec *Record, prefix []byte, make bool) *bounds {
 	return b
 }
 
-// Bounds returns a key below which the entries of a collection with this prefix have no live one, and a key from which
-// on they have none; nil when nothing is known. A scan may begin there. The prefix is that of the record's subkeys, or
+// Bounds returns the bounds of the live entries of a collection with this prefix: no live entry is below low, and none
+// is at or above high; nil = unknown. A scan may begin at a bound. The prefix is that of the record's subkeys, or
 // begins with it, and all its entries are in one family.
 func (tx *Tx) Bounds(rec *Record, prefix []byte) (low, high []byte) {
 	b := tx.findBounds(rec, prefix, false)

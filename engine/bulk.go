@@ -21,9 +21,10 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// Bulk fills a new database with records in any order, without the write-ahead log: it sorts them, writes table files
-// and moves these into the database. What does not fit its memory waits in sorted runs on the disk. The database must
-// have been opened with DisableWAL, so that no log has what would look like its beginning, and nobody else may use it.
+// Bulk fills a new database with records in any order, without the write-ahead log: it sorts the records, writes table
+// files and moves the files into the database. Records beyond the memory limit wait in sorted runs on the disk. The
+// database must have been opened with DisableWAL, so that no log holds what would look like the beginning of the data,
+// and must not be used otherwise.
 //
 // One goroutine calls its methods. Nothing is in the database before Finish has returned.
 type Bulk struct {
@@ -31,7 +32,7 @@ type Bulk struct {
 	dir    string // for runs and table files
 	memory int    // bytes of records before they become a run
 	fam    [cf.NumFamilies]bulkFamily
-	size   int // of the records in memory
+	size   int // bytes of the records in memory
 	spills int
 
 	spilling sync.WaitGroup
@@ -52,7 +53,7 @@ type bulkCount struct {
 //
 //	u32 length of the key · u32 length of the value · key · value
 //
-// with the lengths in the byte order of the machine, for engine/rocks.
+// with the lengths in the host's byte order, for engine/rocks.
 type bulkFamily struct {
 	arena  []byte
 	at     []uint64
@@ -65,7 +66,7 @@ type bulkFamily struct {
 type bulkRun struct {
 	path string
 	size int64
-	// index has the key and the place of a record every runIndexEvery bytes, the first one's at its beginning.
+	// index has the key and the offset of a record every runIndexEvery bytes, beginning with the first record.
 	index []runPlace
 }
 
@@ -78,17 +79,17 @@ const runIndexEvery = 256 << 10
 
 const recordHead = 8
 
-// The first runs are small, so that the last one of a small load is soon sorted; later ones are larger, so that there
-// are not too many.
+// The first runs are small, so that the last run of a small load is sorted soon. Later runs are larger, so that their
+// number stays small.
 const (
 	firstRuns   = 32 << 20
 	runsOfASize = 16
 )
 
-// bulkFile is about how many bytes of records a table file gets.
+// bulkFile is the approximate number of bytes of records in a table file.
 const bulkFile = 64 << 20
 
-// NewBulk begins to fill a database, with files in dir, which is made, and about so many bytes of memory.
+// NewBulk begins to fill a database. dir, which NewBulk creates, is for its files; memory is a limit in bytes, about.
 func (db *DB) NewBulk(dir string, memory int) (*Bulk, error) {
 	if db.flags&rocks.DisableWAL == 0 {
 		return nil, errors.New("a database is filled without its log only")
@@ -106,12 +107,12 @@ func (db *DB) NewBulk(dir string, memory int) (*Bulk, error) {
 // Version returns a version for a new collection.
 func (b *Bulk) Version() uint64 { return b.db.versions.next() }
 
-// Put adds a record. A key that was there before is an error of Finish.
+// Put adds a record. A duplicate key makes Finish fail.
 func (b *Bulk) Put(id cf.ID, key, value []byte) error {
 	f := &b.fam[id]
 	at := len(f.arena)
 	if need := at + recordHead + len(key) + len(value); need > cap(f.arena) {
-		// append would grow by a quarter, and copy all of it as often
+		// append would grow the arena by a quarter, and copy all of it each time
 		f.arena = append(make([]byte, 0, max(2*cap(f.arena), need, 64<<10)), f.arena...)
 	}
 	f.at = append(f.at, uint64(at))
@@ -134,7 +135,7 @@ func (b *Bulk) Put(id cf.ID, key, value []byte) error {
 	return nil
 }
 
-// Counted says that a metadata record of a live key was put, which expires at a time, 0 = never.
+// Counted says that a metadata record of a live key was put. end is its expiry in milliseconds, 0 = never.
 func (b *Bulk) Counted(ns string, end uint64) {
 	c := b.keys[ns]
 	if c == nil {
@@ -148,8 +149,8 @@ func (b *Bulk) Counted(ns string, end uint64) {
 	c.ends[end/1000*1000+999]++ // a second is exact enough, and bounds the table
 }
 
-// Update runs f in a transaction of a namespace and puts what it has written. The transaction sees nothing of what was
-// put before, and may only put records.
+// Update runs f in a transaction of a namespace and puts the records that f has written. The transaction does not see
+// records that were put before, and may only put records.
 func (b *Bulk) Update(ns string, f func(tx *Tx) error) error {
 	tx := b.db.txPool.Get().(*Tx)
 	defer b.db.txPool.Put(tx)
@@ -164,14 +165,15 @@ func (b *Bulk) Update(ns string, f func(tx *Tx) error) error {
 	return b.Take(tx)
 }
 
-// Begin begins a transaction, whose writes Take puts, as often as it is called. The caller releases it.
+// Begin begins a transaction whose writes Take puts. Take may be called several times. The caller releases the
+// transaction.
 func (b *Bulk) Begin(ns string) *Tx {
 	tx := b.db.NewTx()
 	tx.Begin(ns)
 	return tx
 }
 
-// Take puts what a transaction of Begin has written since the last call. The transaction does not see it any more.
+// Take puts what a transaction of Begin has written since the last Take. The transaction no longer sees these records.
 func (b *Bulk) Take(tx *Tx) error {
 	if tx.Empty() {
 		return nil
@@ -185,7 +187,7 @@ func (b *Bulk) Take(tx *Tx) error {
 	if err != nil {
 		return err
 	}
-	last := map[string][]byte{} // of metadata: a key may be written twice
+	last := map[string][]byte{} // metadata records: a key may be written twice
 	for {
 		rec, ok := r.Next()
 		if !ok {
@@ -228,8 +230,8 @@ func recordLen(arena []byte, at uint64) uint64 {
 	return recordHead + uint64(binary.NativeEndian.Uint32(arena[at:])) + uint64(binary.NativeEndian.Uint32(arena[at+4:]))
 }
 
-// sorted returns the offsets in the order of the keys. Sorting compares eight bytes behind those that all keys share;
-// only if these are equal it looks at the keys.
+// sorted returns the offsets in the order of the keys. Sorting compares the eight bytes behind the common prefix of all
+// keys, and the whole keys only if these bytes are equal.
 func (f *bulkFamily) sorted() []uint64 {
 	type entry struct{ head, at uint64 }
 	entries := make([]entry, len(f.at))
@@ -260,7 +262,7 @@ func (f *bulkFamily) sorted() []uint64 {
 	return f.at
 }
 
-// spill makes runs of the records in memory, in the background. It waits for those before.
+// spill turns the records in memory into runs, in the background. It waits until the previous runs are written.
 func (b *Bulk) spill() error {
 	b.spilling.Wait()
 	if err := b.failed(); err != nil {
@@ -309,7 +311,7 @@ func (b *Bulk) newRun(id cf.ID) *bulkRun {
 	return r
 }
 
-// write sorts records and writes them.
+// write sorts and writes records.
 func (r *bulkRun) write(f *bulkFamily) error {
 	file, err := os.Create(r.path)
 	if err != nil {
@@ -322,7 +324,7 @@ func (r *bulkRun) write(f *bulkFamily) error {
 		}
 		n := recordLen(f.arena, at)
 		r.size += int64(n)
-		w.Write(f.arena[at : at+n]) // its error is that of Flush
+		w.Write(f.arena[at : at+n]) // Flush returns the error
 	}
 	if err := w.Flush(); err != nil {
 		file.Close()
@@ -331,8 +333,8 @@ func (r *bulkRun) write(f *bulkFamily) error {
 	return file.Close()
 }
 
-// Finish sorts, writes the table files and moves them into the database. progress, if not nil, is told the bytes of
-// records that were written, by several goroutines.
+// Finish sorts, writes the table files and moves them into the database. Several goroutines call progress, if it is not
+// nil, each with the number of bytes that it has just written.
 func (b *Bulk) Finish(progress func(n int)) error {
 	b.spilling.Wait()
 	if err := b.failed(); err != nil {
@@ -402,7 +404,7 @@ func (b *Bulk) Finish(progress func(n int)) error {
 				}
 			}
 		case len(f.at) > 0:
-			// The family is cut into pieces of about equal size, so that all processors write.
+			// The family is cut into pieces of about equal size, so that all CPUs write.
 			at := f.sorted()
 			total := uint64(len(f.arena))
 			pieces := max(total/bulkFile, min(uint64(runtime.GOMAXPROCS(0)), total>>20)) + 1
@@ -432,11 +434,11 @@ func (b *Bulk) Finish(progress func(n int)) error {
 	return b.settle()
 }
 
-// settle writes one more record, which gives the database a sequence number that is not that of an empty one, and
-// counts the keys.
+// settle writes one more record, so that the sequence number differs from that of an empty database, and counts the
+// keys.
 func (b *Bulk) settle() error {
 	err := b.db.Update(cf.DefaultNamespace, nil, func(tx *Tx) error {
-		if !b.db.unmarked.Load() { // else the commit carries a record
+		if !b.db.unmarked.Load() { // otherwise the commit carries a record anyway
 			tx.Put(cf.Propagate, []byte(cf.PropagateReplicationID), nil)
 			tx.Delete(cf.Propagate, []byte(cf.PropagateReplicationID))
 			return nil
@@ -462,7 +464,7 @@ func (b *Bulk) settle() error {
 	return nil
 }
 
-// keyTwice is what an error of RocksDB means that says that keys do not ascend.
+// keyTwice translates the RocksDB error that reports keys out of order.
 func keyTwice(err error) error {
 	var e *rocks.Error
 	if errors.As(err, &e) && bytes.Contains([]byte(e.Text), []byte("strict ascending order")) {
@@ -471,7 +473,7 @@ func keyTwice(err error) error {
 	return err
 }
 
-// addAll adds records in pieces, for the sake of progress.
+// addAll adds records in pieces and calls progress after each piece.
 func addAll(w *rocks.SSTWriter, arena []byte, at []uint64, progress func(n int)) error {
 	for len(at) > 0 {
 		part := at[:min(len(at), 8192)]
@@ -488,8 +490,8 @@ func addAll(w *rocks.SSTWriter, arena []byte, at []uint64, progress func(n int))
 	return nil
 }
 
-// runBounds returns keys that cut what the runs hold into pieces of about equal size, enough for all processors and
-// none much larger than a table file should be.
+// runBounds returns keys that cut the runs into pieces of about equal size: enough pieces for all CPUs, and none much
+// larger than a table file should be.
 func runBounds(runs []*bulkRun) [][]byte {
 	var keys [][]byte
 	total := int64(0)
@@ -511,7 +513,7 @@ func runBounds(runs []*bulkRun) [][]byte {
 	return bounds
 }
 
-// mergeRuns merges what the runs have in [from, to) into a table file, if that is anything; nil is no bound.
+// mergeRuns merges the records of the runs in [from, to) into a table file, if any exist; nil = no bound.
 func mergeRuns(runs []*bulkRun, from, to []byte, write func(fill func(w *rocks.SSTWriter) error) error,
 	progress func(int)) error {
 	var h runHeap
@@ -565,7 +567,7 @@ func mergeRuns(runs []*bulkRun, from, to []byte, write func(fill func(w *rocks.S
 type runReader struct {
 	file   *os.File
 	r      *bufio.Reader
-	to     []byte // the first key that is not wanted, nil = the end
+	to     []byte // exclusive upper bound, nil = the end
 	record []byte
 }
 
@@ -633,7 +635,7 @@ func (h *runHeap) Pop() any {
 	return x
 }
 
-// Close removes the files of Bulk. It must be called, also after Finish.
+// Close removes the files of Bulk. It must be called, even after Finish.
 func (b *Bulk) Close() error {
 	b.spilling.Wait()
 	return os.RemoveAll(b.dir)

@@ -6,7 +6,7 @@ import (
 	"github.com/basaltdb/basalt/engine/reccache"
 )
 
-// DropCaches forgets the records that were read, so that the next reads ask RocksDB.
+// DropCaches empties the record cache, so that the next reads ask RocksDB.
 func (db *DB) DropCaches() {
 	if db.cache != nil {
 		db.cache.Clear()
@@ -14,8 +14,8 @@ func (db *DB) DropCaches() {
 	db.derived.Clear()
 }
 
-// markWrites tells the cache which keys the transaction is about to commit. Nothing may be written to the overlay
-// until writesDone.
+// markWrites tells the cache which keys the transaction is about to commit. The overlay must not be changed until
+// writesDone.
 func (tx *Tx) markWrites() {
 	c := tx.db.cache
 	if c == nil {
@@ -33,7 +33,7 @@ func (tx *Tx) markWrites() {
 	}
 }
 
-// writesDone tells the cache how the commit went.
+// writesDone tells the cache whether the commit has succeeded.
 func (tx *Tx) writesDone(ok bool) {
 	c := tx.db.cache
 	if c == nil {
@@ -47,7 +47,8 @@ func (tx *Tx) writesDone(ok bool) {
 			n++
 		}
 	}
-	// What a range delete hits is not known here. Those of streams, for one, hit nothing that is kept.
+	// The keys that a range delete hits are not known here. Range deletes of streams, for example, hit no cached
+	// record.
 	if ok && slices.ContainsFunc(tx.over.ranges, func(r rangeDelete) bool { return reccache.Holds(r.id) }) {
 		c.Clear()
 	}

@@ -1,18 +1,18 @@
 package engine
 
-// Job is what a transaction that waits for its lock wants to have done, see package lock on combining.
+// Job is the work of a transaction that waits for its lock. Package lock describes combining.
 type Job interface {
-	// RunCombined does the work in a transaction in the same namespace that holds the locks that the job's own
-	// transaction asked for. The transaction may have written already: what the job replies holds only when that
-	// transaction is committed, even if the job itself writes nothing. It must neither commit nor release it.
-	// It returns how many commands it has run.
+	// RunCombined does the work in another transaction of the same namespace, which holds the locks that the job's own
+	// transaction asked for. That transaction may have written already: the job's reply is valid only once that
+	// transaction is committed, even if the job itself writes nothing. RunCombined must neither commit nor release the
+	// transaction. It returns the number of commands that it has run.
 	RunCombined(tx *Tx) (commands int)
 }
 
-// AcquireOrCombine takes the locks as Acquire does. When the transaction needs only one, for writing, and another
-// transaction holds it, that one may run the job with its own commit: then AcquireOrCombine returns true and the error
-// of that commit, and this transaction, which holds no locks, is to be released.
-// Without having run it, the error is Acquire's.
+// AcquireOrCombine takes the locks as Acquire does. When the transaction needs only one lock, for writing, and another
+// transaction holds it, the holder may run the job and commit it with its own writes. Then AcquireOrCombine returns
+// true and the error of that commit; this transaction holds no locks and must be released. If the job was not run, the
+// error is that of Acquire.
 func (tx *Tx) AcquireOrCombine(job Job) (ran bool, err error) {
 	if !tx.locks.Single() {
 		return false, tx.Acquire()
@@ -26,13 +26,13 @@ func (tx *Tx) AcquireOrCombine(job Job) (ran bool, err error) {
 
 var errNotCommitted = NewError("ERR", "the write was not committed")
 
-// maxCombinedCommands bounds how many commands a transaction runs for others, while its own client waits: a job that
-// would begin beyond it is left to the next holder of the lock. Commands that write nothing, or the same record again
-// and again, never make a transaction large.
+// maxCombinedCommands bounds how many commands a transaction runs for others, while its own client waits. A job beyond
+// the bound is left to the next holder of the lock. The size of the transaction is no bound for commands that write
+// nothing, or that write the same record repeatedly.
 const maxCombinedCommands = 1024
 
-// RunWaiting runs the jobs that wait for the only lock of the transaction, until there are none, or as many as
-// one transaction may run, or full says that the transaction is large enough. Call it before Commit.
+// RunWaiting runs the jobs that wait for the only lock of the transaction, until none waits, the limit of commands is
+// reached, or full reports that the transaction is large enough. Call it before Commit.
 func (tx *Tx) RunWaiting(full func() bool) {
 	if !tx.locks.Combiner() {
 		return

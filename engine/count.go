@@ -35,7 +35,7 @@ type counts struct {
 	idle  *sync.Cond // scans has become empty; of mu
 	// partial: byNS may lack namespaces that have keys.
 	partial atomic.Bool
-	origin  time.Time // of the clock that cannot be set
+	origin  time.Time // of the monotonic clock
 
 	cacheSize int          // of the block cache, in bytes
 	fits      atomic.Int32 // see fitsCache
@@ -50,14 +50,14 @@ func (c *counts) init(cacheSize int) {
 	c.cacheSize = cacheSize
 }
 
-// countDelta is a change of a key count that takes effect with the commit.
+// countDelta is a change of a key count that the commit applies.
 type countDelta struct {
 	c    *keycount.Counter
 	kind deltaKind
 	n    int32
 	end  uint64
 	now  int64
-	// guess and truth of a guess that was wrong
+	// a wrong guess, and the actual record
 	guess, truth keycount.Record
 }
 
@@ -83,8 +83,8 @@ func (d *countDelta) apply() {
 	}
 }
 
-// CountKeys returns how many keys there will be in the transaction's namespace after its commit, and how many of them
-// have an expiry.
+// CountKeys returns the number of keys in the transaction's namespace as of its commit, and how many of them have an
+// expiry.
 func (tx *Tx) CountKeys() (keys, expires int64) {
 	keys, expires = tx.db.Count(tx.ns)
 	own := tx.db.counts.find(tx.ns)
@@ -103,15 +103,15 @@ func (tx *Tx) CountKeys() (keys, expires int64) {
 	return max(keys, 0), max(expires, 0)
 }
 
-// count adds a change of the count of n keys, unless the record is none.
+// count adds n keys to the key count, unless the record does not count.
 func (tx *Tx) count(r keycount.Record, n int32) {
 	if r.Exists {
 		tx.deltas = append(tx.deltas, countDelta{c: tx.counter(), end: r.End, n: n, now: tx.now})
 	}
 }
 
-// note records how a write of a metadata record changes the key count: old is what was there, next what is
-// written, nil for a delete.
+// note records how a write of a metadata record changes the key count: old is the previous record, next the new one,
+// nil for a delete.
 func (tx *Tx) note(nsKey []byte, old cf.Meta, oldOK bool, next *cf.Meta) {
 	tx.touched = append(tx.touched, touch{hash: tx.db.presence.Hash(nsKey), plain: plainKey(next)})
 	was, is := counted(&old, oldOK), counted(next, next != nil)
@@ -121,7 +121,7 @@ func (tx *Tx) note(nsKey []byte, old cf.Meta, oldOK bool, next *cf.Meta) {
 	}
 }
 
-// counted returns what the count sees of a record.
+// counted returns how the key count sees a record.
 func counted(m *cf.Meta, ok bool) keycount.Record {
 	if !ok || !countable(m) {
 		return keycount.Record{}
@@ -131,7 +131,7 @@ func counted(m *cf.Meta, ok bool) keycount.Record {
 
 func countable(m *cf.Meta) bool { return m.Size > 0 || m.Type.MayBeEmpty() }
 
-// replace is note for a record that the transaction need not have read.
+// replace is note for a blind write: the transaction need not have read the previous record.
 func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
 	if tx.db.fresh {
 		tx.note(nsKey, cf.Meta{}, false, next)
@@ -150,7 +150,7 @@ func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
 		if m, ok, err := tx.head(nsKey); err == nil {
 			truth := counted(&m, ok)
 			if truth.End != 0 && int64(truth.End) < tx.now {
-				truth = keycount.Record{} // it does not count any more
+				truth = keycount.Record{} // an expired record does not count
 			}
 			c.Learn(truth, tx.now)
 			if truth != guess {
@@ -166,9 +166,9 @@ func (tx *Tx) replace(nsKey []byte, next *cf.Meta) {
 	}
 }
 
-// peek returns what is known of a metadata record without a look at the disk, unless the whole database fits the block
-// cache; of a key that is known to exist without an expiry only that. An unreadable record counts as none: it only
-// matters to the key count.
+// peek returns what memory knows of a metadata record. It reads the disk only if the whole database fits the block
+// cache. Of a key that is known to exist without an expiry, it returns only that. An unreadable record counts as
+// missing: the result matters to the key count only.
 func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
 	value, found, own := tx.overlaid(cf.Metadata, nsKey)
 	here := own == itKnows
@@ -208,7 +208,7 @@ func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
 	return m, err == nil, true
 }
 
-// head reads the head of a metadata record that the transaction does not know. What it reads is not remembered.
+// head reads the head of a metadata record that the transaction does not know. The overlay does not remember the head.
 func (tx *Tx) head(nsKey []byte) (m cf.Meta, ok bool, err error) {
 	if err := tx.usable(); err != nil {
 		return m, false, err
@@ -229,8 +229,8 @@ const (
 	fitsNo
 )
 
-// fitsCache reports whether all files together fit the block cache, with room for what is compressed in them. Then
-// every block is read from the disk once at most, and a blind write may read.
+// fitsCache reports whether all files together fit the block cache, with room for the decompressed data. Then every
+// block is read from the disk at most once, and a blind write may read.
 func (db *DB) fitsCache() bool {
 	f := &db.counts.fits
 	switch f.Load() {
@@ -239,7 +239,7 @@ func (db *DB) fitsCache() bool {
 	case fitsNo:
 		return false
 	}
-	f.Store(fitsNo) // a file that comes meanwhile makes it unknown again
+	f.Store(fitsNo) // a file that is added meanwhile resets it to unknown
 	size := db.DiskSize()
 	for _, fam := range db.fam {
 		n, _ := db.rocks.IntProperty(fam, "rocksdb.live-blob-file-size")
@@ -252,17 +252,17 @@ func (db *DB) fitsCache() bool {
 	return true
 }
 
-// filesChanged makes fitsCache look again.
+// filesChanged makes fitsCache compare the sizes again.
 func (c *counts) filesChanged() { c.fits.Store(fitsUnknown) }
 
-// find returns the counter of a namespace, nil when it has never had a key.
+// find returns the counter of a namespace, nil when the namespace has never had a key.
 func (c *counts) find(ns string) *keycount.Counter {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.byNS[ns]
 }
 
-// of returns the counter of a namespace.
+// of returns the counter of a namespace, and creates it if necessary.
 func (c *counts) of(ns string) *keycount.Counter {
 	if x := c.find(ns); x != nil {
 		return x
@@ -281,8 +281,8 @@ func (c *counts) of(ns string) *keycount.Counter {
 type KeyCount struct {
 	keycount.State
 	Scanning bool      // a scan is wanted or under way
-	Scanned  time.Time // when the last scan by ScanKeys ended; zero = there was none
-	// Unread is about how many keys the last scan, or that of Open, could not read because of damaged files.
+	Scanned  time.Time // end of the last scan by ScanKeys; zero = none
+	// Unread is about how many keys the last scan, or the count of Open, could not read because of damaged files.
 	Unread int64
 }
 
@@ -301,8 +301,8 @@ func (db *DB) KeyCount(ns string) (k KeyCount) {
 	return k
 }
 
-// Count returns how many keys of a namespace have not expired, and how many of those have an expiry. KeyCount says
-// whether that is exact.
+// Count returns how many keys of a namespace have not expired, and how many of these keys have an expiry. KeyCount says
+// whether the count is exact.
 func (db *DB) Count(ns string) (keys, expires int64) {
 	k := db.KeyCount(ns)
 	return k.Keys, k.Expires
@@ -319,7 +319,7 @@ func (db *DB) Namespaces() []string {
 	return all
 }
 
-// saveCounts writes the counts into the directory of the database, which is closed, for the next Open.
+// saveCounts writes the counts into the directory of the closed database, for the next Open.
 func (db *DB) saveCounts(sequence uint64) {
 	s, err := keycount.Identify(db.dir)
 	if err == nil {
@@ -331,7 +331,7 @@ func (db *DB) saveCounts(sequence uint64) {
 	}
 }
 
-// savedCounts reads the counts that Close has left, before the database is opened; nil when there are none that hold.
+// savedCounts reads the counts that Close has saved, before the database is opened; nil when no valid counts exist.
 func savedCounts(dir string, log *zap.Logger) *keycount.Saved {
 	saved, err := keycount.Read(dir, time.Now().UnixMilli())
 	if err != nil {
@@ -353,7 +353,7 @@ func (db *DB) startCounts(saved *keycount.Saved) {
 		db.log.Warn("the file of key counts cannot be removed", zap.Error(err))
 	}
 	if saved != nil && saved.Sequence == db.LatestSequence() {
-		db.counts.byNS = saved.Counters // nobody else uses it: the database is being opened
+		db.counts.byNS = saved.Counters // no other user: the database is being opened
 		return
 	}
 	err := db.countSmall()
@@ -366,5 +366,5 @@ func (db *DB) startCounts(saved *keycount.Saved) {
 	}
 }
 
-// plainKey reports whether a record belongs into the presence cache.
+// plainKey reports whether a record belongs in the presence cache.
 func plainKey(m *cf.Meta) bool { return m != nil && m.End() == 0 && countable(m) }

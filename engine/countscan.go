@@ -16,31 +16,30 @@ import (
 // ErrScanning: the keys of the namespace are being counted already.
 var ErrScanning = NewError("ERR", "scanning the db now")
 
-// scanResult is what a scan has found besides the count.
+// scanResult is the result of a scan besides the count.
 type scanResult struct {
-	at     time.Time // when it has ended; zero = it was that of Open
+	at     time.Time // end of the scan; zero = Open has counted
 	unread int64     // about how many keys it could not read
 }
 
 const (
-	// scanMost is the size in bytes of a metadata family that Open counts: about 50 ms. Without a file of counts a
-	// small database is exact at once, and a large one starts without reading its data.
+	// scanMost is the max size in bytes of a metadata family that Open counts: about 50 ms. Without a file of counts a
+	// small database is exact at once, and a large database starts without reading its data.
 	scanMost = 16 << 20
-	// maxNamespaces is how many namespaces Open looks for, with a seek for each.
+	// maxNamespaces is the max number of namespaces that Open looks for, with one seek each.
 	maxNamespaces = 4096
-	// maxTombstones is how many tombstones one of these seeks may pass over.
+	// maxTombstones is the max number of tombstones that such a seek skips.
 	maxTombstones = 10000
-	// damageFirst is how many bytes of files a scan passes over at a damaged block, twice as many each time until it can
-	// read again.
+	// damageFirst is how many bytes of files a scan skips at a damaged block. Each failed attempt doubles the number.
 	damageFirst = 32 << 10
-	// scanRetry is the time until a scan tries again to take all locks, after a transaction has turned it away.
+	// scanRetry is the time until a scan tries again to take all locks, after a transaction has made it fail.
 	scanRetry = 50 * time.Millisecond
 )
 
 var errTooLarge = errors.New("too many keys to count them")
 
-// ScanKeys begins to count the keys of a namespace in the background. It works on a snapshot, and knows of what is
-// written meanwhile: all locks are held for a moment, when the snapshot is taken and when the result takes effect.
+// ScanKeys begins to count the keys of a namespace in the background. It works on a snapshot and is told of the writes
+// since. All locks are held for a moment when the snapshot is taken, and again when the result takes effect.
 func (db *DB) ScanKeys(ns string) error {
 	c := &db.counts
 	c.mu.Lock()
@@ -84,7 +83,7 @@ func (db *DB) scanEnded(ns string) {
 	}
 }
 
-// rescan counts a namespace again in the background, because of what the caller, who holds all locks, has committed.
+// rescan counts a namespace again in the background, because of a commit of the caller, who holds all locks.
 func (db *DB) rescan(ns string) {
 	c := &db.counts
 	c.mu.Lock()
@@ -135,7 +134,7 @@ type keyScan struct {
 	began time.Time
 }
 
-// beginScan is called with all locks held: what is committed later is not in the snapshot, and fresh hears of it.
+// beginScan must be called with all locks held: later commits are not in the snapshot, and fresh is told of them.
 func (db *DB) beginScan(ns string) *keyScan { return db.beginScanOf(ns, db.counts.of(ns)) }
 
 func (db *DB) beginScanOf(ns string, c *keycount.Counter) *keyScan {
@@ -177,9 +176,8 @@ func (s *keyScan) run() {
 		zap.Int64("unread", unread), zap.Duration("took", ended.Sub(s.began)))
 }
 
-// scanRecords calls f with the metadata records in [lower, upper) until it returns false; no upper bound when that is
-// empty. It passes over records that are damaged, and over files and blocks that cannot be read: unread is about how
-// many keys these hold.
+// scanRecords calls f with the metadata records in [lower, upper) until f returns false; an empty upper is no bound. It
+// skips damaged records, and files and blocks that cannot be read. unread is about how many keys these hold.
 func (db *DB) scanRecords(snap *Snapshot, lower, upper []byte,
 	f func(key []byte, m *cf.Meta) bool) (unread int64, err error) {
 	if len(upper) == 0 {
@@ -224,13 +222,13 @@ func (db *DB) scanRecords(snap *Snapshot, lower, upper []byte,
 	if lost == 0 {
 		return 0, nil
 	}
-	// What was not read is taken to be like the rest.
+	// The unread part is assumed to be like the rest.
 	all := float64(db.ApproximateSize(cf.Metadata, lower, upper))
 	return max(int64(lost*read/max(all-lost, 1)), 1), nil
 }
 
-// behindDamage returns a key between from and upper to go on at: about n bytes behind from, or where the next file
-// begins when RocksDB does not know of so many bytes, or upper.
+// behindDamage returns a key between from and upper at which reading may go on: about n bytes behind from, or the
+// beginning of the next file when RocksDB does not know of so many bytes, or upper.
 func behindDamage(db *rocks.DB, family *rocks.Family, from, upper []byte, n uint64) []byte {
 	size := func(to []byte) uint64 { return db.ApproximateSize(family, from, to) }
 	if size(upper) > n {
@@ -246,7 +244,7 @@ func behindDamage(db *rocks.DB, family *rocks.Family, from, upper []byte, n uint
 	return bytes.Clone(next)
 }
 
-// bisect returns the first key, about, for which is is true. It is so for hi, and not for lo.
+// bisect returns approximately the first key for which is returns true. is must be true for hi and false for lo.
 func bisect(lo, hi []byte, is func(key []byte) bool) []byte {
 	width := max(len(lo), len(hi)) + 8
 	number := func(key []byte) *big.Int {
@@ -295,7 +293,8 @@ func (db *DB) countSmall() error {
 	return err
 }
 
-// doubt says of all namespaces that keys could not be read, during Open: nobody knows whose they are.
+// doubt marks the counts of all namespaces as uncertain: Open could not read some keys, and their namespaces are
+// unknown.
 func (db *DB) doubt(unread int64) {
 	if unread == 0 {
 		return
@@ -308,11 +307,11 @@ func (db *DB) doubt(unread int64) {
 	}
 }
 
-// estimateKeys estimates the keys of a database that is being opened from what RocksDB knows of its files. The records
-// of keys that have expired and are still stored count as keys.
+// estimateKeys estimates the keys of a database that is being opened from what RocksDB knows of its files. Records of
+// expired keys that are still stored count as keys.
 //
-// Each of the deletes has most likely one put beneath it. All puts are an upper bound; those of the lowest level
-// less all deletes are a lower one, unless ranges were deleted.
+// Most likely each delete covers one put beneath it. The number of all puts is an upper bound. The puts of the lowest
+// level minus all deletes are a lower bound, unless ranges were deleted.
 func (db *DB) estimateKeys() error {
 	st, err := db.rocks.Stored(db.family(cf.Metadata))
 	if err != nil {
@@ -324,7 +323,7 @@ func (db *DB) estimateKeys() error {
 		least = 0
 	}
 	least = max(least, 0)
-	// What lies above the lowest level replaces it as likely as not.
+	// A put above the lowest level is as likely a replacement as a new key.
 	keys := max(most-int64(st.Deletes), 0)
 	keys = min(max(keys, least), most)
 	names, err := db.findNamespaces()

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// Cursor goes over the records of a family in the order of their keys, and on behind blocks that cannot be read.
+// Cursor iterates over the records of a family in the order of their keys. It skips blocks that cannot be read.
 type Cursor struct {
 	r        *ReadOnly
 	id       cf.ID
@@ -19,19 +19,19 @@ type Cursor struct {
 	it   rocks.Iter
 	open bool
 	at   []byte // the key of the last record, or where the iterator begins
-	jump uint64 // how many bytes the next damage makes it pass over
+	jump uint64 // how many bytes the cursor skips at the next damage
 	done bool
 }
 
-// cursorFirst is how many bytes of files a cursor passes over at first when it meets damage, and twice as many each time
-// until it can read on: less than a block, so that nothing is passed over that could be read.
+// cursorFirst is how many bytes of files a cursor skips at first at damage. Each failed attempt doubles the number. It
+// is less than a block, so that no readable block is skipped.
 const cursorFirst = 1 << 10
 
-// CursorOptions tell what a [Cursor] reads.
+// CursorOptions say what a [Cursor] reads.
 type CursorOptions struct {
 	Lower, Upper []byte // [Lower, Upper); empty = no bound
-	ValueMax     int    // at most so many bytes of a value; 0 = all
-	// Damaged is told of each range of keys that cannot be read: nobody knows what is in it.
+	ValueMax     int    // max bytes of a value; 0 = all
+	// Damaged is called for each range of keys that cannot be read: its content is unknown.
 	Damaged func(from, to []byte, err error)
 }
 
@@ -48,7 +48,7 @@ func (r *ReadOnly) Cursor(id cf.ID, o CursorOptions) *Cursor {
 	return c
 }
 
-// Next moves to the next record and reports whether there is one. Key and Value are valid until the next call.
+// Next moves to the next record and reports whether one exists. Key and Value are valid until the next call.
 func (c *Cursor) Next() bool {
 	for !c.done {
 		if !c.open {
@@ -80,7 +80,7 @@ func (c *Cursor) Key() []byte { return c.it.Key() }
 // Value returns the value of the record, or its first bytes.
 func (c *Cursor) Value() []byte { return c.it.Value() }
 
-// Close frees what belongs to the cursor. It may be called twice.
+// Close frees the resources of the cursor. It may be called twice.
 func (c *Cursor) Close() {
 	if c.open {
 		c.it.Close()

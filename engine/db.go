@@ -2,8 +2,8 @@
 // transactions with group commit, iterators, snapshots, checkpoints and statistics. It knows the on-disk format
 // (package cf) but no Redis command; the data types are the packages below it (engine/hash, engine/list, ...).
 //
-// Consistency: a transaction that writes holds the locks of its keys from its first read to the end of its
-// commit; one that reads holds them while it fetches metadata and creates iterators. All locks of a transaction
+// Consistency: a transaction that writes holds the locks of its keys from its first read to the end of its commit. A
+// transaction that reads holds the locks while it fetches metadata and creates iterators. All locks of a transaction
 // are taken at once and in one order.
 package engine
 
@@ -31,7 +31,7 @@ type DB struct {
 	Stats Stats
 
 	dir      string
-	release  func() // gives the directory back
+	release  func() // releases the directory
 	slots    bool
 	log      *zap.Logger
 	rocks    *rocks.DB
@@ -44,11 +44,11 @@ type DB struct {
 	watches  watchTable
 	expiry   atomic.Pointer[expiryHook]
 	cache    *reccache.Cache
-	// fieldsExpired is told of fields of hashes that were deleted because they have expired.
+	// fieldsExpired is called for a hash some of whose fields were deleted because they have expired.
 	fieldsExpired atomic.Pointer[func(ns string, userKey []byte)]
 	counts        counts
 	versions      versions
-	// flushedAt is the sequence number of the newest FlushAll; there is no key if nothing was written since.
+	// flushedAt is the sequence number of the newest FlushAll; no key exists if nothing was written since.
 	flushedAt atomic.Uint64
 	txPool    sync.Pool
 
@@ -59,33 +59,34 @@ type DB struct {
 	unmarked      atomic.Bool            // the first write to the empty database carries a record, see bitorder.go
 	fresh         bool                   // keys are written once: a blind write replaces nothing, see OpenBeside
 	replicationID atomic.Pointer[[]byte] // see SetReplicationID; the log data of it
-	newHistory    atomic.Pointer[string] // see BeginHistoryLater; nil = it is written
-	// storingHistory is held while it is being written.
+	newHistory    atomic.Pointer[string] // see BeginHistoryLater; nil = written already
+	// storingHistory is held while newHistory is being written.
 	storingHistory sync.Mutex
 	follower       atomic.Pointer[func(seq uint64, rep []byte)]
-	walTTL         time.Duration // how long RocksDB keeps logs that it does not need itself
+	walTTL         time.Duration // how long RocksDB keeps logs that it no longer needs itself
 	maxBatchBytes  atomic.Int64
 	asyncIO        atomic.Bool
 	flushes        atomic.Uint64                // see Flushes
-	injected       atomic.Pointer[func() error] // called before every write, which fails with its error
+	injected       atomic.Pointer[func() error] // called before every write, which fails with the error returned
 
 	events       events
 	recovery     recovery
 	logFails     sync.RWMutex // see SyncWAL
 	fileSize     uint64       // of a table file that a compaction writes
-	spaceNeeded  int          // bytes on the disk for RocksDB to recover from a full one
-	logsReplaced int          // of recoverLoop, as the next two
-	// replaceWait is how many more times replaceLog is to do nothing, and replacePause how many after the next attempt.
+	spaceNeeded  int          // bytes of disk space that RocksDB needs to recover from a full disk
+	logsReplaced int          // owned by recoverLoop, as the next two fields
+	// replaceWait is how many more calls of replaceLog do nothing; replacePause is the number for after the next
+	// attempt.
 	replaceWait, replacePause int
 
 	closing     chan struct{}
 	closed      atomic.Bool
 	interrupted atomic.Bool
-	compacting  sync.Mutex  // held by those who have asked for a compaction
-	filterLane  *rocks.Lane // of compactions' filters
+	compacting  sync.Mutex  // held while a requested compaction runs
+	filterLane  *rocks.Lane // of the compaction filters
 	// droppedSubkeys counts the subkeys of collections that compactions have dropped from the metadata family.
 	droppedSubkeys atomic.Uint64
-	reclaimed      atomic.Uint64 // droppedSubkeys when flushed files were compacted for them
+	reclaimed      atomic.Uint64 // value of droppedSubkeys when flushed files were last compacted because of it
 	opened         atomic.Bool   // rocks and fam are set: compactions run before Open returns
 	work           sync.WaitGroup
 }
@@ -100,13 +101,14 @@ type Stats struct {
 
 // Open opens the database in o.Dir, creating it when the directory is empty or missing.
 //
-// It refuses ([ErrDamaged]) a database whose write-ahead log lacks writes, unless o.Force says otherwise; an incomplete
-// record at the end of the newest log is left out. A MANIFEST that only newer versions of RocksDB can read is replaced.
+// Open refuses ([ErrDamaged]) a database whose write-ahead log lacks writes, unless o.Force says otherwise. An
+// incomplete record at the end of the newest log is left out. A MANIFEST that only newer versions of RocksDB can read
+// is replaced.
 //
-// It refuses ([ErrForeign]) a directory with a database that lacks the metadata family, or with other files, and
-// ([ErrLocked]) one that another process uses; nothing is changed then. What [DB.Replace] has begun in a process that
-// was killed is finished or undone. It refuses ([ErrSlots]) one whose keys are in another form than o.Slots says; no
-// record is changed then. Column families that it does not know are opened and preserved.
+// Open refuses ([ErrForeign]) a directory with a database that lacks the metadata family, or with other files. It
+// refuses ([ErrLocked]) a directory that another process uses. In both cases nothing is changed. A [DB.Replace] that
+// was interrupted because its process was killed is finished or undone. Open refuses ([ErrSlots]) a database whose keys
+// are in another form than o.Slots says; no record is changed then. Unknown column families are opened and preserved.
 func Open(o Options) (*DB, error) {
 	o.fill()
 	aside, err := undoReplace(o.Dir, o.Logger)
@@ -178,8 +180,8 @@ func Open(o Options) (*DB, error) {
 	return db, nil
 }
 
-// UnknownFamilies returns the names of the column families that were found, opened and are preserved, but whose
-// content this version does not know.
+// UnknownFamilies returns the names of the column families whose content this version does not know. They are opened
+// and preserved.
 func (db *DB) UnknownFamilies() []string { return *db.extra.Load() }
 
 // Dir returns the directory of the database.
@@ -199,26 +201,26 @@ func (db *DB) isClosing() bool {
 	}
 }
 
-// Close closes the database. Transactions that were begun before may go on, and Close waits for their ends; it also
-// waits until iterators, snapshots and readers of the log are closed, so the caller must not own any. Compactions
-// are cut short. Everything that begins after Close fails with [ErrClosed], or answers zero where there is no error.
+// Close closes the database. Transactions that have begun before may go on, and Close waits for their ends. Close also
+// waits until iterators, snapshots and readers of the log are closed, so the caller must not own any. Compactions are
+// cut short. Every operation that begins after Close fails with [ErrClosed], or returns zero where it returns no error.
 //
-// Its error, a background error for one, says that what was written last may not have reached the disk; the database is
-// closed all the same.
+// An error, for example a background error, says that the last writes may not have reached the disk. The database is
+// closed nevertheless.
 func (db *DB) Close() error {
 	if db.closed.Swap(true) {
 		return ErrClosed
 	}
-	db.counts.mu.Lock() // nobody adds to the work from now on
+	db.counts.mu.Lock() // db.work does not grow from now on
 	close(db.closing)
 	db.counts.mu.Unlock()
-	db.exchange.mu.Lock() // until Replace has ended
+	db.exchange.mu.Lock() // wait until Replace has ended
 	defer db.exchange.mu.Unlock()
 	db.rocks.Stop(func(users int64) {
 		db.log.Warn("closing the database waits for those who use it", zap.Int64("users", users))
 	})
 	db.work.Wait()
-	// After a failed write the log must not be synced: see SyncWAL. Nobody writes any more.
+	// After a failed write the log must not be synced: see SyncWAL. No transaction writes any more.
 	err := db.BackgroundError()
 	if failed := db.exchange.failed.Load(); failed != nil {
 		err = *failed
@@ -235,16 +237,16 @@ func (db *DB) Close() error {
 	return err
 }
 
-// Interrupt ends what may take long and nobody waits for: compactions that were asked for, now or later, and
-// [DB.EachExpiring]. It is for programs that want their background work to end before they close the database.
+// Interrupt ends long operations that no client waits for: requested compactions, now or later, and [DB.EachExpiring].
+// It is for programs whose background work must end before they close the database.
 func (db *DB) Interrupt() {
 	if !db.interrupted.Swap(true) {
 		db.rocks.CancelCompactions()
 	}
 }
 
-// Update runs f in a transaction that holds the locks of the keys for writing, and commits it when f returns
-// no error. With an error nothing is written.
+// Update runs f in a transaction that holds the locks of the keys for writing, and commits the transaction when f
+// returns no error. If Update returns an error, nothing is written.
 func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
 	tx := db.txPool.Get().(*Tx)
 	defer db.txPool.Put(tx)
@@ -266,7 +268,7 @@ func (db *DB) Update(ns string, keys [][]byte, f func(tx *Tx) error) error {
 	return tx.Commit()
 }
 
-// View runs f in a transaction that holds the locks of the keys for reading. What f writes is dropped.
+// View runs f in a transaction that holds the locks of the keys for reading. The writes of f are dropped.
 func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
 	tx := db.txPool.Get().(*Tx)
 	defer db.txPool.Put(tx)
@@ -284,7 +286,7 @@ func (db *DB) View(ns string, keys [][]byte, f func(tx *Tx) error) error {
 	return f(tx)
 }
 
-// write is where everything reaches RocksDB.
+// write is the only way by which writes reach RocksDB.
 func (db *DB) write(rep []byte, flags rocks.WriteFlags) error {
 	if f := db.injected.Load(); f != nil {
 		if err := (*f)(); err != nil {
@@ -305,8 +307,7 @@ func (db *DB) write(rep []byte, flags rocks.WriteFlags) error {
 	return nil
 }
 
-// InjectWriteError lets every commit fail with the error until it is called with nil: for tests of what happens
-// when the disk is full.
+// InjectWriteError makes every commit fail with the error until it is called with nil. Tests of a full disk use it.
 func (db *DB) InjectWriteError(err error) {
 	if err == nil {
 		db.injected.Store(nil)
@@ -322,7 +323,8 @@ type Snapshot struct{ s *rocks.Snapshot } // nil = the database was closed
 // NewSnapshot takes a snapshot. On a closed database, reading from it fails with [ErrClosed].
 func (db *DB) NewSnapshot() *Snapshot { return &Snapshot{db.rocks.NewSnapshot()} }
 
-// Sequence returns the sequence number of the newest write that the snapshot sees, 0 for one of a closed database.
+// Sequence returns the sequence number of the newest write that the snapshot sees, 0 for a snapshot of a closed
+// database.
 func (s *Snapshot) Sequence() uint64 { return s.s.Sequence() }
 
 // Close releases the snapshot.

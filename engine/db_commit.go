@@ -8,17 +8,17 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// group is the one write path: a leader/follower group commit. A transaction that comes while another one
-// writes queues up; the leader appends the batches that wait and commits them with one write (and one fsync
-// when sync is on). A leader writes one group, in which its own batch is the first, and then hands the lead to the
-// first of the queue: however many others come, its client, its locks and those that it combines wait for one write
-// only.
+// group is the one write path: a leader/follower group commit. A transaction that comes while another one writes is
+// queued. The leader appends the queued batches and commits them with one write (and one fsync when sync is on). A
+// leader writes one group, in which its own batch is the first, and then hands the lead to the first request of the
+// queue. So however many others come, the leader's client, its locks and the jobs that it combines wait for only one
+// write.
 type group struct {
 	mu      sync.Mutex
-	queue   []*commitRequest // without those that are being written
-	leading bool             // somebody leads; the queue is empty otherwise
+	queue   []*commitRequest // without the requests that are being written
+	leading bool             // a leader exists; otherwise the queue is empty
 
-	// The leader's, and they move with the lead.
+	// Owned by the leader, and handed on with the lead.
 	members []*commitRequest
 	merged  batch.Builder
 }
@@ -28,13 +28,13 @@ type commitRequest struct {
 	told  chan outcome
 }
 
-// outcome is what one that waits in the queue is told: the result of its write, or that it is the leader now.
+// outcome is the message to a queued request: the result of its write, or that it is the leader now.
 type outcome struct {
 	lead bool
 	err  error
 }
 
-// maxGroupBytes bounds one write of the group: what is queued beyond it goes with the next one.
+// maxGroupBytes bounds one write of the group: queued batches beyond it go with the next write.
 const maxGroupBytes = 4 << 20
 
 // commit writes the batch of a transaction. A write error fails every transaction of the group.
@@ -75,7 +75,7 @@ func (db *DB) commit(tx *Tx) error {
 	r := &tx.req
 	r.batch = &tx.batch
 	g.mu.Lock()
-	if db.replica.locked.Load() && !tx.ofMaster { // again, under the lock: see awaitCommits
+	if db.replica.locked.Load() && !tx.ofMaster { // checked again under the lock: see awaitCommits
 		g.mu.Unlock()
 		return ErrReplica
 	}
@@ -92,11 +92,11 @@ func (db *DB) commit(tx *Tx) error {
 	return db.lead()
 }
 
-// lead writes one group, the first member of which is the leader's own request, hands the lead on and returns the
-// result of the write.
+// lead writes one group, whose first member is the leader's own request, hands the lead on and returns the result of
+// the write.
 func (db *DB) lead() error {
-	// One yield lets those that are about to commit join the group: measured +8 % throughput with many
-	// writers, nothing lost with one.
+	// One yield lets transactions that are about to commit join the group: +8 % throughput measured with many writers,
+	// no loss with one.
 	runtime.Gosched()
 	g := &db.group
 	g.mu.Lock()
@@ -130,11 +130,11 @@ func (db *DB) lead() error {
 	return err
 }
 
-// YieldToOthers lets the commit wait while RocksDB has trouble to keep up with the writes (its option low_pri). It
-// does nothing for a transaction that has all locks: everybody would wait with it.
+// YieldToOthers makes the commit wait while RocksDB cannot keep up with the writes (its option low_pri). It does
+// nothing for a transaction that holds all locks, because every other transaction would wait too.
 func (tx *Tx) YieldToOthers() { tx.yielding = true }
 
-// writeAlone writes a batch that may have to wait. It is not part of a group, which would wait too.
+// writeAlone writes a batch that may have to wait. The batch is not part of a group, which would have to wait too.
 func (db *DB) writeAlone(b *batch.Builder) error {
 	db.Stats.Commits.Add(1)
 	db.Stats.GroupedTx.Add(1)

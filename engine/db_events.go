@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// events is what RocksDB has reported.
+// events is the state that RocksDB's event listener has reported.
 type events struct {
 	mu      sync.Mutex
 	bgError error         // writes fail with it until RocksDB has recovered
@@ -19,7 +19,7 @@ type events struct {
 	once    sync.Once
 	stalled atomic.Int32
 	errors  atomic.Int64
-	// failedLog is the number of the log in which a write failed on a full disk, 0 = none.
+	// failedLog is the number of the log whose write failed on a full disk, 0 = none.
 	failedLog atomic.Uint64
 }
 
@@ -27,7 +27,7 @@ func (e *events) init() {
 	e.once.Do(func() { e.wake, e.healed = make(chan struct{}, 1), make(chan struct{}, 1) })
 }
 
-// signal wakes the one who waits for c, now or later.
+// signal wakes the receiver of c, now or when it next receives.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -35,7 +35,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// onEvent runs on RocksDB's threads: it counts, logs and never waits.
+// onEvent runs on RocksDB's threads: it counts and logs, and never waits.
 func (db *DB) onEvent(ev rocks.Event) {
 	db.events.init()
 	switch ev.Kind {
@@ -75,7 +75,7 @@ func (db *DB) onEvent(ev rocks.Event) {
 	}
 }
 
-// recovered lets writes through again, unless there were more errors than those that the caller has seen.
+// recovered permits writes again, unless more errors have occurred than the caller has seen.
 func (db *DB) recovered(seen int64) {
 	db.events.mu.Lock()
 	had := db.events.bgError != nil && db.events.errors.Load() == seen
@@ -88,17 +88,17 @@ func (db *DB) recovered(seen int64) {
 	}
 }
 
-// BackgroundError returns the error that keeps the database from writing, nil when it is well.
+// BackgroundError returns the error that keeps the database from writing, nil when it can write.
 func (db *DB) BackgroundError() error {
 	db.events.mu.Lock()
 	defer db.events.mu.Unlock()
 	return db.events.bgError
 }
 
-// BackgroundErrors returns how many background errors there were.
+// BackgroundErrors returns how many background errors have occurred.
 func (db *DB) BackgroundErrors() int64 { return db.events.errors.Load() }
 
-// writable is asked before every commit.
+// writable is called before every commit.
 func (db *DB) writable() error {
 	if db.events.errors.Load() == 0 {
 		return nil
@@ -110,16 +110,16 @@ func (db *DB) writable() error {
 const (
 	resumeFirst = time.Second
 	resumeMost  = 15 * time.Second
-	// resumeSoon is the time after the end of a recovery of RocksDB's own, which it may not have tidied up yet.
+	// resumeSoon is the wait after RocksDB has ended a recovery of its own: it may not have cleaned up yet.
 	resumeSoon = 50 * time.Millisecond
 	// spacePoll is the time between two looks for space on a full disk (see fulldisk.go).
 	spacePoll = 5 * time.Millisecond
 )
 
-// recoverLoop brings the database back after a background error: a full disk, for one, that has space again.
+// recoverLoop brings the database back after a background error, for example when a full disk has space again.
 //
-// RocksDB recovers from some errors by itself. That it says so is taken as a hint to ask it, by Resume, which
-// then has nothing to do: a recovery that failed is reported alike, and a new error may have come meanwhile.
+// RocksDB recovers from some errors by itself. Its report that it has ended a recovery is only a hint to call Resume,
+// which then has nothing to do: RocksDB reports a failed recovery alike, and a new error may have occurred meanwhile.
 func (db *DB) recoverLoop() {
 	db.events.init()
 	for {
@@ -146,8 +146,8 @@ func (db *DB) recoverLoop() {
 	}
 }
 
-// pause waits, and looks for space on a full disk meanwhile; a signal on c cuts it down to resumeSoon. It reports
-// false when the database closes.
+// pause waits, and meanwhile polls for space on a full disk. A signal on c shortens the wait to resumeSoon. pause
+// reports false when the database closes.
 func (db *DB) pause(wait time.Duration, c <-chan struct{}) bool {
 	t := time.NewTimer(wait)
 	defer t.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// Checkpoint makes a consistent copy of the database in a directory that must not exist: hard links where the
+// Checkpoint makes a consistent copy of the database in a directory that must not exist. It makes hard links where the
 // file system allows.
 func (db *DB) Checkpoint(dir string) error { return db.rocks.Checkpoint(dir) }
 
@@ -33,8 +33,8 @@ func (db *DB) CompactRange(id cf.ID, start, stop []byte) error {
 	return db.compact(db.fam[id], start, stop)
 }
 
-// compact lets one compaction run after the other: they may move files to another level at their end, and of two at
-// that point at the same time RocksDB fails one.
+// compact serializes compactions: at its end a compaction may move files to another level, and when two compactions are
+// at that point at the same time RocksDB fails one of them.
 func (db *DB) compact(f *rocks.Family, start, stop []byte) error {
 	db.compacting.Lock()
 	defer db.compacting.Unlock()
@@ -44,13 +44,15 @@ func (db *DB) compact(f *rocks.Family, start, stop []byte) error {
 // FlushMemtable writes the memtable of a family to a file and waits.
 func (db *DB) FlushMemtable(id cf.ID) error { return db.rocks.Flush(db.fam[id]) }
 
-// assertions: errors that RocksDB does not expect end the process, as where Debian's package is linked.
+// assertions: a RocksDB that was built with assertions, such as Debian's package, aborts the process at an unexpected
+// error.
 var assertions = rocks.Assertions()
 
-// SyncWAL waits until all that was written is on the disk.
+// SyncWAL waits until all writes so far are on the disk.
 //
-// After a failed write RocksDB must not be asked to sync that log: built with assertions, it ends the process. So
-// there no write may fail between the look at the last error, which is noted before the write returns, and the call.
+// After a failed write RocksDB must not be asked to sync that log: a RocksDB with assertions aborts the process. So
+// with assertions no write may fail between the check of the last error, which is noted before the write returns, and
+// the call.
 func (db *DB) SyncWAL() error {
 	if assertions {
 		db.logFails.Lock()
@@ -129,7 +131,7 @@ func (db *DB) Ticker(id uint32) uint64 { return db.rocks.Ticker(id) }
 // Statistics returns RocksDB's statistics as text.
 func (db *DB) Statistics() string { return db.rocks.Statistics() }
 
-// CacheUsage returns how many bytes the block cache holds, and how many of them are pinned.
+// CacheUsage returns how many bytes the block cache holds, and how many of these bytes are pinned.
 func (db *DB) CacheUsage() (used, pinned int) { return db.rocks.CacheUsage() }
 
 // DropBlockCache drops the blocks of RocksDB's block cache that no iterator uses.
@@ -151,7 +153,7 @@ func (db *DB) DiskSize() uint64 {
 	return n
 }
 
-// TableProperties are those of one table file.
+// TableProperties are the properties of one table file.
 type TableProperties = rocks.TableProperties
 
 // TableProperties returns the properties of the table files of a family.
@@ -159,15 +161,15 @@ func (db *DB) TableProperties(id cf.ID) ([]TableProperties, error) {
 	return db.rocks.TableProperties(db.fam[id])
 }
 
-// WAL reads the write-ahead log; the owner closes it.
+// WAL reads the write-ahead log. The owner closes it.
 type WAL struct {
 	it   *rocks.WALIter
-	next uint64 // sequence number that the next batch must hold
+	next uint64 // sequence number at which the next batch must begin, or which it must hold
 	read bool   // a batch was read: the next one begins with that number
 }
 
-// WAL opens the log at the batch that holds a sequence number; 0 is the beginning. A number that was not written
-// yet is an error. One batch may hold the writes of several transactions, and so several log-data records.
+// WAL opens the log at the batch that holds a sequence number; 0 is the beginning. A number that is not written yet is
+// an error. One batch may hold the writes of several transactions, and so several log-data records.
 func (db *DB) WAL(seq uint64) (*WAL, error) {
 	it, err := db.rocks.WAL(seq)
 	if err != nil {
@@ -177,7 +179,7 @@ func (db *DB) WAL(seq uint64) (*WAL, error) {
 }
 
 // Next returns the next write batch (see package batch) and its sequence number; nil at the end. It fails with
-// [ErrWALGap] where writes are missing: RocksDB passes over them in silence.
+// [ErrWALGap] where writes are missing: RocksDB itself skips the gap without an error.
 func (w *WAL) Next() (rep []byte, seq uint64, err error) {
 	rep, seq, err = w.it.Next()
 	if err != nil || rep == nil {
@@ -190,7 +192,7 @@ func (w *WAL) Next() (rep []byte, seq uint64, err error) {
 	return rep, seq, nil
 }
 
-// more goes on behind the end with what was written since. With an error the reader cannot.
+// more continues at the end with the writes since. After an error the reader cannot continue.
 func (w *WAL) more() error {
 	_, err := w.it.More()
 	return err
@@ -202,6 +204,5 @@ func (w *WAL) Close() { w.it.Close() }
 // LiveObjects returns how many native objects are open in this process.
 func LiveObjects() int64 { return rocks.LiveObjects() }
 
-// RocksDB returns the version of the RocksDB that is linked, and whether it was built with assertions
-// (docs/recovery.md).
+// RocksDB returns the version of the linked RocksDB, and whether it was built with assertions (docs/recovery.md).
 func RocksDB() (version string, assertions bool) { return rocks.Version(), rocks.Assertions() }

@@ -5,25 +5,25 @@ import (
 	"github.com/basaltdb/basalt/engine/derived"
 )
 
-// State that was derived from collections is in one registry, see package derived. A state belongs to a prefix of
-// subkeys, which holds database, namespace, key and version: a key that is deleted, renamed or made anew never meets
-// an old one. Beyond that there are two rules of validity.
+// State that is derived from collections is in one registry, see package derived. A state belongs to a prefix of
+// subkeys, which holds database, namespace, key and version. So a key that is deleted, renamed or created anew never
+// finds an old state. Beyond that two rules of validity exist.
 //
-// State that writers keep current, at once with what they write, is stamped with the epoch of the bucket of the key's
-// lock. The epoch grows when it may have followed writes that never come (a rollback, a transaction that is dropped,
-// a failed commit), or when it has not followed some that do (a batch from outside). So only collections of the same
-// bucket are forgotten with the one that was written. What changes all keys (FLUSHALL) clears the registry.
+// State that writers keep current together with their writes is stamped with the epoch of the bucket of the key's lock.
+// The epoch grows when the state may have followed writes that are never committed (a rollback, a dropped transaction,
+// a failed commit), and when the state has not followed writes that are committed (a batch from outside). So only the
+// collections of one bucket are forgotten together. A change of all keys (FLUSHALL) clears the registry.
 //
-// State that nobody keeps current is stamped with the generation of the bucket, see [Tx.ReadGeneration], and is gone
-// with the next write.
+// State that writers do not keep current is stamped with the generation of the bucket, see [Tx.ReadGeneration], and
+// becomes invalid with the next write.
 
 // Derived returns the registry.
 func (db *DB) Derived() *derived.Registry { return db.derived }
 
-// epoch returns the stamp of the states of a key, given by its metadata key, that writers keep current.
+// epoch returns the stamp of the states that writers keep current, for a key given by its metadata key.
 func (db *DB) epoch(nsKey []byte) uint64 { return db.locks.Epoch(db.locks.Name(nsKey)).Load() }
 
-// FindState returns the state of a collection that writers keep current, nil when there is none. The key's lock is
+// FindState returns the state of a collection that writers keep current, nil when none exists. The key's lock must be
 // held.
 func FindState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record) (p P) {
 	if !k.Any(tx.db.derived) {
@@ -32,7 +32,7 @@ func FindState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record) (p P) {
 	return k.Find(tx.db.derived, tx.SubkeyPrefix(rec), tx.db.epoch(rec.key))
 }
 
-// HaveState is FindState for writers, who keep the state current but have no use for it.
+// HaveState is FindState for writers, which keep the state current but do not use it.
 func HaveState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record) (p P) {
 	if !k.Any(tx.db.derived) {
 		return p
@@ -40,12 +40,12 @@ func HaveState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record) (p P) {
 	return k.Have(tx.db.derived, tx.SubkeyPrefix(rec), tx.db.epoch(rec.key))
 }
 
-// KeepState puts a state of a collection that writers keep current from now on. The key's lock is held.
+// KeepState stores a state of a collection that writers keep current from now on. The key's lock must be held.
 func KeepState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record, p P, bytes int) bool {
 	return k.Put(tx.db.derived, tx.SubkeyPrefix(rec), tx.db.epoch(rec.key), p, bytes)
 }
 
-// WorthState reports whether a state of so many bytes should be made, see [derived.Kind.Worth].
+// WorthState reports whether a state of so many bytes should be computed, see [derived.Kind.Worth].
 func WorthState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record, bytes int) bool {
 	return k.Worth(tx.db.derived, tx.SubkeyPrefix(rec), tx.db.epoch(rec.key), bytes)
 }
@@ -55,8 +55,8 @@ func AskedState[P derived.State](tx *Tx, k derived.Kind[P], rec *Record) {
 	k.Asked(tx.db.derived, tx.SubkeyPrefix(rec), tx.db.epoch(rec.key))
 }
 
-// doubt forgets what may have been derived from what the transaction has written and not committed. The locks are
-// still held.
+// doubt forgets the state that may have been derived from uncommitted writes of the transaction. The locks must still
+// be held.
 func (tx *Tx) doubt() {
 	forget := func(id cf.ID, key []byte) {
 		switch id {
@@ -64,7 +64,7 @@ func (tx *Tx) doubt() {
 		case cf.Default, cf.ZSetScore, cf.Stream:
 			var err error
 			if key, err = cf.AppendNSKeyOf(tx.keyBuf[:0], key, tx.db.slots); err != nil {
-				return // no subkey: nothing is derived from it
+				return // not a subkey: no state is derived from it
 			}
 			tx.keyBuf = key
 		default:
@@ -86,7 +86,8 @@ func (tx *Tx) doubt() {
 	}
 }
 
-// forget forgets what may have been derived from what a batch changes. Its locks are held.
+// forget forgets the state that may have been derived from the keys that a batch changes. The locks of the batch must
+// be held.
 func (tx *Tx) forget(b *ForeignBatch) {
 	if b.allLocks {
 		tx.db.derived.Clear()

@@ -16,16 +16,16 @@ import (
 	"github.com/basaltdb/basalt/engine/wal"
 )
 
-// What replication needs of the engine: the batches as they are written, the replication id in them, and logs that are
-// kept until replicas have read them.
+// The engine's part of replication: the batches as they are written, the replication id in the batches, and the logs
+// that are kept until replicas have read them.
 
-// Follow sets a function that hears of every write batch, in RocksDB's representation, after it is in the log and
-// before those who wrote it are told. seq is the sequence number of its first record; the one in rep is not set. nil
-// ends it.
+// Follow sets a function that is called with every write batch, in RocksDB's representation, after the batch is in the
+// log and before its writers are told. seq is the sequence number of the first record of the batch; the number inside
+// rep is not set. f = nil ends the calls.
 //
-// The function must be quick and must not keep or change rep. It may be called by several goroutines at once, and so
-// not in the order of the sequence numbers. A write that has begun before Follow may never reach it; it is in the log
-// when Follow returns, or the function hears of it.
+// The function must be quick and must not keep or change rep. Several goroutines may call it at once, so the order of
+// the calls need not be that of the sequence numbers. A write that has begun before Follow may never reach the
+// function; such a write is in the log when Follow returns, or the function is called with it.
 func (db *DB) Follow(f func(seq uint64, rep []byte)) {
 	if f == nil {
 		db.follower.Store(nil)
@@ -34,8 +34,8 @@ func (db *DB) Follow(f func(seq uint64, rep []byte)) {
 	db.follower.Store(&f)
 }
 
-// SetReplicationID sets the id that ends every batch as log data, "r <id>", from now on (use-rsid-psync of Kvrocks);
-// "" = none. A replica writes none: the batches of its master have the master's.
+// SetReplicationID sets the id that ends every batch as log data, "r <id>", from now on (use-rsid-psync of Kvrocks); ""
+// = none. A replica adds no id: the batches of its master have the master's id.
 func (db *DB) SetReplicationID(id string) {
 	db.newHistory.Store(nil)
 	db.setReplicationID(id)
@@ -50,7 +50,7 @@ func (db *DB) setReplicationID(id string) {
 	db.replicationID.Store(&b)
 }
 
-// endBatch appends what ends a batch.
+// endBatch appends the log data that ends a batch.
 func (db *DB) endBatch(b *batch.Builder) {
 	db.markBitOrder(b)
 	if id := db.replicationID.Load(); id != nil {
@@ -58,9 +58,8 @@ func (db *DB) endBatch(b *batch.Builder) {
 	}
 }
 
-// BeginHistory is SetReplicationID with an id that is also stored in the database. Of writes that are under way it is
-// not said which id they get, so the caller sees to it that there are none. It may be called while a transaction has
-// locks.
+// BeginHistory is SetReplicationID with an id that is also stored in the database. Which id a concurrent write gets is
+// undefined, so the caller must make sure that none is under way. It may be called while a transaction holds locks.
 func (db *DB) BeginHistory(id string) error {
 	old := db.replicationID.Load()
 	db.SetReplicationID(id)
@@ -75,14 +74,14 @@ func (db *DB) BeginHistory(id string) error {
 }
 
 // BeginHistoryLater is BeginHistory at the next commit, in a batch right before it; until then nothing is written.
-// Every batch from now on ends with the new id all the same. So a master that starts again and becomes a replica
-// before anybody has written still ends with the id of its last write.
+// Nevertheless every batch from now on ends with the new id. So a master that restarts and becomes a replica before its
+// first write still ends with the id of its last write.
 func (db *DB) BeginHistoryLater(id string) {
 	db.setReplicationID(id)
 	db.newHistory.Store(&id)
 }
 
-// storeHistory writes what BeginHistoryLater has left, in a replica only for its master.
+// storeHistory writes the id that BeginHistoryLater has left. In a replica only a commit of its master writes it.
 func (db *DB) storeHistory(ofMaster bool) error {
 	db.storingHistory.Lock()
 	defer db.storingHistory.Unlock()
@@ -103,9 +102,9 @@ func (db *DB) storeHistory(ofMaster bool) error {
 	return nil
 }
 
-// KeepLogs keeps the logs that hold sequence numbers from seq on from being deleted for their age: RocksDB goes by the
-// time of their last change, so that is moved to the present. The bound of their size stays. It is to be called again
-// after [DB.KeepLogsEvery].
+// KeepLogs keeps the logs that hold sequence numbers from seq on from being deleted for their age. RocksDB goes by the
+// modification times of the logs, so KeepLogs sets these to the present. The limit on the total size of the logs still
+// applies. KeepLogs must be called again every [DB.KeepLogsEvery].
 func (db *DB) KeepLogs(seq uint64) error {
 	if db.walTTL <= 0 {
 		return nil
@@ -141,7 +140,7 @@ func (db *DB) KeepLogs(seq uint64) error {
 	return nil
 }
 
-// KeepLogsEvery returns the time between two calls of KeepLogs, 0 = it is not needed.
+// KeepLogsEvery returns the interval between calls of KeepLogs; 0 = no calls are needed.
 func (db *DB) KeepLogsEvery() time.Duration {
 	if db.walTTL <= 0 {
 		return 0
@@ -149,7 +148,7 @@ func (db *DB) KeepLogsEvery() time.Duration {
 	return min(max(db.walTTL/8, 100*time.Millisecond), time.Minute)
 }
 
-// firstSequence returns the sequence number of the first write in a log; ok is false when it cannot be told.
+// firstSequence returns the sequence number of the first write in a log; ok is false when the number is unknown.
 func firstSequence(path string, number uint64) (seq uint64, ok bool) {
 	f, err := os.Open(path)
 	if err != nil {

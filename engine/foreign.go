@@ -11,52 +11,53 @@ import (
 	"github.com/basaltdb/basalt/engine/lock"
 )
 
-// ForeignBatch is a write batch of another server, from its log, that was found sound: see [DB.CheckBatch]. Its bytes
-// must not be changed while it is in use.
+// ForeignBatch is a write batch from the log of another server that has passed [DB.CheckBatch]. Its bytes must not be
+// changed while it is in use.
 //
-// What basalt keeps in memory of a key is right only as long as whoever writes the key says so. A batch from outside
-// names no command, so everything follows from its records: the keys to be locked, how the counts of keys change, what
-// is forgotten. See [Tx.AcquireFor] and [Tx.Apply].
+// The state that basalt keeps in memory for a key is correct only if every writer of the key reports its writes. A
+// batch from outside names no command, so everything follows from its records: the keys to lock, the changes of the key
+// counts, the cached state to forget. See [Tx.AcquireFor] and [Tx.Apply].
 type ForeignBatch struct {
 	rep         []byte
 	records     int      // without log data
 	locks       []uint64 // names, sorted when the check has ended
 	allLocks    bool
-	collections bool // it touches what state may be derived from
+	collections bool // it touches keys from which state may be derived
 
-	// What it changes of the propagate family, which belongs to no namespace and of which the server has a copy.
+	// Its changes of the propagate family, which belongs to no namespace and of which the server has a copy in memory.
 	Namespaces bool // the tokens of namespaces
 	Libraries  bool // function libraries
 	Scripts    bool // scripts are deleted or replaced
-	// Tokens: there are namespaces among what it puts.
+	// Tokens: the tokens that it puts include namespaces.
 	Tokens bool
 
-	// trusted: it comes from the master of this database, and is written as it is.
+	// trusted: it comes from the master of this database, and is written unchanged.
 	trusted bool
-	// alone: it is not written together with others. A replica of Kvrocks takes from a batch its last message, and what
-	// the last record of the propagate family says. A range delete is compared with every record of the write.
+	// alone: it is not written together with others. A replica of Kvrocks takes from a batch only its last message and
+	// the last record of the propagate family. A range delete is compared with every record of the write.
 	alone  bool
-	newest uint64 // the newest version among the metadata records that it puts
-	// Messages are what PUBLISH has sent to the channels of the master: channel and message in turn.
+	newest uint64 // the newest version in the metadata records that it puts
+	// Messages are the messages that PUBLISH sent on the master: channel and message, alternating.
 	Messages [][]byte
 }
 
-// Bounds of a batch from outside, besides the length that the setting of batches allows: a record takes some 100
-// bytes of memory while it is applied, and a range delete is compared with every record.
+// Limits of a batch from outside, besides the maximal length of batches in the settings: applying a record takes some
+// 100 bytes of memory, and a range delete is compared with every record.
 const (
 	maxForeignRecords = 1 << 22
 	maxForeignRanges  = 1 << 28 // records times ranges
 )
 
-// metaRangeCost is how many ranges of another family a range delete of metadata counts for: its keys are counted.
+// metaRangeCost: a range delete of metadata counts as so many range deletes of another family, because its keys are
+// counted.
 const metaRangeCost = 16
 
-// CheckBatch checks a write batch that was made elsewhere. RocksDB itself would notice most of what may be wrong only
-// after it has written the batch to its log, and accept no more writes then.
+// CheckBatch checks a write batch from elsewhere. RocksDB itself would detect most faults only after it has written the
+// batch to its log, and would then accept no more writes.
 //
-// The batch must be well-formed, hold as many records as it says, put, delete or delete ranges in the known families,
-// and its keys and metadata records must be of the format of package cf; with slots, the slot of each key must be its
-// own. The sequence number does not matter: the batch gets one of this database.
+// The batch must be well-formed, hold the number of records that its head says, and only put, delete or delete ranges
+// in the known families. Its keys and metadata records must have the format of package cf; with slots, each key must
+// have its own slot. The sequence number does not matter: the batch gets one of this database.
 func (db *DB) CheckBatch(rep []byte) (*ForeignBatch, error) {
 	if limit := db.maxBatchBytes.Load(); limit > 0 && int64(len(rep)) > limit {
 		return nil, ErrBatchSize
@@ -99,7 +100,7 @@ func (db *DB) checkBatch(rep []byte, trusted bool) (*ForeignBatch, error) {
 
 func foreignError(err error) error { return NewError("ERR", "invalid write batch: "+err.Error()) }
 
-// batchCheck goes over the records of a batch.
+// batchCheck iterates over the records of a batch.
 type batchCheck struct {
 	db     *DB
 	b      *ForeignBatch
@@ -157,12 +158,12 @@ func (c *batchCheck) record(rec *batch.Record) error {
 	return fmt.Errorf("there is no column family %d", rec.Family)
 }
 
-// pass reports whether a record that this version does not understand is written all the same: what a master has
-// written it may have been taught by a newer version. Nothing is known then of what it changes.
+// pass reports whether a record that this version cannot decode is written nevertheless: a master of a newer version
+// may have written it. The effects of such a record are unknown.
 func (c *batchCheck) pass(rec *batch.Record) bool {
 	known := rec.Family < cf.NumFamilies
 	if !c.b.trusted || !known && !c.db.hasFamily(rec.Family) {
-		return false // RocksDB would notice it when the batch is in its log
+		return false // RocksDB would detect it only when the batch is in its log
 	}
 	switch rec.Kind {
 	case batch.Put, batch.Delete, batch.SingleDelete:
@@ -180,7 +181,7 @@ func (c *batchCheck) pass(rec *batch.Record) bool {
 	return true
 }
 
-// key checks a metadata key and asks for its lock.
+// key checks a metadata key and requests its lock.
 func (c *batchCheck) key(nsKey []byte) error {
 	ns, userKey, err := cf.SplitNSKey(nsKey, c.db.slots)
 	if err != nil {
@@ -195,10 +196,10 @@ func (c *batchCheck) key(nsKey []byte) error {
 	return nil
 }
 
-// maxForeignLocks is how many locks are taken one by one: a batch that needs more gets all.
+// maxForeignLocks is the max number of locks that are taken one by one. A batch that needs more takes all locks.
 const maxForeignLocks = 1 << 14
 
-// lock notes that a lock is needed.
+// lock notes that the batch needs a lock.
 func (b *ForeignBatch) lock(name uint64) {
 	if b.allLocks || len(b.locks) > 0 && b.locks[len(b.locks)-1] == name {
 		return // most records are of the same collection as the ones before
@@ -216,7 +217,7 @@ func (b *ForeignBatch) compactLocks() {
 	}
 }
 
-// deleteRange checks that the bounds are in order: RocksDB looks at that when the batch is in its log already.
+// deleteRange checks that the bounds are in order: RocksDB checks that only when the batch is in its log already.
 func (c *batchCheck) deleteRange(rec *batch.Record) error {
 	if rec.Family >= cf.NumFamilies {
 		return fmt.Errorf("there is no column family %d", rec.Family)
@@ -242,7 +243,8 @@ func (c *batchCheck) deleteRange(rec *batch.Record) error {
 	return nil
 }
 
-// oneKey returns the metadata key that a range of subkeys belongs to; false when it may reach over several.
+// oneKey returns the metadata key of the collection that a range of subkeys belongs to; false when the range may
+// contain several collections.
 func (c *batchCheck) oneKey(begin, end []byte) (nsKey []byte, ok bool) {
 	var err error
 	if c.nsKey, err = cf.AppendNSKeyOf(c.nsKey[:0], begin, c.db.slots); err != nil {
@@ -254,18 +256,19 @@ func (c *batchCheck) oneKey(begin, end []byte) (nsKey []byte, ok bool) {
 	return c.nsKey, true
 }
 
-// propagate notes what of the server's copies changes. Whatever else other versions keep in the family is taken over.
+// propagate notes which of the server's in-memory copies change. Other records of the family, from other versions, are
+// accepted.
 func (c *batchCheck) propagate(rec *batch.Record) error {
 	if string(rec.Key) == cf.PropagateRedisMaster {
-		return nil // it is in every batch of a replica of Redis, and nobody reads it but who has written it
+		return nil // every batch of a replica of Redis has it, and only its writer reads it
 	}
 	c.b.alone = true
-	c.b.allLocks = true // as all who change libraries have them
+	c.b.allLocks = true // as all transactions that change libraries
 	is := func(prefix string) bool { return bytes.HasPrefix(rec.Key, []byte(prefix)) }
 	switch {
 	case string(rec.Key) == cf.PropagateNamespaces:
 		c.b.Namespaces = true
-		if rec.Kind == batch.Put { // without it the next start would fail
+		if rec.Kind == batch.Put { // unchecked, it could make the next start fail
 			tokens, err := cf.DecodeNamespaces(rec.Value)
 			if err != nil {
 				return err
@@ -283,8 +286,8 @@ func (c *batchCheck) propagate(rec *batch.Record) error {
 // Len returns the length of the batch in bytes.
 func (b *ForeignBatch) Len() int { return len(b.rep) }
 
-// AcquireFor takes the locks that [Tx.Apply] needs, in place of those that were asked for. With an error, see Acquire,
-// none is held.
+// AcquireFor takes the locks that [Tx.Apply] needs, in place of the requested locks. If it returns an error (see
+// Acquire), the transaction holds no lock.
 func (tx *Tx) AcquireFor(b *ForeignBatch) error {
 	if b.allLocks {
 		return tx.AcquireAll()
@@ -296,15 +299,16 @@ func (tx *Tx) AcquireFor(b *ForeignBatch) error {
 	return tx.Acquire()
 }
 
-// Apply writes the records of a batch of another server, in their order and with its log data, into the transaction,
-// which has the locks of AcquireFor. What basalt keeps in memory of the keys follows with the commit.
+// Apply copies the records of a batch of another server, in their order and with its log data, into the transaction,
+// which must hold the locks of AcquireFor. The commit updates the state that basalt keeps in memory for the keys.
 //
-// A single delete becomes a delete: on a key that was written more than once, RocksDB would bring an older value back.
+// A single delete becomes a delete: for a key that was written more than once, a single delete may make an older value
+// visible again.
 func (tx *Tx) Apply(b *ForeignBatch) error {
 	began := tx.ns
 	defer tx.SwitchNamespace(began)
 	if b.collections {
-		// The locks are held, so nobody learns anything of these keys again until they hold what the batch says.
+		// The locks are held, so no state of these keys is cached again until they hold what the batch says.
 		tx.forget(b)
 	}
 	tx.foreign = true
@@ -362,11 +366,11 @@ func (tx *Tx) noteForeign(nsKey []byte, next *cf.Meta) error {
 	return nil
 }
 
-// countOffMost is how many keys of a range are counted one by one.
+// countOffMost is the max number of keys of a range that are counted one by one.
 const countOffMost = 10000
 
-// countOff takes the keys of a range that is going to be deleted off the counts. All locks are held. If there are many,
-// the namespaces of which the range leaves something are counted again after the commit.
+// countOff subtracts the keys of a range that is about to be deleted from the key counts. All locks must be held. If
+// the range has many keys, the namespaces that the range does not cover completely are counted again after the commit.
 func (tx *Tx) countOff(begin, end []byte) error {
 	if bytes.Equal(begin, end) {
 		return nil
@@ -397,7 +401,7 @@ func (tx *Tx) countOff(begin, end []byte) error {
 	return it.Err()
 }
 
-// recount makes the counts of all namespaces right that have or may have metadata keys in [begin, end), which the
+// recount corrects the counts of all namespaces that have or may have metadata keys in [begin, end), which the
 // transaction deletes.
 func (tx *Tx) recount(begin, end []byte) {
 	for _, ns := range tx.db.Namespaces() {
@@ -413,7 +417,7 @@ func (tx *Tx) recount(begin, end []byte) {
 	}
 }
 
-// touchForeign tells of the range deletes of subkeys in a batch from outside. (Those that the data types make come with
+// touchForeign reports the range deletes of subkeys in a batch from outside. (Range deletes of the data types come with
 // a write of the key's metadata record.)
 func (tx *Tx) touchForeign(r *rangeDelete, key func(nsKey []byte)) {
 	c := batchCheck{db: tx.db}

@@ -10,21 +10,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// When the disk is full in the middle of a write to the log, RocksDB 7.8 recovers by flushing the memtables,
-// and begins a new log with that. But it flushes only those that hold something. If the first write to a new log
-// was the one that failed, and all memtables are empty, it goes on with the log that has failed: the next write
-// fails again or, where RocksDB is built with assertions as Debian's is, ends the process. (Later versions always
-// begin a new log.)
+// When the disk is full in the middle of a write to the log, RocksDB 7.8 recovers by flushing the memtables, which
+// begins a new log. But it flushes only memtables that are not empty. If the first write to a new log was the one that
+// failed, and all memtables are empty, RocksDB goes on with the failed log: the next write fails again or, where
+// RocksDB is built with assertions as Debian's is, aborts the process. (Later versions always begin a new log.)
 //
-// So a new log is begun here, as soon as there is space: a change of wal_bytes_per_sync does that, and while
-// RocksDB waits for space the old log may be left behind. RocksDB looks for space every five seconds and recovers
-// then; spacePoll is so much shorter that this comes first. Should it not, the database does not write again
-// until it is opened anew.
+// So this file begins a new log as soon as the disk has space: a change of wal_bytes_per_sync does that, and while
+// RocksDB waits for space the old log may be left behind. RocksDB checks for space every five seconds and then
+// recovers; spacePoll is so much shorter that the new log comes first. If it does not, the database cannot write again
+// until it is reopened.
 
-// noSpaceInLog finds the number of the log that a background error is about.
+// noSpaceInLog finds the number of the log that a background error names.
 var noSpaceInLog = regexp.MustCompile(`/(\d+)\.log`)
 
-// failedLog returns the number of the log file in which a write failed for want of space; 0 for other errors.
+// failedLog returns the number of the log file whose write failed for lack of space; 0 for other errors.
 func failedLog(text string) uint64 {
 	m := noSpaceInLog.FindStringSubmatch(text)
 	if m == nil || !strings.Contains(text, "No space left on device") {
@@ -34,7 +33,7 @@ func failedLog(text string) uint64 {
 	return n
 }
 
-// newestLog returns the highest number of a log file.
+// newestLog returns the highest number of the log files.
 func (db *DB) newestLog() (newest uint64) {
 	files, _ := filepath.Glob(filepath.Join(db.dir, "*.log"))
 	for _, f := range files {
@@ -46,7 +45,7 @@ func (db *DB) newestLog() (newest uint64) {
 	return newest
 }
 
-// hasSpace reports whether there is as much space as RocksDB waits for.
+// hasSpace reports whether the disk has as much space as RocksDB waits for.
 func (db *DB) hasSpace() bool {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(db.dir, &s); err != nil {
@@ -55,8 +54,8 @@ func (db *DB) hasSpace() bool {
 	return s.Bavail*uint64(s.Bsize) >= uint64(db.spaceNeeded)
 }
 
-// logBroken reports whether the log that is written to is one in which a write has failed. Once there is a newer one,
-// the failure is forgotten: the next error may have nothing to do with the disk's space.
+// logBroken reports whether a write to the current log has failed. Once a newer log exists, the failure is forgotten:
+// the next error may have another cause than lack of space.
 func (db *DB) logBroken() bool {
 	failed := db.events.failedLog.Load()
 	if failed == 0 {
@@ -69,8 +68,8 @@ func (db *DB) logBroken() bool {
 	return false
 }
 
-// replaceLog begins a new log if the one that is written to has failed and there is space. The pause after an attempt
-// in vain doubles up to maxReplacePause.
+// replaceLog begins a new log if a write to the current log has failed and the disk has space. The pause after a failed
+// attempt doubles up to maxReplacePause.
 func (db *DB) replaceLog() {
 	if db.events.failedLog.Load() == 0 {
 		db.replaceWait, db.replacePause = 0, 0
@@ -84,7 +83,7 @@ func (db *DB) replaceLog() {
 		return
 	}
 	db.replaceWait, db.replacePause = db.replacePause, min(2*db.replacePause+1, maxReplacePause)
-	// Any change will do. The big value means as little as 0 does: no syncing by size.
+	// Any change of the value will do. The big value has the same effect as 0: no syncing by size.
 	value := strconv.FormatInt(1<<40*int64(db.logsReplaced&1^1), 10)
 	db.logsReplaced++
 	if err := db.rocks.SetDBOption("wal_bytes_per_sync", value); err != nil {

@@ -1,12 +1,13 @@
-// Package derived keeps state that was derived from collections: what a sorted set's counts are, which of its members
-// are popped next, what a command replied. Losing any of it costs time and nothing else.
+// Package derived keeps state that was derived from collections: the counts of a sorted set, its members that are
+// popped next, the reply of a command. Losing any state costs time and nothing else.
 //
-// One [Registry] holds the state of all kinds. It is bounded by bytes: when there are more, what was not used lately
-// leaves, whatever its kind, see [Registry.SetLimit]. It is sharded; no lock is held while anything is computed.
+// One [Registry] holds the state of all kinds. It is bounded by bytes: beyond the limit the state that was not used
+// lately is evicted, whatever its kind, see [Registry.SetLimit]. The registry is sharded. No lock is held while a state
+// is computed.
 //
-// State is found by its kind, its key and its stamp, and only state with exactly this stamp is found. Who stamps it
-// makes the rule of validity; package engine has the two that there are: the epoch of a bucket of key locks for state
-// that writers keep current, the generation of the bucket for state that any write makes invalid.
+// A state is found by its kind, its key and its stamp: only a state with exactly this stamp is found. The choice of the
+// stamp is the rule of validity. Package engine has two rules: the epoch of a bucket of key locks for state that
+// writers keep current, and the generation of the bucket for state that any write invalidates.
 package derived
 
 import (
@@ -22,7 +23,7 @@ type ID uint8
 // The kinds of state. Their table is in docs/architecture.md.
 const (
 	Bounds  ID = iota // where the live entries of a collection begin and end
-	Pools             // random subkeys of a collection
+	Pools             // random subkeys of a collection, for sampling
 	Ranks             // counts of the members of a sorted set
 	Pops              // members of a sorted set that are popped next
 	Runs              // ids of the oldest entries of a stream
@@ -43,9 +44,9 @@ type State interface{ entry() *Entry }
 // Kind is the typed handle of a kind of state; P is the type of its states.
 type Kind[P State] struct{ ID ID }
 
-// Entry is what the registry knows of a state. Its fields are guarded by the mutex of its shard.
+// Entry is the bookkeeping of the registry for a state. The mutex of its shard guards its fields.
 type Entry struct {
-	registry   *Registry // set by Put, and not changed afterwards
+	registry   *Registry // set by Put, and never changed afterwards
 	hash       uint64
 	key        string
 	stamp      uint64
@@ -53,25 +54,25 @@ type Entry struct {
 	next, prev *Entry // the ring of the shard
 	bytes      int64  // with overhead
 	kind       ID
-	used       bool // since the hand has passed
+	used       bool // since the clock hand has passed
 }
 
 func (e *Entry) entry() *Entry { return e }
 
 const (
 	numShards = 64
-	// overhead is what an entry takes beside the state, the key's bytes included: itself, its place in the map, and
-	// what the allocator rounds up. In bytes, about.
+	// overhead is the approximate memory of an entry beside its state, in bytes, including the bytes of the key: the
+	// Entry, its place in the map, and the allocator's rounding.
 	overhead = 240
-	// maxShare is the part of the limit that one state may take.
+	// maxShare: one state may take 1/maxShare of the limit.
 	maxShare = 4
-	// maxLooks is how many entries the hand passes over before it takes one that was used.
+	// maxLooks is the max number of used entries that the clock hand skips before it evicts one of them.
 	maxLooks = 16
-	// bytesPerMark is the part of the limit for which there is one mark of what was asked for, see Asked.
+	// bytesPerMark: one mark (see Asked) exists for each so many bytes of the limit.
 	bytesPerMark = 256
-	// marksOfSet is among how many places a mark is looked for.
+	// marksOfSet is the associativity of the marks: a mark is in one of so many places.
 	marksOfSet = 4
-	// oneOf is how many states that are worth to be made are not made for each one that is, when there is no room.
+	// oneOf: while the registry is full, Worth approves only one of so many states that are worth computing.
 	oneOf = 8
 )
 
@@ -79,7 +80,7 @@ const (
 type Registry struct {
 	seed        maphash.Seed
 	limit, used atomic.Int64
-	hand        atomic.Uint32 // the shard from which is taken next
+	hand        atomic.Uint32 // the shard that evicts next
 	count       [NumIDs]atomic.Int64
 	marks       atomic.Pointer[[]atomic.Uint32]
 	shards      [numShards]shard
@@ -93,13 +94,13 @@ type shard struct {
 	_       [64]byte
 }
 
-// Stats are the numbers of one kind, or of all.
+// Stats are the statistics of one kind, or of all kinds.
 type Stats struct {
 	Entries, Bytes          int64
 	Hits, Misses, Evictions int64
 }
 
-// New returns a registry of up to so many bytes; 0 = nothing is kept.
+// New returns a registry of up to limit bytes; 0 = nothing is kept.
 func New(limit int64) *Registry {
 	r := &Registry{seed: maphash.MakeSeed()}
 	r.SetLimit(limit)
@@ -129,7 +130,7 @@ func (r *Registry) MaxState() int64 { return r.limit.Load() / maxShare }
 // Used returns how many bytes the states take.
 func (r *Registry) Used() int64 { return r.used.Load() }
 
-// Stats returns the numbers of each kind.
+// Stats returns the statistics of each kind.
 func (r *Registry) Stats() (all [NumIDs]Stats) {
 	for i := range r.shards {
 		s := &r.shards[i]
@@ -153,13 +154,14 @@ func (r *Registry) hash(id ID, key []byte) uint64 {
 
 func (r *Registry) shard(h uint64) *shard { return &r.shards[h%numShards] }
 
-// Any reports whether there is any state of the kind.
+// Any reports whether any state of the kind exists.
 func (k Kind[P]) Any(r *Registry) bool { return r.count[k.ID].Load() > 0 }
 
-// Find returns the state of a key with exactly this stamp, else nil: one with another stamp is dropped.
+// Find returns the state of a key with exactly this stamp, else nil. A state with another stamp is dropped.
 func (k Kind[P]) Find(r *Registry, key []byte, stamp uint64) P { return k.get(r, key, stamp, true) }
 
-// Have is Find for those who keep the state current but do not use it: it neither counts nor keeps it from leaving.
+// Have is Find for callers that keep the state current but do not use it: it neither counts as a use nor delays
+// eviction.
 func (k Kind[P]) Have(r *Registry, key []byte, stamp uint64) P { return k.get(r, key, stamp, false) }
 
 func (k Kind[P]) get(r *Registry, key []byte, stamp uint64, use bool) (p P) {
@@ -184,8 +186,8 @@ func (k Kind[P]) get(r *Registry, key []byte, stamp uint64, use bool) (p P) {
 	return p
 }
 
-// Put keeps a state, which must not have been put before, of so many bytes beside its Entry and key. What was kept for
-// the key goes. It reports whether the state is kept: not one that takes too large a part of the limit.
+// Put stores a state, which must not have been put before. bytes is its size beside its Entry and key. A previous state
+// of the key is dropped. Put reports whether the state is kept: a state beyond the max share of the limit is not.
 func (k Kind[P]) Put(r *Registry, key []byte, stamp uint64, p P, bytes int) bool {
 	e := p.entry()
 	h := r.hash(k.ID, key)
@@ -206,7 +208,7 @@ func (k Kind[P]) Put(r *Registry, key []byte, stamp uint64, p P, bytes int) bool
 	return true
 }
 
-// Resize notes that the state takes so many bytes now.
+// Resize notes the new size of the state in bytes.
 func (e *Entry) Resize(bytes int) {
 	r := e.registry
 	if r == nil {
@@ -259,7 +261,7 @@ func (r *Registry) Clear() {
 	}
 }
 
-// Asked notes that a state was wanted that is not kept.
+// Asked notes that a state was wanted that the registry does not have.
 func (k Kind[P]) Asked(r *Registry, key []byte, stamp uint64) {
 	set, mark := r.marked(k.ID, key, stamp)
 	free := rand.IntN(len(set))
@@ -274,9 +276,9 @@ func (k Kind[P]) Asked(r *Registry, key []byte, stamp uint64) {
 	set[free].Store(mark)
 }
 
-// Worth reports whether a state that is not kept should be made now, which costs more than to do without it once: when
-// it was asked for before, with the same stamp, and only now and then while there is no room, so that states which
-// displace one another before they are used cost little.
+// Worth reports whether a missing state should be computed now, which costs more than doing without it once. It reports
+// true when the state was asked for before with the same stamp. While the registry is full it reports true only now and
+// then, so that states which displace one another before they are used cost little.
 func (k Kind[P]) Worth(r *Registry, key []byte, stamp uint64, bytes int) bool {
 	set, mark := r.marked(k.ID, key, stamp)
 	asked := false
@@ -287,7 +289,7 @@ func (k Kind[P]) Worth(r *Registry, key []byte, stamp uint64, bytes int) bool {
 	return asked && size <= r.MaxState() && (r.used.Load()+size <= r.limit.Load() || rand.IntN(oneOf) == 0)
 }
 
-// marked returns where it may be noted that a state was asked for, and the note. Notes displace one another.
+// marked returns the set of marks for a state, and the mark itself. Marks displace one another.
 func (r *Registry) marked(id ID, key []byte, stamp uint64) (set []atomic.Uint32, mark uint32) {
 	h := r.hash(id, key) + stamp*0xff51afd7ed558ccd
 	marks := *r.marks.Load()
@@ -295,7 +297,7 @@ func (r *Registry) marked(id ID, key []byte, stamp uint64) (set []atomic.Uint32,
 	return marks[at : at+marksOfSet], uint32(h>>32) | 1
 }
 
-// evict takes states until the rest is within the limit.
+// evict evicts states until the rest is within the limit.
 func (r *Registry) evict() {
 	for r.used.Load() > r.limit.Load() {
 		s := &r.shards[r.hand.Add(1)%numShards]
@@ -305,7 +307,7 @@ func (r *Registry) evict() {
 	}
 }
 
-// evictOne takes the next entry that was not used since the hand has passed it, none if all of the shard were.
+// evictOne evicts the next entry that was not used since the hand has passed it; none if all of the shard were used.
 func (s *shard) evictOne() {
 	e := s.hand
 	if e == nil {
@@ -324,7 +326,7 @@ func (s *shard) evictOne() {
 
 func (s *shard) holds(e *Entry) bool { return s.entries[e.hash] == e }
 
-// add puts an entry where the hand comes last.
+// add inserts an entry right behind the hand, so that the hand reaches it last.
 func (s *shard) add(e *Entry) {
 	if s.entries == nil {
 		s.entries = map[uint64]*Entry{}

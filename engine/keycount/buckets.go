@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// buckets counts things by the second at which they end, and knows the sum of those that have not ended.
+// buckets counts things by the second at which they end, and knows the sum of those whose end lies ahead.
 //
 // The width of a bucket grows with its distance from the present: a second up to 64 days, a minute up to 4 years, a day
-// up to 1000 years, one bucket for the rest. So all buckets together take at most 25 MiB, however many keys there are;
-// pages of 64 buckets are made as they are needed. The windows move with the clock. A thing that was counted in a wide
-// bucket and is taken off a narrow one makes the sum wrong by one from the end of the one to the end of the other.
+// up to 1000 years, one bucket for the rest. So all buckets together take at most 25 MiB, however many keys exist;
+// pages of 64 buckets are allocated on demand. The windows move with the clock. A thing that was added to a wide bucket
+// and is subtracted from a narrow one makes the sum wrong by one between the ends of the two buckets.
 //
-// A bucket that has passed is no longer part of the sum, but it is kept for a day or two, by a clock that cannot be
-// set: when the clock was set forward and is set back, its things are there again.
+// A bucket that has passed is no longer part of the sum, but it is kept for a day or two by a monotonic clock: when the
+// wall clock was set forward and is set back, its things count again.
 type buckets struct {
 	pages map[int64]*page // by pageID
 	live  int64           // sum of the buckets that have not passed
 	now   int64           // buckets whose last second is at most this one have passed
-	start int64           // second from which the windows are counted
+	start int64           // second at which the windows begin
 
-	gone     int64         // buckets whose last second is at most this one were dropped
-	dropped  int64         // what the dropped buckets held
-	lost     int64         // how many dropped things the clock may have come back to
-	next     int64         // what the next drop takes: now at the time of the last one
+	gone     int64         // buckets whose last second is at most this one have been dropped
+	dropped  int64         // sum of the dropped buckets
+	lost     int64         // how many dropped things the clock may have returned to
+	next     int64         // the next drop takes what had passed by then: now as of the last drop
 	lastDrop time.Duration // when the last drop was
 }
 
@@ -36,25 +36,27 @@ const (
 	secondsSpan = 64 * day
 	minutesSpan = 4 * 366 * day
 	daysSpan    = 1000 * 366 * day
-	// rebase is how far the clock moves before the windows follow it.
+	// rebase is the change of the clock in seconds after which the windows follow it.
 	rebase = 32 * day
 	// keep is how long buckets are kept after they have passed.
 	keep = 24 * time.Hour
 	// farEnd is the last second of the last bucket.
 	farEnd = int64(1) << 52
-	// stepMost is how many seconds the clock moves one by one; beyond that it is cheaper to add up all buckets.
+	// stepMost is the max number of seconds that the clock moves one by one; beyond that adding up all buckets is
+	// cheaper.
 	stepMost = 3600
 )
 
-// widths are those of the buckets in seconds; the last one has room for everything.
+// widths are the widths of the buckets in seconds. The last width has room for everything.
 var widths = [...]int64{1, 60, day, farEnd + 1}
 
-// newBuckets makes buckets for a present (seconds since the epoch) up to which everything has passed.
+// newBuckets makes empty buckets. now (seconds since the epoch) is the present: earlier seconds have passed.
 func newBuckets(now int64) buckets {
 	return buckets{pages: map[int64]*page{}, now: now, start: now, gone: now - day, next: now - day}
 }
 
-// bucket returns the bucket of a second: its width (an index of widths) and its number among those of its width.
+// bucket returns the bucket of a second: its width (an index into widths) and its number among the buckets of that
+// width.
 func (b *buckets) bucket(sec int64) (width, n int64) {
 	switch {
 	case sec < b.start+secondsSpan:
@@ -72,7 +74,7 @@ func (b *buckets) bucket(sec int64) (width, n int64) {
 // last returns the last second of a bucket.
 func last(width, n int64) int64 { return (n+1)*widths[width] - 1 }
 
-// pageID makes one number of a width and the number of a page among those of its width.
+// pageID combines a width and the number of a page among those of that width into one number.
 func pageID(width, n int64) int64 { return width<<60 | n }
 
 func splitPageID(id int64) (width, n int64) { return id >> 60, id & (1<<60 - 1) }
@@ -103,12 +105,12 @@ func (b *buckets) at(width, n int64) int64 {
 	return 0
 }
 
-// holds reports whether the bucket of a second has counted more than was taken off it.
+// holds reports whether the bucket of a second has a positive count.
 func (b *buckets) holds(sec int64) bool {
 	return b.at(b.bucket(min(max(sec, 0), farEnd))) > 0
 }
 
-// each calls f with the last second and the count of every bucket that is not zero, in the order of the seconds.
+// each calls f with the last second and the count of every nonzero bucket, in the order of the seconds.
 func (b *buckets) each(f func(sec int64, n int32)) {
 	ids := make([]int64, 0, len(b.pages))
 	for id := range b.pages {
@@ -133,7 +135,7 @@ func (b *buckets) each(f func(sec int64, n int32)) {
 	}
 }
 
-// moveTo sets the present. steady is the time by a clock that cannot be set, from any origin.
+// moveTo sets the present. steady is the time of a monotonic clock of any origin.
 func (b *buckets) moveTo(sec int64, steady time.Duration) {
 	if d := sec - b.now; d >= 0 && d <= stepMost {
 		for s := b.now + 1; s <= sec; s++ {
@@ -176,7 +178,7 @@ func (b *buckets) moveTo(sec int64, steady time.Duration) {
 	}
 }
 
-// drop forgets the pages that had passed at the last drop already.
+// drop forgets the pages that had passed already at the last drop.
 func (b *buckets) drop() {
 	b.next = min(b.next, b.now)
 	for id, p := range b.pages {

@@ -1,12 +1,12 @@
-// Package keycount counts keys without looking for them: a counter follows the writes, each of which says what it has
-// replaced. The package knows no database.
+// Package keycount counts keys without a scan: a counter follows the writes, each of which says what it has replaced.
+// The package does not know the database.
 //
-// A writer that knows the record it replaces says so with [Counter.Add], and then the count is exact. A writer that
-// does not know it, because it would have to read the record from the disk only for the count, replaces one that is
-// taken to be as the last one that was looked at ([Counter.Guess]). One writer of [SampleEvery], chosen at random, does
-// read it, and stands for all: the difference between the record and the guess counts SampleEvery times. So the
-// expected count is right, however wrong the guess, and only differences make it vary. Their number is kept, hence the
-// standard error is known: SampleEvery times the root of the number of differences that were seen.
+// A writer that knows the record it replaces reports it with [Counter.Add]; then the count is exact. A writer that does
+// not know the record, because it would have to read it from the disk only for the count, assumes that the record is
+// like the last one that was read ([Counter.Guess]). One such writer of [SampleEvery], chosen at random, does read the
+// record and stands for all: the difference between the record and the guess counts SampleEvery times. So the expected
+// count is correct, however wrong the guesses; only the differences make the count vary. The counter keeps their
+// number, and so knows the standard error: SampleEvery times the root of the number of differences that were seen.
 //
 // Times of expiry ("ends") and the present are milliseconds since the epoch; an end of 0 is never.
 package keycount
@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// SampleEvery is how many writers that do not know what they replace one of them reads for. The disk sees that many
-// times fewer reads than writes; the standard error grows with it.
+// SampleEvery: one of so many writers that do not know what they replace reads the record. The disk sees that many
+// times fewer reads than writes; the standard error grows with SampleEvery.
 const SampleEvery = 256
 
 // Counter counts the keys of one namespace. Its methods may be called by several goroutines, except where they say
@@ -33,22 +33,22 @@ type Counter struct {
 	mu     sync.Mutex
 	ends   buckets         // keys with an expiry
 	exact  map[int64]int32 // some of them by millisecond
-	missed int64           // wrong guesses that make the count vary for ever
-	// Those that do so for a time, by its end, less those whose time has not begun, by its beginning.
+	missed int64           // wrong guesses that make the count vary permanently
+	// Wrong guesses that make the count vary for a time: +1 at the end of that time, -1 at its beginning.
 	misses buckets
-	slack  int64 // how far the count may be off besides
-	// loose: there are keys with an expiry that were counted as having none.
+	slack  int64 // further max error of the count
+	// loose: keys with an expiry may have been counted as keys without.
 	loose bool
 }
 
 const (
-	// exactWindow is up to how many milliseconds ahead expiries are known to the millisecond.
+	// exactWindow is how many milliseconds ahead expiries are known to the millisecond.
 	exactWindow = 60 * 1000
-	// exactMost is how many milliseconds may be remembered before those that have passed are forgotten.
+	// exactMost is the max number of milliseconds in exact before those that have passed are forgotten.
 	exactMost = 2 * exactWindow
 )
 
-// New makes a counter of no keys.
+// New makes a counter with no keys.
 func New(now int64) *Counter {
 	c := &Counter{}
 	c.clear(now)
@@ -63,8 +63,8 @@ func (c *Counter) clear(now int64) {
 	c.missed, c.slack, c.loose = 0, 0, false
 }
 
-// Add counts n keys with that end; n is negative for keys that are gone. An end in the past is allowed, and must be
-// named for a key that is gone although it had expired.
+// Add counts n keys with that end; n is negative for keys that are gone. An end in the past is allowed, and is required
+// for a key that is removed after its expiry.
 func (c *Counter) Add(end uint64, n int, now int64) {
 	c.add(end, n, now)
 	if s := c.scan.Load(); s != nil {
@@ -97,7 +97,7 @@ func (c *Counter) add(end uint64, n int, now int64) {
 	}
 }
 
-// forget drops milliseconds of seconds that are not near. mu must be held.
+// forget drops the milliseconds of seconds that are not near the present. mu must be held.
 func (c *Counter) forget(now int64) {
 	for ms := range c.exact {
 		if ms/1000 < now/1000 || ms > now+exactWindow {
@@ -106,19 +106,19 @@ func (c *Counter) forget(now int64) {
 	}
 }
 
-// Record is what of a key's record matters to the count.
+// Record is the part of a key's record that matters to the count.
 type Record struct {
 	Exists bool
 	End    uint64
 }
 
-// guesses that are no time to live in milliseconds.
+// guesses that are not a time to live in milliseconds.
 const (
 	guessPlain  = 0 // exists without an expiry: the first guess
 	guessAbsent = -1
 )
 
-// Guess returns what a record that a writer has not seen is taken to be.
+// Guess returns the assumed state of a record that a writer has not read.
 func (c *Counter) Guess(now int64) Record {
 	switch g := c.guess.Load(); g {
 	case guessPlain:
@@ -130,7 +130,7 @@ func (c *Counter) Guess(now int64) Record {
 	}
 }
 
-// Learn makes what a writer has seen of a record the next guess.
+// Learn makes the record that a writer has read the next guess.
 func (c *Counter) Learn(r Record, now int64) {
 	switch {
 	case !r.Exists:
@@ -142,7 +142,7 @@ func (c *Counter) Learn(r Record, now int64) {
 	}
 }
 
-// Unseen notes that a record was replaced that is not known; what is guessed of it is taken off by Add.
+// Unseen notes that an unknown record was replaced. Add subtracts the guess.
 func (c *Counter) Unseen() {
 	c.unknown.Add(1)
 	if s := c.scan.Load(); s != nil {
@@ -150,8 +150,8 @@ func (c *Counter) Unseen() {
 	}
 }
 
-// Missed notes that a guess was wrong. Of two records that expire, the count is wrong from the end of the one to that
-// of the other; else it is from now on, until the record ends.
+// Missed notes that a guess was wrong. If both records expire, the count is wrong between their two ends. Otherwise it
+// is wrong from now on, permanently if one of the records exists without an expiry.
 func (c *Counter) Missed(guess, truth Record) {
 	c.miss(guess, truth)
 	if s := c.scan.Load(); s != nil {
@@ -173,8 +173,8 @@ func (c *Counter) miss(guess, truth Record) {
 	}
 }
 
-// Assume makes the counter begin with n keys of which nothing is known, not even whether they expire, and which may be
-// off by slack.
+// Assume makes the counter begin with n keys of which nothing is known, not even whether they expire. Their number may
+// be off by slack.
 func (c *Counter) Assume(n, slack int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,14 +183,14 @@ func (c *Counter) Assume(n, slack int64) {
 	c.loose = true
 }
 
-// Doubt says that the count may be off by so many keys more.
+// Doubt says that the count may be off by slack more keys.
 func (c *Counter) Doubt(slack int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slack += slack
 }
 
-// Reset forgets all keys: there are none. A scan that is under way is given up.
+// Reset sets the count to zero. A running scan is abandoned.
 func (c *Counter) Reset(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,22 +198,22 @@ func (c *Counter) Reset(now int64) {
 	c.clear(now)
 }
 
-// BeginScan returns a counter for a scan, which adds to it the keys of a snapshot. It hears of all that c hears of from
-// now on; so nothing may be added while it is made and the snapshot is taken. A scan that is under way is given up.
+// BeginScan returns a counter for a scan, which adds the keys of a snapshot to it. That counter also gets all changes
+// of c from now on, so nothing may be added between BeginScan and taking the snapshot. A running scan is abandoned.
 func (c *Counter) BeginScan(now int64) *Counter {
 	s := New(now)
 	c.scan.Store(s)
 	return s
 }
 
-// Scanning reports whether this is the scan under way; nil asks for any.
+// Scanning reports whether s is the running scan; s = nil asks whether any scan is running.
 func (c *Counter) Scanning(s *Counter) bool {
 	now := c.scan.Load()
 	return now != nil && (s == nil || s == now)
 }
 
-// EndScan makes the result of a scan the count, unless the scan was given up meanwhile. Nothing may be added until it
-// returns. With a nil result the scan has failed.
+// EndScan makes the result of a scan the count, unless the scan was abandoned meanwhile. Nothing may be added until
+// EndScan returns. failed says that the scan has failed and has no result.
 func (c *Counter) EndScan(s *Counter, failed bool) {
 	if !c.scan.CompareAndSwap(s, nil) || failed {
 		return
@@ -228,20 +228,20 @@ func (c *Counter) EndScan(s *Counter, failed bool) {
 	c.unknown.Store(s.unknown.Load())
 }
 
-// State is what a counter says.
+// State is the result of a counter.
 type State struct {
 	Keys    int64 // that have not expired
-	Expires int64 // those of them that will expire
+	Expires int64 // how many of them will expire
 	Exact   bool
-	// Bound is how far Keys may be off at a confidence of 95 %. After Assume it is about all keys that were assumed,
+	// Bound is the max error of Keys at a confidence of 95 %. After Assume it is about the number of all assumed keys,
 	// whether they have expired or not.
 	Bound int64
 }
 
-// z95 is how many standard errors to either side of an estimate make 95 %.
+// z95 is the number of standard errors to either side of an estimate for a confidence of 95 %.
 const z95 = 1.96
 
-// State returns the count at a present. steady is the time by a clock that cannot be set, from any fixed origin.
+// State returns the count at a present. steady is the time of a monotonic clock of any fixed origin.
 func (c *Counter) State(now int64, steady time.Duration) State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,10 +258,10 @@ func (c *Counter) State(now int64, steady time.Duration) State {
 	return s
 }
 
-// spread returns 95 % of the error that guesses make. mu must be held.
+// spread returns the 95 % bound of the error that guesses cause. mu must be held.
 //
-// The number of wrong guesses that were seen is itself a matter of chance: 3 is the 95 % bound of what may have been
-// when none was. Without any, the count cannot be off by more than one for each guess.
+// The number of wrong guesses that were seen is itself random: when none was seen, the 95 % bound of their expected
+// number is 3. In any case the count cannot be off by more than one for each guess.
 func (c *Counter) spread() int64 {
 	unknown := c.unknown.Load()
 	if unknown == 0 {

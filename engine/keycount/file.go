@@ -12,13 +12,13 @@ import (
 )
 
 // FileName is the name of the file in a database's directory that keeps the counts while the database is closed.
-// RocksDB leaves files alone whose names it does not know.
+// RocksDB ignores files whose names it does not know.
 const FileName = "KEYCOUNT"
 
-// Saved are the counts of a database that was closed. They hold as long as nobody else has opened it: that makes a new
-// manifest, and writes make a new sequence number.
+// Saved are the counts of a closed database. They are valid as long as no other program opens it: opening makes a new
+// manifest, and writes change the sequence number.
 //
-// The file, with numbers of variable length (a signed one zigzag) where no length is given:
+// The file, with varint numbers (zigzag if signed) where no length is given:
 //
 //	"basaltKC" · u8 1 · str identity · str manifest · u64 sequence · n · n namespaces · u32 crc32c of all before
 //	namespace: str name · signed plain · unknown · missed · slack · u8 loose · exact · ends · misses
@@ -34,14 +34,14 @@ type Saved struct {
 
 const (
 	magic = "basaltKC\x01"
-	// maxFile is the length in bytes of the longest file that is read: some 50 times what a namespace of keys with all
-	// kinds of expiries takes.
+	// maxFile is the max length in bytes of a file that is read: some 50 times the length for a namespace of keys with
+	// all kinds of expiries.
 	maxFile = 256 << 20
 	// maxAt is the last second or millisecond of an entry.
 	maxAt = int64(1) << 60
 )
 
-// ErrFile says that a file of counts is damaged.
+// ErrFile: a file of counts is damaged.
 var ErrFile = errors.New("damaged file of key counts")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -50,7 +50,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// Append appends the file's content. Nothing may be added to the counters meanwhile.
+// Append appends the file's content. Nothing may be added to the counters during the call.
 func (s *Saved) Append(b []byte) []byte {
 	from := len(b)
 	b = append(b, magic...)
@@ -107,7 +107,7 @@ func (b *buckets) append(dst []byte) []byte {
 	return dst
 }
 
-// reader takes a file apart; after the first fault everything that it reads is zero.
+// reader decodes a file. After the first fault it reads only zeros.
 type reader struct {
 	b   []byte
 	bad bool
@@ -143,7 +143,7 @@ func (r *reader) varint() int64 {
 	return v
 }
 
-// count is uvarint for a number of things or keys, which is far from an overflow.
+// count is uvarint for a number of things or keys, with a limit far from an overflow.
 func (r *reader) count() int64 {
 	v := r.uvarint()
 	if v > 1<<56 {
@@ -200,20 +200,20 @@ func (r *reader) counter(now int64) *Counter {
 	return c
 }
 
-// buckets reads buckets into new ones, whose windows begin at the present: that bounds their memory.
+// buckets reads into new buckets, whose windows begin at the present: that bounds their memory.
 func (r *reader) buckets(b *buckets) {
 	gone := r.varint()
 	if gone < 0 || gone > farEnd {
 		r.bad = true
 		return
 	}
-	// What ended long before the present is not worth a bucket, unless the clock was set back.
+	// Ends long before the present are not worth a bucket, unless the clock was set back.
 	b.gone = max(gone, b.start-secondsSpan)
 	b.next = b.gone
 	r.each(gone, b.add)
 }
 
-// each reads pairs of a distance to the number before and a count; at is before the first of them.
+// each reads pairs of a delta to the previous number and a count; at is the number before the first pair.
 func (r *reader) each(at int64, f func(at int64, n int)) {
 	for n := r.uvarint(); n > 0; n-- {
 		d := r.uvarint()
@@ -227,7 +227,7 @@ func (r *reader) each(at int64, f func(at int64, n int)) {
 	}
 }
 
-// Write writes the file into a directory, all of it or nothing.
+// Write writes the file into a directory atomically.
 func (s *Saved) Write(dir string) error {
 	name := filepath.Join(dir, FileName)
 	f, err := os.OpenFile(name+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -247,10 +247,10 @@ func (s *Saved) Write(dir string) error {
 	if err != nil {
 		_ = os.Remove(name + ".tmp")
 	}
-	return err // should the power fail now, the next start has no file
+	return err // after a power failure now, the next start has no file
 }
 
-// Identify tells which state of a database in a directory the counts are of, except for the sequence number.
+// Identify returns the identity of the database state in a directory, except for the sequence number.
 func Identify(dir string) (*Saved, error) {
 	identity, err := os.ReadFile(filepath.Join(dir, "IDENTITY"))
 	if err != nil {
@@ -263,7 +263,7 @@ func Identify(dir string) (*Saved, error) {
 	return &Saved{Identity: string(identity), Manifest: string(manifest)}, nil
 }
 
-// Remove removes the file of a directory, if there is one.
+// Remove removes the file of a directory, if it exists.
 func Remove(dir string) error {
 	err := os.Remove(filepath.Join(dir, FileName))
 	if errors.Is(err, os.ErrNotExist) {
