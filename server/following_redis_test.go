@@ -325,12 +325,12 @@ func TestRedisStateOfMaster(t *testing.T) {
 // happened, and nothing behind it.
 func TestRedisMasterUnknown(t *testing.T) {
 	for _, tt := range []struct{ name, line, want string }{
-		{"no such command", "FROBNICATE k", "FROBNICATE \"k\" in database 0: there is no such command here"},
+		{"no such command", "FROBNICATE k", "FROBNICATE \"k\" in database 0: the command does not exist here"},
 		{"an unknown subcommand", "FUNCTION FROBNICATE", "FUNCTION"},
 		{"too few arguments", "SET k", "SET"},
 		{"not supported", "SWAPDB 0 1", "SWAPDB"},
 		{"a command that fails", "LPUSH a x", "LPUSH \"a\" in database 0: Operation against a key"},
-		{"one for clients", "MONITOR", "MONITOR in database 0: it is not for a stream of writes"},
+		{"one for clients", "MONITOR", "MONITOR in database 0: the command does not belong in a stream of writes"},
 		{"another database", "SELECT 1", "redis-databases is 0"},
 	} {
 		m := playRedis(t, "a")

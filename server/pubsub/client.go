@@ -10,8 +10,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Client is a connection as subscriber and as publisher. Out and the protocol belong to all; everything else is for the
-// connection's own goroutine.
+// Client is a connection as subscriber and as publisher. Any goroutine may use Out and the protocol; everything else
+// is for the connection's own goroutine.
 type Client struct {
 	Out   *wire.Conn
 	proto atomic.Int32   // of the messages; 0 = 2
@@ -19,16 +19,16 @@ type Client struct {
 	shard atomic.Pointer[shardState]
 }
 
-// shardState is what the Hub changes of a client that has subscribed to shard channels: the slot of one may leave this
-// node at any time.
+// shardState is the state that the Hub changes for a client that has subscribed to shard channels: the slot of a
+// shard channel may leave this node at any time.
 type shardState struct {
-	n    atomic.Int64 // shard channels that are left
+	n    atomic.Int64 // subscriptions to shard channels that are left
 	some atomic.Bool  // there are names in gone
 	mu   sync.Mutex
-	gone []string // channels that the Hub has taken away, and subs still has
+	gone []string // channels that the Hub has removed and subs still has
 }
 
-// shardState returns the state, which is there once the client has subscribed to a shard channel.
+// shardState returns the state. It exists once the client has subscribed to a shard channel.
 func (c *Client) shardState() *shardState {
 	if c.shard.Load() == nil {
 		c.shard.Store(&shardState{})
@@ -36,7 +36,7 @@ func (c *Client) shardState() *shardState {
 	return c.shard.Load()
 }
 
-// taken notes that the Hub has taken a shard channel away, and returns how many are left.
+// taken notes that the Hub has removed a shard channel, and returns how many are left.
 func (c *Client) taken(name string) int64 {
 	s := c.shard.Load()
 	s.mu.Lock()
@@ -46,7 +46,7 @@ func (c *Client) taken(name string) int64 {
 	return s.n.Add(-1)
 }
 
-// forgetTaken removes from subs what the Hub has taken away.
+// forgetTaken removes from subs the channels that the Hub has removed.
 func (c *Client) forgetTaken() {
 	s := c.shard.Load()
 	if s == nil || !s.some.Load() {
@@ -61,7 +61,7 @@ func (c *Client) forgetTaken() {
 	s.some.Store(false)
 }
 
-// SetProto sets the protocol of the messages to come, 2 or 3. They need not follow at once.
+// SetProto sets the protocol of later messages, 2 or 3. A message already on its way may still have the old protocol.
 func (c *Client) SetProto(version int) {
 	if v := int32(version); c.proto.Load() != v {
 		c.proto.Store(v)
@@ -79,7 +79,7 @@ func (c *Client) Subscribed() bool {
 	return c.subs != nil
 }
 
-// Names returns what the client is subscribed to, in the order in which it came until one is removed.
+// Names returns the names that the client is subscribed to, in order of subscription until a name is removed.
 func (c *Client) Names(kind command.SubscriptionKind) []string {
 	if !c.Subscribed() {
 		return nil
@@ -87,7 +87,7 @@ func (c *Client) Names(kind command.SubscriptionKind) []string {
 	return slices.Clone(c.subs[kind].names)
 }
 
-// Sizes returns how many subscriptions of each kind exist, and what their names take in bytes.
+// Sizes returns the number of subscriptions of each kind, and the bytes that their names take.
 func (c *Client) Sizes() (n [3]int, bytes int) {
 	if c.Subscribed() {
 		for kind := range n {
@@ -98,10 +98,10 @@ func (c *Client) Sizes() (n [3]int, bytes int) {
 	return n, bytes
 }
 
-// subscriptions are what one client is subscribed to, by kind.
+// subscriptions are the names that one client is subscribed to, by kind.
 type subscriptions [3]nameSet
 
-// count returns what the confirmation of a subscription says: channels and patterns count together.
+// count returns the number for the confirmation of a subscription: channels and patterns count together.
 func (s *subscriptions) count(kind command.SubscriptionKind) int {
 	if kind == command.ShardChannel {
 		return len(s[kind].names)
@@ -113,14 +113,14 @@ func (s *subscriptions) empty() bool {
 	return s.count(command.Channel)+s.count(command.ShardChannel) == 0
 }
 
-// nameSet is a set of names, in the order in which they came until one is removed.
+// nameSet is a set of names, in order of insertion until a name is removed.
 type nameSet struct {
 	names []string
-	at    map[string]int // where each is in names; nil while they are few
-	bytes int            // what the names take
+	at    map[string]int // index in names; nil while the set is small
+	bytes int            // bytes that the names take
 }
 
-// fewNames is how many names are looked through faster than they are looked up.
+// fewNames is the size of a set up to which a linear search is faster than a map.
 const fewNames = 8
 
 // NameBytes returns how many bytes a name takes where it is kept.
@@ -155,7 +155,7 @@ func (s *nameSet) add(name string) bool {
 	return true
 }
 
-// remove removes a name and reports whether it was there. The last one takes its place.
+// remove removes a name and reports whether it was in the set. The last name takes its place.
 func (s *nameSet) remove(name string) bool {
 	i := s.index(name)
 	if i < 0 {

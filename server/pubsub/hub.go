@@ -11,10 +11,10 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Hub knows the subscribers of all topics. The zero Hub has none. Its methods may be called by any goroutine; a Client
-// must be that of the goroutine's own connection.
+// Hub knows the subscribers of all topics. The zero Hub has no subscribers. Any goroutine may call its methods, but
+// only with the Client of its own connection.
 type Hub struct {
-	subscriptions atomic.Int64 // of all kinds; 0 = PUBLISH has nothing to look for
+	subscriptions atomic.Int64 // of all kinds; 0 = PUBLISH need not search
 	mu            sync.RWMutex
 	topics        [3]map[string]*topic // by command.SubscriptionKind
 	order         sync.Mutex           // the right to deliver: all subscribers see messages in the same order
@@ -27,9 +27,9 @@ type topic struct {
 	clients []*Client
 }
 
-// Add subscribes a client to a channel or pattern. confirm is called with the number of its subscriptions, to channels
-// and patterns or to shard channels, and added says whether this one is new. What confirm sends comes before the first
-// message.
+// Add subscribes a client to a channel or pattern. confirm is called with the number of the client's subscriptions
+// (to channels and patterns, or to shard channels); added says whether this subscription is new. The client receives
+// the confirmation before the first message.
 func (h *Hub) Add(c *Client, kind command.SubscriptionKind, name string, confirm func(count int, added bool)) {
 	if c.subs == nil {
 		c.subs = &subscriptions{}
@@ -95,7 +95,7 @@ func (h *Hub) add(kind command.SubscriptionKind, name string, c *Client) {
 	h.subscriptions.Add(1)
 }
 
-// remove reports whether the client was subscribed still.
+// remove reports whether the client was still subscribed.
 func (h *Hub) remove(kind command.SubscriptionKind, name string, c *Client) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,7 +114,8 @@ func (h *Hub) remove(kind command.SubscriptionKind, name string, c *Client) bool
 	return i >= 0
 }
 
-// RemoveShardChannel ends all subscriptions to a shard channel that another node serves now, and tells the clients.
+// RemoveShardChannel ends all subscriptions to a shard channel that another node now serves, and notifies the
+// clients.
 func (h *Hub) RemoveShardChannel(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,14 +138,14 @@ func (h *Hub) RemoveShardChannel(name string) {
 	}
 }
 
-// Message is a message to the subscribers of a channel, and to those of the patterns that match the channel; with Shard
-// to the subscribers of the shard channel only.
+// Message is a message to the subscribers of a channel, and to the subscribers of patterns that match the channel;
+// with Shard to the subscribers of the shard channel only.
 type Message struct {
 	Channel, Payload []byte
 	Shard            bool
 }
 
-// delivery is a message to the subscribers of one topic, in the forms that they want.
+// delivery is a message to the subscribers of one topic, in the encodings that they need.
 type delivery struct {
 	*Message
 	kind    string
@@ -177,7 +178,7 @@ func (m *delivery) in(proto int) []byte {
 	return m.encoded[i]
 }
 
-// to gives the message to the subscribers of a topic; h.mu is held for reading, and h.order.
+// to delivers the message to the subscribers of a topic; h.mu must be held for reading, and h.order too.
 func (m *delivery) to(t *topic, from *Client, batch *wire.Batch) {
 	for _, c := range t.clients {
 		message := m.in(int(c.proto.Load()))
@@ -214,8 +215,8 @@ func (h *Hub) Receivers(channel []byte, shard bool) (n int) {
 	return n
 }
 
-// Publish sends a message, and returns how many clients receive it. from is the publisher, whose run flushes batch, and
-// to which its own message is a message to itself; the server itself has neither.
+// Publish sends a message, and returns how many clients receive it. from is the publisher: its run flushes batch, and
+// a message to the publisher itself goes through PostOwn. For messages of the server itself both are nil.
 func (h *Hub) Publish(m Message, from *Client, batch *wire.Batch) (n int) {
 	if h.Len() == 0 {
 		return 0
@@ -261,7 +262,7 @@ func (h *Hub) Channels(kind command.SubscriptionKind, match func(name []byte) bo
 	return names
 }
 
-// Subscribers returns how many have subscribed to a channel.
+// Subscribers returns how many clients are subscribed to a channel.
 func (h *Hub) Subscribers(kind command.SubscriptionKind, name []byte) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -5,9 +5,10 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// prefetchReads runs consecutive readers that tell what they will read (see command.Spec.Prefetch) in one transaction
-// with the read side of all their keys' locks held, so that this can be fetched in batches. It returns how many it
-// has run; 0 when they are better off alone, as there are less than two or one is turned away from its lock.
+// prefetchReads runs consecutive readers that declare what they will read (see command.Spec.Prefetch) in one
+// transaction, with the read side of all their keys' locks held: so the records can be fetched in batches. It returns
+// how many commands it has run; 0 when they must run alone, because there are fewer than two or one is refused its
+// lock.
 func (c *run) prefetchReads(reqs []request) int {
 	n := 0
 	for n < len(reqs) && n < singleBatch {
@@ -33,7 +34,7 @@ func (c *run) prefetchReads(reqs []request) int {
 		}
 	}
 	c.userKeys = keys
-	if c.tx.Acquire() != nil { // each alone finds out whether it is the one that is turned away
+	if c.tx.Acquire() != nil { // run alone, each command finds out whether its own lock is refused
 		c.tx.Release()
 		return 0
 	}
@@ -57,7 +58,7 @@ func (c *run) prefetchReads(reqs []request) int {
 	return n
 }
 
-// prefetchAhead reads what the commands of a transaction will read, as far as they can tell.
+// prefetchAhead reads the records that the commands of a transaction will read, as far as the commands declare them.
 func (c *run) prefetchAhead(reqs []request) {
 	some := 0
 	for i := range reqs {

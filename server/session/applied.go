@@ -7,10 +7,10 @@ import (
 	"github.com/basaltdb/basalt/server/pubsub"
 )
 
-// What sessions have to hear of writes that come from a master.
+// This file tells sessions about writes that come from a master.
 
-// Committed hears of a write of the master, whose locks are held: who waits for one of its keys looks again, and what
-// is kept in memory of scripts and functions follows.
+// Committed is called after a write of the master is committed, with its locks held: clients blocked on one of its
+// keys try again, and the scripts and functions in memory are updated.
 func (s *Shared) Committed(tx *engine.Tx, b *engine.ForeignBatch) {
 	s.wakeLocked(tx)
 	if b.Scripts {
@@ -21,7 +21,7 @@ func (s *Shared) Committed(tx *engine.Tx, b *engine.ForeignBatch) {
 	}
 }
 
-// wakeLocked lets those look again who wait for a key of which the transaction has the lock.
+// wakeLocked wakes the clients blocked on keys whose locks the transaction holds.
 func (s *Shared) wakeLocked(tx *engine.Tx) {
 	if s.waiters.n.Load() == 0 {
 		return
@@ -33,7 +33,7 @@ func (s *Shared) wakeLocked(tx *engine.Tx) {
 	}
 }
 
-// Applied hears of the same write when its locks are given back.
+// Applied is called for the same write after its locks are released.
 func (s *Shared) Applied(b *engine.ForeignBatch) {
 	for m := b.Messages; len(m) >= 2; m = m[2:] {
 		s.Hub.Publish(pubsub.Message{Channel: bytes.Clone(m[0]), Payload: bytes.Clone(m[1])}, nil, nil)
@@ -43,7 +43,8 @@ func (s *Shared) Applied(b *engine.ForeignBatch) {
 	}
 }
 
-// Replaced hears that the database is another one: what is in memory of it is read again, and who waits looks again.
+// Replaced is called after the database was replaced by another one: the data kept in memory is read again, and
+// blocked clients try again.
 func (s *Shared) Replaced() {
 	s.Scripts.Forget()
 	s.Scripts.Reload()
@@ -51,15 +52,16 @@ func (s *Shared) Replaced() {
 	s.waiters.wakeAll(s.waiters.keys())
 }
 
-// Acked hears that replicas have acknowledged writes: who waits for enough of them looks again.
+// Acked is called when replicas have acknowledged writes: clients that wait for enough acknowledgements check again.
 func (s *Shared) Acked() { s.waiters.acked() }
 
-// errDemoted is the reply to those who wait when the server becomes a replica. As in Redis their connections end: the
-// client is to look for the master.
+// errDemoted is the reply to clients that are blocked when the server becomes a replica. As in Redis their
+// connections end: the client should look for the master.
 var errDemoted = engine.NewError("UNBLOCKED",
 	"force unblock from blocking operation, instance state changed (master -> replica?)")
 
-// Demoted hears that the server takes no more writes, or follows another master: nobody waits any longer.
+// Demoted is called when the server stops accepting writes, or follows another master: all blocked clients are
+// unblocked.
 func (s *Shared) Demoted() {
 	for _, w := range s.waiters.all() {
 		w.end(errDemoted)

@@ -8,8 +8,9 @@ import (
 )
 
 // ApplyBatch is APPLYBATCH: a write batch of another server is committed like the writes of a command. The engine
-// sees to what it keeps of the keys itself; here it is for those who wait for keys, and for what the server has in
-// memory of the propagate family. There are no keyspace events: the batch does not say what has happened.
+// updates its own caches of the keys. ApplyBatch wakes the clients blocked on the keys, and updates what the server
+// keeps in memory of the column family propagate. There are no keyspace events: the batch does not say which commands
+// made it.
 func (c *run) ApplyBatch(rep []byte, yield bool) error {
 	b, err := c.srv.DB.CheckBatch(rep)
 	if err != nil {
@@ -46,15 +47,14 @@ func (c *run) ApplyBatch(rep []byte, yield bool) error {
 		c.srv.WriteFailed(err)
 		return err
 	}
-	c.tx.Unlock() // who changes settings may hold those while he waits for locks
+	c.tx.Unlock() // a change of settings may hold their mutex while it waits for locks
 	if b.Namespaces {
 		c.srv.RefreshNamespaces()
 	}
 	return nil
 }
 
-// serveLocked serves those who wait for keys of which the transaction holds the locks: what it was made of does not
-// name its keys.
+// serveLocked serves the clients blocked on keys whose locks the transaction holds: the batch does not name its keys.
 func (c *run) serveLocked() {
 	var ready []keyRef
 	for _, nsKey := range c.srv.waiters.keys() {

@@ -11,9 +11,9 @@ import (
 )
 
 // Blocked clients (BLPOP, XREAD BLOCK, ...) are served by the client that brings the data. With the key's lock held,
-// and in its own transaction, it tries their commands again, first come first served: no other client can take the
-// data between the push and the pop, and one commit holds both. The goroutine of a blocked client reads from its
-// socket, so it notices the end of the connection. 10,000 blocked clients cost memory only.
+// and in its own transaction, that client retries the blocked commands, first come first served: no other client can
+// take the data between the push and the pop, and one commit holds both. The goroutine of a blocked client reads from
+// its socket, so it notices the end of the connection. 10,000 blocked clients cost memory only.
 
 // Block lets the client wait. The locks of the keys are held, so nothing is missed.
 func (c *run) Block(wait command.Wait) error {
@@ -35,7 +35,7 @@ func (c *run) Block(wait command.Wait) error {
 	c.blocked = w
 	c.info.waiter.Store(w)
 	c.srv.waiters.add(w)
-	if wait.Enough != nil && wait.Enough() { // before it was there to be told
+	if wait.Enough != nil && wait.Enough() { // acknowledged before the waiter was registered
 		w.wake()
 	}
 	if c.moved() {
@@ -52,12 +52,12 @@ func cloneArgs(args [][]byte) [][]byte {
 	return out
 }
 
-// serveWaiters serves those who wait for the keys that a command has written. Its locks are held.
+// serveWaiters serves the clients blocked on the keys that a command has written. The command's locks are held.
 func (c *run) serveWaiters(r *request) {
 	c.serveReady(c.appendReady(nil, r))
 }
 
-// appendReady appends the keys that a command has written, if anybody waits.
+// appendReady appends the keys that a command has written, if any client is blocked.
 func (c *run) appendReady(ready []keyRef, r *request) []keyRef {
 	if c.srv.waiters.n.Load() == 0 {
 		return ready
@@ -79,9 +79,9 @@ func (c *run) appendReady(ready []keyRef, r *request) []keyRef {
 	return ready
 }
 
-// serveReady serves those who wait for keys, and then those who wait for what they in turn have written: whoever
-// waits for one of several keys must not, as it is served by what another waiter wrote, take the data of a key from
-// those who came earlier.
+// serveReady serves the clients blocked on the keys, and then the clients blocked on keys that these have written in
+// turn. The order matters for a client blocked on several keys: served by what another waiter wrote, it must not take
+// the data of a key from clients that were blocked earlier.
 func (c *run) serveReady(ready []keyRef) {
 	for len(ready) > 0 {
 		k := ready[0]
@@ -95,9 +95,10 @@ func (c *run) serveReady(ready []keyRef) {
 	}
 }
 
-// serveKey serves those who wait for a key of the transaction's namespace, and appends what they have written to ready.
+// serveKey serves the clients blocked on a key of the transaction's namespace, and appends the keys that they have
+// written to ready.
 func (c *run) serveKey(k keyRef, ready []keyRef) []keyRef {
-	turn := false // somebody is to fetch it by itself: those behind come afterwards
+	turn := false // a waiter must fetch the data by itself: later waiters come after it
 	for _, w := range c.srv.waiters.of(c.tx.NSKey(k.key)) {
 		if turn && !w.wait.Gone || !w.mayServe(c.tx, k.key) {
 			continue
@@ -118,8 +119,8 @@ func (c *run) serveKey(k keyRef, ready []keyRef) []keyRef {
 	return ready
 }
 
-// serveOne tries the command of a waiter in this connection's transaction. A waiter that was served stays locked until
-// the commit, see settle.
+// serveOne tries the command of a waiter in this connection's transaction. A served waiter stays locked until the
+// commit, see settle.
 func (c *run) serveOne(w *waiter) bool {
 	for w.claim() {
 		switch err := c.tryFor(w); err {
@@ -138,8 +139,8 @@ func (c *run) serveOne(w *waiter) bool {
 	return false
 }
 
-// tryFor runs the command of a waiter in this connection's transaction; its reply goes to out. The error is not yet the
-// reply: it may be ErrNotReady.
+// tryFor runs the command of a waiter in this connection's transaction and writes the reply to out. The error is not
+// yet the reply: it may be ErrNotReady.
 func (c *run) tryFor(w *waiter) error {
 	w.out.Reset()
 	began := time.Now()
@@ -156,7 +157,7 @@ func (c *run) tryFor(w *waiter) error {
 	return err
 }
 
-// settle ends the serving of others after the commit.
+// settle completes the served waiters after the commit.
 func (c *run) settle(err error) {
 	for i, w := range c.served {
 		c.served[i] = nil
@@ -165,10 +166,10 @@ func (c *run) settle(err error) {
 	c.served = c.served[:0]
 }
 
-// maxBlockedInput is how many bytes are read ahead from a client that waits.
+// maxBlockedInput is the most bytes that are read ahead from a blocked client.
 const maxBlockedInput = 1 << 20
 
-// await waits until the client was served or its time is up, and sends the reply. It returns false when the
+// await waits until the client is served or its timeout has passed, and sends the reply. It returns false when the
 // connection has ended.
 func (c *conn) await() bool {
 	w := c.blocked
@@ -177,12 +178,12 @@ func (c *conn) await() bool {
 			return
 		}
 		c.srv.waiters.remove(w)
-		if w.owed.Load() { // it has left what was there to those behind it
+		if w.owed.Load() { // it left the data to later waiters
 			c.srv.waiters.wakeAll(w.keys)
 		}
 		c.info.waiter.Store(nil)
 		c.blocked = nil
-		c.deadline = true // so that the next read sets its own
+		c.deadline = true // so the next read sets its own deadline
 	}
 	defer leave()
 	for {
@@ -191,7 +192,7 @@ func (c *conn) await() bool {
 			w.leave()
 			return false
 		}
-		if !w.woken.Swap(false) { // looked at after the deadline was set: wake sets it afterwards
+		if !w.woken.Swap(false) { // checked after the deadline was set: wake first sets woken, then the deadline
 			if err := c.readInput(); err == nil {
 				continue
 			} else if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -210,7 +211,7 @@ func (c *conn) await() bool {
 			}
 			fallthrough
 		case served:
-			leave() // who has the reply must not be found waiting
+			leave() // a client that has its reply must not be listed as waiting
 			ok := c.reply(w)
 			w.release()
 			return ok
@@ -218,10 +219,10 @@ func (c *conn) await() bool {
 	}
 }
 
-// readInput waits for bytes of the commands to come, or for the deadline.
+// readInput waits for bytes of the next commands, or for the deadline.
 func (c *conn) readInput() error {
 	if len(c.wire.Input()) >= maxBlockedInput {
-		// What the client has sent is enough for now; its end is not noticed then.
+		// The input buffer is full. While it is, the end of the connection goes unnoticed.
 		return c.wire.WaitDeadline()
 	}
 	n, err := c.wire.Fill()
@@ -233,15 +234,15 @@ func (c *conn) readInput() error {
 	return err
 }
 
-// tryAlone is a run of one command: that of the waiter, with all its locks, for the cases in which the one who
-// brought the data could not run it.
+// tryAlone runs the waiter's command by itself, with all its locks, when the client that brought the data could not
+// run it.
 func (c *run) tryAlone(w *waiter) (ok bool) {
 	defer c.end()
 	c.tx.Begin(c.sess.Namespace)
 	defer c.tx.Release()
 	err := c.lockUnpaused(always, func() error {
 		for _, k := range w.spec.AppendKeys(nil, w.wait.Args) {
-			c.tx.AddLock(w.wait.Args[k.Arg], true) // Tx.Holds asks for that
+			c.tx.AddLock(w.wait.Args[k.Arg], true) // Tx.Holds checks for it
 		}
 		return c.tx.Acquire()
 	})
@@ -250,11 +251,11 @@ func (c *run) tryAlone(w *waiter) (ok bool) {
 	if c.moved(); err == nil && c.topology != nil {
 		err = w.route(c.topology)
 	}
-	if err == nil { // otherwise a slow script holds a key, and the client gets that for its reply
+	if err == nil { // otherwise a slow script holds a key, and the error is the client's reply
 		err = c.tryFor(w)
 	}
 	if err == nil {
-		w.owed.Store(false) // those behind it are served now
+		w.owed.Store(false) // the later waiters are served now
 		c.serveWaiters(&request{args: w.wait.Args, spec: w.spec})
 		if err = c.tx.Commit(); err != nil {
 			c.srv.WriteFailed(err)
@@ -267,9 +268,9 @@ func (c *run) tryAlone(w *waiter) (ok bool) {
 	return w.endAlone(err)
 }
 
-// reply sends the reply of a client that has waited.
+// reply sends the reply of a client that was blocked.
 func (c *conn) reply(w *waiter) bool {
-	switch { // the call was counted when it began to wait
+	switch { // the call was counted when the client was blocked
 	case w.denied:
 		c.srv.Stats.Rejected(w.spec, w.err)
 	case w.err != nil:
@@ -296,7 +297,7 @@ func (c *conn) reply(w *waiter) bool {
 
 var errUnblocked = engine.NewError("UNBLOCKED", "client unblocked via CLIENT UNBLOCK")
 
-// Unblock ends the wait of a client, with the reply of a timeout or an error.
+// Unblock ends the wait of a client with the reply for a timeout or with an error.
 func (t clients) Unblock(id int64, withError bool) bool {
 	s := t.srv
 	c := s.byID(id)

@@ -14,8 +14,8 @@ import (
 // clients are the connections as commands see them.
 type clients struct{ srv *Shared }
 
-// List returns what CLIENT LIST shows of the connections, sorted by their ids. One that was killed is no client any
-// more, even while its goroutine has still to notice it.
+// List returns what CLIENT LIST shows of the connections, sorted by ID. A killed connection is no longer listed, even
+// before its goroutine has noticed the kill.
 func (t clients) List() []command.ClientInfo {
 	s := t.srv
 	s.mu.Lock()
@@ -121,11 +121,11 @@ func (c *conn) describe(now time.Time) command.ClientInfo {
 	return i
 }
 
-// connBytes is what a connection takes by itself, the stack with which its goroutine begins included.
+// connBytes is the memory of a connection itself, including the initial stack of its goroutine.
 const connBytes = int64(unsafe.Sizeof(conn{})+unsafe.Sizeof(command.Session{})+unsafe.Sizeof(sessionView{})) +
 	wire.Size + 2<<10
 
-// argBytes returns how many bytes the arguments of a command have.
+// argBytes returns the size of a command's arguments in bytes.
 func argBytes(args [][]byte) (n int64) {
 	for _, a := range args {
 		n += int64(len(a))

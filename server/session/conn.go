@@ -23,13 +23,13 @@ import (
 
 // Sizes of a connection's buffers.
 const (
-	keepReplies    = 128 << 10 // a bigger buffer of replies is given back after use
-	maxReplyBuffer = 64 << 10  // replies are sent when there are so many bytes of them
+	keepReplies    = 128 << 10 // a larger reply buffer is released after use
+	maxReplyBuffer = 64 << 10  // replies are sent once they have so many bytes
 	maxDecoded     = 4096      // commands decoded before they are run
 )
 
-// conn is one client connection. Its goroutine reads, runs and replies; other goroutines only look at the
-// fields of info and close the socket.
+// conn is one client connection. Its goroutine reads, runs and replies; other goroutines only read the fields of info
+// and close the socket.
 type conn struct {
 	srv  *Shared
 	wire *wire.Conn
@@ -42,32 +42,33 @@ type conn struct {
 	blocked  *waiter       // the client waits for data
 	subs     pubsub.Client
 	track    *tracking.Client // CLIENT TRACKING is on
-	// monitoring: MONITOR was called. monitorAll: by an administrator; it is not changed while others may look.
+	// monitoring: MONITOR was called. monitorAll: by an administrator; it does not change while other goroutines may
+	// read it.
 	monitoring, monitorAll bool
 	peak                   replyPeak
 	pausing                bool // CLIENT PAUSE is among the commands of the EXEC that runs
 	closeAfterReply        bool
-	owner                  func(*wire.Conn) // of the connection after this run, see Detach; nil = the session
+	owner                  func(*wire.Conn) // owner of the connection after this run, see Detach; nil = the session
 	detached               bool             // owner has the connection now
 	lost                   bool             // replies can no longer be sent
-	fed                    bool             // its commands are a master's, see Feed
+	fed                    bool             // the commands come from a master, see Feed
 	deadline               bool             // a read deadline is set
-	shaking                atomic.Bool      // the handshake of TLS is going on
+	shaking                atomic.Bool      // the TLS handshake is under way
 	done                   chan struct{}
 	onEnd                  []func()
 	stopped                sync.Once   // done is closed
-	gone                   atomic.Bool // the connection is ended, and counts no longer as a client
+	gone                   atomic.Bool // the connection has ended and no longer counts as a client
 	info                   connInfo
 }
 
-// connInfo is what CLIENT LIST shows of a connection; written by its goroutine, read by others.
+// connInfo is what CLIENT LIST shows of a connection. The connection's goroutine writes it, others read it.
 type connInfo struct {
 	created    time.Time
 	lastActive atomic.Int64 // unix milliseconds
 	qbuf       atomic.Int64 // bytes in the read buffer
-	qcap       atomic.Int64 // its size, 0 = there is none
+	qcap       atomic.Int64 // size of the read buffer, 0 = no buffer
 	replyPeak  atomic.Int64 // see replyPeak
-	argv       atomic.Int64 // bytes of the arguments of a command that waits for the end of a pause
+	argv       atomic.Int64 // argument bytes of a command that waits for the end of a pause
 	lastCmd    atomic.Pointer[command.Spec]
 	view       atomic.Pointer[sessionView]
 	waiter     atomic.Pointer[waiter]
@@ -78,18 +79,18 @@ type connInfo struct {
 	netIn      atomic.Int64
 	netOut     atomic.Int64
 	fd         int
-	unix       bool // a client of the unix socket
-	remote     bool // a client on another machine
+	unix       bool // a client of the Unix socket
+	remote     bool // a client on another host
 }
 
-// sessionView is the part of the session that others see. It is replaced, never changed.
+// sessionView is the part of the session that other goroutines see. It is replaced, never changed.
 type sessionView struct {
 	name, libName, libVer, namespace, user string
 	proto                                  int
 	noEvict, noTouch, closing              bool
 	multi, watch                           int
 	subs                                   [3]int // by command.SubscriptionKind
-	subBytes                               int    // of their names
+	subBytes                               int    // bytes of the names
 	monitor, replica                       bool
 	queued                                 int // bytes of the commands in MULTI
 	watched                                *engine.Watch
@@ -119,7 +120,7 @@ func newConn(s *Shared, nc net.Conn, id int64) *conn {
 	return c
 }
 
-// publish shows others what the session is now.
+// publish makes the present state of the session visible to other goroutines.
 func (c *conn) publish() {
 	s := c.sess
 	v := sessionView{
@@ -140,14 +141,15 @@ func (c *conn) publish() {
 	}
 }
 
-// drainGrace is how long a client that has sent its last command may take to read what is still queued for it.
+// drainGrace is the time that a client has, after its last command, to read the replies still queued for it.
 const drainGrace = time.Minute
 
 // serve reads and runs commands until the connection ends.
 func (c *conn) serve() {
 	defer c.close()
 	defer func() {
-		// Panics of handlers are caught where they are called. One that comes here is ours: the server goes on.
+		// Panics of handlers are caught where handlers are called. A panic caught here is a bug of the session: the
+		// server keeps running.
 		if p := recover(); p != nil {
 			c.srv.Log.Error("panic in a connection", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		}
@@ -167,7 +169,7 @@ func (c *conn) serve() {
 	}
 }
 
-// converse reads and runs commands until the client or we have had enough.
+// converse reads and runs commands until the client or the server ends the connection.
 func (c *conn) converse() {
 	for {
 		if err := c.readMore(); err != nil {
@@ -176,7 +178,7 @@ func (c *conn) converse() {
 		}
 		ok := c.process()
 		for ok && c.blocked != nil {
-			// What the client has sent meanwhile is there already.
+			// The input that the client has sent meanwhile is already in the buffer.
 			ok = c.await() && (len(c.wire.Input()) == 0 || c.process())
 		}
 		if !ok {
@@ -191,7 +193,7 @@ func (c *conn) readMore() error {
 		return errQueryLimit
 	}
 	c.wire.Grow(c.dec.Need())
-	var since time.Time // when it has begun to wait
+	var since time.Time // when the wait began
 	for {
 		if t := c.idleLimit(); t > 0 || c.deadline {
 			var at time.Time
@@ -204,7 +206,7 @@ func (c *conn) readMore() error {
 			c.wire.SetReadDeadline(at)
 			c.deadline = t > 0
 		}
-		if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+		if c.srv.closing.Load() { // checked after the deadline is set: Close sets closing first, then its own deadline
 			return net.ErrClosed
 		}
 		n, err := c.wire.Fill()
@@ -218,7 +220,7 @@ func (c *conn) readMore() error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.srv.closing.Load() {
 			return err
 		}
-		// Is the time up, or has the setting changed?
+		// Has the timeout passed, or has the setting changed?
 		if since.IsZero() {
 			since = time.UnixMilli(c.info.lastActive.Load())
 		}
@@ -229,11 +231,11 @@ func (c *conn) readMore() error {
 	}
 }
 
-// process decodes and runs what was read. It returns false when the session ends.
+// process decodes and runs the commands in the input. It returns false when the session ends.
 func (c *conn) process() bool {
 	w, ended := c.beginRun(), false
 	defer func() {
-		if !ended { // a panic, which serve reports: the locks are given back
+		if !ended { // a panic, which serve reports: the locks are released
 			w.tx.Release()
 		}
 	}()
@@ -247,7 +249,7 @@ func (c *conn) process() bool {
 	return ok
 }
 
-// afterFlush sends what must not be sent before the replies.
+// afterFlush sends the messages that must not be sent before the replies.
 func (c *run) afterFlush() {
 	if c.track != nil {
 		c.track.Idle(&c.batch)
@@ -257,7 +259,7 @@ func (c *run) afterFlush() {
 	}
 }
 
-// runAll decodes and runs what was read. It returns false when the session ends after its replies.
+// runAll decodes and runs the commands in the input. It returns false when the session ends after its replies.
 func (c *run) runAll() bool {
 	used, input := 0, c.wire.Input()
 	for used < len(input) {
@@ -267,7 +269,7 @@ func (c *run) runAll() bool {
 		browser := false
 		most := maxDecoded
 		if !c.sess.Authorized {
-			most = 1 // what comes after AUTH is read with other limits
+			most = 1 // the input after AUTH is decoded with other limits
 		}
 		for len(c.reqs) < most && used < len(input) {
 			from := len(c.argv)
@@ -290,7 +292,7 @@ func (c *run) runAll() bool {
 				}
 				c.reqs = append(c.reqs, r)
 				if r.err == nil && (r.spec.Flags&command.Waits != 0 || r.spec.MayBlock(r.args)) {
-					break // what comes after it may have to wait
+					break // the commands after it may have to wait
 				}
 			}
 		}
@@ -321,12 +323,12 @@ func (c *run) runAll() bool {
 	if len(c.wire.Input()) > 0 {
 		c.info.qcap.Store(int64(c.wire.InputCap()))
 	} else {
-		c.info.qcap.Store(0) // the next read gives an empty buffer away while it waits
+		c.info.qcap.Store(0) // the next read releases an empty buffer while it waits
 	}
 	return c.owner == nil
 }
 
-// replyPeak is the most bytes of replies that were sent at once in the present period and in the one before, as
+// replyPeak is the largest number of reply bytes sent at once in the present period and in the previous period, as
 // CLIENT LIST shows it. Only the connection's goroutine uses it.
 type replyPeak struct {
 	period       int64
@@ -336,7 +338,7 @@ type replyPeak struct {
 // replyPeriod is a period of replyPeak: the reply-buffer-peak-reset-time of Redis.
 const replyPeriod = 5 * time.Second
 
-// note adds n bytes, sent at a time since some beginning, and reports whether the peak has changed.
+// note adds n bytes, sent at a time (counted from a fixed beginning), and reports whether the peak has changed.
 func (p *replyPeak) note(n int, at time.Duration) bool {
 	was := p.get()
 	if now := int64(at / replyPeriod); now != p.period {
@@ -351,7 +353,7 @@ func (p *replyPeak) note(n int, at time.Duration) bool {
 
 func (p *replyPeak) get() int { return max(p.most, p.before) }
 
-// limits sets what the client may send now.
+// limits sets the decoder's limits for the client as it is now.
 func (c *conn) limits() {
 	c.dec.Limits.Unauthenticated = !c.sess.Authorized
 	c.dec.Limits.MaxBulk = c.srv.Limits.Bulk.Load()
@@ -370,15 +372,16 @@ func (c *run) flush() bool {
 		c.out.Release(keepReplies)
 		return c.sent(0, wire.ErrOutputLimit)
 	}
-	// A large buffer is given away below. The connection may keep it, unless it would keep much more than there is in it.
+	// A large buffer is handed over below. The connection may keep it, unless its capacity is much larger than its
+	// contents.
 	err := c.wire.Reply(c.out.Bytes(), c.out.Cap() > keepReplies && n > c.out.Cap()/2)
 	ok := c.sent(n, err)
 	c.out.Release(keepReplies)
 	return ok
 }
 
-// flushMany is flush when there are many bytes of replies; no locks are held. What is measured together ends before:
-// the lengths of its replies tell which one was slow.
+// flushMany is flush for many bytes of replies; no locks are held. The group of calls that are measured together ends
+// before: the lengths of its replies show which call was slow.
 func (c *run) flushMany() {
 	if c.out.Len() > maxReplyBuffer {
 		c.look(nil)
@@ -386,7 +389,7 @@ func (c *run) flushMany() {
 	}
 }
 
-// sent notes that the n bytes of replies that there were have been sent, with the result err.
+// sent notes that n bytes, all of the replies so far, were sent with the result err.
 func (c *run) sent(n int, err error) bool {
 	c.info.netOut.Add(int64(n))
 	c.srv.Stats.NetOut.Add(int64(n))
@@ -404,9 +407,9 @@ func (c *run) sent(n int, err error) bool {
 	return true
 }
 
-// TakeReply sends the beginning of a long reply, and waits while the client has much of it still to
-// read. Nothing is handed over, and nobody waits, while the transaction has locks. For a client that is lost the reply
-// is dropped as it is made. Messages to others go before: they must not wait for this client.
+// TakeReply sends the beginning of a long reply, and waits while the client still has much of the reply to read.
+// While the transaction holds locks TakeReply does nothing. For a lost client the reply is dropped as it is made.
+// Messages to other clients are sent first: they must not wait for this client.
 func (c *run) TakeReply() {
 	switch {
 	case c.lost:
@@ -437,7 +440,7 @@ func (c *conn) logEnd(err error) {
 
 func (c *conn) close() {
 	if !c.lost && errors.Is(c.wire.Err(), wire.ErrOutputLimit) {
-		c.logEnd(wire.ErrOutputLimit) // somebody else has filled its queue
+		c.logEnd(wire.ErrOutputLimit) // another connection has filled the queue of this client
 	}
 	c.kill()
 	c.Unwatch()
@@ -450,14 +453,14 @@ func (c *conn) close() {
 	c.srv.remove(c)
 }
 
-// OnEnd registers what is to be called when nothing of the connection runs any more.
+// OnEnd registers a function that is called once nothing of the connection runs any more.
 func (c *conn) OnEnd(f func()) (kill func()) {
 	c.onEnd = append(c.onEnd, f)
 	return func() { c.kill() }
 }
 
-// kill ends the connection, and reports whether it was not ended already; any goroutine may call it. The command that
-// runs is finished.
+// kill ends the connection, and reports whether it was still open; any goroutine may call it. A running command is
+// finished first.
 func (c *conn) kill() bool {
 	first := c.gone.CompareAndSwap(false, true)
 	c.stopWaiting()
@@ -465,13 +468,13 @@ func (c *conn) kill() bool {
 	return first
 }
 
-// stopWaiting makes a handler that waits give up.
+// stopWaiting makes a waiting handler give up.
 func (c *conn) stopWaiting() { c.stopped.Do(func() { close(c.done) }) }
 
 // Done is closed when the connection or the server is being closed.
 func (c *conn) Done() <-chan struct{} { return c.done }
 
-// CloseAfterReply ends the connection once the replies so far were sent (QUIT, CLIENT KILL of itself).
+// CloseAfterReply ends the connection once the replies so far are sent (QUIT, CLIENT KILL of the own connection).
 func (c *conn) CloseAfterReply() {
 	c.closeAfterReply = true
 	c.info.leaving.Store(true)

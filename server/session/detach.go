@@ -7,8 +7,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// detaches are the flags that a command must have to call Detach: nothing that the client sends after it is decoded,
-// and no other command shares its transaction.
+// detaches are the flags that a command must have to call Detach: no input after the command is decoded, and no other
+// command shares its transaction.
 const detaches = command.Solo | command.Waits | command.NoMulti | command.NoScript
 
 // Detach makes f the owner of the connection after this run of commands, see command.Control.
@@ -19,8 +19,8 @@ func (c *run) Detach(f func(*wire.Conn)) {
 	c.owner = f
 }
 
-// handOver lets the new owner have the connection, until that returns. What depends on the commands of a client ends
-// before.
+// handOver gives the connection to the new owner until the owner returns. Everything that depends on the commands of
+// a client ends before that.
 func (c *conn) handOver() {
 	c.Discard()
 	c.UnsubscribeAll()
@@ -31,7 +31,7 @@ func (c *conn) handOver() {
 	c.publish()
 	c.srv.mu.Unlock()
 	c.wire.SetReadDeadline(time.Time{})
-	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+	if c.srv.closing.Load() { // checked after the deadline is set: Close sets closing first, then its own deadline
 		return
 	}
 	c.owner(c.wire)

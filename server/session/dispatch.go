@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// singleBatch is how many readers of one record have their records fetched at once.
+// singleBatch is the most single-record readers whose records are fetched in one batch.
 const singleBatch = 16
 
 // request is one decoded command of a run.
@@ -18,7 +18,7 @@ type request struct {
 	err   error // found before execution: unknown, wrong number of arguments
 	reply int   // where its reply begins in the output
 	keys  int   // how many of the keys of its segment are its own
-	shown bool  // by MONITOR, before it has run
+	shown bool  // by MONITOR, before it ran
 
 	asking bool // ASKING was sent before it
 }
@@ -53,7 +53,7 @@ func (c *run) execute() {
 			i += c.dispatch(reqs[i:])
 		}
 		if own := c.batch.Own(); len(own) > 0 {
-			c.out.Raw(own) // behind the reply of the command that sent them, which CLIENT REPLY may have dropped
+			c.out.Raw(own) // after the reply of the command that caused them; CLIENT REPLY may have dropped that reply
 			c.batch.DropOwn()
 		}
 		c.flushMany()
@@ -61,8 +61,8 @@ func (c *run) execute() {
 	c.look(nil)
 }
 
-// dispatch runs the first command, and those after it that go with it. It returns how many have run; 0 when a pause
-// has begun meanwhile.
+// dispatch runs the first command, and the following commands that can run together with it. It returns how many have
+// run; 0 when a pause has begun meanwhile.
 func (c *run) dispatch(reqs []request) int {
 	r := &reqs[0]
 	switch {
@@ -120,7 +120,7 @@ func (c *run) refuse(r *request) error {
 	if c.monitoring && r.spec.Flags&(command.Write|command.ReadOnly|command.MayReplicate) != 0 {
 		return command.ErrMonitoring
 	}
-	if c.frame.mode == direct && r.spec.Flags&command.AllowBusy == 0 { // what runs already goes on
+	if c.frame.mode == direct && r.spec.Flags&command.AllowBusy == 0 { // a command that already runs continues
 		if script, function := c.srv.Scripts.Busy(); script || function {
 			return busyReply(!script)
 		}
@@ -128,7 +128,7 @@ func (c *run) refuse(r *request) error {
 	return nil
 }
 
-// busyReply is the reply to those who need what a slow script or function has locked.
+// busyReply is the reply to clients that need locks of a slow script or function.
 func busyReply(function bool) error {
 	if function {
 		return errBusyFunction
@@ -153,7 +153,7 @@ func (c *run) rejected(r *request) {
 	}
 }
 
-// replied applies CLIENT REPLY to the reply that begins at mark. A client that waits for data has none yet.
+// replied applies CLIENT REPLY to the reply that begins at mark. A blocked client has no reply yet.
 func (c *run) replied(r *request, mark int) {
 	if c.sess.ReplyMode == command.ReplyOn || c.blocked != nil {
 		return
@@ -163,14 +163,14 @@ func (c *run) replied(r *request, mark int) {
 	}
 }
 
-// runStreaming runs a reader outside of transactions, whose reply may leave in parts.
+// runStreaming runs a reader outside of transactions; its reply may be sent in parts.
 func (c *run) runStreaming(r *request) {
 	c.streams, c.streamed = c.sess.ReplyMode == command.ReplyOn, false
 	c.invoke(c.frame, r)
 	c.streams = false
 }
 
-// endReply sends the end of a reply that has left in parts, before anything else is sent.
+// endReply sends the end of a reply that was sent in parts, before anything else is sent.
 func (c *run) endReply() {
 	if c.streamed {
 		c.streamed = false
@@ -178,7 +178,8 @@ func (c *run) endReply() {
 	}
 }
 
-// cutReply ends the connection after an error of a command whose reply has left in part: there is no other way to tell.
+// cutReply ends the connection after an error of a command whose reply was sent in part: the client cannot be told
+// otherwise.
 func (c *conn) cutReply(r *request, err error) {
 	if !c.lost {
 		c.srv.Log.Error("a reply could not be completed, the client is disconnected",
@@ -221,13 +222,13 @@ func (c *run) solo(r *request) int {
 	c.tx.Release()
 	c.replied(r, min(mark, c.out.Len()))
 	c.publish()
-	c.seen = c.srv.observed.Load() // what it may have changed counts at once
+	c.seen = c.srv.observed.Load() // the command may have changed the settings: they apply at once
 	return 1
 }
 
-// singles runs consecutive readers that need only the metadata record of one key, without locks: the records
-// are fetched in one batch. It returns how many it has run; 0 when the first one has several keys. Such a
-// command must see them all at one time, and so takes their locks.
+// singles runs consecutive readers that need only the metadata record of one key, without locks: the records are
+// fetched in one batch. It returns how many it has run; 0 when the first command has several keys. Such a command
+// must see all its keys at one time, and so takes their locks.
 func (c *run) singles(reqs []request) int {
 	n, keys, rerouted := 0, c.userKeys[:0], false
 	for n < len(reqs) && n < singleBatch {
@@ -312,8 +313,8 @@ func (c *run) read(r *request) {
 	c.publishDeferred(nil)
 }
 
-// prefetch reads the metadata records of keys ahead. An error of it is not the end: the handlers read again what
-// is missing, and meet the error themselves.
+// prefetch reads the metadata records of keys in advance. An error of prefetch is only logged: the handlers read the
+// missing records again, and return the error themselves.
 func (c *run) prefetch(keys, blind [][]byte) {
 	err := c.tx.PrefetchBlind(blind)
 	if err == nil {
@@ -324,7 +325,7 @@ func (c *run) prefetch(keys, blind [][]byte) {
 
 func (c *conn) readAheadFailed(err error) {
 	if err != nil && c.srv.failures.allow(time.Second) {
-		c.srv.Log.Error("reading ahead failed", zap.Error(err))
+		c.srv.Log.Error("prefetching records failed", zap.Error(err))
 	}
 }
 

@@ -12,21 +12,21 @@ import (
 )
 
 // Keyspace events are messages about what commands have done to keys: see notify-keyspace-events. They are published
-// when the commit has succeeded. With the setting empty they cost one atomic load for a command that writes.
+// after the commit has succeeded. With an empty setting they cost a command that writes one atomic load.
 
 // change collects what a command's events depend on, before and after it runs.
 type change struct {
 	command.Change
 	on     bool
-	misses [][]byte       // keys that it looks up and that are not there
-	ended  []engine.Ended // of Keys: those that have expired, and that nobody has noticed before
-	// otherNS is the namespace of Other, and otherEnded what ended is of Keys.
+	misses [][]byte       // missing keys that the command looks up
+	ended  []engine.Ended // the ones of Keys that have expired, and whose end was not noticed before
+	// otherNS is the namespace of Other; otherEnded is to Other as ended is to Keys.
 	otherNS    string
 	otherEnded engine.Ended
 	refs       []command.KeyRef
 }
 
-// forget ends the watching of the command: it has done nothing, or its events were kept.
+// forget drops the state of the command: it has done nothing, or its events were noted.
 func (ch *change) forget() { ch.on, ch.misses = false, ch.misses[:0] }
 
 // watchChange notes which of the command's keys exist before it runs.
@@ -64,7 +64,7 @@ func (c *run) watchChange(f *frame, r *request) {
 	ch.Was = command.Exists(c.tx, ch.Keys, ch.Was[:0])
 	ch.ended = ch.ended[:0]
 	for _, key := range ch.Keys {
-		how, _ := c.tx.Ended(key) // an error is the command's to meet
+		how, _ := c.tx.Ended(key) // the command meets the same error and reports it
 		ch.ended = append(ch.ended, how)
 	}
 	ch.Other, ch.otherEnded = nil, engine.NotEnded
@@ -77,7 +77,8 @@ func (c *run) watchChange(f *frame, r *request) {
 	f.ctx.Events = &ch.Extra
 }
 
-// endedIn returns how a key of a namespace has ended. An error is the command's to meet.
+// endedIn returns how a key of a namespace has ended. It ignores errors: the command meets the same error and reports
+// it.
 func (c *run) endedIn(ns string, key []byte) (how engine.Ended) {
 	c.tx.InNamespace(ns, func() (err error) {
 		how, err = c.tx.Ended(key)
@@ -86,8 +87,8 @@ func (c *run) endedIn(ns string, key []byte) (how engine.Ended) {
 	return how
 }
 
-// noteEnded keeps the events of those keys that had expired and that the command has replaced: the sweep will not find
-// them any more.
+// noteEnded notes the events of keys that had expired and that the command has replaced: the sweep will not find
+// these keys any more.
 func (c *run) noteEnded(ch *change) {
 	if how := ch.otherEnded; how != engine.NotEnded && c.endedIn(ch.otherNS, ch.Other) == engine.NotEnded {
 		for _, e := range endEvents(how, ch.Other) {
@@ -109,7 +110,7 @@ func (c *run) noteEnded(ch *change) {
 	}
 }
 
-// endEvents are the events of a key that has ended by itself.
+// endEvents are the events of a key that has expired.
 func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
 	if how == engine.FieldsExpired {
 		return []command.KeyEvent{{Class: command.EventHash, Name: "hexpired", Key: key},
@@ -118,8 +119,8 @@ func endEvents(how engine.Ended, key []byte) []command.KeyEvent {
 	return []command.KeyEvent{{Class: command.EventExpired, Name: "expired", Key: key}}
 }
 
-// noteRun keeps the events of the command that has run until the commit: those of the keys that it has missed and, if
-// it has written, what it has done.
+// noteRun keeps the events of the finished command until the commit: the events of missing keys and, if the command
+// has written, the events of its changes.
 func (c *run) noteRun(f *frame, err error, wrote bool) {
 	ch := &f.change
 	if ch.on && err == nil && wrote {
@@ -136,13 +137,13 @@ func (c *run) noteRun(f *frame, err error, wrote bool) {
 	ch.forget()
 }
 
-// lookedUp reports whether a command with this error has got as far as looking up its keys.
+// lookedUp reports whether a command that failed with this error had looked up its keys.
 func lookedUp(err error) bool {
 	var e *engine.Error
 	return err == nil || err == command.ErrNoSuchKey || errors.As(err, &e) && e.Code != "ERR"
 }
 
-// noteEvents keeps the events of the command, which has written, until the commit.
+// noteEvents keeps the events of a command that has written until the commit.
 func (c *run) noteEvents(ch *change) {
 	if !ch.on || len(ch.Keys) == 0 {
 		return
@@ -182,8 +183,8 @@ func (s *Shared) appendEvent(messages []pubsub.Message, classes command.EventCla
 	return messages
 }
 
-// databaseName is what stands for Redis's number of a database: the number if there are databases; else 0 for the
-// default namespace and the name of any other.
+// databaseName stands for the database number of Redis: the number if databases are configured; else 0 for the
+// default namespace, and the namespace's name for any other.
 func (s *Shared) databaseName(ns string) string {
 	if ns == cf.DefaultNamespace {
 		return "0"
@@ -196,27 +197,27 @@ func (s *Shared) databaseName(ns string) string {
 	return ns
 }
 
-// SetEvents takes over notify-keyspace-events.
+// SetEvents applies the setting notify-keyspace-events.
 func (s *Shared) SetEvents(classes command.EventClass) { s.events.Store(uint32(classes)) }
 
-// KeyEnded publishes the events of a key that has ended by itself.
+// KeyEnded publishes the events of a key that has expired.
 func (s *Shared) KeyEnded(ns string, key []byte, how engine.Ended) {
 	for _, e := range endEvents(how, key) {
 		s.publishEvent(ns, e.Class, e.Name, key)
 	}
 }
 
-// FieldsExpired publishes that some fields of a hash have ended by themselves.
+// FieldsExpired publishes that some fields of a hash have expired.
 func (s *Shared) FieldsExpired(ns string, key []byte) {
 	s.publishEvent(ns, command.EventHash, "hexpired", key)
 }
 
-// HashEmptied publishes that these were the last fields of the hash.
+// HashEmptied publishes that the expired fields were the last ones of the hash.
 func (s *Shared) HashEmptied(ns string, key []byte) {
 	s.publishEvent(ns, command.EventGeneric, "del", key)
 }
 
-// publishEvent publishes an event that no command has brought about.
+// publishEvent publishes an event that no command has caused.
 func (s *Shared) publishEvent(ns string, class command.EventClass, name string, key []byte) {
 	classes := command.EventClass(s.events.Load())
 	if classes&class == 0 || s.Hub.Len() == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// Feed runs commands that no client sends but a master has run: they are not refused, whatever clients may do, and the
+// Feed runs commands that come from a master and not from a client: no permission or setting refuses them, and the
 // transaction is [engine.Tx.FromMaster]. Its methods are called by one goroutine.
 type Feed struct {
 	c    *conn
@@ -25,7 +25,7 @@ type Fed struct {
 
 // FeedError is the error of a command of a feed.
 type FeedError struct {
-	Index int // among those that were to be run
+	Index int // index in the commands given to Run
 	Err   error
 }
 
@@ -34,8 +34,8 @@ func (e *FeedError) Unwrap() error { return e.Err }
 
 // Why a feed does not run a command.
 var (
-	errFedUnknown = errors.New("there is no such command here")
-	errFedRefused = errors.New("it is not for a stream of writes")
+	errFedUnknown = errors.New("the command does not exist here")
+	errFedRefused = errors.New("the command does not belong in a stream of writes")
 )
 
 // NewFeed makes a feed of commands from an address.
@@ -48,9 +48,9 @@ func (s *Shared) NewFeed(addr string) *Feed {
 	return &Feed{c: c}
 }
 
-// Run runs commands in their order in one transaction, and commits it. first is called when the locks are held, and may
-// write. With an error nothing has happened; that of a command is a [FeedError]. Scripts that turn others away are
-// waited for until stop is closed.
+// Run runs commands in their order in one transaction, and commits the transaction. first is called with the locks
+// held, and may write. After an error nothing is changed; the error of a command is a [FeedError]. Run waits for slow
+// scripts, which refuse locks to others, until stop is closed.
 func (f *Feed) Run(cmds []Fed, stop <-chan struct{}, first func(tx *engine.Tx)) error {
 	f.reqs = f.reqs[:0]
 	for i := range cmds {
@@ -83,11 +83,11 @@ func (f *Feed) Run(cmds []Fed, stop <-chan struct{}, first func(tx *engine.Tx)) 
 			c.script.forget()
 			return err
 		}
-		c.tx.Release() // a script needs locks that others hold: once more, with those too
+		c.tx.Release() // a script needs locks that others hold: run again with these locks too
 	}
 }
 
-// mayFeed refuses what masters do not send.
+// mayFeed refuses commands that masters do not send.
 func mayFeed(spec *command.Spec) error {
 	const writes = command.Write | command.Script | command.MayReplicate
 	if spec.Flags&writes == 0 && spec.FullName() != "pfcount" || spec.Flags&command.NoMulti != 0 {
@@ -96,10 +96,10 @@ func mayFeed(spec *command.Spec) error {
 	return nil
 }
 
-// feedRetry is the time until locks are tried again from which a script has turned the feed away.
+// feedRetry is the time until the feed tries again to take locks that a slow script has refused.
 const feedRetry = 10 * time.Millisecond
 
-// feed runs the commands. When a script needs more locks nothing has happened, and script.retry is set.
+// feed runs the commands. When a script needs more locks, nothing is changed and script.retry is set.
 func (c *run) feed(cmds []Fed, reqs []request, stop <-chan struct{}, first func(tx *engine.Tx)) error {
 	for {
 		c.tx.Begin(cmds[0].Namespace)
@@ -146,7 +146,7 @@ func (c *run) feed(cmds []Fed, reqs []request, stop <-chan struct{}, first func(
 	c.publishDeferred(err)
 	if err != nil {
 		c.srv.WriteFailed(err)
-		return fmt.Errorf("the commit: %w", err)
+		return fmt.Errorf("commit: %w", err)
 	}
 	c.srv.wakeLocked(c.tx)
 	return nil

@@ -7,19 +7,19 @@ import (
 	"go.uber.org/zap"
 )
 
-// handshake makes a TLS connection ready for commands. A deadline that passes meanwhile ends it.
+// handshake does the TLS handshake. The read deadline ends it.
 func (c *conn) handshake() error {
 	c.wire.SetReadDeadline(time.Now().Add(time.Duration(c.srv.Limits.Handshake.Load())))
-	if c.srv.closing.Load() { // looked at after the deadline is set: Close sets one too, afterwards
+	if c.srv.closing.Load() { // checked after the deadline is set: Close sets closing first, then its own deadline
 		return net.ErrClosed
 	}
-	c.deadline = true // so that the first read sets its own
+	c.deadline = true // so the first read sets its own deadline
 	err := c.wire.Handshake()
 	c.shaking.Store(false)
 	return err
 }
 
-// greet does what comes before the first command. It returns false when there is to be none.
+// greet does everything that comes before the first command. It returns false when the connection must end.
 func (c *conn) greet() bool {
 	if c.wire.Encrypted() {
 		if err := c.handshake(); err != nil {
@@ -37,7 +37,7 @@ func (c *conn) greet() bool {
 	return true
 }
 
-// isLocal reports whether the client is on this machine.
+// isLocal reports whether the client is on this host.
 func isLocal(client net.Addr) bool {
 	addr, ok := client.(*net.TCPAddr)
 	return !ok || addr.IP.IsLoopback() // else the Unix socket
@@ -49,7 +49,7 @@ func sentByBrowser(name []byte) bool {
 	return len(name) == 4 && equalFold(name, "post") || len(name) == 5 && equalFold(name, "host:")
 }
 
-// equalFold compares with a text in lower case, as bytes.
+// equalFold compares bytes with a string in lower case.
 func equalFold(name []byte, lower string) bool {
 	for i, b := range name {
 		if 'A' <= b && b <= 'Z' {

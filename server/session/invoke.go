@@ -10,33 +10,33 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// mode says who wants a command to be run.
+// mode says on whose behalf a command runs.
 type mode uint8
 
 const (
 	direct   mode = iota // the client: a command of its pipeline
 	queued               // EXEC: a command that the client has sent after MULTI
 	scripted             // a script that the client runs
-	awaited              // a client that waits, which may be another one: this one has brought data
+	awaited              // a blocked client, maybe another one: this connection has brought data
 )
 
-// frame is what the commands of one mode share. An inner frame begins when a command of an outer one runs others (EXEC,
-// EVAL), and ends with that command: what the inner commands change of their frame is gone then.
+// frame is the state that the commands of one mode share. An inner frame begins when a command of an outer frame runs
+// other commands (EXEC, EVAL), and ends with that command: then all changes to the inner frame are dropped.
 type frame struct {
 	mode   mode
 	ctx    command.Ctx
 	change change // what the events of the command depend on
-	// outer is the savepoint before the script, to which the transaction can still be rolled back.
+	// outer is the savepoint before the script: the transaction can still be rolled back to it.
 	outer engine.Mark
-	// req is the command of a script or of a client that waits; those of the pipeline and of EXEC have lists.
+	// req is the command of a script or of a blocked client; the pipeline and EXEC have lists of commands.
 	req request
 }
 
-// inTx reports whether the commands that run now are committed with those of others after them: in EXEC and in scripts.
+// inTx reports whether the running commands are committed together with later commands: in EXEC and in scripts.
 func (c *run) inTx() bool { return c.frame.mode == queued || c.frame.mode == scripted }
 
-// invoke runs a command in the transaction that is under way. All handlers are called from here, whoever wants the
-// command to be run; the steps differ by the mode of its frame:
+// invoke runs a command in the transaction that is under way. All handlers are called from here, in every mode; the
+// steps depend on the mode of the frame:
 //
 //	step                                          direct, queued    scripted           awaited
 //	the clock                                     meter: in groups  of the call        of the call
@@ -69,15 +69,15 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	}
 	if ofClient {
 		if c.seen.monitored && r.spec.Flags&command.Script != 0 && r.spec.Flags&command.SkipMonitor != 0 && !r.shown {
-			c.srv.monitors.show(c, r, c.sess.Addr) // before what it calls
-			r.shown = true                         // it may come again, for more locks
+			c.srv.monitors.show(c, r, c.sess.Addr) // before the commands that it calls
+			r.shown = true                         // it may be run again with more locks
 		}
 		err = c.answer(f, r)
 		if c.track != nil || c.seen.monitored {
 			c.observeRun(r)
 		}
 	} else {
-		began := time.Since(c.srv.started) // which reads one clock, and time.Now two
+		began := time.Since(c.srv.started) // time.Since reads one clock, time.Now two
 		err = c.call(f, r)
 		c.callEnded(f, r, time.Since(c.srv.started)-began)
 	}
@@ -94,7 +94,7 @@ func (c *run) invoke(f *frame, r *request) (wrote bool, err error) {
 	return wrote, nil
 }
 
-// savepoint marks the point to which a command that fails is undone.
+// savepoint marks the point to which a failed command is rolled back.
 func (c *run) savepoint(f *frame) engine.Mark {
 	if f.mode == scripted {
 		return c.tx.SavepointIn(f.outer)
@@ -102,8 +102,8 @@ func (c *run) savepoint(f *frame) engine.Mark {
 	return c.tx.Savepoint()
 }
 
-// answer makes the reply of a command of the client: it calls the handler, or takes the reply that was kept. Of a
-// reply that may leave in parts some may have left afterwards, see streamed.
+// answer makes the reply of a command of the client: it calls the handler, or takes the cached reply. If the reply
+// may be sent in parts, some parts may have been sent on return, see streamed.
 func (c *run) answer(f *frame, r *request) (err error) {
 	if c.kept != nil {
 		c.out.Raw(c.kept)
@@ -123,8 +123,8 @@ func (c *run) answer(f *frame, r *request) (err error) {
 	return err
 }
 
-// call calls the handler of a command. A panic in it is logged and becomes an error; the connection is closed then,
-// unless it is another one's command, and the server goes on.
+// call calls the handler of a command. A panic in the handler is logged and becomes an error. The connection is
+// closed then, unless the command is another client's, and the server keeps running.
 func (c *run) call(f *frame, r *request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -140,7 +140,7 @@ func (c *run) call(f *frame, r *request) (err error) {
 	return r.spec.Handler(&f.ctx)
 }
 
-// callEnded notes a call of a script. That of a client that waits is noted when its wait has ended.
+// callEnded counts a call that a script made. A call of a blocked client is counted when its wait has ended.
 func (c *run) callEnded(f *frame, r *request, took time.Duration) {
 	if f.mode != scripted {
 		return
@@ -157,21 +157,21 @@ func (c *run) callEnded(f *frame, r *request, took time.Duration) {
 	}
 }
 
-// undo takes back what a command has done before it has failed, and replies with the error where that is not left to
-// the caller. It returns the error.
+// undo rolls back the changes of a failed command, and replies with the error unless the caller does that. It returns
+// the error.
 func (c *run) undo(f *frame, r *request, mark engine.Mark, err error) error {
 	out := f.ctx.Out
 	out.Truncate(r.reply)
 	if e := c.tx.Rollback(mark); e != nil {
 		err = e
 		if f.mode != awaited {
-			c.closeAfterReply = true // nobody knows what the transaction holds: it must not go on
+			c.closeAfterReply = true // the state of the transaction is unknown: it must not be used any more
 		}
 	}
 	if err == errMoreLocks || f.mode == awaited {
 		f.change.forget()
 		if f.mode == direct || f.mode == queued {
-			c.calls.group.n-- // it comes again
+			c.calls.group.n-- // it will run again
 		}
 		return err
 	}

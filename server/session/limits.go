@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// What a client may do, and what happens to one that does more. The texts are Redis's.
+// The limits for clients, and what happens to a client that exceeds one. The error texts are those of Redis.
 //
 //	what                                          limit                              beyond it
 //	clients at one time                           maxclients, the open files         "max number of clients reached", closed
@@ -35,11 +35,12 @@ import (
 //	                                              options.write_batch_max_bytes
 //	a reply of POLLUPDATES                        8 MiB of batches, or one           the rest with the next one
 //
-// A protocol error is told and ends the connection; what came before it is answered. The checks of a command come in
-// this order: its name and subcommand, the number of its arguments, authentication, administrator's rights, a replica
-// that takes no writes, max-db-size, queueing by MULTI, its arguments, the data.
+// A protocol error is sent to the client and ends the connection; the commands before it are answered. The checks of
+// a command come in this order: its name and subcommand, the number of its arguments, authentication, administrator's
+// rights, read-only replica, max-db-size, queueing by MULTI, its arguments, the data.
 
-// Limits are the settings that every session looks at, where that costs nothing. The server changes them at any time.
+// Limits are the settings that every session reads often, kept where reading is cheap. The server may change them at
+// any time.
 type Limits struct {
 	Bulk    atomic.Int64                 // proto-max-bulk-len, bytes
 	Timeout atomic.Int64                 // timeout, seconds, 0 = none
@@ -49,21 +50,21 @@ type Limits struct {
 
 	Queued atomic.Int64 // bytes of commands that may wait for EXEC
 
-	Handshake atomic.Int64 // how long that of TLS may take, as time.Duration
+	Handshake atomic.Int64 // how long a TLS handshake may take, as time.Duration
 	Ending    atomic.Int64 // how long a client may take to read its last replies when the server closes, as time.Duration
 
-	// Replicas is until when there are enough good ones for min-replicas-to-write, in nanoseconds since the epoch;
-	// 0 = none are needed.
+	// Replicas is the time until which enough replicas are in good state for min-replicas-to-write, in nanoseconds
+	// since the epoch; 0 = no replicas are needed.
 	Replicas   atomic.Int64
-	Stale      atomic.Bool // a replica without its master, and slave-serve-stale-data no
-	ReadOnly   atomic.Bool // a replica that takes no writes: slave-read-only
+	Stale      atomic.Bool // the server is a replica without its master, and slave-serve-stale-data is no
+	ReadOnly   atomic.Bool // the server is a replica that accepts no writes: slave-read-only
 	StrictKeys atomic.Bool // lua-strict-key-accessing
 	DebugInLua atomic.Bool // DEBUG SET-DISABLE-DENY-SCRIPTS
 	Full       atomic.Bool // the database has reached max-db-size
 }
 
-// refuseWrite returns why a command that writes cannot run now, nil when it can. In a full database the commands run
-// that add nothing, so that there is a way out.
+// refuseWrite returns why a command that writes cannot run now, nil when it can. In a full database the commands that
+// add no data still run, so users can free space.
 func (l *Limits) refuseWrite(flags command.Flag) error {
 	switch {
 	case l.ReadOnly.Load():
@@ -76,7 +77,7 @@ func (l *Limits) refuseWrite(flags command.Flag) error {
 	return nil
 }
 
-// refuseWriter returns why a script or function cannot run now that says what it does, and may write.
+// refuseWriter returns why a script or function that declares its flags, and may write, cannot run now.
 func (l *Limits) refuseWriter() error {
 	switch {
 	case l.ReadOnly.Load():
@@ -87,8 +88,8 @@ func (l *Limits) refuseWriter() error {
 	return nil
 }
 
-// lacksReplicas goes by the clock of this moment: a process that was stopped must not write before anything else has
-// noticed how long that was.
+// lacksReplicas reads the clock itself: a process that was stopped (SIGSTOP) must not write before another part of
+// the server has noticed how long the stop took.
 func (l *Limits) lacksReplicas() bool {
 	until := l.Replicas.Load()
 	return until != 0 && time.Now().UnixNano() > until
@@ -96,7 +97,7 @@ func (l *Limits) lacksReplicas() bool {
 
 var errReadOnlyWriter = engine.NewError("READONLY", "Can not run script with write flag on readonly replica")
 
-// idle returns after which time an idle client is disconnected, 0 = never.
+// idle returns the time after which an idle client is disconnected, 0 = never.
 func (l *Limits) idle() time.Duration { return time.Duration(l.Timeout.Load()) * time.Second }
 
 func (l *Limits) output() int { return int(l.Out.Load()) }
@@ -104,15 +105,15 @@ func (l *Limits) output() int { return int(l.Out.Load()) }
 // OutputLimits are the limits of client-output-buffer-limit, by the class of the client.
 type OutputLimits struct{ Normal, PubSub OutputLimit }
 
-// OutputLimit are the bytes that may wait to be sent, 0 = any: beyond Hard the client is disconnected at once, beyond
-// Soft when it was so for During.
+// OutputLimit bounds the bytes that may wait to be sent, 0 = no limit: beyond Hard the client is disconnected at
+// once, beyond Soft after During.
 type OutputLimit struct {
 	Hard, Soft int
 	During     time.Duration
 }
 
-// outputLimit returns how many bytes may wait to be sent to the client, 0 = any. Any goroutine may call it. The owner
-// of a detached connection waits for its client, see wire.Conn.Write.
+// outputLimit returns how many bytes may wait to be sent to the client, 0 = no limit. Any goroutine may call it. The
+// owner of a detached connection waits for its client, see wire.Conn.Write.
 func (c *conn) outputLimit() int {
 	if v := c.info.view.Load(); v != nil && v.replica {
 		return 0
@@ -125,7 +126,7 @@ func (c *conn) outputLimit() int {
 	return c.srv.Limits.output()
 }
 
-// softLimit returns how many bytes may wait for longer than a time, 0 = any. Any goroutine may call it.
+// softLimit returns how many bytes may wait for longer than a given time, 0 = no limit. Any goroutine may call it.
 func (c *conn) softLimit() (bytes int, during time.Duration) {
 	l := c.srv.Limits.Outputs.Load()
 	if l == nil || c.info.view.Load().replica {
@@ -138,24 +139,24 @@ func (c *conn) softLimit() (bytes int, during time.Duration) {
 	return b.Soft, b.During
 }
 
-// subscribed reports whether others see the client as a subscriber.
+// subscribed reports whether other goroutines see the client as a subscriber.
 func (c *conn) subscribed() bool {
 	v := c.info.view.Load()
 	return v != nil && v.subs != [3]int{}
 }
 
-// queryBuffer returns how many bytes of an incomplete command a client may have sent. One argument of the greatest
+// queryBuffer returns how many bytes of an incomplete command a client may have sent. One argument of the maximum
 // length must fit.
 func (l *Limits) queryBuffer() int64 {
-	const besides = 1 << 20 // the rest of the command, and what came with it
+	const besides = 1 << 20 // the rest of the command, and the input after it
 	bulk := l.Bulk.Load()
 	return max(l.Query.Load(), min(bulk, math.MaxInt64-besides)+besides)
 }
 
-// idleLimit returns after which time without a command the client is disconnected, 0 = never.
+// idleLimit returns the time without a command after which the client is disconnected, 0 = never.
 func (c *conn) idleLimit() time.Duration {
 	if c.Subscribed() || c.monitoring {
-		return 0 // who listens is not idle
+		return 0 // a subscriber is not idle
 	}
 	return c.srv.Limits.idle()
 }

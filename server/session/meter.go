@@ -9,14 +9,14 @@ import (
 
 // How the time of a command is measured.
 //
-// A look at the clock takes as long as a twentieth of a GET. So consecutive calls of one command that is known to be
-// fast (its flag Fast, Single or Blind) share two looks, up to groupCalls of them: the mean is their time in the
-// statistics. All others, and everything when slowlog-log-slower-than or latency-monitor-threshold is below
-// exactBelow, are measured one by one.
+// Reading the clock takes a twentieth of the time of a GET. So up to groupCalls consecutive calls of one command that
+// is known to be fast (its flag is Fast, Single or Blind) share two readings: the statistics get the mean. All other
+// calls are measured one by one, and so is every call when slowlog-log-slower-than or latency-monitor-threshold is
+// below exactBelow.
 //
 // The time of a command begins before it waits for its locks and its records are read ahead, and ends with its reply.
-// Commands that share a transaction also share its locks and its commit: the first of them has the time of the locks,
-// the last one that of the commit.
+// Commands that share a transaction also share its locks and its commit: the time of the locks counts for the first
+// command, the time of the commit for the last.
 const (
 	groupCalls = 16
 	exactBelow = time.Millisecond
@@ -25,8 +25,8 @@ const (
 // shared are the flags of the commands whose calls are measured in groups.
 const shared = command.Fast | command.Single | command.Blind
 
-// callStats collects the calls of one run, so that the shared counters are touched
-// once a command name and not once a call.
+// callStats collects the calls of one run, so that the shared counters are changed once per command name and not once
+// per call.
 type callStats struct {
 	byID    []callCount
 	touched []int32
@@ -37,14 +37,14 @@ type callCount struct {
 	calls, nsec int64
 }
 
-// callGroup are consecutive calls of one command between two looks at the clock.
+// callGroup is a series of calls of one command between two readings of the clock.
 type callGroup struct {
 	spec    *command.Spec
 	n, most int
 	last    *request
 }
 
-// begin prepares for a run of commands. What observes it is read once.
+// begin prepares for a run of commands. The instrumentation settings are read once.
 func (c *run) begin() {
 	c.seen = c.srv.observed.Load()
 	if c.track != nil {
@@ -59,7 +59,7 @@ func (c *run) prepare(spec *command.Spec) {
 	}
 }
 
-// meter counts one call of a command, whose clock runs already or starts now.
+// meter counts one call of a command. The command's clock runs already or starts now.
 func (c *run) meter(r *request) {
 	g := &c.calls.group
 	if r.spec != g.spec || g.n >= g.most {
@@ -69,7 +69,7 @@ func (c *run) meter(r *request) {
 	g.last = r
 }
 
-// look reads the clock: what was under way ends, and the command begins; nil = none does.
+// look reads the clock: the current group ends, and the command's time begins; nil = no command begins.
 func (c *run) look(spec *command.Spec) {
 	g := &c.calls.group
 	now := time.Since(c.srv.started)
@@ -84,7 +84,7 @@ func (c *run) look(spec *command.Spec) {
 	*g = callGroup{spec: spec, most: most}
 }
 
-// measured enters a group into the statistics.
+// measured adds a group to the statistics.
 func (c *run) measured(g *callGroup, took time.Duration) {
 	s := &c.calls
 	if s.byID == nil {
@@ -106,15 +106,15 @@ func (c *run) measured(g *callGroup, took time.Duration) {
 	}
 }
 
-// noteSlow enters a group whose time is noteworthy into the slow log and the latency monitor.
+// noteSlow adds a group that exceeds a threshold to the slow log and the latency monitor.
 func (c *run) noteSlow(g *callGroup, took time.Duration) { c.noteCall(c.sess, c.longest(g), took) }
 
 // inScript stands for the client of a command that a script calls: it has neither address nor name.
 var inScript command.Session
 
-// noteCall enters a call of a client into the slow log and the latency monitor.
+// noteCall adds a call of a client to the slow log and the latency monitor.
 func (c *conn) noteCall(client *command.Session, r *request, took time.Duration) {
-	seen := c.srv.observed.Load() // c.seen is none while a client waits
+	seen := c.srv.observed.Load() // c.seen is nil while a client waits
 	if took >= seen.slow && r.spec.Flags&command.SkipSlowlog == 0 {
 		c.srv.slowlog.Add(client, r.spec, r.args, took)
 	}
@@ -127,7 +127,7 @@ func (c *conn) noteCall(client *command.Session, r *request, took time.Duration)
 	}
 }
 
-// account adds what was counted since the last time to the server's counters.
+// account adds the counts since its last call to the server's counters.
 func (c *run) account() {
 	s := &c.calls
 	if len(s.touched) == 0 {
@@ -147,13 +147,14 @@ func (c *run) account() {
 	s.touched = s.touched[:0]
 }
 
-// longest returns the call of a group that had the longest reply: if the group was slow, it most likely was.
+// longest returns the call of a group with the longest reply: if the group was slow, most likely because of that
+// call.
 func (c *run) longest(g *callGroup) *request {
 	best, length := g.last, -1
 	at := slices.IndexFunc(c.reqs, func(r request) bool { return r.spec == g.spec })
 	for ; at >= 0 && at < len(c.reqs) && &c.reqs[at] != g.last; at++ {
 	}
-	if g.n == 1 || at < 0 || at == len(c.reqs) { // it ran inside EXEC, where the last one stands for all
+	if g.n == 1 || at < 0 || at == len(c.reqs) { // it ran inside EXEC, where the last call stands for all
 		return best
 	}
 	end := c.out.Len()

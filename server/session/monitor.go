@@ -10,15 +10,17 @@ import (
 	"github.com/basaltdb/basalt/server/command"
 )
 
-// monitors are the connections that have sent MONITOR. A line for each command goes into their outboxes, as messages
-// of pub/sub do: nobody waits for them, and one that does not read is cut off at the output limit.
+// monitors are the connections that have sent MONITOR. A line for each command goes into their outboxes, like
+// messages of pub/sub: commands do not wait for monitors, and a monitor that does not read is disconnected at the
+// output limit.
 type monitors struct {
 	mu    sync.RWMutex
 	conns []*conn
 }
 
-// Monitor makes the connection see the commands of all clients of its namespace; of an administrator, and in the
-// default namespace, of all clients. It reports whether it did not before.
+// Monitor makes the connection receive the commands of all clients of its namespace. An administrator, and a
+// connection of the default namespace, receives the commands of all clients. Monitor reports whether the connection
+// was not a monitor before.
 func (c *conn) Monitor() bool {
 	m := &c.srv.monitors
 	if c.monitoring {
@@ -32,7 +34,7 @@ func (c *conn) Monitor() bool {
 	return true
 }
 
-// StopMonitor is the end of it.
+// StopMonitor ends the effect of Monitor.
 func (c *conn) StopMonitor() {
 	if !c.monitoring {
 		return
@@ -42,7 +44,7 @@ func (c *conn) StopMonitor() {
 	m.mu.Lock()
 	m.conns = slices.DeleteFunc(m.conns, func(x *conn) bool { return x == c })
 	m.mu.Unlock()
-	// Looked at again inside: another one may begin meanwhile.
+	// Counted again with mu held: another monitor may begin meanwhile.
 	c.srv.observe(func(o *observed) { o.monitored = m.len() > 0 })
 }
 
@@ -52,8 +54,8 @@ func (m *monitors) len() int {
 	return len(m.conns)
 }
 
-// feed shows a command that has run; from is the address of the client, or lua. Commands of administrators are not
-// shown, as in Redis.
+// feed sends a finished command to the monitors; from is the address of the client, or lua. As in Redis, commands of
+// administrators are not shown.
 func (m *monitors) feed(c *run, r *request, from string) {
 	if r.spec.Flags&(command.SkipMonitor|command.Admin) == 0 {
 		m.show(c, r, from)
@@ -72,7 +74,7 @@ func (m *monitors) show(c *run, r *request, from string) {
 		if line == nil {
 			line = appendMonitorLine(nil, time.Now(), c.srv.databaseName(c.sess.Namespace), from, r)
 		}
-		if to == c.conn { // behind its reply
+		if to == c.conn { // after its reply
 			c.batch.PostOwn(line)
 		} else {
 			c.batch.Post(to.wire, line)

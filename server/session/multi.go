@@ -13,18 +13,18 @@ type multi struct {
 	bytes  int
 	failed bool // a command could not be queued: EXEC runs nothing
 
-	switches bool        // a command may lead to another namespace
-	login    bool        // one may, and nobody knows to which
-	selected []selection // where EXEC went on in another namespace
+	switches bool        // a command may select another namespace
+	login    bool        // a command may, and the namespace is not known before it runs
+	selected []selection // where EXEC changed to another namespace
 }
 
-// selection says that the commands after one of the queue worked in another namespace.
+// selection says that the commands after a position in the queue ran in another namespace.
 type selection struct {
 	at int
 	ns string
 }
 
-// Bounds of what a client may queue. (Redis has none but the client's query buffer.)
+// Bounds of what a client may queue. (Redis has no bound but the client's query buffer.)
 const (
 	maxQueued      = 1 << 20
 	maxQueuedBytes = 512 << 20 // limits.queued
@@ -54,7 +54,7 @@ func (c *run) enqueue(r *request) {
 	}
 	m.bytes += size
 	c.info.lastCmd.Store(r.spec)
-	args := make([][]byte, len(r.args)) // what was read is gone by then
+	args := make([][]byte, len(r.args)) // the read buffer is reused before EXEC
 	text := make([]byte, 0, size)
 	for i, a := range r.args {
 		from := len(text)
@@ -93,7 +93,7 @@ func (c *conn) Unwatch() {
 	}
 }
 
-// Watch adds keys to those that must not have changed at EXEC.
+// Watch adds keys to the watched keys: EXEC fails if one of them has changed.
 func (c *run) Watch(keys [][]byte) error {
 	if c.watch == nil {
 		c.watch = c.srv.DB.NewWatch()
@@ -113,8 +113,8 @@ func (c *run) Watch(keys [][]byte) error {
 	return nil
 }
 
-// Exec runs what was queued with the locks of all its keys and of the watched ones held, in one transaction with
-// one commit. A command that fails leaves the others alone, as in Redis; a commit that fails undoes them all.
+// Exec runs the queued commands in one transaction with one commit, with the locks of all their keys and of the
+// watched keys held. As in Redis, a failed command does not affect the others; a failed commit undoes all of them.
 func (c *run) Exec() error {
 	m := c.multi
 	c.multi = nil
@@ -131,11 +131,11 @@ func (c *run) Exec() error {
 			c.script.forget()
 			return err
 		}
-		// A script needs locks that others hold: once more, with those too.
+		// A script needs locks that others hold: run again with these locks too.
 	}
 }
 
-// execQueued runs what was queued.
+// execQueued runs the queued commands.
 func (c *run) execQueued(m *multi) error {
 	writes := func() bool { return c.mayWriteQueued(m) }
 	err := c.lockUnpaused(writes, func() error {
@@ -194,7 +194,7 @@ func (c *run) execQueued(m *multi) error {
 		c.tx.SwitchNamespace(began)
 		selected := m.selected
 		var ready []keyRef
-		for i := range m.queue { // as in Redis, after the last one
+		for i := range m.queue { // as in Redis, after the last command
 			if r := &m.queue[i]; r.spec.Flags&(command.Write|command.Script) != 0 {
 				ready = c.appendReady(ready, r)
 			}
@@ -211,14 +211,15 @@ func (c *run) execQueued(m *multi) error {
 	if err != nil {
 		c.srv.WriteFailed(err)
 		if !m.login {
-			c.sess.Namespace = began // nothing of the transaction has happened
+			c.sess.Namespace = began // the transaction had no effect
 		}
 	}
 	return err
 }
 
-// lockQueued takes the locks of a transaction's keys, each in the namespace that its command will find selected; all
-// that there are when a command changes the whole keyspace, or when that namespace cannot be known before.
+// lockQueued takes the locks of a transaction's keys, each in the namespace that is selected when its command runs.
+// It takes all existing locks when a command changes the whole keyspace, or when the namespace is not known before
+// the command runs.
 func (c *run) lockQueued(m *multi) error {
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
 	exclusive := m.login || c.script.all
@@ -258,15 +259,15 @@ func (c *run) lockQueued(m *multi) error {
 	return c.tx.Acquire()
 }
 
-// abortMulti notes that a command was refused, so that EXEC runs nothing. An EXEC that is itself refused says why
-// and ends the transaction.
+// abortMulti notes that a command was refused, so that EXEC runs nothing. If EXEC itself is refused, its reply says
+// why, and the transaction ends.
 func (c *conn) abortMulti(r *request) {
 	if c.multi != nil {
 		c.multi.failed = true
 	}
 	if r.spec != nil && r.spec.Name == "exec" {
 		c.Discard()
-		if !isRedirection(r.err) { // the client follows those
+		if !isRedirection(r.err) { // the client follows redirections
 			r.err = command.ErrExecBecause(r.err)
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// observed is a snapshot of the instrumentation settings. A session reads it once a run, by one atomic load; it is
-// replaced, never changed.
+// observed is a snapshot of the instrumentation settings. A session reads it once per run, by one atomic load. A
+// snapshot is replaced, never changed.
 type observed struct {
-	monitored  bool // somebody has sent MONITOR
+	monitored  bool // a client has sent MONITOR
 	histograms bool // latency-tracking
 	exact      bool // each call is measured by itself
 	// The thresholds of the slow log and of the latency monitor, and the smaller of them.
@@ -17,10 +17,10 @@ type observed struct {
 	pause                     *pause     // nil = clients are not paused
 }
 
-// never is a duration that nothing takes.
+// never is a threshold that no duration reaches.
 const never = time.Duration(math.MaxInt64)
 
-// observe changes what is noted.
+// observe replaces the snapshot.
 func (s *Shared) observe(change func(*observed)) {
 	s.observing.Lock()
 	defer s.observing.Unlock()
@@ -34,21 +34,21 @@ func (s *Shared) observe(change func(*observed)) {
 	s.observed.Store(&o)
 }
 
-// Diagnostics are the settings about what is noted of commands. A negative time = nothing is noted.
+// Diagnostics are the instrumentation settings of commands. A negative time = nothing is recorded.
 type Diagnostics struct {
-	Histograms    bool          // of the times of each command
-	Slow, Latency time.Duration // from which on the slow log and the latency monitor note a call
-	SlowEntries   int           // how many the slow log keeps
-	// Commands, separated by commas, are profiled: so many percent of their calls, of which those are kept that take at
-	// least ProfileLeast.
+	Histograms    bool          // latency histograms of each command
+	Slow, Latency time.Duration // thresholds of the slow log and of the latency monitor
+	SlowEntries   int           // most entries of the slow log
+	// Commands, separated by commas, are profiled. So many percent of their calls are measured; a call is kept if it
+	// takes at least ProfileLeast.
 	Profile      string
 	ProfileRatio int
 	ProfileLeast time.Duration
-	// ProfileEntries is how many of them are kept.
+	// ProfileEntries is how many calls are kept.
 	ProfileEntries int
 }
 
-// SetDiagnostics changes what is noted of commands.
+// SetDiagnostics applies the instrumentation settings.
 func (s *Shared) SetDiagnostics(d Diagnostics) {
 	limit := func(t time.Duration) time.Duration {
 		if t < 0 {
@@ -64,7 +64,7 @@ func (s *Shared) SetDiagnostics(d Diagnostics) {
 	s.perflog.SetLimit(d.ProfileEntries)
 }
 
-// observeRun shows a command that has run to those who observe it.
+// observeRun reports a finished command to its observers.
 func (c *run) observeRun(r *request) {
 	if c.track != nil {
 		c.endCaching(r)

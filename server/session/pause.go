@@ -12,21 +12,21 @@ import (
 	"github.com/basaltdb/basalt/server/sweep"
 )
 
-// pause is what CLIENT PAUSE has asked for. Clients wait before they take locks; one that has taken them when the
-// pause began is waited for by CLIENT PAUSE, and one that takes them later looks again: after the reply to CLIENT
-// PAUSE nothing is written until the pause ends.
+// pause is a pause of CLIENT PAUSE. Clients wait for its end before they take locks. CLIENT PAUSE waits for the
+// clients that held locks when the pause began, and a client that takes locks later checks for a pause again. So
+// after the reply to CLIENT PAUSE nothing is written until the pause ends.
 type pause struct {
 	until time.Time
 	all   bool // reads too
 
 	mu      sync.Mutex
-	over    bool // ended, or replaced by another one
+	over    bool // ended, or replaced by another pause
 	waiting map[*conn]struct{}
 }
 
-// Pause makes clients wait with their writes, or with all commands. A pause that is in force already is not
-// shortened, nor does one of all commands become one of writes. While a slow script runs that is to write at its end
-// there is no pause, but the error that others get who need its locks.
+// Pause makes clients wait with their writes, or with all commands. A pause that is already in force is not
+// shortened, and a pause of all commands does not become a pause of writes. While a slow script that writes is
+// running, no pause begins: Pause returns the error that other clients get when they need the script's locks.
 func (s *Shared) Pause(d time.Duration, all bool) error {
 	p, old := s.beginPause(d, all)
 	if err := s.DB.Barrier(); err != nil {
@@ -42,8 +42,8 @@ func (s *Shared) Pause(d time.Duration, all bool) error {
 	return nil
 }
 
-// beginPause makes the pause the one that counts, and returns also the one that has counted until now, nil = none,
-// which the caller is to end.
+// beginPause puts the pause in force. It also returns the pause that was in force until now (nil = none), which the
+// caller must end.
 func (s *Shared) beginPause(d time.Duration, all bool) (p, old *pause) {
 	p = &pause{until: time.Now().Add(d), all: all, waiting: map[*conn]struct{}{}}
 	s.observe(func(o *observed) {
@@ -59,8 +59,8 @@ func (s *Shared) beginPause(d time.Duration, all bool) (p, old *pause) {
 	return p, old
 }
 
-// Pause is CLIENT PAUSE. In EXEC, whose locks are held, it cannot wait for those of others: EXEC does before it
-// replies, see passBarrier. What comes after it in the transaction is not held.
+// Pause is CLIENT PAUSE. Inside EXEC, which holds locks, Pause cannot wait for the locks of other clients: EXEC does
+// so before it replies, see passBarrier. The commands after CLIENT PAUSE in the transaction are not paused.
 func (c *run) Pause(d time.Duration, all bool) error {
 	if !c.inTx() {
 		return c.srv.Pause(d, all)
@@ -74,8 +74,8 @@ func (c *run) Pause(d time.Duration, all bool) error {
 	return nil
 }
 
-// passBarrier waits, if CLIENT PAUSE was among the commands of EXEC, until nobody holds locks any more that were
-// taken before the pause. A script that has become a slow one just now is not waited for.
+// passBarrier waits, if CLIENT PAUSE was among the commands of EXEC, until all locks taken before the pause are
+// released. It does not wait for a script that has become slow meanwhile.
 func (c *conn) passBarrier() {
 	if c.pausing {
 		c.pausing = false
@@ -83,7 +83,7 @@ func (c *conn) passBarrier() {
 	}
 }
 
-// Unpause ends the pause, unless that is a failover's.
+// Unpause ends the pause, unless it belongs to a failover.
 func (t clients) Unpause() {
 	if !t.srv.FailingOver() {
 		t.srv.Unpause()
@@ -99,10 +99,10 @@ func (s *Shared) Unpause() {
 }
 
 // isPaused reports whether there is a pause: then nothing expires either, as in Redis. (A key whose time has passed
-// is not seen, but its end is noticed after the pause.)
+// is not seen, but its events are published after the pause.)
 func (s *Shared) isPaused() bool { return s.presentPause() != nil }
 
-// presentPause returns the pause that there is, nil = none. (A sweep begins before anything is observed.)
+// presentPause returns the current pause, nil = none. (A sweep begins before anything is observed.)
 func (s *Shared) presentPause() *pause {
 	if o := s.observed.Load(); o != nil && o.pause != nil && o.pause.active() {
 		return o.pause
@@ -110,7 +110,7 @@ func (s *Shared) presentPause() *pause {
 	return nil
 }
 
-// PausedUntil returns when the pause ends that there is, ok is false when there is none.
+// PausedUntil returns when the current pause ends; ok is false when there is no pause.
 func (s *Shared) PausedUntil() (end time.Time, ok bool) {
 	if p := s.presentPause(); p != nil {
 		return p.until, true
@@ -118,8 +118,8 @@ func (s *Shared) PausedUntil() (end time.Time, ok bool) {
 	return end, false
 }
 
-// MayExpire returns an error when there is a pause, and on a replica. With a lock held its answer holds until that is
-// given back.
+// MayExpire returns an error when there is a pause, and on a replica. If a lock is held, the answer stays true until
+// the lock is released.
 func (s *Shared) MayExpire() error {
 	if s.DB.IsReplica() {
 		return sweep.ErrNotHere
@@ -130,7 +130,7 @@ func (s *Shared) MayExpire() error {
 	return nil
 }
 
-// forgetPause removes a pause that is over, so that the pipeline need no longer look at it.
+// forgetPause removes a pause that is over, so that the pipeline no longer checks it.
 func (s *Shared) forgetPause() {
 	if p := s.observed.Load().pause; p != nil && !p.active() {
 		s.observe(func(o *observed) {
@@ -144,7 +144,7 @@ func (s *Shared) forgetPause() {
 
 func (p *pause) active() bool { return time.Now().Before(p.until) }
 
-// end wakes those that wait.
+// end wakes the waiting clients.
 func (p *pause) end() {
 	if p == nil {
 		return
@@ -160,8 +160,8 @@ func (p *pause) end() {
 // holds reports whether a command must wait.
 func (p *pause) holds(write bool) bool { return (p.all || write) && p.active() }
 
-// pausedNow reports whether a pause has begun since the run did: then the commands are to be looked at again, whether
-// it holds them. The locks are held: if it has not begun, CLIENT PAUSE waits for them.
+// pausedNow reports whether a pause has begun since the run began: then the run must check again whether the pause
+// holds its commands. The locks are held: a pause that begins later waits for them.
 func (c *run) pausedNow() bool {
 	now := c.srv.observed.Load()
 	if now == c.seen || now.pause == nil || !now.pause.holds(true) {
@@ -171,8 +171,8 @@ func (c *run) pausedNow() bool {
 	return true
 }
 
-// lockUnpaused calls acquire, which takes locks, and repeats it after any pause that applies; writes says whether what
-// runs then writes. No locks are held during the pause. What is in the reply buffer waits too.
+// lockUnpaused calls acquire, which takes locks, and repeats it after any pause that applies; writes says whether the
+// commands to run write. No locks are held during the pause. The contents of the reply buffer wait too.
 func (c *run) lockUnpaused(writes func() bool, acquire func() error) error {
 	for {
 		if err := acquire(); err != nil {
@@ -190,11 +190,11 @@ func (c *run) lockUnpaused(writes func() bool, acquire func() error) error {
 	}
 }
 
-// always is for lockUnpaused: what runs may write.
+// always is an argument of lockUnpaused: the commands to run may write.
 func always() bool { return true }
 
-// waitPaused waits until the pause no longer holds the command, and then makes the checks of the command again. It
-// returns false when the connection is to end.
+// waitPaused waits until the pause no longer holds the command, and then repeats the checks of the command. It
+// returns false when the connection must end.
 func (c *run) waitPaused(r *request) bool {
 	for {
 		c.seen = c.srv.observed.Load()
@@ -203,7 +203,7 @@ func (c *run) waitPaused(r *request) bool {
 			return true
 		}
 		c.tx.End()  // it may have looked for a script
-		c.look(nil) // the wait is no part of a command's time
+		c.look(nil) // the wait is not part of a command's time
 		c.info.lastCmd.Store(r.spec)
 		if !c.flush() {
 			return false
@@ -223,11 +223,11 @@ func (c *run) waitPaused(r *request) bool {
 	}
 }
 
-// mayWrite reports whether a command, or what EXEC is to run, may write or is seen by replicas. Of a script or
-// function counts what it declares, if it declares anything.
+// mayWrite reports whether a command, or a command queued for EXEC, may write or is seen by replicas. For a script or
+// function the declared flags decide, if it declares any.
 func (c *run) mayWrite(r *request) bool {
 	switch {
-	case r.spec.FullName() == "script|load": // it changes no data: a client may do it before what reads
+	case r.spec.FullName() == "script|load": // changes no data: a client may send it before commands that read
 		return false
 	case r.spec.Flags&command.Script != 0:
 		call, _ := command.CallOf(r.spec, r.args)
@@ -251,16 +251,17 @@ func (c *run) mayWriteQueued(m *multi) bool {
 
 const mayWriteFlags = command.Write | command.MayReplicate
 
-// waitFor waits for the end of a pause, or of the connection: then it returns false. It takes no CPU time meanwhile.
+// waitFor waits for the end of a pause. It returns false when the connection ends first. It uses no CPU time
+// meanwhile.
 func (c *conn) waitFor(p *pause) bool {
-	c.info.paused.Store(true) // what is counted is shown as paused
+	c.info.paused.Store(true) // a client that is counted is also shown as paused
 	c.srv.paused.Add(1)
 	defer func() {
 		c.srv.paused.Add(-1)
 		c.info.paused.Store(false)
 	}()
 	c.wire.SetReadDeadline(p.until)
-	c.deadline = true // so that the next read sets its own
+	c.deadline = true // so the next read sets its own deadline
 	if c.srv.closing.Load() {
 		return false
 	}

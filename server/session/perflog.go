@@ -36,7 +36,8 @@ func newProfiling(ratio int, commands string, least time.Duration) *profiling {
 	return p
 }
 
-// picks decides whether a call is profiled. A subcommand is meant by its own full name or by its container's.
+// picks decides whether a call is profiled. The full name of a subcommand selects it, and so does the name of its
+// container.
 func (p *profiling) picks(spec *command.Spec) bool {
 	if p == nil {
 		return false
@@ -48,8 +49,8 @@ func (p *profiling) picks(spec *command.Spec) bool {
 }
 
 // profile runs one command by itself, with RocksDB's counters of this thread switched on, and returns how many have
-// run: 0 when a pause has begun. What another connection does for the command is not seen: a commit that joins the
-// group of another one is written by the other thread.
+// run: 0 when a pause has begun. The work of another connection for the command is not measured: a commit that joins
+// another connection's group is written by that connection's thread.
 func (c *run) profile(reqs []request) int {
 	r := &reqs[0]
 	c.look(nil)
@@ -63,7 +64,7 @@ func (c *run) profile(reqs []request) int {
 	runtime.UnlockOSThread()
 	c.look(nil)
 	took := c.clock - begin
-	if n == 0 || perf == "" { // nothing was asked of the database
+	if n == 0 || perf == "" { // the command did not use the database
 		return n
 	}
 	if took >= c.seen.profiling.least {

@@ -16,7 +16,7 @@ func (r *request) check(u *acl.User) (reason acl.Denied, at int) {
 	return u.Check(acl.ID(r.spec.ID), r.args, keys, r.spec.ACLChannels(r.args))
 }
 
-// denial is what the log has of a command that was denied.
+// denial is the entry of ACL LOG for a denied command.
 func (c *conn) denial(u *acl.User, r *request, reason acl.Denied, at int) acl.Event {
 	e := acl.Event{Reason: reason, Object: r.spec.FullName(), Username: u.Name(), Client: c.srv.Describe(c.sess.ID)}
 	if reason == acl.DeniedKey || reason == acl.DeniedChannel {
@@ -25,8 +25,8 @@ func (c *conn) denial(u *acl.User, r *request, reason acl.Denied, at int) acl.Ev
 	return e
 }
 
-// permitted checks the command of a client that waits against what its user may do by now. It looks only at what the
-// connection leaves alone while it waits.
+// permitted checks the command of a blocked client against the present permissions of its user. It reads only fields
+// that the connection does not change while it waits.
 func (w *waiter) permitted() error {
 	c := w.conn
 	if c.sess.Account == nil || !c.sess.Authorized {
@@ -45,14 +45,14 @@ func (w *waiter) permitted() error {
 	return command.Denial(reason, u, w.spec)
 }
 
-// permitted checks a command against the permissions of a user that may not do everything.
+// permitted checks a command against the permissions of a restricted user.
 func (c *run) permitted(u *acl.User, r *request) error {
 	reason, at := r.check(u)
 	if reason == acl.Allowed {
 		return nil
 	}
 	inScript := c.frame.mode == scripted
-	switch { // the last command, as Redis has it: it need not run
+	switch { // the last command, as in Redis: it need not run
 	case inScript:
 		c.info.lastCmd.Store(c.script.caller)
 	case !c.inTx():

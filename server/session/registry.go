@@ -2,8 +2,8 @@ package session
 
 import "time"
 
-// add makes a connection one of the clients, which left counts until it is served. It returns false when the server is
-// being closed.
+// add registers a connection as a client, and left counts it until its session ends. It returns false when the server
+// is being closed.
 func (s *Shared) add(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,17 +36,17 @@ func (s *Shared) Clients() int {
 	return len(s.conns)
 }
 
-// OnlyLocalClients reports whether all clients that are connected are on this machine.
+// OnlyLocalClients reports whether all connected clients are on this host.
 func (s *Shared) OnlyLocalClients() bool { return s.remote.Load() == 0 }
 
-// byID returns a connection, nil = there is none.
+// byID returns a connection, nil = it does not exist.
 func (s *Shared) byID(id int64) *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conns[id]
 }
 
-// WakeIdle lets the connections that wait for their clients look at the timeout again.
+// WakeIdle makes idle connections check the setting timeout again.
 func (s *Shared) WakeIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Shared) WakeIdle() {
 		return
 	}
 	for _, c := range s.conns {
-		// Some have a deadline of another kind.
+		// Some connections have a deadline of another kind.
 		if c.info.waiter.Load() == nil && !c.shaking.Load() && !c.info.view.Load().replica {
 			c.wire.Wake()
 		}
@@ -89,12 +89,13 @@ func (s *Shared) Describe(id int64) string {
 // Counts are numbers of clients that INFO shows.
 type Counts struct {
 	Clients, Monitors int
-	Blocked, Paused   int // that wait for data, and for the end of a pause
-	// Keys are waited for by blocked clients; of NoKey also the end.
+	Blocked, Paused   int // clients that wait for data, and for the end of a pause
+	// Keys counts the keys that clients are blocked on; NoKey counts those with clients that also wait for the
+	// deletion.
 	Keys, NoKey int
 }
 
-// Counts returns what there is now.
+// Counts returns the current numbers.
 func (s *Shared) Counts() Counts {
 	n := Counts{Clients: s.Clients(), Monitors: s.monitors.len(), Blocked: int(s.waiters.n.Load()),
 		Paused: int(s.paused.Load())}

@@ -6,14 +6,14 @@ import (
 	"github.com/basaltdb/basalt/server/replycache"
 )
 
-// repeat is the command that runs, when its reply may be kept.
+// repeat is the running command, if its reply may be cached.
 type repeat struct {
 	request replycache.Request
 	until   int64 // when its key expires, in ms; 0 = never
 }
 
-// findReply takes the reply that was kept as that of the command, if there is one; the key's lock is held. keep says
-// that the reply which the command is about to make should be kept, by keepReply.
+// findReply takes a cached reply as the reply of the command, if one exists; the key's lock must be held. keep says
+// that the reply which the command is about to make should be cached, by keepReply.
 func (c *run) findReply(r *request, key []byte) (keep bool) {
 	q := &c.repeat.request
 	q.Set(c.out.Proto, c.tx.Namespace(), r.spec, r.args, c.tx.Generation(key))
@@ -27,11 +27,11 @@ func (c *run) findReply(r *request, key []byte) (keep bool) {
 	return keep
 }
 
-// keepReply keeps the reply of the command that has run.
+// keepReply caches the reply of the finished command.
 func (c *run) keepReply(reply []byte) { c.srv.replies.Put(&c.repeat.request, reply, c.repeat.until) }
 
-// keptUntil returns until when what is read of a key stays the same if nobody writes; ok is false when parts of it may
-// expire, or it does not exist.
+// keptUntil returns the time until which the value of a key stays the same without writes; ok is false when parts of
+// the value may expire, or the key does not exist.
 func keptUntil(tx *engine.Tx, key []byte) (until int64, ok bool) {
 	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists || rec.Type == cf.TypeHash && len(rec.Tail) > 0 {

@@ -11,21 +11,21 @@ import (
 )
 
 // Routing in a cluster. A command is routed with the other checks, before it waits for the locks of its keys, by the
-// topology of that time, c.topology. When it has the locks, the pointer is compared: after a change it is routed again.
-// Whoever changes the topology and then waits for all locks once (cluster.Options.Barrier) knows that no command that
-// was routed by the old one runs any more.
+// topology of that time, c.topology. With the locks held, the pointer is compared: after a change the command is
+// routed again. After a change of the topology, a caller that waits for all locks once (cluster.Options.Barrier)
+// knows that no command routed by the old topology still runs.
 //
-// In a transaction the topology stays that with which the locks were taken, so that EXEC runs all commands or none.
+// A transaction keeps the topology with which its locks were taken, so that EXEC runs all commands or none.
 
 // route returns why a command does not run here: the error sends its client elsewhere.
 func (c *run) route(r *request) error {
 	switch c.frame.mode {
 	case queued:
-		return nil // all that EXEC runs is routed before the first of them
+		return nil // all commands of EXEC are routed before the first one runs
 	case direct:
 		r.asking = r.asking || c.sess.Asking
 		if c.sess.Asking && c.multi == nil && r.spec.Name != "multi" {
-			c.sess.Asking = false // it is for one command, or one transaction
+			c.sess.Asking = false // ASKING applies to one command, or one transaction
 		}
 		if c.multi != nil && !c.multi.failed && r.spec.Name == "exec" {
 			return c.routeQueued(c.multi, c.topology)
@@ -37,7 +37,7 @@ func (c *run) route(r *request) error {
 // routeBy is route for a topology.
 func (c *run) routeBy(t *cluster.Topology, r *request) error {
 	if r.spec.Flags&command.PubSub != 0 && r.spec.Name == "sunsubscribe" {
-		return nil // of any channels, whoever has them now
+		return nil // of any channels, whichever node serves them now
 	}
 	slot, ok, err := c.slotOf(r)
 	if err != nil || !ok {
@@ -52,7 +52,7 @@ func (c *run) routeBy(t *cluster.Topology, r *request) error {
 		a.ReadOnly = true // replicas have the channels too
 	}
 	err = t.Route(slot, a)
-	if err == nil && r.spec.Flags&command.Script != 0 { // it is refused before it begins, not in the middle
+	if err == nil && r.spec.Flags&command.Script != 0 { // the script is refused before it begins, not in the middle
 		a.Write = true
 		if err = t.Route(slot, a); err != nil && !c.mayWrite(r) {
 			err = nil
@@ -61,7 +61,7 @@ func (c *run) routeBy(t *cluster.Topology, r *request) error {
 	return err
 }
 
-// reroute routes again those of some commands that were to run here.
+// reroute routes commands again that were routed to this node.
 func (c *run) reroute(reqs []request) {
 	for i := range reqs {
 		if r := &reqs[i]; r.err == nil {
@@ -70,7 +70,8 @@ func (c *run) reroute(reqs []request) {
 	}
 }
 
-// routeRead routes a command again that has read without locks: the reply may be that of a slot which was being deleted.
+// routeRead routes a command again that has read without locks: the reply may come from a slot that was being
+// deleted.
 func (c *run) routeRead(r *request) {
 	if c.streamed {
 		return
@@ -81,7 +82,7 @@ func (c *run) routeRead(r *request) {
 	}
 }
 
-// slotOf returns the slot of the keys of a command; ok is false when it has none.
+// slotOf returns the slot of the keys of a command; ok is false when the command has no keys.
 func (c *run) slotOf(r *request) (slot uint16, ok bool, err error) {
 	if arg := r.spec.KeyArg(); arg >= 0 { // most commands
 		if arg == 0 || arg >= len(r.args) {
@@ -93,8 +94,8 @@ func (c *run) slotOf(r *request) (slot uint16, ok bool, err error) {
 	return cluster.SlotOf(r.args, c.routed)
 }
 
-// moved reports whether the topology has changed since the commands that run were routed, and makes the present one
-// that by which they are routed again. The locks are held, unless the commands need none.
+// moved reports whether the topology has changed since the running commands were routed, and makes the present
+// topology the one for routing them again. The locks are held, unless the commands need none.
 func (c *run) moved() bool {
 	if c.srv.Cluster == nil {
 		return false
@@ -127,10 +128,10 @@ var (
 	errNoCluster       = engine.NewError("ERR", "Can not run script on cluster, 'no-cluster' flag is set.")
 )
 
-// anySlot is that of a script which has named no key so far.
+// anySlot is the slot of a script that has named no key so far.
 const anySlot = -1
 
-// routeScripted routes a command that a script calls. As in Redis all keys of a script that declares what it may do have
+// routeScripted routes a command that a script calls. As in Redis, all keys of a script that declares flags must have
 // one slot, unless it has the flag allow-cross-slot-keys.
 func (c *run) routeScripted(t *cluster.Topology, slot uint16, a cluster.Access) error {
 	s := &c.script
@@ -154,8 +155,8 @@ func (c *run) routeScripted(t *cluster.Topology, slot uint16, a cluster.Access) 
 	return nil
 }
 
-// routeUndeclared routes a command of a script again whose locks were taken just now, after a change. The locks of the
-// declared keys are held since before it.
+// routeUndeclared routes a command of a script again, after a change of the topology, if its locks were taken just
+// now. The locks of the declared keys are held since before the change.
 func (c *run) routeUndeclared(r *request) error {
 	for _, k := range c.script.keys {
 		if key := string(r.args[k.Arg]); !slices.ContainsFunc(c.script.declared,
@@ -166,7 +167,7 @@ func (c *run) routeUndeclared(r *request) error {
 	return nil
 }
 
-// isRedirection reports whether an error is that of a command which runs elsewhere, or in a moment.
+// isRedirection reports whether an error says that the command runs on another node, or can run later.
 func isRedirection(err error) bool {
 	var e *engine.Error
 	if !errors.As(err, &e) {
@@ -179,8 +180,8 @@ func isRedirection(err error) bool {
 	return false
 }
 
-// TopologyChanged ends the waits for keys, and the subscriptions to shard channels, of slots that this node serves no
-// longer.
+// TopologyChanged ends the waits for keys, and the subscriptions to shard channels, of slots that this node no longer
+// serves.
 func (s *Shared) TopologyChanged(t *cluster.Topology) {
 	if s.waiters.n.Load() > 0 {
 		for _, w := range s.waiters.all() {

@@ -12,14 +12,14 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// run is a connection while it runs commands: what has been decoded of its input, their transaction and their
-// replies. What needs a transaction is a method of run. Connections that have nothing to do have none, so that many
-// idle ones take little memory.
+// run is the state of a connection while it runs commands: the decoded commands, their transaction and their replies.
+// Everything that needs a transaction is a method of run. An idle connection has no run, so that many idle
+// connections take little memory.
 type run struct {
 	*conn
 
 	tx    *engine.Tx
-	frame *frame // that of the commands that run now: top, exec or that of the script
+	frame *frame // the frame of the running commands: top, exec or the script's
 	out   resp.Writer
 
 	argv      [][]byte
@@ -28,27 +28,27 @@ type run struct {
 	userKeys  [][]byte
 	blindKeys [][]byte
 	segment   segment
-	served    []*waiter        // clients that wait, served in the transaction that is under way
-	full      func() bool      // whether the transaction is to be committed before more is added
+	served    []*waiter        // blocked clients that were served in the current transaction
+	full      func() bool      // whether the transaction must be committed before more is added
 	origin    tracking.Origin  // of the transaction: this run
 	batch     wire.Batch       // messages to other clients
-	deferred  []pubsub.Message // messages to be published when the transaction is committed
-	failures  int              // commands that have replied with an error
-	repeat    repeat           // the command that runs, when its reply may be kept
-	kept      []byte           // the reply of the command that runs, when it was kept
-	clock     time.Duration    // since the server's start, when the clock was last looked at
+	deferred  []pubsub.Message // messages to publish when the transaction is committed
+	failures  int              // commands that replied with an error
+	repeat    repeat           // the running command, if its reply may be cached
+	kept      []byte           // the cached reply of the running command, if any
+	clock     time.Duration    // the last reading of the clock, since the server's start
 	combined  bool             // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats
-	seen      *observed         // what is to be noted of this run
-	topology  *cluster.Topology // by which its commands are routed
+	seen      *observed         // the instrumentation settings of this run
+	topology  *cluster.Topology // the commands are routed by it
 	routed    []command.KeyRef  // of the command that is being routed
-	asking    bool              // ASKING was sent before the command that runs
-	profiled  bool              // one command runs, and is profiled
-	streams   bool              // the reply of the command that runs may leave in parts
-	streamed  bool              // it has, except for its end
+	asking    bool              // ASKING was sent before the running command
+	profiled  bool              // the run is one command, which is profiled
+	streams   bool              // the reply of the running command may be sent in parts
+	streamed  bool              // the reply was sent in parts, except for its end
 
-	top, exec, wait frame // of the client's commands, those that EXEC runs, and those of clients that wait
+	top, exec, wait frame // of the client's commands, of the commands in EXEC, and of blocked clients' commands
 }
 
 func newRun(s *Shared) *run {
@@ -62,7 +62,7 @@ func newRun(s *Shared) *run {
 	return w
 }
 
-// beginRun begins a run of commands of the connection. Until it is ended, handlers control the run.
+// beginRun begins a run of commands of the connection. Until the run ends, handlers control it.
 func (c *conn) beginRun() *run {
 	w := c.srv.runs.Get().(*run)
 	w.conn = c
@@ -76,7 +76,7 @@ func (c *conn) beginRun() *run {
 // end ends the run. It must not be used afterwards.
 func (c *run) end() {
 	runs := &c.srv.runs
-	c.tx.End() // SCRIPT EXISTS, for one, reads without a transaction
+	c.tx.End() // e.g. SCRIPT EXISTS reads without a transaction
 	c.sess.Control = nil
 	c.conn, c.top.ctx.Sess, c.tx.Origin = nil, nil, nil
 	c.frame = &c.top
@@ -86,7 +86,7 @@ func (c *run) end() {
 	runs.Put(c)
 }
 
-// forget drops every reference to the read buffer.
+// forget drops all references to the read buffer.
 func (c *run) forget() {
 	clear(c.argv[:cap(c.argv)])
 	clear(c.reqs[:cap(c.reqs)])

@@ -13,15 +13,15 @@ import (
 )
 
 // A script runs like a command that writes: in the transaction of its segment or of EXEC, with the locks of its
-// declared keys held, and what it writes is committed with the rest. Each command that it calls is a savepoint in the
-// transaction.
+// declared keys held. Its writes are committed with the rest. Each command that the script calls is a savepoint in
+// the transaction.
 //
-// Of a key that was not declared the lock is taken when a command asks for it, if that is possible without waiting. If
-// not, the script is undone and run again with that key's lock among those that are waited for, and after some tries
-// with all locks. So no script sees what another one has half done, and none waits while it holds something.
+// The lock of an undeclared key is taken when a command needs it, if that is possible without waiting. If not, the
+// script is rolled back and run again: it then waits for that lock before it begins, and after some tries for all
+// locks. So no script sees the unfinished writes of another script, and no script waits while it holds locks.
 //
-// As in Redis, a script that fails keeps what it had written until then. One that is stopped from outside (SCRIPT KILL,
-// memory limit, shutdown) keeps nothing.
+// As in Redis, the writes of a failed script stay. The writes of a script that is stopped from outside (SCRIPT KILL,
+// memory limit, shutdown) are rolled back.
 
 // scriptRun is the script that a connection runs.
 type scriptRun struct {
@@ -30,28 +30,29 @@ type scriptRun struct {
 	frame     frame
 	host      scriptHost
 	readOnly  bool
-	caller    *command.Spec // the command that runs it, or EXEC does; only while it runs
+	caller    *command.Spec // the command that runs the script, or EXEC; only while the script runs
 	declared  [][]byte
 	keys      []command.KeyRef
-	written   []keyRef // keys that its commands have written, if somebody waits for keys
+	written   []keyRef // keys that its commands have written, if any client is blocked
 
 	// In a cluster: the slot of the keys so far, or anySlot; whether they may have several.
 	slot      int
 	crossSlot bool
 
-	// What the next try has to lock.
+	// The locks that the next try must take.
 	retry bool
 	all   bool
 	tries int
 	more  []engine.Lock
-	// shared: others wait for the commit of the script's transaction. alone: it is tried again without them.
+	// shared: other clients wait for the commit of the script's transaction. alone: the script is tried again without
+	// them.
 	shared, alone bool
 
 	calls  scriptCalls
-	failed bool // there is an error in the reply
+	failed bool // the reply has an error
 }
 
-// scriptResolvers find commands. Scripts call a few in turn, each of which one of them remembers.
+// scriptResolvers find commands. A script calls a few commands in turn, and each resolver remembers one of them.
 type scriptResolvers [8]command.Resolver
 
 // Resolve is [command.Table.Resolve].
@@ -63,18 +64,18 @@ func (s *scriptResolvers) Resolve(args [][]byte) (*command.Spec, error) {
 	return s[i%len(s)].Resolve(args)
 }
 
-// keyRef is a key of a namespace: after SELECT, or with MOVE, not always that of the connection.
+// keyRef is a key of a namespace: after SELECT, or with MOVE, not always the namespace of the connection.
 type keyRef struct {
 	ns  string
 	key []byte
 }
 
-// lockTries is how often a script is tried with the locks that it is known to need, before it gets all.
+// lockTries is how often a script is tried with the locks that it is known to need, before it gets all locks.
 const lockTries = 8
 
 var errMoreLocks = fmt.Errorf("the script needs more locks: %w", lua.ErrAgain)
 
-// addLocks asks for the locks that were missing, and for those that the tries before had.
+// addLocks adds the locks that were missing, and the locks of earlier tries.
 func (s *scriptRun) addLocks(tx *engine.Tx) {
 	s.retry = false
 	tx.AddLocks(s.more)
@@ -83,7 +84,7 @@ func (s *scriptRun) addLocks(tx *engine.Tx) {
 // forget ends the tries.
 func (s *scriptRun) forget() { s.retry, s.all, s.tries, s.more, s.alone = false, false, 0, nil, false }
 
-// takeWritten returns the keys that scripts have written since the last time.
+// takeWritten returns the keys that scripts have written since its last call.
 func (s *scriptRun) takeWritten() []keyRef {
 	w := s.written
 	s.written = nil
@@ -113,7 +114,7 @@ func (c *run) Eval(call command.ScriptCall) error {
 		return scripts.Error(err)
 	}
 	var flags lua.Flags
-	named := r.Function != nil // what it may do is declared
+	named := r.Function != nil // the flags are declared
 	if named {
 		flags = r.Function.Flags()
 	} else {
@@ -149,8 +150,8 @@ func (c *run) Eval(call command.ScriptCall) error {
 	}
 	outer := c.beginScript()
 	if r.Final = c.tx.HoldsAll() && !s.shared; inTx && !r.Final && r.Function != nil && r.Function.Library.Resident() {
-		// What it does to the variables of its library could not be undone when a later command of the transaction needs
-		// a lock.
+		// The changes to the variables of its library could not be undone when a later command of the transaction
+		// needs a lock.
 		err = lua.ErrExclusive
 	} else {
 		err = c.srv.Scripts.Run(r)
@@ -170,7 +171,7 @@ func (c *run) Eval(call command.ScriptCall) error {
 	s.caller, s.declared, s.frame.ctx, s.frame.req = nil, nil, command.Ctx{}, request{}
 	var failed *lua.Error
 	if errors.As(err, &failed) {
-		// What it has written stays, so this is a reply and not an error of the command.
+		// The writes of the script stay, so this is a reply and not an error of the command.
 		c.out.Error("", failed.Text)
 		s.host.Failed(failed.Text, failed.Counted)
 		err = nil
@@ -186,7 +187,7 @@ func (c *run) Eval(call command.ScriptCall) error {
 	return scripts.Error(err)
 }
 
-// beginScript begins the frame of a script inside of that of the command which runs it, and returns the latter.
+// beginScript begins the frame of a script inside the frame of the command that runs it, and returns the outer frame.
 func (c *run) beginScript() (outer *frame) {
 	s, outer := &c.script, c.frame
 	if s.caller = outer.ctx.Spec; outer.mode == queued {

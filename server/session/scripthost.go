@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// scriptHost is a run as scripts see it: it runs the commands that they call, in the transaction of the script.
+// scriptHost is a run as scripts see it: it runs the commands that a script calls in the transaction of the script.
 type scriptHost struct{ run *run }
 
 // Errors of redis.call.
@@ -25,7 +25,7 @@ var (
 	errScriptKey       = engine.NewError("ERR", "Script attempted to access undeclared keys")
 )
 
-// Replies to those who need what a slow script has locked.
+// Replies to clients that need locks of a slow script.
 var (
 	errBusyScript = engine.NewError("BUSY",
 		"Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
@@ -33,11 +33,11 @@ var (
 		"Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.")
 )
 
-// sharedPatience is how long a script may run in a transaction for whose commit others wait. One that lasts longer is
-// undone and run again in a transaction of its own.
+// sharedPatience is how long a script may run in a transaction shared with other clients. A script that runs longer
+// is rolled back and run again in a transaction of its own.
 const sharedPatience = 50 * time.Millisecond
 
-// Lasts is called now and then while a script runs.
+// Lasts is called from time to time while a script runs.
 func (h *scriptHost) Lasts(took time.Duration, slow bool) error {
 	c := h.run
 	s := &c.script
@@ -75,7 +75,7 @@ func (h *scriptHost) Call(args [][]byte, out *resp.Writer) error {
 	s.frame.ctx.Out = out
 	wrote, err := c.invoke(&s.frame, r)
 	switch {
-	case err != nil && c.closeAfterReply: // nothing is to follow
+	case err != nil && c.closeAfterReply: // nothing may follow
 		return err
 	case err != nil:
 		return nil
@@ -160,8 +160,8 @@ func (c *run) lockForScript(r *request) error {
 	return nil
 }
 
-// wantLock makes the script be undone and run again, with one more lock and those that it has by now: others may want
-// them too. After some such tries it gets all locks.
+// wantLock makes the script roll back and run again with one more lock, besides the locks that it has taken so far:
+// other clients may take these meanwhile. After some such tries the script gets all locks.
 func (s *scriptRun) wantLock(tx *engine.Tx, ns string, key []byte, write bool) error {
 	s.retry = true
 	if s.tries++; s.tries > lockTries {

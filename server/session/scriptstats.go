@@ -8,8 +8,8 @@ import (
 	"github.com/basaltdb/basalt/server/metrics"
 )
 
-// scriptCalls counts the commands that a script calls, as INFO commandstats has them. They reach the server's
-// counters when the script ends: one that is undone to be run again has called nothing.
+// scriptCalls counts the commands that a script calls, as INFO commandstats has them. They are added to the server's
+// counters when the script ends: a script that is rolled back and run again has called nothing.
 type scriptCalls struct {
 	byID    []callCount
 	touched []int32
@@ -45,7 +45,8 @@ func (s *scriptCalls) settle(to *metrics.Stats, count bool) {
 	}
 }
 
-// Failed hears of an error in the reply of a script. One that a command has given was counted then.
+// Failed counts an error in the reply of a script. An error of a command that the script called was counted when the
+// command failed.
 func (h *scriptHost) Failed(text string, counted bool) {
 	c := h.run
 	c.script.failed = true

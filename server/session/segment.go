@@ -20,9 +20,9 @@ const (
 // writeSegment runs commands from a write on in one transaction, and returns how many it has run.
 func (c *run) writeSegment(reqs []request) int {
 	if c.srv.DB.Blocked() != nil {
-		reqs = reqs[:1] // those that need what a slow script has locked are to fail alone
+		reqs = reqs[:1] // commands that need locks of a slow script must fail alone
 	}
-	// How far does it go? Up to the last write before something that cannot take part.
+	// Where does the segment end? At the last write before a command that cannot take part.
 	c.prepare(reqs[0].spec)
 	c.tx.Begin(c.sess.Namespace)
 	keys, blind := c.userKeys[:0], c.blindKeys[:0]
@@ -35,7 +35,7 @@ func (c *run) writeSegment(reqs []request) int {
 	}
 	retry := c.script.retry
 	if retry {
-		reqs = reqs[:1] // a script that needs more locks, or lasts, alone
+		reqs = reqs[:1] // a script that needs more locks, or is slow, runs alone
 		if c.script.alone {
 			c.flush()
 		}
@@ -48,16 +48,16 @@ func (c *run) writeSegment(reqs []request) int {
 			break
 		}
 		if i > 0 && r.err != nil && r.spec != nil && r.spec.Name == "exec" {
-			break // its error is one of a transaction
+			break // an error of EXEC aborts the transaction
 		}
 		if i > 0 && r.err == nil {
 			if r.spec.Flags&(command.Solo|command.PubSub|command.Alone) != 0 || r.spec.MayBlock(r.args) {
-				// Neither a client that waits nor a message must depend on a commit to come.
+				// Neither a blocked client nor a message may depend on a later commit.
 				break
 			}
 			r.err = c.refuse(r)
 			if c.seen.pause != nil && r.err == nil && c.seen.pause.holds(c.mayWrite(r)) {
-				break // the first one is a script that only reads
+				break // the first command is a script that only reads
 			}
 		}
 		if r.err != nil {
@@ -92,11 +92,11 @@ func (c *run) writeSegment(reqs []request) int {
 	c.tx.KeepLocks()
 	var combined bool
 	var err error
-	alone := lasts || c.profiled || c.track != nil && c.track.NoLoop // the commit is to be of nobody else
+	alone := lasts || c.profiled || c.track != nil && c.track.NoLoop // no other client may share the commit
 	if retry && c.script.all {
 		err = c.tx.AcquireAll()
 	} else if alone || retry && c.script.alone || reqs[0].spec.MayBlock(reqs[0].args) {
-		err = c.tx.Acquire() // whether it waits must not depend on the commit of another
+		err = c.tx.Acquire() // whether it waits must not depend on another client's commit
 	} else {
 		combined, err = c.tx.AcquireOrCombine(c)
 	}
@@ -109,7 +109,7 @@ func (c *run) writeSegment(reqs []request) int {
 			return 0
 		}
 		c.runSegment()
-		if !c.closeAfterReply && !alone { // a handler that has panicked drags nobody along
+		if !c.closeAfterReply && !alone { // a handler that panicked must not affect other clients
 			c.tx.RunWaiting(c.full)
 		}
 		err = c.tx.Commit()
@@ -132,8 +132,8 @@ func (c *run) writeSegment(reqs []request) int {
 	return done
 }
 
-// turnedAway ends a segment whose locks a slow script holds. It returns how many commands have run: one, that may have
-// got the error.
+// turnedAway ends a segment whose locks a slow script holds. It returns how many commands have run: one, which may
+// have failed with the error.
 func (c *run) turnedAway(reqs []request, err error) int {
 	c.tx.Release()
 	c.script.forget()
@@ -157,13 +157,13 @@ type segment struct {
 	reqs       []request
 	done       int  // commands that were run
 	firstWrite int  // the first one whose reply depends on the commit
-	wrote      bool // there is one
+	wrote      bool // a command has written: firstWrite is set
 }
 
 // runSegment runs the commands of the segment in the transaction, whose locks are held.
 func (c *run) runSegment() {
 	s := &c.segment
-	// A write that was there before may have been seen by every command.
+	// A write from before the segment may have been seen by every command.
 	s.wrote = !c.tx.Empty()
 	if c.moved() {
 		c.reroute(s.reqs)
@@ -186,7 +186,7 @@ func (c *run) runSegment() {
 			}
 		}
 		if c.script.retry {
-			break // what was done so far is committed; then the script comes again, with more locks
+			break // the commands so far are committed; then the script runs again with more locks
 		}
 		s.done++
 		if c.segmentFull() || c.closeAfterReply {
@@ -205,8 +205,8 @@ func (c *run) RunCombined(tx *engine.Tx) (commands int) {
 	return max(1, c.segment.done)
 }
 
-// segmentFailed replaces the replies that depended on a commit that has failed: what came after the first write
-// may have seen it, so nothing from there on has happened.
+// segmentFailed replaces the replies that depended on a failed commit. The commands after the first write may have
+// seen that write, so nothing from the first write on has happened.
 func (c *run) segmentFailed(err error) {
 	c.srv.WriteFailed(err)
 	s := &c.segment
@@ -225,7 +225,7 @@ func (c *run) segmentFailed(err error) {
 	}
 }
 
-// segmentFull reports whether the segment is to be committed before it grows any further.
+// segmentFull reports whether the segment must be committed before it grows any further.
 func (c *run) segmentFull() bool {
 	size := c.tx.Size()
 	return size > segmentBatch && (size > segmentMost || size-c.tx.LargeValues(segmentLarge) > segmentBatch) ||

@@ -1,8 +1,8 @@
 // Package session runs the commands of clients. A session is one connection: its goroutine reads and decodes
 // commands, checks them, takes the locks of their keys, calls their handlers, commits and replies.
 //
-// Shared is what the sessions of a server have in common. It is all that the server sees of them: Serve begins a
-// session, Close ends all.
+// Shared is the common state of the sessions of a server. The server sees nothing else of the sessions: Serve begins
+// a session, Close ends all.
 package session
 
 import (
@@ -26,11 +26,11 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Shared is what all sessions of a server share: the rooms that commands go through, and what sessions know of each
-// other. A session knows nothing else of the server.
+// Shared is the state that all sessions of a server share: the components that commands use, and what sessions know
+// of each other. A session knows nothing else of the server.
 type Shared struct {
 	Options
-	Services command.Server // what handlers see of the server; the server adds what is not of the sessions
+	Services command.Server // what handlers see of the server; the server adds everything outside the sessions
 	Limits   Limits
 	Stats    *metrics.Stats
 	Hub      pubsub.Hub
@@ -42,28 +42,28 @@ type Shared struct {
 	latency metrics.Latency
 	flusher wire.Flusher // of messages to subscribers
 	replies replycache.Cache
-	events  atomic.Uint32 // command.EventClass: those that are wanted
+	events  atomic.Uint32 // command.EventClass: the wanted classes
 
 	waiters   waitTable
 	monitors  monitors
 	observed  atomic.Pointer[observed]
-	observing sync.Mutex   // held by those who replace it
+	observing sync.Mutex   // held while it is replaced
 	paused    atomic.Int64 // clients that wait for the end of CLIENT PAUSE
 
 	mu      sync.Mutex
 	conns   map[int64]*conn
-	remote  atomic.Int64 // connections in conns from other machines
+	remote  atomic.Int64 // connections in conns from other hosts
 	lastID  atomic.Int64
 	closing atomic.Bool    // set with mu held
 	left    sync.WaitGroup // connections that are served
 	runs    sync.Pool      // of *run
 
 	failures   rateLimit // of log lines about failed reads and writes
-	handshakes rateLimit // of log lines about those that have failed
-	browsers   rateLimit // of log lines about requests that a web browser has sent
+	handshakes rateLimit // of log lines about failed TLS handshakes
+	browsers   rateLimit // of log lines about requests of web browsers
 }
 
-// Options are what the sessions need of the server. All of them are set, but for Cluster.
+// Options are what the sessions need from the server. All of them must be set, except Cluster.
 type Options struct {
 	DB      *engine.DB
 	Log     *zap.Logger
@@ -72,25 +72,26 @@ type Options struct {
 
 	// Cluster is the topology by which commands are routed, nil = all commands run here.
 	Cluster *cluster.Map
-	// Refuse returns the reply to a client that is not let in, "" = it is. local: it is on this machine.
+	// Refuse returns the reply to a client that is not accepted, "" = accepted. local: the client is on this host.
 	Refuse func(local bool) string
 	// Databases is redis-databases.
 	Databases func() int64
 	// MayStoreNamespaces returns why the database must not get namespaces, nil = it may. RefreshNamespaces is called
-	// when it has got some.
+	// after namespaces were stored.
 	MayStoreNamespaces func() error
 	RefreshNamespaces  func()
-	// Replicating reports whether messages go to replicas, by ReplicateMessage; fromMaster: that of a [Feed].
+	// Replicating reports whether messages go to replicas, by ReplicateMessage; fromMaster: the message comes from a
+	// [Feed].
 	Replicating      func() bool
 	ReplicateMessage func(channel, payload []byte, fromMaster bool)
-	// Broadcasting hears that a client has begun to track keys in broadcasting mode, or has ended it.
+	// Broadcasting is called when a client has begun or ended tracking in broadcasting mode.
 	Broadcasting func(on bool)
-	// Unpaused hears of the end of a pause. FailingOver reports whether a failover has made the present one.
+	// Unpaused is called at the end of a pause. FailingOver reports whether the present pause belongs to a failover.
 	Unpaused    func()
 	FailingOver func() bool
 }
 
-// NewShared prepares for the sessions of a server. The server adds to Services what they do not do themselves.
+// NewShared makes the common state of the sessions. The server adds to Services what sessions do not do themselves.
 func NewShared(o Options) *Shared {
 	s := &Shared{Options: o, started: time.Now(), conns: map[int64]*conn{}, Stats: metrics.NewStats(),
 		replies: replycache.New(o.DB.Derived())}
@@ -106,8 +107,8 @@ func NewShared(o Options) *Shared {
 	return s
 }
 
-// Serve begins a session for a connection, which it takes over; secure is for a client of the TLS port, else nil. It
-// returns false when the server is being closed.
+// Serve begins a session for a connection, and takes the connection over; secure is for a client of the TLS port,
+// else nil. Serve returns false when the server is being closed.
 func (s *Shared) Serve(nc net.Conn, secure *tls.Config) bool {
 	c := newConn(s, nc, s.lastID.Add(1))
 	if secure != nil {
@@ -125,15 +126,15 @@ func (s *Shared) Serve(nc net.Conn, secure *tls.Config) bool {
 	return true
 }
 
-// Close lets the commands that run finish, and gives all clients some time to read their replies; then the connections
-// end, for which Wait waits.
+// Close lets running commands finish, and gives all clients some time to read their replies. Then the connections
+// end; Wait waits for that.
 func (s *Shared) Close() {
 	grace := time.Duration(s.Limits.Ending.Load())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closing.Store(true)
 	for _, c := range s.conns {
-		c.stopWaiting() // before the deadlines: the owner of a detached connection asks which of the two has ended a read
+		c.stopWaiting() // before the deadlines: the owner of a detached connection asks why a read ended
 		c.wire.Wake()   // wakes a waiting reader; running commands finish
 		c.wire.SetWriteDeadline(time.Now().Add(grace))
 	}
@@ -145,7 +146,7 @@ func (s *Shared) Closing() bool { return s.closing.Load() }
 // Wait waits for the end of all sessions after Close.
 func (s *Shared) Wait() { s.left.Wait() }
 
-// Tick does what is due now and then.
+// Tick does the periodic work.
 func (s *Shared) Tick(now time.Time) {
 	s.forgetPause()
 	if !s.isPaused() { // in a pause nothing expires
@@ -153,7 +154,7 @@ func (s *Shared) Tick(now time.Time) {
 	}
 }
 
-// WriteFailed logs a failed commit, not more often than once a second.
+// WriteFailed logs a failed commit, at most once a second.
 func (s *Shared) WriteFailed(err error) {
 	s.Stats.WriteErrors.Add(1)
 	if s.failures.allow(time.Second) {
@@ -161,10 +162,10 @@ func (s *Shared) WriteFailed(err error) {
 	}
 }
 
-// ErrClosing is the reply to commands that come too late.
+// ErrClosing is the reply to commands that arrive after Close.
 var ErrClosing = engine.NewError("ERR", "the server is shutting down")
 
-// rateLimit lets something happen once in an interval.
+// rateLimit allows an event once per interval.
 type rateLimit struct{ last atomic.Int64 }
 
 func (r *rateLimit) allow(every time.Duration) bool {

@@ -8,7 +8,7 @@ import (
 )
 
 // Subscribe subscribes to a channel or pattern. confirm writes the confirmation, with the number of subscriptions of
-// this kind; outside of transactions it is on its way before the first message can be.
+// this kind; outside of transactions the confirmation is sent before the first message.
 func (c *run) Subscribe(kind command.SubscriptionKind, name []byte, confirm func(count int)) {
 	defer func() {
 		if kind == command.ShardChannel && c.moved() {
@@ -29,7 +29,7 @@ func (c *conn) Unsubscribe(kind command.SubscriptionKind, name []byte) int {
 	return c.srv.Hub.Remove(&c.subs, kind, string(name))
 }
 
-// UnsubscribeAll ends all subscriptions without a word.
+// UnsubscribeAll ends all subscriptions without confirmations.
 func (c *conn) UnsubscribeAll() { c.srv.Hub.RemoveAll(&c.subs) }
 
 // Subscriptions returns what the connection is subscribed to.
@@ -63,7 +63,7 @@ func (c *run) publishNow(m pubsub.Message) int {
 	return n
 }
 
-// publishDeferred sends what waited for the commit, unless the commit has failed.
+// publishDeferred sends the messages that waited for the commit, unless the commit has failed.
 func (c *run) publishDeferred(err error) {
 	for i, m := range c.deferred {
 		if err == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Track switches tracking on, or changes how it is done.
+// Track switches tracking on, or changes its options.
 func (c *run) Track(how command.Tracking) {
 	c.Untrack()
 	if how.Broadcast {
@@ -20,7 +20,7 @@ func (c *run) Track(how command.Tracking) {
 // Untrack switches tracking off.
 func (c *run) Untrack() { c.untrack(&c.batch) }
 
-// untrack is Untrack with the batch of the connection's run; nil = there is none.
+// untrack is Untrack with the batch of the connection's run; nil = the connection has no run.
 func (c *conn) untrack(batch *wire.Batch) {
 	old := c.track
 	if old == nil {
@@ -34,8 +34,8 @@ func (c *conn) untrack(batch *wire.Batch) {
 	}
 }
 
-// Tracked returns how the connection tracks keys, nil = it does not, and whether the connection that the messages
-// should go to is gone.
+// Tracked returns the tracking options of the connection, nil = tracking is off, and whether the connection that
+// messages are redirected to is gone.
 func (c *conn) Tracked() (how *command.Tracking, broken bool) {
 	if c.track == nil {
 		return nil, false
@@ -46,7 +46,7 @@ func (c *conn) Tracked() (how *command.Tracking, broken bool) {
 // SetCaching is CLIENT CACHING for the next command.
 func (c *conn) SetCaching(yes bool) { c.track.SetCaching(yes) }
 
-// Caching returns what CLIENT CACHING has said of the next command: 1 = yes, -1 = no, 0 = nothing.
+// Caching returns the answer of CLIENT CACHING for the next command: 1 = yes, -1 = no, 0 = not given.
 func (c *conn) Caching() int {
 	if c.track == nil {
 		return 0
@@ -54,7 +54,7 @@ func (c *conn) Caching() int {
 	return c.track.Caching()
 }
 
-// trackingPeer returns what others see of the connection. Any goroutine may call it.
+// trackingPeer returns the view of the connection for other goroutines. Any goroutine may call it.
 func (c *conn) trackingPeer() tracking.Peer {
 	v := c.info.view.Load()
 	return tracking.Peer{Out: c.wire, Proto: v.proto, Namespace: v.namespace, Subscribed: v.subs != [3]int{}}
@@ -69,7 +69,7 @@ func (s *Shared) trackingPeer(id int64) (p tracking.Peer, ok bool) {
 	return c.trackingPeer(), true
 }
 
-// rememberReads lets the table of tracking know the keys that a command is about to read.
+// rememberReads adds the keys that a command is about to read to the tracking table.
 func (c *run) rememberReads(r *request) {
 	if !c.track.Remembers(r.spec.Flags) {
 		return
@@ -81,9 +81,9 @@ func (c *run) rememberReads(r *request) {
 	}
 }
 
-// expiryOf returns when a key expires or the first of its fields, 0 = never or unknown.
+// expiryOf returns when a key or the first of its fields expires, 0 = never or unknown.
 func expiryOf(tx *engine.Tx, key []byte) uint64 {
-	const most = 128 // fields to look at whenever a client reads one of them
+	const most = 128 // fields to check whenever a client reads one of them
 	rec, err := tx.LoadHead(key)
 	if err != nil || !rec.Exists {
 		return 0
@@ -91,8 +91,8 @@ func expiryOf(tx *engine.Tx, key []byte) uint64 {
 	return tx.NextEnd(&rec, most)
 }
 
-// endCaching notes that a command has run or was refused. What CLIENT CACHING has said of it, or of its transaction,
-// is over.
+// endCaching notes that a command has run or was refused. CLIENT CACHING applies to one command or transaction only,
+// and is reset.
 func (c *run) endCaching(r *request) {
 	if c.inTx() || c.multi != nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Update runs f in a transaction of its own, see command.Control. It waits out a pause before, and serves those who
-// wait for the keys.
+// Update runs f in a transaction of its own, see command.Control. It waits for the end of a pause before, and serves
+// the clients blocked on the keys.
 func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error {
 	defer c.tx.Release()
 	if err := c.lockPiece(keys, all); err != nil {
@@ -38,7 +38,7 @@ func (c *run) Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error
 	return err
 }
 
-// lockPiece begins a transaction and takes its locks, when there is no pause.
+// lockPiece begins a transaction and takes its locks while no pause holds.
 func (c *run) lockPiece(keys [][]byte, all bool) error {
 	return c.lockUnpaused(always, func() error {
 		if c.srv.closing.Load() {

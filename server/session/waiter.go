@@ -14,8 +14,8 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// waiter is a client that waits for data. Three parties change it: runs of others that bring data, its own connection,
-// which sleeps until it is woken, and CLIENT UNBLOCK.
+// waiter is a client that waits for data. Three parties change the waiter: runs of other clients that bring data, its
+// own connection, which sleeps until it is woken, and CLIENT UNBLOCK.
 //
 //	          claim; the command has a reply     settle: the commit
 //	waiting ─────────────────────────────────► served, mu held ────────► served ──► the connection sends the reply
@@ -28,36 +28,36 @@ import (
 //	 │      endAlone: nothing
 //	 └─ leave: the connection has ended ──► finished
 //
-// Whoever brings data never waits for the one who holds mu. It sets missed instead, and the holder looks at missed
-// after it has given mu back, or has come back from alone: then the connection is woken, and tries alone. So no data
-// is overlooked, though two may bring some at the same time.
+// A run that brings data never waits for the holder of mu. It sets missed instead. The holder checks missed after it
+// has released mu, or has returned from the state alone; if missed is set, the connection is woken and tries alone.
+// So no data is overlooked when two runs bring data at the same time.
 //
-// When locks are missing that must not be waited for, the data is left to the connection, which tries alone with all
-// its locks: owed is set, and those who wait behind this one are not served. The connection then serves them, or
+// When a run lacks locks and must not wait for them, it leaves the data to the waiter's connection, which tries alone
+// with all its locks. owed is set, and later waiters are not served. The connection then serves the later waiters, or
 // wakes them if it leaves without the data.
 type waiter struct {
 	conn  *conn
 	spec  *command.Spec
 	wait  command.Wait
-	args  [][]byte // those of the client; wait.Args may be others (XREAD with $)
+	args  [][]byte // as the client sent them; wait.Args may differ (XREAD with $)
 	keys  []string // metadata keys, without repetition
 	until time.Time
-	// The connection has sent READONLY, ASKING before the command.
+	// The connection sent READONLY, or ASKING before the command.
 	readOnly, asking bool
 
-	mu    sync.Mutex // held while somebody tries to serve the waiter, and from a success on until the commit
+	mu    sync.Mutex // held during each try to serve the waiter, and after a success until the commit
 	state waitState
-	// The reply, and what the statistics are to note of it. They belong to the one who holds mu, or to the connection
+	// The reply, and what the statistics note of it. These fields belong to the holder of mu, or to the connection
 	// when the state is served or alone.
 	out    resp.Writer
-	err    error // what the reply says; nil = it is no error
-	denied bool  // the client may not run the command any more
-	ended  error // see end; of mu
+	err    error // the error of the reply; nil = the reply is no error
+	denied bool  // the client is no longer permitted to run the command
+	ended  error // see end; guarded by mu
 
-	took   atomic.Int64 // how long the command has run, without the wait, as time.Duration: for the slow log
-	missed atomic.Bool  // somebody had data while another one held mu, or while the connection tried alone
-	woken  atomic.Bool  // the connection is to poll: the deadline that it sleeps until was moved
-	owed   atomic.Bool  // the data was left to the connection; set while mu is held
+	took   atomic.Int64 // running time of the command without the wait, a time.Duration: for the slow log
+	missed atomic.Bool  // a run had data while mu was held, or while the connection tried alone
+	woken  atomic.Bool  // the connection must poll: its read deadline was moved
+	owed   atomic.Bool  // the data was left to the connection; set with mu held
 }
 
 type waitState uint8
@@ -65,11 +65,12 @@ type waitState uint8
 const (
 	waiting  waitState = iota
 	served             // out is the reply
-	alone              // the connection tries by itself
-	finished           // it waits no longer
+	alone              // the connection runs the command by itself
+	finished           // the wait has ended
 )
 
-// claim takes mu for a try in another one's transaction, unless somebody else tries, or there is nothing to try for.
+// claim takes mu for a try in the transaction of another client, unless a try is under way or there is nothing to try
+// for.
 func (w *waiter) claim() bool {
 	w.missed.Store(true)
 	if !w.mu.TryLock() {
@@ -84,7 +85,7 @@ func (w *waiter) claim() bool {
 	return false
 }
 
-// unclaim gives mu back after a try that had no reply. needLocks: there may be something, but locks are missing. It
+// unclaim releases mu after a try without a reply. needLocks: there may be data, but locks are missing. unclaim
 // reports whether to try once more.
 func (w *waiter) unclaim(needLocks bool) (again bool) {
 	missed := w.missed.Load()
@@ -93,13 +94,13 @@ func (w *waiter) unclaim(needLocks bool) (again bool) {
 	}
 	w.mu.Unlock()
 	if needLocks || missed {
-		w.wake() // it tries by itself
+		w.wake() // the connection tries by itself
 		return false
 	}
-	return w.missed.Load() // since just now
+	return w.missed.Load() // may have been set since the check above
 }
 
-// serve makes what is in out the reply, or the error; mu is held, or the connection tries alone.
+// serve makes the contents of out, or the error, the reply. mu must be held, unless the connection tries alone.
 func (w *waiter) serve(err error) {
 	if err != nil {
 		w.out.Reset()
@@ -108,8 +109,8 @@ func (w *waiter) serve(err error) {
 	w.state, w.err = served, err
 }
 
-// settle ends a try that had a reply, after the commit: the connection is woken to send it, or waits on if err says
-// that the commit has failed.
+// settle ends a try that had a reply, after the commit. The connection is woken to send the reply; if the commit
+// failed with err, it keeps waiting.
 func (w *waiter) settle(err error) {
 	if err != nil {
 		w.out.Reset()
@@ -122,8 +123,8 @@ func (w *waiter) settle(err error) {
 	}
 }
 
-// poll decides what the connection does that was woken: it sends the reply, which is that of a timeout when the time is
-// up, or it tries alone.
+// poll decides what the woken connection does: it sends the reply (after the timeout: the reply for a timeout), or it
+// tries alone.
 func (w *waiter) poll() waitState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +139,8 @@ func (w *waiter) poll() waitState {
 	return w.state
 }
 
-// endAlone ends a try of the connection itself, and reports whether there is a reply: otherwise it waits on.
+// endAlone ends a try of the connection itself, and reports whether there is a reply. Without a reply the connection
+// keeps waiting.
 func (w *waiter) endAlone(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +151,7 @@ func (w *waiter) endAlone(err error) bool {
 		w.serve(err)
 		return true
 	}
-	w.owed.Store(false) // there is nothing for those behind it either
+	w.owed.Store(false) // there is nothing for the later waiters either
 	w.state = waiting
 	if w.missed.Load() {
 		w.woken.Store(true) // once more
@@ -157,7 +159,7 @@ func (w *waiter) endAlone(err error) bool {
 	return false
 }
 
-// unblock ends the wait with the reply of a timeout, or with an error. It reports whether the client was waiting.
+// unblock ends the wait with the reply for a timeout, or with an error. It reports whether the client was waiting.
 func (w *waiter) unblock(err error) bool {
 	w.mu.Lock()
 	ok := w.state == waiting
@@ -174,7 +176,8 @@ func (w *waiter) unblock(err error) bool {
 	return ok
 }
 
-// redirect ends the wait for keys that this node serves no longer. While the connection tries alone, that finds out.
+// redirect ends the wait for keys that this node no longer serves. A connection that tries alone finds that out by
+// itself.
 func (w *waiter) redirect(t *cluster.Topology) {
 	err := w.route(t)
 	if err == nil || w.unblock(err) {
@@ -187,7 +190,7 @@ func (w *waiter) redirect(t *cluster.Topology) {
 	}
 }
 
-// route returns where a client that waits for keys is to be sent.
+// route returns the redirection for a client that is blocked on keys.
 func (w *waiter) route(t *cluster.Topology) error {
 	if len(w.wait.Keys) == 0 {
 		return nil
@@ -195,7 +198,8 @@ func (w *waiter) route(t *cluster.Topology) error {
 	return t.Route(cf.Slot(w.wait.Keys[0]), cluster.Access{ReadOnly: w.readOnly, Asking: w.asking})
 }
 
-// end is unblock with an error, also for a connection that tries alone: then it is the reply unless the try has one.
+// end is unblock with an error, also for a connection that tries alone: there the error is the reply unless the try
+// has one.
 func (w *waiter) end(err error) {
 	if w.unblock(err) {
 		return
@@ -216,28 +220,29 @@ func (w *waiter) leave() {
 	}
 }
 
-// wake makes the connection look what has become of its wait.
+// wake makes the connection check the state of its wait.
 func (w *waiter) wake() {
 	w.woken.Store(true)
 	w.conn.wire.Wake()
 }
 
-// hold keeps back what tracking tells the client of the commit that serves it: the reply comes first, as everywhere.
+// hold keeps back the invalidation messages for the commit that serves the client: the reply comes first, as
+// everywhere.
 func (w *waiter) hold() {
 	if t := w.conn.info.track.Load(); t != nil {
 		t.Begin()
 	}
 }
 
-// release sends what was kept back.
+// release sends the messages that hold kept back.
 func (w *waiter) release() {
 	if t := w.conn.info.track.Load(); t != nil {
 		t.Idle(nil)
 	}
 }
 
-// mayServe reports whether there may be something for the waiter: the record is in memory, and the handler need not
-// be tried by a thousand waiters for one element.
+// mayServe reports whether there may be data for the waiter. The check is cheap, since the record is in memory: so
+// one element does not make a thousand waiters run their handlers.
 func (w *waiter) mayServe(tx *engine.Tx, key []byte) bool {
 	rec, err := tx.LoadHead(key)
 	if err != nil {
@@ -246,12 +251,12 @@ func (w *waiter) mayServe(tx *engine.Tx, key []byte) bool {
 	return rec.Exists && rec.Type == w.wait.Type || w.wait.Gone && (!rec.Exists || rec.Type != w.wait.Type)
 }
 
-// waitTable knows who waits for which keys.
+// waitTable records which clients wait for which keys.
 type waitTable struct {
-	n     atomic.Int64 // clients that wait
+	n     atomic.Int64 // blocked clients
 	mu    sync.Mutex
-	byKey map[string][]*waiter // in the order in which they came
-	acks  map[*waiter]bool     // those who wait for replicas
+	byKey map[string][]*waiter // in order of arrival
+	acks  map[*waiter]bool     // clients that wait for replicas
 }
 
 func (t *waitTable) add(w *waiter) {
@@ -277,7 +282,7 @@ func (t *waitTable) remove(w *waiter) {
 	for _, k := range w.keys {
 		list := t.byKey[k]
 		if i := slices.Index(list, w); i >= 0 {
-			// A new slice: others may be going through the old one.
+			// A new slice: other goroutines may be iterating over the old one.
 			if list = slices.Concat(list[:i], list[i+1:]); len(list) == 0 {
 				delete(t.byKey, k)
 			} else {
@@ -290,7 +295,7 @@ func (t *waitTable) remove(w *waiter) {
 	t.n.Add(-1)
 }
 
-// acked lets those who wait for replicas, and for whom enough have acknowledged, try by themselves.
+// acked wakes the clients that wait for replicas and have enough acknowledgements: each tries by itself.
 func (t *waitTable) acked() {
 	if t.n.Load() == 0 {
 		return
@@ -305,7 +310,8 @@ func (t *waitTable) acked() {
 	}
 }
 
-// counts returns how many keys are waited for, and how many of them also to be deleted.
+// counts returns how many keys have blocked clients, and how many of these keys have clients that also wait for the
+// deletion.
 func (t *waitTable) counts() (all, gone int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -317,7 +323,7 @@ func (t *waitTable) counts() (all, gone int) {
 	return len(t.byKey), gone
 }
 
-// wakeAll lets those who wait for some keys try by themselves.
+// wakeAll wakes the clients blocked on some keys: each tries by itself.
 func (t *waitTable) wakeAll(nsKeys []string) {
 	for _, k := range nsKeys {
 		for _, w := range t.of([]byte(k)) {
@@ -326,7 +332,7 @@ func (t *waitTable) wakeAll(nsKeys []string) {
 	}
 }
 
-// of returns those who wait for a key. The slice is not changed afterwards.
+// of returns the clients blocked on a key. The slice is not changed afterwards.
 func (t *waitTable) of(nsKey []byte) []*waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -334,14 +340,14 @@ func (t *waitTable) of(nsKey []byte) []*waiter {
 	return list[:len(list):len(list)]
 }
 
-// keys returns the keys that somebody waits for.
+// keys returns the keys that have blocked clients.
 func (t *waitTable) keys() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Keys(t.byKey))
 }
 
-// all returns all who wait, for keys or replicas, in any order.
+// all returns all clients that wait for keys or replicas, in no order.
 func (t *waitTable) all() []*waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -357,7 +363,7 @@ func (t *waitTable) all() []*waiter {
 	return slices.Collect(maps.Keys(all))
 }
 
-// keyspaceChanged lets those try again who also wait for the end of a key: a flush has no keys to find them by.
+// keyspaceChanged wakes the clients that also wait for the deletion of a key: a flush names no keys to find them by.
 func (t *waitTable) keyspaceChanged() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

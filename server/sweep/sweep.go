@@ -1,7 +1,7 @@
-// Package sweep deletes keys and fields of hashes when their time comes, while somebody wants to hear of it.
+// Package sweep deletes keys and hash fields when they expire, while their expiry events are wanted.
 //
-// Without it a key whose time has passed is not seen any more and leaves the disk with a compaction, but nobody is
-// told. A pass over all records finds those that expire until some time after the next pass; commits add theirs. So
+// Without the sweep an expired key is invisible and a compaction removes it from disk, but no event is published. A
+// pass over all records finds the keys that expire before some time after the next pass; commits add further keys. So
 // only keys that expire soon take memory.
 package sweep
 
@@ -18,62 +18,63 @@ import (
 	"github.com/basaltdb/basalt/engine/hash"
 )
 
-// Options say what to sweep and who hears of it.
+// Options say what to sweep, and which functions are called for it.
 type Options struct {
 	DB  *engine.DB
 	Log *zap.Logger
-	// MayExpire returns nil, ErrPaused or ErrNotHere. It is called with the lock of a key held, and its answer holds until
-	// the lock is given back.
+	// MayExpire returns nil, ErrPaused or ErrNotHere. It is called with the lock of a key held, and its answer stays
+	// true until the lock is released.
 	MayExpire func() error
-	// PausedUntil returns the end of the present pause; ok is false when there is none.
+	// PausedUntil returns the end of the present pause; ok is false when there is no pause.
 	PausedUntil func() (end time.Time, ok bool)
 
-	// KeyEnded hears that a key was deleted, and how it had ended. FieldsExpired hears that fields of a hash were deleted,
-	// HashEmptied that the last field was and the hash with it. They are called when that is committed.
+	// KeyEnded is called after a key was deleted, with how it had ended. FieldsExpired is called after fields of a
+	// hash were deleted, HashEmptied after the last field and with it the hash was deleted. All are called after the
+	// commit.
 	KeyEnded      func(ns string, key []byte, how engine.Ended)
 	FieldsExpired func(ns string, key []byte)
 	HashEmptied   func(ns string, key []byte)
 }
 
 var (
-	// ErrPaused says that nothing expires now: the key's time comes after the pause.
-	ErrPaused = errors.New("nothing expires during a pause")
-	// ErrNotHere says that nothing expires by itself: a master deletes the keys.
-	ErrNotHere = errors.New("a replica deletes nothing by itself")
+	// ErrPaused says that nothing expires now: the key is deleted after the pause.
+	ErrPaused = errors.New("keys do not expire during a pause")
+	// ErrNotHere says that the server deletes no expired keys: its master does.
+	ErrNotHere = errors.New("a replica does not delete expired keys: its master does")
 )
 
 const (
 	passEvery = 5 * time.Minute
 	horizon   = 2 * passEvery
-	maxKeys   = 1 << 20 // in memory; those beyond are found by a later pass
+	maxKeys   = 1 << 20 // in memory; a later pass finds the keys beyond
 	retry     = time.Second
-	rest      = 10 // times as long as a pass over the fields of a hash took, the hash is left alone
+	rest      = 10 // a hash is skipped for rest times the duration of the last pass over its fields
 )
 
-// Sweep is the sweep of a database. It runs while somebody wants to hear of keys or fields that expire.
+// Sweep is the sweep of a database. It runs while events of expiring keys or fields are wanted.
 type Sweep struct {
 	Options
 
 	wanted    atomic.Bool  // Want(true, ...)
 	fields    atomic.Bool  // Want(..., true)
-	listeners atomic.Int64 // those of Listen, who want to hear of keys and fields
+	listeners atomic.Int64 // listeners of Listen, which want events of keys and fields
 
 	mu      sync.Mutex
 	soon    expiries
-	wake    chan struct{} // holds one when the sweep should look again
+	wake    chan struct{} // holds one value when the sweep should check again
 	running bool
 	stopped bool
-	hooked  bool // commits tell of keys that expire
-	fresh   bool // they do so only since the last pass: one is due
+	hooked  bool // commits report keys that expire
+	fresh   bool // hooked only since the last pass: another pass is due
 	stop    chan struct{}
 	done    sync.WaitGroup
 
-	// resting has the hashes that the sweep passes by, and until when. It belongs to the sweep's goroutine.
+	// resting has the hashes that the sweep skips, and until when. Only the sweep's goroutine uses it.
 	resting  map[expiry]time.Time // by expiry with at 0
 	lastLine time.Time            // when an error was logged
 }
 
-// New returns a sweep that nobody wants yet.
+// New returns a sweep that does not run yet.
 func New(o Options) *Sweep {
 	return &Sweep{Options: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), resting: map[expiry]time.Time{}}
 }
@@ -98,7 +99,7 @@ func (e *expiries) Pop() any {
 	return x
 }
 
-// Want says whether keys or fields are to be deleted when they expire, and whether that goes for fields of hashes. It
+// Want says whether the sweep must delete keys when they expire, and whether it must delete hash fields too. It
 // begins or ends the sweep at once, unless there are listeners.
 func (s *Sweep) Want(any, fields bool) {
 	s.fields.Store(fields)
@@ -110,8 +111,8 @@ func (s *Sweep) Want(any, fields bool) {
 	}
 }
 
-// Listen notes that one more listener wants to hear of keys and fields, or that one does no more. When the last one has
-// gone, the sweep goes on until a pass is due: listeners that come and go do not cost a pass each.
+// Listen adds or removes a listener, which wants events of keys and fields. After the last listener is removed, the
+// sweep continues until a pass is due: so listeners that come and go do not cost a pass each.
 func (s *Sweep) Listen(on bool) {
 	if !on {
 		s.listeners.Add(-1)
@@ -121,7 +122,7 @@ func (s *Sweep) Listen(on bool) {
 	s.begin()
 }
 
-// Wake lets the sweep look again: a pause has ended.
+// Wake makes the sweep check again: a pause has ended.
 func (s *Sweep) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -129,7 +130,8 @@ func (s *Sweep) Wake() {
 	}
 }
 
-// Refresh lets the sweep look for all keys that expire: those that it has passed by with ErrNotHere may be its own now.
+// Refresh makes the sweep search for all keys that expire: it may now delete keys that it has skipped because of
+// ErrNotHere.
 func (s *Sweep) Refresh() {
 	s.mu.Lock()
 	s.fresh = true
@@ -159,7 +161,7 @@ func (s *Sweep) Len() int {
 
 func (s *Sweep) isWanted() bool { return s.wanted.Load() || s.listeners.Load() > 0 }
 
-// begin begins the sweep, if it has not begun.
+// begin starts the sweep, if it is not running.
 func (s *Sweep) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,19 +178,19 @@ func (s *Sweep) begin() {
 	s.Wake()
 }
 
-// end ends the sweep; its goroutine stays, asleep.
+// end stops the sweep; its goroutine sleeps.
 func (s *Sweep) end() {
 	s.mu.Lock()
 	s.DB.OnExpiry(nil)
 	s.DB.OnFieldsExpired(nil)
 	s.soon, s.hooked = nil, false
 	s.mu.Unlock()
-	if s.isWanted() { // since just now
+	if s.isWanted() { // may have changed since the check above
 		s.begin()
 	}
 }
 
-// add notes a key that expires, if that is soon.
+// add notes a key, if it expires soon.
 func (s *Sweep) add(ns string, key []byte, at int64) {
 	if at > time.Now().Add(horizon).UnixMilli() {
 		return
@@ -249,8 +251,8 @@ func (s *Sweep) run() {
 	}
 }
 
-// pass finds all keys that expire until then. A key that a commit adds meanwhile may be there twice, which does no
-// harm.
+// pass finds all keys that expire before a time. A key that a commit adds meanwhile may be listed twice, which does
+// no harm.
 func (s *Sweep) pass(until time.Time) {
 	s.mu.Lock()
 	s.soon = nil
@@ -265,7 +267,7 @@ func (s *Sweep) pass(until time.Time) {
 	}
 }
 
-// failed logs an error, not more often than once a second.
+// failed logs an error, at most once a second.
 func (s *Sweep) failed(what string, err error) {
 	if now := time.Now(); now.Sub(s.lastLine) >= time.Second {
 		s.lastLine = now
@@ -273,8 +275,7 @@ func (s *Sweep) failed(what string, err error) {
 	}
 }
 
-// expireDue handles the keys that have expired, or have fields that have, and returns after which time the next one
-// does.
+// expireDue handles the keys that have expired, or have expired fields, and returns the time until the next expiry.
 func (s *Sweep) expireDue() time.Duration {
 	for !s.closing() {
 		if end, ok := s.PausedUntil(); ok {
@@ -299,7 +300,7 @@ func (s *Sweep) expireDue() time.Duration {
 			s.push(e)
 			s.mu.Unlock()
 			continue
-		case err == ErrNotHere: // a pass finds the key when that has changed
+		case err == ErrNotHere: // a later pass finds the key when this has changed
 			continue
 		case err != nil:
 			s.failed("deleting an expired key failed", err)
@@ -312,8 +313,8 @@ func (s *Sweep) expireDue() time.Duration {
 	return passEvery
 }
 
-// expire deletes a key if it has expired, or the fields of a hash that have. It returns when to look at the key
-// again; the zero time = not before somebody writes it.
+// expire deletes a key if it has expired, or the expired fields of a hash. It returns when to check the key again;
+// the zero time = not before it is written.
 func (s *Sweep) expire(ns string, key []byte) (again time.Time, err error) {
 	how, err := s.DB.DeleteExpired(ns, key, s.MayExpire, func(how engine.Ended) { s.KeyEnded(ns, key, how) })
 	if err != nil || how != engine.NotEnded || !s.fields.Load() && s.listeners.Load() == 0 {
@@ -321,7 +322,7 @@ func (s *Sweep) expire(ns string, key []byte) (again time.Time, err error) {
 	}
 	k := expiry{ns: ns, key: string(key)}
 	if time.Now().Before(s.resting[k]) {
-		return again, nil // it is in the list for the end of its rest
+		return again, nil // the hash is in the list for the end of its rest
 	}
 	delete(s.resting, k)
 	var next int64
@@ -342,8 +343,8 @@ func (s *Sweep) expire(ns string, key []byte) (again time.Time, err error) {
 	if !left {
 		s.HashEmptied(ns, key)
 	}
-	// The commit has put the hash into the list for the next field. But a pass goes over all fields: a hash of a million
-	// fields that expire one by one must not cost all the time.
+	// The commit has put the hash into the list for the next field. But a pass goes over all fields: a hash of a
+	// million fields that expire one by one must not take all the CPU time.
 	if end := time.Now().Add(rest * took); next > 0 && time.UnixMilli(next).Before(end) {
 		s.resting[k], again = end, end
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Peer is a connection to which messages go, as others see it.
+// Peer is the view of a connection that receives messages, for other goroutines.
 type Peer struct {
 	Out        *wire.Conn
 	Proto      int // of its replies, 2 or 3
@@ -16,10 +16,10 @@ type Peer struct {
 	Subscribed bool // to anything, see package pubsub
 }
 
-// Origin is what a transaction has for its engine.Tx.Origin: who commits.
+// Origin is the value of a transaction's engine.Tx.Origin: it identifies the client that commits.
 type Origin struct {
 	ID    int64       // of the connection
-	Batch *wire.Batch // is flushed when the run that commits ends
+	Batch *wire.Batch // flushed at the end of the run that commits
 }
 
 // Client is a connection that tracks keys, from Table.Add to Table.Remove. SetCaching, Caching and Ran are for the
@@ -28,19 +28,19 @@ type Client struct {
 	command.Tracking
 	id      int64
 	find    func(id int64) (Peer, bool)
-	caching int // of CLIENT CACHING for the next command: 1 = yes, -1 = no, 0 = not said
+	caching int // CLIENT CACHING for the next command: 1 = yes, -1 = no, 0 = not given
 
 	mu      sync.Mutex
-	peer    func() Peer // nil = it does not track any more
-	busy    bool        // commands of the connection run
-	pending []notice    // meanwhile
-	broken  bool        // the connection that the messages go to is gone
+	peer    func() Peer // nil = the client no longer tracks
+	busy    bool        // the connection is running commands
+	pending []notice    // messages held back while busy
+	broken  bool        // the connection that messages are redirected to is gone
 }
 
-// notice is one message: keys, or everything when they are nil.
+// notice is one message: keys, or nil for the whole keyspace.
 type notice struct{ keys []string }
 
-// Broken reports whether the connection that the messages should go to is gone.
+// Broken reports whether the connection that messages are redirected to is gone.
 func (c *Client) Broken() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,13 +67,14 @@ func (c *Client) SetCaching(yes bool) {
 	}
 }
 
-// Caching returns what CLIENT CACHING has said of the next command: 1 = yes, -1 = no, 0 = nothing.
+// Caching returns the answer of CLIENT CACHING for the next command: 1 = yes, -1 = no, 0 = not given.
 func (c *Client) Caching() int { return c.caching }
 
 // Ran notes that a command, or a transaction, has run or was refused: CLIENT CACHING applies to one only.
 func (c *Client) Ran() { c.caching = 0 }
 
-// Remembers reports whether the keys that a command reads are to be remembered. For a script its commands do that.
+// Remembers reports whether the keys that a command reads must be remembered. The keys of a script are remembered by
+// the commands that it calls.
 func (c *Client) Remembers(flags command.Flag) bool {
 	return !c.Broadcast && flags&command.ReadOnly != 0 && flags&(command.PubSub|command.Script) == 0 &&
 		(!c.OptIn || c.caching > 0) && (!c.OptOut || c.caching >= 0)
@@ -86,7 +87,8 @@ func (c *Client) Begin() {
 	c.mu.Unlock()
 }
 
-// Idle sends what was held back: the replies are on the way. batch is that of the run, nil = there is none.
+// Idle sends the messages that Begin held back: the replies are already on their way. batch belongs to the run, nil =
+// no batch.
 func (c *Client) Idle(batch *wire.Batch) {
 	c.mu.Lock()
 	c.busy = false
@@ -98,8 +100,8 @@ func (c *Client) Idle(batch *wire.Batch) {
 	}
 }
 
-// notify sends a message now, or when the connection's replies are on the way. by has changed the keys; of a flush its
-// origin is told, too.
+// notify sends a message now, or once the connection's replies are on their way. by has changed the keys; the origin
+// of a flush is notified, too.
 func (c *Client) notify(n notice, by *Origin) {
 	c.mu.Lock()
 	if c.peer == nil || c.NoLoop && by.ID == c.id && n.keys != nil {
@@ -115,7 +117,7 @@ func (c *Client) notify(n notice, by *Origin) {
 	c.deliver(n, by.Batch)
 }
 
-// deliver puts a message into the outbox of the connection, or of the one that it is redirected to.
+// deliver puts a message into the outbox of the connection, or of the connection that messages are redirected to.
 func (c *Client) deliver(n notice, batch *wire.Batch) {
 	own, ok := c.self()
 	if !ok {
@@ -127,7 +129,7 @@ func (c *Client) deliver(n notice, batch *wire.Batch) {
 			c.mu.Lock()
 			c.broken = true
 			c.mu.Unlock()
-			if own.Proto == 3 { // told each time, as in Redis
+			if own.Proto == 3 { // sent each time, as in Redis
 				w := resp.Writer{Proto: 3}
 				w.Push(2)
 				w.BulkString("tracking-redir-broken")
@@ -147,7 +149,7 @@ func (c *Client) deliver(n notice, batch *wire.Batch) {
 		w.BulkString("message")
 		w.BulkString(command.InvalidateChannel)
 	default:
-		return // RESP2 has no place for it
+		return // RESP2 has no push messages
 	}
 	if n.keys == nil {
 		w.Null()
@@ -160,7 +162,7 @@ func (c *Client) deliver(n notice, batch *wire.Batch) {
 	batch.Post(to.Out, w.Bytes())
 }
 
-// self returns the connection; ok is false when it does not track any more.
+// self returns the connection; ok is false when it no longer tracks.
 func (c *Client) self() (p Peer, ok bool) {
 	c.mu.Lock()
 	peer := c.peer

@@ -1,7 +1,8 @@
-// Package tracking knows which client has read which key, and tells it when the key changes (CLIENT TRACKING).
+// Package tracking records which client has read which key, and notifies the client when the key changes (CLIENT
+// TRACKING).
 //
-// A key is remembered before it is read, so a commit that the reader has not seen finds it in the table. Messages for
-// a client whose commands run wait until their replies are on the way: a client never gets the old value after the
-// message that it is old. Messages come from commits and flushes, of which the engine tells the Table as its Observer,
-// from the expiry of a key, and from the table's limit.
+// A key is remembered before it is read, so a commit that the reader has not seen finds the key in the table. While a
+// client's commands run, messages for it wait until the replies are on their way: a client never gets an old value
+// after the invalidation message for it. Messages are caused by commits and flushes (the engine calls the Table as
+// its Observer), by the expiry of a key, and by the table's limit.
 package tracking

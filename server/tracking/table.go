@@ -15,9 +15,9 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// Options are what a Table needs of the server.
+// Options are what a Table needs from the server.
 type Options struct {
-	// Observe makes the Table hear of commits, nil ends that: engine.DB.Observe.
+	// Observe makes the Table the observer of commits, nil ends that: engine.DB.Observe.
 	Observe func(engine.Observer)
 	// Slots reports whether metadata keys carry the cluster slot: engine.DB.Slots.
 	Slots bool
@@ -25,20 +25,20 @@ type Options struct {
 	Find func(id int64) (p Peer, ok bool)
 }
 
-// Table is who has read what. Commits, flushes and the clock find in it whom to tell. It observes the database while
-// clients track.
+// Table maps keys to the clients that have read them. Commits, flushes and the clock look up in it which clients to
+// notify. It observes the database while clients track.
 type Table struct {
 	Options
-	limit   atomic.Int64 // most keys, 0 = any number
+	limit   atomic.Int64 // most keys, 0 = no limit
 	tracked atomic.Int64
-	items   atomic.Int64 // clients of all keys
+	items   atomic.Int64 // sum of the clients over all keys
 	expires atomic.Int64 // keys in the heaps
 	seed    maphash.Seed
 	shards  [64]shard
 
 	mu      sync.RWMutex
 	clients map[*Client]struct{}
-	bcast   []*Client // those in broadcasting mode; replaced, never changed
+	bcast   []*Client // clients in broadcasting mode; replaced, never changed
 }
 
 var _ engine.Observer = (*Table)(nil)
@@ -48,7 +48,7 @@ func New(o Options) *Table {
 	return &Table{Options: o, seed: maphash.MakeSeed(), clients: map[*Client]struct{}{}}
 }
 
-// SetLimit sets how many keys are remembered, 0 = any number. What is dropped counts as changed.
+// SetLimit sets how many keys are remembered, 0 = no limit. A dropped key counts as changed.
 func (t *Table) SetLimit(keys int64) {
 	t.limit.Store(keys)
 	for i := range t.shards {
@@ -69,19 +69,20 @@ func (t *Table) SetLimit(keys int64) {
 	}
 }
 
-// full reports whether there are more keys than may be.
+// full reports whether the table has more keys than the limit.
 func (t *Table) full() bool {
 	limit := t.limit.Load()
 	return limit > 0 && t.tracked.Load() > limit
 }
 
-// Add begins to track for a connection whose commands run. peer returns the connection as others see it.
+// Add begins tracking for a connection that is running commands. peer returns the view of the connection for other
+// goroutines.
 func (t *Table) Add(id int64, how command.Tracking, peer func() Peer) *Client {
 	c := &Client{Tracking: how, id: id, find: t.Find, peer: peer, busy: true}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if how.Broadcast {
-		t.bcast = append(t.bcast[:len(t.bcast):len(t.bcast)], c) // others go through the old slice
+		t.bcast = append(t.bcast[:len(t.bcast):len(t.bcast)], c) // other goroutines iterate over the old slice
 	}
 	t.clients[c] = struct{}{}
 	if len(t.clients) == 1 {
@@ -90,8 +91,8 @@ func (t *Table) Add(id int64, how command.Tracking, peer func() Peer) *Client {
 	return c
 }
 
-// Remove ends the tracking of a client, and sends what was held back; batch is that of the connection's run, nil =
-// there is none. What the table has of the client is dropped when the keys change.
+// Remove ends the tracking of a client, and sends the messages held back; batch belongs to the connection's run, nil
+// = no batch. The table drops its entries of the client when the keys change.
 func (t *Table) Remove(c *Client, batch *wire.Batch) {
 	c.Idle(batch)
 	c.mu.Lock()
@@ -119,7 +120,7 @@ func (t *Table) Clients() int {
 // Keys returns how many keys are remembered.
 func (t *Table) Keys() int64 { return t.tracked.Load() }
 
-// Items returns how many clients are remembered, of all keys.
+// Items returns the sum of the remembered clients over all keys.
 func (t *Table) Items() int64 { return t.items.Load() }
 
 type shard struct {
@@ -128,13 +129,13 @@ type shard struct {
 	heap  expiryHeap
 }
 
-// key is a key that somebody has read.
+// key is a key that a tracking client has read.
 type key struct {
 	nsKey   string
-	name    string // as the user names it
+	name    string // user key
 	clients []*Client
 	expire  uint64 // ms since the epoch, 0 = never
-	at      int    // index in the heap, -1 = not there
+	at      int    // index in the heap, -1 = not in the heap
 }
 
 // expiryHeap orders keys by their expiry.
@@ -168,7 +169,7 @@ func (t *Table) shard(nsKey []byte) *shard {
 	return &t.shards[maphash.Bytes(t.seed, nsKey)%uint64(len(t.shards))]
 }
 
-// Prefixes returns how many different prefixes clients have in broadcasting mode.
+// Prefixes returns the number of distinct prefixes of clients in broadcasting mode.
 func (t *Table) Prefixes() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -228,7 +229,7 @@ func (t *Table) Remember(c *Client, nsKey, name []byte, expire uint64) {
 	}
 }
 
-// drop takes a key out of the table; the shard's lock is held.
+// drop removes a key from the table; the shard's lock must be held.
 func (t *Table) drop(s *shard, k *key) {
 	delete(s.byKey, k.nsKey)
 	t.tracked.Add(-1)
@@ -239,7 +240,7 @@ func (t *Table) drop(s *shard, k *key) {
 	}
 }
 
-// clear empties the table: nobody tracks any more, and t.mu is held, so that nobody begins.
+// clear empties the table when no client tracks any more. t.mu must be held, so that no client begins.
 func (t *Table) clear() {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -251,7 +252,8 @@ func (t *Table) clear() {
 	}
 }
 
-// Committed hears of a commit from the engine: the metadata keys of what was written. The locks are held.
+// Committed is called by the engine after a commit, with the metadata keys of the written records. The locks are
+// held.
 func (t *Table) Committed(origin any, nsKeys [][]byte) {
 	by := origins(origin)
 	if t.tracked.Load() > 0 {
@@ -276,7 +278,7 @@ func (t *Table) Committed(origin any, nsKeys [][]byte) {
 		if !ok {
 			continue
 		}
-		for _, prefix := range b.Prefixes { // a message for each, its keys in order, as from Redis
+		for _, prefix := range b.Prefixes { // a message for each prefix, with the keys in order, as in Redis
 			var n notice
 			for _, nsKey := range nsKeys {
 				ns, key, err := cf.SplitNSKey(nsKey, t.Slots)
@@ -293,10 +295,10 @@ func (t *Table) Committed(origin any, nsKeys [][]byte) {
 	}
 }
 
-// Flushed hears from the engine that all keys in [begin, end) are gone.
+// Flushed is called by the engine when all keys in [begin, end) are deleted.
 func (t *Table) Flushed(origin any, begin, end []byte) {
 	by := origins(origin)
-	// In the namespaces that it concerns no key is left, and those that did not exist are forgotten with the others.
+	// No key is left in the namespaces concerned. Keys that did not exist are forgotten with the others.
 	affected := func(ns string) bool {
 		prefix := cf.AppendNSPrefix(nil, ns)
 		past, ok := cf.AppendSuccessor(nil, prefix)
@@ -325,10 +327,10 @@ func (t *Table) Flushed(origin any, begin, end []byte) {
 	}
 }
 
-// nobody is the origin of what no client does.
+// nobody is the origin of changes that no client has made.
 var nobody Origin
 
-// origins returns who has committed, by the transaction's Origin.
+// origins returns the client that has committed, from the transaction's Origin.
 func origins(origin any) *Origin {
 	if o, ok := origin.(*Origin); ok {
 		return o
@@ -336,7 +338,7 @@ func origins(origin any) *Origin {
 	return &nobody
 }
 
-// tell sends the message of a key that was taken out of the table.
+// tell sends the message for a key that was removed from the table.
 func (k *key) tell(by *Origin) {
 	n := notice{keys: []string{k.name}}
 	for _, c := range k.clients {
@@ -346,7 +348,7 @@ func (k *key) tell(by *Origin) {
 	}
 }
 
-// Expire tells of keys that have expired.
+// Expire sends messages for keys that have expired.
 func (t *Table) Expire(now time.Time) {
 	if t.expires.Load() == 0 {
 		return

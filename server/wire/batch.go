@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// Batch collects what a run of commands sends to other clients. A message is in the outbox of its receiver at once,
-// which keeps the order of messages from several senders; the socket is written when the run flushes. So a receiver of
-// many messages costs one write, and the sender's own replies go first.
+// Batch collects the messages that a run of commands sends to other clients. A message enters the outbox of its
+// receiver at once, which keeps the order of messages from several senders. The socket is written when the run
+// flushes: so many messages to one receiver cost one write, and the sender's own replies go first.
 //
-// Messages that a client sends to itself are kept until the run puts them behind a reply.
+// Messages that a client sends to itself are kept until the run appends them to a reply.
 //
 // A Batch belongs to one goroutine. A nil Batch stands for a sender without a run: its messages are flushed at once.
 type Batch struct {
@@ -33,7 +33,8 @@ func (b *Batch) Post(to *Conn, message []byte) {
 	}
 }
 
-// PostShared sends a message that many clients may get, as from many senders at the same time: the flusher writes it.
+// PostShared sends a message that many clients may receive, possibly from many senders at the same time: the flusher
+// writes it.
 func (b *Batch) PostShared(to *Conn, message []byte) {
 	switch do := to.out.add(message); {
 	case do == noFlush:
@@ -52,17 +53,17 @@ func (b *Batch) PostOwn(message []byte) { b.own = append(b.own, message...) }
 // Own returns the messages of the client to itself. They are valid until the next PostOwn or DropOwn.
 func (b *Batch) Own() []byte { return b.own }
 
-// DropOwn forgets them.
+// DropOwn drops the messages of the client to itself.
 func (b *Batch) DropOwn() {
 	if b.own = b.own[:0]; cap(b.own) > KeepBuffer {
 		b.own = nil
 	}
 }
 
-// Pending reports whether anything is to be flushed.
+// Pending reports whether any connection has messages to flush.
 func (b *Batch) Pending() bool { return len(b.flushes)+len(b.shared) > 0 }
 
-// Flush sends what was posted.
+// Flush sends the posted messages.
 func (b *Batch) Flush() {
 	if len(b.shared) > 0 {
 		b.flusher.take(b.shared)
@@ -76,12 +77,12 @@ func (b *Batch) Flush() {
 	b.flushes = b.flushes[:0]
 }
 
-// Flusher writes shared messages to the sockets of their receivers. It is a goroutine that lives as long as there is
-// something to write. The zero Flusher is ready.
+// Flusher writes shared messages to the sockets of their receivers. Its goroutine runs only while there are messages
+// to write. The zero Flusher is ready to use.
 //
-// Before it begins it lets others run: clients that publish at the same time then share the writes, as they do in a
-// server with one thread. With 100 subscribers a message takes 100 writes, so that counts more than anything else.
-// When senders are faster than the flusher, they write themselves (see flushSoon).
+// Before the goroutine writes, it lets other goroutines run: clients that publish at the same time then share the
+// writes, as in a server with one thread. With 100 subscribers a message takes 100 writes, so sharing them matters
+// most. When senders are faster than the flusher, they write themselves (see flushSoon).
 type Flusher struct {
 	mu      sync.Mutex
 	pending []*Conn
@@ -89,7 +90,7 @@ type Flusher struct {
 	running bool
 }
 
-// take accepts connections to be flushed. It does not keep the slice.
+// take accepts connections to flush. It does not keep the slice.
 func (f *Flusher) take(conns []*Conn) {
 	f.mu.Lock()
 	f.pending = append(f.pending, conns...)

@@ -21,15 +21,15 @@ type Conn struct {
 	out outbox
 }
 
-// Size is how many bytes a Conn takes besides its buffers.
+// Size is the size of a Conn in bytes, without its buffers.
 const Size = int64(unsafe.Sizeof(Conn{}))
 
-// Limits are the bounds of the bytes that wait to be sent to a client. A connection that exceeds them is closed, and
-// ErrOutputLimit is its error.
+// Limits bound the bytes that wait to be sent to a client. A connection that exceeds a limit is closed, and its error
+// is ErrOutputLimit.
 type Limits struct {
-	// Hard returns how many bytes may wait, 0 = any number.
+	// Hard returns how many bytes may wait, 0 = no limit.
 	Hard func() int
-	// Soft returns how many bytes may wait for longer than a time, 0 = any number. nil = there is no such limit.
+	// Soft returns how many bytes may wait for longer than a given time, 0 = no limit. nil = no soft limit exists.
 	Soft func() (bytes int, during time.Duration)
 }
 
@@ -58,7 +58,7 @@ func (c *Conn) Encrypt(config *tls.Config) {
 // Encrypted reports whether there is TLS.
 func (c *Conn) Encrypted() bool { return c.out.secure != nil }
 
-// Handshake is that of TLS. The read deadline ends it.
+// Handshake does the TLS handshake. The read deadline ends it.
 func (c *Conn) Handshake() error { return c.out.secure.Handshake() }
 
 // RemoteAddr returns the address of the client.
@@ -76,7 +76,7 @@ func (c *Conn) FD() int {
 	return fd
 }
 
-// SyscallConn returns the socket, for options of it. It makes Conn a syscall.Conn.
+// SyscallConn returns the socket, for socket options. It makes Conn a syscall.Conn.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	if c.raw == nil {
 		return nil, errors.ErrUnsupported
@@ -92,24 +92,24 @@ func (c *Conn) Fill() (int, error) {
 	return c.in.read()
 }
 
-// Input returns what was received and not consumed. It is valid until the next Fill, Grow, Read or Consume.
+// Input returns the bytes received and not yet consumed. They are valid until the next Fill, Grow, Read or Consume.
 func (c *Conn) Input() []byte { return c.in.buf[:c.in.w] }
 
 // InputCap returns the size of the input's buffer.
 func (c *Conn) InputCap() int { return len(c.in.buf) }
 
-// Consume drops the first n bytes of the input. A buffer that a big command has made big is not kept: then dropped is
-// true, and the caller forgets what aliases it.
+// Consume drops the first n bytes of the input. A buffer that has grown for a large command is not kept: then dropped
+// is true, and the caller must drop all aliases of the buffer.
 func (c *Conn) Consume(n int) (dropped bool) { return c.in.consume(n) }
 
-// Grow makes room for need more bytes when the input's buffer is full, but never for more than as much again as was
-// really received: the need is what a client has announced.
+// Grow makes room for need more bytes when the input's buffer is full, but it never more than doubles the bytes
+// really received: need is only what the client has announced.
 func (c *Conn) Grow(need int) { c.in.grow(need) }
 
 // Inject appends b to the input as if it had been received. It is for tests and benchmarks.
 func (c *Conn) Inject(b []byte) { c.in.inject(b) }
 
-// Read takes bytes from the input, or waits for some when there are none. Its errors are those of Fill.
+// Read takes bytes from the input; it waits for bytes when the input is empty. Its errors are those of Fill.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.in.w == 0 {
 		if _, err := c.Fill(); err != nil {
@@ -121,20 +121,21 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Send sends b, or queues a copy of what the socket does not take. It never blocks. The error is permanent.
+// Send sends b, and queues a copy of the bytes that the socket does not take. It never blocks. The error is
+// permanent.
 func (c *Conn) Send(b []byte) error { return c.out.send(b) }
 
 // Reply is Send for the owner between commands: it waits while the queue is full and the client reads. With owned, b
-// belongs to the connection from now on, so that nothing is copied.
+// belongs to the connection from now on, so nothing is copied.
 func (c *Conn) Reply(b []byte, owned bool) error { return c.out.sendReply(b, owned, false) }
 
-// ReplyPart sends a part of a reply that is not its end, and waits until the client has nearly all of what came
-// before. Messages of others wait until the end, which comes with Reply. Once a client has not read for some time,
-// only the limit counts.
+// ReplyPart sends a part of a reply that is not its end, and waits until the client has read nearly all earlier
+// parts. Messages of other clients wait until the end of the reply, which Reply sends. Once a client has not read for
+// some time, ReplyPart no longer waits, and only the limit applies.
 func (c *Conn) ReplyPart(b []byte) error { return c.out.sendReply(b, false, true) }
 
-// Write sends b for an owner that produces as much as the client can take: it waits, for as long as the connection
-// lives, until not more than 4 MiB are queued, and then queues a copy of what the socket does not take.
+// Write sends b for an owner that produces as much as the client can take. It waits, as long as the connection lives,
+// until at most 4 MiB are queued, and then queues a copy of the bytes that the socket does not take.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.out.await(streamAhead)
 	if err := c.out.send(b); err != nil {
@@ -143,8 +144,9 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// SendFile sends the next n bytes of a file, for the owner of a connection to which nobody else sends meanwhile. Without
-// TLS they go from the kernel's cache to the socket. io.ErrUnexpectedEOF says that the file has less.
+// SendFile sends the next n bytes of a file, for the owner of a connection to which nobody else sends meanwhile.
+// Without TLS the bytes go from the kernel's page cache to the socket. io.ErrUnexpectedEOF = the file has fewer
+// bytes.
 func (c *Conn) SendFile(f *os.File, n int64) error {
 	c.Drain()
 	if err := c.Err(); err != nil {
@@ -161,7 +163,7 @@ func (c *Conn) SendFile(f *os.File, n int64) error {
 	return err
 }
 
-// Drain waits until everything was sent, or nothing more can be.
+// Drain waits until everything is sent, or nothing more can be sent.
 func (c *Conn) Drain() { c.out.wait() }
 
 // CloseWrite tells a TLS client that nothing more will be sent.
@@ -171,20 +173,20 @@ func (c *Conn) CloseWrite() {
 	}
 }
 
-// Pending returns how many bytes are queued, the part included that is being written.
+// Pending returns how many bytes are queued, including the bytes being written.
 func (c *Conn) Pending() int { return c.out.pending() }
 
-// Backlog returns how many buffers are queued, and their bytes, messages that wait to be flushed included.
+// Backlog returns how many buffers are queued, and their bytes, including messages that wait to be flushed.
 func (c *Conn) Backlog() (buffers, bytes int) { return c.out.backlog() }
 
 // Err returns why nothing more can be sent, nil when it can.
 func (c *Conn) Err() error { return c.out.failure() }
 
-// Fail ends the connection without its last replies; err is its error from now on, if it has none.
+// Fail ends the connection without its last replies; err becomes its error, unless it already has one.
 func (c *Conn) Fail(err error) { c.out.end(err) }
 
-// SetPatience sets how long a client may take nothing of its queue until it counts as one that does not read; it is 3 s
-// otherwise.
+// SetPatience sets how long a client may take nothing from its queue before it counts as not reading; the default is
+// 3 s.
 func (c *Conn) SetPatience(d time.Duration) {
 	c.out.mu.Lock()
 	c.out.stalled = d
@@ -194,14 +196,14 @@ func (c *Conn) SetPatience(d time.Duration) {
 // SetReadDeadline sets when Fill and the Wait methods give up; the zero time means never.
 func (c *Conn) SetReadDeadline(t time.Time) { c.nc.SetReadDeadline(t) }
 
-// SetWriteDeadline sets when what is queued must have been sent; the zero time means never.
+// SetWriteDeadline sets the time by which the queue must be sent; the zero time means never.
 func (c *Conn) SetWriteDeadline(t time.Time) { c.nc.SetWriteDeadline(t) }
 
-// Wake makes the owner's Fill or Wait return with os.ErrDeadlineExceeded, also one that begins later: until the owner
-// sets a read deadline.
+// Wake makes the owner's Fill or Wait return with os.ErrDeadlineExceeded. This also holds for later calls, until the
+// owner sets a read deadline.
 func (c *Conn) Wake() { c.nc.SetReadDeadline(time.Unix(1, 0)) }
 
-// WaitDeadline waits for the read deadline, or Wake, without receiving anything. Then its error is
+// WaitDeadline waits for the read deadline, or for Wake, without receiving anything. Its error is then
 // os.ErrDeadlineExceeded. It does not notice that the client ends the connection.
 func (c *Conn) WaitDeadline() error {
 	if c.raw == nil {
@@ -210,8 +212,8 @@ func (c *Conn) WaitDeadline() error {
 	return c.raw.Read(func(uintptr) bool { return false })
 }
 
-// WaitHangup is WaitDeadline, but ends also when the client is gone: then the error is ErrGone. The end of a client
-// without a socket is not noticed.
+// WaitHangup is WaitDeadline, but also ends when the client is gone: then the error is ErrGone. The end of a
+// connection that is not a socket is not noticed.
 func (c *Conn) WaitHangup() error {
 	if c.raw == nil {
 		return c.nc.(*timed).wait()
@@ -233,7 +235,7 @@ func (c *Conn) Close() error { return c.nc.Close() }
 // ErrGone says that the client has closed its end of the connection.
 var ErrGone = errors.New("the client is gone")
 
-// hungUp reports whether the other end of a socket has been closed, whatever there is to be read still.
+// hungUp reports whether the other end of a socket is closed, even if there are bytes left to read.
 func hungUp(fd uintptr) bool {
 	const rdhup, hup, bad = 0x2000, 0x10, 0x8 | 0x20 // of poll(2)
 	p := struct {
@@ -246,8 +248,8 @@ func hungUp(fd uintptr) bool {
 	return errno == 0 && p.revents&(rdhup|hup|bad) != 0
 }
 
-// timed is a connection that is not a socket. It keeps its read deadline, so that somebody can wait for that without
-// reading.
+// timed is a connection that is not a socket. It records its read deadline, so that its owner can wait for the
+// deadline without reading.
 type timed struct {
 	net.Conn
 	mu      sync.Mutex

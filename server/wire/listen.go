@@ -16,17 +16,17 @@ import (
 type Addresses struct {
 	FD       int      // a listening socket that another process passes on; it replaces Port. -1 = none
 	Hosts    []string // for Port and TLSPort
-	Port     int      // 0 = none if there is a TLSPort, else one that the system picks, the same for all hosts
+	Port     int      // 0 = no port if TLSPort is set; else the system picks one, the same for all hosts
 	TLSPort  int      // 0 = none
 	Unix     string   // path of a Unix socket, "" = none
 	UnixPerm uint32   // its permissions
 	Backlog  int      // connections that may wait to be accepted; 0 = as many as the system allows
 }
 
-// Listeners are open sockets on which no one is served yet; clients that connect wait.
+// Listeners are open sockets before Serve: clients that connect wait.
 type Listeners []net.Listener
 
-// Listen opens the sockets. The error begins with the setting that it is about: port, tls-port, bind, socket-fd,
+// Listen opens the sockets. The error begins with the name of the setting at fault: port, tls-port, bind, socket-fd,
 // unixsocket or unixsocketperm.
 func Listen(at Addresses) (_ Listeners, err error) {
 	var l Listeners
@@ -81,7 +81,7 @@ func Listen(at Addresses) (_ Listeners, err error) {
 // tlsListener accepts the clients of the TLS port.
 type tlsListener struct{ net.Listener }
 
-// IsTLS reports whether the clients of a listener are to be encrypted.
+// IsTLS reports whether the clients of a listener use TLS.
 func IsTLS(l net.Listener) bool {
 	_, ok := l.(tlsListener)
 	return ok
@@ -94,7 +94,7 @@ func (l Listeners) Close() {
 	}
 }
 
-// Describe returns the listeners as INFO shows them, those of one kind and port together: name=tcp,bind=::1,port=6666.
+// Describe returns the listeners as INFO shows them, grouped by kind and port: name=tcp,bind=::1,port=6666.
 func (l Listeners) Describe() []string {
 	type group struct{ name, bind, port string }
 	var groups []group
@@ -123,7 +123,7 @@ func (l Listeners) Describe() []string {
 
 func listenTCP(key, host, port string, backlog int) (net.Listener, error) {
 	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
-	lc := net.ListenConfig{KeepAlive: -1} // tcp-keepalive decides, when a client comes
+	lc := net.ListenConfig{KeepAlive: -1} // set from tcp-keepalive when a client connects
 	l, err := lc.Listen(context.Background(), "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s: %s is in use", key, addr)
@@ -142,22 +142,23 @@ func listenTCP(key, host, port string, backlog int) (net.Listener, error) {
 	return l, nil
 }
 
-// KeepAlive lets the system probe a silent client after some seconds, and give it up after as many more. 0 = never.
+// KeepAlive lets the system probe a silent client after some seconds, and close the connection after as many more. 0
+// = never.
 func KeepAlive(seconds int) net.KeepAliveConfig {
 	if seconds <= 0 {
 		return net.KeepAliveConfig{}
 	}
 	const (
 		probes  = 3
-		longest = 32767 // seconds, all that Linux takes
+		longest = 32767 // seconds, the maximum of Linux
 	)
 	idle := min(seconds, longest)
 	return net.KeepAliveConfig{Enable: true, Idle: time.Duration(idle) * time.Second,
 		Interval: time.Duration(max(1, idle/probes)) * time.Second, Count: probes}
 }
 
-// OnThisMachine reports whether a client is on the machine of the server: it comes from the loopback interface, from an
-// address of this machine to that same address, or over a Unix socket.
+// OnThisMachine reports whether a client is on the server's host: the client comes over the loopback interface, from
+// an address of this host to the same address, or over a Unix socket.
 func OnThisMachine(local, remote net.Addr) bool {
 	to, ok1 := local.(*net.TCPAddr)
 	from, ok2 := remote.(*net.TCPAddr)

@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// An outbox sends replies without ever blocking the one that produces them. What the socket does not take at
-// once is queued, and a goroutine, which lives only as long as there is a queue, writes it. So a client that
-// sends a long pipeline before it reads does not deadlock with us, and one that never reads is cut off when its
-// queue exceeds the limit. One reply may be longer than the limit, when nothing is queued before it; see also room.
+// An outbox sends replies without ever blocking the sender. Bytes that the socket does not take at once are queued,
+// and a goroutine, which lives only as long as the queue, writes them. So a client that sends a long pipeline before
+// it reads does not deadlock with the server, and a client that never reads is disconnected when its queue exceeds
+// the limit. One reply may be longer than the limit, when nothing is queued before it; see also room.
 //
-// Several goroutines may send; each call's bytes stay together. Of a long reply, parts leave while it is made: the
-// messages of others wait until its end.
+// Several goroutines may send; each call's bytes stay together. Parts of a long reply are sent while the reply is
+// made: the messages of other clients wait until its end.
 type outbox struct {
 	nc     net.Conn
 	raw    syscall.RawConn // nil when the connection is not a socket
 	limits Limits
 
-	secure *tls.Conn  // encrypts what is sent, see sendSecure; nil = nothing does
+	secure *tls.Conn  // encrypts the output, see sendSecure; nil = no encryption
 	turn   sync.Mutex // with secure: the right to encrypt
-	sealed *[]byte    // with secure: encrypted by the one whose turn it is; nil = it is nobody's
+	sealed *[]byte    // with secure: encrypted bytes of the holder of turn; nil = nobody holds turn
 
 	mu      sync.Mutex
 	queue   [][]byte
 	queued  int
-	taken   int     // bytes of the queue that the socket has taken, ever
-	grace   int     // bytes that may be queued beyond the limit: a reply that is longer than it
-	added   *[]byte // of addedBuffers: by add, to go out with the next flush or send; nil = nothing
+	taken   int     // bytes of the queue that the socket has taken so far
+	grace   int     // bytes that may be queued beyond the limit: for one reply longer than the limit
+	added   *[]byte // of addedBuffers: messages of add for the next flush or send; nil = none
 	writing bool
-	partial bool // a reply has begun, and its end is to come with another call of sendReply
-	stuck   bool // the client has taken nothing for some time of a reply that leaves in parts
+	partial bool // a reply has begun, and its end comes with a later call of sendReply
+	stuck   bool // a reply is sent in parts, and the client has taken nothing of it for some time
 	err     error
-	idle    sync.Cond   // signalled when something of the queue was taken or it has failed
+	idle    sync.Cond   // signalled when the socket has taken bytes of the queue, or has failed
 	over    *time.Timer // runs while the soft limit is exceeded
-	// stalled is how long a client may take nothing of its queue until it counts as one that does not read.
+	// stalled is how long a client may take nothing from its queue before it counts as not reading.
 	stalled time.Duration
 
 	// The arguments and results of tryWrite: a closure made for each write would be an allocation.
@@ -47,22 +47,22 @@ type outbox struct {
 	try  func(fd uintptr) bool
 }
 
-// Messages wait in a buffer of their own, until the socket has taken them.
+// Messages wait in a buffer of their own until the socket has taken them.
 const (
-	keepAdded   = 256 << 10 // a bigger buffer is not used again
-	urgentAdded = 64 << 10  // so many bytes must not wait for somebody else to send them
+	keepAdded   = 256 << 10 // a larger buffer is not reused
+	urgentAdded = 64 << 10  // so many bytes must not wait for another goroutine to send them
 )
 
 const (
-	drainPiece = 64 << 10 // bytes of the queue that are written at once
+	drainPiece = 64 << 10 // bytes of the queue per write
 	stalled    = 3 * time.Second
-	// streamAhead is how many bytes of a reply that leaves in parts may wait for a client that reads.
+	// streamAhead is how many bytes of a reply that is sent in parts may wait for a client that reads.
 	streamAhead = 4 << 20
 )
 
 var addedBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// ErrOutputLimit says that a client has not read what was sent to it, see Limits.
+// ErrOutputLimit is the error of a client with too many unread bytes, see Limits.
 var ErrOutputLimit = errors.New("output buffer limit exceeded")
 
 func (o *outbox) init(nc net.Conn, raw syscall.RawConn, limits Limits) {
@@ -74,7 +74,7 @@ func (o *outbox) init(nc net.Conn, raw syscall.RawConn, limits Limits) {
 	}
 }
 
-// send sends b, or queues a copy of what the socket does not take. The error is permanent.
+// send sends b, and queues a copy of the bytes that the socket does not take. The error is permanent.
 func (o *outbox) send(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -102,8 +102,8 @@ func (o *outbox) sendReply(b []byte, owned, more bool) error {
 	return o.endPart(o.sendPlain(b, owned), more)
 }
 
-// endPart notes that a part of a reply was sent, or its end, after which come the messages that waited for it. err is
-// the result so far; mu is held.
+// endPart notes that a part of a reply, or its end, was sent. After the end it pushes the messages that waited. err
+// is the result so far; mu must be held.
 func (o *outbox) endPart(err error, more bool) error {
 	was := o.partial
 	if o.partial = more; !more {
@@ -115,7 +115,7 @@ func (o *outbox) endPart(err error, more bool) error {
 	return err
 }
 
-// sendPlain sends b on a connection without TLS; mu is held.
+// sendPlain sends b on a connection without TLS; mu must be held.
 func (o *outbox) sendPlain(b []byte, owned bool) error {
 	if o.err != nil {
 		return o.err
@@ -128,26 +128,27 @@ func (o *outbox) sendPlain(b []byte, owned bool) error {
 	return o.pushAdded()
 }
 
-// allow makes room for a reply of n bytes that is longer than the limit if nothing is queued before it; mu is held.
+// allow makes room for a reply of n bytes that is longer than the limit, if nothing is queued before it; mu must be
+// held.
 func (o *outbox) allow(n int) {
 	if o.queued > 0 {
 		return
 	}
 	o.grace = 0
 	if limit := o.limits.Hard(); limit > 0 && n > limit {
-		o.grace = n + n/64 + keepAdded // and what encryption adds, and messages before it
+		o.grace = n + n/64 + keepAdded // plus the overhead of encryption, and earlier messages
 	}
 }
 
-// full reports whether n more bytes are too many for the queue; mu is held.
+// full reports whether n more bytes are too many for the queue; mu must be held.
 func (o *outbox) full(n int) bool {
 	limit := o.limits.Hard()
 	return limit > 0 && n > limit+o.grace-o.queued
 }
 
-// room waits until there is room in the queue, or it is empty, as long as the client takes something of what is there:
-// one that reads more slowly than we reply is not to be cut off. It returns false when the client has not. mu is held,
-// here and when full is called, and given back meanwhile.
+// room waits until the queue has room or is empty, as long as the client takes bytes from the queue: a client that
+// reads more slowly than the server replies must not be disconnected. It returns false when the client has taken
+// nothing. mu must be held, is held when full is called, and is released meanwhile.
 func (o *outbox) room(full func() bool) bool {
 	for o.err == nil && o.queued > 0 && full() {
 		taken, late := o.taken, false
@@ -168,7 +169,7 @@ func (o *outbox) room(full func() bool) bool {
 	return true
 }
 
-// pushAdded sends what was added; mu is held.
+// pushAdded sends the added messages; mu must be held.
 func (o *outbox) pushAdded() error {
 	b := o.added
 	o.added = nil
@@ -177,7 +178,7 @@ func (o *outbox) pushAdded() error {
 	return err
 }
 
-// recycleAdded gives a buffer back that is no longer needed.
+// recycleAdded returns a buffer that is no longer needed to the pool.
 func recycleAdded(b *[]byte) {
 	if cap(*b) <= keepAdded {
 		*b = (*b)[:0]
@@ -185,7 +186,8 @@ func recycleAdded(b *[]byte) {
 	}
 }
 
-// push writes b, or queues what the socket does not take, itself if it is owned and else a copy; mu is held.
+// push writes b and queues the bytes that the socket does not take: b itself if it is owned, else a copy. mu must be
+// held.
 func (o *outbox) push(b []byte, owned bool) error {
 	if !o.writing {
 		n, err := o.tryWrite(b)
@@ -214,17 +216,16 @@ func (o *outbox) push(b []byte, owned bool) error {
 	return nil
 }
 
-// urgency says what the one who has added a message must do.
+// urgency says what the goroutine that has added a message must do.
 type urgency uint8
 
 const (
-	noFlush    urgency = iota // nothing: somebody else has undertaken to flush
-	flushLater                // see to it that the outbox is flushed
-	flushSoon                 // flush it before adding much more: whoever has undertaken to does not keep up
+	noFlush    urgency = iota // nothing: another goroutine will flush
+	flushLater                // make sure that the outbox is flushed
+	flushSoon                 // flush before adding much more: the goroutine that should flush does not keep up
 )
 
-// add appends a message that flush, or the next send, is to send. A client whose messages exceed the limit is cut
-// off.
+// add appends a message for flush, or for the next send. A client whose messages exceed the limit is disconnected.
 func (o *outbox) add(b []byte) urgency {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -248,7 +249,7 @@ func (o *outbox) add(b []byte) urgency {
 	return do
 }
 
-// flush sends what was added.
+// flush sends the added messages.
 func (o *outbox) flush() {
 	if o.secure != nil {
 		o.sendSecure(nil)
@@ -270,7 +271,7 @@ func (o *outbox) end(err error) {
 	}
 }
 
-// tryWrite writes what the socket takes without waiting.
+// tryWrite writes as many bytes as the socket takes without waiting.
 func (o *outbox) tryWrite(b []byte) (int, error) {
 	if o.raw == nil {
 		return 0, nil
@@ -319,7 +320,7 @@ func (o *outbox) drain() {
 	o.mu.Unlock()
 }
 
-// fail ends the connection; mu is held.
+// fail ends the connection; mu must be held.
 func (o *outbox) fail(err error) {
 	o.err = err
 	o.queue, o.queued, o.added = nil, 0, nil
@@ -328,9 +329,9 @@ func (o *outbox) fail(err error) {
 	o.nc.Close() // wakes drain and the reader
 }
 
-// checkSoft starts the time of the soft limit when what is queued has come to exceed it, and ends it when it no longer
-// does. It begins anew whenever something was taken of a reply that is longer than the limits, or leaves in parts. mu
-// is held.
+// checkSoft starts the timer of the soft limit when the queue begins to exceed the limit, and stops the timer when
+// the queue no longer does. For a reply that is longer than the limits, or is sent in parts, the timer restarts
+// whenever the client has taken bytes. mu must be held.
 func (o *outbox) checkSoft() {
 	if o.limits.Soft == nil || o.over == nil && o.queued == 0 {
 		return
@@ -356,7 +357,7 @@ func (o *outbox) checkSoft() {
 	}
 }
 
-// pending returns how many bytes are queued, the part included that is being written.
+// pending returns how many bytes are queued, including the bytes being written.
 func (o *outbox) pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -370,13 +371,13 @@ func (o *outbox) failure() error {
 	return o.err
 }
 
-// backlog returns how many buffers are queued, and their bytes, messages that wait for a flush included.
+// backlog returns how many buffers are queued, and their bytes, including messages that wait for a flush.
 func (o *outbox) backlog() (buffers, bytes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	buffers = len(o.queue)
 	if o.queued > 0 && buffers == 0 {
-		buffers = 1 // the one that is being written
+		buffers = 1 // the buffer that is being written
 	}
 	if o.added != nil {
 		return buffers + 1, o.queued + len(*o.added)
@@ -393,7 +394,7 @@ func (o *outbox) await(n int) {
 	o.mu.Unlock()
 }
 
-// wait returns when everything was written or the connection failed.
+// wait returns when everything is written or the connection has failed.
 func (o *outbox) wait() {
 	o.mu.Lock()
 	for o.writing {

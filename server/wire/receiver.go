@@ -10,22 +10,22 @@ import (
 
 // Sizes of the read buffer, in bytes.
 const (
-	ReadBuffer = 16 << 10 // its first size
-	KeepBuffer = 64 << 10 // a bigger one is given back after use
+	ReadBuffer = 16 << 10 // initial size
+	KeepBuffer = 64 << 10 // a larger buffer is released after use
 )
 
-// readBuffers are read buffers of the first size. A connection has one only while there is something in it, so
-// thousands of idle connections cost little.
+// readBuffers are read buffers of the initial size. A connection has a buffer only while the buffer holds bytes, so
+// thousands of idle connections cost little memory.
 var readBuffers = sync.Pool{New: func() any { return new([ReadBuffer]byte) }}
 
-// receiver reads from a socket into a buffer that exists only from the moment that there is something to read.
+// receiver reads from a socket into a buffer that exists only while there are bytes to read.
 type receiver struct {
 	nc  net.Conn
 	raw syscall.RawConn // nil when the connection is not a socket
-	buf []byte          // buf[:w] was read and not used yet
+	buf []byte          // buf[:w] was received and not consumed yet
 	w   int
 
-	secure    *tls.Conn // decrypts, see readSecure; nil = nothing does
+	secure    *tls.Conn // decrypts, see readSecure; nil = no encryption
 	transport *transport
 	first     [1]byte
 
@@ -46,21 +46,21 @@ func (r *receiver) init(nc net.Conn, raw syscall.RawConn) {
 				continue
 			case syscall.EAGAIN:
 				r.release()
-				return false // wait until there is something
+				return false // wait until there are bytes
 			}
 			return true
 		}
 	}
 }
 
-// acquire makes sure that there is a buffer.
+// acquire makes sure that a buffer exists.
 func (r *receiver) acquire() {
 	if r.buf == nil {
 		r.buf = readBuffers.Get().(*[ReadBuffer]byte)[:]
 	}
 }
 
-// release gives the buffer away when it is empty.
+// release returns an empty buffer to the pool.
 func (r *receiver) release() {
 	if r.w > 0 || r.buf == nil {
 		return
@@ -71,8 +71,8 @@ func (r *receiver) release() {
 	r.buf = nil
 }
 
-// grow makes room for at least need bytes behind what is there, but never more than as much again as was really
-// received: the need is what a client has announced.
+// grow makes room for at least need more bytes, but it never more than doubles the bytes really received: need is
+// only what the client has announced.
 func (r *receiver) grow(need int) {
 	if r.w < len(r.buf) || r.w == 0 {
 		return

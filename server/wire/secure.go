@@ -6,25 +6,24 @@ import (
 	"time"
 )
 
-// A TLS connection is a socket like any other, with a layer between:
+// A TLS connection is a socket like any other, with a layer above it:
 //
 //	replies  → outbox.send → tls.Conn → transport.Write → outbox.push → socket
 //	commands ← receiver.read ← tls.Conn ← transport.Read  ← socket
 //
-// So crypto/tls never waits for the socket when it writes: the outbox queues what was encrypted, and its limit holds.
-// Everything else works on the socket itself: deadlines to wake the owner, closing. A read that meets its deadline
-// leaves crypto/tls in good order, in the middle of a record too; a write never has one.
+// So crypto/tls never waits for the socket when it writes: the outbox queues the encrypted bytes, and its limit
+// applies. Everything else works on the socket itself: deadlines to wake the owner, closing. A read that meets its
+// deadline leaves crypto/tls in a usable state, also in the middle of a record. A write never has a deadline.
 
-// transport is what crypto/tls takes for the network.
+// transport is the network connection that crypto/tls uses.
 type transport struct {
 	net.Conn // the socket
 	box      *outbox
-	// received: nothing more is to be read from the socket. Only the reader's goroutine looks at it.
+	// received: nothing more may be read from the socket. Only the reader's goroutine uses the field.
 	received bool
 }
 
-// errReceived says that everything that was read from the socket was decrypted. To crypto/tls it is a deadline that has
-// passed.
+// errReceived says that all bytes read from the socket are decrypted. To crypto/tls it looks like a passed deadline.
 var errReceived net.Error = receivedError{}
 
 type receivedError struct{}
@@ -48,15 +47,15 @@ func (t *transport) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Deadlines and the end of the socket are not for crypto/tls to set.
+// crypto/tls must not set deadlines, and must not close the socket.
 
 func (t *transport) SetDeadline(time.Time) error      { return nil }
 func (t *transport) SetReadDeadline(time.Time) error  { return nil }
 func (t *transport) SetWriteDeadline(time.Time) error { return nil }
 func (t *transport) Close() error                     { return nil }
 
-// readSecure is read of a TLS connection. While it waits there is no buffer, as with a plain one: the first byte goes
-// elsewhere, then comes what else was received, without another look at the socket.
+// readSecure is read for a TLS connection. As on a plain connection, no buffer exists while it waits: the first byte
+// is read into a separate variable, and the rest of the received bytes follows without another read of the socket.
 func (r *receiver) readSecure() (int, error) {
 	r.release()
 	into := r.first[:]
@@ -77,27 +76,27 @@ func (r *receiver) readSecure() (int, error) {
 		n += m
 		r.w += m
 		if err != nil {
-			break // it comes again when it is one that stays
+			break // a permanent error is returned again by the next call
 		}
 	}
 	r.transport.received = false
 	return n, nil
 }
 
-// maxSealed is how many encrypted bytes are collected before they go to the socket.
+// maxSealed is how many encrypted bytes are collected before they are sent to the socket.
 const maxSealed = 64 << 10
 
 var sealBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// sendSecure is send and flush of a TLS connection. o.turn keeps the order of messages; it is taken before the lock of
-// crypto/tls, and that before o.mu.
+// sendSecure is send and flush for a TLS connection. o.turn keeps the order of messages. The locks are taken in this
+// order: o.turn, the lock of crypto/tls, o.mu.
 func (o *outbox) sendSecure(b []byte) error {
 	o.turn.Lock()
 	defer o.turn.Unlock()
 	return o.seal(b)
 }
 
-// sealReply is sendSecure of a reply, or of a part of it that is not its end.
+// sealReply is sendSecure for a reply, or for a part that is not its end.
 func (o *outbox) sealReply(b []byte, more bool) error {
 	o.turn.Lock()
 	defer o.turn.Unlock()
@@ -112,7 +111,7 @@ func (o *outbox) sealReply(b []byte, more bool) error {
 	return err
 }
 
-// seal encrypts and sends; it is called by the one whose turn it is.
+// seal encrypts and sends; o.turn must be held.
 func (o *outbox) seal(b []byte) error {
 	o.mu.Lock()
 	if err := o.err; err != nil {
@@ -153,7 +152,7 @@ func (o *outbox) seal(b []byte) error {
 	return err
 }
 
-// encrypted takes what crypto/tls wants to write: replies, or something of its own.
+// encrypted takes the bytes that crypto/tls writes: replies, or its own records.
 func (o *outbox) encrypted(b []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

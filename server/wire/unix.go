@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// listenUnix makes a Unix socket. It replaces the one that a server which has ended has left behind, and no other file.
-// Nobody can connect before the socket has its permissions: it listens only then.
+// listenUnix makes a Unix socket. It replaces a socket that an ended server has left behind, and no other file. No
+// client can connect before the socket has its permissions: it listens only afterwards.
 func listenUnix(path string, perm uint32, backlog int) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
 		return nil, fmt.Errorf("unixsocket: %w", err)
@@ -52,11 +52,11 @@ func listenOn(f *os.File, path string, perm uint32, backlog int) (net.Listener, 
 	return &unixListener{Listener: l, path: path, info: info}, nil
 }
 
-// removeDead removes a socket on which nobody listens.
+// removeDead removes a socket on which no process listens.
 func removeDead(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // bind says what else may be wrong
+		return nil // bind reports any other error
 	}
 	if err != nil {
 		return err
@@ -72,14 +72,14 @@ func removeDead(path string) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return os.Remove(path)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // gone meanwhile
+		return nil // removed meanwhile
 	case errors.Is(err, syscall.EAGAIN): // its queue is full
 		return fmt.Errorf("%s is in use", path)
 	}
 	return fmt.Errorf("%s exists, cannot tell whether a server is using it: %w", path, err)
 }
 
-// unixListener removes its socket when it is closed, unless the path has come to be another's.
+// unixListener removes its socket when it is closed, unless the path now belongs to another socket.
 type unixListener struct {
 	net.Listener
 	path string
