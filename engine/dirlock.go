@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-// openDirs holds the directories of the databases that this process has open.
+// openDirs holds the directories of the databases that are open in this process.
 var openDirs struct {
 	sync.Mutex
 	m map[string]struct{}
 }
 
-// claimDir notes that this process opens the database in dir and returns what takes that back. It fails with
-// [ErrLocked] when the database is open already, here or in another process.
+// claimDir notes that this process opens the database in dir. release undoes the note. claimDir fails with [ErrLocked]
+// when the database is open already, here or in another process.
 //
-// RocksDB looks at the lock itself, but only after it has renamed the LOG of the process that holds it; claimDir
-// touches nothing. The file LOCK must not be opened while this process has the database open: closing any
-// descriptor of it would give RocksDB's own lock back (fcntl(2)).
+// RocksDB checks the lock itself, but only after it has renamed the LOG of the process that holds the lock; claimDir
+// changes nothing. The file LOCK must not be opened while this process has the database open: closing any descriptor of
+// the file would release RocksDB's own lock (fcntl(2)).
 func claimDir(dir string) (release func(), err error) {
 	name, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -44,7 +44,7 @@ func claimDir(dir string) (release func(), err error) {
 	}, nil
 }
 
-// claimed reports whether this process has the database in dir open, also while that directory is being replaced.
+// claimed reports whether this process has the database in dir open, even while that directory is being replaced.
 func claimed(dir string) bool {
 	dir = filepath.Clean(dir)
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
@@ -60,7 +60,8 @@ func claimed(dir string) bool {
 	return ok
 }
 
-// lockedElsewhere reports whether another process holds a lock on a file. What cannot be told is left to RocksDB.
+// lockedElsewhere reports whether another process holds a lock on a file. On an error it reports false, and RocksDB
+// decides.
 func lockedElsewhere(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +72,7 @@ func lockedElsewhere(path string) bool {
 	return syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &l) == nil && l.Type != syscall.F_UNLCK
 }
 
-// lockFiles takes the lock of a directory that [claimDir] has claimed, for one who changes its files before RocksDB
+// lockFiles takes the lock of a directory that [claimDir] has claimed, so that its files can be changed before RocksDB
 // opens it and takes the lock itself.
 func lockFiles(dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR|os.O_CREATE, 0o644)
@@ -86,8 +87,9 @@ func lockFiles(dir string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// LockDir keeps this and other processes from opening the database in a directory until unlock is called; it fails with
-// [ErrLocked] while one has it open. A database that has no file LOCK, such as a checkpoint, gets none.
+// LockDir keeps this and other processes from opening the database in a directory until unlock is called. It fails with
+// [ErrLocked] while a process has the database open. It creates no file LOCK in a database without one, such as a
+// checkpoint.
 func LockDir(dir string) (unlock func(), err error) {
 	release, err := claimDir(dir)
 	if err != nil {

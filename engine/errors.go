@@ -6,8 +6,8 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// Error is an error whose text is meant for the user of a command: Code is the error's kind as Redis sends it
-// ("ERR", "WRONGTYPE", ...), Text the rest of the line.
+// Error is an error whose text is meant for the client: Code is the kind of the error as Redis sends it ("ERR",
+// "WRONGTYPE", ...), Text the rest of the line.
 type Error struct {
 	Code string
 	Text string
@@ -18,14 +18,14 @@ func NewError(code, text string) *Error { return &Error{Code: code, Text: text} 
 
 func (e *Error) Error() string { return e.Text }
 
-// ErrWrongType is returned when a live key holds another type than the command works on.
+// ErrWrongType is returned when a live key holds another type than the command needs.
 var ErrWrongType = NewError("WRONGTYPE", "Operation against a key holding the wrong kind of value")
 
-// ErrBatchSize is the error of a write batch, of a transaction or from elsewhere, that is longer than
+// ErrBatchSize is returned for a write batch, of a transaction or from elsewhere, that is longer than
 // Options.MaxBatchBytes.
 var ErrBatchSize = NewError("ERR", "the write batch is larger than rocksdb.write_options.write_batch_max_bytes")
 
-// Errors of Open and of a database that cannot go on.
+// Errors of Open and of a database that cannot continue.
 var (
 	// ErrLocked: another process has the directory open.
 	ErrLocked = errors.New("the data directory is locked by another process")
@@ -37,10 +37,11 @@ var (
 	ErrClosed = rocks.ErrClosed
 	// ErrLoading: the database is being exchanged for another one, see [DB.Replace]. The text is Kvrocks's.
 	ErrLoading = NewError("LOADING", "kvrocks is restoring the db from backup")
-	// ErrNoReplica: what comes from a master is not written to the database of a master.
+	// ErrNoReplica: a write from a master was refused because the database is no longer that of a replica.
 	ErrNoReplica = errors.New("the database is no replica any more")
-	// ErrReplica: only what comes from its master is written to the database of a replica, see [DB.SetReplica].
+	// ErrReplica: a write was refused because only writes from its master reach the database of a replica, see
+	// [DB.SetReplica].
 	ErrReplica = NewError("READONLY", "You can't write against a read only replica.")
-	// ErrWALGap: the write-ahead log lacks writes that were asked for; they were purged or never logged.
+	// ErrWALGap: the write-ahead log lacks requested writes: they were purged or never logged.
 	ErrWALGap = errors.New("the write-ahead log has a gap")
 )

@@ -9,12 +9,12 @@ import (
 	"github.com/basaltdb/basalt/compaction"
 )
 
-// expiringFamilies are the families whose records expire, metadata first: without its record a subkey is dropped at
-// once, and not only after [compaction.Grace].
+// expiringFamilies are the families whose records expire, metadata first: once the metadata record is gone, its subkeys
+// are dropped at once, and not only after [compaction.Grace].
 var expiringFamilies = [...]cf.ID{cf.Metadata, cf.Default, cf.ZSetScore, cf.Stream}
 
-// FileProperties returns what the compaction checker wants to know of the table files of a family. Created
-// is zero where RocksDB does not know it.
+// FileProperties returns the input of the compaction checker: the properties of the table files of a family. Created is
+// zero where RocksDB does not know it.
 func (db *DB) FileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 	tables, err := db.TableProperties(id)
 	if err != nil {
@@ -36,19 +36,20 @@ func (db *DB) FileProperties(id cf.ID) ([]compaction.FileProperties, error) {
 	return files, nil
 }
 
-// CompactExpired compacts the table files of which at least percent of the bytes have expired at a time in milliseconds
-// since the epoch, one by one, each within its level; files in level 0 go to the next level, with those that overlap
-// them. It returns how many it has compacted. A file that RocksDB is compacting by itself is left to that.
+// CompactExpired compacts the table files in which at least percent of the bytes have expired at a time in milliseconds
+// since the epoch, one by one, each within its level. A file in level 0 goes to the next level, with the files there
+// that overlap it. CompactExpired returns how many files it has compacted. It skips files that RocksDB is compacting
+// already.
 func (db *DB) CompactExpired(percent int, now int64) (n int, err error) {
 	now = db.compactionTime(now)
-	reclaimed := db.reclaimed.Load() // the same for all families of subkeys
+	reclaimed := db.reclaimed.Load() // one value for all families of subkeys
 	for _, id := range expiringFamilies {
 		files, err := db.FileProperties(id)
 		if err != nil {
 			return n, err
 		}
 		due := compaction.PickExpired(id, files, percent, now)
-		if id != cf.Metadata { // whose records were dropped above, before this is read
+		if id != cf.Metadata { // the loop above has dropped metadata records, before this load
 			dropped := db.droppedSubkeys.Load()
 			if flushed := compaction.PickFlushed(files, percent, dropped-reclaimed); len(flushed) > 0 {
 				due = append(due, flushed...)
@@ -71,7 +72,7 @@ func (db *DB) CompactExpired(percent int, now int64) (n int, err error) {
 	return n, nil
 }
 
-// compactFile compacts one file. It reports false when the file is gone or is being compacted.
+// compactFile compacts one file. It reports false when the file no longer exists or is being compacted already.
 func (db *DB) compactFile(id cf.ID, f compaction.FileProperties) (bool, error) {
 	level := f.Level
 	if level == 0 {

@@ -4,14 +4,15 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// An expired key is gone for everybody at the moment of its expiry, and its record goes with some compaction after
-// that. Who wants to know when keys expire watches for them with the functions of this file.
+// An expired key is invisible from the moment of its expiry, and a later compaction drops its record. The functions of
+// this file let a caller learn when keys expire.
 
-// expiryHook is told of committed records that have an expiry.
+// expiryHook is called for committed records that have an expiry.
 type expiryHook func(ns string, userKey []byte, at int64)
 
-// OnExpiry sets a function that is called for every committed record of a key that expires or has fields that do, in
-// milliseconds since the epoch, while the key's lock is held: it must be quick, and copy the key. nil ends that.
+// OnExpiry sets a function that is called for every committed record of a key that expires or has fields that do, with
+// the time in milliseconds since the epoch. The key's lock is held during the call, so the function must be quick, and
+// must copy the key. nil ends the calls.
 func (db *DB) OnExpiry(f func(ns string, userKey []byte, at int64)) {
 	if f == nil {
 		db.expiry.Store(nil)
@@ -21,8 +22,9 @@ func (db *DB) OnExpiry(f func(ns string, userKey []byte, at int64)) {
 	db.expiry.Store(&h)
 }
 
-// OnFieldsExpired sets a function that is called when fields of a hash that have expired were deleted by a transaction
-// that came by, after its commit, while the key's lock is held: it must be quick, and copy the key. nil ends that.
+// OnFieldsExpired sets a function that is called after the commit of a transaction that has deleted expired fields of a
+// hash. The key's lock is held during the call, so the function must be quick, and must copy the key. nil ends the
+// calls.
 func (db *DB) OnFieldsExpired(f func(ns string, userKey []byte)) {
 	if f == nil {
 		db.fieldsExpired.Store(nil)
@@ -31,7 +33,7 @@ func (db *DB) OnFieldsExpired(f func(ns string, userKey []byte)) {
 	db.fieldsExpired.Store(&f)
 }
 
-// FieldsExpired is for package hash: the transaction deletes fields of a hash that have expired. It may be called
+// FieldsExpired is for package hash: it notes that the transaction deletes expired fields of a hash. It may be called
 // several times for one key.
 func (tx *Tx) FieldsExpired(userKey []byte) {
 	f := tx.db.fieldsExpired.Load()
@@ -42,8 +44,8 @@ func (tx *Tx) FieldsExpired(userKey []byte) {
 	tx.OnCommit(func() { (*f)(ns, []byte(key)) })
 }
 
-// firstExpiry returns when the key of a metadata record expires or the first of its fields, 0 = never. Of fields, it
-// may be a time at which none does, but not one after.
+// firstExpiry returns when the key of a metadata record or the first of its fields expires, 0 = never. For fields the
+// time may be earlier than the first expiry, but not later.
 func firstExpiry(value []byte) int64 {
 	m, tail, err := cf.DecodeMeta(value)
 	if err != nil {
@@ -59,10 +61,10 @@ func firstExpiry(value []byte) int64 {
 	return int64(at)
 }
 
-// NextEnd returns from when on a key, or a field of it that is there now, is no longer there if nobody writes to it, in
-// milliseconds since the epoch, 0 = never. Of fields, it may be a time at which none goes, but not one after. If some
-// that have expired are still stored, a hash of up to most fields is gone over, and of a bigger one only the key's
-// end counts.
+// NextEnd returns the time from which the key, or a field that it has now, is gone if no command writes to it, in
+// milliseconds since the epoch, 0 = never. For fields the time may be earlier than the first expiry, but not later. If
+// expired fields may still be stored, NextEnd reads the fields of a hash of up to most fields; for a bigger hash it
+// uses the end of the key.
 func (tx *Tx) NextEnd(rec *Record, most uint64) uint64 {
 	end := rec.Expire
 	if rec.Type != cf.TypeHash || len(rec.Tail) == 0 {
@@ -84,7 +86,7 @@ func (tx *Tx) NextEnd(rec *Record, most uint64) uint64 {
 	return end
 }
 
-// firstField returns when the first of those fields expires that have not yet, 0 = never.
+// firstField returns the earliest expiry that lies ahead among the fields of a hash, 0 = never.
 func (tx *Tx) firstField(rec *Record) (first uint64) {
 	it := tx.Iter(cf.Default, IterOptions{Prefix: tx.SubkeyPrefix(rec), ValueMax: cf.HashValueHead})
 	defer it.Close()
@@ -97,7 +99,7 @@ func (tx *Tx) firstField(rec *Record) (first uint64) {
 	return first
 }
 
-// reportExpiries calls the hook for what the transaction has committed.
+// reportExpiries calls the hook for the records that the transaction has committed.
 func (tx *Tx) reportExpiries(f expiryHook) {
 	for i := range tx.over.ents {
 		e := &tx.over.ents[i]
@@ -114,8 +116,8 @@ func (tx *Tx) reportExpiries(f expiryHook) {
 	}
 }
 
-// EachExpiring calls f for the keys that expire, or have fields that do, at until (ms) or before, or have expired,
-// until it returns false or the database is closed or interrupted.
+// EachExpiring calls f for the keys that expire, or have fields that expire, at until (ms) or before, the expired keys
+// included. It stops when f returns false or the database is closed or interrupted.
 func (db *DB) EachExpiring(until int64, f func(ns, userKey []byte, at int64) bool) error {
 	tx := db.NewTx()
 	tx.Begin("")
@@ -138,18 +140,18 @@ func (db *DB) EachExpiring(until int64, f func(ns, userKey []byte, at int64) boo
 	return it.Err()
 }
 
-// Ended says why a key is gone whose record is still there.
+// Ended is the reason why a key is gone whose record is still stored.
 type Ended uint8
 
 // The ends of a key.
 const (
-	NotEnded      Ended = iota // it is live, or there is no record
+	NotEnded      Ended = iota // the key is live, or has no record
 	KeyExpired                 // its expiry has passed
 	FieldsExpired              // all fields of the hash have expired, before the key itself
 )
 
-// Ended returns why a key has ended that nobody has deleted. A writer who puts something else in its place asks before,
-// and again after: its end is noticed then, and by nobody later.
+// Ended returns why a key that no command has deleted is gone. A writer that replaces the key calls Ended before its
+// write and again after it: the end must be reported then, because no later caller can notice it.
 func (tx *Tx) Ended(userKey []byte) (Ended, error) {
 	value, _, found, err := tx.read(cf.Metadata, tx.NSKey(userKey), cf.MaxHead, nil)
 	if err != nil || !found {
@@ -165,9 +167,9 @@ func (tx *Tx) Ended(userKey []byte) (Ended, error) {
 	return FieldsExpired, nil
 }
 
-// DeleteExpired deletes the record of a key that has ended, and returns how; NotEnded when it has not. While the
-// key's lock is held, and so both must be quick, may is called before, whose error ends it, and deleted after the
-// commit. Each may be nil.
+// DeleteExpired deletes the record of a key that has ended, and returns how it has ended; NotEnded when it has not. It
+// calls may before the deletion, whose error cancels it, and deleted after the commit. The key's lock is held during
+// both calls, so both must be quick. Each may be nil.
 func (db *DB) DeleteExpired(ns string, userKey []byte, may func() error, deleted func(Ended)) (how Ended, err error) {
 	err = db.Update(ns, [][]byte{userKey}, func(tx *Tx) error {
 		if may != nil {

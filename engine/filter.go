@@ -10,22 +10,22 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// verdict decides for a running compaction what becomes of a record, by the rules of package compaction. It
-// runs on RocksDB's threads. The native side does not ask about metadata records that compaction.Settled keeps.
+// verdict is the decision of a running compaction about a record, by the rules of package compaction. It runs on
+// RocksDB's threads. The native side does not ask about metadata records that compaction.Settled keeps.
 //
-// Subkeys are judged by the metadata record as it is now, and that must not change its mind while a writer is
-// at work: a writer that has read the record before its expiry and makes it persistent after the compaction has
-// seen it expired would keep a key whose subkeys are gone. So a subkey is dropped only under the key's lock, and
-// kept (until the next compaction) when a writer holds it. Whoever takes the lock later finds the key expired
-// or gone as well, and gives it a new version.
+// Subkeys are judged by the current metadata record, and the judgement must not change while a writer is at work.
+// Otherwise a writer that has read the record before its expiry, and makes it persistent after the compaction has
+// judged it expired, would keep a key whose subkeys are gone. So a subkey is dropped only under the key's lock, and
+// kept (until the next compaction) when a writer holds the lock. A transaction that takes the lock later also finds the
+// key expired or gone, and gives it a new version.
 //
-// end tells when the collection of a subkey expires, 0 = never; before, of a hash whose fields are to be looked at,
-// which of those that have expired are dropped. The clock of a replica is not its own, see replica.go.
+// end is when the collection of a subkey expires, 0 = never. before is set for a hash whose fields must be checked:
+// fields that have expired before that time are dropped. A replica goes by a clock of its own, see replica.go.
 func (db *DB) verdict(kind rocks.FamilyKind, key, value []byte) (verdict int, end, before uint64) {
 	if !db.opened.Load() {
 		return rocks.Keep, 0, 0
 	}
-	// Close and Replace free the families while compactions still run.
+	// Close and Replace free the families while compactions may still run.
 	if !db.filterLane.Enter() {
 		return rocks.Keep, 0, 0
 	}

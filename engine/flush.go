@@ -7,8 +7,8 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// FlushNamespace deletes all keys of a namespace. It waits for the transactions that run and holds off new ones
-// meanwhile.
+// FlushNamespace deletes all keys of a namespace. It waits for the running transactions and meanwhile holds off new
+// ones.
 func (db *DB) FlushNamespace(ns string) error {
 	return db.exclusive(ns, func(tx *Tx) error { return tx.FlushNamespace() })
 }
@@ -32,8 +32,8 @@ func (db *DB) exclusive(ns string, f func(tx *Tx) error) error {
 	return tx.Commit()
 }
 
-// AcquireAll takes the locks of all keys that there are or may be, in place of those that were asked for. The error
-// is as that of Acquire.
+// AcquireAll takes the locks of all keys, existing or not, in place of the requested locks. The error is as that of
+// Acquire.
 func (tx *Tx) AcquireAll() error {
 	if err := tx.locks.AcquireAll(tx.db.locks); err != nil {
 		return err
@@ -42,8 +42,8 @@ func (tx *Tx) AcquireAll() error {
 	return nil
 }
 
-// FlushNamespace deletes all keys of the transaction's namespace, its own writes so far included: one range
-// tombstone over the metadata records. AcquireAll must have been called.
+// FlushNamespace deletes all keys of the transaction's namespace, the transaction's own writes so far included, by one
+// range tombstone over the metadata records. AcquireAll must have been called.
 func (tx *Tx) FlushNamespace() error {
 	prefix := cf.AppendNSPrefix(nil, tx.ns)
 	end, ok := cf.AppendSuccessor(nil, prefix)
@@ -58,8 +58,8 @@ func (tx *Tx) FlushNamespace() error {
 
 // FlushAll deletes all keys of all namespaces. AcquireAll must have been called.
 //
-// It does not look for the first and the last key: a record of hundreds of megabytes may lie there, and RocksDB reads
-// the whole of it to find its key. When nothing was written since the last time it does nothing.
+// FlushAll does not look up the first and the last key: their records may have hundreds of megabytes, and RocksDB reads
+// a whole record to find its key. If nothing was written since the last FlushAll it does nothing.
 func (tx *Tx) FlushAll() error {
 	if err := tx.usable(); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (tx *Tx) FlushAll() error {
 	tx.OnCommit(func() { tx.db.flushes.Add(1) })
 	records := tx.batch.Count()
 	tx.OnCommit(func() {
-		// The locks are still held, so nobody else has written a key. What the transaction itself has written since
-		// is not gone.
+		// The locks are still held, so no other transaction has written a key. Later writes of this transaction are not
+		// deleted.
 		if tx.batch.Count() == records {
 			tx.db.flushedAt.Store(tx.db.LatestSequence())
 			tx.db.counts.partial.Store(false)
@@ -98,17 +98,17 @@ func (tx *Tx) FlushAll() error {
 	return nil
 }
 
-// Only the keys of one namespace are not before metadataEnd: the one whose name is as long as may be, of 0xff only.
+// metadataEnd is above all keys but those of one namespace: the one with the longest possible name, of 0xff bytes only.
 var (
 	metadataEnd   = bytes.Repeat([]byte{0xff}, 256)
 	lastNamespace = string(metadataEnd[:255])
 )
 
-// Flushes returns how often all keys of a namespace, or of all, were deleted since the database was opened.
+// Flushes returns how often all keys of a namespace, or of the database, were deleted since the database was opened.
 func (db *DB) Flushes() uint64 { return db.flushes.Load() }
 
 func (tx *Tx) flushRange(begin, end []byte) {
 	tx.DeleteRange(cf.Metadata, begin, end)
 	tx.touched = append(tx.touched, touch{all: true})
-	tx.OnCommit(tx.db.derived.Clear) // the record cache is cleared with every range
+	tx.OnCommit(tx.db.derived.Clear) // each range delete clears the record cache anyway
 }

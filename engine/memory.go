@@ -5,22 +5,22 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks/malloc"
 )
 
-// TrimMemory gives back to the system what the C library holds of freed memory, if it is much, and reports whether it
-// has. It may take a tenth of a second for each GiB.
+// TrimMemory returns freed memory that the C library holds to the system, if it is much, and reports whether it did. It
+// may take a tenth of a second for each GiB.
 func TrimMemory() bool { return malloc.Trim() }
 
-// MemoryUse is where the memory of a database is that is not in Go's heap, in bytes.
+// MemoryUse is the use of the memory of a database outside Go's heap, in bytes.
 type MemoryUse struct {
 	BlockCache   int // charged to RocksDB's block cache, metadata of the entries included
-	Memtables    int // entries, trees, filters and unused ends of their blocks; of those that iterators hold too
-	MemtableFree int // blocks that are kept for the next memtables
+	Memtables    int // entries, trees, filters and unused ends of their blocks; also of those that iterators pin
+	MemtableFree int // blocks kept for the next memtables
 	TableReaders int // index and filter blocks outside the block cache, estimated
-	RecordCache  int // what is used of the caches of records, in huge pages
+	RecordCache  int // the used part of the record caches, in huge pages
 	Native       int // all else that C and C++ have allocated in the process; negative where an estimate is too high
-	NativeFree   int // freed memory in malloc's arenas; what was given back to the system counts too
+	NativeFree   int // freed memory in malloc's arenas; memory returned to the system counts too
 }
 
-// MemoryUse returns where the memory is. It costs some system calls and a walk over malloc's free lists.
+// MemoryUse returns the memory use. It costs some system calls and a walk over malloc's free lists.
 func (db *DB) MemoryUse() MemoryUse {
 	var m MemoryUse
 	m.BlockCache, _ = db.rocks.CacheUsage()

@@ -13,7 +13,7 @@ type RocksOptions = rocks.Options
 // Options are the options of [Open]. The zero value of each field is a usable default.
 type Options struct {
 	Dir    string // the RocksDB directory (<dir>/db of a Kvrocks data directory)
-	Slots  bool   // keys carry the cluster slot; it is part of the format of a database and not marked in it
+	Slots  bool   // keys carry the cluster slot: part of the format of a database, but not recorded in it
 	Logger *zap.Logger
 
 	// Replica: the database is opened as that of a replica, see [DB.SetReplica].
@@ -27,33 +27,33 @@ type Options struct {
 	LowPri     bool
 	InsertHint bool
 
-	// RecordCache is the size in bytes with which the cache of small records begins; 0 = 16 MiB, negative = none.
+	// RecordCache is the initial size in bytes of the cache of small records; 0 = 16 MiB, negative = none.
 	RecordCache int
-	// LargeRecordCache is the size in bytes of the part of it for records of 256 bytes to about 1 KiB; 0 = 16 MiB,
-	// negative = none.
+	// LargeRecordCache is the initial size in bytes of the cache's part for records of 256 bytes to about 1 KiB; 0 = 16
+	// MiB, negative = none.
 	LargeRecordCache int
-	// RecordCacheMax and LargeRecordCacheMax are the sizes up to which the two grow, when more is read than they hold;
-	// 0 = they do not grow.
+	// RecordCacheMax and LargeRecordCacheMax are the sizes up to which the two parts grow, when more is read than they
+	// hold; 0 = they do not grow.
 	RecordCacheMax, LargeRecordCacheMax int
-	// PresenceCacheMax is the maximal size in bytes of the presence cache: keys that a SET need not read, 8 bytes a key.
+	// PresenceCacheMax is the max size in bytes of the presence cache: keys that a SET need not read, 8 bytes a key.
 	PresenceCacheMax int
-	// DerivedState is how many bytes of state that was derived from collections may be kept; 0 = 16 MiB, negative = none.
+	// DerivedState is the max number of bytes of derived state that is kept; 0 = 16 MiB, negative = none.
 	DerivedState int64
 
 	MaxBatchBytes int64 // a bigger write batch fails; 0 = no limit
 	AsyncIO       bool  // iterators prefetch asynchronously
 	// BytewiseScores gives the zset_score family RocksDB's built-in comparator instead of the native twin of
-	// cf.CompareZSetScore. Both order alike and have the same name, so it may be changed at any time.
+	// cf.CompareZSetScore. Both have the same order and the same name, so the option may be changed at any time.
 	BytewiseScores bool
 	ReplicationID  string // see [DB.SetReplicationID]
-	// RedisBitOrder lets an empty database be marked, by its first write, as one whose bitmaps BITFIELD reads and
-	// writes in Redis's order of bits; see [Tx.RedisBitOrder].
+	// RedisBitOrder makes the first write to an empty database mark it as one whose bitmaps BITFIELD reads and writes
+	// in Redis's order of bits; see [Tx.RedisBitOrder].
 	RedisBitOrder bool
 
 	Rocks *RocksOptions // nil = DefaultRocksOptions
 }
 
-// DefaultRocksOptions are Kvrocks's options for a small memory: tests and library users that do not care.
+// DefaultRocksOptions are Kvrocks's options for a small memory: for tests, and for library users without requirements.
 func DefaultRocksOptions() *RocksOptions {
 	return &RocksOptions{
 		BlockCacheSize: 64 << 20, CacheIndexAndFilterBlocks: true,
@@ -102,7 +102,7 @@ func (o *Options) writeFlags() rocks.WriteFlags {
 	return f
 }
 
-// rocksOptions completes RocksDB's options with what the format demands.
+// rocksOptions completes RocksDB's options with those that the format requires.
 func (o *Options) rocksOptions() *rocks.Options {
 	r := *o.Rocks
 	r.Slots = o.Slots

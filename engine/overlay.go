@@ -25,16 +25,16 @@ type entryKind uint8
 const (
 	cachedMissing entryKind = iota // a read found nothing
 	cachedValue                    // a read found the value
-	cachedHead                     // a read found a value of valN bytes, of which only the beginning is kept; see untold
+	cachedHead                     // a read found a value of valN bytes; only its beginning is kept; see untold
 	written                        // put by this transaction
 	deleted                        // deleted by this transaction
 )
 
-// untold as the length of a cachedHead says that nothing is kept: memory did not tell of the key.
+// untold as the length of a cachedHead says that nothing is kept: memory could not answer for the key.
 const untold = -1
 
-// entry is what is known of one key. For own writes key and value are offsets into the write batch, which
-// moves when it grows; for cached reads they are slices of the arena.
+// entry is the knowledge of one key. For own writes key and value are offsets into the write batch, which moves when it
+// grows; for cached reads key and value are slices of the arena.
 type entry struct {
 	hash        uint32
 	kind        entryKind
@@ -70,7 +70,7 @@ func (o *overlay) reset() {
 	if len(o.ents) == 0 && len(o.ranges) == 0 {
 		return
 	}
-	if len(o.slots) > 4096 { // do not keep what one big transaction needed
+	if len(o.slots) > 4096 { // do not keep the memory of one big transaction
 		o.slots, o.ents = nil, nil
 	} else {
 		clear(o.slots)
@@ -85,7 +85,7 @@ func (o *overlay) hash(id cf.ID, key []byte) uint32 {
 	return uint32(maphash.Bytes(o.seed, key)) ^ uint32(id)*0x9e3779b1
 }
 
-// find returns the entry of a key, nil when there is none.
+// find returns the entry of a key, nil when none exists.
 func (o *overlay) find(h uint32, id cf.ID, key []byte) *entry {
 	if len(o.slots) == 0 {
 		return nil
@@ -140,16 +140,16 @@ func (o *overlay) deletedByRange(id cf.ID, key []byte) bool {
 	return false
 }
 
-// knowledge is what a transaction knows of a key by itself.
+// knowledge is what a transaction knows of a key without asking the caches or RocksDB.
 type knowledge uint8
 
 const (
 	nothing       knowledge = iota
 	itKnows                 // it has written, deleted or remembered the key
-	memoryDoesNot           // memory was asked in vain, see PrefetchBlind
+	memoryDoesNot           // memory could not answer, see PrefetchBlind
 )
 
-// overlaid returns the head of the value that the transaction has written to a key, or remembers, if it knows.
+// overlaid returns the head of the value that the transaction has written to a key, or remembers for it.
 func (tx *Tx) overlaid(id cf.ID, key []byte) (head []byte, found bool, k knowledge) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
@@ -183,7 +183,7 @@ func (o *overlay) dirty(id cf.ID) bool {
 	return false
 }
 
-// rebuild indexes the batch anew, after part of it was rolled back. Cached reads are forgotten.
+// rebuild indexes the batch anew after a rollback of part of it. Cached reads are forgotten.
 func (o *overlay) rebuild() error {
 	o.reset()
 	r, err := batch.NewReader(o.batch.Bytes())
@@ -225,7 +225,7 @@ func (o *overlay) write(id cf.ID, key []byte, valAt, valN int, kind entryKind) *
 	return e
 }
 
-// deleteRange forgets everything of a family in a range and remembers that it is gone.
+// deleteRange forgets the entries of a family in a range and remembers that the range is deleted.
 func (o *overlay) deleteRange(id cf.ID, begin, end []byte) {
 	for i := range o.ents {
 		e := &o.ents[i]

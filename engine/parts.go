@@ -2,9 +2,9 @@ package engine
 
 import "github.com/basaltdb/basalt/cf"
 
-// GetSlices reads parts of a value, of which the rest is not copied: len(out)/len(offsets) bytes from each offset,
-// one after the other into out. size is the length of the value; a part that does not lie within it leaves out as
-// it is. It is for values of many kilobytes; for others Get is cheaper.
+// GetSlices reads slices of a value without copying the rest: len(out)/len(offsets) bytes from each offset,
+// consecutively into out. size is the length of the value. A slice that is not within the value leaves its part of out
+// unchanged. GetSlices is for values of many kilobytes; for smaller values Get is cheaper.
 func (tx *Tx) GetSlices(id cf.ID, key []byte, offsets []uint32, out []byte) (size int, found bool, err error) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
@@ -39,10 +39,9 @@ func copyParts(value []byte, offsets []uint32, out []byte) {
 	}
 }
 
-// Patch overwrites part of a value that this transaction has put, where it lies in the batch, and reports whether
-// it has: not when the transaction did not put the key, or the part does not lie within the value. A large value
-// that many commands of one transaction change is so written once. Slices of the value that Get has returned
-// change with it.
+// Patch overwrites part of a value that this transaction has put, in place in the batch, and reports whether it did. It
+// does not when the transaction did not put the key, or the part is not within the value. So a large value that many
+// commands of one transaction change is written once. Slices of the value that Get has returned change too.
 func (tx *Tx) Patch(id cf.ID, key []byte, at int, part []byte) bool {
 	e := tx.over.find(tx.over.hash(id, key), id, key)
 	if e == nil || e.kind != written || at < 0 || at+len(part) > e.valN {
@@ -56,8 +55,8 @@ func (tx *Tx) Patch(id cf.ID, key []byte, at int, part []byte) bool {
 	return true
 }
 
-// LargeValues returns how many bytes of the batch are values of at least min bytes. What grows with every command
-// is the rest: a bound on the size of a run of commands should not count what the next command can Patch.
+// LargeValues returns how many bytes of the batch are values of at least min bytes. Every command adds to the rest of
+// the batch: a bound on the size of a run of commands should not count what the next command can Patch.
 func (tx *Tx) LargeValues(min int) (n int) {
 	for i := range tx.over.ents {
 		if e := &tx.over.ents[i]; e.kind == written && e.valN >= min {

@@ -6,17 +6,17 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// maxPrefetchRange is how many bytes of values PrefetchRange keeps.
+// maxPrefetchRange is the max number of bytes of values that PrefetchRange keeps.
 const maxPrefetchRange = 64 << 10
 
-// Saved reports whether the transaction has written the metadata record itself: it works on the collection for the
-// second time at least, and may well do so again.
+// Saved reports whether the transaction has written the metadata record itself: it works on the collection for at least
+// the second time, and may well do so again.
 func (tx *Tx) Saved(r *Record) bool {
 	e := tx.over.find(tx.over.hash(cf.Metadata, r.key), cf.Metadata, r.key)
 	return e != nil && e.kind == written
 }
 
-// Near reports whether Get will most likely find a key in memory.
+// Near reports whether Get will probably find a key in memory.
 func (tx *Tx) Near(id cf.ID, key []byte) bool {
 	if _, _, k := tx.overlaid(id, key); k == itKnows {
 		return true
@@ -26,7 +26,7 @@ func (tx *Tx) Near(id cf.ID, key []byte) bool {
 }
 
 // PrefetchRange reads up to n keys of [lower, upper) at once, so that the Get of each is served from memory: one scan
-// costs as much as a few point reads. It does nothing unless the lock of their collection is held.
+// costs as much as a few point reads. It does nothing unless the lock of the keys' collection is held.
 func (tx *Tx) PrefetchRange(id cf.ID, lower, upper []byte, n int) error {
 	if !tx.cacheOK || len(tx.over.ranges) > 0 {
 		return nil

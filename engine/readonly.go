@@ -15,27 +15,27 @@ import (
 	"github.com/basaltdb/basalt/engine/wal"
 )
 
-// ReadOnly is a database that does not change while it is read: the files of one that nobody has open
+// ReadOnly is a database that does not change while it is read: the files of a database that no process has open
 // ([OpenReadOnly]), or a snapshot of an open one ([DB.ReadOnly]). It has no caches and no locks of its own: it is for
-// those who go over all records. Its methods may be called by several goroutines; what it returns must be closed before
-// it.
+// callers that iterate over all records. Its methods may be called by several goroutines. Everything that it returns
+// must be closed before it.
 type ReadOnly struct {
 	dir   string
 	links string // the directory that RocksDB sees
 	slots bool
 	rocks *rocks.DB
-	fam   [cf.NumFamilies]*rocks.Family // nil: an old database does not have it
+	fam   [cf.NumFamilies]*rocks.Family // nil: an old database lacks the family
 	extra []string
 	logs  *wal.Report
 	snap  *rocks.Snapshot
 	close func()
 }
 
-// OpenReadOnly reads the database in dir as its files are. Nothing in dir is changed: RocksDB gets a directory of
-// symbolic links to the table files and copies of the logs, where it leaves its own files. What the logs hold is read
-// into memory; of damaged logs what comes before the damage (see [ReadOnly.Logs]).
+// OpenReadOnly reads the database in dir from its files. Nothing in dir is changed: RocksDB gets another directory with
+// symbolic links to the table files and copies of the logs, and leaves its own files there. The content of the logs is
+// read into memory; of a damaged log, what comes before the damage (see [ReadOnly.Logs]).
 //
-// It fails with [ErrLocked] when a server has the database open, with [ErrForeign] when there is none, and with
+// It fails with [ErrLocked] when a server has the database open, with [ErrForeign] when dir holds no database, and with
 // [ErrDamaged] when RocksDB cannot open it.
 func OpenReadOnly(dir string) (*ReadOnly, error) {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
@@ -102,7 +102,7 @@ func (r *ReadOnly) open() error {
 	return r.findSlots()
 }
 
-// named lets an error of RocksDB name the files by their own names.
+// named makes an error of RocksDB name the original files, not the links.
 func (r *ReadOnly) named(err error) error {
 	if r.links == "" {
 		return err
@@ -110,8 +110,8 @@ func (r *ReadOnly) named(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), r.links, r.dir))
 }
 
-// linkFiles makes a directory that looks like another one to RocksDB. Logs are copied, as RocksDB cuts off what it had
-// allocated behind their ends.
+// linkFiles makes a directory that looks like another one to RocksDB. Logs are copied, because RocksDB truncates the
+// space that it had preallocated behind their ends.
 func linkFiles(dir, links string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -141,7 +141,7 @@ func linkFiles(dir, links string) error {
 	return nil
 }
 
-// checkLogs says what the logs of a database lack; gaps tells whether writes may be in none.
+// checkLogs reports what the logs of a database lack. gaps says whether some writes may be in no log.
 func checkLogs(dir string, m *manifest.Manifest, gaps bool) (*wal.Report, error) {
 	list, err := wal.ReadList(dir)
 	if err != nil {
@@ -162,19 +162,19 @@ func (db *DB) ReadOnly() *ReadOnly {
 	return r
 }
 
-// Close frees what belongs to it.
+// Close frees the resources of the database.
 func (r *ReadOnly) Close() { r.close() }
 
 // Dir returns the directory of the database.
 func (r *ReadOnly) Dir() string { return r.dir }
 
-// Slots reports whether keys carry the cluster slot, as far as the keys tell.
+// Slots reports whether keys carry the cluster slot, as inferred from the keys.
 func (r *ReadOnly) Slots() bool { return r.slots }
 
 // UnknownFamilies returns the names of the families whose content this version does not know.
 func (r *ReadOnly) UnknownFamilies() []string { return r.extra }
 
-// Logs says what is damaged or missing of the logs: Loss is nil when nothing is.
+// Logs reports what is damaged in or missing from the logs. Its Loss is nil when nothing is.
 func (r *ReadOnly) Logs() *wal.Report { return r.logs }
 
 // Get appends the value of a record to dst.
@@ -187,8 +187,8 @@ func (r *ReadOnly) Get(id cf.ID, key, dst []byte) (value []byte, found bool, err
 	return dst, false, it.Err()
 }
 
-// iter reads the records of a family in [lower, upper); no bound where it is empty. Of values at most valueMax bytes
-// are read, 0 = all.
+// iter reads the records of a family in [lower, upper); an empty bound is no bound. It reads at most valueMax bytes of
+// a value, 0 = all.
 func (r *ReadOnly) iter(id cf.ID, lower, upper []byte, valueMax, limit int) rocks.Iter {
 	if r.fam[id] == nil {
 		return rocks.Iter{}
@@ -223,11 +223,11 @@ func (r *ReadOnly) Tables() []Table {
 	return tables
 }
 
-// readOnlySample is how many metadata records are looked at to tell whether keys carry the cluster slot.
+// readOnlySample is the number of metadata records from which findSlots infers whether keys carry the cluster slot.
 const readOnlySample = 1000
 
-// findSlots tells whether keys carry the cluster slot: most of them have their own in front then. Unlike
-// [DB.checkSlots] it lets single keys be wrong, which are there to be found.
+// findSlots infers whether keys carry the cluster slot: if so, most keys begin with their own slot. Unlike
+// [DB.checkSlots] it tolerates single wrong keys, because finding them is the purpose.
 func (r *ReadOnly) findSlots() error {
 	it := r.iter(cf.Metadata, nil, nil, 1, readOnlySample)
 	defer it.Close()
@@ -255,8 +255,8 @@ func (r *ReadOnly) Records(id cf.ID) int64 {
 	return int64(s.Puts)
 }
 
-// WriteUncounted writes a batch past locks, caches and key counts: for repairs of a database that nobody uses, which
-// end with [DB.CloseUncounted].
+// WriteUncounted writes a batch without locks, caches and key counts: for repairs of a database without other users,
+// which end with [DB.CloseUncounted].
 func (db *DB) WriteUncounted(rep []byte) error { return db.write(rep, db.flags) }
 
 // CloseUncounted is [DB.Close] after WriteUncounted: the next start counts the keys anew.

@@ -19,33 +19,33 @@ import (
 	"github.com/basaltdb/basalt/engine/wal"
 )
 
-// What a damaged database does at [Open]: everything but an incomplete tail of the newest log is refused, with a line
-// that names the file, what is lost, and how to open it all the same. docs/recovery.md tells the operator about it.
+// How [Open] treats a damaged database: it refuses everything but an incomplete tail of the newest log, with a line
+// that names the file, the loss, and how to open the database nevertheless. docs/recovery.md is for the operator.
 
 // Force says what [Open] does when the write-ahead log lacks writes.
 type Force int
 
 // The ways to open a database whose log lacks writes.
 const (
-	// RefuseLoss: not at all; the error is [ErrDamaged].
+	// RefuseLoss: do not open; the error is [ErrDamaged].
 	RefuseLoss Force = iota
-	// PointInTime: with all writes before the damage and with none after it. The database is as it was at one moment,
-	// but for column families that were written to table files later.
+	// PointInTime: open with all writes before the damage and with none after it. The database is as it was at one
+	// moment, except for column families that were written to table files later.
 	PointInTime
-	// SkipDamaged: with all writes that can be read. Those after the damage may build on what is lost.
+	// SkipDamaged: open with all readable writes. Writes after the damage may depend on lost ones.
 	SkipDamaged
 )
 
 // forceNames are the values of the setting force-recovery.
 var forceNames = []string{"no", "point-in-time", "skip-damaged"}
 
-// ParseForce returns what a value of the setting force-recovery means.
+// ParseForce returns the meaning of a value of the setting force-recovery.
 func ParseForce(name string) Force { return Force(max(0, slices.Index(forceNames, name))) }
 
-// ErrDamaged: files of the database are damaged or missing, and opening it would lose what is in them.
+// ErrDamaged: files of the database are damaged or missing, and opening it would lose their content.
 var ErrDamaged = errors.New("the database is damaged")
 
-// recovery is what opening found, and what came after.
+// recovery is the damage that was found at opening, and since.
 type recovery struct {
 	force   Force
 	last    uint64 // the last write in the logs, 0 = not known
@@ -62,7 +62,7 @@ type recovery struct {
 	}
 }
 
-// found is what opening has found; it is replaced, not changed.
+// found is the damage that was found at opening. It is replaced as a whole, never changed.
 type found struct {
 	tailBytes int64
 	lost      string // what a forced opening has lost
@@ -71,19 +71,19 @@ type found struct {
 // Recovery is what [DB.Recovery] returns.
 type Recovery struct {
 	TailBytes    int64  // of an incomplete tail of the newest log, which was left out
-	DroppedBytes int64  // of logs that RocksDB has left out by its own account
+	DroppedBytes int64  // of logs that RocksDB reports as left out
 	Lost         string // what a forced opening has lost; empty = nothing
-	CorruptReads int64  // calls of RocksDB that have met damaged files since the database was opened
+	CorruptReads int64  // calls of RocksDB that met damaged files since the database was opened
 }
 
-// Recovery tells what was found damaged when the database was opened, and since.
+// Recovery returns the damage that was found when the database was opened, and since.
 func (db *DB) Recovery() Recovery {
 	r := &db.recovery
 	f := r.found.Load()
 	return Recovery{f.tailBytes, r.dropped.Load(), f.lost, r.corrupt.reads.Load()}
 }
 
-// familiesToOpen returns the known families in their order and then the unknown ones of an existing database.
+// familiesToOpen returns the known families in their order, followed by the unknown families of an existing database.
 func familiesToOpen(dir string) ([]string, error) {
 	names := slices.Clone(cf.Names[:])
 	entries, err := os.ReadDir(dir)
@@ -120,14 +120,14 @@ func familiesToOpen(dir string) ([]string, error) {
 	return names, nil
 }
 
-// leftBehind reports whether RocksDB leaves such a file when it fails before the database is made.
+// leftBehind reports whether a file may be left by RocksDB when it fails before it has created the database.
 func leftBehind(name string) bool {
 	return name == "LOCK" || name == "LOG" || name == "IDENTITY" ||
 		strings.HasPrefix(name, "LOG.old") || strings.HasPrefix(name, "OPTIONS-")
 }
 
-// prepareFiles looks at the MANIFEST and the logs, and refuses ([ErrDamaged]) or repairs what RocksDB would not read,
-// or would read with losses. The directory is claimed.
+// prepareFiles checks the MANIFEST and the logs. It refuses ([ErrDamaged]) or repairs files that RocksDB would not
+// read, or would read with losses. The directory must have been claimed.
 func (db *DB) prepareFiles(o *Options) error {
 	db.recovery.force = o.Force
 	db.recovery.logs = make(chan struct{}, 1)
@@ -160,14 +160,14 @@ func (db *DB) prepareFiles(o *Options) error {
 	return nil
 }
 
-// makeReadable replaces the MANIFEST by one that RocksDB 7.8 reads.
+// makeReadable replaces the MANIFEST with one that RocksDB 7.8 reads.
 func (db *DB) makeReadable(dir string) (*manifest.Manifest, error) {
 	unlock, err := lockFiles(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	m, err := manifest.Read(dir) // another one may have had the directory before it was locked
+	m, err := manifest.Read(dir) // again: another process may have had the directory before it was locked
 	if err != nil || m.Readable() {
 		return m, err
 	}
@@ -180,7 +180,8 @@ func (db *DB) makeReadable(dir string) (*manifest.Manifest, error) {
 	return manifest.Read(dir)
 }
 
-// forceOpen refuses logs that lack writes, or prepares them as o.Force says. It keeps the logs under other names.
+// forceOpen refuses logs that lack writes, or prepares the logs as o.Force says. It keeps the originals under other
+// names.
 func (db *DB) forceOpen(o *Options, r *wal.Report) error {
 	what := r.Loss.String()
 	if more := r.Losses - 1; more > 0 {
@@ -215,12 +216,12 @@ func (db *DB) forceOpen(o *Options, r *wal.Report) error {
 	return nil
 }
 
-// skipDamaged reports whether RocksDB has to read around damages.
+// skipDamaged reports whether RocksDB must skip damaged parts of the logs.
 func (db *DB) skipDamaged() bool {
 	return db.recovery.force == SkipDamaged && db.recovery.found.Load().lost != ""
 }
 
-// openError says what RocksDB's error means.
+// openError translates an error of RocksDB's open.
 func openError(dir string, err error) error {
 	switch text := err.Error(); {
 	case strings.Contains(text, "lock") && strings.Contains(text, "LOCK"):
@@ -231,8 +232,8 @@ func openError(dir string, err error) error {
 	return fmt.Errorf("open %s: %w", dir, err)
 }
 
-// newerTable describes the first table file of a format that RocksDB 7.8 does not read: RocksDB's error does not name
-// it. A table file ends with u32 version and u64 magic number, little-endian (table/format.cc of RocksDB).
+// newerTable describes the first table file whose format RocksDB 7.8 does not read: RocksDB's error does not name the
+// file. A table file ends with u32 version and u64 magic number, little-endian (table/format.cc of RocksDB).
 func newerTable(dir string) string {
 	const (
 		newest = 5
@@ -259,7 +260,7 @@ func newerTable(dir string) string {
 	return dir
 }
 
-// checkRecovered compares what RocksDB has read with what is in the logs.
+// checkRecovered compares what RocksDB has read with the content of the logs.
 func (db *DB) checkRecovered() {
 	if seq := db.rocks.LatestSequence(); seq < db.recovery.last {
 		lost := fmt.Sprintf("RocksDB has recovered to write %d, the logs hold %d", seq, db.recovery.last)
@@ -274,10 +275,10 @@ func (db *DB) onDropped(text string, bytes int) {
 	db.log.Error("RocksDB has left out a part of a log", zap.String("what", text), zap.Int("bytes", bytes))
 }
 
-// corruptLogEvery is the time between two lines of the log about the same damage.
+// corruptLogEvery is the min time between two log lines about the same damage.
 const corruptLogEvery = 10 * time.Second
 
-// onCorrupt notes that a call has met a damaged file. Its caller gets the error as well.
+// onCorrupt notes that a call has met a damaged file. The caller of RocksDB gets the error as well.
 func (db *DB) onCorrupt(text string) {
 	if strings.Contains(text, ".sst") && !strings.Contains(text, db.dir) {
 		return // of another database of this process
@@ -295,7 +296,7 @@ func (db *DB) onCorrupt(text string) {
 	}
 }
 
-// noteLogs writes the list of logs, which the next start compares with what is there (see [wal.List]).
+// noteLogs writes the list of logs, which the next start compares with the files that exist (see [wal.List]).
 func (db *DB) noteLogs(closed bool) {
 	db.recovery.noting.Lock()
 	defer db.recovery.noting.Unlock()
@@ -304,7 +305,7 @@ func (db *DB) noteLogs(closed bool) {
 	}
 }
 
-// noteLoop notes the logs whenever one was begun.
+// noteLoop writes the list of logs whenever a log was begun.
 func (db *DB) noteLoop() {
 	for {
 		select {

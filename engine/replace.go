@@ -16,32 +16,32 @@ import (
 	"github.com/basaltdb/basalt/engine/lock"
 )
 
-// Replacing the database by another one, as a replica does at the end of a full sync.
+// Replacing the database with another one, as a replica does at the end of a full sync.
 //
-// On the disk, with the names of Kvrocks for a database in <dir>/db and the files of the other one in
+// The steps on the disk, with the names of Kvrocks, for a database in <dir>/db and the files of the new one in
 // <dir>/sync_checkpoint:
 //
-//	1  sync_checkpoint is opened and closed again: what cannot be opened replaces nothing
-//	2  everybody is shut out and the database closed
+//	1  sync_checkpoint is opened and closed again: a database that cannot be opened replaces nothing
+//	2  transactions are shut out and the database is closed
 //	3  db -> db.tmp
 //	4  sync_checkpoint -> db
-//	5  db is opened, everybody is let in
+//	5  db is opened, transactions are let in
 //	6  db.tmp is deleted
 //
-// The directory above is synced after 3 and 4. A process that is killed before 4 has the old database at the next start
-// (Open undoes 3), from 4 on the new one (Open does 6).
+// The parent directory is synced after 3 and 4. If the process is killed before 4, the next start has the old database
+// (Open undoes 3); if it is killed from 4 on, the next start has the new one (Open does 6).
 
 // exchange is the state of Replace.
 type exchange struct {
 	mu       sync.Mutex // held by Replace, and Close
 	under    atomic.Bool
-	failed   atomic.Pointer[error] // the database could not be opened any more
+	failed   atomic.Pointer[error] // the database could not be reopened
 	settings settings
 }
 
 // settings are the options that were changed since Open.
 type settings struct {
-	mu    sync.Mutex // held from closing to opening, too
+	mu    sync.Mutex // also held from closing to opening
 	names []string
 	apply map[string]func() error
 }
@@ -63,7 +63,7 @@ func (s *settings) change(name string, apply func() error) error {
 	return nil
 }
 
-// again applies all changes to another database. mu is held.
+// again applies all changes to the next database. mu must be held.
 func (s *settings) again(log *zap.Logger) {
 	for _, name := range s.names {
 		if err := s.apply[name](); err != nil {
@@ -72,13 +72,13 @@ func (s *settings) again(log *zap.Logger) {
 	}
 }
 
-// exchangeStep is called before each step of Replace, by number: tests kill the process there.
+// exchangeStep is called before each step of Replace, with its number: tests kill the process there.
 var exchangeStep = func(int) {}
 
-// ending reports whether background work on the present database is to end.
+// ending reports whether background work on the present database must end.
 func (db *DB) ending() bool { return db.isClosing() || db.exchange.under.Load() }
 
-// shutError is the error of what is done while the database is closed.
+// shutError is the error of operations while the database is closed.
 func (db *DB) shutError() error {
 	if failed := db.exchange.failed.Load(); failed != nil {
 		return *failed
@@ -89,16 +89,17 @@ func (db *DB) shutError() error {
 	return ErrLoading
 }
 
-// asideDir returns where the old database is while it is being replaced.
+// asideDir returns the directory of the old database while it is being replaced.
 func asideDir(dir string) string { return filepath.Clean(dir) + ".tmp" }
 
-// Replace exchanges the database for the one in a directory on the same file system, which is gone then. Whoever
-// wants a lock or begins a transaction meanwhile gets [ErrLoading]; what has begun is waited for, so the caller owns
-// no transaction, iterator, snapshot or reader of the log. All that was kept in memory of the old database is
-// forgotten, and the keys are counted as after a start. Watched keys count as changed. Options that were set since
-// Open stay set.
+// Replace exchanges the database for the one in a directory on the same file system; that directory is gone afterwards.
+// A transaction that wants a lock or begins meanwhile gets [ErrLoading]. Replace waits for the operations that have
+// begun, so the caller must own no transaction, iterator, snapshot or reader of the log. All in-memory state of the old
+// database is forgotten, and the keys are counted as after a start. Watched keys count as changed. Options that were
+// set since Open stay set.
 //
-// With an error the old database is still there, unless it says [ErrClosed] or that it could not be opened again.
+// After an error the old database is still in use, unless the error is [ErrClosed] or says that it could not be
+// reopened.
 func (db *DB) Replace(dir string) error {
 	x := &db.exchange
 	x.mu.Lock()
@@ -128,7 +129,7 @@ func (db *DB) Replace(dir string) error {
 		db.log.Error("closing the database that is replaced", zap.Error(err))
 	}
 	aside := asideDir(db.dir)
-	unlock, err := lockFiles(db.dir) // so that no other process takes the directories for those of one that was killed
+	unlock, err := lockFiles(db.dir) // else another process could treat the directories as left by a killed process
 	if err != nil {
 		unlock = func() {}
 	} else {
@@ -144,7 +145,7 @@ func (db *DB) Replace(dir string) error {
 	if err != nil {
 		names, e := familiesToOpen(db.dir)
 		if e == nil {
-			unlock() // closing the file would give back RocksDB's lock on it, too
+			unlock() // closing the file later would release RocksDB's lock on it, too
 			unlock = func() {}
 			e = db.openAgain(names)
 		}
@@ -171,7 +172,7 @@ func (db *DB) Replace(dir string) error {
 	return nil
 }
 
-// prove opens the database in a directory as this one will be opened, and returns its families.
+// prove opens the database in a directory with the options of this one, closes it, and returns its families.
 func (db *DB) prove(dir string) ([]string, error) {
 	if err := syncFiles(dir); err != nil {
 		return nil, err
@@ -196,12 +197,13 @@ func (db *DB) prove(dir string) ([]string, error) {
 	return familiesToOpen(dir)
 }
 
-// shutOut gives everybody who wants a lock an error until readmit is called. Nobody holds one when it returns.
+// shutOut makes every transaction that wants a lock fail with err until readmit is called. No transaction holds a lock
+// when it returns.
 func (db *DB) shutOut(err error) (readmit func(), _ error) {
 	var all lock.Set
 	all.Init()
 	for all.AcquireAll(db.locks) != nil {
-		select { // a script runs that lets others fail
+		select { // a script that runs makes others fail
 		case <-db.closing:
 			return nil, ErrClosed
 		case <-time.After(scanRetry):
@@ -211,8 +213,8 @@ func (db *DB) shutOut(err error) (readmit func(), _ error) {
 	return func() { all.Release(db.locks) }, nil
 }
 
-// moveIn makes the files in a directory the database and puts the old ones aside. With an error nothing has changed, or
-// both errors are told.
+// moveIn makes the files in a directory the database and puts the old files aside. If it returns an error, it has
+// changed nothing, or the error includes that of the undo.
 func (db *DB) moveIn(dir, aside string) error {
 	if err := os.RemoveAll(aside); err != nil {
 		return err
@@ -243,7 +245,7 @@ func (db *DB) moveBack(dir, aside string) error {
 	return errors.Join(os.Rename(aside, db.dir), syncDir(filepath.Dir(db.dir)))
 }
 
-// openAgain opens the native database in the directory, for nobody so far.
+// openAgain opens the native database in the directory. No transaction may use it yet.
 func (db *DB) openAgain(names []string) error {
 	ro := db.options.rocksOptions()
 	ro.Verdict, ro.Event = db.verdict, db.onEvent
@@ -255,7 +257,7 @@ func (db *DB) openAgain(names []string) error {
 	return nil
 }
 
-// forgetAll forgets what was kept in memory of another database. Nobody uses the database.
+// forgetAll forgets the in-memory state of the old database. No transaction uses the database.
 func (db *DB) forgetAll() {
 	db.DropCaches()
 	db.presence.Clear()
@@ -280,16 +282,16 @@ func (db *DB) forgetAll() {
 	db.watches.replaced(db)
 }
 
-// removeAside deletes what an exchange has put aside.
+// removeAside deletes the old database that an exchange has put aside.
 func (db *DB) removeAside(aside string) {
 	if err := os.RemoveAll(aside); err != nil {
 		db.log.Error("the database that was replaced cannot be removed", zap.String("dir", aside), zap.Error(err))
 	}
 }
 
-// undoReplace finds out what a process has left behind that was killed while it replaced the database in dir. It puts
-// the old one back if the new one is not there yet. Else it returns the directory of the old one, to be deleted once
-// the new one is open; "" when there is nothing.
+// undoReplace detects that a process was killed while it replaced the database in dir. It puts the old database back if
+// the new one is not in place yet. Otherwise it returns the directory of the old one, which is deleted once the new one
+// is open; "" when nothing was left behind.
 func undoReplace(dir string, log *zap.Logger) (aside string, err error) {
 	aside = asideDir(dir)
 	if _, err := os.Stat(aside); errors.Is(err, fs.ErrNotExist) {
@@ -316,7 +318,7 @@ func undoReplace(dir string, log *zap.Logger) (aside string, err error) {
 	return "", syncDir(filepath.Dir(filepath.Clean(dir)))
 }
 
-// syncFiles brings the files in a directory to the disk.
+// syncFiles syncs the files in a directory to the disk.
 func syncFiles(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -330,7 +332,7 @@ func syncFiles(dir string) error {
 	return syncDir(dir)
 }
 
-// syncDir brings a directory or a file to the disk.
+// syncDir syncs a directory or a file to the disk.
 func syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

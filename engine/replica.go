@@ -11,20 +11,20 @@ import (
 )
 
 // A replica writes nothing of its own: its log is its master's, write by write, with the master's sequence numbers.
-// That also holds for what compactions drop. What has expired is garbage only when the master thinks so too: it may
-// yet make a key persistent that has expired by the replica's clock, or in a batch that the replica has not got so
-// far, and that batch brings the metadata record but not the subkeys.
+// That also holds for the records that compactions drop. An expired record is garbage only when the master agrees: the
+// master may still make a key persistent that has expired by the replica's clock, or may have done so in a batch that
+// the replica has not received yet. That batch brings the metadata record but not the subkeys.
 //
 // So the compactions of a replica go by a clock of its own, which the link to the master sets: a time by the master's
-// clock such that all writes are applied that the master had begun before. A key that has expired by this clock had
-// expired when the master began every write that is still to come, so none of them brings it back. The clock begins
-// at 0 with each link: until the master tells the time, nothing that expires is dropped.
+// clock such that all writes that the master had begun before it are applied. A key that has expired by this clock had
+// expired when the master began every write that is still to come, so none of these writes revives the key. The clock
+// begins at 0 with each link: until the master reports its time, nothing that expires is dropped.
 //
-// A basalt master tells its time in the stream. Of another one only this is known: a version, which holds the time at
-// which it was made, and an idle master's ping were made after all that came before them. The clocks of servers may
-// differ, versions may be older than the master, transactions take a while: hence VersionMargin.
+// A basalt master reports its time in the stream. For another master only this is known: a version holds the time at
+// which it was made, and a version, like an idle master's ping, was made after everything that came before it. The
+// clocks of servers may differ, versions may be older than the master, transactions take a while: hence VersionMargin.
 //
-// What a replica does not drop is garbage all the same. It goes when the clock moves on, or with the promotion.
+// Garbage that a replica keeps for that reason is dropped when the clock moves on, or after the promotion.
 type replica struct {
 	on     atomic.Bool
 	locked atomic.Bool
@@ -37,10 +37,11 @@ func (f *replica) set(on, locked bool) {
 	f.locked.Store(on && locked)
 }
 
-// SetReplica makes the database that of a replica: compactions go by the master's clock, and with locked only
-// [DB.ApplyUpdates] and transactions that are [Tx.FromMaster] write, and every other commit fails with [ErrReplica]. It
-// waits for transactions that hold locks, and no commit of one is under way when it returns that does not know it. Then
-// it calls may, which calls set unless the database is not to become that of a replica any more.
+// SetReplica makes the database that of a replica: compactions go by the master's clock. With locked, only
+// [DB.ApplyUpdates] and transactions that are [Tx.FromMaster] may write, and every other commit fails with
+// [ErrReplica]. SetReplica waits for transactions that hold locks; when it returns, every commit under way knows of the
+// change. With all locks held it calls may, which calls set unless the database is no longer to become that of a
+// replica.
 func (db *DB) SetReplica(may func(set func(locked bool))) {
 	db.locks.LockAll()
 	defer db.locks.UnlockAll()
@@ -50,8 +51,8 @@ func (db *DB) SetReplica(may func(set func(locked bool))) {
 	}
 }
 
-// awaitCommits waits for the commits of transactions that hold no locks, such as messages, and had begun before the
-// database came to take none.
+// awaitCommits waits for the commits of transactions that hold no locks, such as messages, if they had begun before the
+// database stopped accepting commits.
 func (db *DB) awaitCommits() {
 	db.storingHistory.Lock()
 	db.storingHistory.Unlock() //lint:ignore SA2001 who locks it from now on sees that it must not commit
@@ -65,13 +66,13 @@ func (db *DB) awaitCommits() {
 	}
 }
 
-// commitPoll is about how long one write takes.
+// commitPoll is the approximate duration of one write.
 const commitPoll = 100 * time.Microsecond
 
-// LockReplica changes what SetReplica was told, for the commits to come.
+// LockReplica changes the argument locked of SetReplica, for the commits to come.
 func (db *DB) LockReplica(locked bool) { db.replica.locked.Store(locked && db.replica.on.Load()) }
 
-// SetMaster ends what SetReplica has begun. It does not wait.
+// SetMaster undoes SetReplica. It does not wait.
 func (db *DB) SetMaster() { db.replica.set(false, false) }
 
 // StoredReplicationID returns the replication id that the database holds, see [DB.BeginHistory]; "" = none.
@@ -84,8 +85,8 @@ func (db *DB) StoredReplicationID() (id string, err error) {
 	return id, err
 }
 
-// WriteFromMaster commits what f writes in a transaction that is [Tx.FromMaster], without locks: it is for records that
-// belong to no key. It may be called while a transaction has locks.
+// WriteFromMaster commits the writes of f in a transaction that is [Tx.FromMaster], without locks: it is for records
+// that belong to no key. It may be called while another transaction holds locks.
 func (db *DB) WriteFromMaster(f func(tx *Tx)) error {
 	tx := db.NewTx()
 	tx.Begin(cf.DefaultNamespace)
@@ -98,15 +99,15 @@ func (db *DB) WriteFromMaster(f func(tx *Tx)) error {
 // IsReplica reports whether the database is that of a replica.
 func (db *DB) IsReplica() bool { return db.replica.on.Load() }
 
-// VersionMargin is how much earlier than a version, or than a ping by the own clock, the time is that a master is taken
-// to have reached, in milliseconds: clocks of servers that differ by more are out of order.
+// VersionMargin, in milliseconds, is subtracted from the time of a version, or of a ping by the own clock, to get the
+// time that a master has certainly reached. Clocks of servers that differ by more are considered broken.
 const VersionMargin = 60 * 60 * 1000
 
-// NewMaster sets a replica's clock back: what the former master has told does not hold for the next one.
+// NewMaster resets a replica's clock: the time of the former master is not valid for the next one.
 func (db *DB) NewMaster() { db.replica.clock.Store(0) }
 
-// MasterTime tells a replica that all writes are applied that the master had begun before a time, in milliseconds since
-// the epoch by the master's clock.
+// MasterTime reports to a replica that all writes that the master had begun before a time are applied. The time is in
+// milliseconds since the epoch by the master's clock.
 func (db *DB) MasterTime(ms int64) {
 	for c := &db.replica.clock; ; {
 		old := c.Load()
@@ -116,7 +117,8 @@ func (db *DB) MasterTime(ms int64) {
 	}
 }
 
-// compactionTime returns the time by which compactions judge, in milliseconds since the epoch: now, but for a replica.
+// compactionTime returns the time by which compactions judge, in milliseconds since the epoch: now, except in a
+// replica.
 func (db *DB) compactionTime(now int64) int64 {
 	if db.replica.on.Load() {
 		return db.replica.clock.Load()
@@ -124,11 +126,11 @@ func (db *DB) compactionTime(now int64) int64 {
 	return now
 }
 
-// maxTransaction is longer than a transaction takes from its look at the clock to its commit, in milliseconds.
+// maxTransaction is longer than any transaction takes from reading the clock to its commit, in milliseconds.
 const maxTransaction = 5 * 60 * 1000
 
-// WritersTime returns a time, by the clock of who writes, such that every write that was begun before it has been
-// committed here; 0 = not known.
+// WritersTime returns a time, by the clock of the writing server, such that every write that was begun before it has
+// been committed here; 0 = not known.
 func (db *DB) WritersTime() int64 {
 	if db.replica.on.Load() {
 		return db.replica.clock.Load()
@@ -140,11 +142,11 @@ func (db *DB) WritersTime() int64 {
 func versionTime(version uint64) int64 { return int64(version >> 11 / 1000) }
 
 // newerFamilies are the column families of newer versions of Kvrocks, by their numbers from NumFamilies on. This
-// version creates none of them by itself: Kvrocks 2.10 could not open the database any more.
+// version never creates one by itself, because Kvrocks 2.10 could not open the database any more.
 var newerFamilies = []string{"index"} // labels of time series; since 2.14
 
-// hasFamily reports whether a family is open that this version does not know. One that newer versions are known to have
-// is created: a master that writes to it has it.
+// hasFamily reports whether an unknown family is open. A family of newerFamilies is created: the master that writes to
+// it has it.
 func (db *DB) hasFamily(id cf.ID) bool {
 	if db.familyOpen(id) {
 		return true
@@ -153,7 +155,7 @@ func (db *DB) hasFamily(id cf.ID) bool {
 	if n < 0 || n >= len(newerFamilies) {
 		return false
 	}
-	db.exchange.settings.mu.Lock() // Replace has it while it waits for those who use the database
+	db.exchange.settings.mu.Lock() // Replace holds it while it waits for the users of the database
 	defer db.exchange.settings.mu.Unlock()
 	if db.familyOpen(id) {
 		return true

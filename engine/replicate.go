@@ -10,30 +10,31 @@ import (
 	"github.com/basaltdb/basalt/engine/batch"
 )
 
-// ErrSequence: a write of the master does not follow the last one of this database.
+// ErrSequence: a write of the master does not follow the last write of this database.
 var ErrSequence = errors.New("the sequence number is not the next one")
 
-// lockedRetry is the time until the writes of a master are tried again that a transaction has turned away.
+// lockedRetry is the time until a master's writes are tried again after a transaction has made them fail.
 const lockedRetry = 10 * time.Millisecond
 
-// CheckUpdate checks a write batch from the master of this database, which is the database of a replica. It must be
-// well-formed and name only families that there are. What a newer version has written is let through.
+// CheckUpdate checks a write batch from the master of this database, which must be that of a replica. The batch must be
+// well-formed and name only existing families. Records that a newer version has written are accepted.
 func (db *DB) CheckUpdate(rep []byte) (*ForeignBatch, error) { return db.checkBatch(rep, true) }
 
-// Sequence returns the sequence number of the first record of a batch from a master, and how many it takes.
+// Sequence returns the sequence number of the first record of a batch from a master, and how many numbers the batch
+// takes.
 func (b *ForeignBatch) Sequence() (first uint64, n int) {
 	return binary.LittleEndian.Uint64(b.rep), int(binary.LittleEndian.Uint32(b.rep[8:]))
 }
 
-// ApplyUpdates writes batches of the master as they are, so that records and sequence numbers in the log are the
-// master's. Batches that follow each other go with one write, as a group commit does; which of the master's writes it
-// was can no longer be told then. What is kept in memory of the keys follows, as with [Tx.Apply]. committed, which may
-// be nil, is called for each batch after its write while the locks of all batches are held, and must not read through
-// the transaction. It returns how many were written.
+// ApplyUpdates writes batches of the master unchanged, so that records and sequence numbers in the log are the
+// master's. Consecutive batches share one write, as in a group commit, so the boundaries of the master's writes are
+// lost. The in-memory state of the keys is updated, as by [Tx.Apply]. committed, which may be nil, is called for each
+// batch after its write while the locks of all batches are held, and must not read through the transaction.
+// ApplyUpdates returns how many batches were written.
 //
-// With exact a batch fails with [ErrSequence] that does not follow the last write of the database; without it others
-// may write too, and the sequence numbers need not be the master's. Transactions that turn others away are waited for
-// until stop is closed.
+// With exact, a batch that does not follow the last write of the database fails with [ErrSequence]. Without it other
+// transactions may write too, and the sequence numbers need not be the master's. Until stop is closed, ApplyUpdates
+// waits for transactions that make others fail.
 func (db *DB) ApplyUpdates(updates []*ForeignBatch, exact bool, stop <-chan struct{},
 	committed func(tx *Tx, b *ForeignBatch)) (applied int, err error) {
 	tx := db.txPool.Get().(*Tx)
@@ -66,10 +67,10 @@ func (db *DB) ApplyUpdates(updates []*ForeignBatch, exact bool, stop <-chan stru
 	return applied, nil
 }
 
-// maxRunBytes bounds one write of batches of the master.
+// maxRunBytes bounds one write of the master's batches.
 const maxRunBytes = 1 << 20
 
-// runOf returns how many batches go with one write.
+// runOf returns how many batches share one write.
 func runOf(updates []*ForeignBatch, exact bool) (n int) {
 	first, records := updates[0].Sequence()
 	next, size := first+uint64(records), len(updates[0].rep)
@@ -84,7 +85,7 @@ func runOf(updates []*ForeignBatch, exact bool) (n int) {
 	return n
 }
 
-// applyRun writes batches with one write. The locks are held.
+// applyRun writes batches with one write. The locks must be held.
 func (tx *Tx) applyRun(run []*ForeignBatch) error {
 	tx.reset()
 	tx.cacheOK, tx.foreign, tx.update = true, true, true
@@ -136,7 +137,7 @@ func (tx *Tx) prefetchReplaced(run []*ForeignBatch) error {
 	return tx.prefetchHashed(l)
 }
 
-// adopt takes the records of a batch over as they are, and notes what they change.
+// adopt copies the records of a batch unchanged, and notes what they change.
 func (tx *Tx) adopt(b *ForeignBatch) error {
 	shift := tx.batch.AppendRep(b.rep)
 	var r batch.Reader
@@ -149,9 +150,9 @@ func (tx *Tx) adopt(b *ForeignBatch) error {
 			return r.Err()
 		}
 		if !rec.Kind.Counted() || rec.Family >= cf.NumFamilies {
-			continue // nothing is kept in memory of a family that is not known
+			continue // no in-memory state depends on an unknown family
 		}
-		// What cannot be understood, of a newer version perhaps, is written all the same, and does not count.
+		// An undecodable record, perhaps of a newer version, is written nevertheless, and does not count.
 		switch rec.Kind {
 		case batch.Put:
 			if rec.Family == cf.Metadata {
@@ -192,7 +193,7 @@ func (tx *Tx) acquireForUpdates(updates []*ForeignBatch, stop <-chan struct{}) e
 		if err = tx.AcquireFor(&all); err == nil {
 			return nil
 		}
-		tx.Release() // Replace waits for those who have begun
+		tx.Release() // Replace waits for transactions that have begun
 		select {
 		case <-stop:
 			return err

@@ -13,32 +13,33 @@ import (
 	"github.com/basaltdb/basalt/engine/derived"
 )
 
-// Random members of a collection, without reading the whole of it.
+// Random members of a collection, without reading the whole collection.
 //
-// A small collection (up to sampleAll entries) is read and drawn from uniformly. One of up to poolWhole entries
-// makes a pool, which later calls draw from as evenly. In a bigger one the process walks down at random, see walk.
-// Each end of such a walk yields a short run of neighbours, which goes on at the front when it meets the end;
-// several runs, shuffled, make a pool, so that the cost of the walk is shared.
+// A small collection (up to sampleAll entries) is read whole, and members are drawn uniformly. A collection of up to
+// poolWhole entries makes a pool, from which later calls draw as uniformly. In a bigger collection a random walk finds
+// a place, see walk. The end of each walk yields a short run of neighbours; a run that reaches the end of the
+// collection continues at its beginning. Several runs, shuffled, make a pool, so that many draws share the cost of a
+// walk.
 const (
 	sampleAll  = 128     // collections up to this size are read at each call
 	poolWhole  = 4096    // collections up to this size are pooled whole: that costs no more than the walks ...
-	wholeMost  = 16384   // ... unless so many entries are there, because most of them are dead
+	wholeMost  = 16384   // ... unless so many entries exist, because most of them are dead
 	poolRuns   = 8       // walks for one pool
-	poolRun    = 64      // neighbours a walk, at the least ...
-	poolRunMax = 1024    // ... and at the most, for draws with replacement
+	poolRun    = 64      // min neighbours for each walk ...
+	poolRunMax = 1024    // ... and max, for draws with replacement
 	poolDraws  = 2       // how often each is drawn from a pool, on average
-	popPool    = 1024    // subkeys in the first pool for pops, which use every neighbour up; each next one is ...
-	popGrowth  = 4       // ... so many times bigger, because a collection is popped from again and again, up to ...
-	popPoolMax = 1 << 16 // ... this size. What is about that size is read whole: a walk over tombstones costs most.
+	popPool    = 1024    // subkeys in the first pool for pops, which use up every neighbour; each later pool is ...
+	popGrowth  = 4       // ... so many times bigger, because a collection is often popped repeatedly, up to ...
+	popPoolMax = 1 << 16 // ... this size. Such collections are read whole: walks over tombstones cost more.
 	walkDepth  = 8
-	walkSpan   = 2048 // subkeys that a walk passes over in its end, at the most
-	walkSkip   = 256  // tombstones that one step of a walk passes over before it gives up
+	walkSpan   = 2048 // max subkeys that a walk skips at its end
+	walkSkip   = 256  // max tombstones that one step of a walk skips before it gives up
 	readSkip   = 4096 // the same for the reading of neighbours
 	poolMaxKey = 4096 // longer subkeys are not pooled: memory
 )
 
-// Sample returns n random subkeys of the collection with this prefix in a family, of which size are live; the
-// same one may come several times. It returns fewer only when there are none.
+// Sample returns n random subkeys of the collection with this prefix in a family; size is its number of live subkeys. A
+// subkey may occur several times. Sample returns fewer than n only when the collection has none.
 func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
 	if size <= sampleAll {
 		all, err := tx.allSubkeys(id, prefix)
@@ -52,7 +53,7 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 		return out, nil
 	}
 	out := make([][]byte, 0, n)
-	for misses := 0; len(out) < n && misses < 256; misses++ { // someone may delete what was found, again and again
+	for misses := 0; len(out) < n && misses < 256; misses++ { // what was found may be deleted again and again
 		want := n - len(out)
 		got := tx.findPool(prefix).draw(want)
 		var err error
@@ -74,8 +75,8 @@ func (tx *Tx) Sample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, err
 	return out, nil
 }
 
-// PopSample returns up to n different random subkeys that the caller is about to delete. Repeated calls share
-// the cost of finding them, and do not slow down over what was deleted before.
+// PopSample returns up to n different random subkeys that the caller is about to delete. Repeated calls share the cost
+// of finding them, and earlier deletes do not slow them down.
 func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
 	if uint64(n) >= size || size <= sampleAll && n > 1 {
 		return tx.popFromAll(id, prefix, n)
@@ -89,7 +90,7 @@ func (tx *Tx) PopSample(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, 
 		want := n - len(out)
 		got := tx.findPool(prefix).take(want)
 		if len(got) == 0 {
-			if fills++; fills > 8 { // the size lies, or the pools hold nothing new: look at everything
+			if fills++; fills > 8 { // the size is wrong, or the pools hold nothing new: read everything
 				return tx.popFromAll(id, prefix, n)
 			}
 			p, err := tx.fillPool(id, prefix, tx.nextPopPool(prefix, size, n), fills > 4)
@@ -125,7 +126,7 @@ func (tx *Tx) popFromAll(id cf.ID, prefix []byte, n int) ([][]byte, error) {
 	return all[:min(n, len(all))], nil
 }
 
-// SampleDistinct returns n different random subkeys, all of them in their order when n is not below size.
+// SampleDistinct returns n different random subkeys; if n is not below size, all subkeys in their order.
 func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]byte, error) {
 	if uint64(n) >= size || uint64(n)*3 >= size || size <= sampleAll {
 		all, err := tx.allSubkeys(id, prefix)
@@ -155,7 +156,7 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 			p.Drop()
 		}
 	}
-	// A crowded keyspace that the walks do not spread over: fill up from a scan.
+	// A clustered keyspace that the walks do not cover: fill up from a scan.
 	all, err := tx.allSubkeys(id, prefix)
 	if err != nil {
 		return nil, err
@@ -169,11 +170,11 @@ func (tx *Tx) SampleDistinct(id cf.ID, prefix []byte, size uint64, n int) ([][]b
 	return out, nil
 }
 
-// verified appends those subkeys to out that still exist.
+// verified appends the subkeys that still exist to out.
 func (tx *Tx) verified(id cf.ID, prefix []byte, subs, out [][]byte) ([][]byte, error) {
 	if len(subs) == 1 {
 		tx.keyBuf = append(append(tx.keyBuf[:0], prefix...), subs[0]...)
-		_, _, found, err := tx.read(id, tx.keyBuf, cf.MaxHead, nil) // a record of the metadata may be of any length
+		_, _, found, err := tx.read(id, tx.keyBuf, cf.MaxHead, nil) // a metadata record may have any length
 		if err == nil && found {
 			out = append(out, subs[0])
 		}
@@ -206,8 +207,8 @@ func (tx *Tx) allSubkeys(id cf.ID, prefix []byte) ([][]byte, error) {
 	return all, it.Err()
 }
 
-// drawPool returns how many subkeys are pooled for draws with replacement. More in bigger collections: the walks
-// are what costs.
+// drawPool returns how many subkeys are pooled for draws with replacement. The pool is larger for bigger collections,
+// because the walks are the main cost.
 func drawPool(size uint64) int {
 	if size <= poolWhole {
 		return poolBounded
@@ -215,7 +216,7 @@ func drawPool(size uint64) int {
 	return poolRuns * int(min(max(size/128, poolRun), poolRunMax))
 }
 
-// nextPopPool returns how many subkeys are pooled for a pop of n, all when that is nearly the whole collection.
+// nextPopPool returns how many subkeys are pooled for a pop of n; all when that is nearly the whole collection.
 func (tx *Tx) nextPopPool(prefix []byte, size uint64, n int) int {
 	want := popPool
 	if p := tx.findPool(prefix); p != nil { // used up
@@ -230,14 +231,14 @@ func (tx *Tx) nextPopPool(prefix []byte, size uint64, n int) int {
 
 const (
 	poolAll     = math.MaxInt     // asks for a pool of the whole collection
-	poolBounded = math.MaxInt - 1 // the same, unless it turns out to be bigger than its size says
+	poolBounded = math.MaxInt - 1 // the same, unless the collection turns out to be bigger than its size says
 )
 
-// fillPool collects about want random subkeys for later draws. With scan it reads from a random point on without
-// giving up over tombstones. The pool is nil when it found none.
+// fillPool collects about want random subkeys for later draws. With scan it reads from a random point on and does not
+// give up over tombstones. The pool is nil when no subkey was found.
 func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (*samplePool, error) {
 	f := poolFiller{tx: tx, id: id, prefix: prefix}
-	// half of the memory may be free, and the refs come too
+	// half of the memory may be unused, and the refs take memory too
 	maxPool := int(max(min(maxPool, tx.db.derived.MaxState()/4), 16<<10))
 	switch {
 	case want == poolAll || want == poolBounded && !scan:
@@ -249,7 +250,7 @@ func (tx *Tx) fillPool(id cf.ID, prefix []byte, want int, scan bool) (*samplePoo
 		if err != nil {
 			return nil, err
 		}
-		if missing == 0 { // there is more, which would never be drawn
+		if missing == 0 { // further subkeys exist, which would never be drawn
 			f.pool = pool{}
 			if err := f.runs(poolRuns*poolRunMax, maxPool); err != nil {
 				return nil, err
@@ -296,9 +297,9 @@ type poolFiller struct {
 
 func (f *poolFiller) full(most int) bool { return len(f.pool.buf) >= most }
 
-// take pools up to n subkeys from lower (inclusive, nil for the first) to upper (exclusive, nil for none), until
-// the pool has about most bytes. It returns how many of the n were missing at the upper end: none when it ended
-// for its memory or because it met more than maxSkip tombstones (0: no limit).
+// take pools up to n subkeys from lower (inclusive, nil = the first) to upper (exclusive, nil = no bound), until the
+// pool has about most bytes. It returns how many of the n were missing at the upper end: none if it stopped because of
+// the memory limit or because it met more than maxSkip tombstones (0 = no limit).
 func (f *poolFiller) take(lower, upper []byte, n, most int, maxSkip uint64) (missing int, err error) {
 	it := f.tx.Iter(f.id, IterOptions{Prefix: f.prefix, Lower: lower, Upper: upper, KeysOnly: true, Limit: n,
 		MaxSkip: maxSkip})
@@ -324,9 +325,9 @@ func (f *poolFiller) take(lower, upper []byte, n, most int, maxSkip uint64) (mis
 	return 0, nil
 }
 
-// runs pools the neighbours of several random points, about want in all. The subkeys lie in a circle for it: a
-// run that comes to the last one goes on with the first, or else the first ones would hardly ever be drawn. The pool
-// gets about maxPool bytes at most.
+// runs pools the neighbours of several random points, about want in all. It treats the subkeys as a circle: a run that
+// reaches the last subkey continues with the first, because otherwise the first subkeys would hardly ever be drawn. The
+// pool gets at most about maxPool bytes.
 func (f *poolFiller) runs(want, maxPool int) error {
 	starts := make([][]byte, poolRuns)
 	for i := range starts {
@@ -338,7 +339,7 @@ func (f *poolFiller) runs(want, maxPool int) error {
 	slices.SortFunc(starts, bytes.Compare)
 	missing := 0
 	for i, at := range starts {
-		if f.pool.len() > 0 { // a run that comes into the one before goes on where that one ended
+		if f.pool.len() > 0 { // a run that begins inside the previous run begins at its end instead
 			after := append(append(append([]byte(nil), f.prefix...), f.pool.at(f.pool.len()-1)...), 0)
 			if bytes.Compare(at, after) < 0 {
 				at = after
@@ -357,8 +358,8 @@ func (f *poolFiller) runs(want, maxPool int) error {
 	return err
 }
 
-// poolKind is the random subkeys of collections. Each is verified before it is used, so there is nothing to keep
-// current.
+// poolKind is the state of random subkeys of collections. Each subkey is verified before it is used, so writers need
+// not keep the state current.
 var poolKind = derived.Kind[*samplePool]{ID: derived.Pools}
 
 func (tx *Tx) findPool(prefix []byte) *samplePool {
@@ -371,13 +372,13 @@ func (tx *Tx) findPool(prefix []byte) *samplePool {
 // samplePool is the pool of one collection.
 type samplePool struct {
 	derived.Entry
-	size  int // how many subkeys it was made of
+	size  int // how many subkeys it had at first
 	mu    sync.Mutex
 	pool  pool
-	draws int // how often may be drawn from it with replacement
+	draws int // how many more draws with replacement it permits
 }
 
-// draw returns up to n subkeys, which may be the same.
+// draw returns up to n subkeys, possibly with repetitions.
 func (p *samplePool) draw(n int) (got [][]byte) {
 	if p == nil {
 		return nil
@@ -391,7 +392,7 @@ func (p *samplePool) draw(n int) (got [][]byte) {
 	return got
 }
 
-// take takes up to n subkeys out.
+// take removes up to n subkeys from the pool.
 func (p *samplePool) take(n int) (got [][]byte) {
 	if p == nil {
 		return nil
@@ -405,7 +406,7 @@ func (p *samplePool) take(n int) (got [][]byte) {
 	return got
 }
 
-// pool holds subkeys in one piece of memory, in any order.
+// pool holds subkeys in one block of memory, in any order.
 type pool struct {
 	buf  []byte
 	refs []poolRef
@@ -413,7 +414,7 @@ type pool struct {
 
 type poolRef struct{ at, len uint32 }
 
-// maxPool is the size of one pool's subkeys in bytes, about.
+// maxPool is the approximate max size in bytes of one pool's subkeys.
 const maxPool = 4 << 20
 
 func (p *pool) len() int { return len(p.refs) }
@@ -423,20 +424,20 @@ func (p *pool) add(k []byte) {
 	p.buf = append(p.buf, k...)
 }
 
-// at returns a subkey. It stays valid: what is in a pool is never overwritten.
+// at returns a subkey. The slice stays valid, because the content of a pool is never overwritten.
 func (p *pool) at(i int) []byte {
 	r := p.refs[i]
 	return p.buf[r.at : r.at+r.len : r.at+r.len]
 }
 
-// pop takes the last subkey out.
+// pop removes the last subkey from the pool.
 func (p *pool) pop() []byte {
 	k := p.at(len(p.refs) - 1)
 	p.refs = p.refs[:len(p.refs)-1]
 	return k
 }
 
-// memory returns the bytes that the pool takes.
+// memory returns the memory of the pool in bytes.
 func (p *pool) memory() int { return cap(p.buf) + 8*cap(p.refs) }
 
 // incomplete reports whether an iteration ended because it met too many tombstones.

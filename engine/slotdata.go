@@ -8,11 +8,11 @@ import (
 	"github.com/basaltdb/basalt/engine/keycount"
 )
 
-// The keys of cluster slots. In a database whose keys carry their slots, those of a range of slots lie together in each
-// family, behind the prefix of the default namespace: a cluster has no other.
+// The keys of cluster slots. In a database whose keys carry their slots, the keys of a range of slots are adjacent in
+// each family, behind the prefix of the default namespace: a cluster has no other namespace.
 
-// AppendSlotPrefix appends the bytes with which all keys of a slot begin, metadata keys and subkeys; for NumSlots, those
-// behind the last slot.
+// AppendSlotPrefix appends the common prefix of all keys of a slot, metadata keys and subkeys. For NumSlots it appends
+// a key behind those of the last slot.
 func AppendSlotPrefix(dst []byte, slot int) []byte {
 	dst = cf.AppendNSPrefix(dst, cf.DefaultNamespace)
 	return append(dst, byte(slot>>8), byte(slot))
@@ -23,13 +23,13 @@ func SlotBounds(r cf.SlotRange) (lower, upper []byte) {
 	return AppendSlotPrefix(nil, int(r.First)), AppendSlotPrefix(nil, int(r.Last)+1)
 }
 
-// slotFamilies hold keys of slots. The subkeys go too, and not just the metadata records that make them reachable:
-// when a slot comes back, so do the versions of its collections.
+// slotFamilies hold keys of slots. The subkeys are deleted too, and not just the metadata records that make them
+// reachable: when a slot returns, the versions of its collections return as well.
 var slotFamilies = [...]cf.ID{cf.Metadata, cf.Default, cf.ZSetScore, cf.Stream}
 
-// DeleteSlots deletes everything in a range of slots, by one range tombstone for each family that has anything there.
-// It holds all locks for a moment, and meanwhile nobody may write to the slots: keys are counted before (many of them
-// without locks). What expires does not matter.
+// DeleteSlots deletes everything in a range of slots, by one range tombstone for each family that has keys in the
+// range. It holds all locks for a moment. No transaction may write to the slots during the whole call, because the keys
+// are counted beforehand (if they are many, without locks). Expiries in the meantime do not matter.
 func (db *DB) DeleteSlots(r cf.SlotRange) error {
 	lower, upper := SlotBounds(r)
 	tx := db.NewTx()
@@ -73,7 +73,7 @@ func (db *DB) DeleteSlots(r cf.SlotRange) error {
 	})
 }
 
-// any reports whether a family has a key in a range. Where there are many tombstones it may say so without one.
+// any reports whether a family has a key in a range. With many tombstones it may report true for an empty range.
 func (tx *Tx) any(id cf.ID, lower, upper []byte) (bool, error) {
 	it := tx.Iter(id, IterOptions{Lower: lower, Upper: upper, KeysOnly: true, Limit: 1, NoFill: true, MaxSkip: slotSkip})
 	defer it.Close()
@@ -85,7 +85,7 @@ func (tx *Tx) any(id cf.ID, lower, upper []byte) (bool, error) {
 	return some, err
 }
 
-// countSlots counts keys by the time at which they end. few: there are so few that they can be counted with all locks.
+// countSlots counts keys by their ends. few says that the keys are few enough to be counted with all locks held.
 func (tx *Tx) countSlots(lower, upper []byte) (gone map[uint64]int32, few bool, err error) {
 	it := tx.Iter(cf.Metadata, IterOptions{Lower: lower, Upper: upper, ValueMax: cf.MaxHead, NoFill: true})
 	defer it.Close()
@@ -99,7 +99,7 @@ func (tx *Tx) countSlots(lower, upper []byte) (gone map[uint64]int32, few bool, 
 	return gone, n < countOffMost/2, it.Err()
 }
 
-// exclusiveRetry is exclusive, and tries again while a transaction turns others away.
+// exclusiveRetry is exclusive that tries again while a transaction makes others fail.
 func (db *DB) exclusiveRetry(f func(tx *Tx) error) error {
 	tx := db.NewTx()
 	for {
@@ -127,22 +127,22 @@ func (db *DB) exclusiveRetry(f func(tx *Tx) error) error {
 	}
 }
 
-// Log reads the log from one sequence number on and follows it, however often its end is reached: the end costs no
-// search, as a new [WAL] would. One goroutine uses it.
+// Log reads the log from one sequence number on and follows it. Reaching the end, however often, costs no search,
+// unlike a new [WAL]. One goroutine uses it.
 type Log struct {
 	db   *DB
 	wal  *WAL
 	next uint64 // the sequence number of the next record
 }
 
-// Log returns a reader of what was written from a sequence number on.
+// Log returns a reader of the writes from a sequence number on.
 func (db *DB) Log(next uint64) *Log { return &Log{db: db, next: next} }
 
 // Sequence returns the number of the next record.
 func (l *Log) Sequence() uint64 { return l.next }
 
-// Next returns the next write batch; nil when there is none yet. skip is how many of its records come before the
-// sequence number with which the reader began. It fails with [ErrWALGap] where the log lacks writes.
+// Next returns the next write batch; nil when none exists yet. skip is how many of its records come before the sequence
+// number at which the reader began. Next fails with [ErrWALGap] where the log lacks writes.
 func (l *Log) Next() (rep []byte, skip int, err error) {
 	if l.db.LatestSequence() < l.next {
 		return nil, 0, nil
@@ -161,7 +161,7 @@ func (l *Log) Next() (rep []byte, skip int, err error) {
 		case errors.Is(err, ErrWALGap):
 			return nil, 0, err
 		case err != nil || rep == nil:
-			l.Close() // it may have been at the end of a log that another has followed
+			l.Close() // it may have been at the end of a log that another log has followed
 			continue
 		}
 		skip = int(l.next - min(seq, l.next))
@@ -171,7 +171,7 @@ func (l *Log) Next() (rep []byte, skip int, err error) {
 	return nil, 0, nil
 }
 
-// Close frees what is open. The reader can be used on.
+// Close frees the open resources. The reader stays usable.
 func (l *Log) Close() {
 	if l.wal != nil {
 		l.wal.Close()

@@ -7,18 +7,19 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// slotSample is how many metadata records are looked at to tell whether keys carry the cluster slot. A key without one
-// looks as if it had its right slot in one of 16384 cases.
+// slotSample is the number of metadata records from which checkSlots infers whether keys carry the cluster slot. A key
+// without a slot seems to have its own slot in one of 16384 cases.
 const slotSample = 16
 
-// slotSkip is how many tombstones are passed over for a record. Beyond them nothing is known, and the setting believed.
+// slotSkip is the max number of tombstones that are skipped to find a record. Beyond them the form is unknown, and the
+// setting is trusted.
 const slotSkip = 1 << 16
 
-// checkSlots compares the form of the keys with Options.Slots, which the format does not record. Read in the wrong form
-// every key seems to be missing, and what is written is missing in turn for whoever opens the database rightly.
+// checkSlots compares the form of the keys with Options.Slots, which the format does not record. In the wrong form
+// every key seems to be missing, and keys that are written are missing once the database is opened in the right form.
 //
-// A key that does not have its own slot in front proves the plain form. The other form is believed when two keys or
-// more have their slots.
+// A key that does not begin with its own slot proves the plain form. Two or more keys that begin with their slots are
+// accepted as proof of the other form.
 func (db *DB) checkSlots() error {
 	tx := db.NewTx()
 	tx.Begin("")

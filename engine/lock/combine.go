@@ -1,11 +1,10 @@
 package lock
 
 // Many clients that write one key would each wait for the lock, and then for a commit of their own. Instead the holder
-// of the lock, the combiner, runs the jobs of those that wait for it in its own transaction, and one commit carries all
-// of them: flat combining (Hendler, Incze, Shavit, Tzafrir: Flat Combining and the Synchronization-Parallelism
-// Tradeoff, 2010).
+// of the lock, the combiner, runs the jobs of the waiters in its own transaction, and one commit carries all of them:
+// flat combining (Hendler, Incze, Shavit, Tzafrir: Flat Combining and the Synchronization-Parallelism Tradeoff, 2010).
 
-// Single reports whether one lock for writing is all that was asked for.
+// Single reports whether exactly one lock is requested, for writing.
 func (s *Set) Single() bool {
 	if len(s.want) == 0 || len(s.held) > 0 || !s.want[0].Write() {
 		return false
@@ -18,9 +17,9 @@ func (s *Set) Single() bool {
 	return true
 }
 
-// AcquireOrCombine takes the lock of a set of which Single is true. While it waits, the holder of the lock may take
-// over the job, if it has the same scope: then combined is true and err the result of the combiner's transaction, and
-// the set holds nothing. Otherwise err is that of Acquire.
+// AcquireOrCombine takes the lock of a set whose Single is true. While the set waits, the holder of the lock may take
+// over the job, if the holder has the same scope. Then combined is true, err is the result of the combiner's
+// transaction, and the set holds nothing. Otherwise err is that of Acquire.
 func (s *Set) AcquireOrCombine(t *Table, job any, scope string) (combined bool, err error) {
 	v, w := s.want[0], &s.self
 	s.want = s.want[:0]
@@ -39,11 +38,12 @@ func (s *Set) Combiner() bool {
 	return len(s.held) == 1 && s.held[0].Write() && s.failure == nil
 }
 
-// Waited reports whether somebody waits for the lock of a set of which Combiner is true, or for one in its bucket.
+// Waited reports whether a transaction waits for the lock of a set whose Combiner is true, or for another lock in its
+// bucket.
 func (s *Set) Waited(t *Table) bool { return t.bucket(s.held[0]).waiting.Load() > 0 }
 
-// NextJob takes over a job of the scope that waits for the lock of a set of which Combiner is true; nil = there is
-// none. The one who waits goes on after Combined.
+// NextJob takes over a job of the scope that waits for the lock of a set whose Combiner is true; nil = no such job. The
+// waiter continues after Combined.
 func (s *Set) NextJob(t *Table, scope string) (job any) {
 	v := s.held[0]
 	b := t.bucket(v)
@@ -57,7 +57,7 @@ func (s *Set) NextJob(t *Table, scope string) (job any) {
 	return w.job
 }
 
-// Combined tells those whose jobs were taken over what has become of them.
+// Combined reports the result to the waiters whose jobs were taken over.
 func (s *Set) Combined(err error) {
 	for i, w := range s.combined {
 		w.done, w.err = true, err

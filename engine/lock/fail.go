@@ -6,27 +6,27 @@ import (
 	"sync/atomic"
 )
 
-// A transaction that lasts (a script that does not end) can let those fail who want its locks: they get an error
-// instead of waiting. It puts its locks into a table and gives them back. Whoever gets one of these locks afterwards,
-// those that have waited until then included, finds the lock in the table and gives up. So no wait has to be
-// interrupted, and while the table is empty it costs one atomic load for each transaction that takes locks.
+// A long transaction (a script that does not end) can make the waiters for its locks fail: they get an error instead of
+// waiting. It puts its locks into a table and releases them. A transaction that takes one of these locks afterwards,
+// whether it has waited until then or not, finds the lock in the table and gives up. So no wait has to be interrupted,
+// and while the table is empty it costs one atomic load for each transaction that takes locks.
 
-// failing is the table of locks for which nobody is to wait.
+// failing is the table of the locks that must not be waited for.
 type failing struct {
 	n    atomic.Int32 // len(list); changed with mu held
 	mu   sync.Mutex
 	list []*failure
 }
 
-// failure holds the locks of one transaction, and the error for those who want them.
+// failure holds the locks of one transaction, and the error for the transactions that want them.
 type failure struct {
 	all   bool
 	locks map[uint64]bool // by name; true = held for writing, false = for reading
 	err   error
 }
 
-// find returns the error for one who has just taken some locks, nil when none of them is in the table but by its own
-// failure.
+// find returns the error for a transaction that has just taken the locks held; nil when none of these locks is in the
+// table, the caller's own failure aside.
 func (r *failing) find(own *failure, held ...Lock) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,8 +46,8 @@ func (r *failing) find(own *failure, held ...Lock) error {
 	return nil
 }
 
-// Failing returns the error that those get who want a lock of a transaction after its FailWaiters; nil when there is no
-// such transaction. It is for those who need every lock, or none but must not run beside such a transaction.
+// Failing returns the error of a transaction that has called FailWaiters; nil when no such transaction exists. It is
+// for callers that need every lock, and for callers that need none but must not run beside such a transaction.
 func (t *Table) Failing() error {
 	r := &t.failing
 	if r.n.Load() == 0 {
@@ -61,13 +61,13 @@ func (t *Table) Failing() error {
 	return r.list[0].err
 }
 
-// Fails reports whether one who has taken a lock by TryLock is to give it back.
+// Fails reports whether a caller that has taken a lock by TryLock must release it.
 func (t *Table) Fails(v Lock) bool {
 	return t.failing.n.Load() != 0 && t.failing.find(nil, v) != nil
 }
 
-// FailWaiters lets those who want a lock that the set holds get err, from now on until Release, and those too who wait
-// for one already. The set itself goes on as before.
+// FailWaiters makes transactions that want a lock of the set fail with err, from now on until Release, the present
+// waiters included. The set itself continues as before.
 func (s *Set) FailWaiters(t *Table, err error) {
 	if s.failure != nil {
 		return
@@ -94,7 +94,7 @@ func (s *Set) FailWaiters(t *Table, err error) {
 // FailsWaiters reports whether FailWaiters is in force.
 func (s *Set) FailsWaiters() bool { return s.failure != nil }
 
-// keep adds a lock that was taken just now to a failure.
+// keep adds a lock that was just taken to a failure.
 func (t *Table) keep(e *failure, v Lock) {
 	t.failing.mu.Lock()
 	e.locks[v.Name()] = e.locks[v.Name()] || v.Write()
@@ -102,7 +102,7 @@ func (t *Table) keep(e *failure, v Lock) {
 	t.Unlock(v)
 }
 
-// withdraw ends a failure: what its transaction has committed can be seen.
+// withdraw ends a failure: the commits of its transaction are visible from now on.
 func (t *Table) withdraw(e *failure) {
 	r := &t.failing
 	r.mu.Lock()
@@ -129,7 +129,7 @@ func (s *Set) tryLock(t *Table, v Lock) bool {
 	return true
 }
 
-// tryUpgrade makes a lock that is held for reading, held[i], one for writing if no other transaction reads.
+// tryUpgrade turns held[i], which is held for reading, into a lock for writing if no other transaction reads.
 func (s *Set) tryUpgrade(t *Table, i int) bool {
 	v := s.held[i].forWriting()
 	if s.failure != nil { // the lock itself is free

@@ -6,33 +6,33 @@ import (
 	"slices"
 )
 
-// Set collects the locks that a transaction wants, and those that it holds. In the order of locks that of writing comes
-// before that of reading. One goroutine uses a set.
+// Set collects the locks that a transaction wants, and those that it holds. In the order of locks, the lock for writing
+// comes before the lock for reading of the same name. One goroutine uses a set.
 type Set struct {
 	want []Lock
 	held []Lock
-	// sorted is how many of held are in order: those that Acquire has taken. index finds the others by name, once
-	// there are many, see find.
+	// sorted is how many elements of held are in order: the locks that Acquire has taken. index finds the others by
+	// name, once they are many, see find.
 	sorted int
 	index  map[uint64]int
 	all    bool // every lock is held for writing
-	// pinned locks are not given back by ReleaseReads.
+	// pinned: ReleaseReads does not release the locks.
 	pinned bool
-	// failure is set after FailWaiters. The locks are free then.
+	// failure is set after FailWaiters. The locks themselves are free then.
 	failure *failure
-	// self is the transaction in the queue of a lock.
+	// self stands for the transaction in the queue of a lock.
 	self waiter
-	// combined are the transactions whose jobs this one has taken over, and which wait for its end.
+	// combined are the waiters whose jobs this transaction has taken over. They wait for its end.
 	combined []*waiter
 }
 
 // Init prepares a new set.
 func (s *Set) Init() { s.self.told = make(chan struct{}, 1) }
 
-// Add asks for locks, which Acquire takes.
+// Add requests locks, which Acquire takes.
 func (s *Set) Add(locks ...Lock) { s.want = append(s.want, locks...) }
 
-// Forget drops what was asked for.
+// Forget drops the requested locks.
 func (s *Set) Forget() { s.want = s.want[:0] }
 
 // Held returns the locks that the set holds, unless it holds all locks. The result is valid until the set changes.
@@ -47,7 +47,8 @@ func (s *Set) Any() bool { return s.all || len(s.held) > 0 }
 // Pin makes ReleaseReads do nothing until Release.
 func (s *Set) Pin() { s.pinned = true }
 
-// Acquire takes every lock that was added, in order, each once. With an error, see [Set.FailWaiters], it holds none.
+// Acquire takes the requested locks in order, each once. If it returns an error, see [Set.FailWaiters], the set holds
+// no lock.
 func (s *Set) Acquire(t *Table) error {
 	if len(s.want) > 1 {
 		slices.Sort(s.want)
@@ -68,7 +69,7 @@ func (s *Set) Acquire(t *Table) error {
 	return s.admitted(t)
 }
 
-// admitted gives everything back if a transaction lets those fail who want one of the locks.
+// admitted releases everything if a transaction that has called FailWaiters has one of the locks.
 func (s *Set) admitted(t *Table) error {
 	if t.failing.n.Load() == 0 {
 		return nil
@@ -80,8 +81,8 @@ func (s *Set) admitted(t *Table) error {
 	return err
 }
 
-// Release gives the locks back. A writer to whom one of them has gone runs at once: the holder has replies to send and
-// may have nothing more to do with the key, and a hot key must not wait for that.
+// Release releases the locks. A writer that gets one of them runs at once: the releasing goroutine has replies to send
+// and may have nothing more to do with the key, and a hot key must not wait for that.
 func (s *Set) Release(t *Table) {
 	s.pinned, s.sorted = false, 0
 	if len(s.index) > keptIndex {
@@ -110,7 +111,7 @@ func (s *Set) Release(t *Table) {
 	}
 }
 
-// AcquireAll takes every lock for writing, in place of those that were added. The error is as that of Acquire.
+// AcquireAll takes every lock for writing, in place of the requested locks. The error is as that of Acquire.
 func (s *Set) AcquireAll(t *Table) error {
 	s.want = s.want[:0]
 	t.LockAll()
@@ -122,7 +123,7 @@ func (s *Set) AcquireAll(t *Table) error {
 	return nil
 }
 
-// ReleaseReads gives the locks back if all of them are for reading, and not pinned. It reports whether it did.
+// ReleaseReads releases the locks if all of them are for reading and none is pinned. It reports whether it did.
 func (s *Set) ReleaseReads(t *Table) bool {
 	if len(s.held) == 0 || s.pinned || s.writes() {
 		return false
@@ -153,13 +154,13 @@ func (s *Set) Writes(name uint64) bool {
 	return i >= 0 && s.held[i].Write()
 }
 
-// fewLocks is up to how many locks are searched one by one.
+// fewLocks is the max number of locks that are searched linearly.
 const fewLocks = 32
 
-// keptIndex: an index of more locks is not kept for the next transaction.
+// keptIndex: an index of more locks is not reused by the next transaction.
 const keptIndex = 1024
 
-// find returns where in held the lock with a name is, -1 = nowhere. A script may take many locks, one by one.
+// find returns the index in held of the lock with a name, -1 = not held. A script may take many locks, one by one.
 func (s *Set) find(name uint64) int {
 	i, ok := slices.BinarySearchFunc(s.held[:s.sorted], name, func(v Lock,
 		name uint64) int {
@@ -187,9 +188,9 @@ func (s *Set) find(name uint64) int {
 	return -1
 }
 
-// TryLock takes one more lock if that is possible without waiting, and reports whether the set has it. (To wait could
-// be a deadlock: locks are taken in one order.) A lock that the set holds for reading becomes one for writing if
-// nobody else reads.
+// TryLock takes one more lock if that is possible without waiting, and reports whether the set has it. (Waiting could
+// deadlock, because locks are taken in one order.) A lock that the set holds for reading becomes a lock for writing if
+// no other transaction reads.
 func (s *Set) TryLock(t *Table, v Lock) bool {
 	if s.all {
 		return true

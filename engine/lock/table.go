@@ -1,5 +1,5 @@
 // Package lock is a table of reader-writer locks that are named by hashes of keys, and the sets of locks that
-// transactions take. It knows neither keys nor what they protect.
+// transactions take. It knows neither the keys nor the data that the locks protect.
 package lock
 
 import (
@@ -8,23 +8,23 @@ import (
 	"sync/atomic"
 )
 
-// Table holds the locks of keys. The name of a key's lock is a hash of 63 bits of the key, so two keys practically
-// never share a lock: no transaction waits for the commit, and its fsync, of a transaction that has locked other
-// keys. A lock exists only while somebody holds it or waits for it. The first bits of its name choose its bucket.
+// Table holds the locks of keys. The name of a key's lock is a 63-bit hash of the key, so two keys practically never
+// share a lock: no transaction waits for the commit, and its fsync, of a transaction that has locked other keys. A lock
+// exists only while a transaction holds it or waits for it. The first bits of its name choose its bucket.
 //
-// Locks are always taken in the order of their names, and a transaction takes all of its locks at once, so there is no
-// deadlock.
+// Locks are always taken in the order of their names, and a transaction takes all of its locks at once, so deadlocks
+// cannot occur.
 type Table struct {
 	seed    maphash.Seed
 	failing failing
 	spare   sync.Pool // of *keyLock
 	buckets [numBuckets]bucket
-	// epochs, one a bucket, stamp what is derived from keys and kept current by writers.
+	// epochs, one for each bucket, stamp the state that is derived from keys and kept current by writers.
 	epochs [numBuckets]atomic.Uint64
 
-	exclusive sync.Mutex    // held by the one who has or takes all locks
-	reopened  chan struct{} // closed when that one gives them back
-	drained   chan struct{} // tells that one that the bucket that it waits for is empty
+	exclusive sync.Mutex    // held by the transaction that has or takes all locks
+	reopened  chan struct{} // closed when that transaction releases them
+	drained   chan struct{} // wakes that transaction when the bucket that it waits for is empty
 }
 
 const (
@@ -32,14 +32,14 @@ const (
 	numBuckets = 1 << bucketBits
 )
 
-// bucket holds the locks whose names begin with its index. It takes one line of the CPU's cache, with the first lock.
+// bucket holds the locks whose names begin with its index. It takes one CPU cache line, the first lock included.
 type bucket struct {
 	mu sync.Mutex // of all fields but those of package atomic
-	// generation grows whenever one of the locks was held for writing, before it is given back.
+	// generation grows whenever a lock of the bucket was held for writing, before that lock is released.
 	generation atomic.Uint64
 	waiting    atomic.Int32 // waiters in the queues of the locks
 	state      bucketState
-	// one is the first of the locks. It is not in use when nobody holds it; those behind it are.
+	// one is the first lock. It may be unused (held by no transaction) while the locks that follow it are in use.
 	one keyLock
 }
 
@@ -47,11 +47,11 @@ type bucketState uint32
 
 const (
 	open    bucketState = iota
-	closing             // who wants all locks waits for the last holder; new ones wait for t.reopened
+	closing             // LockAll waits for the last holder; new transactions wait for t.reopened
 	shut                // held as a whole
 )
 
-// keyLock is a lock that somebody holds, and perhaps others wait for.
+// keyLock is a lock that a transaction holds, and for which others may wait.
 type keyLock struct {
 	name        uint64
 	held        int32 // by so many readers; -1 = by a writer
@@ -63,15 +63,15 @@ type keyLock struct {
 // waiter is a transaction in the queue of a lock.
 type waiter struct {
 	write bool
-	job   any    // what the holder of the lock may do for it; nil = nothing
+	job   any    // what the lock's holder may do for the waiter; nil = nothing
 	scope string // of job
 	next  *waiter
-	told  chan struct{} // it has the lock, or its job was done
+	told  chan struct{} // the waiter has the lock, or its job was done
 	done  bool          // its job was done, with the result err
 	err   error
 }
 
-// Lock is a lock with the way in which it is wanted or held: name<<1, plus 0 for writing and 1 for reading.
+// Lock is a lock and the mode in which it is wanted or held: name<<1, plus 0 for writing and 1 for reading.
 type Lock uint64
 
 // Of returns the lock of a name.
@@ -97,7 +97,7 @@ func New() *Table {
 		drained: make(chan struct{}, 1)}
 }
 
-// Seed returns the seed of the hashes, for those who hash the same keys.
+// Seed returns the seed of the hashes, for callers that hash the same keys.
 func (t *Table) Seed() maphash.Seed { return t.seed }
 
 // Name returns the name of a key's lock.
@@ -105,17 +105,17 @@ func (t *Table) Name(key []byte) uint64 { return maphash.Bytes(t.seed, key) >> 1
 
 func bucketOf(v Lock) uint64 { return uint64(v) >> (64 - bucketBits) }
 
-// Epoch returns the epoch of the keys whose locks have a name. The package does not use it.
+// Epoch returns the epoch of the bucket that a name belongs to. This package does not use the epoch.
 func (t *Table) Epoch(name uint64) *atomic.Uint64 { return &t.epochs[bucketOf(Of(name, true))] }
 
-// Generation returns a number that grows whenever a lock of the name's bucket was held for writing, before it is given
-// back.
+// Generation returns a number that grows whenever a lock of the name's bucket was held for writing, before that lock is
+// released.
 func (t *Table) Generation(name uint64) uint64 { return t.bucket(Of(name, true)).generation.Load() }
 
-// Waiting returns how many transactions wait for locks of the name's bucket.
+// Waiting returns how many transactions wait for locks in the name's bucket.
 func (t *Table) Waiting(name uint64) int { return int(t.bucket(Of(name, true)).waiting.Load()) }
 
-// Idle reports whether no lock is held and nobody waits.
+// Idle reports whether no lock is held and no transaction waits.
 func (t *Table) Idle() bool {
 	for i := range t.buckets {
 		b := &t.buckets[i]
@@ -131,7 +131,7 @@ func (t *Table) Idle() bool {
 
 func (t *Table) bucket(v Lock) *bucket { return &t.buckets[bucketOf(v)] }
 
-// find returns the lock of v, nil when nobody holds it. mu is held, here and in what follows.
+// find returns the lock of v, nil when no transaction holds it. mu must be held, here and in the functions below.
 func (b *bucket) find(v Lock) *keyLock {
 	for l := &b.one; l != nil; l = l.next {
 		if l.name == v.Name() && l.held != 0 {
@@ -141,7 +141,7 @@ func (b *bucket) find(v Lock) *keyLock {
 	return nil
 }
 
-// take takes a lock if that is possible without waiting. Otherwise it returns the lock.
+// take takes a lock if that is possible without waiting. Otherwise it returns the keyLock.
 func (b *bucket) take(t *Table, v Lock) (taken bool, l *keyLock) {
 	l = b.find(v)
 	switch {
@@ -166,7 +166,7 @@ func (l *keyLock) hold(write bool) {
 	}
 }
 
-// drop takes out a lock that nobody holds any more.
+// drop removes a lock that no transaction holds any more.
 func (b *bucket) drop(t *Table, l *keyLock) {
 	if l != &b.one {
 		before := &b.one
@@ -198,7 +198,7 @@ func (b *bucket) enqueue(l *keyLock, w *waiter) {
 	b.waiting.Add(1)
 }
 
-// dequeue takes the first waiter that ok accepts out of the queue of a lock; nil = there is none.
+// dequeue removes the first waiter that ok accepts from the queue of a lock and returns it; nil = no such waiter.
 func (b *bucket) dequeue(l *keyLock, ok func(*waiter) bool) *waiter {
 	var before *waiter
 	for w := l.first; w != nil; before, w = w, w.next {
@@ -246,8 +246,8 @@ func (b *bucket) admitReaders(l *keyLock) {
 	}
 }
 
-// enter locks the bucket of v, when it is not being closed; more says that one of its locks is held by the caller, for
-// whom the one that closes it waits.
+// enter locks the bucket of v, and waits while the bucket is closing or closed. more says that the caller holds a lock
+// of the bucket already: LockAll waits for that caller, so it may enter a closing bucket.
 func (t *Table) enter(v Lock, more bool) *bucket {
 	b := t.bucket(v)
 	for {
@@ -261,8 +261,8 @@ func (t *Table) enter(v Lock, more bool) *bucket {
 	}
 }
 
-// lock takes a lock. It waits in its queue as w, where others may do its job if it has one: then w.done is set, and the
-// lock is not taken. See enter for more.
+// lock takes a lock. It waits in the lock's queue as w. If w has a job the holder of the lock may do it: then w.done is
+// set, and the lock is not taken. See enter for more.
 func (t *Table) lock(v Lock, w *waiter, more bool) {
 	b := t.enter(v, more)
 	taken, l := b.take(t, v)
@@ -288,8 +288,8 @@ func (t *Table) TryLock(v Lock) bool {
 	return taken
 }
 
-// tryUpgrade makes a lock that the caller holds for reading one for writing, if nobody else reads. Those who wait go on
-// waiting. v is the lock for writing.
+// tryUpgrade turns a lock that the caller holds for reading into a lock for writing, if no other transaction reads. The
+// waiters continue to wait. v is the lock for writing.
 func (t *Table) tryUpgrade(v Lock) bool {
 	b := t.bucket(v)
 	b.mu.Lock()
@@ -302,7 +302,7 @@ func (t *Table) tryUpgrade(v Lock) bool {
 	return true
 }
 
-// downgrade undoes tryUpgrade, before anything was written. Readers who have come meanwhile wait until Unlock.
+// downgrade undoes tryUpgrade, before any write. Readers that have come meanwhile wait until Unlock.
 func (t *Table) downgrade(v Lock) {
 	b := t.bucket(v)
 	b.mu.Lock()
@@ -310,9 +310,9 @@ func (t *Table) downgrade(v Lock) {
 	b.mu.Unlock()
 }
 
-// Unlock gives a lock back. It goes over to those who wait: from a writer to all readers, if there are any, and else to
-// the first writer. So neither side waits for more than one turn of the other. handed says that it has gone to a writer
-// for whom nobody else does the work.
+// Unlock releases a lock and hands it to the waiters: from a writer to all waiting readers, if any, otherwise to the
+// first waiting writer. So neither side waits for more than one turn of the other. handed says that the lock was handed
+// to a writer whose job no other transaction can do.
 func (t *Table) Unlock(v Lock) (handed bool) {
 	b := t.bucket(v)
 	b.mu.Lock()
@@ -335,7 +335,7 @@ func (t *Table) Unlock(v Lock) (handed bool) {
 	}
 	w := b.dequeue(l, (*waiter).writes)
 	l.held = -1
-	handed = w.job == nil // asked first: w is not ours afterwards
+	handed = w.job == nil // read first: w is not ours afterwards
 	w.told <- struct{}{}
 	return handed
 }
@@ -358,7 +358,7 @@ func (t *Table) LockAll() {
 	}
 }
 
-// UnlockAll gives back what LockAll has taken.
+// UnlockAll releases what LockAll has taken.
 func (t *Table) UnlockAll() {
 	for i := range t.buckets {
 		b := &t.buckets[i]

@@ -1,12 +1,13 @@
-// Package logfile reads the container format of RocksDB's write-ahead logs and MANIFESTs, and finds out how one ends.
+// Package logfile reads the container format of RocksDB's write-ahead logs and MANIFESTs, and finds out how a file
+// ends.
 //
-// A file is a sequence of blocks of 32 KiB. A block holds fragments, none of which crosses its end:
+// A file is a sequence of blocks of 32 KiB. A block holds fragments, which never cross its end:
 //
 //	u32 checksum (crc32c of type and payload, masked) · u16 length · u8 type · payload      (little-endian)
 //
-// Types 5 to 8 are those of recycled logs and have u32 of the log's number behind the type. A record is one fragment
-// (full) or several (first, middle ..., last). Less than a header's length at the end of a block is padding.
-// Source: db/log_format.h and db/log_reader.cc of RocksDB.
+// Types 5 to 8 are those of recycled logs, which have the u32 log number behind the type. A record is one fragment
+// (full) or several fragments (first, middle ..., last). If less than the length of a header is left at the end of a
+// block, it is padding. Source: db/log_format.h and db/log_reader.cc of RocksDB.
 package logfile
 
 import (
@@ -31,20 +32,20 @@ const (
 	typeFirst       = 2
 	typeMiddle      = 3
 	typeLast        = 4
-	typeRecycled    = 4 // what the types of recycled logs are greater by
+	typeRecycled    = 4 // added to the type in recycled logs
 	typeCompression = 9
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum returns the masked crc32c of a fragment from its type on.
+// checksum returns the masked crc32c of a fragment, from its type on.
 func checksum(typeAndPayload []byte) uint32 {
 	c := crc32.Checksum(typeAndPayload, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// Seal writes the checksum of a fragment whose payload was changed into its header. header is the offset of the
-// header in file, length that of the payload.
+// Seal writes the checksum of a fragment with a changed payload into its header. header is the offset of the header in
+// file, length is the length of the payload.
 func Seal(file []byte, header int64, length int) {
 	b := file[header:]
 	n := headerSize + length
@@ -54,9 +55,9 @@ func Seal(file []byte, header int64, length int) {
 	binary.LittleEndian.PutUint32(b, checksum(b[6:n]))
 }
 
-// Damage says where and why a file cannot be read on.
+// Damage says where and why a file cannot be read further.
 type Damage struct {
-	Offset int64 // of the first record that is not whole
+	Offset int64 // of the first record that is incomplete or damaged
 	Reason string
 }
 
@@ -68,7 +69,7 @@ var ErrNewer = errors.New("it holds records of a newer RocksDB")
 // Fragment is a part of a record.
 type Fragment struct {
 	Header int64 // offset of the fragment's header in the file
-	Start  int64 // offset of its payload in the file
+	Start  int64 // offset of the payload in the file
 	Len    int
 }
 
@@ -76,7 +77,7 @@ type Fragment struct {
 type Scanner struct {
 	r      io.Reader
 	number uint32
-	block  []byte // what is left of the block begins at pos
+	block  []byte // the unread rest of the block begins at pos
 	pos    int
 	base   int64 // offset of block in the file
 	last   bool  // the block is the last one
@@ -90,14 +91,14 @@ type Scanner struct {
 	Compressed bool
 }
 
-// NewScanner reads the file r from its beginning; number is that of its name, which recycled logs are checked
-// against.
+// NewScanner reads the file r from its beginning. number is the number in the name of the file, with which fragments of
+// recycled logs are compared.
 func NewScanner(r io.Reader, number uint64) *Scanner { return &Scanner{r: r, number: uint32(number)} }
 
 // Record returns the record that Next has found. It is valid until the next call of Next.
 func (s *Scanner) Record() []byte { return s.record }
 
-// Fragments returns where the record stands. It is valid until the next call of Next.
+// Fragments returns where the record is in the file. It is valid until the next call of Next.
 func (s *Scanner) Fragments() []Fragment { return s.parts }
 
 // Start returns the offset of the record.
@@ -156,8 +157,8 @@ func (s *Scanner) Next() bool {
 	}
 }
 
-// fragment reads the next fragment; its payload is in block. kind is that of a log that is not recycled. After a
-// damage pos is where the damaged fragment begins.
+// fragment reads the next fragment; its payload is in block. kind is the type as in a log that is not recycled. After a
+// damage, pos is the offset of the damaged fragment.
 func (s *Scanner) fragment() (f Fragment, kind byte, err error) {
 	for len(s.block)-s.pos < headerSize {
 		if s.last {
@@ -198,8 +199,8 @@ func (s *Scanner) more() error {
 	return err
 }
 
-// at looks at the fragment at an offset in the block; reason says what is wrong with it. Its Len is -1 when it
-// belongs to an older log whose file was recycled. The block must hold a header there.
+// at decodes the fragment at an offset in the block. reason says what is wrong with the fragment. Len is -1 when the
+// fragment belongs to an older log whose file was recycled. The block must have room for a header there.
 func (s *Scanner) at(pos int) (f Fragment, kind byte, reason string) {
 	b := s.block[pos:]
 	n, header := int(binary.LittleEndian.Uint16(b[4:])), headerSize
@@ -230,10 +231,10 @@ func (s *Scanner) at(pos int) (f Fragment, kind byte, reason string) {
 	return f, kind, ""
 }
 
-// Resync goes on behind a damage: it looks for the next whole record that accept, which may be nil, takes for one of
-// this file, and leaves it in Record and Fragments. Within the block of a damage it looks at every byte, as the
-// header may be what is damaged; further blocks begin with a header. It reports false at the end of the file, and Err
-// is the damage then, or an error that has ended the search.
+// Resync continues after a damage: it looks for the next whole record that accept (nil = any) takes for a record of
+// this file, and leaves it in Record and Fragments. In the damaged block it tries every byte offset, as the header
+// itself may be damaged; further blocks begin with a header. It reports false at the end of the file. Err is then the
+// damage, or an error that has ended the search.
 func (s *Scanner) Resync(accept func(record []byte) bool) bool {
 	damage := (*Damage)(nil)
 	if !errors.As(s.err, &damage) {
@@ -268,7 +269,7 @@ func (s *Scanner) Resync(accept func(record []byte) bool) bool {
 			}
 			if s.base == base {
 				s.pos = pos + 1
-			} else if s.err != nil { // the record goes on in this block, which is damaged
+			} else if s.err != nil { // the record continues in this block, which is damaged
 				everyByte = true
 				s.pos++
 			}

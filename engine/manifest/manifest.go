@@ -1,5 +1,5 @@
-// Package manifest reads what RocksDB's MANIFEST says of a database's logs and families, and lets RocksDB 7.8 read
-// one that a newer RocksDB has written.
+// Package manifest reads what RocksDB's MANIFEST says of a database's logs and families, and makes the MANIFEST of a
+// newer RocksDB readable for RocksDB 7.8.
 //
 // A MANIFEST is a log file (package logfile) whose records are version edits: sequences of a varint tag and its
 // fields. Source: db/version_edit.{h,cc} of RocksDB 7.8.3, 9.3.1, 10.6.2 and 11.1.1.
@@ -40,7 +40,7 @@ const (
 	tagBlobAddition  = 400
 	tagBlobGarbage   = 401
 	tagIgnorable     = 1 << 13          // this bit: an unknown tag may be skipped, its length follows
-	tagBlobAddition0 = tagIgnorable + 2 // these four in spite of the bit without a length
+	tagBlobAddition0 = tagIgnorable + 2 // these four have the bit, but no length
 	tagBlobGarbage0  = tagIgnorable + 3
 	tagWALAddition0  = tagIgnorable + 4
 	tagWALDeletion0  = tagIgnorable + 5
@@ -51,17 +51,18 @@ const (
 	customMustKnow   = 1 << 6 // this bit: an unknown field of a file must not be skipped
 )
 
-// The types of keys that matter in bounds of files. RocksDB 8.1 to 10.8 may store its placeholder for "sorts before
-// all entries of this sequence number" in the bounds of a file (compactions over range tombstones); its number grew
-// from 0x18 (8.1 to 8.11) to 0x1a. RocksDB 7.8 refuses both. The greatest type that it takes, that of wide columns,
-// sorts the same way, for in files there are no greater ones; newer versions take it as well.
+// The types of keys that matter in the bounds of files. RocksDB 8.1 to 10.8 may store its placeholder for "sorts before
+// all entries of this sequence number" in the bounds of a file (compactions over range tombstones). The number of the
+// placeholder grew from 0x18 (8.1 to 8.11) to 0x1a. RocksDB 7.8 refuses both numbers. The greatest type that it
+// accepts, that of wide columns, sorts the same way, because files hold no greater types. Newer versions accept it as
+// well.
 const (
 	placeholder8 = 0x18
 	placeholder9 = 0x1a
 	greatestType = 0x16
 )
 
-// readableTypes are the types that RocksDB 7.8 takes in a key (IsExtendedValueType in db/dbformat.h).
+// readableTypes are the types that RocksDB 7.8 accepts in a key (IsExtendedValueType in db/dbformat.h).
 var readableTypes = [256]bool{
 	0: true, 1: true, 2: true, 7: true, 0x0f: true, 0x11: true, 0x14: true, greatestType: true,
 }
@@ -69,21 +70,20 @@ var readableTypes = [256]bool{
 // ErrNewer is returned for a MANIFEST with entries that this version does not know and must not skip.
 var ErrNewer = errors.New("it was written by a newer RocksDB")
 
-// errShort is returned for an edit that ends within a field.
+// errShort is returned for an edit that ends in the middle of a field.
 var errShort = errors.New("an entry is cut off")
 
 // Manifest is what the MANIFEST of a database says.
 type Manifest struct {
 	Name         string // of the file
 	LastSequence uint64
-	NextFile     uint64 // number of the next file; all files have lesser ones
-	// MinLog is the least number of a log whose writes may not be in table files; NewestLog is that of the newest log
-	// that the MANIFEST knows of, or of one that is older than it.
+	NextFile     uint64 // number of the next file; all files have smaller numbers
+	// MinLog is the smallest number of a log whose writes may not be in table files. NewestLog is the number of the
+	// newest log that the MANIFEST knows of, or of an older log.
 	MinLog, NewestLog uint64
-	// TableSizes are the sizes in bytes of table files by number, also of some that were deleted since.
+	// TableSizes are the sizes in bytes of table files by number, some deleted files included.
 	TableSizes map[uint64]uint64
-	// TableIDs are the unique ids of table files by number: 16 bytes that no other table file in the world has. RocksDB
-	// before 7.3 gave none.
+	// TableIDs are the globally unique 16-byte ids of table files by number. RocksDB before 7.3 gave none.
 	TableIDs map[uint64][]byte
 
 	data     []byte
@@ -94,16 +94,16 @@ type Manifest struct {
 
 type family struct {
 	name string
-	log  uint64 // the family needs logs with this number and greater ones
+	log  uint64 // the family needs the logs from this number on
 }
 
-// patch is a byte of the file to be changed, in the fragment whose header is at header.
+// patch is a byte of the file that must change, in the fragment whose header is at header.
 type patch struct {
 	offset, header int64
 	length         int // of the fragment's payload
 }
 
-// Read reads the MANIFEST that CURRENT names. A record at its end that is not whole is left out, as RocksDB does.
+// Read reads the MANIFEST that CURRENT names. An incomplete record at its end is left out, as by RocksDB.
 func Read(dir string) (*Manifest, error) {
 	current, err := os.ReadFile(filepath.Join(dir, "CURRENT"))
 	if err != nil {
@@ -179,7 +179,7 @@ type edit struct {
 	drop   bool
 }
 
-// read takes over what the edit says.
+// read applies the edit to the Manifest.
 func (e *edit) read() error {
 	for e.err == nil && e.pos < len(e.b) {
 		e.field(e.uint())
@@ -259,7 +259,7 @@ func (e *edit) field(tag uint64) {
 }
 
 // file reads a table file: level, number, [path,] size, smallest and largest key, [smallest and largest sequence
-// number,] [fields of its own]. What is in brackets depends on the tag.
+// number,] [custom fields]. The tag decides which parts in brackets are present.
 func (e *edit) file(tag uint64) {
 	e.uint()
 	number := e.uint()
@@ -284,8 +284,8 @@ func (e *edit) file(tag uint64) {
 // uniqueIDLen is the length of a table file's unique id in bytes (EncodeUniqueIdBytes in table/unique_id.cc).
 const uniqueIDLen = 16
 
-// custom reads fields, each a varint tag and bytes with their length, up to the tag end. It returns the unique id of
-// a table file, if there is one.
+// custom reads fields, each a varint tag and length-prefixed bytes, up to the tag end. It returns the unique id of a
+// table file, if present.
 func (e *edit) custom(end uint64) (id []byte) {
 	for {
 		tag := e.uint()
@@ -306,7 +306,7 @@ func (e *edit) custom(end uint64) (id []byte) {
 	}
 }
 
-// key reads an internal key: user key, 8 bytes of type and sequence number, in ascending order of their weight.
+// key reads an internal key: user key, then 8 bytes of type and sequence number, little-endian.
 func (e *edit) key() {
 	k := e.bytes()
 	if e.err != nil {
@@ -325,7 +325,7 @@ func (e *edit) key() {
 	}
 }
 
-// patch notes that a byte of the record is to be changed.
+// patch notes that a byte of the record must change.
 func (e *edit) patch(at int) {
 	for _, f := range e.s.Fragments() {
 		if at < f.Len {
@@ -352,7 +352,7 @@ func (e *edit) uint() uint64 {
 	return v
 }
 
-// bytes reads bytes that follow their length.
+// bytes reads length-prefixed bytes.
 func (e *edit) bytes() []byte {
 	n := e.uint()
 	if e.err != nil || n > uint64(len(e.b)-e.pos) {

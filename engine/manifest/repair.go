@@ -12,7 +12,7 @@ import (
 	"github.com/basaltdb/basalt/engine/logfile"
 )
 
-// Families returns the names of the families in the order of their numbers. That of family 0 is "default".
+// Families returns the names of the families in the order of their numbers. Family 0 is "default".
 func (m *Manifest) Families() []string {
 	ids := make([]uint32, 0, len(m.families))
 	for id := range m.families {
@@ -28,17 +28,17 @@ func (m *Manifest) Families() []string {
 	return names
 }
 
-// Readable reports whether RocksDB 7.8 reads the MANIFEST as it is.
+// Readable reports whether RocksDB 7.8 can read the MANIFEST unchanged.
 func (m *Manifest) Readable() bool { return len(m.patches) == 0 }
 
-// KeptSuffix ends the name under which a MANIFEST is kept that was replaced.
+// KeptSuffix ends the name under which a replaced MANIFEST is kept.
 const KeptSuffix = ".kept"
 
-// MakeReadable writes a MANIFEST that RocksDB 7.8 reads, and lets CURRENT name it. Only placeholders in bounds of
-// files are replaced, each by one byte: newer versions read the result as well. The old MANIFEST is kept; the result
-// is its new name, which RocksDB does not know and so leaves alone. The caller holds the lock of the directory.
+// MakeReadable writes a MANIFEST that RocksDB 7.8 reads, and makes CURRENT name it. Only placeholders in the bounds of
+// files are replaced, each by one byte, so newer versions can read the result as well. The old MANIFEST is kept; kept
+// is its new name, which RocksDB does not know and so ignores. The caller must hold the lock of the directory.
 //
-// The new file gets the number of the next file. RocksDB begins behind it: it takes that number for used.
+// The new file gets the number of the next file. RocksDB skips that number, because it takes it for used.
 func (m *Manifest) MakeReadable(dir string) (kept string, err error) {
 	name := fmt.Sprintf("MANIFEST-%06d", m.NextFile)
 	if n, _ := number(m.Name); n >= m.NextFile {
@@ -70,7 +70,7 @@ func (m *Manifest) MakeReadable(dir string) (kept string, err error) {
 // tmpSuffix ends the names of files that are being written.
 const tmpSuffix = ".dbtmp"
 
-// ReplaceFile writes a file so that after a crash either the old or the new one is there, whole.
+// ReplaceFile writes a file so that after a crash either the old or the new file exists, complete.
 func ReplaceFile(path string, data []byte) error {
 	tmp := path + tmpSuffix
 	if err := writeSynced(tmp, data); err != nil {
@@ -95,7 +95,7 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// SyncDir brings the names of the files in a directory to the disk.
+// SyncDir syncs the directory entries of a directory to the disk.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package reccache keeps small records that were read or written lately, in bounded memory outside of Go's heap. It
-// knows neither transactions nor RocksDB: the caller says what it read, what it is about to write and how the commit
-// went.
+// Package reccache caches small records that were read or written lately, in bounded memory outside Go's heap. It knows
+// neither transactions nor RocksDB: the caller reports what it has read, what it is about to write and whether the
+// commit has succeeded.
 package reccache
 
 import (
@@ -21,19 +21,19 @@ import (
 // crossing into C nor a walk down the skip lists of several memtables (measured: 0.15 against 2 to 6
 // microseconds). It holds records of the metadata and default families.
 //
-// It never shows anything but what RocksDB would: a transaction marks the slots of the keys that it has written
-// before its commit (readers pass by a marked slot and ask RocksDB) and fills them when the commit has
-// succeeded. A reader that missed fills a slot only if no one has marked it since it began to read.
+// The cache never returns anything that RocksDB would not return. Before its commit a transaction marks the sets of the
+// keys that it has written: readers bypass a marked set and ask RocksDB. After the commit it stores the new values. A
+// reader that missed stores a record only if its set was not marked since the reader began to read.
 //
 // The memory has no pointers and is not in Go's heap: sets of four slots of SlotSize bytes. Records that do not fit
-// into a slot lie in another slab, see largeSlots. It begins small and grows with what is read, see grow. A slot
+// into a slot are in another slab, see largeSlots. The cache begins small and grows with what is read, see grow. A slot
 // holds
 //
 //	1 byte never written, see touch | 1 byte family | 1 byte length of the key | 2 bytes length of the value | key | value
 type Cache struct {
 	seed   maphash.Seed
 	slab   hugepage.Slab // the slots of all sets
-	sets   []cacheSet    // as many as there may ever be
+	sets   []cacheSet    // as many as may ever exist
 	large  largeSlots
 	shards [cacheShards]cacheShard
 }
@@ -45,31 +45,31 @@ const (
 	cacheWays   = 4
 )
 
-// cacheShard guards the sets whose number has the same remainder by cacheShards.
+// cacheShard guards the sets whose numbers have the same remainder modulo cacheShards.
 type cacheShard struct {
 	sync.Mutex
-	mask           atomic.Uint32 // number of sets in use - 1, were all shards as big as this one; atomic only for touch
+	mask           atomic.Uint32 // sets in use - 1, if all shards were as big as this one; atomic only for Touch
 	groups         uint32        // the same for groups of large slots, divided by cacheShards
-	displaced      uint32        // records that were read in vain since the shard last grew
+	displaced      uint32        // records displaced by reads that missed since the shard last grew
 	displacedLarge uint32        // large slots, the same
 	_              [64 - 24]byte
 }
 
 // cacheSet describes the four slots of a set. It is one CPU cache line.
 type cacheSet struct {
-	hash  [cacheWays]atomic.Uint64 // 0 = empty; atomic only for touch, which has no lock
-	large [cacheWays]uint32        // where the record lies in the slab of large ones, + 1; 0 = in its slot
+	hash  [cacheWays]atomic.Uint64 // 0 = empty; atomic only for Touch, which takes no lock
+	large [cacheWays]uint32        // index of the record in the slab of large slots, + 1; 0 = in its slot
 	seq   uint32                   // grows with every mark
 	busy  uint16                   // commits under way that write a key of this set
-	used  uint8                    // a bit for each slot: it was used since all of them had been
+	used  uint8                    // a bit for each slot: used since all of them were last used
 	_     [9]byte
 }
 
-// Size is how many bytes of slots the record cache begins with, and up to how many it grows, about. Where the
-// latter is less than the former, it does not grow.
+// Size is the approximate number of bytes of slots with which the record cache begins, and up to which it grows. It
+// does not grow if the max size is less than the initial size.
 type Size struct{ Small, SmallMax, Large, LargeMax int }
 
-// New makes a cache, nil when its size is too small to be of use or there is no memory.
+// New makes a cache; nil when the size is too small to be of use or memory is missing.
 func New(size Size) *Cache {
 	sets := func(bytes int) uint64 { // a power of two
 		if bytes < SlotSize*cacheWays {
@@ -105,10 +105,10 @@ func (c *Cache) Hash(id cf.ID, key []byte) uint64 {
 	return (maphash.Bytes(c.seed, key)^uint64(id)*0x9e3779b97f4a7c15)<<1 | 1
 }
 
-// shard returns what guards a key's set.
+// shard returns the shard that guards a key's set.
 func (c *Cache) shard(h uint64) *cacheShard { return &c.shards[h>>1&(cacheShards-1)] }
 
-// index returns the number of a key's set. Without the shard's lock it may be another one at once.
+// index returns the number of a key's set. Without the shard's lock the number may change at any time.
 func (sh *cacheShard) index(h uint64) uint64 { return h >> 1 & uint64(sh.mask.Load()) }
 
 // lock takes the lock that guards a key, and returns it, the key's set and the number of the set's first slot.
@@ -119,7 +119,7 @@ func (c *Cache) lock(h uint64) (sh *cacheShard, s *cacheSet, first int) {
 	return sh, &c.sets[i], int(i * cacheWays)
 }
 
-// find returns which slot of a set seems to hold a key, -1 for none: another key may have the same hash.
+// find returns the slot of a set that probably holds a key, -1 for none: another key may have the same hash.
 func (s *cacheSet) find(h uint64) int {
 	for w := range s.hash {
 		if s.hash[w].Load() == h {
@@ -140,10 +140,10 @@ func (c *Cache) place(s *cacheSet, first, w int) []byte {
 // slot returns the memory of a slot.
 func (c *Cache) slot(n int) []byte { return c.slab.Bytes[n*SlotSize : (n+1)*SlotSize] }
 
-// writeSlot is slot for one who is about to write.
+// writeSlot is slot for writing.
 func (c *Cache) writeSlot(n int) []byte { return c.slab.Write(n*SlotSize, (n+1)*SlotSize) }
 
-// slotValue returns what a slot holds, when it is of that key.
+// slotValue returns the value in a slot, if the slot holds that key.
 func slotValue(place []byte, id cf.ID, key []byte) ([]byte, bool) {
 	keyN, valN := int(place[2]), int(binary.LittleEndian.Uint16(place[3:]))
 	if place[1] != uint8(id) || keyN != len(key) || !bytes.Equal(place[slotHeader:slotHeader+keyN], key) {
@@ -152,7 +152,7 @@ func slotValue(place []byte, id cf.ID, key []byte) ([]byte, bool) {
 	return place[slotHeader+keyN : slotHeader+keyN+valN], true
 }
 
-// empty forgets what slot w of a set holds.
+// empty empties slot w of a set.
 func (c *Cache) empty(s *cacheSet, w int) {
 	s.hash[w].Store(0)
 	if s.large[w] > 0 {
@@ -160,8 +160,8 @@ func (c *Cache) empty(s *cacheSet, w int) {
 	}
 }
 
-// Get appends the value of a key to dst. When it misses, the ticket lets fill tell whether what the caller then
-// reads from RocksDB may be kept.
+// Get appends the value of a key to dst. After a miss, the ticket lets Fill decide whether the value that the caller
+// then reads from RocksDB may be cached.
 func (c *Cache) Get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bool, ticket uint32) {
 	sh, s, first := c.lock(h)
 	defer sh.Unlock()
@@ -180,7 +180,7 @@ func (c *Cache) Get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bo
 	return dst, false, s.seq
 }
 
-// Head is get for a caller who needs no more of a value than fits dst, which is empty.
+// Head is Get for a caller that needs no more of a value than fits dst, which must be empty.
 func (c *Cache) Head(h uint64, id cf.ID, key, dst []byte) (head []byte, found bool) {
 	sh, s, first := c.lock(h)
 	defer sh.Unlock()
@@ -192,10 +192,10 @@ func (c *Cache) Head(h uint64, id cf.ID, key, dst []byte) (head []byte, found bo
 	return nil, false
 }
 
-// NoTicket says that what is read must not be kept.
+// NoTicket says that the value that is read must not be cached.
 const NoTicket = ^uint32(0)
 
-// Fill keeps what a reader got from RocksDB after a miss.
+// Fill caches the value that a reader got from RocksDB after a miss.
 func (c *Cache) Fill(h uint64, id cf.ID, key, value []byte, ticket uint32) {
 	if ticket == NoTicket || slotHeader+len(key)+len(value) > c.most() || len(key) > 255 {
 		return
@@ -210,7 +210,7 @@ func (c *Cache) Fill(h uint64, id cf.ID, key, value []byte, ticket uint32) {
 	sh.Unlock()
 }
 
-// most is how many bytes a slot may have.
+// most is the max number of bytes in a slot.
 func (c *Cache) most() int {
 	if c.large.groups > 0 {
 		return LargeSlot
@@ -218,11 +218,11 @@ func (c *Cache) most() int {
 	return SlotSize
 }
 
-// store puts a record into its set. It reports whether another one, or another large one, had to go for it.
+// store puts a record into its set. It reports whether the record has displaced another one, and whether a large one.
 func (c *Cache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id cf.ID, key, value []byte) (
 	displaced, displacedLarge bool) {
-	// The same hash is enough to take a slot: it is this key's, or that of one to be displaced. Looking at the key
-	// would be one more miss of the processor's caches.
+	// An equal hash is enough to reuse a slot: the slot holds this key, or another key that is displaced. Comparing the
+	// keys would be one more CPU cache miss.
 	w := s.find(h)
 	if w < 0 {
 		w, displaced = s.victim(h)
@@ -247,7 +247,7 @@ func (c *Cache) store(sh *cacheShard, s *cacheSet, first int, h uint64, id cf.ID
 	return displaced, displacedLarge
 }
 
-// victim returns a slot to be taken: a free one, else one that was not used lately.
+// victim returns a slot for a new record: a free slot, otherwise one that was not used lately.
 func (s *cacheSet) victim(h uint64) (w int, taken bool) {
 	if w := s.find(0); w >= 0 {
 		return w, false
@@ -259,8 +259,8 @@ func (s *cacheSet) victim(h uint64) (w int, taken bool) {
 	return bits.TrailingZeros8(^s.used), true
 }
 
-// Touch reads something of the set of each hash, and of the slot that holds it. The loads do not wait for each other,
-// so that CPU cache misses overlap; later each would hold up the next at its lock.
+// Touch loads a byte of the set of each hash, and of the slot that holds it. The loads do not depend on each other, so
+// that CPU cache misses overlap; later each miss would delay the next at its lock.
 func (c *Cache) Touch(hashes []uint64) (sum uint8) {
 	c.TouchSets(hashes)
 	for _, h := range hashes {
@@ -273,7 +273,7 @@ func (c *Cache) Touch(hashes []uint64) (sum uint8) {
 	return sum
 }
 
-// TouchSets is touch for those who do not need the slots.
+// TouchSets is Touch for callers that do not need the slots.
 func (c *Cache) TouchSets(hashes []uint64) {
 	for _, h := range hashes {
 		c.sets[c.shard(h).index(h)].hash[0].Load()
@@ -291,19 +291,19 @@ func (c *Cache) Mark(h uint64) {
 	sh.Unlock()
 }
 
-// SeemsToHold reports whether a key is probably there; another one may have the same hash.
+// SeemsToHold reports whether a key is probably cached; another key may have the same hash.
 func (c *Cache) SeemsToHold(h uint64) bool {
 	sh, s, _ := c.lock(h)
 	defer sh.Unlock()
 	return s.busy == 0 && s.find(h) >= 0
 }
 
-// Done is called after the commit. With ok the new value is kept, or the key forgotten when it was deleted or
-// does not fit; without ok nothing was written and what the cache has is still true.
+// Done is called after the commit. With ok the new value is cached, or the key is forgotten if it was deleted or does
+// not fit. Without ok nothing was written, and the cached value is still valid.
 //
-// A large record is kept only in the place of one that was read: a load of data that nobody reads must not fill the
-// large slots, and copying all that is written would cost more than it gains. Small ones are kept at once, in the slots
-// that the cache begins with: writes alone never let it grow.
+// A large record is cached only if it replaces one that was read: a load of data that no command reads must not fill
+// the large slots, and copying all large writes would cost more than it gains. Small records are cached at once, in the
+// present slots: writes alone never make the cache grow.
 func (c *Cache) Done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
 	sh, s, first := c.lock(h)
 	s.busy--
@@ -322,7 +322,7 @@ func (c *Cache) Done(h uint64, id cf.ID, key, value []byte, deleted, ok bool) {
 	sh.Unlock()
 }
 
-// Clear forgets everything, for changes that do not name their keys.
+// Clear empties the cache, for changes that do not name their keys.
 func (c *Cache) Clear() {
 	for n := range c.shards {
 		sh := &c.shards[n]
@@ -338,7 +338,7 @@ func (c *Cache) Clear() {
 	}
 }
 
-// Resident returns about how many bytes of memory the cache takes.
+// Resident returns the approximate memory of the cache in bytes.
 func (c *Cache) Resident() int {
 	sets := 0
 	for i := range c.shards {

@@ -1,12 +1,12 @@
 package reccache
 
-// The record cache begins small, and what it has of sets and of groups of large slots doubles, shard by shard, up to
-// the size that it may have. So a small database takes little memory, and what is used of a big one is found
-// without a read of RocksDB as far as the memory goes.
+// The record cache begins small. The sets and the groups of large slots double, shard by shard, up to the max size. So
+// a small database takes little memory, and the working set of a big one is served without a read of RocksDB as far as
+// the memory goes.
 
-// displacedBy takes down that a record that was read in vain has displaced others in the shard of a hash. When
-// that has happened as often as the shard has slots, they are too few: it grows. Records that are only written
-// do not count, they need not be here.
+// displacedBy notes that a record that was read after a miss has displaced others in the shard of a hash. When that has
+// happened as often as the shard has slots, the slots are too few and the shard grows. Records that are only written do
+// not count, because they need not be cached.
 func (c *Cache) displacedBy(sh *cacheShard, h uint64, small, large bool) {
 	first := uint32(h >> 1 & (cacheShards - 1))
 	sets := (sh.mask.Load() + 1) / cacheShards
@@ -17,7 +17,7 @@ func (c *Cache) displacedBy(sh *cacheShard, h uint64, small, large bool) {
 		}
 	}
 	if large {
-		// A slot of the cache stands for each large one: more groups than sets would be of no use.
+		// A slot of the cache stands for each large slot: more groups than sets would be of no use.
 		if sh.displacedLarge++; sh.displacedLarge > sh.groups*largeWays && sh.groups*2 <= min(sets, c.large.groups) {
 			c.growLarge(sh, first)
 			sh.displacedLarge = 0
@@ -25,11 +25,11 @@ func (c *Cache) displacedBy(sh *cacheShard, h uint64, small, large bool) {
 	}
 }
 
-// grow doubles the sets of a shard, of which first is the number of the first. It does nothing when there is no
-// memory for it or while a commit is under way in it, the end of which must find the sets that its begin has marked.
+// grow doubles the sets of a shard; first is the number of its first set. It does nothing when memory is missing, or
+// while a commit is under way in the shard: the end of the commit must find the sets that its beginning has marked.
 //
-// The half of a set's records that belongs into the new set moves there, with the set's seq: an older ticket says the
-// same of either. Their large slots stay, for old and new set have the same group.
+// The half of a set's records that belongs to the new set moves there, with the set's seq, so an older ticket is as
+// valid for the one as for the other. Large slots stay in place, because the old and the new set have the same group.
 func (c *Cache) grow(sh *cacheShard, first uint32) bool {
 	n := sh.mask.Load() + 1
 	if uint64(n)*2 > uint64(len(c.sets)) {
@@ -65,8 +65,8 @@ func (c *Cache) grow(sh *cacheShard, first uint32) bool {
 	return true
 }
 
-// growLarge doubles the groups of a shard. Their number stays a divisor of that of its sets, so that it is all the same
-// to a set's group how many sets there are: both are powers of two.
+// growLarge doubles the groups of a shard. The number of groups stays a divisor of the number of sets (both are powers
+// of two), so a set's group does not depend on the number of sets.
 func (c *Cache) growLarge(sh *cacheShard, first uint32) {
 	l, n := &c.large, sh.groups
 	sh.groups = n * 2

@@ -7,18 +7,18 @@ import (
 	"github.com/basaltdb/basalt/internal/hugepage"
 )
 
-// largeSlots are the slots of the records that do not fit into one of SlotSize bytes: fragments of bitmaps, segments of
-// HyperLogLogs, documents and strings of up to about 1 KiB. There are fewer of them than slots of the record cache, one
-// of which stands for each record that they hold.
+// largeSlots are the slots of the records that do not fit into SlotSize bytes: fragments of bitmaps, segments of
+// HyperLogLogs, documents and strings of up to about 1 KiB. They are fewer than the slots of the record cache: one of
+// those stands for each large record.
 //
-// Slots form groups, and a set of the cache takes only slots of its group. All sets that share a group have the same
-// lock, which so guards the group: the number of groups of a shard is its own, and the number of a group has the same
-// remainder by cacheShards as those of its sets.
+// Large slots form groups, and a set of the cache takes large slots only from its group. All sets that share a group
+// have the same lock, which therefore guards the group: each shard has its own number of groups, and the number of a
+// group has the same remainder modulo cacheShards as the numbers of its sets.
 type largeSlots struct {
 	slab   hugepage.Slab
-	groups uint32   // of a shard, at the most
+	groups uint32   // max number of groups in a shard
 	owner  []uint32 // number of the slot of the cache + 1; 0 = free
-	used   []bool   // since its group was last full of used ones
+	used   []bool   // since all slots of its group were last used
 }
 
 const (
@@ -26,11 +26,11 @@ const (
 	largeWays = 4
 )
 
-// LargeStep is the unit in bytes of Options.LargeRecordCache, what goes beyond a multiple of it is not used.
+// LargeStep is the unit in bytes of Options.LargeRecordCache, which is rounded down to a multiple of it.
 const LargeStep = cacheShards * largeWays * LargeSlot
 
-// initLarge makes the large slots, size bytes at first and up to most, for a cache that begins with so many sets. There
-// are none when they are too few to be of use or when memory is missing.
+// initLarge makes the large slots, size bytes at first and up to most, for a cache that begins with so many sets. It
+// makes none when they would be too few to be of use or when memory is missing.
 func (c *Cache) initLarge(size, most int, sets uint64) {
 	l := &c.large
 	groupsOf := func(bytes int, sets uint64) uint32 {
@@ -60,7 +60,7 @@ func (l *largeSlots) place(at uint32) []byte {
 	return l.slab.Bytes[int(at)*LargeSlot : (int(at)+1)*LargeSlot]
 }
 
-// write is place for one who is about to write.
+// write is place for writing.
 func (l *largeSlots) write(at uint32) []byte {
 	return l.slab.Write(int(at)*LargeSlot, (int(at)+1)*LargeSlot)
 }
@@ -70,8 +70,8 @@ func (l *largeSlots) group(set uint32, groups uint32) uint32 {
 	return (set%cacheShards + set/cacheShards%groups*cacheShards) * largeWays
 }
 
-// take finds a slot for slot i of the cache, which has none, and returns its number + 1. It reports whether it had to
-// empty the slot of the cache to which it belonged.
+// take finds a large slot for slot i of the cache, which has none, and returns the index of the large slot + 1. It
+// reports whether it had to empty the slot of the cache that owned the large slot before.
 func (l *largeSlots) take(c *Cache, sh *cacheShard, i int, h uint64) (at uint32, displaced bool) {
 	from := l.group(uint32(i/cacheWays), sh.groups)
 	owner, used := l.owner[from:from+largeWays], l.used[from:from+largeWays]
