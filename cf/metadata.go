@@ -23,8 +23,8 @@ const (
 	TypeJSON
 	TypeHyperLogLog
 	TypeTDigest      Type = 12 // since Kvrocks 2.11
-	TypeTimeSeries   Type = 13 // since Kvrocks 2.14; preserved, but there are no commands
-	TypeCuckooFilter Type = 14 // of Kvrocks's newest sources; preserved, but there are no commands
+	TypeTimeSeries   Type = 13 // since Kvrocks 2.14; preserved, but without commands
+	TypeCuckooFilter Type = 14 // of Kvrocks's newest sources; preserved, but without commands
 )
 
 var typeNames = [...]string{"none", "string", "hash", "list", "set", "zset", "bitmap", "sortedint", "stream",

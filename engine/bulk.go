@@ -571,7 +571,7 @@ type runReader struct {
 	record []byte
 }
 
-// open returns a reader at the first record of [from, to), nil when there is none.
+// open returns a reader at the first record of [from, to), nil when the range is empty.
 func (r *bulkRun) open(from, to []byte) (*runReader, error) {
 	i, found := slices.BinarySearchFunc(r.index, from, func(p runPlace, key []byte) int {
 		return bytes.Compare(p.key, key)

@@ -16,15 +16,15 @@ import (
 
 // Counting keys. DBSIZE costs nothing and needs no scan, by these rules:
 //
-//   - Every write of a metadata record goes through Tx.Save or Tx.Drop, and tells the counter of its namespace what it
-//     replaces. Most writers have read it. For one that has not (SET), memory is asked: the transaction, memtables,
-//     filters, the caches. When these do not tell either, package keycount estimates.
-//   - A database all of which fits the block cache is read instead, so that it stays exact.
-//   - Keys with an expiry are counted by the time at which they expire: no one needs to notice the expiry, and it does
+//   - Every write of a metadata record goes through Tx.Save or Tx.Drop, and reports the record that it replaces to the
+//     counter of its namespace. Most writers have read that record. For a blind write (SET), memory is asked: the
+//     transaction, the memtables, the filters and the caches. If memory cannot answer, package keycount estimates.
+//   - If the whole database fits the block cache, a blind write reads the record instead, so the count stays exact.
+//   - Keys with an expiry are counted by the time at which they expire: no event is needed at the expiry, and it does
 //     not matter when (or whether) a compaction drops the record. Emptied collections do not count. A hash all of whose
-//     fields expire counts as a key that expires with the last of them.
-//   - Close saves the counts in a file. Without it (a crash, a directory of Kvrocks) the next Open counts a small
-//     database, and estimates a large one by what RocksDB says of its files. ScanKeys counts, see countscan.go.
+//     fields expire counts as a key that expires with its last field.
+//   - Close saves the counts in a file. Without the file (a crash, a directory of Kvrocks) the next Open counts a small
+//     database, and estimates a large one from RocksDB's file properties. ScanKeys counts exactly, see countscan.go.
 
 // counts holds the counters of all namespaces.
 type counts struct {
@@ -65,7 +65,7 @@ type deltaKind uint8
 
 const (
 	keysAdded deltaKind = iota // n keys that expire at end
-	keysGone                   // there is no key
+	keysGone                   // no key exists any more
 	keyUnseen                  // a record was replaced unseen
 	keyMissed                  // a guess was wrong
 )

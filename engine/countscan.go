@@ -38,8 +38,8 @@ const (
 
 var errTooLarge = errors.New("too many keys to count them")
 
-// ScanKeys begins to count the keys of a namespace in the background. It works on a snapshot and is told of the writes
-// since. All locks are held for a moment when the snapshot is taken, and again when the result takes effect.
+// ScanKeys begins to count the keys of a namespace in the background. It works on a snapshot and also counts the
+// writes since. All locks are held for a moment when the snapshot is taken, and again when the result takes effect.
 func (db *DB) ScanKeys(ns string) error {
 	c := &db.counts
 	c.mu.Lock()
@@ -83,7 +83,7 @@ func (db *DB) scanEnded(ns string) {
 	}
 }
 
-// rescan counts a namespace again in the background, because of a commit of the caller, who holds all locks.
+// rescan counts a namespace again in the background, because of a commit of the caller, which holds all locks.
 func (db *DB) rescan(ns string) {
 	c := &db.counts
 	c.mu.Lock()
@@ -134,7 +134,7 @@ type keyScan struct {
 	began time.Time
 }
 
-// beginScan must be called with all locks held: later commits are not in the snapshot, and fresh is told of them.
+// beginScan must be called with all locks held: later commits are not in the snapshot, and fresh counts them.
 func (db *DB) beginScan(ns string) *keyScan { return db.beginScanOf(ns, db.counts.of(ns)) }
 
 func (db *DB) beginScanOf(ns string, c *keycount.Counter) *keyScan {
@@ -371,7 +371,7 @@ func (db *DB) findNamespaces() (names []string, err error) {
 			return names, err
 		}
 		ns, _, err := cf.SplitNSKey(it.Key(), db.slots)
-		if err != nil { // nobody's key
+		if err != nil { // a key of no namespace
 			lower = append(bytes.Clone(it.Key()), 0)
 			it.Close()
 			continue

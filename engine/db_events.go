@@ -14,7 +14,7 @@ import (
 type events struct {
 	mu      sync.Mutex
 	bgError error         // writes fail with it until RocksDB has recovered
-	wake    chan struct{} // there was an error
+	wake    chan struct{} // an error has occurred
 	healed  chan struct{} // RocksDB has ended a recovery of its own, successful or not
 	once    sync.Once
 	stalled atomic.Int32

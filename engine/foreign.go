@@ -24,7 +24,7 @@ type ForeignBatch struct {
 	allLocks    bool
 	collections bool // it touches keys from which state may be derived
 
-	// Its changes of the propagate family, which belongs to no namespace and of which the server has a copy in memory.
+	// Its changes of the propagate family, which belongs to no namespace. The server has a copy of it in memory.
 	Namespaces bool // the tokens of namespaces
 	Libraries  bool // function libraries
 	Scripts    bool // scripts are deleted or replaced

@@ -55,7 +55,7 @@ func (db *DB) SetReplica(may func(set func(locked bool))) {
 // database stopped accepting commits.
 func (db *DB) awaitCommits() {
 	db.storingHistory.Lock()
-	db.storingHistory.Unlock() //lint:ignore SA2001 who locks it from now on sees that it must not commit
+	db.storingHistory.Unlock() //lint:ignore SA2001 a commit that locks it from now on sees that it must not go on
 	for g := &db.group; ; time.Sleep(commitPoll) {
 		g.mu.Lock()
 		busy := g.leading

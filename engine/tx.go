@@ -10,23 +10,23 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// Tx is a transaction: reads see its own earlier writes, and its writes are committed together by one write to
-// the WAL, or not at all. It is used by one goroutine and can be used again after Release.
+// Tx is a transaction. Reads see its own earlier writes, and its writes are committed together by one write to the WAL,
+// or not at all. One goroutine uses a Tx. It can be reused after Release.
 //
-// Life: Begin, AddLock for every key, Acquire, reads and writes, Commit, Release. [DB.Update] and [DB.View] do
-// that for library users. From Begin to Release the database stays open; one that was begun on a closed database fails
-// with [ErrClosed] as soon as it needs the database, at its commit at the latest.
+// The life cycle is Begin, AddLock for every key, Acquire, reads and writes, Commit, Release. [DB.Update] and [DB.View]
+// do that for library users. The database stays open from Begin to Release. A transaction that was begun on a closed
+// database fails with [ErrClosed] as soon as it needs the database, at the latest at its commit.
 //
-// Slices that reads return are valid until Begin or Release and must not be changed.
+// Slices that reads return are valid until the next Begin or Release and must not be changed.
 type Tx struct {
-	// Origin is what an [Observer] is told of whose commit it is; the transaction does not look at it.
+	// Origin tells an [Observer] whose commit it is. The transaction does not use it.
 	Origin any
-	// Local is for the user of the transaction: what is to last as long as its writes. Begin and Release set it to nil.
+	// Local is for the caller: data that lasts as long as the transaction's writes. Begin and Release set it to nil.
 	Local any
 
 	db      *DB
 	lane    *rocks.Lane
-	entered bool // the database stays open
+	entered bool // the transaction keeps the database open
 	ns      string
 	nsCount *keycount.Counter // of ns; nil = not needed so far
 	now     int64
@@ -36,34 +36,34 @@ type Tx struct {
 	arena   arena
 	undo    []inPlace // in-place overwrites since the last savepoint
 	deltas  []countDelta
-	touched []touch // keys whose entry in the presence cache changes with the commit
+	touched []touch // keys whose entries in the presence cache the commit changes
 	hooks   []func()
-	cacheOK bool // reads of metadata may be kept: the keys are locked for the whole transaction
+	cacheOK bool // reads of metadata may be cached: the keys are locked for the whole transaction
 
 	keyBuf []byte
 	valBuf []byte
 	list   KeyList
 	vals   [][]byte
-	// batchBytes is how many bytes the last batched read of the transaction has brought.
+	// batchBytes is how many bytes the last batched read of the transaction returned.
 	batchBytes int
 
 	missBuf []byte
 	iterBuf []byte
 	hashes  []uint64 // of keys that are looked up together
-	// touchedSum keeps the compiler from leaving out loads that are made only for the processor's caches.
+	// touchedSum keeps the compiler from removing loads that only fill the CPU caches.
 	touchedSum uint8
 	mark       Mark
-	// committed: what the batch holds is written.
+	// committed: the content of the batch is written.
 	committed bool
 	foreign   bool // Apply was called
-	update    bool // the batch is of the master, see ApplyUpdates
+	update    bool // the batch is the master's, see ApplyUpdates
 	yielding  bool // see YieldToOthers
 	ofMaster  bool // see FromMaster
 	req       commitRequest
 	combined  error // the result for the transactions whose jobs were run in this one
 }
 
-// maxKeptBatch is how large a batch may be for its memory to be used again, in bytes.
+// maxKeptBatch is the max size in bytes of a batch whose memory is reused.
 const maxKeptBatch = 1 << 20
 
 // touch is a change of the presence cache.
@@ -73,7 +73,7 @@ type touch struct {
 	all   bool // every key is gone
 }
 
-// inPlace remembers what an in-place overwrite replaced.
+// inPlace remembers the bytes that an in-place overwrite has replaced.
 type inPlace struct {
 	at  int
 	old []byte
@@ -103,7 +103,7 @@ func (db *DB) NewTx() *Tx {
 // DB returns the database.
 func (tx *Tx) DB() *DB { return tx.db }
 
-// Begin starts a transaction in a namespace. An earlier one must have been released.
+// Begin starts a transaction in a namespace. The previous one must have been released.
 func (tx *Tx) Begin(ns string) {
 	if !tx.entered {
 		tx.entered = tx.lane.Enter()
@@ -123,8 +123,8 @@ func (tx *Tx) usable() error {
 	return nil
 }
 
-// End is Release for one that may not have been begun: without Begin, the first read begins the transaction, with no
-// locks.
+// End is Release for a transaction that may not have been begun: without Begin, the first read begins the transaction,
+// without locks.
 func (tx *Tx) End() {
 	if tx.entered {
 		tx.Release()
@@ -160,8 +160,8 @@ func (tx *Tx) reset() {
 // Namespace returns the namespace of the transaction.
 func (tx *Tx) Namespace() string { return tx.ns }
 
-// Now returns the time by which the transaction judges what has expired, in milliseconds since the epoch: the present,
-// but 0 for one that is FromMaster.
+// Now returns the time by which the transaction judges expiries, in milliseconds since the epoch: the present, but 0
+// for a transaction that is FromMaster.
 func (tx *Tx) Now() int64 {
 	if tx.ofMaster {
 		return 0
@@ -173,15 +173,15 @@ func (tx *Tx) Now() int64 {
 func (tx *Tx) Clock() int64 { return tx.now }
 
 // FromMaster says, after Begin, that the transaction runs commands that a master has run, for a database that is a
-// replica: it is committed though clients cannot write, and only as long as the database is a replica. For it nothing
-// has expired: the master says what has, and a key that it prolongs at the last moment must still be here, however late
-// that arrives.
+// replica: it is committed although clients cannot write, and only as long as the database is a replica. In such a
+// transaction no key has expired: the master reports the expiries, and a key whose expiry the master prolongs at the
+// last moment must still exist here, however late that report arrives.
 func (tx *Tx) FromMaster() { tx.ofMaster = true }
 
 // IsFromMaster reports whether the transaction is FromMaster.
 func (tx *Tx) IsFromMaster() bool { return tx.ofMaster }
 
-// Tick moves the transaction's time on to the present. The pipeline calls it before every command.
+// Tick advances the transaction's time to the present. The pipeline calls it before every command.
 func (tx *Tx) Tick(now int64) {
 	if now > tx.now {
 		tx.now = now
@@ -194,14 +194,14 @@ func (tx *Tx) NSKey(userKey []byte) []byte {
 	return tx.arena.keep(cf.AppendNSKey(b, tx.ns, userKey, tx.db.slots))
 }
 
-// AddLock asks for the lock of a key, to be taken by Acquire.
+// AddLock requests the lock of a key. Acquire takes it.
 func (tx *Tx) AddLock(userKey []byte, write bool) {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
 	tx.locks.Add(lock.Of(tx.db.locks.Name(tx.keyBuf), write))
 }
 
-// Acquire takes all locks that were asked for, in an order that cannot deadlock. It must not be called while
-// locks are held. With an error, see FailWaiters, none is held.
+// Acquire takes all requested locks, in an order that cannot deadlock. It must not be called while locks are held. If
+// it returns an error, see FailWaiters, no lock is held.
 func (tx *Tx) Acquire() error {
 	if err := tx.locks.Acquire(tx.db.locks); err != nil {
 		return err
@@ -210,8 +210,8 @@ func (tx *Tx) Acquire() error {
 	return nil
 }
 
-// ReadsDone gives the locks of a transaction that only reads back early: the caller has fetched the metadata
-// and created its iterators, which are snapshots. It does nothing when the transaction holds a lock for writing.
+// ReadsDone releases the locks of a transaction that only reads early, once the caller has fetched the metadata and
+// created its iterators, which are snapshots. It does nothing when the transaction holds a lock for writing.
 func (tx *Tx) ReadsDone() {
 	if tx.locks.ReleaseReads(tx.db.locks) {
 		tx.cacheOK = false
@@ -221,17 +221,17 @@ func (tx *Tx) ReadsDone() {
 // Locked reports whether the transaction has locks.
 func (tx *Tx) Locked() bool { return tx.locks.Any() }
 
-// KeepLocks makes ReadsDone do nothing until the end of the transaction: more commands come that are to see the same
+// KeepLocks makes ReadsDone do nothing until the end of the transaction, because further commands must see the same
 // state.
 func (tx *Tx) KeepLocks() { tx.locks.Pin() }
 
-// Unlock gives back all locks and keeps what was read.
+// Unlock releases all locks and keeps the cached reads.
 func (tx *Tx) Unlock() {
 	tx.locks.Release(tx.db.locks)
 	tx.cacheOK = false
 }
 
-// Release ends the transaction: the locks are given back and what was not committed is dropped.
+// Release ends the transaction: it releases the locks and drops uncommitted writes.
 func (tx *Tx) Release() {
 	if !tx.committed && !tx.Empty() {
 		tx.doubt()
@@ -247,14 +247,15 @@ func (tx *Tx) Release() {
 	}
 }
 
-// Forget drops cached reads, so that later ones see the present state. Own writes stay.
+// Forget drops cached reads, so that later reads see the present state. Own writes stay.
 func (tx *Tx) Forget() {
 	if tx.batch.Count() == 0 && len(tx.over.ents) > 0 {
 		tx.over.reset()
 	}
 }
 
-// Savepoint marks a point to which the transaction can be rolled back; only the latest one counts, but see SavepointIn.
+// Savepoint marks a point to which the transaction can be rolled back. Only the latest savepoint is valid, but see
+// SavepointIn.
 func (tx *Tx) Savepoint() Mark {
 	tx.undo = tx.undo[:0]
 	tx.mark = Mark{batch: tx.batch.Mark(), at: tx.batch.Len(), deltas: len(tx.deltas), touched: len(tx.touched),
@@ -283,18 +284,18 @@ func (tx *Tx) Rollback(m Mark) error {
 	return tx.over.rebuild()
 }
 
-// Empty reports whether there is nothing to commit.
+// Empty reports whether the transaction has nothing to commit.
 func (tx *Tx) Empty() bool { return tx.batch.Count() == 0 }
 
 // Size returns the length of the write batch in bytes.
 func (tx *Tx) Size() int { return tx.batch.Len() }
 
-// Reserve makes room in the write batch for so many records, of so many bytes each with key and value: a large batch
-// that grows is copied again and again.
+// Reserve makes room in the write batch for so many records of so many bytes each, key and value together: a large
+// batch that grows step by step is copied again and again.
 func (tx *Tx) Reserve(records, bytes int) { tx.batch.Grow(records * (bytes + batch.MaxOverhead)) }
 
-// BatchError returns the error with which the commit will end because the batch is too large, nil when it is not: for
-// those who write much.
+// BatchError returns the error with which the commit will fail because the batch is too large, nil when it is not. It
+// is for callers that write much.
 func (tx *Tx) BatchError() error {
 	if limit := tx.db.maxBatchBytes.Load(); limit > 0 && int64(tx.batch.Len()) > limit {
 		return ErrBatchSize
@@ -305,8 +306,8 @@ func (tx *Tx) BatchError() error {
 // Put writes a key.
 func (tx *Tx) Put(id cf.ID, key, value []byte) { tx.put(id, key, value) }
 
-// Replace is Put for a record that is written again and again: one that the transaction has written by Replace before
-// is overwritten where it is in the batch if its length is the same. So a pipeline that counts something up many times
+// Replace is Put for a record that is written repeatedly: a record that the transaction has written by Replace before
+// is overwritten in place in the batch if its length is the same. So a pipeline that increments a counter many times
 // writes it once.
 func (tx *Tx) Replace(id cf.ID, key, value []byte) {
 	if !tx.overwrite(id, key, value) {
@@ -314,7 +315,7 @@ func (tx *Tx) Replace(id cf.ID, key, value []byte) {
 	}
 }
 
-// overwrite puts a value in the place of one of the same length that Save or Replace has written.
+// overwrite replaces a value of the same length that Save or Replace has written.
 func (tx *Tx) overwrite(id cf.ID, key, value []byte) bool {
 	e := tx.over.find(tx.over.hash(id, key), id, key)
 	if e == nil || e.kind != written || !e.saved || e.valN != len(value) {
@@ -345,13 +346,13 @@ func (tx *Tx) DeleteRange(id cf.ID, begin, end []byte) {
 	tx.over.deleteRange(id, begin, end)
 }
 
-// LogData puts a record into the WAL that is no data: Kvrocks's readers of the WAL learn the command from it.
+// LogData puts a non-data record into the WAL, from which Kvrocks's readers of the WAL learn the command.
 func (tx *Tx) LogData(b []byte) { tx.batch.LogData(b) }
 
-// OnCommit registers a function to be called after the commit succeeded, while the locks are still held.
+// OnCommit registers a function that is called after a successful commit, while the locks are still held.
 func (tx *Tx) OnCommit(f func()) { tx.hooks = append(tx.hooks, f) }
 
-// Commit writes everything in one write to the WAL. On an error nothing was written.
+// Commit writes everything with one write to the WAL. If it returns an error, nothing was written.
 //
 // The transaction stays usable for reading; its locks are still held.
 func (tx *Tx) Commit() error {
@@ -397,9 +398,9 @@ func (tx *Tx) commit() error {
 	return nil
 }
 
-// SavepointIn is Savepoint, but the transaction can still be rolled back to outer, an earlier one.
+// SavepointIn is Savepoint, but the transaction can also still be rolled back to the earlier mark outer.
 func (tx *Tx) SavepointIn(outer Mark) Mark {
-	// An overwrite of what was written after outer is of no use to it: that is cut off.
+	// Undo entries for bytes written after outer are of no use to it: a rollback to outer truncates those bytes.
 	kept := tx.undo[:tx.mark.undo]
 	for _, u := range tx.undo[tx.mark.undo:] {
 		if u.at < outer.at {

@@ -8,30 +8,31 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// IterOptions tell what an iterator reads.
+// IterOptions say what an iterator reads.
 type IterOptions struct {
-	// Prefix: all keys that begin with it, and Key returns what follows it.
+	// Prefix: all keys that begin with it; Key returns the rest of the key.
 	Prefix []byte
-	// Lower and Upper: keys in [Lower, Upper), whole keys also when Prefix is given (then they narrow the
-	// prefix down: Lower must begin with it, Upper not lie beyond its keys). Empty = no bound.
+	// Lower and Upper: keys in [Lower, Upper), given as whole keys even with Prefix. Then they narrow the prefix: Lower
+	// must begin with it, and Upper must not be beyond its keys. Empty = no bound.
 	Lower, Upper []byte
 	Reverse      bool   // from the last key to the first
 	KeysOnly     bool   // Value is empty
-	ValueMax     int    // at most so many bytes of a value; 0 = all
+	ValueMax     int    // max bytes of a value; 0 = all
 	Limit        int    // how many entries the caller expects to read; 0 = all. A hint only
-	Skip         uint64 // entries passed over at the start, without copying them
+	Skip         uint64 // entries skipped at the start, without copying them
 	NoFill       bool   // blocks that are read do not enter the block cache: for full scans
-	// how many tombstones one step may pass over before the iteration fails with an Incomplete status; 0 = no bound
+	// max number of tombstones that one step may skip before the iteration fails with an Incomplete status; 0 = no
+	// limit
 	MaxSkip  uint64
 	Snapshot *Snapshot
-	// Parts: only keys whose first SliceLen bytes behind Prefix, which must be given, are in one of several ranges. It
-	// holds a lower (inclusive) and an upper bound (exclusive) for each of them, all of SliceLen bytes, in ascending
-	// order. Shorter keys, which have no place in such a collection, come too. Not for Reverse.
+	// Parts: only keys whose first SliceLen bytes behind Prefix (which must be set) are in one of several ranges. Parts
+	// holds a lower (inclusive) and an upper bound (exclusive) for each range, all of SliceLen bytes, in ascending
+	// order. Shorter keys, which do not occur in such a collection, are returned too. Not for Reverse.
 	Parts    []byte
 	SliceLen int
 }
 
-// inParts reports whether the iterator shows a key, given without the prefix.
+// inParts reports whether the iterator returns a key, given without the prefix.
 func (o *IterOptions) inParts(sub []byte) bool {
 	if o.SliceLen == 0 || len(sub) < o.SliceLen {
 		return true
@@ -45,7 +46,7 @@ func (o *IterOptions) inParts(sub []byte) bool {
 	return false
 }
 
-// Iter goes over a range of one family, the transaction's own writes included.
+// Iter iterates over a range of one family, the transaction's own writes included.
 type Iter struct {
 	tx    *Tx
 	it    rocks.Iter
@@ -56,14 +57,14 @@ type Iter struct {
 
 	merge   bool
 	reverse bool
-	own     []ownEntry // the transaction's writes in the range, in order
+	own     []ownEntry // the transaction's writes in the range, sorted
 	next    int
-	dbOK    bool // the database iterator stands on an entry that was not used yet
+	dbOK    bool // the database iterator is on an entry that was not used yet
 	owner   bool // the buffer belongs to the transaction
 	skip    uint64
 	used    bool          // the database iterator's entry was returned
 	hide    []rangeDelete // DeleteRanges of the transaction
-	prefix  []byte        // what was stripped, to compare with hide
+	prefix  []byte        // the stripped prefix, for comparisons with hide
 	full    []byte
 }
 
@@ -72,7 +73,7 @@ type ownEntry struct {
 	del        bool
 }
 
-// Iter opens an iterator before the first entry. The caller closes it. What it sees does not change any more.
+// Iter opens an iterator before the first entry. The caller closes it. Later writes do not change what it returns.
 func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 	err := tx.usable()
 	if err == nil && o.Snapshot != nil && o.Snapshot.s == nil {
@@ -120,7 +121,7 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 		tx.iterBuf = make([]byte, 16<<10)
 	}
 	buf := tx.iterBuf
-	tx.iterBuf = nil // a second iterator at the same time gets a buffer of its own
+	tx.iterBuf = nil // a second open iterator gets a buffer of its own
 	if buf != nil {
 		it.owner = true
 	}
@@ -134,8 +135,8 @@ func (tx *Tx) Iter(id cf.ID, o IterOptions) *Iter {
 	return it
 }
 
-// collect sorts the transaction's own writes in the range. DeleteRange is seen as deletes of the entries that
-// it covers when they come up.
+// collect sorts the transaction's own writes in the range. A DeleteRange hides the entries that it covers when the
+// iteration reaches them.
 func (it *Iter) collect(id cf.ID, opts *IterOptions, r *rocks.Range) {
 	o := &it.tx.over
 	for i := range o.ents {
@@ -176,7 +177,7 @@ func (it *Iter) collect(id cf.ID, opts *IterOptions, r *rocks.Range) {
 	}
 }
 
-// Next moves to the next entry and reports whether there is one.
+// Next moves to the next entry and reports whether one exists.
 func (it *Iter) Next() bool {
 	if !it.merge {
 		if !it.it.Next() {
@@ -243,7 +244,7 @@ func (it *Iter) Key() []byte { return it.key }
 // Value returns the value of the current entry, valid until the next call of Next.
 func (it *Iter) Value() []byte { return it.value }
 
-// Skip passes over up to n entries and returns how many there were.
+// Skip skips up to n entries and returns how many it has skipped.
 func (it *Iter) Skip(n uint64) uint64 {
 	if !it.merge {
 		return it.it.Skip(n)

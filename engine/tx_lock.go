@@ -5,22 +5,22 @@ import (
 	"github.com/basaltdb/basalt/engine/lock"
 )
 
-// Lock is the lock of a key, and whether it is wanted for reading or writing.
+// Lock is the lock of a key, for reading or for writing.
 type Lock = lock.Lock
 
-// FailWaiters lets those who want a lock that the transaction holds get err, from now on until the transaction gives
-// its locks back, and those too who wait for one already. The transaction itself goes on as before.
+// FailWaiters makes transactions that want a lock of this transaction fail with err, from now on until the locks are
+// released, the present waiters included. The transaction itself continues as before.
 func (tx *Tx) FailWaiters(err error) { tx.locks.FailWaiters(tx.db.locks, err) }
 
 // FailsWaiters reports whether FailWaiters is in force.
 func (tx *Tx) FailsWaiters() bool { return tx.locks.FailsWaiters() }
 
-// Blocked returns the error that those get who want a lock of a transaction after its FailWaiters; nil when there is no
-// such transaction. It is for those who need every lock, or none but must not run beside such a transaction.
+// Blocked returns the error of a transaction that has called FailWaiters; nil when no such transaction exists. It is
+// for callers that need every lock, and for callers that need none but must not run beside such a transaction.
 func (db *DB) Blocked() error { return db.locks.Failing() }
 
-// Barrier waits until every transaction that holds locks now has given them back. It returns the error of one that lets
-// those fail who want its locks, and does not wait for that one.
+// Barrier waits until every transaction that holds locks now has released them. It does not wait for a transaction that
+// has called FailWaiters, and returns the error of that transaction.
 func (db *DB) Barrier() error {
 	db.locks.LockAll()
 	err := db.Blocked()
@@ -28,9 +28,9 @@ func (db *DB) Barrier() error {
 	return err
 }
 
-// TryLock takes one more lock for writing if that is possible without waiting, and reports whether the transaction
-// has it. (To wait for it could be a deadlock: locks are taken in one order.) A lock that it holds for reading becomes
-// one for writing if no other transaction reads.
+// TryLock takes one more lock for writing if that is possible without waiting, and reports whether the transaction has
+// it. (Waiting could deadlock, because locks are taken in one order.) A lock that the transaction holds for reading
+// becomes a lock for writing if no other transaction reads.
 func (tx *Tx) TryLock(userKey []byte) bool { return tx.TryLockIn(tx.ns, userKey, true) }
 
 // TryRLock takes one more lock for reading if that is possible without waiting, and reports whether the transaction
@@ -48,15 +48,16 @@ func (tx *Tx) Holds(userKey []byte) bool {
 	return tx.locks.Writes(tx.db.locks.Name(tx.keyBuf))
 }
 
-// Generation returns a number that changes whenever somebody may have written the key, of which the transaction holds
-// the lock. It may change at any time because of other keys.
+// Generation returns a number that changes whenever another transaction may have written the key, whose lock the
+// transaction must hold. Writes of other keys may change it too.
 func (tx *Tx) Generation(userKey []byte) uint64 {
 	tx.keyBuf = cf.AppendNSKey(tx.keyBuf[:0], tx.ns, userKey, tx.db.slots)
 	return tx.db.locks.Generation(tx.db.locks.Name(tx.keyBuf))
 }
 
-// ReadGeneration is Generation for what is to be kept of a key beyond the transaction. ok is false when the transaction
-// holds the lock for writing, as it may have changed the key and may yet fail, or has given it back.
+// ReadGeneration is Generation for state that is kept for a key beyond the transaction. ok is false when the
+// transaction holds the lock for writing, because it may have changed the key and may yet fail, or has released the
+// lock.
 func (tx *Tx) ReadGeneration(userKey []byte) (generation uint64, ok bool) {
 	if !tx.cacheOK || tx.Holds(userKey) {
 		return 0, false
@@ -64,13 +65,13 @@ func (tx *Tx) ReadGeneration(userKey []byte) (generation uint64, ok bool) {
 	return tx.Generation(userKey), true
 }
 
-// Scripts call commands one after the other and may touch keys that nobody has declared. What is here lets them take
-// locks on the way, keep those that they have, and undo everything at once.
+// Scripts call several commands and may touch undeclared keys. The functions below let scripts take locks while they
+// run, keep the locks that they have, and undo everything at once.
 
 // HoldsAll reports whether the transaction has every lock, see AcquireAll.
 func (tx *Tx) HoldsAll() bool { return tx.locks.All() }
 
-// AppendLocks appends the locks that the transaction has, if it has not all, for AddLocks of a later transaction.
+// AppendLocks appends the locks of the transaction, unless it holds all locks, for AddLocks of a later transaction.
 func (tx *Tx) AppendLocks(to []Lock) []Lock {
 	return append(to, tx.locks.Held()...)
 }
@@ -81,5 +82,5 @@ func (tx *Tx) LockIn(ns string, userKey []byte, write bool) Lock {
 	return lock.Of(tx.db.locks.Name(tx.keyBuf), write)
 }
 
-// AddLocks asks for locks, as AddLock does.
+// AddLocks requests locks, as AddLock does.
 func (tx *Tx) AddLocks(locks []Lock) { tx.locks.Add(locks...) }

@@ -18,16 +18,16 @@ type KeyList struct {
 // Reset empties the list.
 func (l *KeyList) Reset() { l.buf, l.lens = l.buf[:0], l.lens[:0] }
 
-// Add appends a key; it is copied.
+// Add appends a copy of a key.
 func (l *KeyList) Add(key []byte) {
 	l.buf = append(l.buf, key...)
 	l.lens = append(l.lens, uint32(len(key)))
 }
 
-// Len returns how many keys there are.
+// Len returns the number of keys.
 func (l *KeyList) Len() int { return len(l.lens) }
 
-// remove takes out the keys of which drop, given them and their places in the list, is true.
+// remove removes the keys for which drop, called with their index and the key, returns true.
 func (l *KeyList) remove(drop func(i int, key []byte) bool) {
 	from, bytes, n := 0, 0, 0
 	for i, size := range l.lens {
@@ -51,11 +51,11 @@ func (tx *Tx) Keys() *KeyList {
 	return &tx.list
 }
 
-// multiGetBatch is how many keys one crossing reads: measured best between 8 and 16 keys.
+// multiGetBatch is the number of keys that one cgo call reads: measured best between 8 and 16 keys.
 const multiGetBatch = 16
 
-// MultiGet returns the values of several keys of one family, nil where there is none (an empty value is not
-// nil). The result slice is valid until the next call.
+// MultiGet returns the values of several keys of one family; nil where no value exists (an empty value is not nil). The
+// result slice is valid until the next call.
 func (tx *Tx) MultiGet(id cf.ID, keys *KeyList) ([][]byte, error) { return tx.multiGet(id, keys, 0) }
 
 // multiGet is MultiGet; with most above 0 it leaves out values that are longer, and remembers their heads.
@@ -110,7 +110,8 @@ func (tx *Tx) multiGet(id cf.ID, keys *KeyList, most int) ([][]byte, error) {
 	return tx.vals, tx.readMissing(id, keys, &miss, most)
 }
 
-// touchCached computes the hashes of keys for the record cache, and reads ahead what it knows of them.
+// touchCached computes the hashes of keys for the record cache, and prefetches their sets and slots into the CPU
+// caches.
 func (tx *Tx) touchCached(id cf.ID, keys *KeyList) {
 	tx.hashes = tx.hashes[:0]
 	off := 0
@@ -121,7 +122,7 @@ func (tx *Tx) touchCached(id cf.ID, keys *KeyList) {
 	tx.touchedSum += tx.db.cache.Touch(tx.hashes)
 }
 
-// missList holds the keys of a batched read that only RocksDB can tell about.
+// missList holds the keys of a batched read that only RocksDB can answer.
 type missList struct {
 	n    int
 	keys [multiGetBatch]missKey
@@ -129,7 +130,7 @@ type missList struct {
 }
 
 type missKey struct {
-	at, from int // index of the key, and where it begins in the list
+	at, from int // index of the key, and its offset in the list
 	hash     uint64
 	ticket   uint32
 }
@@ -151,15 +152,15 @@ func (tx *Tx) readMissing(id cf.ID, keys *KeyList, miss *missList, most int) err
 	return nil
 }
 
-// leastBatchRoom is how many bytes of the arena are free, at the least, for the values of a batch.
+// leastBatchRoom is the min number of free bytes in the arena for the values of a batch.
 const leastBatchRoom = 4 << 10
 
-// readBatch reads up to multiGetBatch keys in one crossing.
+// readBatch reads up to multiGetBatch keys with one cgo call.
 func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, most int) error {
 	if err := tx.usable(); err != nil {
 		return err
 	}
-	// The values are read to where they stay. A batch is likely to be as long as the one before it.
+	// The values are read directly into the arena. A batch is probably as long as the previous one.
 	tx.arena.reserve(max(leastBatchRoom, tx.batchBytes))
 	res, err := tx.db.rocks.MultiGet(tx.db.family(id), keys, lens, most, tx.arena.take(1))
 	if err != nil {
@@ -189,8 +190,8 @@ func (tx *Tx) readBatch(id cf.ID, keys []byte, lens []uint32, miss []missKey, mo
 	return nil
 }
 
-// PrefetchBlind asks memory, in batches, for the metadata records of keys that are about to be overwritten without a
-// look at them: their counter wants to know. Those that are known to exist are left out.
+// PrefetchBlind asks memory, in batches, for the metadata records of keys that are about to be overwritten blindly: the
+// key count needs to know whether they exist. Keys that are known to exist are left out.
 func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 	if len(userKeys) < 2 {
 		return nil
@@ -205,9 +206,9 @@ func (tx *Tx) PrefetchBlind(userKeys [][]byte) error {
 	return tx.prefetchHashed(l)
 }
 
-// prefetchHashed is PrefetchBlind for metadata keys, whose hashes for the presence cache are in tx.hashes.
+// prefetchHashed is PrefetchBlind for metadata keys. Their hashes for the presence cache are in tx.hashes.
 func (tx *Tx) prefetchHashed(l *KeyList) error {
-	// A loop of its own, in which the misses of the processor's caches overlap.
+	// A separate loop, so that CPU cache misses overlap.
 	for i, h := range tx.hashes {
 		if tx.db.presence.ExistsHash(h) {
 			tx.hashes[i] = 0 // no key's hash
@@ -252,13 +253,14 @@ func (tx *Tx) prefetchHashed(l *KeyList) error {
 	return nil
 }
 
-// knowsMeta reports whether the transaction knows of a metadata record.
+// knowsMeta reports whether the transaction knows a metadata record.
 func (tx *Tx) knowsMeta(nsKey []byte) bool {
 	return tx.over.find(tx.over.hash(cf.Metadata, nsKey), cf.Metadata, nsKey) != nil
 }
 
-// prefetchMost is the length of the longest value that Prefetch reads. Of a longer one it keeps the head: who needs all
-// of it reads it for itself, and the others need not hold it in memory, twice and together with the rest.
+// prefetchMost is the length of the longest value that Prefetch reads. Of a longer value it keeps the head: a command
+// that needs the whole value reads it itself, and the others need not hold it in memory, twice and together with the
+// other values.
 const prefetchMost = 1 << 20
 
 // Prefetch reads the metadata records of several user keys in batches and caches them, so that the Load of
@@ -277,7 +279,7 @@ func (tx *Tx) Prefetch(userKeys [][]byte) error {
 	return tx.prefetch(l, prefetchMost)
 }
 
-// prefetch reads metadata records and remembers them; of those longer than most the head.
+// prefetch reads metadata records and remembers them; of records longer than most it remembers the head.
 func (tx *Tx) prefetch(l *KeyList, most int) error {
 	if l.Len() == 0 {
 		return nil
@@ -287,7 +289,7 @@ func (tx *Tx) prefetch(l *KeyList, most int) error {
 		return err
 	}
 	off := 0
-	for i, n := range l.lens { // those that were left out are remembered by their heads
+	for i, n := range l.lens { // the heads of values that were left out are remembered already
 		if vals[i] == nil {
 			key := l.buf[off : off+int(n)]
 			if e := tx.over.find(tx.over.hash(cf.Metadata, key), cf.Metadata, key); e == nil {
@@ -301,9 +303,9 @@ func (tx *Tx) prefetch(l *KeyList, most int) error {
 	return nil
 }
 
-// PrefetchKeys reads keys of a family in batches and caches them, so that the Get of each is served from memory; those
-// that the record cache has are left to it. It does nothing unless the locks of the collections are held. The list is
-// changed.
+// PrefetchKeys reads keys of a family in batches and caches them, so that the Get of each is served from memory. Keys
+// in the record cache are left out. PrefetchKeys does nothing unless the locks of the collections are held. It changes
+// the list.
 func (tx *Tx) PrefetchKeys(id cf.ID, keys *KeyList) error {
 	if !tx.cacheOK {
 		return nil

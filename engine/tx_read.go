@@ -6,7 +6,8 @@ import (
 	"github.com/basaltdb/basalt/engine/rocks"
 )
 
-// commonValue is the room in bytes that a read finds: a longer value costs a second crossing when the arena is full.
+// commonValue is the free space in bytes that a read reserves: a longer value costs a second cgo call when the arena is
+// full.
 const commonValue = 2 << 10
 
 // Get returns the value of a key as the transaction sees it.
@@ -15,11 +16,11 @@ func (tx *Tx) Get(id cf.ID, key []byte) (value []byte, found bool, err error) {
 	return value, found, err
 }
 
-// read is Get; with most above 0 for a caller who needs no more than so many bytes of the value, from its beginning. It
-// may be longer than that all the same; size is the length of the whole value. A caller who may need other parts of it
-// too gives a held, which is set, and to be closed, when the value was cut off.
+// read is Get. most above 0 is for callers that need only that many bytes from the beginning of the value; the result
+// may be longer nevertheless. size is the length of the whole value. A caller that may need other parts of the value
+// too passes held. If the value was cut off, held is set, and the caller must close it.
 //
-// Of a value that was cut off, the transaction remembers at most its head.
+// Of a value that was cut off, the transaction remembers at most the head.
 func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []byte, size int, found bool, err error) {
 	if len(tx.over.ents) > 0 {
 		if e := tx.over.find(tx.over.hash(id, key), id, key); e != nil {
@@ -82,14 +83,14 @@ func (tx *Tx) read(id cf.ID, key []byte, most int, held *rocks.Held) (value []by
 		return value, size, true, nil
 	}
 	value = tx.adopted(id, key, value, len(free))
-	// Who looks at the head only, to see what a write replaces for instance, does not need a large record again.
+	// A caller that reads only the head, for example to see what a write replaces, does not need a large record again.
 	if ticket != reccache.NoTicket && (most == 0 || len(value) <= reccache.SlotSize) {
 		tx.db.cache.Fill(h, id, key, value, ticket)
 	}
 	return value, len(value), true, nil
 }
 
-// adopted takes over a value that was appended to the arena's buffer, and caches it if it is a record that the
+// adopted takes over a value that was appended to the arena's buffer, and caches the value if it is a record that the
 // transaction may read again.
 func (tx *Tx) adopted(id cf.ID, key, value []byte, from int) []byte {
 	value = tx.arena.adopt(value, from)

@@ -11,13 +11,13 @@ import (
 // Record is the metadata record of one key as a transaction sees it.
 type Record struct {
 	cf.Meta
-	// Tail is what follows the common head: the value of a string, the type-specific fields of other types. It
-	// must not be changed, and after a Save of the same key it is no longer valid.
+	// Tail is the rest of the record behind the common head: the value of a string, the type-specific fields of other
+	// types. It must not be changed, and becomes invalid with a Save of the same key.
 	Tail []byte
 	// Rest is how many bytes of the tail are missing behind Tail, see [Tx.LoadHead].
 	Rest int
-	// Exists tells whether the key is there: neither missing nor expired nor an emptied collection. When it is
-	// not, the record has the type that was asked for and a fresh version, ready to be filled and saved.
+	// Exists says whether the key exists: it is neither missing nor expired nor an emptied collection. If it does not
+	// exist, the record has the requested type and a fresh version, ready to be filled and saved.
 	Exists bool
 
 	key    []byte // metadata key
@@ -36,8 +36,8 @@ func (tx *Tx) UserKey(r *Record) []byte {
 	return r.key[n:]
 }
 
-// Load reads the record of a key that shall be of type want. A live key of another type is [ErrWrongType]; its Tail
-// may be cut off as that of [Tx.LoadHead].
+// Load reads the record of a key that must be of type want. A live key of another type is [ErrWrongType]; its Tail may
+// be cut off as that of [Tx.LoadHead].
 func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 	most := 0
 	if !want.SingleRecord() { // only strings and JSON documents are long
@@ -50,7 +50,7 @@ func (tx *Tx) Load(userKey []byte, want cf.Type) (Record, error) {
 	return r, err
 }
 
-// LoadShort is Load for a caller to whom a Tail of more than n bytes is of no use: that may be cut off as that of
+// LoadShort is Load for a caller that cannot use a Tail of more than n bytes: such a Tail may be cut off as that of
 // [Tx.LoadHead].
 func (tx *Tx) LoadShort(userKey []byte, want cf.Type, n int) (Record, error) {
 	r, err := tx.loadOf(userKey, want, cf.MaxHead)
@@ -60,7 +60,7 @@ func (tx *Tx) LoadShort(userKey []byte, want cf.Type, n int) (Record, error) {
 	return r, err
 }
 
-// loadOf is load of a key that shall be of type want.
+// loadOf is load of a key that must be of type want.
 func (tx *Tx) loadOf(userKey []byte, want cf.Type, most int) (Record, error) {
 	r, err := tx.load(userKey, most)
 	if err != nil {
@@ -83,11 +83,11 @@ func (tx *Tx) loadOf(userKey []byte, want cf.Type, most int) (Record, error) {
 // LoadAny reads the record of a key of any type. When the key does not exist the record is empty, of TypeNone.
 func (tx *Tx) LoadAny(userKey []byte) (Record, error) { return tx.load(userKey, 0) }
 
-// LoadHead is LoadAny for a caller who needs no Tail, which may have been cut off: a string of hundreds of megabytes
-// is not copied to learn that it exists, or how long it is.
+// LoadHead is LoadAny for a caller that needs no Tail. Tail may be cut off: a string of hundreds of megabytes is not
+// copied to learn that it exists, or how long it is.
 func (tx *Tx) LoadHead(userKey []byte) (Record, error) { return tx.load(userKey, cf.MaxHead) }
 
-// LoadRest completes the Tail of a record of which the rest is missing. The key's lock is held since it was read.
+// LoadRest completes the Tail of a record whose Rest is missing. The key's lock must have been held since the read.
 func (tx *Tx) LoadRest(r *Record) error {
 	if r.Rest == 0 {
 		return nil
@@ -104,8 +104,8 @@ func (tx *Tx) LoadRest(r *Record) error {
 	return err
 }
 
-// SaveHead writes a record anew whose tail stays the same, as SaveAppend does. Rest may be missing: then it goes into
-// the batch straight from the database. The key's lock is held since the record was read.
+// SaveHead writes a record with a changed head and the same tail, as SaveAppend does. If Rest is missing, it is copied
+// into the batch directly from the database. The key's lock must have been held since the record was read.
 func (tx *Tx) SaveHead(r *Record) error {
 	if r.Rest == 0 {
 		tx.SaveAppend(r, r.Tail)
@@ -115,10 +115,10 @@ func (tx *Tx) SaveHead(r *Record) error {
 	return err
 }
 
-// SaveFrom writes a record, as SaveAppend does, with a tail of n bytes: those that src has, cut off or with zeros
-// behind. src may be r, or the record of another key, and its Rest may be missing: then it goes into the batch
-// straight from the database. The lock of the key of src is held since it was read. What is returned is the tail in
-// the batch, which the caller may change before anything else is done with the transaction.
+// SaveFrom writes a record, as SaveAppend does, with a tail of n bytes: the tail of src, truncated or padded with
+// zeros. src may be r, or the record of another key. If the Rest of src is missing, it is copied into the batch
+// directly from the database. The lock of the key of src must have been held since it was read. SaveFrom returns the
+// tail in the batch, which the caller may change until it next uses the transaction.
 func (tx *Tx) SaveFrom(r, src *Record, n int) (tail []byte, err error) {
 	var held rocks.Held
 	defer held.Close()
@@ -160,8 +160,8 @@ func (tx *Tx) SaveFrom(r, src *Record, n int) (tail []byte, err error) {
 	return tail, nil
 }
 
-// LoadPart is LoadAny for a caller who needs only a part of the Tail: part is told its type, if it exists, and the
-// length of the tail, and returns from where to where (exclusive) Tail is to be.
+// LoadPart is LoadAny for a caller that needs only a part of the Tail. part is called, if the key exists, with its type
+// and the length of the tail, and returns the range [from, to) that Tail must contain.
 func (tx *Tx) LoadPart(userKey []byte, part func(t cf.Type, n int) (from, to int)) (Record, error) {
 	r := Record{key: tx.NSKey(userKey)}
 	var held rocks.Held
@@ -187,7 +187,7 @@ func (tx *Tx) LoadPart(userKey []byte, part func(t cf.Type, n int) (from, to int
 	return r, err
 }
 
-// load reads a record, or with most above 0 what read does of it.
+// load reads a record; most is that of read.
 func (tx *Tx) load(userKey []byte, most int) (Record, error) {
 	r := Record{key: tx.NSKey(userKey)}
 	value, size, found, err := tx.read(cf.Metadata, r.key, most, nil)
@@ -198,7 +198,7 @@ func (tx *Tx) load(userKey []byte, most int) (Record, error) {
 	return r, err
 }
 
-// decode fills a record from its value, of which size bytes are stored.
+// decode fills a record from its value; size is the length of the stored value.
 func (tx *Tx) decode(r *Record, userKey, value []byte, size int, found bool) error {
 	if found {
 		var err error
@@ -218,7 +218,7 @@ func (tx *Tx) decode(r *Record, userKey, value []byte, size int, found bool) err
 	return nil
 }
 
-// Glance returns the record of a live key of a type for reading ahead: it does not count as a look-up, and an error is
+// Glance returns the record of a live key of a type, for prefetching: it does not count as a look-up, and an error is
 // left to the Load that follows.
 func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {
 	r.key = tx.NSKey(userKey)
@@ -233,16 +233,15 @@ func (tx *Tx) Glance(userKey []byte, want cf.Type) (r Record, ok bool) {
 	return r, r.Exists
 }
 
-// PrefetchSubkey adds the internal key of a subkey to a list of what is read ahead, if the key is live and of that
-// type.
+// PrefetchSubkey adds the internal key of a subkey to a list for prefetching, if the key is live and of that type.
 func (tx *Tx) PrefetchSubkey(userKey []byte, t cf.Type, sub []byte, keys *KeyList) {
 	if r, ok := tx.Glance(userKey, t); ok {
 		keys.Add(tx.Subkey(&r, sub))
 	}
 }
 
-// Fresh makes a record for a key that is written without regard to what was there: a new version, no expiry,
-// size 0.
+// Fresh makes a record for a key that is overwritten regardless of its previous value: a new version, no expiry, size
+// 0.
 func (tx *Tx) Fresh(userKey []byte, t cf.Type) Record {
 	r := Record{key: tx.NSKey(userKey), Meta: cf.Meta{Type: t}}
 	if !t.SingleRecord() {
@@ -251,20 +250,19 @@ func (tx *Tx) Fresh(userKey []byte, t cf.Type) Record {
 	return r
 }
 
-// NewVersion gives the record a fresh version: the subkeys of the old one are unreachable from then on, and
-// compaction drops them.
+// NewVersion gives the record a fresh version: the subkeys of the old version become unreachable, and compaction drops
+// them.
 func (tx *Tx) NewVersion(r *Record) {
 	r.Version = tx.db.versions.next()
 	r.prefix = nil
 }
 
-// Save writes the record with the given tail. When this transaction has saved the same key before, and the
-// length is the same, that record is overwritten in place: a pipelined run of pushes to one list writes its
-// metadata once.
+// Save writes the record with the given tail. If this transaction has saved the same key before, with the same length,
+// that record is overwritten in place: a pipelined run of pushes to one list writes its metadata once.
 func (tx *Tx) Save(r *Record, tail []byte) { tx.save(r, tail, true) }
 
-// SaveAppend is Save, but always writes a record of its own. Records that mean something at their place in the
-// WAL (strings, expiry) need that.
+// SaveAppend is Save, but always appends a new record. It is for records whose position in the WAL matters (strings,
+// expiry).
 func (tx *Tx) SaveAppend(r *Record, tail []byte) { tx.save(r, tail, false) }
 
 func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
@@ -285,9 +283,9 @@ func (tx *Tx) save(r *Record, tail []byte, inPlaceOK bool) {
 	}
 }
 
-// SaveString is SaveAppend for a changed string, with LogString before it. A record that this transaction has saved
-// so is overwritten in place if the length is the same: a script, or a pipeline, that counts one key up writes it
-// once. For readers of the WAL that is one SET instead of many.
+// SaveString is SaveAppend for a changed string, with LogString before it. A record that SaveString has written in this
+// transaction is overwritten in place if the length is the same: a script, or a pipeline, that increments one key
+// repeatedly writes it once. Readers of the WAL see one SET instead of many.
 func (tx *Tx) SaveString(r *Record, value []byte) {
 	tx.valBuf = r.Meta.Append(tx.valBuf[:0])
 	e := tx.over.find(tx.over.hash(cf.Metadata, r.key), cf.Metadata, r.key)
@@ -307,13 +305,13 @@ func (tx *Tx) SaveString(r *Record, value []byte) {
 	tx.over.write(cf.Metadata, r.key, at, len(tx.valBuf)+len(value), written).saved = true
 }
 
-// Drop deletes the record: the key is gone, its subkeys are unreachable.
+// Drop deletes the record: the key no longer exists, its subkeys are unreachable.
 func (tx *Tx) Drop(r *Record) {
 	tx.replace(r.key, nil)
 	tx.Delete(cf.Metadata, r.key)
 }
 
-// SubkeyPrefix returns what all subkeys of the record begin with; valid until the end of the transaction.
+// SubkeyPrefix returns the common prefix of all subkeys of the record; valid until the end of the transaction.
 func (tx *Tx) SubkeyPrefix(r *Record) []byte {
 	if r.prefix == nil {
 		b := tx.arena.take(len(r.key) + 12)

@@ -6,26 +6,26 @@ import (
 	"math"
 )
 
-// Updates are write batches of the log, one after the other.
+// Updates are consecutive write batches of the log.
 type Updates struct {
 	Batches [][]byte // RocksDB's representation, each with its sequence number
-	Last    uint64   // the sequence number of the last record in them; without batches, the one that was given
-	Latest  uint64   // that of the newest write, not before Last
+	Last    uint64   // sequence number of the last record in Batches; without batches, the requested number
+	Latest  uint64   // sequence number of the newest write, not less than Last
 }
 
-// UpdatesLimit says what Updates may hold.
+// UpdatesLimit limits Updates.
 type UpdatesLimit struct {
 	Batches int
-	Bytes   int  // of all batches; the first one comes however long it is
-	Strict  bool // the first batch must begin right behind the given sequence number
+	Bytes   int  // of all batches; the first batch is returned however long it is
+	Strict  bool // the first batch must begin at the next sequence number
 }
 
 // Errors of [DB.UpdatesAfter], with the texts of Kvrocks.
 var errUpdatesRange = NewError("ERR", "next sequence is out of range")
 
-// UpdatesAfter returns what was written to the log after a sequence number, 0 = from the beginning of the log. Unless
-// the limit says otherwise, the first batch is the one that holds the next number; when that is in the log no more,
-// the first one behind it. The batches leave nothing out from there on: where the log has a gap, they end.
+// UpdatesAfter returns the batches of the log after a sequence number, 0 = from the beginning of the log. Unless the
+// limit says otherwise, the first batch is the one that holds the next number; if that is no longer in the log, the
+// first later batch. The batches are contiguous: where the log has a gap, they end.
 func (db *DB) UpdatesAfter(seq uint64, limit UpdatesLimit) (Updates, error) {
 	u := Updates{Last: seq, Latest: db.LatestSequence()}
 	switch {
@@ -52,13 +52,13 @@ func (db *DB) UpdatesAfter(seq uint64, limit UpdatesLimit) (Updates, error) {
 				return u, NewError("ERR", fmt.Sprintf("mismatched sequence number, expected %d but got %d", seq+1, first))
 			}
 		} else if err != nil || rep == nil || first != u.Last+1 || size+len(rep) > limit.Bytes {
-			break // an error comes again to the one who asks for what follows
+			break // an error recurs for the caller that asks for the next batches
 		}
 		size += len(rep)
 		u.Batches = append(u.Batches, rep)
 		u.Last = first + uint64(binary.LittleEndian.Uint32(rep[8:])) - 1
 	}
-	u.Latest = db.LatestSequence() // they may be newer than what was the newest
+	u.Latest = db.LatestSequence() // batches may be newer than the old value
 	return u, nil
 }
 

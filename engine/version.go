@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// versions makes the versions of collections: (unix time in microseconds) << 11 | (counter mod 2048). The
-// counter starts anywhere and counts on with every version, as Kvrocks does it.
+// versions makes the versions of collections: (unix time in microseconds) << 11
+// (counter mod 2048). The counter starts anywhere and grows with every version, as in Kvrocks.
 type versions struct{ counter atomic.Uint64 }
 
 func (v *versions) init() { v.counter.Store(rand.Uint64()) }

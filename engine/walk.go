@@ -8,13 +8,13 @@ import (
 	"github.com/basaltdb/basalt/cf"
 )
 
-// walk returns a random key of the collection to start reading at. It looks at the first and the last subkey of a
-// range, picks a value for the first byte in which they differ, narrows the range to it, and so on. How often it picks
-// a value depends on how much RocksDB says that the keys with it take.
+// walk returns a random key of the collection at which reading may start. It reads the first and the last subkey of a
+// range, picks a value for the first byte in which they differ, narrows the range to that value, and repeats. The
+// probability of a value is proportional to RocksDB's estimate of the size of the keys with it.
 //
-// RocksDB knows that by the block only: at its end the walk stands where one block ends and the next one begins. So
-// it goes on from there by a random number of subkeys, more than some blocks have, and from the last subkey to the
-// first. Then all subkeys are met about equally often, as far as they are equally long.
+// RocksDB's estimate has the resolution of a block: the walk ends where one block ends and the next one begins. So it
+// continues from there by a random number of subkeys, which may exceed several blocks, and from the last subkey to the
+// first. Then all subkeys are found about equally often, as far as they are equally long.
 func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
 	lower := bytes.Clone(prefix)
 	upper, _ := cf.AppendSuccessor(nil, prefix)
@@ -37,7 +37,7 @@ func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
 			return nil, err
 		}
 		if first == nil {
-			break // nothing here, or tombstones: reading on from the last place finds something
+			break // empty, or tombstones: reading on from the last place finds something
 		}
 		at = first
 		last, err := edge(true)
@@ -51,7 +51,7 @@ func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
 		for n < len(first) && n < len(last) && first[n] == last[n] {
 			n++
 		}
-		a := 0 // the key that ends here may as well have a zero
+		a := 0 // treat the key that ends here as if it went on with a zero byte
 		if n < len(first) {
 			a = int(first[n])
 		}
@@ -69,8 +69,8 @@ func (tx *Tx) walk(id cf.ID, prefix []byte) ([]byte, error) {
 	return tx.goOn(id, prefix, at)
 }
 
-// pickByte picks one of the bytes from a to b that may follow head, by the size of what begins so; upper comes after
-// all of it. It fails when all of it takes less than RocksDB measures.
+// pickByte picks one of the bytes from a to b that may follow head, weighted by the size of the keys that begin so;
+// upper is above all these keys. It fails when their total size is below the resolution of RocksDB's estimate.
 func (tx *Tx) pickByte(id cf.ID, head, upper []byte, a, b int) (pick int, ok bool) {
 	const parts = 4
 	for ok = true; a < b && ok; {
@@ -102,7 +102,8 @@ func (tx *Tx) pickByte(id cf.ID, head, upper []byte, a, b int) (pick int, ok boo
 	return a, ok
 }
 
-// goOn returns the subkey that comes some after a place, up to walkSpan. The first one comes after the last one.
+// goOn returns the subkey that is a random number of subkeys, up to walkSpan, behind a place. The last subkey is
+// followed by the first.
 func (tx *Tx) goOn(id cf.ID, prefix, at []byte) ([]byte, error) {
 	n := rand.Uint64N(walkSpan)
 	for range 2 {
@@ -116,7 +117,7 @@ func (tx *Tx) goOn(id cf.ID, prefix, at []byte) ([]byte, error) {
 		err := it.Err()
 		it.Close()
 		if err != nil {
-			if incomplete(err) { // too many tombstones: then from here
+			if incomplete(err) { // too many tombstones: start from here
 				err = nil
 			}
 			return at, err

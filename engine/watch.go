@@ -10,24 +10,24 @@ import (
 	"github.com/basaltdb/basalt/engine/lock"
 )
 
-// watchTable knows who wants to hear of changes of which keys. A commit looks into it only when somebody does.
+// watchTable maps keys to the watches on them. A commit looks into it only when watches or an observer exist.
 type watchTable struct {
 	n        atomic.Int64 // watches of keys, and the observer
 	shards   [64]watchShard
 	observer atomic.Pointer[Observer]
 }
 
-// Observer hears of every commit, while the locks of its keys are held. origin is the transaction's Origin.
+// Observer is called for every commit, while the locks of its keys are held. origin is the transaction's Origin.
 type Observer interface {
-	// Committed is told the metadata keys of what was written, a key possibly more than once. They are valid until it
+	// Committed gets the metadata keys that were written, a key possibly more than once. The keys are valid until it
 	// returns.
 	Committed(origin any, nsKeys [][]byte)
-	// Flushed is told that all metadata keys in [begin, end) were deleted.
+	// Flushed is called when all metadata keys in [begin, end) were deleted.
 	Flushed(origin any, begin, end []byte)
 }
 
-// Observe sets who hears of commits from now on; nil = nobody. A commit that is under way when it returns is heard of,
-// unless what it has written can be read already.
+// Observe sets the observer of commits from now on; nil = none. A commit that is under way when Observe returns is
+// observed, unless its writes are visible already.
 func (db *DB) Observe(o Observer) {
 	var p *Observer
 	if o != nil {
@@ -48,10 +48,10 @@ type watchShard struct {
 	byKey map[string][]*Watch // by metadata key
 }
 
-// Watch notices whether keys have changed since they were added to it: WATCH of Redis. One goroutine uses it.
+// Watch detects whether keys have changed since they were added to it: WATCH of Redis. One goroutine uses it.
 //
-// A key has changed when a commit wrote or deleted one of its records, also when it wrote what had been there,
-// when a flush has deleted it, or when it existed and has expired, itself or a field of it.
+// A key has changed when a commit has written or deleted one of its records (even if the value stays the same), when a
+// flush has deleted the key, or when the key existed and it or one of its fields has expired.
 type Watch struct {
 	db    *DB
 	dirty atomic.Bool
@@ -59,7 +59,7 @@ type Watch struct {
 	known map[string]struct{} // the keys, once they are more than fewWatched
 }
 
-// fewWatched is up to how many keys of a watch are searched one by one.
+// fewWatched is the max number of keys of a watch that are searched linearly.
 const fewWatched = 32
 
 // has reports whether a key is watched already.
@@ -90,7 +90,7 @@ func (w *Watch) add(k watchedKey) {
 
 type watchedKey struct {
 	nsKey  string
-	live   bool   // there was something when the watch began
+	live   bool   // the key existed when the watch began
 	expire uint64 // see NextEnd
 }
 
@@ -101,7 +101,7 @@ func (t *watchTable) shard(db *DB, nsKey []byte) *watchShard {
 	return &t.shards[db.locks.Name(nsKey)%uint64(len(t.shards))]
 }
 
-// Watch adds a key. The transaction holds its lock, for reading at least, and has written nothing.
+// Watch adds a key. The transaction must hold its lock, at least for reading, and must not have written anything.
 func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	nsKey := tx.NSKey(userKey)
 	if w.has(nsKey) {
@@ -127,14 +127,14 @@ func (tx *Tx) Watch(w *Watch, userKey []byte) error {
 	return nil
 }
 
-// LockWatched asks for the locks of all keys of the watch, for reading: while they are held nothing changes.
+// LockWatched requests the locks of all keys of the watch, for reading: while they are held the keys do not change.
 func (tx *Tx) LockWatched(w *Watch) {
 	for i := range w.keys {
 		tx.locks.Add(lock.Of(tx.db.locks.Name([]byte(w.keys[i].nsKey)), false))
 	}
 }
 
-// Dirty reports whether a key has been written, without regard to those that have expired. Any goroutine may call it.
+// Dirty reports whether a key has been written. It ignores expiries. Any goroutine may call it.
 func (w *Watch) Dirty() bool { return w.dirty.Load() }
 
 // Changed reports whether a key has changed.
@@ -180,7 +180,8 @@ func (w *Watch) Close() {
 	w.dirty.Store(false)
 }
 
-// touchWatches tells those who watch what the transaction has committed. The locks are still held.
+// touchWatches marks the watches of the keys that the transaction has committed, and calls the observer. The locks must
+// still be held.
 func (tx *Tx) touchWatches() {
 	t := &tx.db.watches
 	var buf, last, all []byte
@@ -241,8 +242,8 @@ func (tx *Tx) touchWatches() {
 	}
 }
 
-// Touch tells those who watch a key, if it exists, once the transaction is committed, that it has changed, although
-// it is not written: something in it was replaced by the same.
+// Touch reports a change of a key, if it exists, to its watches and the observer after the commit, although the key is
+// not written: a part of it was replaced by an equal one.
 func (tx *Tx) Touch(userKey []byte) {
 	t := &tx.db.watches
 	if t.n.Load() == 0 {
@@ -270,7 +271,7 @@ func (t *watchTable) dirty(db *DB, nsKey []byte) {
 	s.mu.Unlock()
 }
 
-// flushed tells those who watch a key in the range that existed when they began.
+// flushed marks the watches of keys in the range that existed when their watches began.
 func (t *watchTable) flushed(begin, end []byte) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -291,7 +292,7 @@ func (t *watchTable) flushed(begin, end []byte) {
 	}
 }
 
-// replaced tells those who watch any key, and the observer, that the database is another one.
+// replaced marks all watches, and tells the observer, because the database was replaced.
 func (t *watchTable) replaced(db *DB) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -308,7 +309,7 @@ func (t *watchTable) replaced(db *DB) {
 	}
 }
 
-// Watching returns how many keys are watched, each as often as somebody does.
+// Watching returns the number of watched keys; a key counts once for each watch.
 func (db *DB) Watching() int64 {
 	n := db.watches.n.Load()
 	if db.watches.observer.Load() != nil {

@@ -173,7 +173,7 @@ func (c *Counter) miss(guess, truth Record) {
 	}
 }
 
-// Assume makes the counter begin with n keys of which nothing is known, not even whether they expire. Their number may
+// Assume makes the counter begin with n keys about which nothing is known, not even whether they expire. Their number may
 // be off by slack.
 func (c *Counter) Assume(n, slack int64) {
 	c.mu.Lock()
