@@ -1,5 +1,5 @@
-// Package auth is who may connect: the users of the ACL, the password of the default user, and the tokens of
-// namespaces.
+// Package auth decides which clients may connect: it knows the users of the ACL, the password of the default user,
+// and the tokens of namespaces.
 package auth
 
 import (

@@ -195,7 +195,7 @@ func aclDelUser(c *Ctx) error {
 	return nil
 }
 
-// closeUsers closes the connections of users, this one after its reply.
+// closeUsers closes the connections of users; the own connection closes after its reply.
 func closeUsers(c *Ctx, names []string) {
 	if len(names) == 0 {
 		return

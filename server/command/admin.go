@@ -37,7 +37,8 @@ func timeNow(c *Ctx) error {
 	return nil
 }
 
-// dbsize tells how many keys there are; INFO says whether that is exact. DBSIZE SCAN counts them in the background.
+// dbsize replies with the number of keys; INFO says whether the number is exact. DBSIZE SCAN counts them in the
+// background.
 func dbsize(c *Ctx) error {
 	switch {
 	case len(c.Args) == 1:
@@ -78,7 +79,8 @@ func flushAll(c *Ctx) error {
 	return nil
 }
 
-// tellOfFlush tells the server of a flush once it is committed, on its own or within a transaction or script.
+// tellOfFlush notifies the server of a flush after its commit, whether the flush runs alone or within a transaction
+// or script.
 func tellOfFlush(c *Ctx) {
 	if flushed := c.Srv.KeysFlushed; flushed != nil {
 		c.Tx.OnCommit(flushed)
@@ -173,7 +175,7 @@ func compact(c *Ctx) error {
 }
 
 // shutdown has no reply: the connection is closed. SAVE, NOSAVE, NOW and FORCE make no difference, since every
-// acknowledged write is in the log and there are no replicas to wait for.
+// acknowledged write is in the log, and there are no replicas to wait for.
 func shutdown(c *Ctx) error {
 	var save, noSave, abort, other bool
 	for _, a := range c.Args[1:] {

@@ -9,9 +9,8 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// ParseInt reads a signed decimal integer the way Redis reads one: digits with
-// an optional minus in front, no plus, no blanks, no leading zeros, no "-0". The
-// whole range of int64 is accepted; ok is false for anything else.
+// ParseInt reads a signed decimal integer as Redis does: digits with an optional minus in front, no plus, no blanks,
+// no leading zeros, no "-0". The whole range of int64 is accepted; ok is false for anything else.
 func ParseInt(b []byte) (n int64, ok bool) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
@@ -55,10 +54,9 @@ func parseDigits(b []byte) (u uint64, ok bool) {
 	return u, true
 }
 
-// ParseFloat reads a double the way Redis reads one, with the grammar of C's
-// strtod: decimal or hexadecimal (0x1.8p3, the exponent may be missing) with an
-// optional sign, or inf or infinity in any case. Blanks, NaN, numbers too large
-// for a double and numbers so small that they would become zero are refused.
+// ParseFloat reads a double as Redis does, with the grammar of C's strtod: decimal or hexadecimal (0x1.8p3, the
+// exponent may be missing) with an optional sign, or inf or infinity in any case. Blanks, NaN, numbers too large for
+// a double and numbers so small that they would become zero are refused.
 func ParseFloat(b []byte) (f float64, ok bool) {
 	rest := b
 	if len(rest) > 0 && (rest[0] == '-' || rest[0] == '+') {

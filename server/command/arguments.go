@@ -13,7 +13,7 @@ type argument struct {
 	name, kind        string
 	keySpec           int    // number of the key specification that finds it, -1 = none
 	shown             string // in place of the name, for people
-	token             string // in front of it, or all of it
+	token             string // before the argument, or the whole argument
 	hasToken          bool
 	since, deprecated string
 	flags             []string

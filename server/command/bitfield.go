@@ -44,7 +44,7 @@ func parseFieldOffset(b []byte, width uint8) (uint64, bool) {
 //	INCRBY type offset increment
 //	OVERFLOW WRAP | SAT | FAIL
 //
-// The last one says what those that follow do, up to the next OVERFLOW.
+// The last OVERFLOW applies to the operations that follow it, up to the next OVERFLOW.
 func parseFieldOps(args [][]byte) (ops []bitmap.FieldOp, err error) {
 	overflow := bitmap.Wrap
 	for len(args) > 0 {

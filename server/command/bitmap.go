@@ -50,7 +50,7 @@ func setbit(c *Ctx) error {
 	return replyBool(c, old, err)
 }
 
-// prefetchBit tells what SETBIT and GETBIT read.
+// prefetchBit declares what SETBIT and GETBIT read.
 func prefetchBit(tx *engine.Tx, args [][]byte, keys *engine.KeyList) {
 	if offset, ok := parseBitOffset(args[2]); ok {
 		bitmap.PrefetchBit(tx, args[1], offset, keys)
@@ -98,7 +98,7 @@ func countRange(args [][]byte) (bitmap.Range, error) {
 		return r, ErrNotInteger
 	}
 	if len(args) == 5 {
-		reversed := r.Start < 0 && r.End < 0 && r.Start > r.End // Redis counts 0 without a look at the unit
+		reversed := r.Start < 0 && r.End < 0 && r.Start > r.End // Redis counts 0 without checking the unit
 		if r.Bits, ok1 = bitUnit(args[4]); !ok1 && !reversed {
 			return r, ErrSyntax
 		}
@@ -106,8 +106,8 @@ func countRange(args [][]byte) (bitmap.Range, error) {
 	return r, nil
 }
 
-// badRange replies to a malformed range. Redis looks at the key before it reads the range: one that does not exist has
-// the reply none, and one of another type its error.
+// badRange replies to a malformed range. Redis checks the key before it reads the range: for a missing key the reply
+// is none, and for a key of another type its error.
 func badRange(c *Ctx, malformed error, none int64) error {
 	switch t, err := keys.TypeOf(c.Tx, c.Args[1]); {
 	case err != nil:

@@ -15,7 +15,7 @@ import (
 // the string that the key has in Redis, and those that change it make it that string first. Of bitmaps both only up to
 // max-bitmap-to-string-mb, since a bitmap may be far longer than what is set in it. (Kvrocks has no more than GET.)
 
-// defaultBitmapLimit is max-bitmap-to-string-mb where there is no such setting.
+// defaultBitmapLimit is max-bitmap-to-string-mb where the setting does not exist.
 const defaultBitmapLimit = 16
 
 // bitmapLimit returns how many bytes of a bitmap may become a string.
@@ -29,8 +29,8 @@ func bitmapLimit(c *Ctx) uint64 {
 	return mb << 20
 }
 
-// likeString returns the type of a key that is no string and would be one in Redis; [engine.ErrWrongType] of another
-// one. The commands ask it before they look at the limit, which is text and has to be parsed.
+// likeString returns the type of a key that is not a string here but would be one in Redis; [engine.ErrWrongType] for
+// a key of another type. Commands call it before they read the limit, which is text and must be parsed.
 func likeString(c *Ctx, key []byte) (cf.Type, error) {
 	rec, err := c.Tx.LoadHead(key)
 	if err == nil && rec.Type != cf.TypeBitmap && rec.Type != cf.TypeHyperLogLog {
@@ -39,7 +39,8 @@ func likeString(c *Ctx, key []byte) (cf.Type, error) {
 	return rec.Type, err
 }
 
-// bitmapValue returns the string that a bitmap or HyperLogLog is; [engine.ErrWrongType] when the key is none.
+// bitmapValue returns the value of a bitmap or HyperLogLog as a string; [engine.ErrWrongType] when the key is
+// neither.
 func bitmapValue(c *Ctx, key []byte) (value []byte, err error) {
 	kind, err := likeString(c, key)
 	switch {
@@ -126,7 +127,7 @@ func setGet(c *Ctx, o str.SetOptions) (str.SetResult, error) {
 	return res, err
 }
 
-// getExBitmap is GETEX of a bitmap or HyperLogLog, which stays one.
+// getExBitmap is GETEX of a bitmap or HyperLogLog. The key keeps its type.
 func getExBitmap(c *Ctx, expiry func() (str.Expiry, error)) (value []byte, err error) {
 	if value, err = bitmapValue(c, c.Args[1]); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func init() { register(blockingCommands...) }
 
 // What the handler of a command that blocks returns when it is tried again on behalf of a client that waits.
 var (
-	// ErrNotReady: there is still nothing.
+	// ErrNotReady: there is still no data.
 	ErrNotReady = errors.New("still nothing to reply")
 	// ErrNeedLocks: there may be something, but a lock is missing that must not be waited for here.
 	ErrNeedLocks = errors.New("more locks are needed")
@@ -78,8 +78,8 @@ func parseTimeout(arg []byte) (time.Duration, error) {
 	return d, nil
 }
 
-// firstReady calls try with the keys in their order until one says that it has replied. When none has, the client
-// waits for one of them; inside EXEC or a script it gets the reply that denied writes.
+// firstReady calls try with the keys in their order until a try has replied. Without a reply the client waits for one
+// of the keys; inside EXEC or a script it gets the reply that denied writes.
 func firstReady(c *Ctx, w Wait, denied func(*resp.Writer), try func(key []byte) (done bool, err error)) error {
 	for _, key := range w.Keys {
 		if c.Retry {

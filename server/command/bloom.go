@@ -22,7 +22,7 @@ var bloomCommands = []Spec{
 
 func init() { register(bloomCommands...) }
 
-// The errors have Kvrocks's texts.
+// The error texts are those of Kvrocks.
 var (
 	errBadErrorRate     = engine.NewError("ERR", "Bad error rate")
 	errBadCapacity      = engine.NewError("ERR", "Bad capacity")
@@ -216,7 +216,7 @@ func bfMExists(c *Ctx) error {
 	return bloom.Exists(c.Tx, c.Args[1], c.Args[2:], c.Out.Bool)
 }
 
-// bloomField is one thing that BF.INFO tells.
+// bloomField is a field of BF.INFO.
 type bloomField struct {
 	option, label string
 	write         func(c *Ctx, info *bloom.Info)

@@ -146,7 +146,7 @@ func onOff(c *Ctx, field *bool) error {
 	return nil
 }
 
-// clients returns all connections, of this one also what only it knows itself.
+// clients returns all connections; the own connection includes the fields that only it knows.
 func clients(c *Ctx) []ClientInfo {
 	all := c.Srv.Clients.List()
 	for n := range all {
@@ -173,8 +173,8 @@ func visible(c *Ctx) []ClientInfo {
 	return slices.DeleteFunc(all, func(i ClientInfo) bool { return i.Namespace != c.Sess.Namespace })
 }
 
-// clientInfo shows the fields of Redis 7.2 and no others, because go-redis refuses those that it does not know. CLIENT
-// LIST, whose reply clients do not parse, shows all.
+// clientInfo shows only the fields of Redis 7.2, because go-redis refuses fields that it does not know. CLIENT LIST,
+// whose reply clients do not parse, shows all.
 func clientInfo(c *Ctx) error {
 	var b strings.Builder
 	for _, i := range clients(c) {
@@ -235,13 +235,13 @@ func clientType(arg []byte) (string, error) {
 	return "", engine.NewError("ERR", fmt.Sprintf("Unknown client type '%s'", shorten(arg, echoed)))
 }
 
-// killFilter says which connections CLIENT KILL closes: those to which all that is set applies.
+// killFilter says which connections CLIENT KILL closes: the connections that match all filters set.
 type killFilter struct {
 	id          int64
 	addr, laddr string
 	kind, user  string
 	age         int64 // seconds, at least
-	other       bool  // not the one that asks
+	other       bool  // except the client that asks
 }
 
 func (f *killFilter) matches(i *ClientInfo) bool {
@@ -252,7 +252,7 @@ func (f *killFilter) matches(i *ClientInfo) bool {
 // clientKill knows the filters of Redis 7.2, and MAXAGE of 7.4, whose clients send it. Of a filter that is given
 // twice the last one counts.
 func clientKill(c *Ctx) error {
-	if len(c.Args) == 3 { // the old form: one address, and it may be one's own
+	if len(c.Args) == 3 { // the old form: one address, which may be the client's own
 		addr := string(c.Args[2])
 		if killClients(c, false, func(i *ClientInfo) bool { return i.Addr == addr }) == 0 {
 			return engine.NewError("ERR", "No such client")
@@ -273,7 +273,7 @@ func clientKill(c *Ctx) error {
 	return nil
 }
 
-// set takes one filter over.
+// set adds one filter.
 func (f *killFilter) set(c *Ctx, name, value []byte) (err error) {
 	n, isInt := ParseInt(value)
 	switch {
@@ -311,7 +311,7 @@ func (f *killFilter) set(c *Ctx, name, value []byte) (err error) {
 	return err
 }
 
-// address returns an address of a filter. The empty one, which no connection has, must not stand for no filter.
+// address returns an address of a filter. The empty address, which no connection has, must not mean "no filter".
 func address(value []byte) string {
 	if len(value) == 0 {
 		return "-"
@@ -319,12 +319,12 @@ func address(value []byte) string {
 	return string(value)
 }
 
-// isUser reports whether there is a user of this name.
+// isUser reports whether a user of this name exists.
 func isUser(c *Ctx, name string) bool {
 	return c.Srv.Users.ACL().User(name) != nil
 }
 
-// killClients closes the connections that match, and returns how many; this one after its reply.
+// killClients closes the connections that match, and returns how many; the own connection closes after its reply.
 func killClients(c *Ctx, skipMe bool, match func(*ClientInfo) bool) (n int) {
 	list := visible(c)
 	for i := range list {
@@ -351,7 +351,7 @@ func (i *ClientInfo) InfoLine() string {
 }
 
 // TotalMem returns how many bytes the connection takes: its buffers, what it has queued, and itself. (The arguments
-// of a command lie in the read buffer; the copies that one that waits has of them are counted as its own.)
+// of a command are in the read buffer; the copies of a waiting command count as the connection's own.)
 func (i *ClientInfo) TotalMem() int64 {
 	return i.Overhead + i.QueryBuf + i.QueryFree + i.MultiBytes + i.ReplyBuf + i.OutputBytes
 }
@@ -362,7 +362,7 @@ func (i *ClientInfo) TotalMem() int64 {
 // A connection has buffers only while it has something to do: qbuf and qbuf-free are 0 when nothing was received, rbs
 // and obl (the bytes of replies that are ready but not on their way) are 0 for all but the client that asks. rbp is
 // the longest reply of the last seconds, or the longest series of them that was sent at once. argv-mem is of the
-// client that asks and of those that wait for data or for the end of a pause.
+// client that asks and of clients that wait for data or for the end of a pause.
 //
 // Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
 // t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its

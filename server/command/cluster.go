@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// CLUSTER tells the topology as Redis does, and CLUSTERX, which is Kvrocks's, changes it. READONLY, READWRITE and
+// CLUSTER shows the topology as Redis does, and CLUSTERX, a command of Kvrocks, changes it. READONLY, READWRITE and
 // ASKING are answered outside of a cluster too, as by Kvrocks.
 
 // clusterChangeFlags are the flags of the subcommands that change the topology. They wait for the locks of others, so
@@ -53,7 +53,7 @@ var clusterCommands = []Spec{
 	{Name: "asking", Handler: asking, Arity: 1, Flags: Fast | Solo},
 }
 
-// clusterGossip are the subcommands of Redis Cluster that tell a node about others, between which there is gossip.
+// clusterGossip are the subcommands of Redis Cluster that introduce nodes to each other for gossip.
 func clusterGossip() []Spec {
 	const flags = Admin | NoAsyncLoading | Stale | Solo | AdminOnly
 	row := func(name string, arity int) Spec {
@@ -83,7 +83,7 @@ var (
 	errClusterXRanges  = engine.NewError("ERR", "Only one slot or range of slots can be migrated or imported at a time")
 )
 
-// topology returns the cluster, and an error when there is none.
+// topology returns the cluster, or an error when cluster mode is off.
 func (c *Ctx) topology() (Cluster, error) {
 	if c.Srv.Cluster == nil {
 		return nil, errNoCluster
@@ -133,7 +133,7 @@ func clusterHelp(c *Ctx) error {
 	return nil
 }
 
-// verbatim writes a text.
+// verbatim writes a verbatim string.
 func (c *Ctx) verbatim(text string, err error) error {
 	if err == nil {
 		c.Out.Verbatim("txt", text)
@@ -405,7 +405,7 @@ func clusterReset(c *Ctx) error {
 	return c.done(t.Reset())
 }
 
-// done replies OK, unless there is an error.
+// done replies OK, or with the error.
 func (c *Ctx) done(err error) error {
 	if err == nil {
 		c.Out.OK()
@@ -509,8 +509,8 @@ func clusterXFlushSlots(c *Ctx) error {
 	return nil
 }
 
-// clusterXMigrate is CLUSTERX MIGRATE slots node [ASYNC | SYNC [timeout]]. The timeout is in seconds, 0 = none; when it
-// is up the reply is null, and the migration goes on.
+// clusterXMigrate is CLUSTERX MIGRATE slots node [ASYNC | SYNC [timeout]]. The timeout is in seconds, 0 = none; when
+// it is up the reply is null, and the migration continues.
 func clusterXMigrate(c *Ctx) error {
 	t, err := c.topology()
 	if err != nil {

@@ -4,7 +4,7 @@ import "github.com/basaltdb/basalt/cf"
 
 // Cluster is the topology of the cluster, and what changes it.
 type Cluster interface {
-	// Version is the version of the topology, -1 before there is one. ID is the id of this node, "" = it has none.
+	// Version is the version of the topology, -1 without a topology. ID is the ID of this node, "" = none.
 	Version() int64
 	ID() string
 	// SetNodeID, SetNodes and SetSlots are CLUSTERX SETNODEID, SETNODES and SETSLOT.
@@ -19,12 +19,12 @@ type Cluster interface {
 	// Migrate begins to move a range of slots of this node to another one. When it has begun, and done is not nil, it
 	// calls done once with the result.
 	Migrate(r cf.SlotRange, id string, done func(error)) error
-	// Import is what the source of a migration tells its destination.
+	// Import is sent by the source of a migration to its destination.
 	Import(sess *Session, r cf.SlotRange, state ImportState) error
 
 	// MayWrite returns why this node does not write a key, nil = it does. The lock of the key must be held.
 	MayWrite(key []byte) error
-	// Nodes, Info and Replicas are the texts of CLUSTER NODES, INFO and REPLICAS.
+	// Nodes, Info and Replicas return the replies of CLUSTER NODES, INFO and REPLICAS.
 	Nodes() (string, error)
 	Info() (string, error)
 	Replicas(id string) (string, error)

@@ -21,7 +21,7 @@ type Ctx struct {
 	Sess *Session
 	Srv  *Server
 	Spec *Spec
-	// Clock is the time that TIME tells, which stands still in EXEC and scripts; zero = the present.
+	// Clock is the time that TIME returns, which stands still in EXEC and scripts; zero = the present.
 	Clock time.Time
 	// NoBlock says that the command runs inside EXEC or a script: where it would wait for data it replies at once.
 	NoBlock bool
@@ -32,8 +32,8 @@ type Ctx struct {
 	Retry bool
 	// Waited is what the client waits for, with Retry.
 	Waited *Wait
-	// Events takes the events of the key space that do not follow from the command and from which keys there were before
-	// and after it, see [Change]. nil = nobody wants to hear.
+	// Events takes the events of the key space that do not follow from the command and from which keys there were
+	// before and after it, see [Change]. nil = events are not wanted.
 	Events *[]KeyEvent
 	// Rewrote says that the handler has replaced something, possibly by the same value, see Replaced.
 	Rewrote bool
@@ -44,7 +44,7 @@ type Ctx struct {
 // track the key are told.
 func (c *Ctx) Replaced() { c.Rewrote = true }
 
-// Tell adds an event of the command that runs. The key must be one of its arguments.
+// Tell adds an event of the running command. The key must be one of its arguments.
 func (c *Ctx) Tell(class EventClass, name string, key []byte) {
 	if c.Events != nil {
 		*c.Events = append(*c.Events, KeyEvent{Class: class, Name: name, Key: key})
@@ -87,7 +87,7 @@ const (
 	// Solo marks a command that cannot share a transaction with others: the pipeline commits what is before
 	// it, and calls it without a transaction under way and without locks.
 	Solo
-	// Blind marks a writer that does not look at what was there (SET, MSET): its records are not prefetched.
+	// Blind marks a writer that does not read the old value (SET, MSET): its records are not prefetched.
 	Blind
 	// AdminOnly marks a command for sessions that have authenticated with the administrator's password. (Admin is
 	// only what COMMAND INFO and the ACL categories say.)
@@ -103,8 +103,8 @@ const (
 	// Exclusive marks a Solo command that is run with the locks of all keys held, in a transaction that the pipeline
 	// commits.
 	Exclusive
-	// Script marks a command that runs a script, or changes those that there are: it shares a transaction with others
-	// like one that writes.
+	// Script marks a command that runs a script, or changes the stored scripts: like a command that writes, it shares
+	// a transaction with others.
 	Script
 	// Alone marks a writer that may last: outside of EXEC and scripts nothing else runs under the locks of its keys.
 	Alone
@@ -142,9 +142,9 @@ type Spec struct {
 	// argument, and write when the command writes it. Malformed arguments: it adds what it can and returns nil;
 	// the handler reports them.
 	Keys func(args [][]byte, add func(argIndex int, write bool)) error
-	// OtherNamespace finds the key that the command touches in another namespace than ns, the one that it runs in:
-	// the other namespace and the index of the argument. ok is false when there is none, also because the command
-	// will fail. nil = there never is one.
+	// OtherNamespace finds the key that the command touches in another namespace than ns, in which it runs: the other
+	// namespace and the index of the argument. ok is false when there is no such key, also when the command will
+	// fail. nil = the command never touches one.
 	OtherNamespace func(srv *Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
 	// Blocks reports whether a command with the flag Blocking may wait, which for some depends on an option. It may say
 	// so of one that does not, never the opposite. nil = it may.
@@ -252,7 +252,7 @@ func number(s *Spec) {
 	ordered = append(ordered, s)
 }
 
-// NumSpecs returns how many commands and subcommands there are; IDs are below it.
+// NumSpecs returns the number of commands and subcommands; IDs are below it.
 func NumSpecs() int { return len(ordered) }
 
 // ByID returns a command by its ID.

@@ -19,9 +19,9 @@ var configCommands = []Spec{{Name: "config", Arity: -2, Sub: []Spec{
 
 func init() { register(configCommands...) }
 
-// configGet returns each setting once, however many patterns it matches. As in Redis, one that is asked for by its name
-// has the name as it was written first. The pattern * means the settings that this server has of its own, without those
-// of Redis that mean nothing here.
+// configGet returns each setting once, however many patterns it matches. As in Redis, a setting requested by its name
+// is returned under the name as it was first written. The pattern * means the settings that this server has of its
+// own, without those of Redis that mean nothing here.
 func configGet(c *Ctx) error {
 	var patterns []*glob.Pattern
 	all := false

@@ -7,10 +7,10 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// defaultUser is the only user that there is; namespaces are told apart by their passwords.
+// defaultUser is the only user; the password selects the namespace.
 const defaultUser = "default"
 
-// RedisVersion is the version of Redis that clients are told: its commands and replies are the ones to expect.
+// RedisVersion is the version of Redis that clients see: they may expect its commands and replies.
 const RedisVersion = "7.2.0"
 
 var connectionCommands = []Spec{
@@ -84,7 +84,7 @@ func auth(c *Ctx) error {
 	return nil
 }
 
-// login gives the session the rights that the name and the password stand for. A failed one leaves the session as it
+// login gives the session the rights of the user with this name and password. A failed login leaves the session as it
 // was; by says which command it was.
 func login(c *Ctx, user, password []byte, by string) error {
 	id, ok := c.Srv.Users.Authenticate(user, password)
@@ -93,7 +93,7 @@ func login(c *Ctx, user, password []byte, by string) error {
 		return errWrongPass
 	}
 	if id.Namespace == cf.DefaultNamespace && c.Srv.Settings.Databases() > 0 {
-		// As in Redis, the database stays selected: a client may log in again on a connection that it goes on using.
+		// As in Redis, the database stays selected: a client may log in again on a connection that it keeps using.
 		if _, ok := cf.NamespaceDatabase(c.Sess.Namespace); ok {
 			id.Namespace = c.Sess.Namespace
 		}

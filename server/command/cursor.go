@@ -18,13 +18,13 @@ import (
 // Cursors of SCAN, HSCAN, SSCAN and ZSCAN.
 //
 // All of them go over their keys in the order of the database, so the place that a scan has reached is the last
-// element that it has looked at. A client wants a number instead. The number is
+// element that it has read. A client wants a number instead. The number is
 //
 //	bit 63: 0 · bits 61-62: the kind of scan · bit 60: 1 · bits 32-59: position · bits 0-31: ticket
 //
 // The ticket finds the last element in a ring that the process keeps. When the ring has gone round since, or the
 // process was started anew, the position is what remains: the first 28 bits of the last element. The scan then
-// goes on from the first element that may begin with them. It may return elements twice, but it leaves none out.
+// continues at the first element that may begin with them. It may return elements twice, but never skips one.
 //
 // With the setting redis-cursor-compatible off, a cursor is the last element itself with a _ in front, and
 // nothing is kept.
@@ -40,7 +40,7 @@ import (
 //		return 2, nil
 //	})
 
-// scanKind tells the cursors of the commands apart: that of one means nothing to another.
+// scanKind distinguishes the cursors of the commands: no command accepts the cursor of another.
 type scanKind uint8
 
 const (
@@ -57,7 +57,7 @@ const (
 	cursorMark     = 1 << 60 // no cursor is 0, and no small number is a cursor
 	cursorPosAt    = 32
 	cursorPosBits  = 28
-	cursorSlotKeep = 256 // a slot's buffer that is bigger is not used again
+	cursorSlotKeep = 256 // a larger buffer of a slot is not reused
 )
 
 // cursors is the ring. It is safe for several goroutines.
@@ -86,7 +86,7 @@ func (r *cursors) Next(kind scanKind, ns string, key, last []byte) uint64 {
 	if r.slots == nil {
 		r.slots = make([]cursorSlot, cursorSlots)
 		r.seed = maphash.MakeSeed()
-		// An early cursor of an earlier process shall not look like one of this.
+		// An early cursor of an earlier process must not look like a cursor of this process.
 		r.ticket = rand.Uint32()
 		r.oldest = r.ticket
 	}
@@ -115,7 +115,7 @@ func (r *cursors) evict() {
 	r.oldest++
 }
 
-// Resolve returns where a scan goes on: at the first element that is not less than from. It is nil at the
+// Resolve returns where a scan continues: at the first element that is not less than from. It is nil at the
 // beginning, which is also where a cursor leads that is no cursor of this kind.
 func (r *cursors) Resolve(kind scanKind, ns string, key []byte, cursor uint64) (from []byte) {
 	if cursor>>cursorKindAt != uint64(kind) || cursor&cursorMark == 0 {
@@ -157,13 +157,13 @@ func positionFloor(pos uint64) []byte {
 // textCursors is the setting redis-cursor-compatible, inverted.
 var textCursors atomic.Bool
 
-// SetTextCursors tells whether cursors are texts, as Kvrocks has them with redis-cursor-compatible off.
+// SetTextCursors sets whether cursors are strings, as in Kvrocks with redis-cursor-compatible off.
 func SetTextCursors(on bool) { textCursors.Store(on) }
 
 // scanCursor is a cursor as a client has sent it.
 type scanCursor struct {
 	number uint64
-	after  []byte // of a text cursor: the last element; aliases the argument
+	after  []byte // of a string cursor: the last element; aliases the argument
 	text   bool
 }
 
@@ -196,7 +196,7 @@ func parseCursor(b []byte) (scanCursor, error) {
 	return scanCursor{number: n}, nil
 }
 
-// from returns where a scan with this cursor goes on, as Resolve does.
+// from returns where a scan with this cursor continues, as Resolve does.
 func (s scanCursor) from(kind scanKind, ns string, key []byte) []byte {
 	switch {
 	case s.text:
@@ -210,7 +210,7 @@ func (s scanCursor) from(kind scanKind, ns string, key []byte) []byte {
 // scanOptions are the options of the scans.
 type scanOptions struct {
 	Match    *glob.Pattern // nil = everything
-	Count    int64         // elements to look at, at least 1
+	Count    int64         // elements to read, at least 1
 	NoValues bool          // HSCAN only: the others refuse it
 	Type     []byte
 	HasType  bool
@@ -286,7 +286,7 @@ func emptyScan(c *Ctx) {
 }
 
 // scanSubkeys is HSCAN, SSCAN and ZSCAN on an existing key, whose elements are the subkeys in the default family.
-// emit writes one element and returns how many replies that was.
+// emit writes one element and returns how many replies it has written.
 func scanSubkeys(c *Ctx, kind scanKind, rec *engine.Record, cur scanCursor, o scanOptions,
 	emit func(w *resp.Writer, sub, value []byte) (int, error)) error {
 	key := c.Tx.UserKey(rec)
@@ -346,8 +346,8 @@ func scanBounds(prefix, from []byte, match *glob.Pattern) (lower, upper []byte) 
 	return lower, upper
 }
 
-// writeScan puts the reply of a scan together: its n elements have been written from mark on. With more, the
-// scan goes on after last.
+// writeScan puts the reply of a scan together: its n elements have been written from mark on. With more, the scan
+// continues after last.
 func writeScan(c *Ctx, mark, n int, kind scanKind, key, last []byte, more bool) {
 	body := bytes.Clone(c.Out.Bytes()[mark:])
 	c.Out.Truncate(mark)

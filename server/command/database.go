@@ -9,9 +9,9 @@ import (
 	"github.com/basaltdb/basalt/engine/keys"
 )
 
-// Databases are namespaces, see [cf.DatabaseNamespace]: the setting redis-databases says how many there are. Without it
-// there is database 0 only, which is the namespace that the session is in. So it is too for sessions that are confined
-// to a namespace: those of no administrator.
+// Databases are namespaces, see [cf.DatabaseNamespace]: the setting redis-databases is their number. Without the
+// setting only database 0 exists, which is the session's namespace. The same holds for sessions that are confined to
+// a namespace, that is for all but administrators.
 
 var databaseCommands = []Spec{
 	{Name: "select", Handler: selectDB, Arity: 2, Flags: Loading | Stale | Fast | Solo},
@@ -75,7 +75,7 @@ func SelectedBy(srv *Server, sess *Session, ns string, args [][]byte) string {
 // IsSelect reports whether the command is SELECT.
 func (s *Spec) IsSelect() bool { return s.full == "select" }
 
-// selectDB changes the session; whoever runs several commands in one transaction lets that follow.
+// selectDB changes the session; a caller that runs several commands in one transaction updates the transaction.
 func selectDB(c *Ctx) error {
 	n, err := parseDB(c.Args[1])
 	if err != nil {

@@ -109,7 +109,7 @@ func debug(c *Ctx) error {
 		fmt.Sprintf("unknown subcommand or wrong number of arguments for '%s'. Try DEBUG HELP.", shorten(sub, echoed)))
 }
 
-// debugSleep takes what is no number for 0, as Redis does.
+// debugSleep reads a malformed number as 0, as Redis does.
 func debugSleep(c *Ctx) error {
 	seconds, _ := ParseFloat(c.Args[2])
 	seconds = min(max(seconds, 0), 1e9)
@@ -147,7 +147,7 @@ func debugSizeLimit(c *Ctx) error {
 	return nil
 }
 
-// debugNoTables tells of hash tables in Redis's words for a database without any.
+// debugNoTables is Redis's report on hash tables, for a database without any.
 func debugNoTables(c *Ctx) error {
 	c.Out.Verbatim("txt", "No stats available for empty dictionaries\n")
 	return nil
@@ -178,7 +178,7 @@ func debugReload(c *Ctx) error {
 
 // locked takes the read side of a key's lock for as long as f runs: DEBUG has no keys that the pipeline knows of.
 func locked(c *Ctx, key []byte, f func() error) error {
-	if c.NoBlock { // EXEC keeps the locks that it has until its commit, and gets no more
+	if c.NoBlock { // EXEC keeps its locks until its commit, and takes no more
 		return f()
 	}
 	c.Tx.AddLock(key, false)
@@ -213,8 +213,8 @@ func debugDigestValue(c *Ctx) error {
 	return nil
 }
 
-// debugObject replies as Redis does, with what there is to say of a record: its encoding in Redis, its length in bytes,
-// its version.
+// debugObject replies as Redis does, with the facts about a record: its encoding in Redis, its length in bytes, its
+// version.
 func debugObject(c *Ctx) error {
 	key := c.Args[2]
 	return locked(c, key, func() error {

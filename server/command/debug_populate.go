@@ -12,9 +12,9 @@ import (
 const populated = 1 << 20
 
 // debugPopulate makes keys with Redis's names and values: value:<number>, cut off or filled up with zeros to the
-// size, if one is given. It is no one write: many keys are many commits. It ends early when the client has gone.
+// size, if one is given. It is not one write: many keys take many commits. It ends early when the client is gone.
 func debugPopulate(c *Ctx) error {
-	if c.NoBlock { // EXEC holds locks, on which the commits of this one would wait
+	if c.NoBlock { // EXEC holds locks that the commits of DEBUG POPULATE would wait for
 		return engine.NewError("ERR", "DEBUG POPULATE isn't allowed in transactions")
 	}
 	count, ok := ParseInt(c.Args[2])

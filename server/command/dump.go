@@ -137,7 +137,7 @@ func (d *dumper) zset(tx *engine.Tx, key []byte, size uint64) error {
 	return err
 }
 
-// The errors of RESTORE, with Redis's texts but for errRestoreSize.
+// The errors of RESTORE. Their texts are those of Redis, except errRestoreSize.
 var (
 	errBusyKey     = engine.NewError("BUSYKEY", "Target key name already exists.")
 	errIdleTime    = engine.NewError("ERR", "Invalid IDLETIME value, must be >= 0")
@@ -148,12 +148,12 @@ var (
 	errRestoreSize = engine.NewError("ERR", "the value is too large to be restored at once")
 )
 
-// maxRestore bounds what RESTORE needs in memory, in bytes: for the value that it has read, and for the write batch
-// that it makes of it. A payload may be far smaller than either.
+// maxRestore bounds the memory of RESTORE, in bytes: for the decoded value, and for the write batch made from the
+// value. The payload may be far smaller than either.
 const maxRestore = 1 << 30
 
-// restoreOptions are the options of RESTORE. What IDLETIME and FREQ say is checked and forgotten: there are no
-// accesses to be counted here.
+// restoreOptions are the options of RESTORE. IDLETIME and FREQ are checked and ignored: there are no accesses to be
+// counted here.
 type restoreOptions struct {
 	replace bool
 	absTTL  bool

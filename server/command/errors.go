@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// The errors that several families share, with Redis's texts.
+// The errors that several families share. Their texts are those of Redis.
 var (
 	ErrSyntax      = engine.NewError("ERR", "syntax error")
 	ErrNotInteger  = engine.NewError("ERR", "value is not an integer or out of range")

@@ -49,7 +49,7 @@ func ParseEvents(text string) (EventClass, bool) {
 	return e, true
 }
 
-// KeyEvent is something that has happened to a key.
+// KeyEvent is a keyspace event of a key.
 type KeyEvent struct {
 	Class EventClass
 	Name  string
@@ -57,18 +57,18 @@ type KeyEvent struct {
 	Other bool // the key is in the other namespace that the command has written to, see [Spec.OtherNamespace]
 }
 
-// Change is a command that has written, with what is needed to tell what has happened to its keys.
+// Change is a command that has written, with the data for the events of its keys.
 type Change struct {
 	Spec  *Spec
 	Args  [][]byte
-	Keys  [][]byte // those that the command could write
+	Keys  [][]byte // the keys that the command could write
 	Was   []bool   // which of them existed before
 	Is    []bool   // and which exist now
-	Other []byte   // the key that it has written in another namespace, nil = none
+	Other []byte   // the key written in another namespace, nil = none
 	Extra []KeyEvent
 	emits []KeyEvent
 
-	fresh, gone map[string]struct{} // keys that have come into being or gone, of which that is still to be said
+	fresh, gone map[string]struct{} // created and deleted keys whose events are not emitted yet
 }
 
 // emit adds an event for a key.
@@ -77,7 +77,7 @@ func (c *Change) emit(class EventClass, name string, key []byte) {
 	c.emits = append(c.emits, KeyEvent{Class: class, Name: name, Key: key})
 }
 
-// emitNew says that a key has come into being, if it has and that has not been said.
+// emitNew emits the event new of a key, if the key was created and the event was not emitted yet.
 func (c *Change) emitNew(key []byte) {
 	if _, ok := c.fresh[string(key)]; ok {
 		delete(c.fresh, string(key))
@@ -85,7 +85,7 @@ func (c *Change) emitNew(key []byte) {
 	}
 }
 
-// emitGone says that a key was deleted, if it was and that has not been said.
+// emitGone emits the event del of a key, if the key was deleted and the event was not emitted yet.
 func (c *Change) emitGone(key []byte) {
 	if _, ok := c.gone[string(key)]; ok {
 		delete(c.gone, string(key))
@@ -98,8 +98,8 @@ func (c *Change) emitOther(class EventClass, name string) {
 	c.emits = append(c.emits, KeyEvent{Class: class, Name: name, Key: c.Other, Other: true})
 }
 
-// Events returns what has happened, in Redis's order: that a key has come into being, what the command has done to it,
-// that it was emptied.
+// Events returns the events in Redis's order: a key was created, what the command has done to the key, that it was
+// emptied.
 func (c *Change) Events() []KeyEvent {
 	c.emits = c.emits[:0]
 	c.fresh, c.gone = nil, nil
@@ -128,20 +128,20 @@ func (c *Change) Events() []KeyEvent {
 		c.emit(e.Class, e.Name, e.Key)
 	}
 	for _, k := range c.Keys {
-		c.emitNew(k) // it has no event of its own
+		c.emitNew(k) // a created key without an event of its own
 		c.emitGone(k)
 	}
 	return c.emits
 }
 
-// looksUp are the commands that look up a key which they also write as one that reads does.
+// looksUp are the writing commands that look up their key like a reader: a missing key counts as a miss.
 var looksUp = map[string]bool{"getdel": true, "getex": true, "getset": true, "xack": true, "xclaim": true,
 	"xautoclaim": true, "pfmerge": true}
 
 // silent are the commands that read without asking whether a key is missed.
 var silent = map[string]bool{"object": true, "memory": true, "debug": true}
 
-// AppendLookups appends the keys of which Redis would say that they were missed if they are not there.
+// AppendLookups appends the keys for which Redis would emit keymiss if they do not exist.
 func AppendLookups(dst [][]byte, s *Spec, args [][]byte, keys []KeyRef) [][]byte {
 	if s.Parent != nil && silent[s.Parent.Name] {
 		return dst
@@ -166,7 +166,8 @@ var renames = map[string]bool{"rename": true, "renamenx": true, "move": true, "m
 
 type eventRule func(*Change)
 
-// first is the rule of commands that change one key, their first one, if it is still there or was emptied by them.
+// first is the rule of commands that change one key, their first key, if the key still exists or the command has
+// emptied it.
 func first(class EventClass, name string) eventRule {
 	return func(c *Change) {
 		if len(c.Keys) > 0 && (c.Is[0] || c.Was[0]) {
@@ -208,7 +209,7 @@ func (c *Change) word(from int, word string) bool {
 	return false
 }
 
-// byWord returns one of two names, by a word among the arguments.
+// byWord returns one of two event names, depending on a word among the arguments.
 func byWord(from int, word, with, without string) func(*Change) string {
 	return func(c *Change) string {
 		if c.word(from, word) {
@@ -295,7 +296,7 @@ var eventRules = map[string]eventRule{
 		"xgroup-delconsumer"),
 }
 
-// ruleOf returns what tells of the command's events, nil = nothing.
+// ruleOf returns the rule for the command's events, nil = no events.
 func ruleOf(s *Spec) eventRule {
 	if rule, ok := eventRules[s.FullName()]; ok {
 		return rule
@@ -395,8 +396,8 @@ func expireEvents(c *Change) {
 	}
 }
 
-// emitReplaced says that a key has come into being also if it has taken the place of another one: RENAME and COPY
-// delete that one first.
+// emitReplaced emits the event new of a key also if the key has replaced another one: RENAME and COPY delete the old
+// key first.
 func (c *Change) emitReplaced(key []byte) {
 	delete(c.fresh, string(key))
 	c.emit(EventNew, "new", key)
@@ -439,7 +440,7 @@ func moveEvents(c *Change) {
 	c.emit(EventList, from, c.Args[1])
 }
 
-// Exists reports for each key whether there is something.
+// Exists reports for each key whether it exists.
 func Exists(tx *engine.Tx, keys [][]byte, dst []bool) []bool {
 	for _, k := range keys {
 		rec, err := tx.LoadHead(k)

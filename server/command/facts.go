@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// The files in facts tell of each command what is not needed to run it, and where its keys are: what COMMAND INFO and
-// COMMAND DOCS reply, the ACL categories, and which arguments are secrets. A family of commands has a file, named after
-// the group of COMMAND DOCS. What is known of Redis's commands are the facts of Redis 7.2 (src/commands/*.json), of 7.4
-// and 8 for what came later. The other commands are described in the same words.
+// The files in facts hold, for each command, the facts that are not needed to run it, and where its keys are: what
+// COMMAND INFO and COMMAND DOCS reply, the ACL categories, and which arguments are secrets. A family of commands has
+// a file, named after the group of COMMAND DOCS. What is known of Redis's commands are the facts of Redis 7.2
+// (src/commands/*.json), of 7.4 and 8 for what came later. The other commands are described in the same words.
 //
 // A line that begins with a letter is the name of a command, with its container's before it: "client|kill". Lines with
-// one tab in front are its facts, lines with two tabs continue the line above. Facts that stand before the first command
-// hold for all commands of the file that do not say otherwise.
+// one tab in front are its facts, lines with two tabs continue the line above. Facts before the first command apply to
+// all commands of the file that do not override them.
 //
 //	summary TEXT
 //	since VERSION
@@ -57,7 +57,7 @@ type facts struct {
 	secret                            string
 }
 
-// docChange is a change of a command in Redis, for COMMAND DOCS: the version that came with it, and what it was.
+// docChange is a change of a command in Redis, for COMMAND DOCS: the version of the change, and its description.
 type docChange struct{ version, change string }
 
 // factsOf are the facts by the full names of the commands.
@@ -165,7 +165,7 @@ func (f *facts) parsePlace() (err error) {
 	return err
 }
 
-// describe gives a row of the table its facts. It panics when there are none, or when they do not fit the row.
+// describe adds the facts to a row of the table. It panics when the facts are missing, or do not fit the row.
 func (s *Spec) describe() {
 	f := factsOf[s.full]
 	if f == nil {

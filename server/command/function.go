@@ -42,7 +42,7 @@ var (
 	errNotFunctions = engine.NewError("ERR", "given type is not a function")
 )
 
-// LibraryExistsError is the error for a library whose name another one has.
+// LibraryExistsError is the error for a library whose name is already in use.
 type LibraryExistsError struct{ Name string }
 
 func (e *LibraryExistsError) Error() string { return "Library '" + e.Name + "' already exists" }

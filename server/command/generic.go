@@ -119,8 +119,8 @@ func expireTime(c *Ctx) error { return replyExpiry(c, true, 0) }
 
 func pexpireTime(c *Ctx) error { return replyExpiry(c, false, 0) }
 
-// replyExpiry writes how long after base a key expires; -1 when it does not, -2 when there is no key. Seconds
-// are rounded to the nearest.
+// replyExpiry writes how long after base a key expires; -1 when the key does not expire, -2 when the key does not
+// exist. Seconds are rounded to the nearest.
 func replyExpiry(c *Ctx, seconds bool, base int64) error {
 	at, exists, err := keys.ExpireTime(c.Tx, c.Args[1])
 	switch {

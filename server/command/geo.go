@@ -35,8 +35,8 @@ func geosearchstoreKeys(_ [][]byte, add func(argIndex int, write bool)) error {
 	return nil
 }
 
-// georadiusKeys finds the key that the result is stored in, behind STORE or STOREDIST; of several the last one counts.
-// Those behind STORE are told first, as Redis does.
+// georadiusKeys finds the key that the result is stored in, after STORE or STOREDIST; the last one counts. Those
+// behind STORE are told first, as Redis does.
 func georadiusKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	add(1, false)
 	for _, option := range []string{"STORE", "STOREDIST"} {

@@ -157,7 +157,7 @@ func (s *geoSearch) box(args [][]byte) (err error) {
 	return err
 }
 
-// parseOption reads one option and returns what is behind it.
+// parseOption reads one option and returns the arguments after it.
 func (s *geoSearch) parseOption(args [][]byte) (rest [][]byte, err error) {
 	search := s.form == formSearch || s.form == formStore
 	name, rest := args[0], args[1:]
@@ -218,7 +218,7 @@ func (s *geoSearch) mayStore() bool {
 	return (s.form == formPosition || s.form == formMember) && s.c.Spec.Flags&Write != 0
 }
 
-// check finds what is missing or does not go together.
+// check reports missing options and options that exclude each other.
 func (s *geoSearch) check() error {
 	search := s.form == formSearch || s.form == formStore
 	name := string(shorten(s.c.Args[0], echoed))
@@ -239,7 +239,7 @@ func (s *geoSearch) check() error {
 	return nil
 }
 
-// reply sends the members, each in an array with what was asked for.
+// reply sends the members, each in an array with the requested fields.
 func (s *geoSearch) reply() error {
 	out := s.c.Out
 	if !s.exists {

@@ -39,7 +39,7 @@ var hashCommands = []Spec{
 
 func init() { register(hashCommands...) }
 
-// pairArgs returns the field and value arguments, or an error when one is left over.
+// pairArgs returns the field and value arguments, or an error when their number is odd.
 func pairArgs(c *Ctx) ([][]byte, error) {
 	if len(c.Args)%2 != 0 {
 		return nil, wrongArgs(c.Spec.FullName())
@@ -94,7 +94,7 @@ func hsetexpire(c *Ctx) error {
 	return nil
 }
 
-// hsetnx takes several fields, as Kvrocks does, and returns how many it has set.
+// hsetnx accepts several fields, as Kvrocks does, and returns how many fields it has set.
 func hsetnx(c *Ctx) error {
 	pairs, err := pairArgs(c)
 	if err != nil {
@@ -193,7 +193,7 @@ func hdel(c *Ctx) error {
 	return err
 }
 
-// tellHdel tells that fields were deleted.
+// tellHdel emits the event of deleted fields.
 func tellHdel(c *Ctx, any bool) {
 	if any {
 		c.Tell(EventHash, "hdel", c.Args[1])

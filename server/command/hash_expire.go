@@ -35,7 +35,7 @@ const (
 // maxFieldExpire is the latest time at which Redis lets a field expire, in milliseconds since the epoch.
 const maxFieldExpire = 1<<46 - 1
 
-// The errors of this family have Redis's texts.
+// The error texts of this family are those of Redis.
 var (
 	errNegativeExpire = engine.NewError("ERR", "invalid expire time, must be >= 0")
 	errNoFieldsWord   = engine.NewError("ERR", "Mandatory argument FIELDS is missing or not at the right position")
@@ -124,7 +124,8 @@ func hexpire(unit int64, relative bool) Handler {
 	}
 }
 
-// tellOfExpiry tells that fields expire at a time; at one that is past they are gone at once.
+// tellOfExpiry emits the event of fields that expire at a time; with a time in the past the fields are deleted at
+// once.
 func tellOfExpiry(c *Ctx, at int64) {
 	name := "hexpire"
 	if at <= c.Tx.Now() {
@@ -178,7 +179,7 @@ func hpersist(c *Ctx) error {
 	return writeInts(c, results, err)
 }
 
-// expiryWord tells what EX, PX, EXAT and PXAT mean.
+// expiryWord decodes the words EX, PX, EXAT and PXAT.
 func expiryWord(word []byte) (unit int64, relative, ok bool) {
 	switch {
 	case EqualFold(word, "EX"):

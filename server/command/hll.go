@@ -61,7 +61,7 @@ var (
 	errNotSparse = engine.NewError("ERR", "HLL encoding is not sparse")
 )
 
-// pfdebug has the subcommands of Redis. There is one encoding, the dense one.
+// pfdebug has the subcommands of Redis. The only encoding is the dense one.
 func pfdebug(c *Ctx) error {
 	values, found, err := hll.Values(c.Tx, c.Args[2])
 	switch {

@@ -78,7 +78,7 @@ var categories = []string{"@keyspace", "@read", "@write", "@set", "@sortedset", 
 	"@bitmap", "@hyperloglog",
 	"@geo", "@stream", "@pubsub", "@admin", "@fast", "@slow", "@blocking", "@dangerous", "@connection", "@transaction", "@scripting"}
 
-// ACLCategories returns the categories of a command: those that follow from its flags and its own.
+// ACLCategories returns the categories of a command: the categories implied by its flags, and its own.
 func (s *Spec) ACLCategories() []string {
 	has := slices.Clone(s.facts.categories)
 	for _, f := range []struct {
@@ -99,7 +99,7 @@ func (s *Spec) ACLCategories() []string {
 			out = append(out, c)
 		}
 	}
-	for _, c := range has { // those that Redis does not have
+	for _, c := range has { // the categories that Redis does not have
 		if !slices.Contains(out, c) {
 			out = append(out, c)
 		}
@@ -272,7 +272,7 @@ func commandGetKeysAndFlags(c *Ctx) error {
 	return nil
 }
 
-// keysInCommand finds the keys of a command that is given as arguments; their positions are those in that command.
+// keysInCommand finds the keys of a command that is given as arguments; the positions are relative to that command.
 func keysInCommand(c *Ctx) (*Spec, []KeyRef, error) {
 	args := c.Args[2:]
 	s := c.Srv.Table.Lookup(args[0])

@@ -52,7 +52,7 @@ func jsonOptions(c *Ctx) json.Options {
 	return o
 }
 
-// optionalPath parses argument i, which is the last one and may be missing.
+// optionalPath parses argument i, which is the last argument and optional.
 func optionalPath(c *Ctx, i int) (*json.Path, error) {
 	switch {
 	case len(c.Args) > i+1:
@@ -90,8 +90,8 @@ func (c bounded) check() error {
 	return nil
 }
 
-// writeResults writes one element for each result of a path, null for one that is of another kind than the command
-// works on; of a legacy path only the last that is of that kind, which there must be.
+// writeResults writes one element for each result of a path, null for a result that is of another kind than the
+// command works on; of a legacy path only the last that is of that kind, which there must be.
 func writeResults[T any](c *Ctx, p *json.Path, results []json.Result[T], or string, write func(v T)) error {
 	if p.Legacy() {
 		for i := len(results) - 1; i >= 0; i-- {
@@ -119,7 +119,7 @@ func writeResults[T any](c *Ctx, p *json.Path, results []json.Result[T], or stri
 
 func (c *Ctx) writeLength(n int) { c.Out.Int(int64(n)) }
 
-// setFormat reads the argument of FORMAT when a document is written: STRING and JSON are one and the same.
+// setFormat reads the argument of FORMAT when a document is written: STRING and JSON are equivalent.
 func setFormat(b []byte) error {
 	if !EqualFold(b, "STRING") && !EqualFold(b, "JSON") {
 		return errFormat
@@ -240,8 +240,8 @@ func jsonNumIncrBy(c *Ctx) error { return jsonCalculate(c, json.Add) }
 
 func jsonNumMultBy(c *Ctx) error { return jsonCalculate(c, json.Multiply) }
 
-// jsonCalculate changes numbers. RESP3 has types for the results; in RESP2 they are the text of one number or of an
-// array.
+// jsonCalculate changes numbers. RESP3 has types for the results; in RESP2 the reply is the text of one number or of
+// an array.
 func jsonCalculate(c *Ctx, op json.Operation) error {
 	p, err := json.ParsePath(string(c.Args[2]))
 	if err != nil {
@@ -408,7 +408,7 @@ func jsonArrPop(c *Ctx) error {
 	return werr
 }
 
-// jsonTexts are buffers for texts whose length must be known before they are written.
+// jsonTexts are buffers for JSON texts whose length must be known before they are written.
 var jsonTexts = sync.Pool{New: func() any { return new([]byte) }}
 
 func jsonText() *[]byte {

@@ -7,7 +7,7 @@ import (
 	"github.com/basaltdb/basalt/engine/json"
 )
 
-// jsonForm is how a value is returned: as text, with its outermost level as RESP3, or all of it as RESP3.
+// jsonForm is how a value is returned: as text, with its outermost level as RESP3, or entirely as RESP3.
 type jsonForm uint8
 
 const (
@@ -127,7 +127,8 @@ func jsonGet(c *Ctx) error {
 // errNoResult: a legacy path has no result.
 var errNoResult = errors.New("no result")
 
-// printPath prints the results of a path as an array, or the first one alone, which there must be (errNoResult).
+// printPath prints the results of a path as an array, or only the first result; without a result the error is
+// errNoResult.
 func printPath(w *json.Printer, d *json.Document, p *json.Path, first bool) error {
 	if first {
 		v, err := d.First(p)
@@ -234,7 +235,7 @@ func writeExpanded(c bounded, v *json.Value, form jsonForm) error {
 	return c.check()
 }
 
-// jsonMGet returns null for what is no document and for a path that is none, as RedisJSON does.
+// jsonMGet returns null for a key that is no document and for a malformed path, as RedisJSON does.
 func jsonMGet(c *Ctx) error {
 	keys := c.Args[1 : len(c.Args)-1]
 	p, perr := json.ParsePath(string(c.Args[len(c.Args)-1]))

@@ -79,7 +79,7 @@ func (c *Ctx) null(*json.Path) error {
 	return nil
 }
 
-// nullOrNoKey writes null for a legacy path; else it is an error that there is no key.
+// nullOrNoKey writes null for a legacy path; else a missing key is an error.
 func (c *Ctx) nullOrNoKey(p *json.Path) error {
 	if !p.Legacy() {
 		return json.ErrNoKey

@@ -14,12 +14,12 @@ type keySpec struct {
 	// "range", "keynum" or "unknown".
 	begin, find string
 	keyword     string
-	at          int    // the index, of the key or of the number of keys; for a keyword the one to look from
+	at          int    // the index, of the key or of the number of keys; for a keyword the index to search from
 	span        [3]int // of a range: last key, step, limit; of keynum: the number's index, the first key's, step
 	built       bool   // the keys are not among the arguments
 }
 
-// has reports whether one of the flags is among these.
+// has reports whether the flags contain one of the given flags.
 func (k *keySpec) has(flags ...string) bool {
 	return slices.ContainsFunc(k.flags, func(f string) bool { return slices.Contains(flags, f) })
 }
@@ -113,7 +113,7 @@ func (s *Spec) useOfKey(i int, args [][]byte) *keySpec {
 			return &fieldReads
 		}
 		return &updates
-	case "migrate": // those after KEYS are like the first one
+	case "migrate": // the keys after KEYS are like the first key
 		i = 0
 	}
 	list := s.facts.keys

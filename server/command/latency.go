@@ -155,7 +155,7 @@ func drawLatency(e LatencyEvent, now int64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s - high %d ms, low %d ms (all time high %d ms)\n%s\n", e.Name, high, low, e.Worst,
 		strings.Repeat("-", graphColumns))
-	steps := int64(graphRows*2 - 1) // half a row is an o, a whole one a #
+	steps := int64(graphRows*2 - 1) // half a row is an o, a whole row a #
 	height := func(s LatencySample) int64 {
 		if high == low {
 			return 1

@@ -88,7 +88,7 @@ func lcs(c *Ctx) error {
 	return nil
 }
 
-// lcsError is the error of reading one of the values: for another type LCS has a text of its own.
+// lcsError is the error of reading one of the values: LCS has its own error text for a key of another type.
 func lcsError(err error) error {
 	if err == engine.ErrWrongType {
 		return errLCSType

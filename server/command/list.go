@@ -277,7 +277,7 @@ func move(c *Ctx, fromLeft, toLeft bool) error {
 
 func lmpop(c *Ctx) error { return mpop(c, "LEFT", "RIGHT", popList) }
 
-// popList replies with elements of one list, if it has some.
+// popList replies with elements of one list, unless the list is empty.
 func popList(c *Ctx, key []byte, p *multiPop) (found bool, err error) {
 	err = list.Pop(c.Tx, key, p.count, p.first, func(n uint64) {
 		found = true

@@ -28,7 +28,7 @@ var (
 	errMemoryOps  = engine.NewError("ERR", "MEMORY subcommand must be one of ENABLE, DISABLE, STATUS, DUMP")
 )
 
-// sampled is how many elements of a collection MEMORY USAGE looks at when it is not said.
+// sampled is how many elements of a collection MEMORY USAGE reads by default.
 const sampled = 5
 
 func memoryUsage(c *Ctx) error {
@@ -72,7 +72,7 @@ func memoryHelp(c *Ctx) error {
 	return nil
 }
 
-// memoryStats has the names of Redis where they mean something here, and those of what only this server has.
+// memoryStats has the fields of Redis that apply here, and fields that only this server has.
 func memoryStats(c *Ctx) error {
 	stats := c.Srv.Memory.Stats()
 	c.Out.Map(len(stats))

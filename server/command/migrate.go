@@ -21,7 +21,7 @@ var migrateCommands = []Spec{
 
 func init() { register(migrateCommands...) }
 
-// The errors of MIGRATE, with Redis's texts.
+// The errors of MIGRATE. Their texts are those of Redis.
 var (
 	errMigrateKey = engine.NewError("ERR",
 		"When using MIGRATE KEYS option, the key argument must be set to the empty string")
@@ -81,9 +81,10 @@ func migrateKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	return nil
 }
 
-// migrate sends keys to another server, which restores them, and deletes those that it has acknowledged: a key is never
-// lost, but after an error while the reply was waited for it may be on both servers. The locks of these keys are held
-// all the while, so that nobody changes what was sent and is going to be deleted; others are not kept waiting.
+// migrate sends keys to another server, which restores them, and deletes the keys that the other server has
+// acknowledged: a key is never lost, but after an error while the reply was waited for it may be on both servers. The
+// locks of these keys are held all the while, so that nobody changes what was sent and is going to be deleted; others
+// are not kept waiting.
 func migrate(c *Ctx) error {
 	o, err := parseMigrate(c.Args)
 	if err != nil {
@@ -143,7 +144,7 @@ func migrate(c *Ctx) error {
 			return err
 		}
 	}
-	if err != nil { // what was acknowledged is gone all the same
+	if err != nil { // the acknowledged keys are deleted all the same
 		WriteError(c.Out, err)
 	} else {
 		c.Out.OK()
@@ -221,7 +222,7 @@ func (t *target) begin(auth [][]byte, database int64) error {
 	return nil
 }
 
-// send sends the keys until one fails, and returns those that it has sent whole.
+// send sends the keys until one fails, and returns the keys that were sent completely.
 func (t *target) send(c *Ctx, list [][]byte, replace bool) (sent [][]byte, err error) {
 	for _, key := range list {
 		rec, err := c.Tx.LoadAny(key)
@@ -248,7 +249,7 @@ func (t *target) send(c *Ctx, list [][]byte, replace bool) (sent [][]byte, err e
 	return sent, t.flushed()
 }
 
-// flushed sends what is in the buffer.
+// flushed sends the contents of the buffer.
 func (t *target) flushed() error {
 	if t.flush() != nil {
 		return errMigrateWrite
@@ -267,7 +268,7 @@ func (t *target) command(name string, args ...[]byte) {
 	fmt.Fprintf(t.w, "*%d\r\n$%d\r\n%s\r\n", 1+len(args), len(name), name)
 	for _, a := range args {
 		fmt.Fprintf(t.w, "$%d\r\n", len(a))
-		for len(a) > 0 { // the time limit is one of each piece, not of all
+		for len(a) > 0 { // the time limit applies to each piece, not to all
 			n := min(len(a), 64<<10)
 			t.conn.SetWriteDeadline(time.Now().Add(t.timeout))
 			t.w.Write(a[:n])

@@ -1,6 +1,6 @@
 package command
 
-// MODULE: there are none, and clients that look for some (RedisInsight, redis-py's cluster) are told so.
+// MODULE: no modules exist, and clients that ask for modules (RedisInsight, redis-py's cluster) get an empty list.
 var moduleCommand = Spec{Name: "module", Arity: -2, Sub: []Spec{
 	{Name: "list", Handler: moduleList, Arity: 2, Flags: Admin | NoScript},
 	{Name: "help", Handler: moduleHelp, Arity: 2, Flags: Loading | Stale},

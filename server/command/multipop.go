@@ -12,17 +12,17 @@ var (
 	errPopCount = engine.NewError("ERR", "count should be greater than 0")
 )
 
-// multiPop is what is to be popped.
+// multiPop says which elements to pop.
 type multiPop struct {
 	keys  [][]byte
 	first bool // from the end that the first of two words names: LEFT, MIN
 	count uint64
 }
 
-// popKey replies with elements of one key, if it has some.
+// popKey replies with elements of one key, unless the key is empty.
 type popKey func(c *Ctx, key []byte, p *multiPop) (found bool, err error)
 
-// parseMultiPop parses numkeys key ... WORD [COUNT n], where the word is one of two.
+// parseMultiPop parses numkeys key ... WORD [COUNT n], where WORD is one of two words.
 func parseMultiPop(args [][]byte, first, second string) (p multiPop, err error) {
 	n, ok := ParseInt(args[0])
 	if !ok || n < 1 {

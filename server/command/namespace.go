@@ -14,7 +14,7 @@ var (
 	errNamespaceDatabases = engine.NewError("ERR", "namespace command is not allowed when redis-databases > 0")
 )
 
-// namespace is Kvrocks's NAMESPACE. Everybody may ask for the CURRENT one; the rest is for administrators.
+// namespace is Kvrocks's NAMESPACE. All users may call NAMESPACE CURRENT; the rest is for administrators.
 func namespace(c *Ctx) error {
 	sub, n := c.Args[1], len(c.Args)
 	current := EqualFold(sub, "CURRENT") && n == 2
@@ -47,7 +47,7 @@ func namespace(c *Ctx) error {
 	return nil
 }
 
-// getNamespace writes the token of a namespace; of "*", all names and tokens in turn, the default one last.
+// getNamespace writes the token of a namespace; for "*", all names and tokens in turn, the default namespace last.
 func getNamespace(c *Ctx, name string) error {
 	all := c.Srv.Namespaces.List()
 	if name == "*" {
@@ -58,7 +58,7 @@ func getNamespace(c *Ctx, name string) error {
 		}
 		return nil
 	}
-	for _, n := range all[:len(all)-1] { // as in Kvrocks, the password of the default one is not told
+	for _, n := range all[:len(all)-1] { // as in Kvrocks, the password of the default namespace is not shown
 		if n.Name == name {
 			c.Out.BulkString(n.Token)
 			return nil

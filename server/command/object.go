@@ -39,7 +39,7 @@ func objectHelp(c *Ctx) error {
 	return nil
 }
 
-// ofObject calls f with the record of the key, or replies that there is none.
+// ofObject calls f with the record of the key, or replies that the key does not exist.
 func ofObject(c *Ctx, f func(rec *engine.Record) error) error {
 	rec, err := c.Tx.LoadHead(c.Args[2])
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 )
 
 // rdbLoad is Kvrocks's RDB LOAD path [NX] [DB n]. The keys are written in pieces, each with a commit of its own, so
-// that other clients go on; when it fails, what was written before stays.
+// that other clients are not blocked; after an error the keys already written stay.
 func rdbLoad(c *Ctx) error {
 	l := loader{c: c}
 	db := uint64(0)
@@ -105,7 +105,7 @@ type loader struct {
 	done  loaded
 }
 
-// loaded counts what has become of the items of a file.
+// loaded counts the items of a file by their outcome.
 type loaded struct {
 	keys, libraries      int
 	expired, kept, empty int // keys that were not loaded
@@ -142,7 +142,7 @@ func (l *loader) load(file *rdb.File, db uint64) error {
 	}
 }
 
-// flush writes the keys that were read. When several do not fit into a write batch each gets one.
+// flush writes the keys that were read. When several keys do not fit into one write batch, each key gets its own.
 func (l *loader) flush() error {
 	items := l.items
 	l.items, l.size = nil, 0
@@ -158,7 +158,7 @@ func (l *loader) flush() error {
 	return nil
 }
 
-// write writes keys in one transaction, up to the first one that fails.
+// write writes keys in one transaction, up to the first key that fails.
 func (l *loader) write(items []*rdb.Item) error {
 	if len(items) == 0 {
 		return nil

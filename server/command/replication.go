@@ -31,11 +31,11 @@ type Replication interface {
 	AbortFailover() error
 }
 
-// Role is what ROLE tells.
+// Role is the reply of ROLE.
 type Role struct {
 	Offset   uint64        // the sequence number of the newest write
 	Replicas []ReplicaRole // that are connected
-	Replica  bool          // the server is one itself, of the following master
+	Replica  bool          // the server is a replica itself, of the following master
 	Host     string
 	Port     int
 	State    string // of the link: connect, connecting, sync, connected
@@ -45,7 +45,7 @@ type Role struct {
 type ReplicaRole struct {
 	IP     string
 	Port   int    // where it listens, 0 = not known
-	Offset uint64 // acknowledged, or sent to one that does not acknowledge
+	Offset uint64 // acknowledged; or sent, if the replica does not acknowledge
 }
 
 // detaching are the flags of commands that hand over their connection.
@@ -107,7 +107,7 @@ func fetchFile(c *Ctx) error {
 	return nil
 }
 
-// syncError is the reply of an error; those of the protocol have no code.
+// syncError is the reply of an error; errors of the protocol have no code.
 func syncError(err error) error {
 	if p := proto.Error(""); errors.As(err, &p) {
 		return engine.NewError("ERR", string(p))

@@ -219,7 +219,7 @@ func (d *dumper) stream(tx *engine.Tx, key []byte) error {
 	return nil
 }
 
-// groups reads the consumer groups of a stream, of which size bytes are already there.
+// groups reads the consumer groups of a stream whose decoded size so far is size bytes.
 func (d *dumper) groups(tx *engine.Tx, key []byte, size int64) ([]rdb.StreamGroup, error) {
 	infos, err := stream.Groups(tx, key)
 	if err != nil {
@@ -245,7 +245,7 @@ func (d *dumper) groups(tx *engine.Tx, key []byte, size int64) ([]rdb.StreamGrou
 		}
 		err = i.Group.Each(stream.PendingOptions{From: stream.MinID, To: stream.MaxID}, func(p *stream.Pending) {
 			n, ok := index[string(p.Consumer)]
-			if !ok { // a record that another version has left: an entry cannot be pending for nobody
+			if !ok { // a record of another version: a pending entry must have a consumer
 				n = add(rdb.StreamConsumer{Name: append([]byte(nil), p.Consumer...), Seen: p.Delivered, Active: p.Delivered})
 			}
 			const pendingSize = 2*16 + 8 + 9

@@ -32,8 +32,8 @@ func keysMatching(c *Ctx) error {
 	return nil
 }
 
-// scan looks at COUNT records a call, those of expired keys included: the work of a call is bounded, and it may
-// return nothing although there is more.
+// scan reads COUNT records per call, including the records of expired keys: the work of a call is bounded, and a call
+// may return no keys although more exist.
 func scan(c *Ctx) error {
 	cur, err := parseCursor(c.Args[1])
 	if err != nil {

@@ -20,13 +20,14 @@ type ScriptCall struct {
 type Scripts interface {
 	// Load compiles a script, keeps it, and returns its SHA-1 in hexadecimal.
 	Load(tx *engine.Tx, source []byte) (sha string, err error)
-	// Has reports whether there is a script of this SHA-1.
+	// Has reports whether a script with this SHA-1 exists.
 	Has(tx *engine.Tx, sha []byte) (bool, error)
-	// Flush forgets all scripts. The arguments are those of the command.
+	// Flush deletes all scripts. The arguments are those of the command.
 	Flush(tx *engine.Tx, args [][]byte) error
-	// LoadLibrary keeps a library of functions and returns its name. With replace it takes the place of one of that name.
+	// LoadLibrary keeps a library of functions and returns its name. With replace it replaces a library of the same
+	// name.
 	LoadLibrary(tx *engine.Tx, source []byte, replace bool) (name string, err error)
-	// DeleteLibrary forgets a library; ok is false when there is none of that name.
+	// DeleteLibrary deletes a library; ok is false when no library has that name.
 	DeleteLibrary(tx *engine.Tx, name string) (ok bool)
 	// FlushLibraries forgets all libraries.
 	FlushLibraries(tx *engine.Tx)
@@ -36,7 +37,7 @@ type Scripts interface {
 	Libraries(tx *engine.Tx) []*lua.Library
 	// HasFunction reports whether the transaction sees a function of this name.
 	HasFunction(tx *engine.Tx, name []byte) bool
-	// Running returns the function that runs for some time; ok is false when there is none.
+	// Running returns the function that has been running for some time; ok is false when there is none.
 	Running() (f lua.Running, ok bool)
 
 	// Kill stops the scripts that run for some time, or the functions.

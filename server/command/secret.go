@@ -16,7 +16,7 @@ var secretSettings = []string{"requirepass", "masterauth", "tls-key-file-pass", 
 // all that is said of a user. The fact secret of the command tells which ones:
 //
 //	3            the argument with this index
-//	2-           those from this index on
+//	2-           the arguments from this index on
 //	AUTH 2       two arguments after this word; several such rules have / between them
 //	SETNAME -1   the argument after this word is none of the words of the other rules, and no secret
 //	settings     the values of settings that are passwords

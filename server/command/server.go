@@ -32,8 +32,8 @@ type Server struct {
 	Replication Replication
 	Cluster     Cluster // nil = cluster-enabled is off
 
-	// KeysFlushed hears that a flush is committed: clients may wait for keys to end, and a flush names no keys to find
-	// them by. It must not wait for a lock. nil = no client waits.
+	// KeysFlushed is called after a flush is committed: clients may wait for the deletion of keys, and a flush names
+	// no keys to find them by. It must not wait for a lock. nil = no client waits.
 	KeysFlushed func()
 }
 
@@ -55,7 +55,7 @@ type Settings interface {
 	BecomeMaster() error
 }
 
-// Users is who may connect.
+// Users decides which clients may connect.
 type Users interface {
 	// ACL returns the users and their permissions.
 	ACL() *acl.Store
@@ -72,7 +72,7 @@ type Users interface {
 
 // Namespaces are the namespaces with their tokens. A change outlives the process.
 type Namespaces interface {
-	// List returns the namespaces sorted by their tokens; the default one, with requirepass, is last.
+	// List returns the namespaces sorted by their tokens; the default namespace, with requirepass, is last.
 	List() []Namespace
 	// Add adds a namespace.
 	Add(name, token string) error
@@ -96,7 +96,7 @@ type Clients interface {
 	Unpause()
 }
 
-// Subscriptions is who is subscribed to what.
+// Subscriptions returns who is subscribed to what.
 type Subscriptions interface {
 	// Channels returns the channels or shard channels that have subscribers and match; nil matches all.
 	Channels(kind SubscriptionKind, match func(name []byte) bool) []string
@@ -116,7 +116,7 @@ type Log[Entry any] interface {
 
 // Latency is the latency monitor: events that took longer than latency-monitor-threshold.
 type Latency interface {
-	// Events returns what was noted of the events whose names match, sorted by name; nil matches all.
+	// Events returns the recorded events whose names match, sorted by name; nil matches all.
 	Events(match func(name string) bool) []LatencyEvent
 	// Reset forgets events, without names all of them, and returns how many.
 	Reset(names ...string) int
@@ -185,7 +185,7 @@ type Maintenance interface {
 // Setting is the name and the text of a setting.
 type Setting struct {
 	Name, Value string
-	Redis       bool // one of Redis's that means nothing here
+	Redis       bool // a setting of Redis that has no meaning here
 }
 
 // Namespace is a namespace with its token.
@@ -209,7 +209,7 @@ type ClientInfo struct {
 	Type        string // normal, pubsub, master or replica
 	Namespace   string
 	DB          int   // the number of the database
-	Databases   bool  // there are databases and no namespaces
+	Databases   bool  // databases are configured instead of namespaces
 	Sub         int   // channels
 	PSub        int   // patterns
 	SSub        int   // shard channels
@@ -226,13 +226,13 @@ type ClientInfo struct {
 	OutputBytes int64 // their bytes
 	Overhead    int64 // what the connection takes besides its buffers
 	Events      string
-	Command     string // the last one, "" = none
+	Command     string // the last command, "" = none
 	User        string
 	Proto       int
 	LibName     string
 	LibVer      string
 	NetIn       int64 // bytes received
 	NetOut      int64 // bytes sent
-	Redirect    int64 // the connection that gets the messages of tracking; 0 = this one, -1 = there is no tracking
+	Redirect    int64 // the connection that gets the tracking messages; 0 = this one, -1 = no tracking
 	Commands    int64 // commands run
 }

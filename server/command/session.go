@@ -25,7 +25,7 @@ const (
 type Session struct {
 	ID          int64
 	Addr, LAddr string // of the client and of this server, host:port
-	Local       bool   // the client is on this machine
+	Local       bool   // the client is on this host
 	Namespace   string
 	Authorized  bool // has authenticated, or no password is set
 	Admin       bool // may run administrative commands
@@ -34,15 +34,15 @@ type Session struct {
 	LibName     string
 	LibVer      string
 	User        string
-	Account     *acl.Account // what it has authenticated as; nil = it may do everything, once it is authorized
+	Account     *acl.Account // the authenticated user; nil = everything is permitted, once authorized
 	ReplyMode   ReplyMode
 	NoEvict     bool
 	NoTouch     bool
 	Replica     proto.Conf // what REPLCONF has said
 	Control     Control
 
-	// What counts when the cluster decides where a command runs: READONLY was sent; ASKING was sent just before;
-	// the connection is that of a node which moves slots to this one, see Cluster.Import.
+	// What counts when the cluster decides where a command runs: READONLY was sent; ASKING was sent just before; the
+	// connection comes from a node that migrates slots to this node, see Cluster.Import.
 	ReadOnly, Asking, Importing bool
 }
 
@@ -74,11 +74,11 @@ type Control interface {
 	InMulti() bool
 	// BeginMulti begins to queue commands.
 	BeginMulti()
-	// Exec runs what was queued and writes the reply.
+	// Exec runs the queued commands and writes the reply.
 	Exec() error
-	// Discard forgets what was queued, and the watched keys.
+	// Discard drops the queued commands and the watched keys.
 	Discard()
-	// Watch adds keys to those whose change makes the next EXEC do nothing.
+	// Watch adds keys to the watched keys: if one of them changes, the next EXEC does nothing.
 	Watch(keys [][]byte) error
 	// Unwatch forgets the watched keys.
 	Unwatch()
@@ -100,7 +100,7 @@ type Control interface {
 	UnsubscribeAll()
 	// Subscriptions returns what the connection has subscribed to, in the order in which it did.
 	Subscriptions(kind SubscriptionKind) []string
-	// Subscribed reports whether there is any subscription.
+	// Subscribed reports whether any subscription exists.
 	Subscribed() bool
 	// Publish sends a message and returns how many receive it.
 	Publish(channel, message []byte, shard bool) int
@@ -115,7 +115,7 @@ type Control interface {
 	// Tracked returns how the connection tracks keys, nil = it does not, and whether the connection that it redirects
 	// to is gone.
 	Tracked() (how *Tracking, broken bool)
-	// SetCaching says whether the keys of the next command are tracked; Caching returns what was said: 1 = yes, -1 = no,
+	// SetCaching says whether the keys of the next command are tracked; Caching returns the answer: 1 = yes, -1 = no,
 	// 0 = nothing.
 	SetCaching(yes bool)
 	Caching() int
@@ -140,7 +140,7 @@ func (s *Session) SetIdentity(id Identity) {
 	}
 }
 
-// DropReply reports whether the reply of the command that has just run is to be dropped, and moves the mode on.
+// DropReply reports whether the reply of the last command must be dropped, and advances the mode.
 func (s *Session) DropReply() bool {
 	switch s.ReplyMode {
 	case ReplyOff:

@@ -19,7 +19,7 @@ var sortCommands = []Spec{
 
 func init() { register(sortCommands...) }
 
-// The errors of SORT, with Redis's texts but for errSortSize.
+// The errors of SORT. Their texts are those of Redis, except errSortSize.
 var (
 	errSortNumber    = engine.NewError("ERR", "One or more scores can't be converted into double")
 	errSortByCluster = engine.NewError("ERR", "BY option of SORT denied in cluster mode.")
@@ -29,8 +29,7 @@ var (
 	errSortSize      = engine.NewError("ERR", "there is too much to be sorted")
 )
 
-// maxSort bounds what SORT needs in memory, in bytes: for the elements and what they are sorted by, and for what it
-// stores.
+// maxSort bounds the memory of SORT, in bytes: for the elements and their sort keys, and for what it stores.
 const maxSort = 1 << 30
 
 // sortKeys are the key that is sorted, and the destination. Keys that patterns lead to are not known beforehand: see
@@ -119,7 +118,7 @@ func parseSort(args [][]byte, readOnly, cluster bool, allKeys func() bool) (o so
 	return o, nil
 }
 
-// window returns which of n elements are wanted: those from start on, count of them.
+// window returns which of n elements are wanted: count elements from start on.
 func (o *sortOptions) window(n int64) (start, count int64) {
 	start = min(max(o.start, 0), n)
 	if o.count < 0 {
@@ -172,16 +171,16 @@ func sortGeneric(c *Ctx, readOnly bool) error {
 	})
 }
 
-// sortItem is an element and what it is sorted by.
+// sortItem is an element and its sort key.
 type sortItem struct {
 	elem  []byte
-	key   []byte // with ALPHA and BY; nil = there is none
+	key   []byte // with ALPHA and BY; nil = none
 	score float64
 }
 
 const sortItemSize = 64
 
-// sortVector is what is sorted.
+// sortVector holds the elements to sort.
 type sortVector struct {
 	items    []sortItem
 	unsorted bool // the elements are not in their order yet
@@ -192,7 +191,7 @@ type sortVector struct {
 
 func (v *sortVector) full() bool { return v.size > maxSort }
 
-// add copies an element. Once there are too many nothing is added any more.
+// add copies an element. Beyond the limit no element is added any more.
 func (v *sortVector) add(elem []byte) {
 	if v.size += int64(len(elem)) + sortItemSize; v.full() {
 		return
@@ -205,8 +204,8 @@ func (v *sortVector) add(elem []byte) {
 	v.items = append(v.items, sortItem{elem: v.chunk[at:len(v.chunk):len(v.chunk)]})
 }
 
-// sortSource reads the elements that are to be sorted. When there is nothing to sort, of a list and a sorted set no
-// others are read than those that LIMIT asks for.
+// sortSource reads the elements to sort. With BY nosort, only the elements that LIMIT selects are read from a list or
+// a sorted set.
 func sortSource(c *Ctx, o *sortOptions) (v sortVector, err error) {
 	tx, key := c.Tx, c.Args[1]
 	rec, err := tx.LoadHead(key)
@@ -348,7 +347,7 @@ func (v *sortVector) sort(o *sortOptions) {
 	}
 }
 
-// sortRows calls f with all values of the result in their order; nil is one that there is not.
+// sortRows calls f with all values of the result in their order; nil stands for a missing value.
 func sortRows(c *Ctx, o *sortOptions, items []sortItem, f func(value []byte) error) error {
 	if len(o.gets) == 0 {
 		for i := range items {
@@ -382,7 +381,7 @@ func sortRows(c *Ctx, o *sortOptions, items []sortItem, f func(value []byte) err
 }
 
 // sortKeep keeps the result as a list in the place of what the destination holds, which may be the key that was
-// sorted. What there is not becomes an empty element; without any there is no list.
+// sorted. A missing value becomes an empty element; without values no list is stored.
 func sortKeep(c *Ctx, o *sortOptions, items []sortItem) error {
 	elems := make([][]byte, 0, len(items)*max(len(o.gets), 1))
 	size := int64(0)

@@ -59,8 +59,8 @@ func (p *sortPattern) appendKey(dst, elem []byte) []byte {
 // sortBatch is how many keys of a pattern are looked up at once.
 const sortBatch = 128
 
-// lookUp calls f with the index of each item and the value for it, nil when there is none. Values are valid until the
-// end of the transaction.
+// lookUp calls f with the index of each item and its value, nil = no value. Values are valid until the end of the
+// transaction.
 func (p *sortPattern) lookUp(c *Ctx, items []sortItem, f func(i int, value []byte) error) error {
 	if !p.star {
 		for i := range items {
@@ -107,7 +107,7 @@ type sortField struct {
 	ttl  bool // fields of its hash may expire
 }
 
-// batch looks up what there is for some items, at most sortBatch.
+// batch looks up the values of at most sortBatch items.
 func (l *sortLookUp) batch(items []sortItem) error {
 	tx := l.c.Tx
 	ns, slots := tx.Namespace(), tx.DB().Slots()
@@ -122,7 +122,7 @@ func (l *sortLookUp) batch(items []sortItem) error {
 	if err != nil {
 		return err
 	}
-	copy(l.records[:], records) // what is read below may use the slice again
+	copy(l.records[:], records) // the reads below may reuse the slice
 	l.list.Reset()
 	l.fields = l.fields[:0]
 	for i, record := range l.records[:len(items)] {
@@ -178,7 +178,7 @@ func (l *sortLookUp) batch(items []sortItem) error {
 	return nil
 }
 
-// notNil makes an empty value one that is there.
+// notNil makes a nil value an empty value, which counts as existing.
 func notNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}

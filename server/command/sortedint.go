@@ -7,7 +7,7 @@ import (
 	"github.com/basaltdb/basalt/engine/sortedint"
 )
 
-// The commands of Kvrocks's sortedint. Redis has none of them.
+// The commands of Kvrocks's sortedint. Redis does not have them.
 var sortedintCommands = []Spec{
 	{Name: "siadd", Handler: siadd, Arity: -3, Flags: Write | DenyOOM | Fast},
 	{Name: "sirem", Handler: sirem, Arity: -3, Flags: Write | Fast},
@@ -105,7 +105,7 @@ func sortedintPage(c *Ctx, reverse bool) error {
 	return replyIDs(c, p)
 }
 
-// replyIDs writes the ids of a page, as texts.
+// replyIDs writes the IDs of a page as strings.
 func replyIDs(c *Ctx, p sortedint.Page) error {
 	mark, n := c.Out.Mark(), 0
 	var text [20]byte

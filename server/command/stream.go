@@ -234,7 +234,7 @@ func streamRange(c *Ctx, reverse bool) error {
 	return err
 }
 
-// parseStreamIDs reads ids, all of which must be right.
+// parseStreamIDs parses IDs; all of them must be valid.
 func parseStreamIDs(args [][]byte) ([]stream.ID, error) {
 	ids := make([]stream.ID, len(args))
 	for i, a := range args {
@@ -251,7 +251,7 @@ func xdel(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if !rec.Exists { // Redis does not look at the ids then
+	if !rec.Exists { // Redis does not check the IDs then
 		c.Out.Int(0)
 		return nil
 	}

@@ -197,7 +197,7 @@ func xgroupDelConsumer(c *Ctx) error {
 
 func xack(c *Ctx) error {
 	ids, invalid := parseStreamIDs(c.Args[3:])
-	if invalid != nil { // only counts if there is such a group
+	if invalid != nil { // counts only if the group exists
 		g, err := stream.OpenGroup(c.Tx, c.Args[1], c.Args[2])
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ func xinfoHelp(c *Ctx) error {
 	return nil
 }
 
-// aboutStream returns what there is to tell about the stream that a subcommand of XINFO names.
+// aboutStream returns the information about the stream that a subcommand of XINFO names.
 func aboutStream(c *Ctx) (stream.Info, error) {
 	i, found, err := stream.About(c.Tx, c.Args[2])
 	if err == nil && !found {

@@ -44,17 +44,17 @@ type streamRead struct {
 	group, consumer []byte
 	noAck           bool
 	count           uint64 // entries of each stream at most; 0 = all
-	blocks          bool   // wait for entries when there are none
+	blocks          bool   // wait for entries if there are none
 	timeout         time.Duration
 	keys            [][]byte
 	at              int      // index of the first key among the arguments
 	ids             [][]byte // as given
-	// the ids behind which is read, once they are resolved; MaxID = what is new to the group
+	// IDs after which entries are read, once resolved; MaxID = entries new to the group
 	after  []stream.ID
 	groups []*stream.Group // what resolve has opened for serve, which forgets it
 }
 
-// parseStreamRead reads the arguments of XREAD and XREADGROUP. It does not look at the ids.
+// parseStreamRead parses the arguments of XREAD and XREADGROUP, except the IDs.
 func parseStreamRead(args [][]byte, name string, grouped bool) (r streamRead, err error) {
 	r.grouped = grouped
 	for i := 1; i < len(args); i++ {
@@ -148,7 +148,7 @@ func xread(c *Ctx) error { return readStreams(c, false) }
 
 func xreadgroup(c *Ctx) error { return readStreams(c, true) }
 
-// readStreams replies with what there is. When there is nothing, a client that blocks waits for it.
+// readStreams replies with the available entries. Without entries, a client with BLOCK waits.
 func readStreams(c *Ctx, grouped bool) error {
 	r, err := parseStreamRead(c.Args, c.Spec.FullName(), grouped)
 	if err != nil {
@@ -241,7 +241,7 @@ func (r *streamRead) resolve(c *Ctx) error {
 			r.after[i] = last
 		case id == "+" && r.grouped:
 			return errPlusInGroup
-		case id == "+": // the last entry, and without one the next
+		case id == "+": // the last entry; in an empty stream the next entry
 			info, _, err := stream.About(c.Tx, key)
 			if err != nil {
 				return err

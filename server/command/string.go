@@ -56,14 +56,14 @@ func bulkOrNull(c *Ctx, value []byte, found bool) {
 	}
 }
 
-// expiryOption is EX, PX, EXAT or PXAT with its argument, which is not looked at until millis.
+// expiryOption is EX, PX, EXAT or PXAT with its argument, which is not parsed before millis.
 type expiryOption struct {
 	arg      []byte // nil = none of them
 	seconds  bool
 	absolute bool
 }
 
-// parse reads one of the options at the beginning of args and reports whether there was one.
+// parse reads one of the options at the beginning of args, and reports whether args begins with an option.
 func (e *expiryOption) parse(args [][]byte) bool {
 	var o expiryOption
 	switch {
@@ -81,7 +81,7 @@ func (e *expiryOption) parse(args [][]byte) bool {
 		return false
 	}
 	if e.arg != nil && (e.seconds != o.seconds || e.absolute != o.absolute) {
-		return false // two different ones exclude each other; the same one twice is allowed
+		return false // two different options exclude each other; the same option twice is allowed
 	}
 	*e = o
 	return true

@@ -198,7 +198,7 @@ func msetEx(c *Ctx) error {
 	if o.Expire, err = e.millis(c); err != nil {
 		return err
 	}
-	if o != (str.SetOptions{Expire: o.Expire}) { // the keys are looked at
+	if o != (str.SetOptions{Expire: o.Expire}) { // the keys are checked
 		names := make([][]byte, 0, len(pairs)/2)
 		for i := 0; i < len(pairs); i += 2 {
 			names = append(names, pairs[i])

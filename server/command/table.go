@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Table is the commands of one server under the names that its clients call them by. It must not be changed while
+// Table maps names to commands: the names by which the clients of one server call them. It must not be changed while
 // it is in use; then any number of goroutines may read it.
 type Table struct {
 	byName  map[string]*Spec // in lower case
@@ -27,9 +27,9 @@ func (t *Table) Clone() *Table {
 	return &c
 }
 
-// Rename gives the command that is now called from the name to; an empty one disables the command. Case does not
-// matter. The errors name it. Replies and statistics go on calling the command by its own name, so that nobody learns
-// the other one from them.
+// Rename gives the command with the name from the new name to; an empty name disables the command. Case does not
+// matter. The errors name it. Replies and statistics keep using the command's own name, so that they do not reveal
+// the new one.
 func (t *Table) Rename(from, to string) error {
 	from, to = lowerName(from), lowerName(to)
 	s := t.byName[from]
@@ -48,7 +48,7 @@ func (t *Table) Rename(from, to string) error {
 	return nil
 }
 
-// Len returns how many commands there are, without their subcommands.
+// Len returns the number of commands, without subcommands.
 func (t *Table) Len() int { return len(t.byName) }
 
 // All returns the commands without their subcommands, sorted by their own names.
@@ -56,7 +56,7 @@ func (t *Table) All() []*Spec {
 	return slices.SortedFunc(maps.Values(t.byName), func(a, b *Spec) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Lookup finds a command by its name in any case, nil when there is none.
+// Lookup finds a command by its name in any case, nil = no such command.
 func (t *Table) Lookup(name []byte) *Spec {
 	if len(name) > maxName {
 		// Only a new name is so long.
@@ -98,13 +98,13 @@ func Lookup(name []byte) *Spec { return original.Lookup(name) }
 // Resolve is [Table.Resolve] of the default table.
 func Resolve(args [][]byte) (*Spec, error) { return original.Resolve(args) }
 
-// Subcommand finds a subcommand, nil when there is none.
+// Subcommand finds a subcommand, nil = no such subcommand.
 func (s *Spec) Subcommand(name []byte) *Spec { return find(s.sub, name) }
 
 // maxName is the longest name in bytes that a command has of its own.
 const maxName = 32
 
-// find looks a name of any case up; one that is longer than maxName is not found.
+// find looks up a name in any case; names longer than maxName are never found.
 func find(m map[string]*Spec, name []byte) *Spec {
 	if len(name) > maxName {
 		return nil
@@ -132,13 +132,13 @@ func (s *Spec) checkArity(args [][]byte) error {
 	return nil
 }
 
-// Resolver is [Table.Resolve] for the commands of one connection. It remembers the last one, as pipelines mostly
-// repeat a command. The zero Resolver has the default table.
+// Resolver is [Table.Resolve] for the commands of one connection. It remembers the last command, since pipelines
+// mostly repeat a command. The zero Resolver has the default table.
 type Resolver struct {
 	name  [maxName]byte // as it was sent
 	n     int
 	spec  *Spec
-	table *Table // nil = the default one
+	table *Table // nil = the default table
 }
 
 // Use makes it look in a table.

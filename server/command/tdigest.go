@@ -27,7 +27,7 @@ var tdigestCommands = []Spec{
 
 func init() { register(tdigestCommands...) }
 
-// The errors have RedisBloom's texts.
+// The error texts are those of RedisBloom.
 var (
 	errTDKeyword     = engine.NewError("ERR", "T-Digest: wrong keyword")
 	errTDCompression = engine.NewError("ERR", "T-Digest: error parsing compression parameter")
@@ -67,7 +67,7 @@ func tdigestCreate(c *Ctx) error {
 	if len(c.Args) != 2 && len(c.Args) != 4 {
 		return wrongArgs(c.Spec.FullName())
 	}
-	// Like RedisBloom: whether there is such a key comes before what the options say.
+	// As in RedisBloom, the check that the key exists comes before the check of the options.
 	if _, err := tdigest.Open(c.Tx, c.Args[1]); err == nil {
 		return tdigest.ErrExists
 	} else if err != tdigest.ErrNotFound {
@@ -169,7 +169,7 @@ func tdigestReset(c *Ctx) error {
 	return nil
 }
 
-// tdigestEnd replies with an end of the observations, NaN when there are none.
+// tdigestEnd replies with the smallest or the largest observation, NaN when there are none.
 func tdigestEnd(c *Ctx, end func(d *tdigest.Digest) float64) error {
 	d, err := tdigest.Open(c.Tx, c.Args[1])
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 
 // Tracking is how a connection wants to hear of changes of keys: CLIENT TRACKING.
 type Tracking struct {
-	Broadcast bool     // of all keys with a prefix, not of those that it has read
-	Prefixes  []string // with Broadcast at least one; an empty one stands for all keys
-	OptIn     bool     // only what is read after CLIENT CACHING YES
-	OptOut    bool     // not what is read after CLIENT CACHING NO
+	Broadcast bool     // track all keys with a prefix, not the keys that the client has read
+	Prefixes  []string // with Broadcast at least one; an empty prefix = all keys
+	OptIn     bool     // track only keys read after CLIENT CACHING YES
+	OptOut    bool     // do not track keys read after CLIENT CACHING NO
 	NoLoop    bool     // not of its own changes
-	Redirect  int64    // the connection that gets the messages, 0 = this one
+	Redirect  int64    // ID of the connection that gets the messages, 0 = this connection
 }
 
 // InvalidateChannel is the channel under which connections that speak RESP2 get the messages of tracking.
@@ -127,8 +127,8 @@ func trackingOptions(c *Ctx) (how Tracking, err error) {
 	return how, nil
 }
 
-// joinPrefixes adds prefixes to those that a client has, none = the empty one. Prefixes must not overlap; the empty one
-// that stands for none is not looked at, as in Redis.
+// joinPrefixes adds prefixes to the prefixes of a client; without prefixes it adds the empty one. Prefixes must not
+// overlap; as in Redis, an empty prefix that was added this way is not checked.
 func joinPrefixes(have, more []string) ([]string, error) {
 	overlap := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	for i, p := range more {

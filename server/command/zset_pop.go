@@ -40,7 +40,7 @@ func zmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
 
 func zmpop(c *Ctx) error { return mpop(c, "MIN", "MAX", popZSet) }
 
-// popZSet replies with members of one sorted set, if it has some.
+// popZSet replies with members of one sorted set, unless the set is empty.
 func popZSet(c *Ctx, key []byte, p *multiPop) (found bool, err error) {
 	size, err := zset.Card(c.Tx, key)
 	if err != nil || size == 0 {

@@ -90,7 +90,7 @@ func parseRange(args [][]byte, form rangeForm) (q zset.Query, withScores bool, e
 	return q, withScores, parseBounds(&q, min, max)
 }
 
-// parseBounds reads the two ends of a range, the lower one first.
+// parseBounds reads the two ends of a range, the lower end first.
 func parseBounds(q *zset.Query, min, max []byte) (err error) {
 	switch q.By {
 	case zset.ByScore:

@@ -57,13 +57,13 @@ func position(name string) int {
 	panic("config: no setting " + name)
 }
 
-// Bind returns the addresses to listen on; none means that there is only the Unix socket.
+// Bind returns the addresses to listen on; without addresses the server listens on the Unix socket only.
 func (c *Config) Bind() []string { return strings.Fields(c.text(bind)) }
 
-// Port returns the TCP port; 0 = one that the system chooses.
+// Port returns the TCP port; 0 = the system chooses a port.
 func (c *Config) Port() int { return int(c.num(port)) }
 
-// TCPBacklog returns the length of the queue of connections that wait to be accepted.
+// TCPBacklog returns the length of the accept queue.
 func (c *Config) TCPBacklog() int { return int(c.num(tcpBacklog)) }
 
 // MaxClients returns the most clients at one time.
@@ -81,7 +81,7 @@ func (c *Config) OutputLimit() int { return int(c.num(clientOutputBufferLimit)) 
 // OutputLimits returns the limits of a class of clients.
 func (c *Config) OutputLimits(class Class) BufferLimit { return c.state.Load().limits[class] }
 
-// RequirePass returns the administrator's password; empty = none is asked for.
+// RequirePass returns the administrator's password; empty = no password is required.
 func (c *Config) RequirePass() string { return c.text(requirePass) }
 
 // Dir returns the base directory.
@@ -93,8 +93,7 @@ func (c *Config) DBDir() string { return filepath.Join(c.Dir(), "db") }
 // LogTargets returns where the log goes, in the form that logging.ParseTargets reads.
 func (c *Config) LogTargets() string { return c.text(logDir) }
 
-// Databases returns how many databases SELECT can choose from; 0 = there is database 0 only, and namespaces may be
-// used.
+// Databases returns the number of databases for SELECT; 0 = only database 0 exists, and namespaces may be used.
 func (c *Config) Databases() int64 { return c.num(redisDatabases) }
 
 // Rename is a renamed command.

@@ -35,8 +35,8 @@ func parseConfLine(line string) (key, text string, err error) {
 	return key, text, err
 }
 
-// scanConfLine is parseConfLine that also tells where the value stands: line[from:to], with its quotes. Without a value
-// both are the end of the key.
+// scanConfLine is parseConfLine, and also returns the position of the value: line[from:to], with its quotes. Without
+// a value both are the end of the key.
 func scanConfLine(line string) (key, text string, from, to int, err error) {
 	start := len(line) - len(strings.TrimLeft(line, blanks))
 	end := len(line)
@@ -118,8 +118,8 @@ func confEntries(data []byte) ([]entry, error) {
 	return entries, nil
 }
 
-// meansEmpty reports whether an empty value in a kvrocks.conf is one. In Kvrocks such a line counts for nothing,
-// which leaves the default; that is empty in Kvrocks for the texts that are not empty here.
+// meansEmpty reports whether an empty value in a kvrocks.conf means the empty string. Kvrocks ignores such a line and
+// keeps the default, and its default is empty for the strings whose default is not empty here.
 func meansEmpty(key string) bool {
 	s, _, ok := find(key)
 	return ok && s.Kind == String && s.Default != ""

@@ -19,9 +19,9 @@ type Config struct {
 	file     string         // absolute; empty = none
 	format   format
 	warnings []string
-	renames  []Error // where each line of rename-command was given
+	renames  []Error // position of each line of rename-command
 	users    []User
-	userAt   []Error // where each of them was declared
+	userAt   []Error // position of each user's declaration
 
 	presentUsers func(requirePass string) []User // nil = the file's
 }
@@ -36,10 +36,10 @@ type state struct {
 // Pair is the name and the text of a setting.
 type Pair struct {
 	Name, Value string
-	Redis       bool // one of Redis's that means nothing here
+	Redis       bool // a setting of Redis that has no effect here
 }
 
-// Default returns the settings that a server without file and command line has.
+// Default returns the settings of a server without file and command line.
 func Default() *Config {
 	c := &Config{hooks: map[int][]Hook{}}
 	st := &state{values: make([]value, len(table)), tokens: map[string]string{}}
@@ -126,8 +126,8 @@ func (c *Config) Get(name string) (string, bool) {
 	return c.state.Load().text(i), true
 }
 
-// Match returns what CONFIG GET answers: the settings whose names match, sorted by name; those of several lines
-// once for each line. All values are of the same time.
+// Match returns the reply of CONFIG GET: the settings whose names match, sorted by name; a setting of several lines
+// appears once for each line. All values come from the same state.
 func (c *Config) Match(match func(name string) bool) []Pair {
 	st := c.state.Load()
 	var pairs []Pair
@@ -162,7 +162,7 @@ func (c *Config) num(i int) int64 { return c.state.Load().values[i].num }
 
 func (c *Config) text(i int) string { return c.state.Load().text(i) }
 
-// index returns the index in the table of a name, which must be there.
+// index returns the index of a name in the table. The name must exist.
 func index(name string) int {
 	_, i, ok := find(name)
 	if !ok {
@@ -171,8 +171,8 @@ func index(name string) int {
 	return i
 }
 
-// File returns the absolute path of the configuration file; empty when there is none.
+// File returns the absolute path of the configuration file; empty = no file.
 func (c *Config) File() string { return c.file }
 
-// Warnings returns what is odd about the settings but no error, one line each, for the log.
+// Warnings returns the warnings about the settings, one line each, for the log.
 func (c *Config) Warnings() []string { return c.warnings }

@@ -15,9 +15,9 @@ var (
 	errNotWritable = errors.New("is not writable")
 )
 
-// PrepareDir makes sure that the base directory exists and can be written to. It is created when only its last
-// part is missing, so that a mistyped path does not leave a tree behind. undo removes what was created, while it is
-// empty: it is for a start that fails later. The error is of type [*Error] and names the directory.
+// PrepareDir makes sure that the base directory exists and can be written to. It is created when only its last part
+// is missing, so that a mistyped path does not leave a tree behind. undo removes the created directory while it is
+// empty, and is meant for a start that fails later. The error is of type [*Error] and names the directory.
 func (c *Config) PrepareDir() (undo func(), err error) {
 	d := c.Dir()
 	fail := func(err error) (func(), error) { return nil, &Error{File: "dir", Key: d, Err: err} }

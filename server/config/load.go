@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// ErrVersion and ErrHelp are returned by [Load] when the command line asks for these and for no server.
+// ErrVersion and ErrHelp are returned by [Load] when the command line asks for the version or for help instead of a
+// server.
 var (
 	ErrVersion = errors.New("version asked for")
 	ErrHelp    = errors.New("help asked for")
@@ -46,7 +47,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// printable makes a text that may hold anything fit for a line of the log.
+// printable makes any string fit for one line of the log.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -86,9 +87,9 @@ const namespacePrefix = "namespace."
 type loader struct {
 	c     *Config
 	st    *state
-	given map[int]entry // where a setting was given last, by index
+	given map[int]entry // the last position of each setting, by index
 	files map[int]string
-	inert []string // settings with a value that has no effect here
+	inert []string // settings given with a value that has no effect here
 }
 
 // Load reads the settings that args, a command line without the program's name, asks for. stdin is read for the
@@ -208,7 +209,7 @@ func (f format) entries(data []byte) ([]entry, error) {
 // tomlLine matches a line that TOML has and a kvrocks.conf has not: a table, or a key and an equals sign.
 var tomlLine = regexp.MustCompile(`^(\[|("[^"]*"|'[^']*'|[A-Za-z0-9_.-]+)\s*(\.\s*("[^"]*"|[A-Za-z0-9_-]+)\s*)*=)`)
 
-// detectFormat goes by the file's extension, else by the first line that is neither blank nor a comment.
+// detectFormat decides by the file's extension, else by the first line that is neither blank nor a comment.
 func detectFormat(file string, data []byte) format {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".toml":
@@ -229,7 +230,7 @@ func detectFormat(file string, data []byte) format {
 	return kvrocksConf
 }
 
-// add takes one setting over. Keys of other versions of Kvrocks are let pass when lenient, and listed as inert.
+// add adds one setting. If lenient, keys of other versions of Kvrocks are accepted, and listed as inert.
 func (l *loader) add(file string, e entry, lenient bool) error {
 	at := Error{File: file, Line: e.line, Key: e.key}
 	if file == commandLine {
@@ -286,7 +287,7 @@ func (l *loader) addNamespace(name, token string) error {
 	return nil
 }
 
-// derive lets the default address and cron stand back where something else was asked for.
+// derive drops the default address and the default cron where another setting replaces them.
 func (l *loader) derive() {
 	if _, given := l.given[bind]; !given && l.st.values[unixSocket].text != "" {
 		l.st.values[bind] = value{}
@@ -340,7 +341,7 @@ func (l *loader) finish() error {
 	return nil
 }
 
-// fail places an error at the setting it is about.
+// fail gives an error the position of its setting.
 func (l *loader) fail(i int, err error) error {
 	e, given := l.given[i]
 	if !given {

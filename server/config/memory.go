@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Memory is what a process may use.
+// Memory is the memory that a process may use.
 type Memory struct {
 	Bytes  uint64
 	Source string // what sets the limit: "physical memory", "cgroup v2 limit", "cgroup v1 limit"
 }
 
-// fallbackMemory is assumed when the system tells nothing.
+// fallbackMemory is assumed when the system reports no size.
 const fallbackMemory = 1 << 30
 
 // DetectMemory returns the smaller of the physical memory and the limit of the control group.
@@ -29,7 +29,7 @@ func detectMemory(root fs.FS) Memory {
 	}
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(groups)) {
-		// Lines are hierarchy:controllers:path; of version 2 there is one, 0::path.
+		// Lines are hierarchy:controllers:path; version 2 has one line, 0::path.
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) != 3 {
 			continue
@@ -53,8 +53,8 @@ func hasWord(list, word string) bool {
 	return false
 }
 
-// limit lowers m to the limits of a control group and of all above it. In a container the path may be that of the
-// host, and then only the mount point itself is there.
+// limit lowers m to the limits of a control group and of all its parents. In a container the path may be the host's
+// path, and then only the mount point itself exists.
 func (m *Memory) limit(root fs.FS, source, mount, group string, files ...string) {
 	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
 		for _, file := range files {
@@ -97,47 +97,48 @@ const (
 	smallestBlockCache  = 8 << 20
 )
 
-// MemoryPlan is how the memory is shared out. All sizes are in bytes.
+// MemoryPlan is the plan of how memory is divided. All sizes are in bytes.
 type MemoryPlan struct {
 	Memory         Memory
-	Budget         uint64 // what everything together may take
+	Budget         uint64 // total of all parts
 	BudgetGiven    bool   // by the settings; else it is a quarter of the memory
 	Program        uint64 // threads, table readers, buffers of compactions
 	GoHeap         uint64 // state derived from collections, clients, and garbage
 	Derived        uint64 // state derived from collections
-	BlockCache     uint64 // what was read: RocksDB's block cache and the caches of records
+	BlockCache     uint64 // RocksDB's block cache and the caches of records
 	WriteBuffer    uint64 // one write buffer
 	WriteBuffers   uint64 // all of them: WriteBuffer * max_write_buffer_number * families
 	RowCache       uint64
-	AutoBlockCache bool // chosen here and not by the settings
+	AutoBlockCache bool // chosen here, not by the settings
 	AutoBuffer     bool
 }
 
-// Total is what everything together takes at the most, when clients do not need more of Go's heap than is planned.
+// Total is the most memory that all parts take together, as long as clients do not need more of Go's heap than
+// planned.
 func (p MemoryPlan) Total() uint64 {
 	return p.Program + p.GoHeap + withHoles(p.BlockCache) + p.WriteBuffers + p.RowCache
 }
 
-// withHoles adds what malloc holds in vain when so many bytes of blocks come and go.
+// withHoles adds malloc's fragmentation for a cache of so many bytes whose blocks come and go.
 func withHoles(n uint64) uint64 { return n + n/10 }
 
-// OverBudget reports whether the sizes are above the budget. Only sizes that the settings give can be.
+// OverBudget reports whether the sizes exceed the budget. Only sizes given by the settings can exceed it.
 func (p MemoryPlan) OverBudget() bool { return p.Total() > p.Budget }
 
-// GoLimit is the soft limit of all memory that Go has: what is left of the memory, but for an eighth, when everything
-// else takes what is planned. Beyond it Go collects garbage ever more often.
+// GoLimit is the soft limit of Go's memory: the rest of the memory, less an eighth, when all other parts take what is
+// planned. Beyond the limit Go collects garbage more and more often.
 //
-// It lies above GoHeap: big values on their way and clients that read slowly may need more than is planned, and to fail
-// or to crawl while there is memory would help nobody. Sizes that the settings give may leave nothing, but are rarely
-// all in use at once: a quarter of the memory is left in any case. A server of 50 clients in 256 MiB that had 16 MiB
-// for Go collected garbage all the time, and made 50,600 instead of 73,600 SETs a second.
+// GoLimit is above GoHeap: large values in flight and slow readers may need more than planned, and the server should
+// neither fail nor slow down while memory is free. Sizes given by the settings may leave no memory for Go, but they
+// are rarely all in use at once: Go gets at least a quarter of the memory in any case. A server of 50 clients in 256
+// MiB that had 16 MiB for Go collected garbage all the time, and made 50,600 instead of 73,600 SETs a second.
 func (p MemoryPlan) GoLimit() int64 {
 	left := p.Memory.Bytes - p.Memory.Bytes/8
 	left -= min(left, p.Total()-p.GoHeap)
 	return int64(min(max(left, p.GoHeap, p.Memory.Bytes/4, 16<<20), math.MaxInt64))
 }
 
-// GoGarbage is up to which size of Go's heap garbage may gather freely: an eighth of the memory where less is planned.
+// GoGarbage is the size of Go's heap up to which garbage may accumulate freely: at least an eighth of the memory.
 func (p MemoryPlan) GoGarbage() uint64 { return max(p.GoHeap, p.Memory.Bytes/8) }
 
 // String is the plan in one line, for the log.
@@ -157,15 +158,15 @@ func (p MemoryPlan) String() string {
 	return s
 }
 
-// MemorySettings are what the settings say about memory, in bytes; 0 = nothing.
+// MemorySettings are the settings about memory, in bytes; 0 = not set.
 type MemorySettings struct {
 	Budget, BlockCache, WriteBuffer, RowCache uint64
 	Derived                                   int64 // state derived from collections; negative = none
 	Buffers                                   int   // max_write_buffer_number
 }
 
-// PlanMemory chooses the sizes that the settings leave open. What is chosen stays, together with what is given, within
-// the budget unless what is given leaves too little.
+// PlanMemory chooses the sizes that the settings leave open. The chosen and the given sizes together stay within the
+// budget, unless the given sizes leave too little.
 func PlanMemory(m Memory, given MemorySettings) MemoryPlan {
 	p := MemoryPlan{Memory: m, Budget: given.Budget, BudgetGiven: given.Budget > 0,
 		BlockCache: given.BlockCache, WriteBuffer: given.WriteBuffer, RowCache: given.RowCache,
@@ -183,10 +184,10 @@ func PlanMemory(m Memory, given MemorySettings) MemoryPlan {
 	p.GoHeap = min(p.Budget/8, 128<<20) + min(p.Budget/8, p.Derived)
 	left := p.Budget - p.Program - p.GoHeap
 	left -= min(left, p.RowCache)
-	count := uint64(max(given.Buffers, 2)) * writtenFamilies // RocksDB takes 2 where less is given
+	count := uint64(max(given.Buffers, 2)) * writtenFamilies // RocksDB uses at least 2
 	if p.AutoBuffer {
-		// A third of the budget, or what a given block cache leaves of it; but an eighth in any case, as with tiny
-		// buffers compactions would never end.
+		// A third of the budget, or the rest that a given block cache leaves; but at least an eighth, because with
+		// tiny buffers compactions would never end.
 		share := max(min(p.Budget/3, left-min(left, withHoles(p.BlockCache))), p.Budget/8) / count
 		unit := uint64(smallestWriteBuffer)
 		if share > 1<<20 {
@@ -202,7 +203,7 @@ func PlanMemory(m Memory, given MemorySettings) MemoryPlan {
 	return p
 }
 
-// MemoryPlan chooses the sizes of these settings on this machine.
+// MemoryPlan chooses the sizes of these settings on this host.
 func (c *Config) MemoryPlan() MemoryPlan { return c.memoryPlan(DetectMemory()) }
 
 func (c *Config) memoryPlan(m Memory) MemoryPlan {

@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// Errors of namespaces, with Kvrocks's texts.
+// Errors of namespaces. Their texts are those of Kvrocks.
 var (
 	ErrNamespaceExists     = errors.New("the namespace already exists")
 	ErrTokenExists         = errors.New("the token already exists")
@@ -33,10 +33,10 @@ type NamespaceStore interface {
 	StoreNamespaces(tokens map[string]string) error
 }
 
-// Namespaces returns the token of each namespace but the default one. The map must not be changed.
+// Namespaces returns the token of each namespace except the default one. The map must not be changed.
 func (c *Config) Namespaces() map[string]string { return c.state.Load().tokens }
 
-// AddNamespace adds a namespace and keeps that. Adding one that exists with the same token changes nothing.
+// AddNamespace adds a namespace and stores the change. If the namespace exists with the same token, nothing changes.
 func (c *Config) AddNamespace(name, token string) error {
 	return c.updateNamespaces(func(st *state) error {
 		have, ok := st.tokens[name]
@@ -52,13 +52,13 @@ func (c *Config) AddNamespace(name, token string) error {
 	})
 }
 
-// SetNamespace adds a namespace or replaces its token, and keeps that. A token that another namespace has is an error;
-// Kvrocks up to 2.13 takes it away from that one, which is then gone.
+// SetNamespace adds a namespace or replaces its token, and stores the change. A token that another namespace has is
+// an error; Kvrocks up to 2.13 moves the token, and the other namespace is then gone.
 func (c *Config) SetNamespace(name, token string) error {
 	return c.updateNamespaces(func(st *state) error { return c.putNamespace(st, name, token) })
 }
 
-// DeleteNamespace removes a namespace and keeps that; its keys stay in the database.
+// DeleteNamespace removes a namespace and stores the change. The keys of the namespace stay in the database.
 func (c *Config) DeleteNamespace(name string) error {
 	return c.updateNamespaces(func(st *state) error {
 		_, ok := st.tokens[name]
@@ -75,10 +75,10 @@ func (c *Config) DeleteNamespace(name string) error {
 	})
 }
 
-// errNoChange ends a change that changes nothing.
+// errNoChange ends an update that changes nothing.
 var errNoChange = errors.New("no change")
 
-// updateNamespaces makes a change and keeps it in the file or the database, or does neither.
+// updateNamespaces makes a change and stores it in the file or the database, or does neither.
 func (c *Config) updateNamespaces(change func(*state) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,14 +99,14 @@ func (c *Config) updateNamespaces(change func(*state) error) error {
 	return nil
 }
 
-// canKeep reports whether there is a place where a change of the namespaces outlives the process.
+// canKeep reports whether a change of the namespaces can be stored, so that it outlives the process.
 func (c *Config) canKeep(st *state) bool {
 	return c.file != "" || st.values[replNamespaceEnabled].num != 0
 }
 
-// keepNamespaces writes the namespaces, which are those of the current state st, to where they live: to the file, or to
-// the database when they are replicated, and then to the file that they are. On an error nothing is kept; stored is
-// what the database has.
+// keepNamespaces stores the namespaces of the current state st: in the file; or, when they are replicated, in the
+// database, and in the file only the setting for that. On an error nothing is stored; stored is the content of the
+// database.
 func (c *Config) keepNamespaces(st *state, stored map[string]string) error {
 	toDB := c.store != nil && st.values[replNamespaceEnabled].num != 0 && !st.replica()
 	if toDB {
@@ -128,8 +128,8 @@ func (c *Config) keepNamespaces(st *state, stored map[string]string) error {
 }
 
 // UseNamespaceStore names the database in which namespaces live while repl-namespace-enabled is yes, and reads them
-// from there. Namespaces that the file still has are moved to the database. With repl-namespace-enabled no, namespaces
-// in the database are an error: they would be out of reach.
+// from there. Namespaces that the file still has are moved to the database. With repl-namespace-enabled no,
+// namespaces in the database are an error: clients could not reach them.
 func (c *Config) UseNamespaceStore(s NamespaceStore) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,8 +137,8 @@ func (c *Config) UseNamespaceStore(s NamespaceStore) error {
 	return c.moveNamespaces()
 }
 
-// ReloadNamespaces takes over the namespaces of the database: somebody else has written them there. It does nothing
-// when they do not live there.
+// ReloadNamespaces reads the namespaces from the database after another writer has changed them. It does nothing when
+// namespaces are not kept in the database.
 func (c *Config) ReloadNamespaces() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +162,7 @@ func (c *Config) ReloadNamespaces() error {
 func (c *Config) MayStoreNamespaces() error {
 	switch st := c.state.Load(); {
 	case st.values[clusterEnabled].num != 0:
-		return nil // it would not look
+		return nil // the server would not check
 	case st.values[replNamespaceEnabled].num == 0:
 		return ErrNamespacesStored
 	case st.values[redisDatabases].num != 0:
@@ -171,11 +171,11 @@ func (c *Config) MayStoreNamespaces() error {
 	return nil
 }
 
-// moveNamespaces brings the namespaces of the file and those of the database together where the current settings want
-// them. What the file says about a namespace or a token wins.
+// moveNamespaces merges the namespaces of the file and of the database, and stores them where the current settings
+// want them. For a namespace or a token in both, the file wins.
 func (c *Config) moveNamespaces() error {
 	st := c.state.Load()
-	if c.store == nil || st.values[clusterEnabled].num != 0 { // in a cluster there are none
+	if c.store == nil || st.values[clusterEnabled].num != 0 { // a cluster has no namespaces
 		return nil
 	}
 	stored, err := c.store.LoadNamespaces()
@@ -204,8 +204,8 @@ func (c *Config) moveNamespaces() error {
 	return nil
 }
 
-// putNamespace adds a namespace to a state under construction, or replaces its token. Its checks are in the order of
-// Kvrocks.
+// putNamespace adds a namespace to a state under construction, or replaces its token. The checks are in Kvrocks's
+// order.
 func (c *Config) putNamespace(st *state, name, token string) error {
 	switch {
 	case len(name) == 0 || len(name) > 255:

@@ -58,7 +58,7 @@ func (c *Config) rewrite() error {
 	return replaceFile(path, data, perm)
 }
 
-// verify checks that a file which is about to be written says what it shall.
+// verify checks the content of a file before it is written.
 func verify(f format, data []byte, want *state, users *fileUsers) error {
 	entries, err := f.entries(data)
 	if err != nil {
@@ -124,8 +124,8 @@ func replaceFile(path string, data []byte, perm fs.FileMode) (err error) {
 	return d.Sync()
 }
 
-// missing returns the settings that a file must have and lacks: those that are not what a file without them
-// gives. Redis's own are not written.
+// missing returns the settings that a file lacks and must have, because their values differ from the defaults of such
+// a file. Settings that only Redis has are not written.
 func missing(st *state, written map[int]bool) []int {
 	var list []int
 	for i, s := range table {
@@ -140,7 +140,7 @@ func missing(st *state, written map[int]bool) []int {
 	return list
 }
 
-// inFile reports whether a text in a file stands for a value. Each is compared as if it stood alone.
+// inFile reports whether a string in a file means a value. Each string is compared as if it stood alone.
 func inFile(s *Setting, text string, v value) bool {
 	have, err := s.parse(s.Default, text)
 	return err == nil && have == v

@@ -4,8 +4,9 @@ import (
 	"strings"
 )
 
-// rewriteConf brings a kvrocks.conf up to date. Unlike Kvrocks it keeps a line whose value has not changed as it
-// is, and of one whose value has, the comment at its end; of several lines with the same key only the first.
+// rewriteConf brings a kvrocks.conf up to date. Unlike Kvrocks it keeps a line whose value has not changed, and keeps
+// the comment at the end of a line whose value has changed. Of several lines with the same key it keeps only the
+// first.
 func rewriteConf(old []byte, st *state, users *fileUsers) ([]byte, error) {
 	tokens := st.fileTokens()
 	done := map[string]bool{} // namespaces

@@ -8,7 +8,7 @@ import (
 // OptionChange is a run-time change of RocksDB: an option and its value in RocksDB's own names and units.
 type OptionChange struct {
 	Option, Value string
-	DB            bool // an option of the database; else one of every column family
+	DB            bool // an option of the database; else an option of every column family
 }
 
 const mib = 1 << 20
@@ -21,7 +21,7 @@ var compressionTypes = map[string]string{
 	"no": "kNoCompression", "snappy": "kSnappyCompression", "lz4": "kLZ4Compression", "zstd": "kZSTD", "zlib": "kZlibCompression",
 }
 
-// rocksUnit are the settings that RocksDB is told of when they change, and the factor to RocksDB's unit.
+// rocksUnit maps the settings that change an option of RocksDB to the factor to RocksDB's unit.
 var rocksUnit = map[string]struct {
 	factor int64
 	db     bool
@@ -39,7 +39,7 @@ var rocksUnit = map[string]struct {
 	"max_bytes_for_level_base": {1, false}, "max_bytes_for_level_multiplier": {1, false},
 }
 
-// RocksDBChanges returns the names of the settings for which [Config.OptionChange] has a change.
+// RocksDBChanges returns the names of the settings that [Config.OptionChange] handles.
 func RocksDBChanges() []string {
 	var list []string
 	for _, s := range table {
@@ -55,8 +55,8 @@ func derived(option string) bool {
 	return option == "compression" || option == "compression_start_level" || option == "blob_garbage_collection_age_cutoff"
 }
 
-// OptionChange returns what RocksDB is to be told after the setting name has changed; ok is false when RocksDB need
-// not know.
+// OptionChange returns the option of RocksDB to change after the setting name has changed; ok is false when RocksDB
+// is not affected.
 func (c *Config) OptionChange(name string) (change OptionChange, ok bool) {
 	s, i, known := find(name)
 	if !known {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Hook applies a change of one setting. The new values can be read when it runs; with an error, or when a later
-// hook of the same change fails, the old ones come back, and then the hooks that had succeeded are called with old
-// and new exchanged. It must not change settings itself.
+// Hook applies a change of one setting. The new values can be read when it runs. After an error of this or a later
+// hook of the same change, the old values are restored, and then the hooks that had succeeded are called with old and
+// new exchanged. A hook must not change settings itself.
 type Hook func(old, new string) error
 
 // OnChange registers a hook of a setting. A name that is not in the table panics.
@@ -19,7 +19,8 @@ func (c *Config) OnChange(name string, h Hook) {
 	c.hooks[i] = append(c.hooks[i], h)
 }
 
-// Reset gives a setting that is meant for one start its default back, so that CONFIG REWRITE does not keep it.
+// Reset restores the default of a setting that is meant for one start, so that CONFIG REWRITE does not keep its
+// value.
 func (c *Config) Reset(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,8 +59,8 @@ func failed(name string, err error) error {
 // the reply of CONFIG SET without its code ERR.
 func (c *Config) Set(pairs ...string) error { return c.set(true, pairs) }
 
-// SetFor is Set for a client, which is local when it is on this machine: enable-protected-configs says whether it may
-// change settings that are protected.
+// SetFor is Set for a client; local = the client is on this host. enable-protected-configs says whether the client
+// may change protected settings.
 func (c *Config) SetFor(local bool, pairs ...string) error {
 	mode := c.Text("enable-protected-configs")
 	return c.set(mode == "yes" || mode == "local" && local, pairs)
@@ -72,8 +73,8 @@ func (c *Config) set(protected bool, pairs []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.state.Load()
-	// As in Redis: first the names, in order, then the values. What cannot be set may be set to what it is, so that a tool
-	// can set everything that it has got.
+	// As in Redis: first the names, in order, then the values. An immutable setting may be set to its present value,
+	// so that a tool can set all values that it has read.
 	seen := map[int]bool{}
 	for p := 0; p < len(pairs); p += 2 {
 		s, i, ok := find(pairs[p])
@@ -128,7 +129,7 @@ func (c *Config) apply(old, st *state, pairs []string, changed []int) error {
 		c.state.Store(old)
 		for k := len(done) - 1; k >= 0; k-- {
 			if back := done[k].hook(done[k].new, done[k].old); back != nil {
-				err = fmt.Errorf("%w; going back failed too: %w", err, back)
+				err = fmt.Errorf("%w; restoring the old value failed too: %w", err, back)
 			}
 		}
 		return failed(name, err)
@@ -154,7 +155,7 @@ func (c *Config) apply(old, st *state, pairs []string, changed []int) error {
 	return nil
 }
 
-// checkChange checks the rules between settings for one that changes at run time.
+// checkChange checks the rules between settings for a setting that changes at run time.
 func (st *state) checkChange(i int) error {
 	switch i {
 	case requirePass, masterAuth:
@@ -190,7 +191,7 @@ func (st *state) checkCheckerRange() error {
 	return nil
 }
 
-// checkPasswords checks that no password stands for two things.
+// checkPasswords checks that no password has two meanings.
 func (st *state) checkPasswords() error {
 	pass, auth := st.values[requirePass].text, st.values[masterAuth].text
 	if pass == "" && len(st.tokens) > 0 {
@@ -207,7 +208,7 @@ func (st *state) checkPasswords() error {
 	return nil
 }
 
-// SetMaster records what SLAVEOF asked for, "host port" or "no one", so that [Config.Rewrite] keeps it.
+// SetMaster records the argument of SLAVEOF, "host port" or "no one", so that [Config.Rewrite] keeps it.
 func (c *Config) SetMaster(slaveof string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	Limits             // client-output-buffer-limit, see [BufferLimit]
 )
 
-// Setting describes one key. The table of all of them is the only place that knows names, types, defaults and
+// Setting describes one key. The table of all settings is the only place that knows names, types, defaults and
 // ranges: files, the command line, CONFIG and kvrocks.toml all follow it.
 type Setting struct {
 	Name     string
@@ -33,18 +33,18 @@ type Setting struct {
 	Names    []string
 	// Dynamic settings can be changed by CONFIG SET, the others only at start.
 	Dynamic bool
-	// Volatile settings name a file: CONFIG SET to the value that they have already applies the file anew.
+	// Volatile settings name a file: CONFIG SET to the present value applies the file again.
 	Volatile bool
 	// Protected settings name a path to which the server writes: see enable-protected-configs.
 	Protected bool
-	// Redis settings are those of Redis that mean nothing here: see redisSettings.
+	// Redis settings are settings of Redis that have no effect here: see redisSettings.
 	Redis bool
 	// Inert is why the setting has no effect; empty when it has one.
 	Inert   string
 	Comment string // one line, for kvrocks.toml
-	// Check refuses texts that are right for the Kind but wrong for the setting; nil = none.
+	// Check refuses strings that fit the Kind but not the setting; nil = no check.
 	Check func(text string) error
-	// Canonical gives a text that Check has accepted the form in which it is shown; nil = as it is.
+	// Canonical converts a string that Check has accepted to the form that is shown; nil = no conversion.
 	Canonical func(text string) string
 }
 
@@ -70,7 +70,7 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// parse reads a text in any accepted form. old is the value so far: Multi adds to it, and Limits keeps the
+// parse reads a string in any accepted form. old is the previous value: Multi adds to it, and Limits keeps the
 // classes that text does not name.
 func (s *Setting) parse(old, text string) (value, error) {
 	v, err := s.parseKind(old, text)

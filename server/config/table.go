@@ -58,7 +58,7 @@ func find(name string) (*Setting, int, bool) {
 	return table[i], i, true
 }
 
-// mode says when a setting can be changed.
+// mode says when a setting may change.
 type mode bool
 
 const (
@@ -69,7 +69,7 @@ const (
 // maxInt is the upper end of Kvrocks's int settings.
 const maxInt = math.MaxInt32
 
-// The constructors below make settings of one kind. Those of Redis have no comment.
+// The constructors below make settings of one kind. Settings that only Redis has have no comment.
 
 func boolean(name, def string, m mode, comment ...string) Setting {
 	return Setting{Name: name, Kind: Bool, Default: def, Dynamic: bool(m), Comment: strings.Join(comment, " ")}
@@ -87,7 +87,7 @@ func size(name string, def, lo, hi int64, m mode, comment ...string) Setting {
 	return s
 }
 
-// age is a number of seconds with Kvrocks's range of 64 bits, of which 2^64-2 stands for RocksDB's choice.
+// age is a number of seconds with Kvrocks's range of 64 bits; 2^64-2 means that RocksDB chooses.
 func age(name, comment string) Setting {
 	return integer(name, rocksDecides, rocksDecides, math.MaxInt64, dynamic,
 		comment+"; 0 = never, -2 = RocksDB's 30 days.")
@@ -174,7 +174,7 @@ func checkRange(text string) error {
 	return checkCron(rangeCron(text))
 }
 
-// rangeCron is the schedule that a compaction-checker-range stands for.
+// rangeCron is the schedule that a compaction-checker-range means.
 func rangeCron(hours string) string { return "* " + hours + " * * *" }
 
 var (
@@ -197,7 +197,7 @@ func checkSlaveOf(text string) error {
 	return nil
 }
 
-// checkRename checks the form only: which commands there are is the server's to know.
+// checkRename checks the form only: the server knows which commands exist.
 func checkRename(text string) error {
 	for line := range strings.SplitSeq(text, "\n") {
 		if len(strings.Fields(line)) != 2 {
@@ -207,8 +207,8 @@ func checkRename(text string) error {
 	return nil
 }
 
-// foreign are keys that some other version of Kvrocks has and that mean nothing here. In a kvrocks.conf and on
-// the command line they are accepted with a warning, so that a file of that version can be used unchanged.
+// foreign are keys of other versions of Kvrocks that have no effect here. In a kvrocks.conf and on the command line
+// they are accepted with a warning, so that a file of that version can be used unchanged.
 var foreign = map[string]bool{
 	// Newer than 2.10.
 	"histogram-bucket-boundaries": true,
@@ -216,7 +216,7 @@ var foreign = map[string]bool{
 	"replication-connect-timeout-ms": true, "replication-delay-bytes": true, "replication-delay-updates": true,
 	"replication-group-sync": true, "replication-no-slowdown": true, "replication-recv-timeout-ms": true,
 	"skip-block-cache-deallocation-on-close": true, "slowlog-dump-logfile-level": true,
-	// Given up before 2.10.
+	// Removed before 2.10.
 	"geo-cache-size": true, "reply-cache-size": true, // basalt's own; see derived-state-size
 	"codis-enabled": true, "repl-bind": true, "repl-workers": true, "rocksdb.max_sub_compactions": true,
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// A kvrocks.toml has the settings as keys of their own names; the dots of a name are tables. Values may have
-// TOML's own types: a Bool is true or false, a number an integer, a list of words a string or an array of strings.
+// A kvrocks.toml has the settings as keys of their own names; the dots of a name are tables. Values may have TOML's
+// own types: a Bool is true or false, a number is an integer, a list of words is a string or an array of strings.
 // Three tables hold names that are not settings: [namespace] has NAME = "TOKEN", [rename-command] OLD = "NEW", and
 // [user] the users of the ACL, see [User].
 

@@ -6,7 +6,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// tomlItem is a heading or a key with its value, where it stands in a TOML file. Offsets are in bytes.
+// tomlItem is the position of a heading, or of a key with its value, in a TOML file. Offsets are in bytes.
 type tomlItem struct {
 	header               bool
 	path                 []string // of the table, or of the key with the tables it is in
@@ -15,8 +15,8 @@ type tomlItem struct {
 	valueStart, valueEnd int      // of a key
 }
 
-// scanTOML finds the headings and keys of a TOML file that a decoder has accepted; of another file it may find
-// anything, but it ends. The decoder tells what the values are, but not where they stand.
+// scanTOML finds the headings and keys of a TOML file that a decoder has accepted; in other files it may find
+// anything, but it terminates. It exists because the decoder returns the values, but not their positions.
 func scanTOML(data []byte) []tomlItem {
 	s := tomlScanner{data: data, line: 1}
 	var items []tomlItem
@@ -76,7 +76,7 @@ func (s *tomlScanner) skip(set string) {
 	}
 }
 
-// skipLine goes behind the end of the line.
+// skipLine moves past the end of the line.
 func (s *tomlScanner) skipLine() {
 	for s.pos < len(s.data) && s.peek() != '\n' {
 		s.next()
@@ -121,7 +121,7 @@ func unquoteTOML(quoted []byte) string {
 	return v.X
 }
 
-// quoted goes behind a string of any of the four kinds.
+// quoted moves past a string of any of the four kinds.
 func (s *tomlScanner) quoted() {
 	quote := s.peek()
 	delimiter := []byte{quote}
@@ -145,7 +145,7 @@ func (s *tomlScanner) quoted() {
 	}
 }
 
-// value goes behind a value.
+// value moves past a value.
 func (s *tomlScanner) value() {
 	depth := 0
 	for s.pos < len(s.data) {
@@ -178,7 +178,7 @@ func (s *tomlScanner) value() {
 	s.trimBack()
 }
 
-// trimBack goes back over blanks before the end of a bare value.
+// trimBack moves back over blanks before the end of a bare value.
 func (s *tomlScanner) trimBack() {
 	for s.pos > 0 && (s.data[s.pos-1] == ' ' || s.data[s.pos-1] == '\t' || s.data[s.pos-1] == '\r') {
 		s.pos--

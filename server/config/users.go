@@ -9,7 +9,8 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// Users of the ACL stand in the file as in a redis.conf, a line for each with its words split as in a command line:
+// Users of the ACL are declared in the file as in a redis.conf, one line per user with words split as in a command
+// line:
 //
 //	user alice on >secret "~some key" +@all
 //
@@ -19,7 +20,7 @@ import (
 //	alice = 'on >secret "~some key" +@all'
 //	bob = ["on", ">secret", "~some key", "+@all"]
 //
-// What the rules mean is the server's to know.
+// The server knows the meaning of the rules.
 
 // User is a user of the ACL as a file declares it.
 type User struct {
@@ -52,7 +53,7 @@ func parseUser(text string) (User, error) {
 	return u, nil
 }
 
-// line is what parseUser reads back.
+// line writes a line that parseUser can read.
 func (u User) line() string { return joinArgs(append([]string{u.Name}, u.Rules...)) }
 
 // joinArgs writes words on a line so that they can be split again.
@@ -109,7 +110,7 @@ func tomlUser(name string, v any) (string, error) {
 	return "", errors.New("wants a string or an array of strings")
 }
 
-// addUser takes a user's line over; at is where it stands.
+// addUser adds a user's line; at is its position.
 func (l *loader) addUser(text string, at Error) error {
 	u, err := parseUser(text)
 	if err == nil && slices.ContainsFunc(l.c.users, func(o User) bool { return o.Name == u.Name }) {
@@ -126,24 +127,24 @@ func (l *loader) addUser(text string, at Error) error {
 // Users returns the users that were declared at the start, in their order.
 func (c *Config) Users() []User { return c.users }
 
-// UserError places an error at the i-th of [Config.Users]: where it was declared.
+// UserError gives an error the position of the declaration of the i-th of [Config.Users].
 func (c *Config) UserError(i int, err error) error {
 	e := c.userAt[i]
 	e.Err = err
 	return &e
 }
 
-// KeepUsers says which users [Config.Rewrite] writes to the file: those that present returns, sorted by name. Without
-// it those stay that are there. present is called with the settings locked and must not look at them.
+// KeepUsers sets the users that [Config.Rewrite] writes to the file: the users that present returns, sorted by name.
+// Without KeepUsers the users of the file stay. present is called with the settings locked and must not read them.
 func (c *Config) KeepUsers(present func(requirePass string) []User) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.presentUsers = present
 }
 
-// fileUsers are the users that a file shall have.
+// fileUsers are the users to write to a file.
 type fileUsers struct {
-	keep bool // those that it has
+	keep bool // keep the users of the file
 	all  []User
 	done map[string]bool
 }
@@ -156,7 +157,7 @@ func (c *Config) usersForFile(st *state) *fileUsers {
 	return f
 }
 
-// replace returns what becomes of a user's place in the file: it goes, or stays as it is, or u takes it.
+// replace decides about a user's place in the file: it is removed, or stays unchanged, or u takes it.
 func (f *fileUsers) replace(have User) (u User, stays, goes bool) {
 	if f.keep {
 		return have, true, false
@@ -169,7 +170,7 @@ func (f *fileUsers) replace(have User) (u User, stays, goes bool) {
 	return f.all[i], slices.Equal(f.all[i].Rules, have.Rules), false
 }
 
-// rest returns the users that the file has no place for yet.
+// rest returns the users without a place in the file.
 func (f *fileUsers) rest() (list []User) {
 	for _, u := range f.all {
 		if !f.done[u.Name] {
@@ -179,7 +180,7 @@ func (f *fileUsers) rest() (list []User) {
 	return list
 }
 
-// check checks what was read back from a file.
+// check checks the users read back from a file.
 func (f *fileUsers) check(have []User) error {
 	if f.keep {
 		return nil
