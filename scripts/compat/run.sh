@@ -4,7 +4,8 @@
 # it runs them against that server instead (redis-server, say); they delete what
 # is in it. Without an address it also lets three redis-sentinels replace a master
 # that ends under load, ROUNDS times (2 unless set), and twice at rest, half a
-# minute each, and kvrocks-controller drive a cluster (controller.sh).
+# minute each, and kvrocks-controller drive a cluster (controller.sh). promtool
+# checks the alert rules where it is installed.
 #
 # usage: [ROUNDS=N] scripts/compat/run.sh BASALT | HOST:PORT
 #
@@ -80,6 +81,11 @@ node node/ioredis.js "$address" || failed=1
 node node/bullmq.js "$address" || failed=1
 ./sentinel.sh "$address" || failed=1
 ./s3.sh || failed=1
+if command -v promtool >/dev/null; then
+	promtool check rules ../metrics/alerts.yml || failed=1
+else
+	say "promtool is missing: the alert rules are not checked"
+fi
 if [ -n "${REDIS_SOURCE:-}" ]; then
 	provide tclsh tcl
 	(cd ../.. && go run ./scripts/compat/redissuite "$REDIS_SOURCE" "$address") || failed=1
