@@ -10,7 +10,7 @@ type StreamGroupValue struct {
 	Consumers     uint64
 	Pending       uint64
 	LastDelivered StreamID
-	EntriesRead   int64 // -1 when not known
+	EntriesRead   int64 // -1 = unknown
 	Lag           uint64
 }
 

@@ -37,7 +37,7 @@ type Bulk struct {
 
 	spilling sync.WaitGroup
 	mu       sync.Mutex
-	err      error // of a run; mu
+	err      error // of a run; guarded by mu
 	// Arenas of families whose records went into runs, to be used again when the runs are written.
 	spare [cf.NumFamilies]bulkFamily
 	keys  map[string]*bulkCount
@@ -201,7 +201,7 @@ func (b *Bulk) Take(tx *Tx) error {
 			if err := b.Put(rec.Family, rec.Key, rec.Value); err != nil {
 				return err
 			}
-		case rec.Kind == batch.Delete: // of what is not there
+		case rec.Kind == batch.Delete: // deletes nothing: the database is new
 		default:
 			return fmt.Errorf("a %s cannot be put into a new database", rec.Kind)
 		}
@@ -282,7 +282,7 @@ func (b *Bulk) spill() error {
 			if err := run.write(&old); err != nil {
 				b.fail(err)
 			}
-			spare.arena, spare.at = old.arena, old.at // the next spill waits
+			spare.arena, spare.at = old.arena, old.at // the next spill waits for this one
 		})
 	}
 	b.size = 0

@@ -42,7 +42,7 @@ func (tx *Tx) RunWaiting(full func() bool) {
 		if job == nil {
 			return
 		}
-		tx.combined = errNotCommitted // until it is
+		tx.combined = errNotCommitted // until the commit
 		commands += job.(Job).RunCombined(tx)
 	}
 }

@@ -184,7 +184,7 @@ func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
 	}
 	if !here && own != memoryDoesNot {
 		if tx.usable() != nil {
-			return m, false, true // there will be no commit
+			return m, false, true // no commit will follow
 		}
 		var n int
 		var err error

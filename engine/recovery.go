@@ -50,7 +50,7 @@ type recovery struct {
 	force   Force
 	last    uint64 // the last write in the logs, 0 = not known
 	found   atomic.Pointer[found]
-	noting  sync.Mutex // of the list of logs
+	noting  sync.Mutex // held while the list of logs is written
 	dropped atomic.Int64
 	logs    chan struct{} // a log was begun
 

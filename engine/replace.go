@@ -185,7 +185,7 @@ func (db *DB) prove(dir string) ([]string, error) {
 	r.BlockCacheSize, r.RowCacheSize, r.DisableAutoCompactions = min(r.BlockCacheSize, 8<<20), 0, true
 	o.Rocks = &r
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
-		return nil, err // it would be made
+		return nil, err // Open would create it
 	}
 	other, err := Open(o)
 	if err != nil {

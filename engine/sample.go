@@ -219,7 +219,7 @@ func drawPool(size uint64) int {
 // nextPopPool returns how many subkeys are pooled for a pop of n; all when that is nearly the whole collection.
 func (tx *Tx) nextPopPool(prefix []byte, size uint64, n int) int {
 	want := popPool
-	if p := tx.findPool(prefix); p != nil { // used up
+	if p := tx.findPool(prefix); p != nil { // the previous pool is used up
 		want = max(want, min(p.size*popGrowth, popPoolMax))
 	}
 	want = max(want, min(n, popPoolMax))

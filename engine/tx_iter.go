@@ -50,7 +50,7 @@ func (o *IterOptions) inParts(sub []byte) bool {
 type Iter struct {
 	tx    *Tx
 	it    rocks.Iter
-	err   error // nothing was opened
+	err   error // the open failed
 	strip int
 	key   []byte
 	value []byte

@@ -211,7 +211,7 @@ func (tx *Tx) prefetchHashed(l *KeyList) error {
 	// A separate loop, so that CPU cache misses overlap.
 	for i, h := range tx.hashes {
 		if tx.db.presence.ExistsHash(h) {
-			tx.hashes[i] = 0 // no key's hash
+			tx.hashes[i] = 0 // never the hash of a key
 		}
 	}
 	l.remove(func(i int, key []byte) bool { return tx.hashes[i] == 0 || tx.knowsMeta(key) })

@@ -173,8 +173,8 @@ func (c *Counter) miss(guess, truth Record) {
 	}
 }
 
-// Assume makes the counter begin with n keys about which nothing is known, not even whether they expire. Their number may
-// be off by slack.
+// Assume makes the counter begin with n unknown keys: not even whether they expire is known. Their number may be off
+// by slack.
 func (c *Counter) Assume(n, slack int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -123,7 +123,7 @@ func (s *Set) AcquireAll(t *Table) error {
 	return nil
 }
 
-// ReleaseReads releases the locks if all of them are for reading and none is pinned. It reports whether it did.
+// ReleaseReads releases the locks if all of them are for reading and the set is not pinned. It reports whether it did.
 func (s *Set) ReleaseReads(t *Table) bool {
 	if len(s.held) == 0 || s.pinned || s.writes() {
 		return false

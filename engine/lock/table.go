@@ -48,14 +48,14 @@ type bucketState uint32
 const (
 	open    bucketState = iota
 	closing             // LockAll waits for the last holder; new transactions wait for t.reopened
-	shut                // held as a whole
+	shut                // LockAll holds it
 )
 
 // keyLock is a lock that a transaction holds, and for which others may wait.
 type keyLock struct {
 	name        uint64
-	held        int32 // by so many readers; -1 = by a writer
-	writers     int32 // in the queue
+	held        int32 // number of readers; -1 = held by a writer
+	writers     int32 // number of writers in the queue
 	first, last *waiter
 	next        *keyLock // in the bucket
 }
@@ -64,7 +64,7 @@ type keyLock struct {
 type waiter struct {
 	write bool
 	job   any    // what the lock's holder may do for the waiter; nil = nothing
-	scope string // of job
+	scope string // of the job
 	next  *waiter
 	told  chan struct{} // the waiter has the lock, or its job was done
 	done  bool          // its job was done, with the result err

@@ -175,7 +175,7 @@ func (s *Scanner) fragment() (f Fragment, kind byte, err error) {
 	if reason != "" {
 		return f, 0, s.damage(reason)
 	}
-	if f.Len < 0 { // an older log's rest
+	if f.Len < 0 { // the rest of an older log
 		return f, 0, io.EOF
 	}
 	if kind > typeLast && kind != typeCompression {
