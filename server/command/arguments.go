@@ -11,7 +11,7 @@ import (
 // argument is an argument of a command as COMMAND DOCS describes it.
 type argument struct {
 	name, kind        string
-	keySpec           int    // number of the key specification that finds it, -1 = none
+	keySpec           int    // number of the key specification of the argument, -1 = none
 	shown             string // in place of the name, for people
 	token             string // before the argument, or the whole argument
 	hasToken          bool
@@ -24,9 +24,9 @@ type argument struct {
 //
 //	name:type [key specification's number] [~shown] [=TOKEN] [?] [*] [+] [@since] [!deprecated since] [(arguments)]
 //
-// without the blanks. Types: s string, i integer, d double, k key, p pattern, u Unix time, t the token alone, o one of
-// the arguments, b all of them. ? = may be missing, * = may be repeated, + = the token is repeated too. What is not
-// letters, digits, - or _ stands in quotes.
+// without the blanks. Types: s string, i integer, d double, k key, p pattern, u Unix time, t the token alone, o one
+// of the arguments, b all of them. ? = may be missing, * = may be repeated, + = the token is repeated too. Words with
+// characters other than letters, digits, - and _ are quoted.
 func parseArguments(text string) ([]argument, error) {
 	p := argumentParser{rest: text}
 	list, err := p.list()
@@ -97,7 +97,7 @@ func (p *argumentParser) one() (a argument, err error) {
 	return a, err
 }
 
-// take passes over a character if it comes next.
+// take skips a character if it comes next.
 func (p *argumentParser) take(c byte) bool {
 	if p.rest == "" || p.rest[0] != c {
 		return false
@@ -121,7 +121,7 @@ func (p *argumentParser) word(others string) string {
 	return word
 }
 
-// text reads a word, or what stands in quotes.
+// text reads a word, or a quoted string.
 func (p *argumentParser) text() string {
 	if !p.take('"') {
 		return p.word("-_")

@@ -10,10 +10,11 @@ import (
 	"github.com/basaltdb/basalt/engine/str"
 )
 
-// In Redis a bitmap and a HyperLogLog are strings; here they are types of their own. The commands on strings therefore
-// try again on one of these when they meet the wrong type, which costs those on strings nothing: commands that read see
-// the string that the key has in Redis, and those that change it make it that string first. Of bitmaps both only up to
-// max-bitmap-to-string-mb, since a bitmap may be far longer than what is set in it. (Kvrocks has no more than GET.)
+// In Redis a bitmap and a HyperLogLog are strings; here they are types of their own. So when a string command meets
+// the wrong type, it tries again for these types; on real strings this costs nothing. A reading command sees the
+// string that the key has in Redis, and a writing command converts the key to that string first. For bitmaps both
+// work only up to max-bitmap-to-string-mb, since a sparse bitmap may be far longer than its stored data. (Kvrocks
+// supports only GET.)
 
 // defaultBitmapLimit is max-bitmap-to-string-mb where the setting does not exist.
 const defaultBitmapLimit = 16
@@ -111,7 +112,7 @@ func onString(c *Ctx, f func() error) error {
 	return f()
 }
 
-// setGet is SET with GET, and GETSET: the value that is returned may be that of a bitmap.
+// setGet is SET with GET, and GETSET: the returned value may come from a bitmap.
 func setGet(c *Ctx, o str.SetOptions) (str.SetResult, error) {
 	res, err := str.Set(c.Tx, c.Args[1], c.Args[2], o)
 	if err != engine.ErrWrongType {

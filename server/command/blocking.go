@@ -28,11 +28,11 @@ var blockingCommands = []Spec{
 
 func init() { register(blockingCommands...) }
 
-// What the handler of a command that blocks returns when it is tried again on behalf of a client that waits.
+// The errors of the handler of a blocking command that is tried again for a blocked client.
 var (
 	// ErrNotReady: there is still no data.
 	ErrNotReady = errors.New("still nothing to reply")
-	// ErrNeedLocks: there may be something, but a lock is missing that must not be waited for here.
+	// ErrNeedLocks: there may be data, but a lock is missing, and waiting for it is not allowed here.
 	ErrNeedLocks = errors.New("more locks are needed")
 )
 
@@ -42,7 +42,7 @@ var (
 	errSecondsNegative = engine.NewError("ERR", "timeout is negative")
 )
 
-// Wait is what a client waits for.
+// Wait describes the data that a client waits for.
 type Wait struct {
 	Args    [][]byte // the command to try again when a key has changed
 	Keys    [][]byte
@@ -50,14 +50,14 @@ type Wait struct {
 	Type    cf.Type       // what the keys must hold
 	// Gone: the command is also tried when a key is deleted or changes its type.
 	Gone bool
-	// Enough, unless it is nil, is called when a replica has acknowledged more than before: when it says so, the
+	// Enough, unless it is nil, is called when a replica has acknowledged more writes: if it returns true, the
 	// command is tried.
 	Enough func() bool
-	// Null writes the reply when the time is up.
+	// Null writes the reply after the timeout.
 	Null func(*resp.Writer)
 }
 
-// parseTimeout reads a timeout in seconds, with a fraction perhaps; 0 = for ever.
+// parseTimeout reads a timeout in seconds, optionally with a fraction; 0 = for ever.
 func parseTimeout(arg []byte) (time.Duration, error) {
 	f, ok := ParseFloat(arg)
 	if !ok {
@@ -192,7 +192,7 @@ func blockingZPop(c *Ctx, highest bool) error {
 
 func bzmpop(c *Ctx) error { return bmpop(c, "MIN", "MAX", cf.TypeZSet, popZSet) }
 
-// clientUnblock is CLIENT UNBLOCK: the client gets the reply of a timeout, or an error.
+// clientUnblock is CLIENT UNBLOCK: the client gets the reply for a timeout, or an error.
 func clientUnblock(c *Ctx) error {
 	withError := false
 	if len(c.Args) > 3 {

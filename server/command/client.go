@@ -249,8 +249,8 @@ func (f *killFilter) matches(i *ClientInfo) bool {
 		(f.kind == "" || i.Type == f.kind) && (f.user == "" || i.User == f.user) && int64(i.Age.Seconds()) >= f.age
 }
 
-// clientKill knows the filters of Redis 7.2, and MAXAGE of 7.4, whose clients send it. Of a filter that is given
-// twice the last one counts.
+// clientKill knows the filters of Redis 7.2, and MAXAGE of 7.4, whose clients send it. If a filter is given twice,
+// the last one counts.
 func clientKill(c *Ctx) error {
 	if len(c.Args) == 3 { // the old form: one address, which may be the client's own
 		addr := string(c.Args[2])
@@ -350,23 +350,23 @@ func (i *ClientInfo) InfoLine() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// TotalMem returns how many bytes the connection takes: its buffers, what it has queued, and itself. (The arguments
-// of a command are in the read buffer; the copies of a waiting command count as the connection's own.)
+// TotalMem returns how many bytes the connection takes: its buffers, its queues, and the connection itself. (The
+// arguments of a command are in the read buffer; the copies of a waiting command count as the connection's own.)
 func (i *ClientInfo) TotalMem() int64 {
 	return i.Overhead + i.QueryBuf + i.QueryFree + i.MultiBytes + i.ReplyBuf + i.OutputBytes
 }
 
 // line writes the line of CLIENT LIST. The fields are those of Redis 7.2 in its order, and if all is set also watch
-// and the three at the end of newer ones, obuf of Kvrocks, and its namespace while there are no databases.
+// and the last three fields of newer versions, obuf of Kvrocks, and the namespace unless databases are configured.
 //
 // A connection has buffers only while it has something to do: qbuf and qbuf-free are 0 when nothing was received, rbs
 // and obl (the bytes of replies that are ready but not on their way) are 0 for all but the client that asks. rbp is
-// the longest reply of the last seconds, or the longest series of them that was sent at once. argv-mem is of the
+// the longest reply of the last seconds, or the longest series of replies sent at once. argv-mem is that of the
 // client that asks and of clients that wait for data or for the end of a pause.
 //
-// Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed,
-// t tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its
-// replies, U of the unix socket, N none of these.
+// Flags are S replica, M master, P subscriber, O monitor, x in MULTI, b blocked, d a watched key has changed, t
+// tracks keys, B in broadcasting mode, R to a connection that is gone, e no-evict, T no-touch, c closes after its
+// replies, U of the Unix socket, N none of these.
 func (i *ClientInfo) line(b *strings.Builder, all bool) {
 	field := func(name, value string) {
 		b.WriteString(name)

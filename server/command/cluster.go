@@ -16,8 +16,8 @@ import (
 // CLUSTER shows the topology as Redis does, and CLUSTERX, a command of Kvrocks, changes it. READONLY, READWRITE and
 // ASKING are answered outside of a cluster too, as by Kvrocks.
 
-// clusterChangeFlags are the flags of the subcommands that change the topology. They wait for the locks of others, so
-// they cannot be part of a transaction.
+// clusterChangeFlags are the flags of the subcommands that change the topology. They wait for the locks of other
+// clients, so they cannot be part of a transaction.
 const clusterChangeFlags = Admin | NoScript | NoMulti | Loading | Stale | Solo | AdminOnly
 
 var clusterCommands = []Spec{
@@ -217,7 +217,7 @@ func clusterSlots(c *Ctx) error {
 		r cf.SlotRange
 		s *Shard
 	}
-	owner := map[uint16]entry{} // by the first slot
+	owner := map[uint16]entry{} // keyed by the first slot
 	for i := range shards {
 		for _, r := range shards[i].Slots {
 			owner[r.First] = entry{r, &shards[i]}
@@ -273,7 +273,7 @@ func clusterShards(c *Ctx) error {
 		c.Out.BulkString("nodes")
 		c.Out.Array(len(s.Nodes))
 		for _, n := range s.Nodes {
-			offset := int64(0) // that of others is not known
+			offset := int64(0) // the offsets of other nodes are unknown
 			if n.ID == id {
 				offset = int64(c.Srv.DB.LatestSequence())
 			}

@@ -2,7 +2,7 @@ package command
 
 import "github.com/basaltdb/basalt/cf"
 
-// Cluster is the topology of the cluster, and what changes it.
+// Cluster is the topology of the cluster, and the operations that change it.
 type Cluster interface {
 	// Version is the version of the topology, -1 without a topology. ID is the ID of this node, "" = none.
 	Version() int64
@@ -16,8 +16,8 @@ type Cluster interface {
 	// Reset is CLUSTER RESET.
 	Reset() error
 
-	// Migrate begins to move a range of slots of this node to another one. When it has begun, and done is not nil, it
-	// calls done once with the result.
+	// Migrate begins to move a range of slots from this node to another one. If the migration has begun, and done is
+	// not nil, done is called once with the result.
 	Migrate(r cf.SlotRange, id string, done func(error)) error
 	// Import is sent by the source of a migration to its destination.
 	Import(sess *Session, r cf.SlotRange, state ImportState) error

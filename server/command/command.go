@@ -13,7 +13,7 @@ import (
 	"github.com/basaltdb/basalt/server/resp"
 )
 
-// Ctx is what a handler works with. It is valid until the handler returns.
+// Ctx is the context of a handler. It is valid until the handler returns.
 type Ctx struct {
 	Args [][]byte     // Args[0] is the name; they alias the read buffer
 	Out  *resp.Writer // the reply
@@ -23,25 +23,25 @@ type Ctx struct {
 	Spec *Spec
 	// Clock is the time that TIME returns, which stands still in EXEC and scripts; zero = the present.
 	Clock time.Time
-	// NoBlock says that the command runs inside EXEC or a script: where it would wait for data it replies at once.
+	// NoBlock says that the command runs inside EXEC or a script: instead of waiting for data it replies at once.
 	NoBlock bool
 	// InScript says that a script calls the command.
 	InScript bool
-	// Retry says that the command is tried again for a client that waits. Only some of its keys may be locked, see
-	// Tx.Holds, and nothing may be waited for: when there is still nothing to reply it is ErrNotReady.
+	// Retry says that the command is tried again for a blocked client. Only some of its keys may be locked, see
+	// Tx.Holds, and the handler must not wait: if there is still no data it returns ErrNotReady.
 	Retry bool
-	// Waited is what the client waits for, with Retry.
+	// Waited is the Wait of the blocked client, with Retry.
 	Waited *Wait
-	// Events takes the events of the key space that do not follow from the command and from which keys there were
+	// Events receives the keyspace events that do not follow from the command and from the existence of its keys
 	// before and after it, see [Change]. nil = events are not wanted.
 	Events *[]KeyEvent
 	// Rewrote says that the handler has replaced something, possibly by the same value, see Replaced.
 	Rewrote bool
 }
 
-// Replaced says that the command has replaced something in its first key, if there is such a key. If that was by the
-// same, nothing is written, but for Redis the key has changed: there are events, WATCH notices it, and clients that
-// track the key are told.
+// Replaced says that the command has replaced a value in its first key, if the key exists. If the new value equals
+// the old one nothing is written, but for Redis the key has changed: events are published, WATCH notices the change,
+// and clients that track the key are notified.
 func (c *Ctx) Replaced() { c.Rewrote = true }
 
 // Tell adds an event of the running command. The key must be one of its arguments.
@@ -51,14 +51,14 @@ func (c *Ctx) Tell(class EventClass, name string, key []byte) {
 	}
 }
 
-// Handler runs a command. It writes one reply and returns nil, or returns an error: then what it wrote, to the
-// reply and to the transaction, is dropped and the error is the reply.
+// Handler runs a command. It writes one reply and returns nil, or returns an error: then its output, to the reply and
+// to the transaction, is dropped, and the error is the reply.
 type Handler func(c *Ctx) error
 
 // Flag says how the pipeline treats a command.
 type Flag uint64
 
-// The flags. Those up to NoAsyncLoading have the meaning that they have in Redis's COMMAND INFO.
+// The flags. Flags up to NoAsyncLoading have the meaning of Redis's COMMAND INFO.
 const (
 	Write Flag = 1 << iota
 	ReadOnly
@@ -84,29 +84,30 @@ const (
 	// Single marks a reader that needs nothing but the metadata record of each of its keys. It runs without
 	// locks, and the records of a run of such commands are fetched in batches.
 	Single
-	// Solo marks a command that cannot share a transaction with others: the pipeline commits what is before
-	// it, and calls it without a transaction under way and without locks.
+	// Solo marks a command that cannot share a transaction with others: the pipeline commits the commands before it,
+	// and calls it without an open transaction and without locks.
 	Solo
 	// Blind marks a writer that does not read the old value (SET, MSET): its records are not prefetched.
 	Blind
-	// AdminOnly marks a command for sessions that have authenticated with the administrator's password. (Admin is
-	// only what COMMAND INFO and the ACL categories say.)
+	// AdminOnly marks a command for sessions that have authenticated with the administrator's password. (Admin only
+	// affects COMMAND INFO and the ACL categories.)
 	AdminOnly
 	// NotQueued marks a command that takes effect at once after MULTI.
 	NotQueued
 	// Waits marks a Solo command that may let its client wait although Redis does not call it blocking, or may detach the
 	// connection.
 	Waits
-	// Repeatable marks a reader of one key whose reply depends on nothing but its arguments and the key, and is worth
-	// to be kept for the next time.
+	// Repeatable marks a reader of one key whose reply depends only on its arguments and the key, and is worth
+	// caching.
 	Repeatable
-	// Exclusive marks a Solo command that is run with the locks of all keys held, in a transaction that the pipeline
+	// Exclusive marks a Solo command that runs with the locks of all keys held, in a transaction that the pipeline
 	// commits.
 	Exclusive
 	// Script marks a command that runs a script, or changes the stored scripts: like a command that writes, it shares
 	// a transaction with others.
 	Script
-	// Alone marks a writer that may last: outside of EXEC and scripts nothing else runs under the locks of its keys.
+	// Alone marks a writer that may take long: outside of EXEC and scripts no other command shares the locks of its
+	// keys.
 	Alone
 )
 
@@ -132,31 +133,32 @@ func (f Flag) Names() []string {
 	return names
 }
 
-// Spec is a row of the command table: what runs a command. The rest stands in the files of facts, see facts.go.
+// Spec is a row of the command table: the code of a command. Its other facts are in the files of facts, see facts.go.
 type Spec struct {
 	Name    string // lower case; a subcommand's own name
 	Handler Handler
 	Arity   int // with the name; negative = at least
 	Flags   Flag
-	// Keys finds the keys of a command where no positions do: it calls add with the index of each key's
-	// argument, and write when the command writes it. Malformed arguments: it adds what it can and returns nil;
-	// the handler reports them.
+	// Keys finds the keys of a command without fixed positions: it calls add with the index of each key's argument,
+	// and write = the command writes the key. With malformed arguments it adds the keys that it can find and returns
+	// nil; the handler reports the error.
 	Keys func(args [][]byte, add func(argIndex int, write bool)) error
 	// OtherNamespace finds the key that the command touches in another namespace than ns, in which it runs: the other
 	// namespace and the index of the argument. ok is false when there is no such key, also when the command will
 	// fail. nil = the command never touches one.
 	OtherNamespace func(srv *Server, sess *Session, ns string, args [][]byte) (other string, argIndex int, ok bool)
-	// Blocks reports whether a command with the flag Blocking may wait, which for some depends on an option. It may say
-	// so of one that does not, never the opposite. nil = it may.
+	// Blocks reports whether a command with the flag Blocking may wait, which may depend on an option. It may return
+	// true for a call that does not wait, but never false for a call that waits. nil = the command may wait.
 	Blocks func(args [][]byte) bool
 	// Prefetch adds to a list the keys of the default family that the command will read if its collection is as it is
-	// now. What those of several commands in a row need is read in batches. It is called with the locks of the command's
-	// keys held and its number of arguments checked; what is malformed it passes over. nil = nothing is read ahead.
+	// now. The records for several consecutive commands are read in batches. It is called with the locks of the
+	// command's keys held and its number of arguments checked; it skips malformed arguments. nil = nothing is
+	// prefetched.
 	Prefetch func(tx *engine.Tx, args [][]byte, keys *engine.KeyList)
 	Sub      []Spec
 
 	ID     int    // index of the command's statistics
-	Parent *Spec  // of a subcommand
+	Parent *Spec  // the container of a subcommand
 	full   string // "client|kill"
 	sub    map[string]*Spec
 	// first, last, step are the positions of the keys; last < 0 counts from the end. first 0 = no keys.
@@ -178,8 +180,8 @@ type KeyRef struct {
 	Write bool
 }
 
-// KeyArg returns the index of the argument that is the only key of the command whatever its arguments are; 0 = it never
-// has a key, -1 = AppendKeys finds them.
+// KeyArg returns the index of the command's only key, if it does not depend on the arguments; 0 = the command never
+// has a key, -1 = AppendKeys finds the keys.
 func (s *Spec) KeyArg() int {
 	if s.Keys != nil || s.first != s.last {
 		return -1
@@ -206,7 +208,7 @@ func (s *Spec) AppendKeys(dst []KeyRef, args [][]byte) []KeyRef {
 	return dst
 }
 
-// appendMovable is apart because dst escapes to the heap where a closure changes it.
+// appendMovable is a separate function because dst escapes to the heap when a closure changes it.
 func (s *Spec) appendMovable(dst []KeyRef, args [][]byte) []KeyRef {
 	s.Keys(args, func(i int, write bool) {
 		if i > 0 && i < len(args) {
@@ -278,10 +280,11 @@ func unknownSubcommand(s *Spec, sub []byte) error {
 		strings.ToUpper(s.Name)))
 }
 
-// echoed is how many bytes of what a client has sent an error repeats.
+// echoed is how many bytes of a client's input an error repeats.
 const echoed = 128
 
-// shorten cuts what an error repeats: at n bytes, and like Redis, which prints it as a C string, at a zero byte.
+// shorten truncates the input that an error repeats: at n bytes and, like Redis, which prints a C string, at a zero
+// byte.
 func shorten(b []byte, n int) []byte {
 	b = b[:min(len(b), n)]
 	if i := bytes.IndexByte(b, 0); i >= 0 {

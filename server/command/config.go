@@ -20,8 +20,8 @@ var configCommands = []Spec{{Name: "config", Arity: -2, Sub: []Spec{
 func init() { register(configCommands...) }
 
 // configGet returns each setting once, however many patterns it matches. As in Redis, a setting requested by its name
-// is returned under the name as it was first written. The pattern * means the settings that this server has of its
-// own, without those of Redis that mean nothing here.
+// is returned under the name as it was first written. The pattern * means the settings of this server, without the
+// settings of Redis that have no effect here.
 func configGet(c *Ctx) error {
 	var patterns []*glob.Pattern
 	all := false

@@ -17,17 +17,16 @@ import (
 
 // Cursors of SCAN, HSCAN, SSCAN and ZSCAN.
 //
-// All of them go over their keys in the order of the database, so the place that a scan has reached is the last
-// element that it has read. A client wants a number instead. The number is
+// The scans visit keys in the order of the database, so the position of a scan is the last element that it has read.
+// A client wants a number instead. The number is
 //
 //	bit 63: 0 · bits 61-62: the kind of scan · bit 60: 1 · bits 32-59: position · bits 0-31: ticket
 //
-// The ticket finds the last element in a ring that the process keeps. When the ring has gone round since, or the
-// process was started anew, the position is what remains: the first 28 bits of the last element. The scan then
-// continues at the first element that may begin with them. It may return elements twice, but never skips one.
+// The ticket finds the last element in a ring that the process keeps. When the ring has wrapped around, or the
+// process was restarted, only the position remains: the first 28 bits of the last element. The scan then continues at
+// the first element that may begin with them. It may return elements twice, but never skips one.
 //
-// With the setting redis-cursor-compatible off, a cursor is the last element itself with a _ in front, and
-// nothing is kept.
+// With the setting redis-cursor-compatible off, a cursor is the last element itself after a _, and nothing is kept.
 //
 // How a scan of a collection uses them:
 //
@@ -51,7 +50,7 @@ const (
 )
 
 const (
-	cursorSlots    = 16384    // scans that can be under way at once without losing their place
+	cursorSlots    = 16384    // scans that can be active at once without losing their position
 	cursorMemory   = 16 << 20 // bytes of elements that the ring holds
 	cursorKindAt   = 61
 	cursorMark     = 1 << 60 // no cursor is 0, and no small number is a cursor
@@ -79,7 +78,7 @@ type cursorSlot struct {
 // scans holds the cursors of this process.
 var scans cursors
 
-// Next makes a cursor for a scan whose last element was last. The key is that of the collection, nil for SCAN.
+// Next makes a cursor for a scan whose last element was last. key is the key of the collection, nil for SCAN.
 func (r *cursors) Next(kind scanKind, ns string, key, last []byte) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +115,7 @@ func (r *cursors) evict() {
 }
 
 // Resolve returns where a scan continues: at the first element that is not less than from. It is nil at the
-// beginning, which is also where a cursor leads that is no cursor of this kind.
+// beginning; a cursor of another kind also starts at the beginning.
 func (r *cursors) Resolve(kind scanKind, ns string, key []byte, cursor uint64) (from []byte) {
 	if cursor>>cursorKindAt != uint64(kind) || cursor&cursorMark == 0 {
 		return nil
@@ -148,7 +147,7 @@ func cursorPosition(last []byte) uint64 {
 	return uint64(binary.BigEndian.Uint32(b[:]) >> (32 - cursorPosBits))
 }
 
-// positionFloor returns a string that is not greater than any that has this position.
+// positionFloor returns a string that is not greater than any element with this position.
 func positionFloor(pos uint64) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(pos<<(32-cursorPosBits)))
 	return bytes.TrimRight(b, "\x00")
@@ -167,8 +166,8 @@ type scanCursor struct {
 	text   bool
 }
 
-// parseCursor reads a cursor as C's strtoul reads a number, which is what Redis does: a sign, leading zeros and
-// nothing at all (0) are allowed, and a zero byte ends it.
+// parseCursor reads a cursor like C's strtoul, as Redis does: a sign, leading zeros and nothing at all (0) are
+// allowed, and a zero byte ends it.
 func parseCursor(b []byte) (scanCursor, error) {
 	if len(b) > 0 && b[0] == '_' && textCursors.Load() {
 		return scanCursor{after: b[1:], text: true}, nil
@@ -258,8 +257,8 @@ func scanOptionsOf(args [][]byte, keys bool) (scanOptions, error) {
 // the scan has ended.
 func (o *scanOptions) limit() int { return int(min(o.Count, 1<<20)) + 1 }
 
-// beginScan reads the arguments of HSCAN, SSCAN or ZSCAN in Redis's order: key cursor [options]. Without the key there
-// is nothing to scan, and the options are not read.
+// beginScan reads the arguments of HSCAN, SSCAN or ZSCAN in Redis's order: key cursor [options]. If the key does not
+// exist, the options are not read.
 func beginScan(c *Ctx, t cf.Type) (rec engine.Record, cur scanCursor, o scanOptions, found bool, err error) {
 	if cur, err = parseCursor(c.Args[2]); err != nil {
 		return rec, cur, o, false, err
@@ -324,8 +323,8 @@ func scanSubkeys(c *Ctx, kind scanKind, rec *engine.Record, cur scanCursor, o sc
 	return nil
 }
 
-// scanBounds returns the range of a scan among the keys with a prefix: from the element from on, and only those
-// that begin with what all matches begin with.
+// scanBounds returns the range of a scan among the keys with a prefix: from the element from on, restricted to the
+// common prefix of all matches.
 func scanBounds(prefix, from []byte, match *glob.Pattern) (lower, upper []byte) {
 	if match == nil || len(match.Prefix()) == 0 && !match.Literal() {
 		if from != nil {
@@ -346,8 +345,8 @@ func scanBounds(prefix, from []byte, match *glob.Pattern) (lower, upper []byte) 
 	return lower, upper
 }
 
-// writeScan puts the reply of a scan together: its n elements have been written from mark on. With more, the scan
-// continues after last.
+// writeScan completes the reply of a scan whose n elements were written from mark on. With more, the scan continues
+// after last.
 func writeScan(c *Ctx, mark, n int, kind scanKind, key, last []byte, more bool) {
 	body := bytes.Clone(c.Out.Bytes()[mark:])
 	c.Out.Truncate(mark)

@@ -59,8 +59,8 @@ func parseDB(arg []byte) (int64, error) {
 	return n, nil
 }
 
-// SelectedBy returns the namespace that SELECT with these arguments leads to for a session in the namespace ns, which
-// it is itself when the command fails.
+// SelectedBy returns the namespace that SELECT with these arguments selects for a session in the namespace ns; if the
+// command fails it returns ns.
 func SelectedBy(srv *Server, sess *Session, ns string, args [][]byte) string {
 	n, err := parseDB(args[1])
 	if err != nil {
@@ -114,7 +114,7 @@ func moveOther(srv *Server, sess *Session, ns string, args [][]byte) (string, in
 	return to, 1, ok && to != ns
 }
 
-// moveX is Kvrocks's MOVEX key token: the token says where to, requirepass stands for the default namespace.
+// moveX is Kvrocks's MOVEX key token: the token names the target namespace, requirepass the default namespace.
 func moveX(c *Ctx) error {
 	if !c.Srv.Users.PasswordRequired() {
 		return errMoveNoPass
@@ -143,8 +143,8 @@ func moveTo(c *Ctx, ns string) error {
 	return replyBool(c, done, err)
 }
 
-// lockIn makes sure that a key of another namespace is locked. It is, unless a token has come to stand for something
-// else meanwhile, or a script has not declared the key.
+// lockIn makes sure that a key of another namespace is locked. The key is locked already, unless the token's
+// namespace has changed meanwhile, or a script has not declared the key.
 func lockIn(c *Ctx, ns string, key []byte) error {
 	return c.Tx.InNamespace(ns, func() error {
 		if !c.Tx.TryLock(key) {
@@ -154,8 +154,7 @@ func lockIn(c *Ctx, ns string, key []byte) error {
 	})
 }
 
-// swapDB is SWAPDB. To exchange two databases is to write all their keys anew, since their places on disk are
-// Kvrocks's.
+// swapDB is SWAPDB. Exchanging two databases would rewrite all their keys, since the disk format is that of Kvrocks.
 func swapDB(c *Ctx) error {
 	one, ok := ParseInt(c.Args[1])
 	if !ok || one != int64(int32(one)) {

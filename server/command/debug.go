@@ -19,7 +19,7 @@ var debugCommands = []Spec{
 
 func init() { register(debugCommands...) }
 
-// debugSub is a subcommand of DEBUG; args counts the arguments after its name, most < 0 = any number.
+// debugSub is a subcommand of DEBUG; args counts the arguments after its name, most < 0 = no limit.
 type debugSub struct {
 	name        string
 	least, most int
@@ -27,8 +27,8 @@ type debugSub struct {
 	help        []string
 }
 
-// The subcommands that test suites and clients' tests use. Those that crash Redis on purpose, or change what only Redis
-// has inside, are refused: see refusedDebug.
+// The subcommands that test suites and tests of clients use. Subcommands that crash Redis on purpose, or change
+// internals of Redis, are refused: see refusedDebug.
 var debugSubs []debugSub
 
 func init() {
@@ -159,7 +159,7 @@ func debugInScripts(c *Ctx) error {
 	return nil
 }
 
-// debugReload takes Redis's options, which make no difference.
+// debugReload accepts Redis's options, which have no effect.
 func debugReload(c *Ctx) error {
 	for _, a := range c.Args[2:] {
 		if !EqualFold(a, "NOSAVE") && !EqualFold(a, "NOFLUSH") && !EqualFold(a, "MERGE") {
@@ -176,7 +176,7 @@ func debugReload(c *Ctx) error {
 	return nil
 }
 
-// locked takes the read side of a key's lock for as long as f runs: DEBUG has no keys that the pipeline knows of.
+// locked holds the read side of a key's lock while f runs: the pipeline does not know the keys of DEBUG.
 func locked(c *Ctx, key []byte, f func() error) error {
 	if c.NoBlock { // EXEC keeps its locks until its commit, and takes no more
 		return f()
@@ -241,7 +241,7 @@ func debugObject(c *Ctx) error {
 	})
 }
 
-// debugInside is for subcommands that show the inside of an encoding which only Redis has.
+// debugInside is for subcommands that show the internals of an encoding that only Redis has.
 func debugInside(encoding string) func(c *Ctx) error {
 	return func(c *Ctx) error {
 		key := c.Args[2]

@@ -25,8 +25,8 @@ func init() { register(dumpCommands...) }
 
 var errDumpSize = engine.NewError("ERR", "the value is too large to be dumped, see proto-max-bulk-len")
 
-// dump is DUMP. All types that Redis has are written in plain forms, which Redis can RESTORE since 5.0; a bitmap and a
-// HyperLogLog as the strings that they are there.
+// dump is DUMP. All types that Redis has are written in plain forms, which Redis can RESTORE since 5.0; a bitmap and
+// a HyperLogLog as strings, as in Redis.
 func dump(c *Ctx) error {
 	rec, err := c.Tx.LoadAny(c.Args[1])
 	if err != nil {
@@ -121,7 +121,7 @@ func (d *dumper) hash(tx *engine.Tx, key []byte) error {
 	})
 }
 
-// zset writes a sorted set with the highest score first: in that order Redis builds it fastest.
+// zset writes a sorted set with the highest score first: Redis loads that order fastest.
 func (d *dumper) zset(tx *engine.Tx, key []byte, size uint64) error {
 	d.head(rdb.ZSet)(size)
 	n := uint64(0)
@@ -152,8 +152,8 @@ var (
 // value. The payload may be far smaller than either.
 const maxRestore = 1 << 30
 
-// restoreOptions are the options of RESTORE. IDLETIME and FREQ are checked and ignored: there are no accesses to be
-// counted here.
+// restoreOptions are the options of RESTORE. IDLETIME and FREQ are checked and ignored: the server counts no
+// accesses.
 type restoreOptions struct {
 	replace bool
 	absTTL  bool

@@ -6,7 +6,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// EventClass is a set of classes of keyspace events, or of the ways in which they are published.
+// EventClass is a set of classes of keyspace events, and of the ways to publish them.
 type EventClass uint16
 
 // The classes, with the letters that they have in notify-keyspace-events.
@@ -23,8 +23,8 @@ const (
 	EventEvicted                         // e
 	EventStream                          // t
 	EventModule                          // d: the types that are modules in Redis
-	EventMiss                            // m: a key that was looked for is not there
-	EventNew                             // n: a key has come into being
+	EventMiss                            // m: a key that was looked up does not exist
+	EventNew                             // n: a key was created
 
 	// EventAll is A: all classes but m and n.
 	EventAll = EventGeneric | EventString | EventList | EventSet | EventHash | EventZSet | EventExpired | EventEvicted | EventStream | EventModule
@@ -62,8 +62,8 @@ type Change struct {
 	Spec  *Spec
 	Args  [][]byte
 	Keys  [][]byte // the keys that the command could write
-	Was   []bool   // which of them existed before
-	Is    []bool   // and which exist now
+	Was   []bool   // which of the keys existed before
+	Is    []bool   // which of the keys exist now
 	Other []byte   // the key written in another namespace, nil = none
 	Extra []KeyEvent
 	emits []KeyEvent
@@ -118,7 +118,7 @@ func (c *Change) Events() []KeyEvent {
 			c.gone[string(k)] = struct{}{}
 		}
 	}
-	if c.Other != nil { // never in place of something, see MOVE and COPY
+	if c.Other != nil { // never replaces a key, see MOVE and COPY
 		c.emitOther(EventNew, "new")
 	}
 	if rule := ruleOf(c.Spec); rule != nil {
@@ -138,7 +138,7 @@ func (c *Change) Events() []KeyEvent {
 var looksUp = map[string]bool{"getdel": true, "getex": true, "getset": true, "xack": true, "xclaim": true,
 	"xautoclaim": true, "pfmerge": true}
 
-// silent are the commands that read without asking whether a key is missed.
+// silent are the commands that read without counting missing keys.
 var silent = map[string]bool{"object": true, "memory": true, "debug": true}
 
 // AppendLookups appends the keys for which Redis would emit keymiss if they do not exist.
@@ -161,7 +161,7 @@ func AppendLookups(dst [][]byte, s *Spec, args [][]byte, keys []KeyRef) [][]byte
 	return dst
 }
 
-// renames are the commands that take a key away without deleting it.
+// renames are the commands that remove a key without deleting it.
 var renames = map[string]bool{"rename": true, "renamenx": true, "move": true, "movex": true}
 
 type eventRule func(*Change)
@@ -176,7 +176,7 @@ func first(class EventClass, name string) eventRule {
 	}
 }
 
-// stored is the rule of commands that store a result: no result leaves nothing but the deletion.
+// stored is the rule of commands that store a result: with an empty result the only event is the deletion.
 func stored(class EventClass, name string) eventRule {
 	return func(c *Change) {
 		if len(c.Keys) > 0 && c.Is[0] {
@@ -185,7 +185,7 @@ func stored(class EventClass, name string) eventRule {
 	}
 }
 
-// popped is the rule of commands that pop from the first of their keys that has something.
+// popped is the rule of commands that pop from the first non-empty key.
 func popped(class EventClass, name func(*Change) string) eventRule {
 	return func(c *Change) {
 		for i, k := range c.Keys {
@@ -245,8 +245,8 @@ var eventRules = map[string]eventRule{
 
 	"hset": first(EventHash, "hset"), "hmset": first(EventHash, "hset"), "hsetnx": first(EventHash, "hset"),
 	"hincrby": first(EventHash, "hincrby"), "hincrbyfloat": first(EventHash, "hincrbyfloat"),
-	// HDEL and those of the expiry of fields tell by themselves: they write also when all that they do is delete what
-	// has expired.
+	// HDEL and the commands for field expiry add their events themselves: they also write when they only delete
+	// expired fields.
 	"hsetex": hsetexEvents,
 	"hsetexpire": func(c *Change) {
 		c.emit(EventHash, "hset", c.Keys[0])
@@ -340,7 +340,7 @@ func (c *Change) emitSet(i int, expires bool) {
 	if expires {
 		c.emit(EventGeneric, "expire", key)
 	}
-	if !c.Is[i] { // it is to expire at a time that is past
+	if !c.Is[i] { // its expiry is in the past
 		delete(c.gone, string(key))
 		c.emit(EventExpired, "expired", key)
 	}
@@ -372,7 +372,7 @@ func msetExEvents(c *Change) {
 	}
 }
 
-// hsetexEvents: fields that are gone at once leave nothing also where there was nothing.
+// hsetexEvents: fields whose expiry is in the past are deleted at once, so a missing key stays missing.
 func hsetexEvents(c *Change) {
 	for _, e := range c.Extra {
 		c.emit(e.Class, e.Name, e.Key)

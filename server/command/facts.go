@@ -10,8 +10,8 @@ import (
 
 // The files in facts hold, for each command, the facts that are not needed to run it, and where its keys are: what
 // COMMAND INFO and COMMAND DOCS reply, the ACL categories, and which arguments are secrets. A family of commands has
-// a file, named after the group of COMMAND DOCS. What is known of Redis's commands are the facts of Redis 7.2
-// (src/commands/*.json), of 7.4 and 8 for what came later. The other commands are described in the same words.
+// a file, named after the group of COMMAND DOCS. The facts of Redis's commands are those of Redis 7.2
+// (src/commands/*.json), and of 7.4 and 8 for later commands. The other commands are described in the same words.
 //
 // A line that begins with a letter is the name of a command, with its container's before it: "client|kill". Lines with
 // one tab in front are its facts, lines with two tabs continue the line above. Facts before the first command apply to
@@ -41,7 +41,7 @@ import (
 //go:embed facts
 var factFiles embed.FS
 
-// facts are what the files say of a command.
+// facts are the contents of the files for a command.
 type facts struct {
 	group, summary, since, complexity string
 	categories                        []string

@@ -10,7 +10,7 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// functionChange are the flags of what changes the libraries: nothing else runs meanwhile.
+// functionChange are the flags of commands that change the libraries: no other command runs meanwhile.
 const functionChange = NoScript | Write | Solo | Exclusive
 
 var functionCommands = []Spec{

@@ -35,8 +35,8 @@ func geosearchstoreKeys(_ [][]byte, add func(argIndex int, write bool)) error {
 	return nil
 }
 
-// georadiusKeys finds the key that the result is stored in, after STORE or STOREDIST; the last one counts. Those
-// behind STORE are told first, as Redis does.
+// georadiusKeys finds the key that the result is stored in, after STORE or STOREDIST; the last one counts. As in
+// Redis, keys after STORE come first.
 func georadiusKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	add(1, false)
 	for _, option := range []string{"STORE", "STOREDIST"} {
@@ -106,8 +106,8 @@ func geoUnit(arg []byte) (metres float64, err error) {
 	return 0, errGeoUnit
 }
 
-// writeDistance writes four digits behind the point, in RESP3 too. The number is scaled before it is rounded, as
-// Redis does it; no distance is so long that it would not fit.
+// writeDistance writes four digits after the decimal point, in RESP3 too. The number is scaled before it is rounded,
+// as Redis does it; no distance is so long that it would not fit.
 func writeDistance(w *resp.Writer, d float64) {
 	n := int64(math.RoundToEven(d * 10000))
 	var text [32]byte
@@ -119,8 +119,8 @@ func writeDistance(w *resp.Writer, d float64) {
 	w.Bulk(b)
 }
 
-// writeCoordinate writes all digits of a coordinate up to the 17th behind the point, and no zeros at the end: Redis
-// prints it with the precision of a long double.
+// writeCoordinate writes up to 17 digits after the decimal point, without trailing zeros: Redis prints it with the
+// precision of a long double.
 func writeCoordinate(w *resp.Writer, f float64) {
 	var text [32]byte
 	b := strconv.AppendFloat(text[:0], f, 'f', 17, 64)

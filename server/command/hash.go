@@ -275,7 +275,7 @@ func hrandfield(c *Ctx) error {
 	return err
 }
 
-// randomCount reads the count of a command that draws random elements, and the word that asks for more of each.
+// randomCount reads the count of a command that draws random elements, and the optional word (such as WITHVALUES).
 func randomCount(c *Ctx, with string) (n int64, more bool, err error) {
 	n, ok := ParseInt(c.Args[2])
 	const most = 1<<63 - 1
@@ -301,7 +301,7 @@ func hscan(c *Ctx) error {
 	}
 	noValues := o.NoValues
 	if len(rec.Tail) > 0 {
-		o.NoValues = false // they tell which fields have expired
+		o.NoValues = false // the values tell which fields have expired
 	}
 	return scanSubkeys(c, scanHash, &rec, cur, o, func(w *resp.Writer, field, value []byte) (int, error) {
 		if len(rec.Tail) > 0 {
@@ -319,7 +319,7 @@ func hscan(c *Ctx) error {
 	})
 }
 
-// hrangebylex is Kvrocks's HRANGEBYLEX key min max [LIMIT offset count] [REV]. With REV the bounds change places.
+// hrangebylex is Kvrocks's HRANGEBYLEX key min max [LIMIT offset count] [REV]. With REV the bounds are swapped.
 func hrangebylex(c *Ctx) error {
 	r := hash.LexRange{Limit: -1}
 	for args := c.Args[4:]; len(args) > 0; args = args[1:] {
@@ -365,14 +365,14 @@ func hrangebylex(c *Ctx) error {
 	return nil
 }
 
-// The errors of HRANGEBYLEX are Kvrocks's.
+// The errors of HRANGEBYLEX are those of Kvrocks.
 var (
 	errLexOrder = engine.NewError("ERR", "min > max")
 	errLexMin   = engine.NewError("ERR", "the min is illegal")
 	errLexMax   = engine.NewError("ERR", "the max is illegal")
 )
 
-// fieldBound reads [field, (field or the infinity that is possible at this end.
+// fieldBound reads [field, (field or the infinity allowed at this end.
 func fieldBound(b []byte, infinity string) (hash.LexBound, bool) {
 	switch {
 	case string(b) == infinity:

@@ -67,8 +67,8 @@ func fieldExpire(c *Ctx, arg []byte, unit int64, relative bool) (int64, error) {
 	return base + n*unit, nil
 }
 
-// fieldArgs reads FIELDS numfields field [field ...] and returns the fields. badCount is the error for a number
-// that is none or not positive.
+// fieldArgs reads FIELDS numfields field [field ...] and returns the fields. badCount is the error for a malformed or
+// non-positive number.
 func fieldArgs(c *Ctx, args [][]byte, badCount error) ([][]byte, error) {
 	if len(args) < 2 {
 		return nil, wrongArgs(c.Spec.FullName())
@@ -86,7 +86,7 @@ func fieldArgs(c *Ctx, args [][]byte, badCount error) ([][]byte, error) {
 	return args[2:], nil
 }
 
-// afterType returns the error of wrong arguments, or that of a key of another type, which Redis looks for first.
+// afterType returns the error for wrong arguments, or the error for a key of another type, which Redis checks first.
 func afterType(c *Ctx, wrong error) error {
 	if _, err := c.Tx.Load(c.Args[1], cf.TypeHash); err != nil {
 		return err

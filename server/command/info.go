@@ -9,8 +9,8 @@ func init() {
 	register(Spec{Name: "info", Handler: info, Arity: -1, Flags: Loading | Stale | Solo})
 }
 
-// info takes any number of sections; none and default mean all but the long one of percentiles, all and everything mean
-// all. FORMAT TXT or FORMAT JSON may stand anywhere among them, as in Kvrocks.
+// info takes any number of sections; no section and default mean all but the long section of percentiles, all and
+// everything mean all. FORMAT TXT or FORMAT JSON may stand anywhere among them, as in Kvrocks.
 func info(c *Ctx) error {
 	wanted := map[string]bool{}
 	asJSON := false

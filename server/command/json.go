@@ -73,16 +73,16 @@ func noPathOr(p *json.Path, or string) error {
 
 func shortPath(p *json.Path) string { return p.String()[:min(len(p.String()), echoed)] }
 
-// bounded is a reply with a bound for its length: the values that a path selects can contain each other, and a small
-// document be a very long reply.
+// bounded is a reply of bounded length: the values that a path selects can contain each other, so a small document
+// can make a very long reply.
 type bounded struct {
 	*Ctx
-	end int // how long the output may become
+	end int // maximum length of the output
 }
 
 func bound(c *Ctx) bounded { return bounded{c, c.Out.Len() + int(c.Srv.Settings.MaxBulk())} }
 
-// check checks that the reply has not become too long.
+// check checks that the reply is not too long.
 func (c bounded) check() error {
 	if c.Out.Len() > c.end {
 		return errReplyLong
@@ -91,7 +91,7 @@ func (c bounded) check() error {
 }
 
 // writeResults writes one element for each result of a path, null for a result that is of another kind than the
-// command works on; of a legacy path only the last that is of that kind, which there must be.
+// command works on; for a legacy path only the last result of that kind, which must exist.
 func writeResults[T any](c *Ctx, p *json.Path, results []json.Result[T], or string, write func(v T)) error {
 	if p.Legacy() {
 		for i := len(results) - 1; i >= 0; i-- {

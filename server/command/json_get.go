@@ -201,7 +201,7 @@ func writePathsExpanded(c *Ctx, d *json.Document, paths []*json.Path, form jsonF
 	return nil
 }
 
-// writeExpanded writes a value as RESP3: with formExpand1 strings, arrays and objects as their texts.
+// writeExpanded writes a value as RESP3: with formExpand1, strings, arrays and objects are written as JSON texts.
 func writeExpanded(c bounded, v *json.Value, form jsonForm) error {
 	switch kind := v.Kind(); {
 	case kind == json.Null:

@@ -35,8 +35,8 @@ func jsonBudget(c *Ctx) *json.Budget {
 
 func openJSON(c *Ctx, key []byte) (*json.Document, error) { return json.Open(c.Tx, key, jsonBudget(c)) }
 
-// jsonRead runs a command that has an optional path: missing for a key that does not exist, one with the first result
-// of a legacy path, nil when it has none, each with every other result.
+// jsonRead runs a command that has an optional path. It calls missing for a missing key; one with the first result of
+// a legacy path, nil = no result; each with every result of another path.
 func jsonRead(c *Ctx, missing func(p *json.Path) error, one, each func(p *json.Path, v *json.Value) error) error {
 	p, err := optionalPath(c, 2)
 	if err != nil {
@@ -236,8 +236,8 @@ func jsonArrIndex(c *Ctx) error {
 	return nil
 }
 
-// writeRESP writes a value in the way of JSON.RESP: arrays and objects begin with a bracket, and members are two
-// elements each.
+// writeRESP writes a value as JSON.RESP does: arrays and objects begin with a bracket, and members are two elements
+// each.
 func writeRESP(c bounded, v *json.Value) error {
 	switch kind := v.Kind(); {
 	case kind == json.Null:

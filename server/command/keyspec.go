@@ -10,7 +10,7 @@ import (
 // keySpec is a key specification of a command.
 type keySpec struct {
 	flags []string
-	// begin is how the first of its keys is found: "index", "keyword" or "unknown"; find, how the others are:
+	// begin says how the first key is found: "index", "keyword" or "unknown"; find, how the other keys are found:
 	// "range", "keynum" or "unknown".
 	begin, find string
 	keyword     string
@@ -34,10 +34,10 @@ func byFullName(name string) *Spec {
 	return s
 }
 
-// parseKeySpec reads a key specification: flags, and after an @ where the keys are, if not where the fact keys says. Of
-// the flags RO, RW, OW and RM say whether the value is left as it is, changed, overwritten or removed; access, that the
-// client is told of it; insert, update and delete, what is done to it. Without flags a reader has "RO access", another
-// command "RW access update". Places:
+// parseKeySpec reads a key specification: flags, and after an @ the places of the keys, if they differ from the fact
+// keys. The flags RO, RW, OW and RM say whether the value is only read, changed, overwritten or removed; access: the
+// value is returned to the client; insert, update and delete: how the value changes. Without flags a reader has "RO
+// access", another command "RW access update". Places:
 //
 //	3            the argument with this index
 //	3 -1 1       from this index, up to the one so far from it (negative: from the end), every so many arguments

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// LatencyEvent is what the latency monitor knows of a kind of event.
+// LatencyEvent is the data of the latency monitor about a kind of event.
 type LatencyEvent struct {
 	Name    string
 	Worst   int64           // milliseconds since the last reset
@@ -129,7 +129,7 @@ func latencyHistogram(c *Ctx) error {
 	return nil
 }
 
-// graphColumns is how many samples a drawing shows, graphRows how high it is.
+// graphColumns is the number of samples in a graph, graphRows its height.
 const (
 	graphColumns = 80
 	graphRows    = 4
@@ -195,7 +195,7 @@ func drawLatency(e LatencyEvent, now int64) string {
 	return b.String()
 }
 
-// ago writes a number of seconds with the unit that suits it: 12s, 3m, 5h, 2d.
+// ago writes a number of seconds with a suitable unit: 12s, 3m, 5h, 2d.
 func ago(seconds int64) string {
 	seconds = max(seconds, 0)
 	for _, u := range []struct {
@@ -215,7 +215,7 @@ func latencyDoctor(c *Ctx) error {
 	return nil
 }
 
-// latencyReport describes events in words, and says where to look further.
+// latencyReport describes events in words, and names commands for further analysis.
 func latencyReport(events []LatencyEvent, threshold string) string {
 	var b strings.Builder
 	if threshold == "" || threshold == "0" {

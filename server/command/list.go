@@ -83,7 +83,7 @@ func llen(c *Ctx) error {
 func lindex(c *Ctx) error {
 	i, ok := ParseInt(c.Args[2])
 	if !ok {
-		// Redis looks for the key and its type first.
+		// Redis checks the key and its type first.
 		n, err := list.Len(c.Tx, c.Args[1])
 		switch {
 		case err != nil:

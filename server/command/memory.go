@@ -121,8 +121,8 @@ func diskHelp(c *Ctx) error {
 	return nil
 }
 
-// kprofile is Kvrocks's KPROFILE MEMORY ENABLE|DISABLE|STATUS|DUMP directory. What Kvrocks has from jemalloc is here a
-// profile of the Go heap; RocksDB's memory is in INFO memory and INFO rocksdb.
+// kprofile is Kvrocks's KPROFILE MEMORY ENABLE|DISABLE|STATUS|DUMP directory. Where Kvrocks dumps jemalloc's profile,
+// this server dumps a profile of the Go heap; RocksDB's memory is in INFO memory and INFO rocksdb.
 func kprofile(c *Ctx) error {
 	if !EqualFold(c.Args[1], "MEMORY") {
 		return errOnlyMemory

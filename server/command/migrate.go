@@ -82,9 +82,9 @@ func migrateKeys(args [][]byte, add func(argIndex int, write bool)) error {
 }
 
 // migrate sends keys to another server, which restores them, and deletes the keys that the other server has
-// acknowledged: a key is never lost, but after an error while the reply was waited for it may be on both servers. The
-// locks of these keys are held all the while, so that nobody changes what was sent and is going to be deleted; others
-// are not kept waiting.
+// acknowledged: a key is never lost, but after an error while waiting for the reply it may exist on both servers. The
+// locks of these keys are held throughout, so that no client changes a key between sending and deletion; commands on
+// other keys do not wait.
 func migrate(c *Ctx) error {
 	o, err := parseMigrate(c.Args)
 	if err != nil {
@@ -157,7 +157,7 @@ func targetError(line string) error {
 	return engine.NewError("ERR", "Target instance replied with error: "+line[1:])
 }
 
-// target is the connection to the server that gets the keys.
+// target is the connection to the server that receives the keys.
 type target struct {
 	conn    net.Conn
 	r       *bufio.Reader
@@ -285,7 +285,7 @@ func (t *target) line() (string, error) {
 	return strings.TrimRight(string(line), "\r\n"), err
 }
 
-// dumpKey returns what DUMP replies for a key that exists.
+// dumpKey returns the reply of DUMP for a key that exists.
 func dumpKey(c *Ctx, key []byte, rec *engine.Record) ([]byte, error) {
 	d := dumper{limit: c.Srv.Settings.MaxBulk(), version: rdb.PlainVersion}
 	if err := d.value(c.Tx, key, rec); err != nil {

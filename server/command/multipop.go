@@ -5,7 +5,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// What LMPOP, ZMPOP, BLMPOP and BZMPOP have in common: they pop elements of the first of several keys that has some.
+// The common part of LMPOP, ZMPOP, BLMPOP and BZMPOP: they pop elements of the first non-empty key.
 
 var (
 	errNumKeys  = engine.NewError("ERR", "numkeys should be greater than 0")
@@ -66,7 +66,7 @@ func mpop(c *Ctx, first, second string, pop popKey) error {
 	return nil
 }
 
-// bmpop is BLMPOP or BZMPOP, which have a timeout in front. As in Redis it is parsed last.
+// bmpop is BLMPOP or BZMPOP, which have a timeout as first argument. As in Redis the timeout is parsed last.
 func bmpop(c *Ctx, first, second string, t cf.Type, pop popKey) error {
 	p, err := parseMultiPop(c.Args[2:], first, second)
 	if err != nil {
@@ -85,8 +85,8 @@ func bmpopKeys(args [][]byte, add func(argIndex int, write bool)) error {
 	return numKeys(args, 2, true, add)
 }
 
-// numKeys adds the keys that follow their number, which is the argument at. A number that does not fit adds none
-// and is an error, for COMMAND GETKEYS; a handler says itself what is wrong.
+// numKeys adds the keys that follow their number, which is the argument at. For a number that does not fit it adds no
+// keys and returns an error, for COMMAND GETKEYS; handlers report the error themselves.
 func numKeys(args [][]byte, at int, write bool, add func(argIndex int, write bool)) error {
 	if at >= len(args) {
 		return errNumKeys

@@ -67,8 +67,8 @@ func objectEncoding(c *Ctx) error {
 	})
 }
 
-// stringEncoding is the encoding of a string of which no more than the head may have been read: one that was cut off is
-// longer than what Redis would keep in another form.
+// stringEncoding is the encoding of a string of which perhaps only the head was read: a truncated string is too long
+// for the other encodings of Redis.
 func stringEncoding(rec *engine.Record) string {
 	if rec.Rest > 0 {
 		return "raw"
@@ -104,8 +104,8 @@ func objectFreq(c *Ctx) error {
 	})
 }
 
-// kmetadata is Kvrocks's KMETADATA key: type, size, expire (milliseconds since the epoch), the first byte of the record
-// and the version. Types that have no other records than this one have neither size nor version.
+// kmetadata is Kvrocks's KMETADATA key: type, size, expire (milliseconds since the epoch), the first byte of the
+// record and the version. Types with this record only have neither size nor version.
 func kmetadata(c *Ctx) error {
 	rec, err := c.Tx.LoadHead(c.Args[1])
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/basaltdb/basalt/server/glob"
 )
 
-// SubscriptionKind is what a client subscribes to.
+// SubscriptionKind is a kind of subscription.
 type SubscriptionKind uint8
 
 // The kinds.
@@ -72,8 +72,7 @@ func subscribe(c *Ctx) error { return subscribeTo(c, Channel, "subscribe") }
 
 func psubscribe(c *Ctx) error { return subscribeTo(c, Pattern, "psubscribe") }
 
-// ssubscribe is refused in a transaction, in which Redis allows the older SUBSCRIBE and PSUBSCRIBE for the sake of what
-// there is.
+// ssubscribe is refused in a transaction. Redis allows the older SUBSCRIBE and PSUBSCRIBE there for compatibility.
 func ssubscribe(c *Ctx) error {
 	if c.NoBlock {
 		return errShardInside
@@ -188,7 +187,8 @@ func AllowedWhileSubscribed(s *Spec) bool {
 	return false
 }
 
-// Confirms reports whether the reply to a command is made of messages, which come whatever CLIENT REPLY has said.
+// Confirms reports whether the reply to a command consists of messages, which are sent whatever the mode of CLIENT
+// REPLY.
 func Confirms(s *Spec) bool {
 	return s.Flags&PubSub != 0 && strings.HasSuffix(s.full, "subscribe")
 }

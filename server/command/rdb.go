@@ -30,8 +30,8 @@ func rdbHelp(c *Ctx) error {
 	return nil
 }
 
-// The bounds of a piece, of what is written in one transaction: how many keys it has at most, and after how many
-// bytes of write batch no further key is added.
+// The bounds of a piece, which is written in one transaction: its most keys, and the size of the write batch in bytes
+// at which no further key is added.
 const (
 	pieceKeys  = 256
 	pieceBytes = 1 << 20
@@ -79,7 +79,7 @@ func rdbLoad(c *Ctx) error {
 
 var errNotRegular = errors.New("it is not a regular file")
 
-// openRegular opens a file for reading and returns its length. It does not wait for what is at the other end of a pipe.
+// openRegular opens a file for reading and returns its length. It does not wait for the other end of a pipe.
 func openRegular(path string) (*os.File, int64, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -96,12 +96,12 @@ func openRegular(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// loader writes what an RDB file holds.
+// loader writes the contents of an RDB file.
 type loader struct {
 	c     *Ctx
-	keep  bool // keys and libraries that exist stay as they are
+	keep  bool // existing keys and libraries are not replaced
 	items []*rdb.Item
-	size  int64 // of their write batch, about
+	size  int64 // approximate size of their write batch
 	done  loaded
 }
 
@@ -109,7 +109,7 @@ type loader struct {
 type loaded struct {
 	keys, libraries      int
 	expired, kept, empty int // keys that were not loaded
-	elsewhere            int // keys of slots of other nodes of the cluster, neither
+	elsewhere            int // keys in slots of other nodes: not loaded either
 }
 
 // load writes the keys of a database, and all libraries of functions.
@@ -223,7 +223,7 @@ func (l *loader) key(tx *engine.Tx, i *rdb.Item, done *loaded) error {
 	return nil
 }
 
-// library keeps a library of functions.
+// library stores a library of functions.
 func (l *loader) library(source []byte) error {
 	err := l.c.Sess.Control.Update(nil, true, func(tx *engine.Tx) error {
 		_, err := l.c.Srv.Scripts.LoadLibrary(tx, source, !l.keep)
@@ -245,7 +245,7 @@ func (l *loader) library(source []byte) error {
 	return nil
 }
 
-// stopped is the reply for an error: it says how far the loading has come.
+// stopped is the reply for an error: it says how many keys were loaded.
 func (l *loader) stopped(err error) error {
 	code := "ERR"
 	var e *engine.Error

@@ -57,8 +57,8 @@ func waitMillis(arg []byte) (time.Duration, error) {
 
 const longestWait = 30 * 365 * 24 * time.Hour
 
-// waitReplicas is WAIT numreplicas timeout. It waits for all that was written before by anybody, as Kvrocks does;
-// that is at least what the client itself has written.
+// waitReplicas is WAIT numreplicas timeout. As in Kvrocks, it waits for all earlier writes of all clients, which
+// include the client's own writes.
 func waitReplicas(c *Ctx) error {
 	if c.Retry {
 		return waitedFor(c)
@@ -83,7 +83,8 @@ var (
 			"replicas are just local and are not propagated.")
 )
 
-// waitForReplicas lets the client wait until n replicas have acknowledged, or its time is up, and then for the reply.
+// waitForReplicas blocks the client until n replicas have acknowledged or its timeout has passed, and until the
+// reply.
 func waitForReplicas(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.Writer, acked int)) error {
 	r := c.Srv.Replication
 	if r.IsReplica() {
@@ -101,7 +102,7 @@ func waitForReplicas(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.
 		Null:   func(w *resp.Writer) { reply(w, acked()) }})
 }
 
-// waitedFor is the reply of a client for which enough replicas have acknowledged, or still nothing.
+// waitedFor returns the reply if enough replicas have acknowledged, or still nothing.
 func waitedFor(c *Ctx) error {
 	if !c.Waited.Enough() {
 		return ErrNotReady
@@ -115,7 +116,7 @@ var (
 	errReplicasRange = engine.NewError("ERR", "value is out of range, must be positive")
 )
 
-// waitAOF writes the log to the disk when that is asked for: nothing but sync yes does it after each write.
+// waitAOF syncs the log to disk if requested: only sync yes does so after each write.
 func waitAOF(c *Ctx) error {
 	if c.Retry {
 		return waitedFor(c)
@@ -150,8 +151,8 @@ func waitAOF(c *Ctx) error {
 	})
 }
 
-// waitForSynced lets the client wait for n replicas that have the writes on their disks, which none tells: until its
-// time is up, and then for the reply.
+// waitForSynced blocks the client until n replicas have synced the writes. Replicas do not report that, so the client
+// waits until its timeout, and then for the reply.
 func waitForSynced(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.Writer)) error {
 	if c.Srv.Replication.IsReplica() {
 		return errWaitAOFOnReplica

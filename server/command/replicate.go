@@ -6,9 +6,9 @@ import (
 	"github.com/basaltdb/basalt/engine"
 )
 
-// The commands of Kvrocks by which programs outside carry writes from the log of one server to another. The batches
-// know no namespaces, so both commands are the administrator's. (In Kvrocks 2.10 they are everybody's; in its newest
-// sources APPLYBATCH still is.)
+// The commands of Kvrocks with which external programs copy writes from the log of one server to another. The batches
+// carry no namespaces, so both commands are for administrators. (In Kvrocks 2.10 all users may call them; in its
+// newest sources all users may still call APPLYBATCH.)
 var replicateCommands = []Spec{
 	{Name: "applybatch", Handler: applyBatch, Arity: -2,
 		Flags: Write | DenyOOM | Admin | NoScript | NoMulti | Solo | AdminOnly},
@@ -34,8 +34,8 @@ func applyBatch(c *Ctx) error {
 	return nil
 }
 
-// Bounds of a reply of POLLUPDATES. Kvrocks bounds the number of batches only, but one may hold what a long pipeline
-// has written.
+// Bounds of a reply of POLLUPDATES. Kvrocks bounds only the number of batches, but one batch may hold the writes of a
+// long pipeline.
 const (
 	defaultUpdates = 16
 	mostUpdates    = 1000
@@ -98,7 +98,7 @@ func pollUpdates(c *Ctx) error {
 	return nil
 }
 
-// upperHex returns bytes in hexadecimal, with capital letters as Kvrocks prints them.
+// upperHex returns bytes in hexadecimal, with capital letters, as in Kvrocks.
 func upperHex(b []byte) []byte {
 	const digits = "0123456789ABCDEF"
 	text := make([]byte, 0, 2*len(b))

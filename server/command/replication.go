@@ -11,12 +11,12 @@ import (
 // Replication is the server's part in replication. The methods that take a connection own it until they return, and
 // close it; done is closed when the connection or the server is being closed.
 type Replication interface {
-	// Role returns what the server is at present.
+	// Role returns the present role of the server.
 	Role() Role
 	IsReplica() bool
 	// Follow makes the server the replica of a master. It does not wait for the link.
 	Follow(host string, port int) error
-	// Accept checks whether a replica can go on from where it is. Its errors are replies.
+	// Accept checks whether a replica can continue from its sequence number. Its errors are replies.
 	Accept(p proto.PSync) error
 	// Feed sends a replica, which Accept has accepted, everything from a sequence number on.
 	Feed(c *wire.Conn, done <-chan struct{}, sess *Session, next uint64)
@@ -26,7 +26,7 @@ type Replication interface {
 	// AckedBy returns how many replicas have acknowledged a sequence number. AskAck asks them to do so soon.
 	AckedBy(seq uint64) int
 	AskAck(seq uint64)
-	// Failover begins to change places with a replica, AbortFailover gives that up.
+	// Failover begins to swap roles with a replica, AbortFailover cancels that.
 	Failover(f Failover) error
 	AbortFailover() error
 }
@@ -34,25 +34,25 @@ type Replication interface {
 // Role is the reply of ROLE.
 type Role struct {
 	Offset   uint64        // the sequence number of the newest write
-	Replicas []ReplicaRole // that are connected
+	Replicas []ReplicaRole // the connected replicas
 	Replica  bool          // the server is a replica itself, of the following master
 	Host     string
 	Port     int
 	State    string // of the link: connect, connecting, sync, connected
 }
 
-// ReplicaRole is a replica as ROLE and INFO of its master show it.
+// ReplicaRole is a replica as shown by ROLE and INFO of its master.
 type ReplicaRole struct {
 	IP     string
-	Port   int    // where it listens, 0 = not known
+	Port   int    // port that the replica listens on, 0 = unknown
 	Offset uint64 // acknowledged; or sent, if the replica does not acknowledge
 }
 
 // detaching are the flags of commands that hand over their connection.
 const detaching = Solo | Waits | NoMulti | NoScript | Admin | NoAsyncLoading
 
-// The commands by which a replica of Kvrocks talks to its master. Those that give out the data are the
-// administrator's, as in Kvrocks 2.16.
+// The commands that a replica of Kvrocks sends to its master. As in Kvrocks 2.16, the commands that return data are
+// for administrators.
 var replicationCommands = []Spec{
 	{Name: "_db_name", Handler: dbName, Arity: 1, Flags: Solo | Admin | NoScript | NoMulti},
 	{Name: "replconf", Handler: replConf, Arity: -3,
@@ -64,7 +64,7 @@ var replicationCommands = []Spec{
 
 func init() { register(replicationCommands...) }
 
-// dbName answers with a line that is no RESP.
+// dbName replies with a line that is not RESP.
 func dbName(c *Ctx) error {
 	name, _ := c.Srv.Settings.Get("db-name")
 	c.Out.Raw(proto.AppendName(nil, name))

@@ -17,7 +17,7 @@ import (
 	"github.com/basaltdb/basalt/server/rdb"
 )
 
-// restoreError is what a client is told of an error of package rdb.
+// restoreError is the reply for an error of package rdb.
 func restoreError(err error) error {
 	if errors.Is(err, rdb.ErrTooLarge) {
 		return errRestoreSize
@@ -25,13 +25,13 @@ func restoreError(err error) error {
 	return errBadData
 }
 
-// RestoreKey puts a value in the place of what a key holds, as RESTORE does: for programs that load files.
+// RestoreKey replaces the value of a key, as RESTORE does: for programs that load files.
 func RestoreKey(tx *engine.Tx, key []byte, v *rdb.Value, expire int64) error {
 	return restoreKey(tx, key, v, expire, maxRestore)
 }
 
-// restoreKey puts a value in the place of what a key holds. It expires at a time in milliseconds since the epoch, 0 =
-// never; when that has passed the key is gone. A string has at most maxString bytes.
+// restoreKey replaces the value of a key. The key expires at a time in milliseconds since the epoch, 0 = never; if
+// that time has passed the key is deleted. A string has at most maxString bytes.
 func restoreKey(tx *engine.Tx, key []byte, v *rdb.Value, expire, maxString int64) error {
 	if batchSize(v, len(key)) > maxRestore {
 		return errRestoreSize
@@ -61,10 +61,11 @@ func RestoreNew(tx *engine.Tx, i *rdb.Item, maxString int64) error {
 	return err
 }
 
-// recordSize is about what a record takes in a write batch and in its index beyond key and value, in bytes.
+// recordSize is the approximate overhead of a record in a write batch and in its index, besides key and value, in
+// bytes.
 const recordSize = 100
 
-// batchSize returns about how many bytes the write batch of a value takes. Every element carries the key.
+// batchSize returns the approximate size of a value's write batch in bytes. Every element carries the key.
 func batchSize(v *rdb.Value, key int) int64 {
 	size := int64(len(v.String))
 	each := int64(key + recordSize)
@@ -167,7 +168,7 @@ func RestoreEntries(r *stream.Restorer, v *rdb.StreamValue) error {
 	return nil
 }
 
-// RestoreStream adds what a stream has, or its last part, and ends it.
+// RestoreStream adds the contents of a stream, or its last part, and completes the stream.
 func RestoreStream(r *stream.Restorer, v *rdb.StreamValue) error {
 	if err := RestoreEntries(r, v); err != nil {
 		return err

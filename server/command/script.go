@@ -15,10 +15,10 @@ type ScriptCall struct {
 	ReadOnly bool // it must not write
 }
 
-// Scripts are the scripts that a server keeps. They are kept in the database. The methods that change them write to a
+// Scripts are the scripts of a server. They are stored in the database. The methods that change them write to a
 // transaction, and take effect with its commit.
 type Scripts interface {
-	// Load compiles a script, keeps it, and returns its SHA-1 in hexadecimal.
+	// Load compiles a script, stores it, and returns its SHA-1 in hexadecimal.
 	Load(tx *engine.Tx, source []byte) (sha string, err error)
 	// Has reports whether a script with this SHA-1 exists.
 	Has(tx *engine.Tx, sha []byte) (bool, error)
@@ -29,9 +29,9 @@ type Scripts interface {
 	LoadLibrary(tx *engine.Tx, source []byte, replace bool) (name string, err error)
 	// DeleteLibrary deletes a library; ok is false when no library has that name.
 	DeleteLibrary(tx *engine.Tx, name string) (ok bool)
-	// FlushLibraries forgets all libraries.
+	// FlushLibraries deletes all libraries.
 	FlushLibraries(tx *engine.Tx)
-	// RestoreLibraries keeps the libraries that DUMP has written, all or, with an error, none.
+	// RestoreLibraries stores the libraries of a dump: all or, after an error, none.
 	RestoreLibraries(tx *engine.Tx, sources [][]byte, flush, replace bool) error
 	// Libraries returns the libraries as the transaction sees them, sorted by name.
 	Libraries(tx *engine.Tx) []*lua.Library
@@ -40,12 +40,11 @@ type Scripts interface {
 	// Running returns the function that has been running for some time; ok is false when there is none.
 	Running() (f lua.Running, ok bool)
 
-	// Kill stops the scripts that run for some time, or the functions.
+	// Kill stops the scripts, or the functions, that have been running for some time.
 	Kill(functions bool) error
 }
 
-// SCRIPT LOAD and FLUSH are MayReplicate, which they are not in Redis: there scripts are forgotten when the server
-// ends.
+// Unlike in Redis, SCRIPT LOAD and FLUSH are MayReplicate: Redis does not keep scripts after the server ends.
 const (
 	evalFlags   = NoScript | Stale | SkipMonitor | MayReplicate | NoMandatoryKeys | MovableKeys | Script
 	evalROFlags = NoScript | Stale | SkipMonitor | ReadOnly | NoMandatoryKeys | MovableKeys | Script

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Redacted stands for a secret in what MONITOR and SLOWLOG show.
+// Redacted replaces a secret in the output of MONITOR and SLOWLOG.
 const Redacted = "(redacted)"
 
 // secretSettings are the settings whose values are passwords.
 var secretSettings = []string{"requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"}
 
-// Secret reports whether an argument of a command is not to be shown to others: passwords, tokens of namespaces, and
-// all that is said of a user. The fact secret of the command tells which ones:
+// Secret reports whether an argument of a command must be hidden from others: passwords, tokens of namespaces, and
+// all rules of a user. The fact secret of the command tells which ones:
 //
 //	3            the argument with this index
 //	2-           the arguments from this index on
@@ -44,7 +44,7 @@ func Secret(spec *Spec, args [][]byte, i int) bool {
 	return false
 }
 
-// secretsAfter returns how many arguments after a word are secrets, negative for arguments that are none.
+// secretsAfter returns how many arguments after a word are secrets; a negative number counts arguments that are not.
 func secretsAfter(rules string, word []byte) int {
 	for rule := range strings.SplitSeq(rules, " / ") {
 		if w, count, _ := strings.Cut(rule, " "); EqualFold(word, w) {
@@ -55,7 +55,7 @@ func secretsAfter(rules string, word []byte) int {
 	return 0
 }
 
-// AppendQuoted writes a string in double quotes, with backslashes for what cannot be printed, as MONITOR does.
+// AppendQuoted writes a string in double quotes, with backslash escapes for unprintable bytes, as MONITOR does.
 func AppendQuoted(dst, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -7,12 +7,12 @@ import (
 	"github.com/basaltdb/basalt/server/acl"
 )
 
-// Server is what handlers need of the server: the database, the table of the commands, and what the rooms of the server
-// do for them. The server fills it in before the first command; a test fills in what its handlers use. The methods may
-// be called by several goroutines. The errors that they return are replies.
+// Server is the part of the server that handlers need: the database, the table of the commands, and the services of
+// other packages. The server fills it in before the first command; a test fills in what its handlers use. The methods
+// may be called by several goroutines. The errors that they return are replies.
 type Server struct {
 	DB *engine.DB
-	// Table has the commands that exist for clients, with their names.
+	// Table has the commands that clients can call, with their names.
 	Table *Table
 
 	Settings    Settings
@@ -51,7 +51,7 @@ type Settings interface {
 	Set(sess *Session, s []Setting) error
 	// Rewrite writes the settings to the configuration file.
 	Rewrite() error
-	// BecomeMaster forgets the master that the settings name.
+	// BecomeMaster removes the master from the settings.
 	BecomeMaster() error
 }
 
@@ -61,8 +61,8 @@ type Users interface {
 	ACL() *acl.Store
 	// PasswordRequired reports whether a client must authenticate.
 	PasswordRequired() bool
-	// Authenticate returns what a name and a password stand for. The tokens of namespaces have the name default.
-	// It takes as long for a wrong password as for a right one.
+	// Authenticate returns the identity for a name and a password. The tokens of namespaces have the name default. It
+	// takes as long for a wrong password as for a right one.
 	Authenticate(user, password []byte) (id Identity, ok bool)
 	// Anonymous returns the identity of an unauthenticated client; ok is false when the client must authenticate.
 	Anonymous() (id Identity, ok bool)
@@ -89,10 +89,10 @@ type Clients interface {
 	// Close closes another connection; the command that it may be running is finished first. It reports whether the
 	// connection existed.
 	Close(id int64) bool
-	// Unblock ends the wait of another connection, with the reply of a timeout or with an error. It reports whether
+	// Unblock ends the wait of another connection, with the reply for a timeout or with an error. It reports whether
 	// that connection was waiting.
 	Unblock(id int64, withError bool) bool
-	// Unpause ends what Control.Pause has begun.
+	// Unpause ends the pause of Control.Pause.
 	Unpause()
 }
 
@@ -118,20 +118,20 @@ type Log[Entry any] interface {
 type Latency interface {
 	// Events returns the recorded events whose names match, sorted by name; nil matches all.
 	Events(match func(name string) bool) []LatencyEvent
-	// Reset forgets events, without names all of them, and returns how many.
+	// Reset deletes the events with these names, without names all events, and returns how many.
 	Reset(names ...string) int
 }
 
-// Stats is what the server has counted of its commands.
+// Stats are the server's counters of commands.
 type Stats interface {
-	// Latencies returns how many calls of a command took up to how many microseconds, and how many calls were
-	// measured; ok is false when none was.
+	// Latencies returns the latency histogram of a command (number of calls by upper bound in microseconds), and the
+	// number of measured calls; ok is false when no call was measured.
 	Latencies(s *Spec) (usec, counts []int64, calls int64, ok bool)
 	// Reset is CONFIG RESETSTAT.
 	Reset()
 }
 
-// Debug is what DEBUG changes in the server.
+// Debug is the part of the server that DEBUG changes.
 type Debug interface {
 	// Log writes a line to the log.
 	Log(line string)
@@ -155,7 +155,7 @@ type Memory interface {
 	DumpHeapProfile(dir string) error
 }
 
-// Info is what INFO shows.
+// Info provides the reply of INFO.
 type Info interface {
 	// Text returns the sections for which want is true. The names of sections are in lower case. Keys are those of
 	// the namespace.
@@ -164,7 +164,7 @@ type Info interface {
 	JSON(want func(section string) bool, namespace string) string
 }
 
-// Maintenance is the work that commands start in the background, and the end of the process.
+// Maintenance is the background work that commands start, and the end of the process.
 type Maintenance interface {
 	// BackgroundSave starts a backup.
 	BackgroundSave() error
@@ -191,7 +191,7 @@ type Setting struct {
 // Namespace is a namespace with its token.
 type Namespace struct{ Name, Token string }
 
-// Identity is what a password stands for.
+// Identity is the identity that a password gives.
 type Identity struct {
 	Namespace string
 	Admin     bool
@@ -214,17 +214,17 @@ type ClientInfo struct {
 	PSub        int   // patterns
 	SSub        int   // shard channels
 	Multi       int   // queued commands of MULTI, -1 = outside
-	MultiBytes  int64 // what they take
+	MultiBytes  int64 // bytes of the queued commands
 	Watch       int
 	ArgvBytes   int64 // the arguments of the command that runs or waits
 	QueryBuf    int64 // bytes read and not run yet
 	QueryFree   int64 // free bytes of the read buffer
 	ReplyBuf    int64 // size of the reply buffer
-	ReplyPeak   int64 // the most that there was in it lately
-	ReplyBytes  int64 // bytes in it
+	ReplyPeak   int64 // recent maximum of bytes in the reply buffer
+	ReplyBytes  int64 // bytes in the reply buffer
 	OutputList  int64 // buffers that wait to be sent
-	OutputBytes int64 // their bytes
-	Overhead    int64 // what the connection takes besides its buffers
+	OutputBytes int64 // bytes of these buffers
+	Overhead    int64 // bytes of the connection besides its buffers
 	Events      string
 	Command     string // the last command, "" = none
 	User        string

@@ -9,7 +9,7 @@ import (
 	"github.com/basaltdb/basalt/server/wire"
 )
 
-// ReplyMode is what CLIENT REPLY has set.
+// ReplyMode is the mode of CLIENT REPLY.
 type ReplyMode uint8
 
 // The modes of CLIENT REPLY.
@@ -20,8 +20,8 @@ const (
 	ReplySkipNext
 )
 
-// Session is the state of a connection that handlers see and change. Only the connection's goroutine uses it;
-// what others may see of it is in ClientInfo. Commands that change it are Solo.
+// Session is the state of a connection that handlers see and change. Only the connection's goroutine uses it; the
+// part visible to other goroutines is in ClientInfo. Commands that change it are Solo.
 type Session struct {
 	ID          int64
 	Addr, LAddr string // of the client and of this server, host:port
@@ -41,30 +41,30 @@ type Session struct {
 	Replica     proto.Conf // what REPLCONF has said
 	Control     Control
 
-	// What counts when the cluster decides where a command runs: READONLY was sent; ASKING was sent just before; the
+	// These fields decide, in a cluster, where a command runs: READONLY was sent; ASKING was sent just before; the
 	// connection comes from a node that migrates slots to this node, see Cluster.Import.
 	ReadOnly, Asking, Importing bool
 }
 
-// Control is what a handler can do to the connection itself.
+// Control is the set of operations of a handler on its own connection.
 type Control interface {
 	// CloseAfterReply closes the connection once the reply was sent.
 	CloseAfterReply()
 	// SetProto switches between RESP2 and RESP3.
 	SetProto(version int)
-	// Done is closed when the connection or the server is being closed: what waits in a handler gives up then.
+	// Done is closed when the connection or the server is being closed: a waiting handler gives up then.
 	Done() <-chan struct{}
 	// OnEnd registers a function that is called when the last command of the connection has ended, in its goroutine.
 	// kill ends the connection without waiting for that; any goroutine may call it.
 	OnEnd(f func()) (kill func())
 
-	// Detach makes f the owner of the connection: after the replies of this run of commands were sent, the session ends,
-	// and f is called in its goroutine. What the client has sent after this command is the input of the connection. CLIENT
-	// LIST shows it as a replica's from then on, and no limit of the settings applies to it. When f returns, the
-	// connection is closed once everything was sent.
+	// Detach makes f the owner of the connection: after the replies of this run of commands were sent, the session
+	// ends, and f is called in its goroutine. The bytes that the client has sent after this command are the input of
+	// the connection. From then on CLIENT LIST shows the connection as a replica, and no limit of the settings
+	// applies to it. When f returns, the connection is closed once everything was sent.
 	//
 	// f returns when a read or write fails, as after CLIENT KILL, and when Done is closed. (The handler asks for Done
-	// before it returns: f must not use the Control, which is not its own any more.) A read that ends with
+	// before it returns: f must not use the Control, which no longer belongs to it.) A read that ends with
 	// os.ErrDeadlineExceeded without a deadline of f's own may be repeated, if Done is not closed.
 	//
 	// Only a command with the flags Solo, Waits, NoMulti and NoScript may call it.
@@ -80,40 +80,40 @@ type Control interface {
 	Discard()
 	// Watch adds keys to the watched keys: if one of them changes, the next EXEC does nothing.
 	Watch(keys [][]byte) error
-	// Unwatch forgets the watched keys.
+	// Unwatch drops the watched keys.
 	Unwatch()
 
-	// Pause makes the clients wait with their writes, or with all commands. When it returns no write is under way; in
-	// EXEC, when that replies. It is refused while a slow script runs.
+	// Pause makes the clients wait with their writes, or with all commands. When it returns, no write is under way;
+	// inside EXEC this holds when EXEC replies. It is refused while a slow script runs.
 	Pause(d time.Duration, all bool) error
 
 	// ApplyBatch checks a write batch of RocksDB's that another server has made, and commits it. With yield it lets
-	// others write first when RocksDB cannot keep up.
+	// other clients write first when RocksDB cannot keep up.
 	ApplyBatch(batch []byte, yield bool) error
 
-	// Subscribe subscribes to a channel or pattern. It calls confirm, which writes the confirmation, with how many
-	// subscriptions there are then: to channels and patterns, or to shard channels. Unsubscribe ends a subscription and
+	// Subscribe subscribes to a channel or pattern. It calls confirm, which writes the confirmation, with the new
+	// number of subscriptions: to channels and patterns, or to shard channels. Unsubscribe ends a subscription and
 	// returns how many are left.
 	Subscribe(kind SubscriptionKind, name []byte, confirm func(count int))
 	Unsubscribe(kind SubscriptionKind, name []byte) int
 	// UnsubscribeAll ends all subscriptions.
 	UnsubscribeAll()
-	// Subscriptions returns what the connection has subscribed to, in the order in which it did.
+	// Subscriptions returns the names that the connection is subscribed to, in order of subscription.
 	Subscriptions(kind SubscriptionKind) []string
 	// Subscribed reports whether any subscription exists.
 	Subscribed() bool
-	// Publish sends a message and returns how many receive it.
+	// Publish sends a message and returns how many clients receive it.
 	Publish(channel, message []byte, shard bool) int
 
 	// Monitor makes the connection see the commands of all clients; StopMonitor ends it.
 	Monitor() bool
 	StopMonitor()
 
-	// Track switches tracking on, or changes how it is done; Untrack switches it off.
+	// Track switches tracking on, or changes its options; Untrack switches it off.
 	Track(how Tracking)
 	Untrack()
-	// Tracked returns how the connection tracks keys, nil = it does not, and whether the connection that it redirects
-	// to is gone.
+	// Tracked returns the tracking options of the connection, nil = tracking is off, and whether the connection that
+	// messages are redirected to is gone.
 	Tracked() (how *Tracking, broken bool)
 	// SetCaching says whether the keys of the next command are tracked; Caching returns the answer: 1 = yes, -1 = no,
 	// 0 = nothing.
@@ -123,16 +123,16 @@ type Control interface {
 	// Eval runs a script in the transaction that is under way, and writes its reply.
 	Eval(s ScriptCall) error
 
-	// Update runs f in a transaction of its own, which is committed when f has no error, with the locks of keys held for
-	// writing, or with those of all keys. It is for Solo commands that write in pieces, which let other clients go on in
-	// between; when it fails nothing of the piece has happened.
+	// Update runs f in a transaction of its own, with the write locks of some keys, or of all keys, held; the
+	// transaction is committed if f returns no error. It is for Solo commands that write in pieces, so that other
+	// clients can run in between; after an error nothing of the piece is written.
 	Update(keys [][]byte, all bool, f func(tx *engine.Tx) error) error
 
-	// Block lets the client wait. The handler has replied nothing and holds the locks of the keys.
+	// Block blocks the client. The handler has written no reply and holds the locks of the keys.
 	Block(w Wait) error
 }
 
-// SetIdentity gives the session the rights that a password stands for.
+// SetIdentity gives the session the rights of an identity.
 func (s *Session) SetIdentity(id Identity) {
 	s.Namespace, s.Admin, s.Authorized, s.User, s.Account = id.Namespace, id.Admin, true, defaultUser, id.Account
 	if id.Account != nil {
