@@ -90,12 +90,17 @@ func (s *Server) infoClients(w *info.Writer, _ string) {
 	clients := s.sessions.Counts()
 	count("connected_clients", clients.Clients)
 	var in, out int64
+	subscribed := 0
 	for _, c := range s.sessions.Services.Clients.List() {
+		if c.Sub+c.PSub+c.SSub > 0 {
+			subscribed++
+		}
 		in, out = max(in, c.QueryBuf), max(out, c.OutputBytes)
 	}
 	w.Gauge("client_recent_max_input_buffer", info.Bytes, in)
 	w.Gauge("client_recent_max_output_buffer", info.Bytes, out)
 	count("monitor_clients", clients.Monitors)
+	count("pubsub_clients", subscribed)
 	count("blocked_clients", clients.Blocked+clients.Paused)
 	w.Gauge("tracking_clients", info.None, int64(s.sessions.Tracker.Clients()))
 	count("total_blocking_keys", clients.Keys)
@@ -132,6 +137,7 @@ func (s *Server) infoPersistence(w *info.Writer, _ string) {
 	w.Gauge("last_bgsave_time", info.UnixTime, work.LastSave.Unix())
 	w.Text("last_bgsave_status", status)
 	w.Gauge("last_bgsave_time_sec", info.Seconds, int64(work.SaveTook.Seconds()))
+	w.Counter("rdb_saves", info.None, work.Saves)
 	w.Gauge("rdb_last_save_time", info.UnixTime, work.LastSave.Unix())
 	w.Text("rdb_last_bgsave_status", status)
 	w.Gauge("rdb_last_bgsave_time_sec", info.Seconds, int64(work.SaveTook.Seconds()))

@@ -59,6 +59,7 @@ func (w *Work) startSave() (<-chan error, error) {
 			w.Log.Error("the backup failed", zap.String("dir", dir), zap.Error(err))
 			return
 		}
+		w.saves.Add(1)
 		w.lastSave.Store(time.Now().Unix())
 		w.Log.Info("backup made", zap.String("dir", dir), zap.Duration("took", took))
 	})

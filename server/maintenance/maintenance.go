@@ -53,6 +53,7 @@ type Work struct {
 	lastSave   atomic.Int64 // unix seconds; when Work was made before the first backup
 	saveTook   atomic.Int64 // seconds of the last backup, -1 = none
 	saveFailed atomic.Bool
+	saves      atomic.Int64 // that succeeded
 
 	backup sync.Mutex // held while the backup directory changes
 
@@ -172,12 +173,14 @@ type Status struct {
 	LastSave           time.Time     // the beginning of the work before the first backup
 	SaveTook           time.Duration // of the last backup, in whole seconds; negative = there was none
 	SaveFailed         bool          // the last backup has failed
+	Saves              int64         // backups since the start that succeeded
 }
 
 // Status returns how backups and compactions stand.
 func (w *Work) Status() Status {
 	return Status{Saving: w.saving.Load(), Compacting: w.compacting.Load(), LastSave: w.LastSave(),
-		SaveTook: time.Duration(w.saveTook.Load()) * time.Second, SaveFailed: w.saveFailed.Load()}
+		SaveTook: time.Duration(w.saveTook.Load()) * time.Second, SaveFailed: w.saveFailed.Load(),
+		Saves: w.saves.Load()}
 }
 
 // Shutdown asks for the end of the process and returns at once.

@@ -59,7 +59,7 @@ func TestBackups(t *testing.T) {
 	if err := f.Save(); err != nil || !exists() {
 		t.Fatalf("no backup: %v", err)
 	}
-	if st := f.Status(); st.Saving || st.SaveFailed || st.SaveTook < 0 || st.LastSave.Unix() <= 1 {
+	if st := f.Status(); st.Saving || st.SaveFailed || st.SaveTook < 0 || st.Saves != 1 || st.LastSave.Unix() <= 1 {
 		t.Errorf("%+v", st)
 	}
 	f.purgeBackup(time.Now().Add(23 * time.Hour))
@@ -86,7 +86,7 @@ func TestBackups(t *testing.T) {
 
 	// The directory cannot be made. The failure is reported, and the next backup may succeed.
 	f.settings.BackupDir = filepath.Join(dir, "in", "none")
-	if err := f.Save(); err == nil || !f.Status().SaveFailed {
+	if err := f.Save(); err == nil || !f.Status().SaveFailed || f.Status().Saves != 2 {
 		t.Errorf("%v, %+v", err, f.Status())
 	}
 	f.settings.BackupDir = dir
