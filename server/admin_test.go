@@ -261,6 +261,18 @@ func TestProtectedConfigs(t *testing.T) {
 	}
 }
 
+// TestInfoOfSubscribers checks that a client with several subscriptions counts once.
+func TestInfoOfSubscribers(t *testing.T) {
+	h := servertest.Start(t)
+	c, sub := h.Dial(t), h.Dial(t)
+	sub.Do("SUBSCRIBE", "a")
+	sub.Do("PSUBSCRIBE", "b*")
+	fields, _ := servertest.ParseInfo(t, c.Do("INFO", "clients"))
+	if fields["pubsub_clients"] != "1" {
+		t.Errorf("pubsub_clients:%s", fields["pubsub_clients"])
+	}
+}
+
 // INFO's JSON form has the values of its text, with their types.
 func TestInfoAsJSON(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
