@@ -2,11 +2,6 @@ package config
 
 import "math"
 
-// Why settings of Kvrocks have no effect yet.
-const (
-	noReplication = "there is no replication yet"
-)
-
 // serverGroups are the top-level keys. Names, ranges and defaults are those of Kvrocks 2.10 with the kvrocks.conf
 // that it ships, except for
 //   - resp3-enabled, which is on, because clients of Redis 7 expect it;
@@ -100,7 +95,7 @@ var serverGroups = []group{
 		integer("replica-announce-port", 0, 0, 65535, dynamic,
 			"Port told to the master; 0 = port.").alias("slave-announce-port"),
 		boolean("master-use-repl-port", "no", dynamic,
-			"The master serves replicas on its port + 1 (old Kvrocks).").inert(noReplication),
+			"The master serves replicas on its port + 1 (old Kvrocks).").inert("replicas use the port itself"),
 		boolean("use-rsid-psync", "no", fixed,
 			"Write a replication id into every batch and compare it in PSYNC."),
 		integer("max-replication-mb", 0, 0, maxInt, dynamic,
@@ -112,9 +107,9 @@ var serverGroups = []group{
 		size("repl-backlog-size", 16<<20, 0, maxInt, dynamic,
 			"Bytes of the newest writes that are kept in memory while replicas are connected. From Redis."),
 		boolean("purge-backup-on-fullsync", "no", dynamic,
-			"Remove old backups and checkpoints before a full synchronisation.").inert(noReplication),
+			"Remove old backups and checkpoints before a full synchronisation.").inert("backups stay"),
 		integer("fullsync-recv-file-delay", 0, 0, maxInt, dynamic,
-			"Seconds to wait before each file of a full synchronisation; for tests.").inert(noReplication),
+			"Seconds to wait before each file of a full synchronisation; for tests.").inert("only tests of Kvrocks need it"),
 	}},
 	{"Scripts", []Setting{
 		boolean("lua-strict-key-accessing", "no", dynamic,
