@@ -66,8 +66,8 @@ func (f *fixture) update(t *testing.T, key string, do func(tx *engine.Tx) error)
 // set writes a string that expires after a time.
 func (f *fixture) set(t *testing.T, key string, life time.Duration) {
 	t.Helper()
-	at := time.Now().Add(life).UnixMilli()
 	f.update(t, key, func(tx *engine.Tx) error {
+		at := tx.Now() + life.Milliseconds() // by the transaction's clock: a time in the past would delete the key
 		_, err := str.Set(tx, []byte(key), []byte("v"), str.SetOptions{Expire: at})
 		return err
 	})
