@@ -11,7 +11,7 @@ var notInInfo = map[string]string{
 	"redis_build_id": "of the C build", "monotonic_clock": "of the C build", "atomicvar_api": "of the C build", "gcc_version": "of the C build",
 	"process_supervised": "the log says when the server is ready",
 	"current_":           "no process is forked to save", "rdb_current_": "no process is forked to save", "rdb_last_cow_size": "no process is forked to save",
-	"rdb_last_load_": "no RDB file is loaded",
+	"rdb_last_load_":            "no RDB file is loaded",
 	"aof_last_rewrite_time_sec": "no AOF is rewritten", "aof_current_rewrite_time_sec": "no AOF is rewritten", "aof_rewrites": "no AOF is rewritten",
 	"aof_last_cow_size": "no AOF is rewritten", "module_fork": "no modules",
 	"expired_stale_perc": "no cycle looks for expired keys", "expired_time_cap": "no cycle looks for expired keys", "expire_cycle": "no cycle looks for expired keys",
