@@ -9,7 +9,7 @@ import (
 // when the heap has grown to twice what was in use, and gives free memory back little by little: a server that is
 // idle after a few values of 512 MB would keep several gigabytes for minutes.
 //
-// It looks at the heap at every tick. If the heap has grown by worthReturning since it was last cleaned up, and
+// It looks at the heap at every tick. If the heap has grown by worth() since it was last cleaned up, and
 // little is being allocated, it is cleaned up. What was in use then may soon be garbage too (a reply of 512 MB that
 // was being sent), so as long as there is much more than there once was it is cleaned up again, less and less often,
 // and in the end left alone: it has grown for good.
@@ -25,15 +25,23 @@ type heapReturn struct {
 }
 
 const (
-	worthReturning = 128 << 20 // bytes
+	worthReturning = 128 << 20 // bytes, at most
+	leastReturning = 8 << 20   // bytes
 	littleAlloc    = 16 << 20  // bytes from one tick to the next
 	firstWait      = 2         // looks
 	lastWait       = 512       // about a minute
 )
 
+// worth returns by how many bytes the heap must have grown to be cleaned up: a quarter of Go's soft limit, so that a
+// server in a small container keeps less.
+func worth() uint64 {
+	return uint64(min(max(debug.SetMemoryLimit(-1)/4, leastReturning), worthReturning))
+}
+
 // look is called at every tick, and at once by tests.
 func (h *heapReturn) look() {
 	held, allocated := h.read()
+	worth := worth()
 	quiet := allocated-h.allocated < littleAlloc
 	if h.looks++; h.looks == 1 {
 		h.least = held
@@ -42,7 +50,7 @@ func (h *heapReturn) look() {
 	h.allocated = allocated
 	h.base = min(h.base, held)
 	h.least = min(h.least, held)
-	grown := held-h.base >= worthReturning
+	grown := held-h.base >= worth
 	if !quiet || !grown && (h.again == 0 || h.looks < h.again) {
 		return
 	}
@@ -53,11 +61,11 @@ func (h *heapReturn) look() {
 	}
 	h.base, h.allocated = h.read()
 	h.least = min(h.least, h.base)
-	if h.wait *= 2; grown || held-min(held, h.base) >= worthReturning {
+	if h.wait *= 2; grown || held-min(held, h.base) >= worth {
 		h.wait = firstWait
 	}
 	switch {
-	case h.base-h.least < worthReturning:
+	case h.base-h.least < worth:
 		h.again = 0
 	case h.wait > lastWait:
 		h.again, h.least = 0, h.base
