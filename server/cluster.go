@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine/keys"
@@ -100,10 +101,13 @@ func (s *Server) isSelf(host string, port int) bool {
 		return false
 	}
 	bind := s.cfg.Bind()
+	for i, word := range bind {
+		bind[i] = strings.TrimPrefix(word, "-")
+	}
 	if slices.Contains(bind, host) {
 		return true
 	}
-	if !slices.Contains(bind, "0.0.0.0") && !slices.Contains(bind, "::") && !slices.Contains(bind, "*") {
+	if !slices.Contains(bind, "0.0.0.0") && !slices.Contains(bind, "::") {
 		return false
 	}
 	ip := net.ParseIP(host)

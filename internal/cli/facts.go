@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -56,6 +57,7 @@ func Facts(cfg *config.Config) *doctor.Facts {
 		}
 	}
 	for _, host := range cfg.Bind() {
+		host = strings.TrimPrefix(host, "-")
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			f.Open = append(f.Open, host)
 		}

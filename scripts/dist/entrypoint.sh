@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs a sub-command, or the server with options, which win over these.
 case "${1-}" in
-"" | -*) exec basalt --bind 0.0.0.0 --dir /data "$@" ;;
+"" | -*) exec basalt --bind '* -::*' --dir /data "$@" ;;
 *) exec basalt "$@" ;;
 esac

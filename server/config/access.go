@@ -57,8 +57,25 @@ func position(name string) int {
 	panic("config: no setting " + name)
 }
 
-// Bind returns the addresses to listen on; without addresses the server listens on the Unix socket only.
-func (c *Config) Bind() []string { return strings.Fields(c.text(bind)) }
+// Bind returns the addresses to listen on, with a "-" in front of those that may be missing on this machine. Without
+// addresses the server listens on the Unix socket only. Redis's names for all addresses, * and ::*, are 0.0.0.0 and ::.
+func (c *Config) Bind() []string {
+	hosts := strings.Fields(c.text(bind))
+	for i, word := range hosts {
+		host, optional := strings.CutPrefix(word, "-")
+		switch host {
+		case "*":
+			host = "0.0.0.0"
+		case "::*":
+			host = "::"
+		}
+		if optional {
+			host = "-" + host
+		}
+		hosts[i] = host
+	}
+	return hosts
+}
 
 // Port returns the TCP port; 0 = the system chooses a port.
 func (c *Config) Port() int { return int(c.num(port)) }

@@ -194,10 +194,6 @@ var logLevels = map[string]string{"debug": "debug", "verbose": "info", "notice":
 func (v *converter) add(e entry) {
 	given := e
 	switch key := strings.ToLower(e.key); key {
-	case "bind":
-		if v.Redis {
-			e.text = v.addresses(given)
-		}
 	case "databases":
 		if e.text == "1" {
 			e.text = "0"
@@ -265,33 +261,6 @@ func renamed(e entry) string {
 		return words[0]
 	}
 	return ""
-}
-
-// addresses translates Redis's bind. "*" is all addresses of IPv4 and "::*" of IPv6; one that begins with "-" is used
-// where the machine has it, which cannot be said here.
-func (v *converter) addresses(e entry) string {
-	var firm, optional []string
-	for _, word := range strings.Fields(e.text) {
-		host, may := strings.CutPrefix(word, "-")
-		switch host {
-		case "*":
-			host = "0.0.0.0"
-		case "::*":
-			host = "::"
-		}
-		if may {
-			optional = append(optional, host)
-		} else {
-			firm = append(firm, host)
-		}
-	}
-	if len(firm) == 0 {
-		return strings.Join(optional, " ")
-	}
-	if len(optional) > 0 && e.line > 0 {
-		v.leave(e, strings.Join(optional, " ")+" left out: add it where the machine has it, for here no address is optional")
-	}
-	return strings.Join(firm, " ")
 }
 
 func newConvertLoader() *loader {

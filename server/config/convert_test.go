@@ -30,25 +30,24 @@ func TestConvert(t *testing.T) {
 		{"kvrocks.conf", "requirepass p\nnamespace.a p\nnamespace.b q", `requirepass = "p"|[namespace]|b = "q"`, []string{
 			"line 2: namespace.a: requirepass is duplicated with namespace tokens"}},
 		{"redis.conf", "requirepass foo#bar\nport 6379 # no comment",
-			`bind = "0.0.0.0"|port = 6379|requirepass = "foo#bar"|dir = "./"|redis-databases = 16`,
+			`bind = "* -::*"|port = 6379|requirepass = "foo#bar"|dir = "./"|redis-databases = 16`,
 			[]string{"line 2: port 6379 # no comment: argument couldn't be parsed into an integer"}},
 		{"my.conf", "save 3600 1\nbind 127.0.0.1 -::1\nmaxmemory 1gb\nmaxmemory-policy allkeys-lru\ndatabases 1\n" +
 			"proto-max-bulk-len 2m\nloglevel verbose\nlogfile /var/log/redis/r.log\nappendonly yes\nappendfsync everysec\nhz 10\n" +
 			"io-threads 4\ndir \"/a b\"\nport 7000\nclient-output-buffer-limit replica 1mb 0 0\nloadmodule a.so x\n" +
 			"rename-command CONFIG \"\"\nreplicaof h 1\nmasterauth \"\\x61\"\nRENAME-command CONFIG x\nmasterauth \"\\xff\"",
-			`port = 7000|client-output-buffer-limit = "normal 268435456 67108864 60 slave 1048576 0 0 pubsub 33554432 8388608 60"|` +
+			`bind = "127.0.0.1 -::1"|port = 7000|client-output-buffer-limit = "normal 268435456 67108864 60 slave 1048576 0 0 pubsub 33554432 8388608 60"|` +
 				`proto-max-bulk-len = 2000000|masterauth = "a"|dir = "/a b"|log-dir = "/var/log/redis"|slaveof = "h 1"|` +
 				`[rename-command]|CONFIG = ""`, []string{
 				"line 1: save 3600 1: every write is in the write-ahead log; bgsave-cron makes backups",
-				"line 2: bind 127.0.0.1 -::1: ::1 left out: add it where the machine has it, for here no address is optional",
 				"line 3: maxmemory 1073741824: " + errEviction.Error(), "line 4: maxmemory-policy allkeys-lru: " + errEviction.Error(),
 				"line 10: appendfsync everysec: the log is synced before every reply (rocksdb.write_options.sync) or when the " +
 					"system does it", "line 12: io-threads 4: without effect: a setting of Redis",
 				"line 16: loadmodule a.so x: there are no modules; what Kvrocks builds in is built in",
 				"line 20: RENAME-command: the command is renamed already", "line 21: masterauth: " + errTOMLUTF8.Error()}},
 		{"my.conf", "appendonly yes\nappendfsync always\ncluster-enabled yes\nport 6379\nbind *\ndir /d",
-			`bind = "0.0.0.0"|port = 6379|dir = "/d"|cluster-enabled = true|[rocksdb.write_options]|sync = true`, nil},
-		{"redis.conf", "", `bind = "0.0.0.0"|port = 6379|dir = "./"|redis-databases = 16`, nil},
+			`bind = "*"|port = 6379|dir = "/d"|cluster-enabled = true|[rocksdb.write_options]|sync = true`, nil},
+		{"redis.conf", "", `bind = "* -::*"|port = 6379|dir = "./"|redis-databases = 16`, nil},
 	} {
 		r, err := Convert(tt.name, []byte(tt.text), "")
 		if err != nil {

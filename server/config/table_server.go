@@ -10,7 +10,7 @@ import "math"
 var serverGroups = []group{
 	{"Network", []Setting{
 		text("bind", "127.0.0.1", fixed,
-			"Addresses to listen on, separated by blanks or as an array; empty (needs a unixsocket) = no TCP."),
+			"Addresses, separated by blanks or as an array; empty (needs a unixsocket) = no TCP, * = all of IPv4; one after a - may be missing."),
 		integer("port", 6666, 0, 65535, fixed,
 			"TCP port; 0 = a free port that the system chooses, or with a tls-port no TCP port."),
 		integer("socket-fd", -1, -1, 1<<16, fixed, "Listen on this open file descriptor instead of bind and port; -1 = no."),

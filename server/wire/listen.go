@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // Addresses say where to listen.
 type Addresses struct {
 	FD       int      // a listening socket that another process passes on; it replaces Port. -1 = none
-	Hosts    []string // for Port and TLSPort
+	Hosts    []string // for Port and TLSPort; one that begins with "-" may be missing on this machine
 	Port     int      // 0 = no port if TLSPort is set; else the system picks one, the same for all hosts
 	TLSPort  int      // 0 = none
 	Unix     string   // path of a Unix socket, "" = none
@@ -50,6 +51,9 @@ func Listen(at Addresses) (_ Listeners, err error) {
 			if err != nil {
 				return nil, err
 			}
+			if nl == nil {
+				continue
+			}
 			l = append(l, nl)
 			if port == "0" {
 				_, port, _ = net.SplitHostPort(nl.Addr().String())
@@ -62,7 +66,9 @@ func Listen(at Addresses) (_ Listeners, err error) {
 			if err != nil {
 				return nil, err
 			}
-			l = append(l, tlsListener{nl})
+			if nl != nil {
+				l = append(l, tlsListener{nl})
+			}
 		}
 	}
 	if at.Unix != "" {
@@ -121,10 +127,24 @@ func (l Listeners) Describe() []string {
 	return lines
 }
 
+// listenTCP opens the socket of one address. As in Redis, an address that begins with "-" and that the machine does not
+// have, and one whose protocol the system lacks, are nil; an IPv6 address takes no clients of IPv4.
 func listenTCP(key, host, port string, backlog int) (net.Listener, error) {
-	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
+	host, optional := strings.CutPrefix(host, "-")
+	host = strings.Trim(host, "[]")
+	addr := net.JoinHostPort(host, port)
+	network := "tcp"
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().Is4() {
+		network = "tcp4" // with "tcp" 0.0.0.0 is all addresses of IPv6 too
+	} else if err == nil {
+		network = "tcp6"
+	}
 	lc := net.ListenConfig{KeepAlive: -1} // set from tcp-keepalive when a client connects
-	l, err := lc.Listen(context.Background(), "tcp", addr)
+	l, err := lc.Listen(context.Background(), network, addr)
+	if optional && errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) ||
+		errors.Is(err, syscall.EPROTONOSUPPORT) {
+		return nil, nil
+	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s: %s is in use", key, addr)
 	}

@@ -31,6 +31,8 @@ func TestListen(t *testing.T) {
 		{Addresses{FD: -1, Hosts: local, TLSPort: port}, "tls-port: 127.0.0.1:" + strconv.Itoa(port) + " is in use"},
 		{Addresses{FD: -1}, "bind: there is no address to listen on"},
 		{Addresses{FD: -1, Hosts: []string{"127.0.0.1", "192.0.2.1"}}, "bind: cannot listen on 192.0.2.1:"},
+		{Addresses{FD: -1, Hosts: []string{"-192.0.2.1"}}, "bind: there is no address to listen on"},
+		{Addresses{FD: -1, Hosts: []string{"-127.0.0.1"}, Port: port}, "port: 127.0.0.1:" + strconv.Itoa(port) + " is in use"},
 		{Addresses{FD: -1, Unix: file}, "unixsocket: " + file + " exists and is not a socket"},
 		{Addresses{FD: -1, Unix: "/nonexistent/socket"}, "unixsocket: cannot listen on /nonexistent/socket: "},
 		{Addresses{FD: 60000}, "socket-fd: 60000 is not a listening socket: "},
@@ -43,6 +45,37 @@ func TestListen(t *testing.T) {
 			t.Errorf("%+v: %v", tt.at, err)
 		}
 	}
+}
+
+// An address that may be missing is left out. All addresses of IPv4 and all of IPv6 are two sockets with one port.
+func TestListenOptional(t *testing.T) {
+	for _, tt := range []struct {
+		hosts []string
+		want  int // listeners where the machine has IPv6
+		ipv6  bool
+	}{
+		{[]string{"-192.0.2.1", "127.0.0.1"}, 1, false},
+		{[]string{"127.0.0.1", "-::1"}, 2, true},
+		{[]string{"0.0.0.0", "-::"}, 2, true},
+		{[]string{"-2001:db8::1", "localhost"}, 1, false},
+	} {
+		if tt.ipv6 && !hasIPv6() {
+			tt.want--
+		}
+		l, err := Listen(Addresses{FD: -1, Hosts: tt.hosts})
+		if err != nil || len(l) != tt.want {
+			t.Errorf("%q: %v, %v", tt.hosts, l.Describe(), err)
+		}
+		l.Close()
+	}
+}
+
+func hasIPv6() bool {
+	l, err := net.Listen("tcp6", "[::1]:0")
+	if err == nil {
+		l.Close()
+	}
+	return err == nil
 }
 
 func TestUnixSocket(t *testing.T) {
