@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,7 @@ type ReadOnly struct {
 	fam   [cf.NumFamilies]*rocks.Family // nil: an old database lacks the family
 	extra []string
 	logs  *wal.Report
+	lost  []LostTable
 	snap  *rocks.Snapshot
 	close func()
 }
@@ -37,7 +39,13 @@ type ReadOnly struct {
 //
 // It fails with [ErrLocked] when a server has the database open, with [ErrForeign] when dir holds no database, and with
 // [ErrDamaged] when RocksDB cannot open it.
-func OpenReadOnly(dir string) (*ReadOnly, error) {
+func OpenReadOnly(dir string) (*ReadOnly, error) { return openReadOnly(dir, false) }
+
+// OpenDamaged is OpenReadOnly that leaves out table files that are missing or that RocksDB cannot open, if only that
+// makes it possible to open the database (see [ReadOnly.Lost]).
+func OpenDamaged(dir string) (*ReadOnly, error) { return openReadOnly(dir, true) }
+
+func openReadOnly(dir string, damaged bool) (*ReadOnly, error) {
 	if _, err := os.Stat(filepath.Join(dir, "CURRENT")); err != nil {
 		return nil, fmt.Errorf("%w: %s holds no database", ErrForeign, dir)
 	}
@@ -46,14 +54,14 @@ func OpenReadOnly(dir string) (*ReadOnly, error) {
 		return nil, fmt.Errorf("%w: %s", err, dir)
 	}
 	r := &ReadOnly{dir: dir, close: release}
-	if err := r.open(); err != nil {
+	if err := r.open(damaged); err != nil {
 		r.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *ReadOnly) open() error {
+func (r *ReadOnly) open(damaged bool) error {
 	links, err := os.MkdirTemp("", "basalt-read-")
 	if err != nil {
 		return err
@@ -72,7 +80,9 @@ func (r *ReadOnly) open() error {
 	}
 	m, err := manifest.Read(links)
 	if err == nil && !m.Readable() {
-		_, err = m.MakeReadable(links)
+		if _, err = m.MakeReadable(links); err == nil {
+			m, err = manifest.Read(links)
+		}
 	}
 	if err != nil {
 		return err
@@ -84,7 +94,20 @@ func (r *ReadOnly) open() error {
 	ro := o.rocksOptions()
 	ro.ReadOnly = true
 	names := m.Families()
-	if r.rocks, err = rocks.Open(links, names, ro); err != nil {
+	r.rocks, err = rocks.Open(links, names, ro)
+	if err != nil && damaged {
+		if r.findLost(m); len(r.lost) > 0 {
+			tables := make([]manifest.Table, len(r.lost))
+			for i, t := range r.lost {
+				tables[i] = t.Table
+			}
+			if err := m.Drop(links, tables); err != nil {
+				return err
+			}
+			r.rocks, err = rocks.Open(links, names, ro)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, r.named(err))
 	}
 	release2 := r.close
@@ -100,6 +123,34 @@ func (r *ReadOnly) open() error {
 		}
 	}
 	return r.findSlots()
+}
+
+// LostTable is a table file that the database needs and that cannot be opened.
+type LostTable struct {
+	manifest.Table
+	Why error
+}
+
+// Lost returns the table files that [OpenDamaged] has left out.
+func (r *ReadOnly) Lost() []LostTable { return r.lost }
+
+// findLost finds the table files that keep RocksDB from opening the database.
+func (r *ReadOnly) findLost(m *manifest.Manifest) {
+	for _, t := range m.Tables() {
+		path := filepath.Join(r.dir, t.Name())
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = errors.New("the file is missing")
+		case err == nil && uint64(info.Size()) != t.Size:
+			err = fmt.Errorf("the file has %d bytes instead of %d", info.Size(), t.Size)
+		case err == nil:
+			err = rocks.OpenTable(path)
+		}
+		if err != nil {
+			r.lost = append(r.lost, LostTable{t, err})
+		}
+	}
 }
 
 // named makes an error of RocksDB name the original files, not the links.

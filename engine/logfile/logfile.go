@@ -1,5 +1,5 @@
-// Package logfile reads the container format of RocksDB's write-ahead logs and MANIFESTs, and finds out how a file
-// ends.
+// Package logfile reads and writes the container format of RocksDB's write-ahead logs and MANIFESTs, and finds out how a
+// file ends.
 //
 // A file is a sequence of blocks of 32 KiB. A block holds fragments, which never cross its end:
 //
@@ -53,6 +53,44 @@ func Seal(file []byte, header int64, length int) {
 		n = recycledHeader + length
 	}
 	binary.LittleEndian.PutUint32(b, checksum(b[6:n]))
+}
+
+// Append appends a record to a file in memory, which must end behind a record.
+func Append(file, record []byte) []byte { return appendRecord(file, record, 0) }
+
+// appendRecord is Append to a recycled log with that number, 0 = it is none.
+func appendRecord(file, record []byte, number uint32) []byte {
+	header := headerSize
+	if number != 0 {
+		header = recycledHeader
+	}
+	for first := true; first || len(record) > 0; first = false {
+		left := BlockSize - len(file)%BlockSize
+		if left < header {
+			file = append(file, make([]byte, left)...)
+			left = BlockSize
+		}
+		n := min(len(record), left-header)
+		kind := byte(typeMiddle)
+		switch {
+		case first && n == len(record):
+			kind = typeFull
+		case first:
+			kind = typeFirst
+		case n == len(record):
+			kind = typeLast
+		}
+		at := len(file)
+		file = append(file, 0, 0, 0, 0, byte(n), byte(n>>8), kind)
+		if number != 0 {
+			file[at+6] += typeRecycled
+			file = binary.LittleEndian.AppendUint32(file, number)
+		}
+		file = append(file, record[:n]...)
+		Seal(file, int64(at), n)
+		record = record[n:]
+	}
+	return file
 }
 
 // Damage says where and why a file cannot be read further.

@@ -2,47 +2,11 @@ package logfile
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 )
-
-// appendRecord appends a record in fragments; number is that of a recycled log, 0 = it is none.
-func appendRecord(file, record []byte, number uint32) []byte {
-	header := headerSize
-	if number != 0 {
-		header = recycledHeader
-	}
-	for first := true; first || len(record) > 0; first = false {
-		left := BlockSize - len(file)%BlockSize
-		if left < header {
-			file = append(file, make([]byte, left)...)
-			left = BlockSize
-		}
-		n := min(len(record), left-header)
-		kind := byte(typeMiddle)
-		switch {
-		case first && n == len(record):
-			kind = typeFull
-		case first:
-			kind = typeFirst
-		case n == len(record):
-			kind = typeLast
-		}
-		at := len(file)
-		file = append(file, 0, 0, 0, 0, byte(n), byte(n>>8), kind)
-		if number != 0 {
-			file[at+6] += typeRecycled
-			file = binary.LittleEndian.AppendUint32(file, number)
-		}
-		file = append(file, record[:n]...)
-		Seal(file, int64(at), n)
-		record = record[n:]
-	}
-	return file
-}
 
 // file returns a file of records of these sizes, each filled with its number, and where they begin.
 func file(number uint32, sizes ...int) (b []byte, starts []int) {

@@ -87,7 +87,9 @@ type Manifest struct {
 	TableIDs map[uint64][]byte
 
 	data     []byte
+	end      int64 // of the last complete record in data
 	families map[uint32]family
+	tables   map[uint64]Table
 	minKeep  uint64
 	patches  []patch
 }
@@ -96,6 +98,19 @@ type family struct {
 	name string
 	log  uint64 // the family needs the logs from this number on
 }
+
+// Table is a table file that the database needs.
+type Table struct {
+	Family            string
+	Level             int
+	Number, Size      uint64
+	Smallest, Largest []byte // keys of the family
+
+	family uint32
+}
+
+// Name returns the name of the file.
+func (t *Table) Name() string { return fmt.Sprintf("%06d.sst", t.Number) }
 
 // patch is a byte of the file that must change, in the fragment whose header is at header.
 type patch struct {
@@ -137,13 +152,14 @@ func number(name string) (uint64, bool) {
 
 func parse(data []byte) (*Manifest, error) {
 	m := &Manifest{data: data, families: map[uint32]family{}, TableSizes: map[uint64]uint64{},
-		TableIDs: map[uint64][]byte{}}
+		TableIDs: map[uint64][]byte{}, tables: map[uint64]Table{}}
 	s := logfile.NewScanner(bytes.NewReader(data), 0)
 	for s.Next() {
 		e := edit{m: m, s: s, b: s.Record()}
 		if err := e.read(); err != nil {
 			return nil, fmt.Errorf("the record at byte %d: %w", s.Start(), err)
 		}
+		m.end = s.End()
 	}
 	if damage := (*logfile.Damage)(nil); errors.As(s.Err(), &damage) {
 		if s.Resync(nil) {
@@ -177,6 +193,9 @@ type edit struct {
 	name   []byte
 	add    bool
 	drop   bool
+
+	added   []Table
+	deleted []Table // only Level and Number
 }
 
 // read applies the edit to the Manifest.
@@ -186,6 +205,15 @@ func (e *edit) read() error {
 	}
 	if e.err != nil {
 		return e.err
+	}
+	for _, t := range e.deleted { // before those that are added: an edit moves a file to another level by doing both
+		if e.m.tables[t.Number].Level == t.Level {
+			delete(e.m.tables, t.Number)
+		}
+	}
+	for _, t := range e.added {
+		t.family = e.family
+		e.m.tables[t.Number] = t
 	}
 	switch f := e.m.families[e.family]; {
 	case e.drop:
@@ -216,8 +244,7 @@ func (e *edit) field(tag uint64) {
 		e.uint()
 		e.key()
 	case tagDeletedFile:
-		e.uint()
-		e.uint()
+		e.deleted = append(e.deleted, Table{Level: int(e.uint()), Number: e.uint()})
 	case tagNewFile, tagNewFile2, tagNewFile3, tagNewFile4:
 		e.file(tag)
 	case tagPrevLogNumber, tagMaxFamily, tagAtomicGroup:
@@ -261,14 +288,14 @@ func (e *edit) field(tag uint64) {
 // file reads a table file: level, number, [path,] size, smallest and largest key, [smallest and largest sequence
 // number,] [custom fields]. The tag decides which parts in brackets are present.
 func (e *edit) file(tag uint64) {
-	e.uint()
-	number := e.uint()
+	t := Table{Level: int(e.uint()), Number: e.uint()}
 	if tag == tagNewFile3 {
 		e.uint()
 	}
-	e.m.TableSizes[number] = e.uint()
-	e.key()
-	e.key()
+	t.Size = e.uint()
+	t.Smallest, t.Largest = bytes.Clone(e.key()), bytes.Clone(e.key())
+	e.added = append(e.added, t)
+	e.m.TableSizes[t.Number] = t.Size
 	if tag == tagNewFile {
 		return
 	}
@@ -276,7 +303,7 @@ func (e *edit) file(tag uint64) {
 	e.uint()
 	if tag == tagNewFile4 {
 		if id := e.custom(customEnd); len(id) == uniqueIDLen {
-			e.m.TableIDs[number] = bytes.Clone(id)
+			e.m.TableIDs[t.Number] = bytes.Clone(id)
 		}
 	}
 }
@@ -306,15 +333,15 @@ func (e *edit) custom(end uint64) (id []byte) {
 	}
 }
 
-// key reads an internal key: user key, then 8 bytes of type and sequence number, little-endian.
-func (e *edit) key() {
+// key reads an internal key: user key, then 8 bytes of type and sequence number, little-endian. It returns the user key.
+func (e *edit) key() []byte {
 	k := e.bytes()
 	if e.err != nil {
-		return
+		return nil
 	}
 	if len(k) < 8 {
 		e.fail(errors.New("a key of less than 8 bytes"))
-		return
+		return nil
 	}
 	at := e.pos - 8
 	switch t := e.b[at]; {
@@ -323,6 +350,7 @@ func (e *edit) key() {
 	case !readableTypes[t]:
 		e.fail(fmt.Errorf("%w: a key of type %#x", ErrNewer, t))
 	}
+	return k[:len(k)-8]
 }
 
 // patch notes that a byte of the record must change.

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,6 +102,49 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestDrop: a database needs the tables that were added and not deleted since, but for those that it was made to drop.
+func TestDrop(t *testing.T) {
+	dir := t.TempDir()
+	file := func(level, number int) []byte {
+		return tags(tagNewFile4, level, number, 1000+number, key("a", 1), key("b", 1), 1, 2, customEnd)
+	}
+	whole := seal(tags(tagNextFile, 20), tags(tagFamily, 1, tagFamilyAdd, "one", tagLogNumber, 5),
+		slices.Concat(file(0, 9), file(0, 10), file(0, 11)), append(file(2, 12), tags(tagFamily, 1)...),
+		tags(tagDeletedFile, 0, 10),                         // deleted
+		append(tags(tagDeletedFile, 0, 11), file(3, 11)...), // moved to another level
+		append(tags(tagFamily, 2, tagFamilyAdd, "two"), file(1, 13)...), tags(tagFamily, 2, tagFamilyDrop))
+	for name, data := range map[string][]byte{"MANIFEST-000005": append(whole, 1, 2, 3), "CURRENT": []byte("MANIFEST-000005\n")} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func() string {
+		m, err := Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := m.Name
+		for _, t := range m.Tables() {
+			s += fmt.Sprintf(", %s %s level %d %s-%s %d", t.Family, t.Name(), t.Level, t.Smallest, t.Largest, t.Size)
+		}
+		return s
+	}
+	if got, want := list(), "MANIFEST-000005, default 000009.sst level 0 a-b 1009, default 000011.sst level 3 a-b 1011, "+
+		"one 000012.sst level 2 a-b 1012"; got != want {
+		t.Error(got)
+	}
+	m, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Drop(dir, m.Tables()[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := list(), "MANIFEST-000020, default 000009.sst level 0 a-b 1009"; got != want {
+		t.Error(got)
+	}
+}
+
 // TestParseDamaged: what a crash leaves at the end is left out, damage before is refused.
 func TestParseDamaged(t *testing.T) {
 	b := seal(tags(tagLogNumber, 8), tags(tagLogNumber, 9), tags(tagLogNumber, 10))
@@ -136,19 +180,7 @@ func TestMakeReadable(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("k", 40000) // over blocks
 	old := tags(tagNextFile, 12, tagNewFile4, 0, 9, 1000, key(long, 0x1a), key(long, 0x1a), 1, 2, customEnd)
-	first := logfile.BlockSize - 7
-	b := append([]byte{0, 0, 0, 0, byte(first & 0xff), byte(first >> 8), 2}, old[:first]...)
-	logfile.Seal(b, 0, first)
-	for rest, kind := old[first:], byte(3); len(rest) > 0; {
-		n := min(len(rest), first)
-		if n == len(rest) {
-			kind = 4
-		}
-		at := len(b)
-		b = append(append(b, 0, 0, 0, 0, byte(n), byte(n>>8), kind), rest[:n]...)
-		logfile.Seal(b, int64(at), n)
-		rest = rest[n:]
-	}
+	b := logfile.Append(nil, old)
 	for name, data := range map[string][]byte{"MANIFEST-000005": b, "CURRENT": []byte("MANIFEST-000005\n")} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)

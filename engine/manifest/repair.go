@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,13 +60,44 @@ func (m *Manifest) MakeReadable(dir string) (kept string, err error) {
 	if again, err := parse(data); err != nil || !again.Readable() {
 		return "", fmt.Errorf("%s: it could not be made readable (%v)", filepath.Join(dir, m.Name), err)
 	}
+	return kept, replace(dir, name, data)
+}
+
+// replace writes a MANIFEST and makes CURRENT name it.
+func replace(dir, name string, data []byte) error {
 	if err := ReplaceFile(filepath.Join(dir, name), data); err != nil {
-		return "", err
+		return err
 	}
-	if err := ReplaceFile(filepath.Join(dir, "CURRENT"), []byte(name+"\n")); err != nil {
-		return "", err
+	return ReplaceFile(filepath.Join(dir, "CURRENT"), []byte(name+"\n"))
+}
+
+// Tables returns the table files that the database needs, by number.
+func (m *Manifest) Tables() []Table {
+	tables := make([]Table, 0, len(m.tables))
+	for _, t := range m.tables {
+		if f, ok := m.families[t.family]; ok {
+			if t.Family = f.name; t.family == 0 {
+				t.Family = "default"
+			}
+			tables = append(tables, t)
+		}
 	}
-	return kept, nil
+	slices.SortFunc(tables, func(a, b Table) int { return cmp.Compare(a.Number, b.Number) })
+	return tables
+}
+
+// Drop writes a MANIFEST of a database that does not need some tables any more, and makes CURRENT name it.
+func (m *Manifest) Drop(dir string, tables []Table) error {
+	data := bytes.Clone(m.data[:m.end])
+	for _, t := range tables {
+		var edit []byte
+		for _, v := range []uint64{tagFamily, uint64(t.family), tagDeletedFile, uint64(t.Level), t.Number} {
+			edit = binary.AppendUvarint(edit, v)
+		}
+		data = logfile.Append(data, edit)
+	}
+	n, _ := number(m.Name) // of MakeReadable: the next file's
+	return replace(dir, fmt.Sprintf("MANIFEST-%06d", max(m.NextFile, n+1)), data)
 }
 
 // tmpSuffix ends the names of files that are being written.

@@ -41,7 +41,7 @@ func (o *Options) fill() {
 func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	o.fill()
 	began := o.Now()
-	r, err := engine.OpenReadOnly(dir)
+	r, err := engine.OpenDamaged(dir)
 	if errors.Is(err, engine.ErrDamaged) {
 		return unopenable(dir, err, &o), nil
 	}

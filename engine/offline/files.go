@@ -21,6 +21,11 @@ func (c *checker) files() error {
 	if logs.Loss != nil {
 		c.problem(Problem{Kind: BadLog, File: logs.Loss.File, Detail: logs.Loss.String() + ": docs/recovery.md"}, nil)
 	}
+	for _, t := range c.r.Lost() {
+		c.problem(Problem{Kind: BadFile, File: t.Name(), Family: t.Family, Detail: fmt.Sprintf(
+			"%v; its %d bytes in level %d with records between 0x%x and 0x%x are lost", t.Why, t.Size, t.Level, t.Smallest, t.Largest)},
+			nil)
+	}
 	tables := c.r.Tables()
 	blobs, err := filepath.Glob(filepath.Join(c.r.Dir(), "*.blob"))
 	if err != nil {

@@ -73,7 +73,7 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 
 // filesFirst checks the files, and tells nobody yet.
 func filesFirst(ctx context.Context, dir string, o *Options) (*Report, bool, error) {
-	r, err := engine.OpenReadOnly(dir)
+	r, err := engine.OpenDamaged(dir)
 	if err != nil {
 		return nil, false, err
 	}

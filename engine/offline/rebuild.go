@@ -26,7 +26,7 @@ func rebuild(ctx context.Context, dir string, o *Options) (aside string, unread 
 	if _, err := os.Lstat(fresh); err == nil {
 		return "", 0, fmt.Errorf("%s is there: remove what an interrupted repair has left", fresh)
 	}
-	r, err := engine.OpenReadOnly(dir)
+	r, err := engine.OpenDamaged(dir)
 	if err != nil {
 		return "", 0, err
 	}

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,23 +69,61 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// A table file that cannot be opened at all, or is missing, is found.
-func TestUnopenable(t *testing.T) {
+// Table files that cannot be opened, or are missing, are left out by a check and by a repair. Each is listed with the
+// range of its records.
+func TestLostTables(t *testing.T) {
 	dir := kvrocks(t)
+	before := check(t, dir)
 	tables, _ := filepath.Glob(dir + "/*.sst")
 	overwrite(t, tables[0], -6)
-	r := check(t, dir)
-	if r.Found[BadFile] != 2 || !strings.Contains(r.Problems[0].String(), filepath.Base(tables[0])) ||
-		strings.Contains(r.Problems[1].String(), "basalt-read-") {
-		t.Errorf("%+v", r)
-	}
-	if _, err := Repair(t.Context(), dir, Options{}); err == nil {
-		t.Error("it was repaired")
-	}
-	if err := os.Remove(tables[1]); err != nil {
+	if err := os.Truncate(tables[1], 100); err != nil {
 		t.Fatal(err)
 	}
-	if r = check(t, dir); r.Found[BadFile] != 2 {
-		t.Errorf("%+v", r)
+	if err := os.Remove(tables[2]); err != nil {
+		t.Fatal(err)
+	}
+	found := check(t, dir)
+	for i, what := range []string{"Bad table magic number", "the file has 100 bytes instead of ", "the file is missing"} {
+		p := found.Problems[i]
+		if p.Kind != BadFile || p.File != filepath.Base(tables[i]) || !strings.Contains(p.Detail, what) ||
+			!strings.Contains(p.Detail, " with records between 0x") || strings.Contains(p.Detail, "basalt-read-") {
+			t.Errorf("%+v", p)
+		}
+	}
+	if found.Found[BadFile] != 3 || found.Files.Tables != len(tables)-3 {
+		t.Errorf("%+v", found)
+	}
+	r, err := Repair(t.Context(), dir, Options{})
+	if err != nil || r.Left != 0 || r.Found[BadFile] != 3 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if again := check(t, dir); len(again.Problems) != 0 || again.keys() == 0 || again.keys() >= before.keys() {
+		t.Errorf("%d keys of %d: %+v", again.keys(), before.keys(), again.Problems)
+	}
+}
+
+func (r *Report) keys() (n int64) {
+	for _, c := range r.Types {
+		n += c.Keys
+	}
+	return n
+}
+
+// The table file of another database keeps RocksDB from opening this one, though the file is whole. A repair changes
+// nothing then.
+func TestUnopenable(t *testing.T) {
+	dir, other := large(t, *engine.DefaultRocksOptions()), large(t, *engine.DefaultRocksOptions())
+	tables, _ := filepath.Glob(dir + "/*.sst")
+	others, _ := filepath.Glob(other + "/*.sst")
+	if err := os.Rename(others[0], tables[0]); err != nil {
+		t.Fatal(err)
+	}
+	r := check(t, dir)
+	if r.Found[BadFile] != 1 || !strings.Contains(r.Problems[0].Detail, "the database cannot be opened: ") ||
+		strings.Contains(r.Problems[0].Detail, "basalt-read-") {
+		t.Errorf("%+v", r.Problems)
+	}
+	if _, err := Repair(t.Context(), dir, Options{}); !errors.Is(err, engine.ErrDamaged) {
+		t.Errorf("repaired: %v", err)
 	}
 }

@@ -17,10 +17,15 @@ func openReadOnly(opts *grocksdb.Options, dir string, names []string, families [
 
 // VerifyTable reads a whole table file and compares the checksums of its blocks. The file need not belong to a
 // database that is open.
-func VerifyTable(path string) error {
+func VerifyTable(path string) error { return verifyTable(path, 1) }
+
+// OpenTable reports why RocksDB cannot open a table file, nil if it can.
+func OpenTable(path string) error { return verifyTable(path, 0) }
+
+func verifyTable(path string, whole C.int) error {
 	b := []byte(path)
 	var cerr *C.char
-	if C.bk_verify_table(bytesPtr(b), C.size_t(len(b)), &cerr) != 0 {
+	if C.bk_verify_table(bytesPtr(b), C.size_t(len(b)), whole, &cerr) != 0 {
 		return nil
 	}
 	text := C.GoString(cerr)

@@ -183,9 +183,9 @@ uint64_t bk_approximate_size(void* db, void* cf, const char* start, size_t sl, c
 int bk_approximate_parts(void* db, void* cf, const char* head, size_t hl, const char* end, size_t el, const uint16_t* at,
                          int n, uint64_t* sizes);
 
-// bk_verify_table reads a whole table file of any family, without a cache, and compares the checksums of its blocks. It
-// returns 1; 0 with an error.
-int bk_verify_table(const char* path, size_t n, char** err);
+// bk_verify_table opens a table file of any family, without a cache. If whole it reads all of the file and compares the
+// checksums of its blocks. It returns 1; 0 with an error.
+int bk_verify_table(const char* path, size_t n, int whole, char** err);
 
 // bk_perf_start resets RocksDB's perf context and I/O statistics of the calling thread and switches them on, times
 // included but for those of mutexes. bk_perf_stop switches them off and returns both as text without the counters
