@@ -46,8 +46,21 @@ func (s *Server) console() *admin.Console {
 	}
 }
 
-// connect returns a connection to this server over a pair of sockets that nobody else sees.
-func (s *Server) connect() (net.Conn, error) {
+// browserConn is the server's end of a connection for a browser: its client has the browser's address.
+type browserConn struct {
+	*net.UnixConn
+	browser net.Addr
+}
+
+func (c browserConn) RemoteAddr() net.Addr { return c.browser }
+
+// connect returns a connection to this server over a pair of sockets that nobody else sees, for a browser at an
+// address (host:port).
+func (s *Server) connect(browser string) (net.Conn, error) {
+	at, err := net.ResolveTCPAddr("tcp", browser)
+	if err != nil {
+		return nil, err
+	}
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -71,7 +84,7 @@ func (s *Server) connect() (net.Conn, error) {
 		}
 		return nil, err
 	}
-	if !s.sessions.Serve(ends[0], nil) {
+	if !s.sessions.Serve(browserConn{ends[0].(*net.UnixConn), at}, nil) {
 		ends[1].Close()
 		return nil, session.ErrClosing
 	}
@@ -95,17 +108,19 @@ func (s *Server) ready() error {
 }
 
 // administrator reports whether a name and a password are those of one who may call KPROFILE; both are empty for one
-// who gave none.
-func (s *Server) administrator(user, password string) bool {
+// who gave none. A wrong password stands in ACL LOG, like one of AUTH.
+func (s *Server) administrator(user, password, addr string) bool {
 	var id command.Identity
 	var ok bool
-	switch {
-	case user == "" && password == "":
+	if user == "" && password == "" {
 		id, ok = s.auth.Anonymous()
-	case user == "":
-		id, ok = s.auth.Authenticate([]byte("default"), []byte(password))
-	default:
-		id, ok = s.auth.Authenticate([]byte(user), []byte(password))
+	} else {
+		if user == "" {
+			user = "default"
+		}
+		if id, ok = s.auth.Authenticate([]byte(user), []byte(password)); !ok {
+			s.auth.AuthFailedOver("/debug/pprof", user, addr)
+		}
 	}
 	if !ok || !id.Admin {
 		return false

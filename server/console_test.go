@@ -89,6 +89,9 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%s %s: %d %s", tt.user, tt.password, status, text)
 		}
 	}
+	if got := c.Do("ACL", "LOG", "1"); !strings.Contains(got, "nobody") || !strings.Contains(got, " addr=127.0.0.1:") {
+		t.Errorf("ACL LOG after wrong passwords: %q", got)
+	}
 	if status, text := p.post("run", commands{[][]string{{"INFO"}}}); status != 401 {
 		t.Errorf("without signing in: %d %s", status, text)
 	}

@@ -68,7 +68,10 @@ func TestHeapProfiling(t *testing.T) {
 	t.Cleanup(func() { h.Sessions().Services.Memory.SetHeapProfiling(was) })
 	c.Want("KPROFILE MEMORY ENABLE", "+OK\r\n")
 	c.Want("KPROFILE memory STATUS", "+enabled\r\n")
-	dir := t.TempDir()
+	dir := filepath.Join(h.Config().Dir(), "profiles")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	c.Want("KPROFILE MEMORY DUMP "+dir, "+OK\r\n")
 	if files, _ := filepath.Glob(filepath.Join(dir, "heap-*.pprof")); len(files) != 1 {
 		t.Errorf("files %v", files)
@@ -257,4 +260,28 @@ func TestScriptsHaveNoDebugger(t *testing.T) {
 	c := servertest.Start(t).Dial(t)
 	c.Want("SCRIPT DEBUG yes", "-ERR there is no debugger for scripts\r\n")
 	c.Want("SCRIPT DEBUG no", "+OK\r\n")
+}
+
+// TestHeapProfileElsewhere: like the paths of protected settings, a directory outside of dir needs
+// enable-protected-configs, also when it is reached over a symbolic link.
+func TestHeapProfileElsewhere(t *testing.T) {
+	for mode, allowed := range map[string]bool{"no": false, "local": true, "yes": true} {
+		h := servertest.Start(t, "enable-protected-configs", mode)
+		c := h.Dial(t)
+		elsewhere := t.TempDir()
+		link := filepath.Join(h.Config().Dir(), "link")
+		if err := os.Symlink(elsewhere, link); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{elsewhere, link} {
+			got := c.Do("KPROFILE", "MEMORY", "DUMP", dir)
+			if allowed != (got == "+OK\r\n") || !allowed && !strings.Contains(got, "is not in dir") {
+				t.Errorf("%s, %s: %q", mode, dir, got)
+			}
+		}
+		far := h.Sessions().Services.Memory.DumpHeapProfile(elsewhere, false)
+		if (far == nil) != (mode == "yes") {
+			t.Errorf("%s, from another host: %v", mode, far)
+		}
+	}
 }

@@ -91,6 +91,8 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 		Scripts:  func() (int64, int64) { m := s.sessions.Scripts.Memory(); return m.Scripts, m.Functions },
 		DiskSize: func() uint64 { return s.diskSize() },
 		Budget:   int64(s.plan.Budget),
+		Dir:      cfg.Dir(),
+		Anywhere: cfg.MayNamePaths,
 	}
 	s.memory.StartupRSS, _ = info.ResidentBytes()
 	s.registerInfo()

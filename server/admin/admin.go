@@ -23,8 +23,8 @@ type Options struct {
 	// Ready returns why the server should get no traffic now, nil when it should: /readyz.
 	Ready func() error
 	// Administrator reports whether a user name and a password are those of an administrator; without credentials both
-	// are empty. Only administrators get profiles.
-	Administrator func(user, password string) bool
+	// are empty. Only administrators get profiles. It notes wrong passwords; addr is where the request comes from.
+	Administrator func(user, password, addr string) bool
 	// Console is what the web console reaches, nil = there is none.
 	Console *Console
 	Log     *zap.Logger
@@ -130,7 +130,7 @@ func answer(w http.ResponseWriter, status int, text string) {
 func (o *Options) forAdministrators(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
-		if !o.Administrator(user, password) {
+		if !o.Administrator(user, password, r.RemoteAddr) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="basalt", charset="UTF-8"`)
 			answer(w, http.StatusUnauthorized, "for administrators: a user who may run every command, or requirepass")
 			return

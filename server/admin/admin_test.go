@@ -49,7 +49,7 @@ func (source) Latencies(f func(Latency)) {
 
 func options() Options {
 	return Options{Source: source{}, Log: zap.NewNop(), Ready: func() error { return nil },
-		Administrator: func(user, password string) bool { return user == "ada" && password == "secret" }}
+		Administrator: func(user, password, _ string) bool { return user == "ada" && password == "secret" }}
 }
 
 // get returns the status and the body of an answer.

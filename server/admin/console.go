@@ -31,8 +31,9 @@ var static embed.FS
 
 // Console says what the page can reach.
 type Console struct {
-	// Connect returns a connection to the server in this process, as an unauthenticated client on this machine.
-	Connect func() (net.Conn, error)
+	// Connect returns a connection to the server in this process, as an unauthenticated client at the address of a
+	// browser (host:port).
+	Connect func(browser string) (net.Conn, error)
 	// Open reports whether clients need no password.
 	Open func() bool
 	// Writes reports whether commands that write are let through.
@@ -178,7 +179,7 @@ func (c *consoles) login(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, http.StatusForbidden, "the server has no password: the console is open on its own machine only")
 		return
 	}
-	nc, err := c.Connect()
+	nc, err := c.Connect(r.RemoteAddr)
 	if err != nil {
 		c.fail(w, http.StatusServiceUnavailable, err.Error())
 		return

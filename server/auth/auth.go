@@ -133,11 +133,18 @@ func identity(a acl.Identity) command.Identity {
 
 // AuthFailed notes a failed authentication by a command.
 func (a *Auth) AuthFailed(sess *command.Session, name string, user []byte) {
+	a.failed(name, string(user), a.options.Describe(sess.ID), sess.Addr)
+}
+
+// AuthFailedOver notes a failed authentication of a client that is no connection of commands: what it has asked for,
+// and where it comes from (host:port).
+func (a *Auth) AuthFailedOver(what, user, addr string) { a.failed(what, user, "addr="+addr, addr) }
+
+func (a *Auth) failed(object, user, client, addr string) {
 	now := time.Now()
-	a.users.Log().Add(acl.Event{Reason: acl.DeniedAuth, Object: name, Username: string(user),
-		Client: a.options.Describe(sess.ID)}, now)
+	a.users.Log().Add(acl.Event{Reason: acl.DeniedAuth, Object: object, Username: user, Client: client}, now)
 	if write, suppressed := a.failures.Fail(now); write {
-		a.options.Log.Warn("a client failed to authenticate", zap.String("addr", sess.Addr), zap.ByteString("user", user),
+		a.options.Log.Warn("a client failed to authenticate", zap.String("addr", addr), zap.String("user", user),
 			zap.Int64("not logged before", suppressed))
 	}
 }

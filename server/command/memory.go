@@ -144,7 +144,7 @@ func kprofile(c *Ctx) error {
 		}
 		return nil
 	case dump:
-		if err := c.Srv.Memory.DumpHeapProfile(string(c.Args[3])); err != nil {
+		if err := c.Srv.Memory.DumpHeapProfile(string(c.Args[3]), c.Sess.Local); err != nil {
 			return err
 		}
 	default:

@@ -62,8 +62,14 @@ func (c *Config) Set(pairs ...string) error { return c.set(true, pairs) }
 // SetFor is Set for a client; local = the client is on this host. enable-protected-configs says whether the client
 // may change protected settings.
 func (c *Config) SetFor(local bool, pairs ...string) error {
+	return c.set(c.MayNamePaths(local), pairs)
+}
+
+// MayNamePaths reports whether enable-protected-configs lets a client, on this host or not, name the paths to which
+// the server writes.
+func (c *Config) MayNamePaths(local bool) bool {
 	mode := c.Text("enable-protected-configs")
-	return c.set(mode == "yes" || mode == "local" && local, pairs)
+	return mode == "yes" || mode == "local" && local
 }
 
 func (c *Config) set(protected bool, pairs []string) error {

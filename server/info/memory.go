@@ -27,6 +27,10 @@ type Memory struct {
 	DiskSize func() uint64
 	// Budget is how many bytes the process should take at most, StartupRSS how many it had before the first client.
 	Budget, StartupRSS int64
+	// Dir is where clients may write profiles; Anywhere reports whether a client on this host, or on another one, may
+	// name any directory.
+	Dir      string
+	Anywhere func(local bool) bool
 }
 
 // memoryUse is where the memory of the process is, in bytes.
@@ -250,10 +254,21 @@ func (*Memory) HeapProfiling() bool {
 	return runtime.MemProfileRate > 0
 }
 
-// DumpHeapProfile is KPROFILE MEMORY DUMP: a file for go tool pprof in the directory.
-func (*Memory) DumpHeapProfile(dir string) error {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+// DumpHeapProfile is KPROFILE MEMORY DUMP: a file for go tool pprof in the directory. local: the client is on this host.
+func (s *Memory) DumpHeapProfile(dir string, local bool) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		var info os.FileInfo
+		if info, err = os.Stat(real); err == nil && !info.IsDir() {
+			err = os.ErrInvalid
+		}
+	}
+	if err != nil {
 		return engine.NewError("ERR", fmt.Sprintf("%q is not a directory", dir))
+	}
+	if !within(real, s.Dir) && !s.Anywhere(local) {
+		return engine.NewError("ERR", fmt.Sprintf(
+			"%q is not in dir (%s), and enable-protected-configs does not let this client write elsewhere", dir, s.Dir))
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "heap-"+time.Now().Format("20060102-150405.000000")+".pprof"),
 		os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -266,4 +281,20 @@ func (*Memory) DumpHeapProfile(dir string) error {
 		err = e
 	}
 	return err
+}
+
+// within reports whether a path without symbolic links is a directory or lies in it.
+func within(path, dir string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(real, path)
+	return err == nil && filepath.IsLocal(rel)
 }

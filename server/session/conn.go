@@ -103,7 +103,7 @@ func newConn(s *Shared, nc net.Conn, id int64) *conn {
 	c.sess = &command.Session{ID: id, Proto: 2, Namespace: cf.DefaultNamespace, User: "default"}
 	c.sess.Addr, c.sess.LAddr = nc.RemoteAddr().String(), nc.LocalAddr().String()
 	c.sess.Local = isLocal(nc.RemoteAddr())
-	if nc.LocalAddr().Network() == "unix" { // the client's end has no name
+	if nc.RemoteAddr().Network() == "unix" { // the client's end has no name
 		c.info.unix = true
 		c.sess.Addr, c.sess.LAddr = nc.LocalAddr().String()+":0", nc.LocalAddr().String()+":0"
 	}

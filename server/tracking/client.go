@@ -34,11 +34,27 @@ type Client struct {
 	peer    func() Peer // nil = the client no longer tracks
 	busy    bool        // the connection is running commands
 	pending []notice    // messages held back while busy
+	held    int         // bytes of pending, see maxHeld
 	broken  bool        // the connection that messages are redirected to is gone
 }
 
 // notice is one message: keys, or nil for the whole keyspace.
 type notice struct{ keys []string }
+
+// size returns about how many bytes a notice takes.
+func (n *notice) size() int {
+	const header = 24
+	size := header
+	for _, k := range n.keys {
+		size += header + len(k)
+	}
+	return size
+}
+
+// maxHeld is how many bytes of messages a client may have held back. A client that runs commands for long, such as a
+// script, would else hold back what all others write meanwhile. Beyond the bound one message stands for all: the
+// whole keyspace has changed.
+const maxHeld = 1 << 20
 
 // Broken reports whether the connection that messages are redirected to is gone.
 func (c *Client) Broken() bool {
@@ -93,7 +109,7 @@ func (c *Client) Idle(batch *wire.Batch) {
 	c.mu.Lock()
 	c.busy = false
 	pending := c.pending
-	c.pending = nil
+	c.pending, c.held = nil, 0
 	c.mu.Unlock()
 	for _, n := range pending {
 		c.deliver(n, batch)
@@ -109,12 +125,22 @@ func (c *Client) notify(n notice, by *Origin) {
 		return
 	}
 	if c.busy {
-		c.pending = append(c.pending, n)
+		c.hold(n)
 		c.mu.Unlock()
 		return
 	}
 	c.mu.Unlock()
 	c.deliver(n, by.Batch)
+}
+
+// hold keeps a message until Idle. mu must be held.
+func (c *Client) hold(n notice) {
+	switch c.held += n.size(); {
+	case c.held <= maxHeld:
+		c.pending = append(c.pending, n)
+	case len(c.pending) != 1 || c.pending[0].keys != nil:
+		c.pending = []notice{{}}
+	}
 }
 
 // deliver puts a message into the outbox of the connection, or of the connection that messages are redirected to.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -248,5 +249,34 @@ func TestRemembers(t *testing.T) {
 		if c.Ran(); c.Caching() != 0 || c.Remembers(command.Write) || c.Remembers(command.ReadOnly|command.Script) {
 			t.Errorf("%+v: after a command, or of a script", tt.how)
 		}
+	}
+}
+
+// TestHeldBackIsBounded: what others write while a client's commands run is held back up to a bound; beyond it the
+// client is told that everything has changed.
+func TestHeldBackIsBounded(t *testing.T) {
+	b := newBench(t)
+	p := b.connect(1, 3)
+	c := b.track(1, command.Tracking{Broadcast: true, Prefixes: []string{""}})
+	long := strings.Repeat("k", 1000)
+	const few = 3
+	for _, tt := range []struct {
+		keys int
+		want string
+	}{
+		{few, strings.Repeat(invalidate(long), few)},
+		{10 * maxHeld / len(long), invalidateAll},
+		{few, strings.Repeat(invalidate(long), few)}, // the bound is for each run of commands
+	} {
+		c.Begin()
+		for range tt.keys {
+			b.commit(somebody, long)
+		}
+		if held := len(c.pending); held > maxHeld/len(long) {
+			t.Errorf("after %d keys %d messages are held back", tt.keys, held)
+		}
+		c.Idle(nil)
+		p.expect(t, tt.want)
+		p.quiet(t)
 	}
 }
