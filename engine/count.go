@@ -39,6 +39,7 @@ type counts struct {
 
 	cacheSize int          // of the block cache, in bytes
 	fits      atomic.Int32 // see fitsCache
+	peeks     peeks
 }
 
 func (c *counts) init(cacheSize int) {
@@ -191,10 +192,11 @@ func (tx *Tx) peek(nsKey []byte) (m cf.Meta, ok, told bool) {
 		if tx.db.fitsCache() {
 			n, found, err = tx.db.rocks.GetHead(tx.db.family(cf.Metadata), nsKey, buf[:])
 			here = true
-		} else {
+		} else if tx.db.counts.peeks.worth() {
 			lens, sizes := [1]uint32{uint32(len(nsKey))}, [1]uint32{}
 			tx.db.rocks.Peek(tx.db.family(cf.Metadata), nsKey, lens[:], sizes[:], buf[:])
 			n, found, here = int(sizes[0]), sizes[0] < rocks.Untold, sizes[0] != rocks.Untold
+			tx.db.counts.peeks.learn(here)
 		}
 		if err != nil {
 			found = false

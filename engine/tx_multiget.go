@@ -225,6 +225,9 @@ func (tx *Tx) prefetchHashed(l *KeyList) error {
 	if err := tx.usable(); err != nil {
 		return err
 	}
+	if !tx.db.counts.peeks.worth() {
+		return nil // most of these writes do not ask memory at all
+	}
 	var sizes [multiGetBatch]uint32
 	var heads [multiGetBatch * cf.MaxHead]byte
 	keys := l.buf
@@ -237,6 +240,7 @@ func (tx *Tx) prefetchHashed(l *KeyList) error {
 		for i, k := range lens[:n] {
 			key, size, head := keys[:k], sizes[i], heads[i*cf.MaxHead:]
 			keys = keys[k:]
+			tx.db.counts.peeks.learn(size != rocks.Untold)
 			switch {
 			case size == rocks.Missing:
 				tx.cache(cf.Metadata, key, nil, false)

@@ -1,12 +1,14 @@
 package procs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 	"unsafe"
 )
@@ -70,6 +72,39 @@ func TestUsageCountsBlocks(t *testing.T) {
 			t.Skip("the kernel does not count the reads of this file system")
 		}
 		t.Errorf("%d blocks for %d bytes", after-before, size)
+	}
+}
+
+// TestBackgroundReads: what RocksDB's threads read is told apart, also after a thread has ended.
+func TestBackgroundReads(t *testing.T) {
+	thread := func(proc fstest.MapFS, id, name string, read int) {
+		proc["self/task/"+id+"/comm"] = &fstest.MapFile{Data: []byte(name + "\n")}
+		io := fmt.Sprintf("rchar: 77\nread_bytes: %d\nwrite_bytes: 5\n", read)
+		proc["self/task/"+id+"/io"] = &fstest.MapFile{Data: []byte(io)}
+	}
+	b := background{}
+	for i, c := range []struct {
+		low, sub, command int // bytes; 0 = the thread is gone
+		want              int64
+	}{
+		{low: 512, command: 1 << 20, want: 1},
+		{low: 1024, sub: 5120, command: 2 << 20, want: 12},
+		{low: 1024, command: 3 << 20, want: 12},
+		{low: 2048, command: 3 << 20, want: 14},
+	} {
+		b.proc = fstest.MapFS{}
+		for id, read := range map[string]int{"11": c.low, "12": c.sub} {
+			if read > 0 {
+				thread(b.proc.(fstest.MapFS), id, "rocksdb:low", read)
+			}
+		}
+		thread(b.proc.(fstest.MapFS), "13", "basalt", c.command)
+		if have := b.blocks(); have != c.want {
+			t.Errorf("step %d: %d blocks, not %d", i, have, c.want)
+		}
+	}
+	if none := (&background{proc: fstest.MapFS{}}); none.blocks() != 0 {
+		t.Error("blocks without a /proc")
 	}
 }
 

@@ -86,11 +86,20 @@ func Run(done <-chan struct{}, enabled func() bool) {
 		m = nil
 	}
 	cores := runtime.GOMAXPROCS(0)
-	run(done, enabled, proc, m, cores, usage, func(n int) { runtime.GOMAXPROCS(n) })
+	others := background{proc: proc}
+	var all, theirs int64
+	commands := func() (time.Duration, int64) {
+		cpu, blocks := usage()
+		if blocks != all {
+			all, theirs = blocks, others.blocks()
+		}
+		return cpu, blocks - theirs
+	}
+	run(done, enabled, proc, m, cores, commands, func(n int) { runtime.GOMAXPROCS(n) })
 }
 
-// run is Run on so many cores, apart from the process: use is usage, and set sets the number of threads. m is nil where
-// other processes do not count.
+// run is Run on so many cores, apart from the process: use returns the CPU time that the process has used and the blocks
+// that its commands have read, and set sets the number of threads. m is nil where other processes do not count.
 func run(done <-chan struct{}, enabled func() bool, proc fs.FS, m *meter, cores int,
 	use func() (cpu time.Duration, blocks int64), set func(n int)) {
 	threads := cores
