@@ -104,6 +104,12 @@ func (s *Server) AckedBy(seq uint64) int { return s.master.AckedBy(seq) }
 // AskAck implements command.Replication.
 func (s *Server) AskAck(seq uint64) { s.master.AskAck(seq) }
 
+// SyncedBy implements command.Replication.
+func (s *Server) SyncedBy(seq uint64) int { return s.master.SyncedBy(seq) }
+
+// AskSync implements command.Replication.
+func (s *Server) AskSync(seq uint64) { s.master.AskSync(seq) }
+
 // Accept implements command.Replication.
 func (s *Server) Accept(p proto.PSync) error { return s.master.Accept(p) }
 

@@ -184,6 +184,36 @@ func TestWaitForReplicas(t *testing.T) {
 	}
 }
 
+// TestWaitForSyncedReplicas: WAITAOF counts the replicas that have brought the writes to their disks, and asks those
+// that can, also one that comes later.
+func TestWaitForSyncedReplicas(t *testing.T) {
+	h := servertest.Start(t)
+	c, w := h.Dial(t), h.Dial(t)
+	old := follow(t, h.Dial(t), 1) // does not know the question
+	c.Want("SET k v", "+OK\r\n")
+	old.batch()
+	old.Send(string(proto.AppendAck(nil, 1)))
+	c.Want("WAIT 1 0", ":1\r\n")
+	w.Send(servertest.Pipeline("WAITAOF 1 1 0"))
+	servertest.Eventually(t, "the client waits", func() bool {
+		return strings.Contains(c.Do("INFO", "clients"), "blocked_clients:1\r\n")
+	})
+	conn := h.Dial(t)
+	conn.Want("REPLCONF capa ack capa sync", "+OK\r\n")
+	f := follow(t, conn, 1)
+	f.batch()
+	for f.frame().Kind != proto.KindGetSync {
+	}
+	f.Send(string(proto.AppendAck(nil, 1)))
+	c.Want("WAIT 2 0", ":2\r\n")
+	c.Want("WAITAOF 0 1 1", "*2\r\n:0\r\n:0\r\n") // it has not said so yet
+	f.Send(string(proto.AppendSyncedAck(nil, 1, 1)))
+	if got := w.Reply(); got != "*2\r\n:1\r\n:1\r\n" {
+		t.Errorf("%q", got)
+	}
+	c.Want("WAITAOF 0 2 1", "*2\r\n:0\r\n:1\r\n")
+}
+
 // TestTooFewReplicas: without enough replicas that acknowledge there are no writes.
 func TestTooFewReplicas(t *testing.T) {
 	h := servertest.Start(t, "min-replicas-to-write", "1")

@@ -311,7 +311,7 @@ func (c *copier) follow(ctx context.Context, at position) error {
 		line, err := in.ReadBytes('\n')
 		return []byte(strings.TrimRight(string(line), "\r\n")), err
 	}
-	requests := [][]byte{proto.AppendDBName(nil), proto.AppendConf(nil, proto.Conf{Port: 1}), proto.AppendCapa(nil)}
+	requests := [][]byte{proto.AppendDBName(nil), proto.AppendConf(nil, proto.Conf{Port: 1}), proto.AppendCapa(nil, false)}
 	if c.from.password != "" {
 		requests = append([][]byte{proto.AppendAuth(nil, "", c.from.password)}, requests...)
 	}

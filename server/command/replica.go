@@ -71,7 +71,15 @@ func waitReplicas(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	return waitForReplicas(c, n, timeout, func(w *resp.Writer, acked int) { w.Int(int64(acked)) })
+	r := c.Srv.Replication
+	if r.IsReplica() {
+		return errWaitOnReplica
+	}
+	target := c.Srv.DB.LatestSequence()
+	return waitForReplicas(c, replicaWait{n: n, timeout: timeout,
+		ask:   func() { r.AskAck(target) },
+		count: func() int { return r.AckedBy(target) },
+		reply: func(w *resp.Writer, acked int) { w.Int(int64(acked)) }})
 }
 
 var (
@@ -83,23 +91,26 @@ var (
 			"replicas are just local and are not propagated.")
 )
 
-// waitForReplicas blocks the client until n replicas have acknowledged or its timeout has passed, and until the
+// replicaWait is a wait for acknowledgements of n replicas.
+type replicaWait struct {
+	n       int64
+	timeout time.Duration
+	ask     func()     // lets the replicas acknowledge
+	count   func() int // how many have
+	reply   func(w *resp.Writer, count int)
+}
+
+// waitForReplicas blocks the client until enough replicas have acknowledged or the timeout has passed, and until the
 // reply.
-func waitForReplicas(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.Writer, acked int)) error {
-	r := c.Srv.Replication
-	if r.IsReplica() {
-		return errWaitOnReplica
-	}
-	target := c.Srv.DB.LatestSequence()
-	acked := func() int { return r.AckedBy(target) }
-	if now := acked(); int64(now) >= n || c.NoBlock {
-		reply(c.Out, now)
+func waitForReplicas(c *Ctx, a replicaWait) error {
+	if now := a.count(); int64(now) >= a.n || c.NoBlock {
+		a.reply(c.Out, now)
 		return nil
 	}
-	r.AskAck(target)
-	return c.Sess.Control.Block(Wait{Args: c.Args, Timeout: timeout,
-		Enough: func() bool { return int64(acked()) >= n },
-		Null:   func(w *resp.Writer) { reply(w, acked()) }})
+	a.ask()
+	return c.Sess.Control.Block(Wait{Args: c.Args, Timeout: a.timeout,
+		Enough: func() bool { return int64(a.count()) >= a.n },
+		Null:   func(w *resp.Writer) { a.reply(w, a.count()) }})
 }
 
 // waitedFor returns the reply if enough replicas have acknowledged, or still nothing.
@@ -116,7 +127,8 @@ var (
 	errReplicasRange = engine.NewError("ERR", "value is out of range, must be positive")
 )
 
-// waitAOF syncs the log to disk if requested: only sync yes does so after each write.
+// waitAOF is WAITAOF numlocal numreplicas timeout. It brings the log to the disk if requested, and waits for replicas
+// that do: only sync yes does so after each write.
 func waitAOF(c *Ctx) error {
 	if c.Retry {
 		return waitedFor(c)
@@ -139,27 +151,22 @@ func waitAOF(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	r := c.Srv.Replication
+	if r.IsReplica() {
+		return errWaitAOFOnReplica
+	}
+	target := c.Srv.DB.LatestSequence()
 	if local == 1 {
 		if err := c.Srv.DB.SyncWAL(); err != nil {
 			return err
 		}
 	}
-	return waitForSynced(c, n, timeout, func(w *resp.Writer) {
-		w.Array(2)
-		w.Int(local)
-		w.Int(0)
-	})
-}
-
-// waitForSynced blocks the client until n replicas have synced the writes. Replicas do not report that, so the client
-// waits until its timeout, and then for the reply.
-func waitForSynced(c *Ctx, n int64, timeout time.Duration, reply func(w *resp.Writer)) error {
-	if c.Srv.Replication.IsReplica() {
-		return errWaitAOFOnReplica
-	}
-	if n <= 0 || c.NoBlock {
-		reply(c.Out)
-		return nil
-	}
-	return c.Sess.Control.Block(Wait{Args: c.Args, Timeout: timeout, Enough: func() bool { return false }, Null: reply})
+	return waitForReplicas(c, replicaWait{n: n, timeout: timeout,
+		ask:   func() { r.AskSync(target) },
+		count: func() int { return r.SyncedBy(target) },
+		reply: func(w *resp.Writer, synced int) {
+			w.Array(2)
+			w.Int(local)
+			w.Int(int64(synced))
+		}})
 }

@@ -26,6 +26,9 @@ type Replication interface {
 	// AckedBy returns how many replicas have acknowledged a sequence number. AskAck asks them to do so soon.
 	AckedBy(seq uint64) int
 	AskAck(seq uint64)
+	// SyncedBy and AskSync are the same for what is on the disks of replicas.
+	SyncedBy(seq uint64) int
+	AskSync(seq uint64)
 	// Failover begins to swap roles with a replica, AbortFailover cancels that.
 	Failover(f Failover) error
 	AbortFailover() error

@@ -89,8 +89,10 @@ type Master struct {
 	users     int       // links that are served
 	left      sync.Cond // there is one less; of mu
 	nextID    uint64
-	work      sync.WaitGroup
-	stop      chan struct{}
+	// wantSync is the newest sequence number that AskSync was called with: replicas that come later are asked, too.
+	wantSync atomic.Uint64
+	work     sync.WaitGroup
+	stop     chan struct{}
 
 	syncFull atomic.Int64
 	syncOK   atomic.Int64
@@ -357,6 +359,7 @@ func (m *Master) attach(f *feeder) bool {
 	f.id = m.nextID
 	all := append(slices.Clone(*m.feeders.Load()), f)
 	m.feeders.Store(&all)
+	f.askSync(m.wantSync.Load())
 	if len(all) == 1 {
 		m.db.Follow(m.written)
 	}
@@ -441,6 +444,25 @@ func (m *Master) AckedBy(seq uint64) (n int) {
 func (m *Master) AskAck(seq uint64) {
 	for _, f := range *m.feeders.Load() {
 		f.ask(seq)
+	}
+}
+
+// SyncedBy returns how many replicas have acknowledged that a sequence number is on their disks.
+func (m *Master) SyncedBy(seq uint64) (n int) {
+	for _, f := range *m.feeders.Load() {
+		if f.synced.Load() >= seq {
+			n++
+		}
+	}
+	return n
+}
+
+// AskSync asks the replicas to bring a sequence number to their disks, and to acknowledge that.
+func (m *Master) AskSync(seq uint64) {
+	for old := m.wantSync.Load(); old < seq && !m.wantSync.CompareAndSwap(old, seq); old = m.wantSync.Load() {
+	}
+	for _, f := range *m.feeders.Load() {
+		f.askSync(seq)
 	}
 }
 

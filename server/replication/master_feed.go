@@ -36,6 +36,9 @@ type feeder struct {
 	ackedAt atomic.Int64  // when that came, unix nanoseconds; 0 = never
 	answers atomic.Bool   // it knows "_getack"
 	wanted  atomic.Uint64 // "_getack" is to be sent when all up to this sequence number is; 0 = not
+	// synced and wantSync are like acked and wanted: for what is on the disk of the replica, and "_getsync".
+	synced   atomic.Uint64
+	wantSync atomic.Uint64
 
 	asleep atomic.Bool
 	wake   chan struct{}
@@ -152,16 +155,32 @@ func (f *feeder) kick() {
 
 // ask lets the replica acknowledge a sequence number as soon as it has it.
 func (f *feeder) ask(seq uint64) {
-	if !f.answers.Load() || f.acked.Load() >= seq {
-		return
+	if f.answers.Load() && f.acked.Load() < seq {
+		f.want(&f.wanted, seq)
 	}
+}
+
+// askSync lets the replica bring a sequence number to its disk, and acknowledge it.
+func (f *feeder) askSync(seq uint64) {
+	if f.peer.Sync && f.synced.Load() < seq {
+		f.want(&f.wantSync, seq)
+	}
+}
+
+func (f *feeder) want(what *atomic.Uint64, seq uint64) {
 	for {
-		old := f.wanted.Load()
-		if old >= seq || f.wanted.CompareAndSwap(old, seq) {
+		old := what.Load()
+		if old >= seq || what.CompareAndSwap(old, seq) {
 			break
 		}
 	}
 	f.kick()
+}
+
+// due reports whether a question about a sequence number, 0 = none, can be sent: all up to it was.
+func (f *feeder) due(what *atomic.Uint64) (seq uint64, ok bool) {
+	seq = what.Load()
+	return seq, seq != 0 && f.next.Load() > seq
 }
 
 // send sends the stream until the feeder is ended.
@@ -234,19 +253,25 @@ func (f *feeder) advance(frames []byte, behind uint64) error {
 	return err
 }
 
-// askAck sends "_getack" when all that somebody waits for was sent.
+// askAck sends "_getack" and "_getsync" when all that somebody waits for was sent.
 func (f *feeder) askAck() error {
-	seq := f.wanted.Load()
-	if seq == 0 || f.next.Load() <= seq || !f.wanted.CompareAndSwap(seq, 0) || f.acked.Load() >= seq {
+	var frames []byte
+	if seq, ok := f.due(&f.wanted); ok && f.wanted.CompareAndSwap(seq, 0) && f.acked.Load() < seq {
+		frames = proto.AppendFrame(frames, proto.GetAck)
+	}
+	if seq, ok := f.due(&f.wantSync); ok && f.wantSync.CompareAndSwap(seq, 0) && f.synced.Load() < seq {
+		frames = proto.AppendFrame(frames, proto.GetSync)
+	}
+	if frames == nil {
 		return nil
 	}
-	return f.write(proto.AppendFrame(nil, proto.GetAck))
+	return f.write(frames)
 }
 
 // pause lets some more commits come if something was sent just before. It reports whether it did.
 func (f *feeder) pause() bool {
 	left := pace - time.Since(f.last)
-	if left <= 0 || f.wanted.Load() != 0 {
+	if left <= 0 || f.wanted.Load() != 0 || f.wantSync.Load() != 0 {
 		return false
 	}
 	f.wait(left)
@@ -271,7 +296,9 @@ func (f *feeder) sleep() error {
 	f.asleep.Store(true)
 	defer f.asleep.Store(false)
 	// What was written before a writer could see that nobody is awake:
-	if seq := f.wanted.Load(); f.m.db.LatestSequence() >= f.next.Load() || seq != 0 && f.next.Load() > seq {
+	_, ack := f.due(&f.wanted)
+	_, sync := f.due(&f.wantSync)
+	if ack || sync || f.m.db.LatestSequence() >= f.next.Load() {
 		return nil
 	}
 	if f.wait(max(pingEvery-time.Since(f.last), 0)) {
@@ -382,7 +409,7 @@ func (f *feeder) receive() error {
 			return err
 		}
 		for buf = append(buf, in[:n]...); len(buf) > 0; {
-			seq, ack, used, err := proto.ReadAck(buf)
+			ack, ok, used, err := proto.ReadAck(buf)
 			if err != nil {
 				return err
 			}
@@ -393,8 +420,8 @@ func (f *feeder) receive() error {
 				break
 			}
 			buf = buf[used:]
-			if ack {
-				f.acknowledge(seq)
+			if ok {
+				f.acknowledge(ack)
 			} else {
 				f.m.log.Debug("a replica has sent something else than an acknowledgement")
 			}
@@ -402,14 +429,17 @@ func (f *feeder) receive() error {
 	}
 }
 
-// acknowledge notes that the replica has all up to a sequence number. It cannot have what was not sent.
-func (f *feeder) acknowledge(seq uint64) {
+// acknowledge notes what the replica has. It cannot have what was not sent.
+func (f *feeder) acknowledge(a proto.Ack) {
 	f.answers.Store(true)
 	f.ackedAt.Store(time.Now().UnixNano())
 	f.m.countGood()
-	seq = min(seq, f.next.Load()-1)
-	if seq > f.acked.Load() {
-		f.acked.Store(seq)
+	sent := f.next.Load() - 1
+	seq, synced := min(a.Sequence, sent), min(a.Synced, sent)
+	more := seq > f.acked.Load() || synced > f.synced.Load()
+	f.acked.Store(max(seq, f.acked.Load()))
+	f.synced.Store(max(synced, f.synced.Load()))
+	if more {
 		f.m.noteAck()
 	}
 }

@@ -188,7 +188,7 @@ func (l *link) introduce(c *masterConn) (capable bool, err error) {
 	if err := proto.CheckOK(line); err != nil {
 		l.log.Warn("the master does not take where this server listens", zap.Error(err))
 	}
-	if line, err = c.ask(proto.AppendCapa(nil), proto.MaxLine); err != nil {
+	if line, err = c.ask(proto.AppendCapa(nil, true), proto.MaxLine); err != nil {
 		return false, err
 	}
 	return proto.CheckOK(line) == nil, nil
@@ -233,6 +233,7 @@ type group struct {
 	batches []*engine.ForeignBatch
 	time    int64 // the master's clock behind them, or an estimate; 0 = not known
 	ask     bool  // the master wants an acknowledgement
+	sync    bool  // of what is on the disk
 	err     error // what comes behind them cannot be read
 }
 
@@ -256,7 +257,7 @@ func (l *link) stream(c *masterConn, capable bool) error {
 		case <-l.ctx.Done():
 			return l.ctx.Err()
 		case <-tick.C:
-			if err := acks.send(); err != nil {
+			if err := acks.send(false); err != nil {
 				return err
 			}
 		case g := <-groups:
@@ -267,8 +268,8 @@ func (l *link) stream(c *masterConn, capable bool) error {
 			case spare <- g.buf:
 			default:
 			}
-			if g.ask || capable && len(g.batches) > 0 && len(groups) == 0 {
-				if err := acks.send(); err != nil {
+			if g.ask || g.sync || capable && len(g.batches) > 0 && len(groups) == 0 {
+				if err := acks.send(g.sync); err != nil {
 					return err
 				}
 			}
@@ -365,6 +366,8 @@ func (l *link) parse(buf []byte) (g group, used, need int) {
 			g.time = f.Time()
 		case proto.KindGetAck:
 			g.ask = true
+		case proto.KindGetSync:
+			g.sync = true
 		case proto.KindBatch:
 			b, err := l.db.CheckUpdate(f.Payload)
 			if err != nil {
@@ -387,16 +390,26 @@ type acker struct {
 	mute    bool // the master, which may be an old Kvrocks, does not
 }
 
-func (a *acker) send() error {
+// send acknowledges what is applied; with sync it is brought to the disk first.
+func (a *acker) send(sync bool) error {
 	if a.mute {
 		return nil
+	}
+	seq := a.l.db.LatestSequence()
+	ack := proto.AppendAck(nil, seq)
+	if sync {
+		if err := a.l.db.SyncWAL(); err != nil {
+			a.l.log.Warn("the log cannot be brought to the disk for WAITAOF of the master", zap.Error(err))
+		} else {
+			ack = proto.AppendSyncedAck(nil, seq, seq)
+		}
 	}
 	timeout := ackTimeout
 	if a.capable {
 		timeout = answerTimeout
 	}
 	a.c.SetWriteDeadline(time.Now().Add(timeout))
-	_, err := a.c.Write(proto.AppendAck(nil, a.l.db.LatestSequence()))
+	_, err := a.c.Write(ack)
 	if err != nil && !a.capable && errors.Is(err, os.ErrDeadlineExceeded) {
 		a.mute = true
 		a.l.log.Debug("the master reads no acknowledgements")

@@ -109,7 +109,7 @@ func (p *played) introduce() {
 	p.send("change.me.db\r\n")
 	p.expect(proto.AppendConf(nil, proto.Conf{Port: 7999}))
 	p.send(proto.OK)
-	p.expect(proto.AppendCapa(nil))
+	p.expect(proto.AppendCapa(nil, true))
 	p.send("-ERR unknown option\r\n") // as Kvrocks
 }
 
@@ -153,7 +153,7 @@ func TestTranscript(t *testing.T) {
 					p.send(string(step("_db_name").Received))
 					p.expect(step("replconf").Sent)
 					p.send(string(step("replconf").Received))
-					p.expect(proto.AppendCapa(nil))
+					p.expect(proto.AppendCapa(nil, true))
 					p.send("-ERR unknown option\r\n")
 					p.expect(step("psync 1").Sent)
 					p.forget()
@@ -293,6 +293,8 @@ func TestAcknowledges(t *testing.T) {
 		if d := time.Since(began); d != 3*time.Second/2 {
 			t.Errorf("the second came after %v", d)
 		}
+		p.send("$8\r\n_getsync\r\n")
+		p.expect(proto.AppendSyncedAck(nil, 1, 1))
 		// Nobody reads them any more: the stream goes on, and it is not an error.
 		for i := range 20 {
 			time.Sleep(time.Second)

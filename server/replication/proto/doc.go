@@ -12,12 +12,12 @@
 //	AUTH <masterauth>                            +OK
 //	_db_name                                     <name>            (a raw line)
 //	replconf listening-port <n> [ip-address <a>] +OK
-//	replconf capa ack                            +OK or -ERR ...   (basalt only, see below)
+//	replconf capa ack [capa sync]                +OK or -ERR ...   (basalt only, see below)
 //	PSYNC [<id of 16 bytes>] <sequence>          +OK, then the stream; or -ERR ...
-//	replconf ack <sequence>                      nothing           (while the stream lasts)
+//	replconf ack <sequence> [fack <sequence>]    nothing           (while the stream lasts)
 //
 // Requests are RESP arrays of bulk strings. Of the stream, each frame is one bulk string: a write batch of RocksDB
-// with its sequence number, "ping", "_getack" or "_time <ms>". The sequence of PSYNC is that of the first batch that
+// with its sequence number, "ping", "_getack", "_getsync" or "_time <ms>". The sequence of PSYNC is that of the first batch that
 // the replica lacks.
 //
 // # Acknowledgements
@@ -26,6 +26,9 @@
 // never reads what a replica sends then. From 2.13 on both know acknowledgements. So a master sends "_getack" only to a
 // replica that has said "replconf capa ack" (an unknown option to any Kvrocks, whose error the replica ignores), and a
 // replica acknowledges to every master, but never waits until one reads that.
+//
+// "_getsync", for a replica that has said "capa sync", asks it to bring its log to the disk: "fack" tells up to which
+// write that has happened.
 //
 // # Time
 //

@@ -234,21 +234,31 @@ func TestParseConf(t *testing.T) {
 
 // TestAcks: acknowledgements are read from whatever arrived, and other requests are told apart.
 func TestAcks(t *testing.T) {
-	in := proto.AppendAck(nil, 12345678901234567890)
-	for i := range in {
-		if _, _, n, err := proto.ReadAck(in[:i]); n != 0 || err != nil {
-			t.Fatalf("%d bytes: %d, %v", i, n, err)
+	for _, tt := range []struct {
+		in   []byte
+		want proto.Ack
+	}{
+		{proto.AppendAck(nil, 12345678901234567890), proto.Ack{Sequence: 12345678901234567890}},
+		{proto.AppendSyncedAck(nil, 8, 7), proto.Ack{Sequence: 8, Synced: 7}},
+	} {
+		for i := range tt.in {
+			if _, _, n, err := proto.ReadAck(tt.in[:i]); n != 0 || err != nil {
+				t.Fatalf("%d bytes: %d, %v", i, n, err)
+			}
+		}
+		if a, ok, n, err := proto.ReadAck(tt.in); a != tt.want || !ok || n != len(tt.in) || err != nil {
+			t.Errorf("%+v, want %+v; %t, %d, %v", a, tt.want, ok, n, err)
 		}
 	}
-	if s, ack, n, err := proto.ReadAck(in); s != 12345678901234567890 || !ack || n != len(in) || err != nil {
-		t.Errorf("%d, %t, %d, %v", s, ack, n, err)
-	}
-	in = proto.AppendRequest(nil, "PING")
-	if _, ack, n, err := proto.ReadAck(in); ack || n != len(in) || err != nil {
-		t.Errorf("another request: %t, %d, %v", ack, n, err)
+	for _, words := range [][]string{{"PING"}, {"replconf", "ack", "1", "other", "2"}} {
+		in := proto.AppendRequest(nil, words...)
+		if _, ok, n, err := proto.ReadAck(in); ok || n != len(in) || err != nil {
+			t.Errorf("%q: %t, %d, %v", words, ok, n, err)
+		}
 	}
 	for _, bad := range []string{"PING\r\n", "*99\r\n", "*1\r\n+a\r\n", "*1\r\n$1\r\naXX", "*1\r\n$9999\r\n",
-		string(proto.AppendRequest(nil, "replconf", "ack", "x"))} {
+		string(proto.AppendRequest(nil, "replconf", "ack", "x")),
+		string(proto.AppendRequest(nil, "replconf", "ack", "1", "fack", "x"))} {
 		if _, _, n, err := proto.ReadAck([]byte(bad)); !errors.Is(err, proto.ErrRequest) || n != 0 {
 			t.Errorf("%q: %d, %v", bad, n, err)
 		}
@@ -333,9 +343,10 @@ func FuzzRead(f *testing.F) {
 				frame.Count()
 			}
 		}
-		if s, ack, n, err := proto.ReadAck(in); err == nil && n > 0 && ack {
-			if again, ok, _, err := proto.ReadAck(proto.AppendAck(nil, s)); err != nil || !ok || again != s {
-				t.Fatalf("%d is read as %d, %v", s, again, err)
+		if a, ok, n, err := proto.ReadAck(in); err == nil && n > 0 && ok {
+			again, ok, _, err := proto.ReadAck(proto.AppendSyncedAck(nil, a.Sequence, a.Synced))
+			if err != nil || !ok || again != a {
+				t.Fatalf("%+v is read as %+v, %v", a, again, err)
 			}
 		}
 		line, n, err := proto.ReadLine(in, proto.MaxLine)

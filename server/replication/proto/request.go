@@ -62,14 +62,21 @@ func AppendAck(dst []byte, sequence uint64) []byte {
 	return AppendRequest(dst, "replconf", "ack", strconv.FormatUint(sequence, 10))
 }
 
+// AppendSyncedAck appends the acknowledgement of all writes up to a sequence number, with what of them is on the disk.
+// The word is that of Redis 7.2.
+func AppendSyncedAck(dst []byte, sequence, synced uint64) []byte {
+	return AppendRequest(dst, "replconf", "ack", strconv.FormatUint(sequence, 10), "fack", strconv.FormatUint(synced, 10))
+}
+
 // Conf is what a replica says of itself with REPLCONF; zero values are not said.
 type Conf struct {
 	Port    int    // where it listens
 	Address string // under which it can be reached
 	Ack     bool   // it answers "_getack"
+	Sync    bool   // it answers "_getsync"
 }
 
-// AppendConf appends REPLCONF with the port and the address. A capability goes with a request of its own, AppendCapa:
+// AppendConf appends REPLCONF with the port and the address. Capabilities go with a request of their own, AppendCapa:
 // to Kvrocks an unknown option makes the whole request invalid.
 func AppendConf(dst []byte, c Conf) []byte {
 	words := []string{"replconf", "listening-port", strconv.Itoa(c.Port)}
@@ -79,11 +86,16 @@ func AppendConf(dst []byte, c Conf) []byte {
 	return AppendRequest(dst, words...)
 }
 
-// AppendCapa appends REPLCONF with the capability to answer "_getack".
-func AppendCapa(dst []byte) []byte { return AppendRequest(dst, "replconf", "capa", "ack") }
+// AppendCapa appends REPLCONF with the capability to answer "_getack" and, with sync, "_getsync".
+func AppendCapa(dst []byte, sync bool) []byte {
+	if sync {
+		return AppendRequest(dst, "replconf", "capa", "ack", "capa", "sync")
+	}
+	return AppendRequest(dst, "replconf", "capa", "ack")
+}
 
-// ParseConf reads the arguments of REPLCONF, without its name, into c. Other capabilities than ack are left out. An ack
-// before the stream is an unknown option.
+// ParseConf reads the arguments of REPLCONF, without its name, into c. Other capabilities than ack and sync are left
+// out. An ack before the stream is an unknown option.
 func ParseConf(c *Conf, args [][]byte) error {
 	if len(args) == 0 || len(args)%2 != 0 {
 		return ErrArguments
@@ -105,6 +117,7 @@ func ParseConf(c *Conf, args [][]byte) error {
 			next.Address = value
 		case "capa":
 			next.Ack = next.Ack || strings.EqualFold(value, "ack")
+			next.Sync = next.Sync || strings.EqualFold(value, "sync")
 		default:
 			return ErrUnknownOption
 		}
@@ -153,39 +166,45 @@ const (
 // ErrRequest: what a replica sends while the stream lasts is no request.
 var ErrRequest = errors.New("not a RESP array of short bulk strings")
 
-// ReadAck reads one request of a replica during the stream. ack is false when it is another request than an
+// Ack is an acknowledgement: the replica has all up to Sequence, and on its disk all up to Synced, 0 = not told.
+type Ack struct{ Sequence, Synced uint64 }
+
+// ReadAck reads one request of a replica during the stream. ok is false when it is another request than an
 // acknowledgement, which a master ignores.
-func ReadAck(buf []byte) (sequence uint64, ack bool, n int, err error) {
+func ReadAck(buf []byte) (a Ack, ok bool, n int, err error) {
 	count, n, err := readLength(buf, '*', maxWords)
 	if n == 0 || err != nil {
-		return 0, false, 0, err
+		return a, false, 0, err
 	}
-	var words [3]string
+	var words [5]string
 	for i := range count {
 		size, used, err := readLength(buf[n:], '$', maxWordLen)
 		if used == 0 || err != nil {
-			return 0, false, 0, err
+			return a, false, 0, err
 		}
 		n += used
 		if len(buf)-n < size+2 {
-			return 0, false, 0, nil
+			return a, false, 0, nil
 		}
 		if string(buf[n+size:n+size+2]) != "\r\n" {
-			return 0, false, 0, ErrRequest
+			return a, false, 0, ErrRequest
 		}
 		if i < len(words) {
 			words[i] = string(buf[n : n+size])
 		}
 		n += size + 2
 	}
-	if count != 3 || !strings.EqualFold(words[0], "replconf") || !strings.EqualFold(words[1], "ack") {
-		return 0, false, n, nil
+	synced := count == 5 && strings.EqualFold(words[3], "fack")
+	if count != 3 && !synced || !strings.EqualFold(words[0], "replconf") || !strings.EqualFold(words[1], "ack") {
+		return a, false, n, nil
 	}
-	sequence, err = strconv.ParseUint(words[2], 10, 64)
+	if a.Sequence, err = strconv.ParseUint(words[2], 10, 64); err == nil && synced {
+		a.Synced, err = strconv.ParseUint(words[4], 10, 64)
+	}
 	if err != nil {
-		return 0, false, 0, ErrRequest
+		return Ack{}, false, 0, ErrRequest
 	}
-	return sequence, true, n, nil
+	return a, true, n, nil
 }
 
 // readLength reads a line of a marker and a length of at most limit.

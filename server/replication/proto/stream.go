@@ -18,6 +18,8 @@ const batchHeader = 12
 const (
 	Ping   = "ping"    // the master is idle
 	GetAck = "_getack" // the replica shall acknowledge at once; only to one with the capability
+	// GetSync: the replica shall bring its log to the disk and acknowledge that; only to one with the capability.
+	GetSync = "_getsync"
 	// timePrefix is followed by milliseconds since the epoch: all writes that the master had begun before are before
 	// it in the stream. Only to a replica with the capability.
 	timePrefix = "_time "
@@ -31,6 +33,7 @@ const (
 	KindBatch Kind = iota
 	KindPing
 	KindGetAck
+	KindGetSync
 	KindTime
 )
 
@@ -107,6 +110,8 @@ func ReadFrame(buf []byte, limit int) (f Frame, n, need int, err error) {
 		f.Kind = KindPing
 	case string(payload) == GetAck:
 		f.Kind = KindGetAck
+	case string(payload) == GetSync:
+		f.Kind = KindGetSync
 	case bytes.HasPrefix(payload, []byte(timePrefix)): // no batch has a sequence number of that size
 		if !digits(string(payload[len(timePrefix):])) {
 			return f, 0, 0, fmt.Errorf("%w: %.32q", ErrFrame, payload)
