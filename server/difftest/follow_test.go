@@ -266,6 +266,10 @@ func TestFollowOtherRedis(t *testing.T) {
 					defer func(all []string) { readsOf["stream"] = all }(readsOf["stream"])
 					readsOf["stream"] = []string{"XRANGE k - +"}
 				}
+				if strings.Compare(version, "7.9") > 0 { // it computes the lag of a group behind deleted entries otherwise
+					defer func(old *regexp.Regexp) { unlikeStream = old }(unlikeStream)
+					unlikeStream = regexp.MustCompile(unlikeStream.String() + `|lag\r\n(:|\$)-?\d+`)
+				}
 				for n, d := range dumpedKeys() {
 					for _, args := range d.make { // some are newer than the server
 						if _, err := m.do(renamed(args, fmt.Sprintf("key:%d", n))...); err != nil {
