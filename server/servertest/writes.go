@@ -1,10 +1,17 @@
 package servertest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/internal/crc64"
+	"github.com/basaltdb/basalt/server/rdb"
 )
 
 // writes are commands of every type of data and of every way to write. {a} to {z} without another meaning are keys of
@@ -106,8 +113,12 @@ func (c *Client) RandomWrites(r *rand.Rand, n int, flushes bool) {
 		case 2, 3:
 			c.Do("APPLYBATCH", SetBatch(expand("{s}", r), expand("{v}", r)))
 		case 4, 5, 6:
-			if _, dump, ok := strings.Cut(c.Do("DUMP", expand("{h}", r)), "\r\n"); ok && dump != "" {
-				c.Do("RESTORE", expand("{h}", r), "0", strings.TrimSuffix(dump, "\r\n"), "REPLACE")
+			if dump := c.dump(expand("{h}", r)); dump != "" {
+				c.Do("RESTORE", expand("{h}", r), "0", dump, "REPLACE")
+			}
+		case 7, 8:
+			if dump := c.dump(expand("{h}", r)); dump != "" {
+				c.Do("RDB", "LOAD", rdbFile(c.T, expand("{h}", r), dump))
 			}
 		}
 		for command := range strings.SplitSeq(writes[r.IntN(len(writes))], "|") {
@@ -119,6 +130,27 @@ func (c *Client) RandomWrites(r *rand.Rand, n int, flushes bool) {
 			c.Do(words...)
 		}
 	}
+}
+
+// dump returns what DUMP tells of a key, "" when the key does not exist.
+func (c *Client) dump(key string) string {
+	_, dump, _ := strings.Cut(c.Do("DUMP", key), "\r\n")
+	return strings.TrimSuffix(dump, "\r\n")
+}
+
+// rdbFile makes an RDB file of one key from what DUMP has told, which is the type, the value, and ten bytes of version
+// and checksum.
+func rdbFile(t testing.TB, key, dump string) (path string) {
+	t.Helper()
+	b := rdb.AppendString([]byte("REDIS0011"+dump[:1]), []byte(key))
+	b = append(b, dump[1:len(dump)-10]...)
+	b = append(b, 0xff)
+	b = binary.LittleEndian.AppendUint64(b, crc64.Update(0, b))
+	path = filepath.Join(t.TempDir(), "dump.rdb")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Error(err)
+	}
+	return path
 }
 
 func expand(word string, r *rand.Rand) string {

@@ -1,0 +1,140 @@
+//go:build linux
+
+package server_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
+	"github.com/basaltdb/basalt/server/servertest"
+)
+
+// inNamespace is an environment variable of the process that TestNetwork starts in a network namespace of its own.
+const inNamespace = "BASALT_TEST_NETWORK"
+
+// TestNetwork takes the network away from a master, its replica and its clients, as a pulled cable does: nobody is told,
+// and what is on its way arrives late or never. Unlike in TestFaults the TCP of the kernel decides what comes of it. The
+// test runs in a process that has a loopback interface of its own.
+func TestNetwork(t *testing.T) {
+	if os.Getenv(inNamespace) == "" {
+		runInNamespace(t)
+		return
+	}
+	network(t, true)
+	for _, tt := range []struct {
+		name  string
+		fault func(x *throughProxy)
+	}{
+		{"away for a moment", func(x *throughProxy) {
+			network(x.t, false)
+			servertest.Eventually(x.t, "the replica hears nothing", func() bool {
+				st, _ := x.r.Replica().Status()
+				return time.Since(st.LastIO) > 300*time.Millisecond
+			})
+			network(x.t, true)
+		}},
+		{"away until the master gives the replica up", func(x *throughProxy) {
+			network(x.t, false)
+			message := make([]byte, 256<<10) // more and more of them do not fit the buffers of the sockets
+			servertest.Eventually(x.t, "the master has given it up", func() bool {
+				err := x.m.DB.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+					tx.Put(cf.PubSub, []byte("channel"), message)
+					return nil
+				})
+				if err != nil {
+					x.t.Fatal(err)
+				}
+				return x.m.Master().Connected() == 0
+			})
+			network(x.t, true)
+		}},
+		// For the master the old connection ends after the new one has come.
+		{"a new connection before the end of the old one", func(x *throughProxy) {
+			network(x.t, false)
+			x.r.Replica().Follow("127.0.0.1", portOf(x.t, x.m), false)
+			network(x.t, true)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := &throughProxy{t: t}
+			x.m = startBeside(t, quiet(), "use-rsid-psync", "yes", "replication-send-timeout-ms", "500")
+			x.m.Dial(t).RandomWrites(rand.New(rand.NewPCG(1, 1)), 300, false)
+			x.r = startBeside(t, quiet(), "use-rsid-psync", "yes", "slaveof", "127.0.0.1 "+strconv.Itoa(portOf(t, x.m)))
+			x.write(x.m)
+			x.follows()
+			tt.fault(x)
+			x.follows()
+			x.check()
+			if n := x.fulls(); n != 0 {
+				t.Errorf("%d full synchronisations", n)
+			}
+		})
+	}
+}
+
+func portOf(t *testing.T, h *servertest.Harness) int {
+	t.Helper()
+	addr, err := net.ResolveTCPAddr("tcp", h.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr.Port
+}
+
+// runInNamespace runs the test in a process of its own network and user namespaces. It skips the test where the system
+// does not allow them.
+func runInNamespace(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*servertest.Patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, "-test.run=^TestNetwork$", "-test.v")
+	c.Env = append(os.Environ(), inNamespace+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWNET | syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := c.CombinedOutput()
+	var exited *exec.ExitError
+	if err != nil && !errors.As(err, &exited) {
+		t.Skipf("network namespaces: %v", err)
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// network brings the loopback interface up or takes it down.
+func network(t *testing.T, up bool) {
+	t.Helper()
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(s)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if up {
+		lo.SetUint16(unix.IFF_UP)
+	}
+	if err := unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, lo); err != nil {
+		t.Fatal(err)
+	}
+}
