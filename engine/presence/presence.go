@@ -17,10 +17,10 @@ import (
 // It is a table of sets, each one line of the processor's caches: a slot holds the hash of one key or 0. A key's entry
 // changes only with the key's lock held for writing; keys that share a set merely displace each other.
 //
-// When that happens too often, an empty table of twice the size takes its place, and learns anew what the next reads of
-// SETs tell. Copying would have to stop everyone: a key could be taken back in one table while it is copied to
-// the other. So it does not matter which one the last holder of a key's lock saw, the next one sees that or a later
-// one.
+// When that happens too often, an empty table of twice the size takes its place, and fills with the keys that are
+// written. The one before stays until the next growth: what it holds is known, too, and is taken back in both. Copying
+// would have to stop everyone: a key could be taken back in one table while it is copied to the other. So it does not
+// matter which one the last holder of a key's lock saw, the next one sees that or a later one.
 type Cache struct {
 	seed    maphash.Seed
 	max     int // size of the biggest table in bytes
@@ -29,6 +29,7 @@ type Cache struct {
 
 type table struct {
 	sets      []set // a power of two
+	before    atomic.Pointer[table]
 	displaced atomic.Int64
 }
 
@@ -59,7 +60,14 @@ func (t *table) setOf(h uint64) *set { return &t.sets[h>>1&uint64(len(t.sets)-1)
 func (k *Cache) Exists(nsKey []byte) bool { return k.ExistsHash(k.Hash(nsKey)) }
 
 // ExistsHash is Exists for a key's hash.
-func (k *Cache) ExistsHash(h uint64) bool { return k.current.Load().setOf(h).find(h) != nil }
+func (k *Cache) ExistsHash(h uint64) bool {
+	t := k.current.Load()
+	if t.setOf(h).find(h) != nil {
+		return true
+	}
+	b := t.before.Load()
+	return b != nil && b.setOf(h).find(h) != nil
+}
 
 func (s *set) find(h uint64) *atomic.Uint64 {
 	for i := range s {
@@ -77,14 +85,24 @@ func (k *Cache) Note(h uint64, exists bool) {
 	s := t.setOf(h)
 	have := s.find(h)
 	switch {
-	case !exists && have != nil:
-		have.CompareAndSwap(h, 0) // if it was not displaced meanwhile
+	case !exists:
+		forget(have, h)
+		if b := t.before.Load(); b != nil {
+			forget(b.setOf(h).find(h), h)
+		}
 	case exists && have == nil:
 		free := s.find(0)
 		if free == nil || !free.CompareAndSwap(0, h) {
 			s[h>>61].Store(h)
 			k.displaced(t, h)
 		}
+	}
+}
+
+// forget empties the slot of a key, nil = it has none, unless the key was displaced meanwhile.
+func forget(slot *atomic.Uint64, h uint64) {
+	if slot != nil {
+		slot.CompareAndSwap(h, 0)
 	}
 }
 
@@ -95,7 +113,11 @@ func (k *Cache) displaced(t *table, h uint64) {
 		return
 	}
 	if n := len(t.sets) * 2; n*int(unsafe.Sizeof(set{})) <= k.max && t.displaced.Swap(math.MinInt64/2) > 0 {
-		k.current.CompareAndSwap(t, newTable(n))
+		next := newTable(n)
+		next.before.Store(t)
+		if k.current.CompareAndSwap(t, next) {
+			t.before.Store(nil)
+		}
 	}
 }
 

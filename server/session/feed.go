@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/basaltdb/basalt/engine"
@@ -126,6 +127,9 @@ func (c *run) feed(cmds []Fed, reqs []request, stop <-chan struct{}, first func(
 	c.frame.ctx.NoBlock, c.frame.ctx.Clock = true, now
 	defer func() { c.frame, c.exec.ctx = &c.top, command.Ctx{} }()
 	c.prefetch(c.userKeys, c.blindKeys)
+	if !slices.ContainsFunc(cmds, func(f Fed) bool { return f.Namespace != cmds[0].Namespace }) {
+		c.prefetchAhead(reqs)
+	}
 	for i := range reqs {
 		if ns := cmds[i].Namespace; ns != c.tx.Namespace() {
 			c.tx.SwitchNamespace(ns)
