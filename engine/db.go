@@ -97,6 +97,8 @@ type Stats struct {
 	Commits, GroupedTx atomic.Uint64 // writes to the WAL, and the transactions that they carried
 	Flushes            atomic.Int64
 	Compactions        atomic.Int64
+	// ExpiredFields are the fields of hashes that writers or compactions have removed after their expiry.
+	ExpiredFields atomic.Int64
 }
 
 // Open opens the database in o.Dir, creating it when the directory is empty or missing.

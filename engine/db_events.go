@@ -47,6 +47,8 @@ func (db *DB) onEvent(ev rocks.Event) {
 		db.Stats.Compactions.Add(1)
 		db.counts.filesChanged()
 		db.log.Debug("compaction completed", zap.String("family", ev.Family), zap.String("what", ev.Text))
+	case rocks.FieldsDropped:
+		db.Stats.ExpiredFields.Add(int64(ev.Code))
 	case rocks.StallChanged:
 		db.events.stalled.Store(int32(ev.Code))
 		if ev.Code != 2 {

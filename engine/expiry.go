@@ -33,6 +33,9 @@ func (db *DB) OnFieldsExpired(f func(ns string, userKey []byte)) {
 	db.fieldsExpired.Store(&f)
 }
 
+// FieldExpired is for package hash: it counts a field that the transaction removes after its expiry.
+func (tx *Tx) FieldExpired() { tx.db.Stats.ExpiredFields.Add(1) }
+
 // FieldsExpired is for package hash: it notes that the transaction deletes expired fields of a hash. It may be called
 // several times for one key.
 func (tx *Tx) FieldsExpired(userKey []byte) {

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/server/acl"
 	"github.com/basaltdb/basalt/server/admin"
 	"github.com/basaltdb/basalt/server/command"
-	"github.com/basaltdb/basalt/server/info"
+	"github.com/basaltdb/basalt/server/config"
 	"github.com/basaltdb/basalt/server/session"
 )
 
@@ -43,7 +44,38 @@ func (s *Server) console() *admin.Console {
 		Open:    func() bool { return !s.auth.PasswordRequired() },
 		Writes:  func() bool { return s.cfg.Bool("admin-console-writes") },
 		DB:      s.db,
+		Hot: func() (list []admin.HotKey) {
+			for _, h := range s.sessions.Stats.Hot.Top(maxHotKeys, time.Now()) {
+				list = append(list, admin.HotKey{Namespace: h.Namespace, Key: h.Key, Share: h.Share})
+			}
+			return list
+		},
+		MayMonitor: func(user string) bool {
+			u := s.auth.ACL().User(user)
+			return u != nil && mayCall(u, "monitor")
+		},
+		Settings: consoleSettings(),
 	}
+}
+
+// maxHotKeys is how many keys the console shows.
+const maxHotKeys = 50
+
+func consoleSettings() (list []admin.Setting) {
+	for _, s := range config.Settings() {
+		if s.Redis || s.Inert != "" {
+			s.Comment = strings.TrimSpace("Has no effect here. " + s.Comment)
+		}
+		list = append(list, admin.Setting{Name: s.Name, Dynamic: s.Dynamic, Protected: s.Protected, Comment: s.Comment})
+	}
+	return list
+}
+
+// mayCall reports whether the ACL lets a user call a command without arguments.
+func mayCall(u *acl.User, name string) bool {
+	spec := command.DefaultTable().Lookup([]byte(name))
+	reason, _ := u.Check(acl.ID(spec.ID), [][]byte{[]byte(name)}, nil, acl.Channels{})
+	return reason == acl.Allowed
 }
 
 // browserConn is the server's end of a connection for a browser: its client has the browser's address.
@@ -125,45 +157,5 @@ func (s *Server) administrator(user, password, addr string) bool {
 	if !ok || !id.Admin {
 		return false
 	}
-	if id.Account == nil {
-		return true
-	}
-	kprofile := command.DefaultTable().Lookup([]byte("kprofile"))
-	reason, _ := id.Account.User().Check(acl.ID(kprofile.ID), [][]byte{[]byte("kprofile")}, nil, acl.Channels{})
-	return reason == acl.Allowed
-}
-
-// adminSource has what /metrics shows.
-type adminSource struct{ srv *Server }
-
-// Sections are those of INFO, with keys of the default namespace, and one more of RocksDB.
-func (a adminSource) Sections(f func(section string, fields []info.Field)) {
-	// Percentiles follow from the histograms, which are there too.
-	want := func(section string) bool { return section != "latencystats" && section != "modules" }
-	a.srv.info.Each(want, cf.DefaultNamespace, f)
-	var w info.Writer
-	if a.srv.IsReplica() { // INFO has a text, master_link_status
-		w.Flag("master_link_up", a.srv.replica.Up())
-		f("Replication", w.Fields())
-		w = info.Writer{}
-	}
-	admin.RocksDB(a.srv.db, &w)
-	f("RocksDB", w.Fields())
-}
-
-// Latencies are those of the commands that were called.
-func (a adminSource) Latencies(f func(admin.Latency)) {
-	for i := range command.NumSpecs() {
-		spec := command.ByID(i)
-		usec, counts, calls, ok := a.srv.sessions.Stats.Latencies(spec)
-		if !ok {
-			continue
-		}
-		l := admin.Latency{Command: spec.FullName(), Calls: uint64(calls), Buckets: make(map[float64]uint64, len(usec)),
-			Seconds: a.srv.sessions.Stats.Command(i).Took.Seconds()}
-		for j, us := range usec {
-			l.Buckets[float64(us)/1e6] = uint64(counts[j])
-		}
-		f(l)
-	}
+	return id.Account == nil || mayCall(id.Account.User(), "kprofile")
 }

@@ -2,9 +2,11 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -62,7 +64,8 @@ func TestMetricsOfAServer(t *testing.T) {
 	}
 	for _, series := range []string{`basalt_cmdstat_calls_total{command="set"}`,
 		`basalt_errorstat_count_total{error="WRONGTYPE"}`,
-		`basalt_db_keys{db="0"}`, `basalt_rocksdb_level_files{family="metadata/0"}`, `basalt_info{`,
+		`basalt_db_keys{db="0"}`, `basalt_rocksdb_level_files{family="metadata",level="0"}`,
+		`basalt_namespace_keys{namespace="__namespace"} 2`, `basalt_info{`,
 		`basalt_command_duration_seconds_count{command="hset"}`} {
 		if !strings.Contains(body, series) {
 			t.Errorf("no series %s", series)
@@ -79,6 +82,37 @@ func TestMetricsOfAServer(t *testing.T) {
 		t.Error("no basalt_master_link_up on a replica")
 	}
 	seen["basalt_master_link_up"] = true
+	// What exists on masters only, and in clusters.
+	replicas := 0
+	servertest.Eventually(t, "the replica is up to date", func() bool {
+		_, master := get(h, t, "/metrics", "", "")
+		replicas = strings.Count(master, `basalt_replica_lag{replica="127.0.0.1:`)
+		return strings.Contains(master, `basalt_replica_lag{replica="`+r.Addr()+`"} 0`)
+	})
+	if replicas != 1 {
+		t.Errorf("%d replicas", replicas)
+	}
+	seen["basalt_replica_lag"] = true
+	node := servertest.Start(t, "admin-listen", "127.0.0.1:0", "cluster-enabled", "yes")
+	nc := node.Dial(t)
+	id := strings.Repeat("a", 40)
+	if _, lonely := get(node, t, "/metrics", "", ""); !strings.Contains(lonely, "\nbasalt_cluster_ok 0\n") {
+		t.Error("a node that knows no cluster is well")
+	}
+	nc.Want("CLUSTERX SETNODEID "+id, "+OK\r\n")
+	nc.Send(servertest.Encode("CLUSTERX", "SETNODES", id+" 127.0.0.1 "+node.Addr()[len("127.0.0.1:"):]+" master - 0-99", "1"))
+	nc.Reply()
+	_, clustered := get(node, t, "/metrics", "", "")
+	for _, line := range []string{"basalt_cluster_ok 1", "basalt_cluster_own_slots 100", "basalt_cluster_slots_assigned 100",
+		"basalt_cluster_known_nodes 1", "basalt_cluster_migrating 0"} {
+		if !strings.Contains(clustered, "\n"+line+"\n") {
+			t.Errorf("a node of a cluster has no line %s", line)
+		}
+		name, _, _ := strings.Cut(line, " ")
+		seen[name] = true
+	}
+	promtool(t, body, "check", "metrics")
+	promtool(t, "", "check", "rules", "../scripts/metrics/alerts.yml")
 	n := 0
 	for _, file := range []string{"grafana.json", "alerts.yml"} {
 		text, err := os.ReadFile("../scripts/metrics/" + file)
@@ -99,6 +133,47 @@ func TestMetricsOfAServer(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(body)
+	}
+}
+
+// promtool runs Prometheus's tool, if it is there; metrics are its input. It must have nothing to say against them.
+func promtool(t *testing.T, metrics string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Log("no promtool")
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Stdin = strings.NewReader(metrics)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool %q: %v\n%s", args, err, out)
+	}
+}
+
+// TestNamespaceSeries: only the namespaces with the most keys have series of their own.
+func TestNamespaceSeries(t *testing.T) {
+	h := servertest.Start(t, "admin-listen", "127.0.0.1:0", "requirepass", "p", "repl-namespace-enabled", "yes")
+	c := h.Dial(t)
+	c.Want("AUTH p", "+OK\r\n")
+	const namespaces = 120
+	for i := range namespaces {
+		c.Want(fmt.Sprintf("NAMESPACE ADD n%d t%d", i, i), "+OK\r\n")
+		d := h.Dial(t)
+		d.Want(fmt.Sprintf("AUTH t%d", i), "+OK\r\n")
+		d.Want("SET k v", "+OK\r\n")
+		if i == namespaces-1 {
+			d.Want("SET l v EX 1000", "+OK\r\n")
+		}
+	}
+	_, body := get(h, t, "/metrics", "", "")
+	if n := strings.Count(body, "\nbasalt_namespace_keys{"); n != 100 {
+		t.Errorf("%d namespaces have series", n)
+	}
+	for _, line := range []string{`basalt_namespace_keys{namespace="n119"} 2`, `basalt_namespace_expires{namespace="n119"} 1`} {
+		if !strings.Contains(body, "\n"+line+"\n") {
+			t.Errorf("no line %s", line)
+		}
 	}
 }
 

@@ -90,16 +90,21 @@ func (s *Server) infoClients(w *info.Writer, _ string) {
 	clients := s.sessions.Counts()
 	count("connected_clients", clients.Clients)
 	var in, out int64
-	subscribed := 0
+	subscribed, watching := 0, 0
 	for _, c := range s.sessions.Services.Clients.List() {
 		if c.Sub+c.PSub+c.SSub > 0 {
 			subscribed++
+		}
+		if c.Watch > 0 {
+			watching++
 		}
 		in, out = max(in, c.QueryBuf), max(out, c.OutputBytes)
 	}
 	w.Gauge("client_recent_max_input_buffer", info.Bytes, in)
 	w.Gauge("client_recent_max_output_buffer", info.Bytes, out)
 	count("monitor_clients", clients.Monitors)
+	count("watching_clients", watching)
+	count("total_watched_keys", s.db.WatchedKeys())
 	count("pubsub_clients", subscribed)
 	count("blocked_clients", clients.Blocked+clients.Paused)
 	w.Gauge("tracking_clients", info.None, int64(s.sessions.Tracker.Clients()))
@@ -141,6 +146,11 @@ func (s *Server) infoPersistence(w *info.Writer, _ string) {
 	w.Gauge("rdb_last_save_time", info.UnixTime, work.LastSave.Unix())
 	w.Text("rdb_last_bgsave_status", status)
 	w.Gauge("rdb_last_bgsave_time_sec", info.Seconds, int64(work.SaveTook.Seconds()))
+	now := int64(-1)
+	if work.Saving {
+		now = int64(time.Since(work.SaveBegan).Seconds())
+	}
+	w.Gauge("rdb_current_bgsave_time_sec", info.Seconds, now)
 	r := s.db.Recovery()
 	w.Gauge("recovery_tail_bytes", info.Bytes, r.TailBytes)
 	w.Gauge("recovery_dropped_bytes", info.Bytes, r.DroppedBytes)
@@ -160,11 +170,19 @@ func (s *Server) infoStats(w *info.Writer, _ string) {
 	w.Counter("total_net_output_bytes", info.Bytes, st.NetOut.Load())
 	w.Float("instantaneous_input_kbps", info.KiBPerSec, rates[metrics.RateNetIn]/1024)
 	w.Float("instantaneous_output_kbps", info.KiBPerSec, rates[metrics.RateNetOut]/1024)
+	w.Counter("total_net_repl_input_bytes", info.Bytes, s.replica.Received())
+	w.Counter("total_net_repl_output_bytes", info.Bytes, s.master.Sent())
+	w.Float("instantaneous_input_repl_kbps", info.KiBPerSec, rates[metrics.RateReplIn]/1024)
+	w.Float("instantaneous_output_repl_kbps", info.KiBPerSec, rates[metrics.RateReplOut]/1024)
+	count("total_reads_processed", st.Reads.Load())
+	count("total_writes_processed", st.Writes.Load())
 	count("rejected_connections", st.RejectedConns.Load())
 	syncs := s.master.Stats()
 	count("sync_full", syncs.SyncFull)
 	count("sync_partial_ok", syncs.SyncPartialOK)
 	count("sync_partial_err", syncs.SyncPartialErr)
+	count("expired_keys", max(s.db.ExpiredKeys()-s.expiredBefore.Load(), 0))
+	count("expired_subkeys", s.db.Stats.ExpiredFields.Load())
 	count("keyspace_hits", s.db.Stats.Hits.Load())
 	count("keyspace_misses", s.db.Stats.Misses.Load())
 	denied := s.auth.ACL().Log()
@@ -172,10 +190,12 @@ func (s *Server) infoStats(w *info.Writer, _ string) {
 	count("acl_access_denied_cmd", int64(denied.Count(acl.DeniedCommand)))
 	count("acl_access_denied_key", int64(denied.Count(acl.DeniedKey)))
 	count("acl_access_denied_channel", int64(denied.Count(acl.DeniedChannel)))
+	count("evicted_scripts", s.sessions.Scripts.Memory().Evicted)
 	s.infoDerived(w)
 	gauge("pubsub_channels", s.sessions.Hub.Topics(command.Channel))
 	gauge("pubsub_patterns", s.sessions.Hub.Topics(command.Pattern))
 	gauge("pubsubshard_channels", s.sessions.Hub.Topics(command.ShardChannel))
+	count("client_query_buffer_limit_disconnections", st.QueryLimit.Load())
 	count("client_output_buffer_limit_disconnections", st.OutputLimit.Load())
 	w.Gauge("tracking_total_keys", info.None, s.sessions.Tracker.Keys())
 	w.Gauge("tracking_total_items", info.None, s.sessions.Tracker.Items())
@@ -187,7 +207,7 @@ func (s *Server) infoStats(w *info.Writer, _ string) {
 	count("total_write_transactions", int64(s.db.Stats.GroupedTx.Load()))
 }
 
-// infoDerived writes the numbers of derived state.
+// infoDerived writes the numbers of the record cache and of derived state.
 func (s *Server) infoDerived(w *info.Writer) {
 	registry := s.db.Derived()
 	all := registry.Stats()
@@ -199,6 +219,9 @@ func (s *Server) infoDerived(w *info.Writer) {
 	}
 	w.Gauge("derived_state_bytes", info.Bytes, registry.Used())
 	w.Gauge("derived_state_limit_bytes", info.Bytes, registry.Limit())
+	hits, misses := s.db.RecordCacheLookups()
+	w.Counter("record_cache_hits", info.None, int64(hits))
+	w.Counter("record_cache_misses", info.None, int64(misses))
 	w.Counter("derived_state_hits", info.None, sum.Hits)
 	w.Counter("derived_state_misses", info.None, sum.Misses)
 	w.Counter("derived_state_evictions", info.None, sum.Evictions)

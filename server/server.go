@@ -51,6 +51,8 @@ type Server struct {
 	tls       atomic.Pointer[tls.Config] // for new connections; nil = there is no TLS port
 
 	maxClients atomic.Int64 // 0 = no limit
+	// expiredBefore is what engine.DB.ExpiredKeys has returned at the last CONFIG RESETSTAT.
+	expiredBefore atomic.Int64
 
 	admin     *admin.Door // nil = there is none
 	listeners wire.Listeners
@@ -83,6 +85,9 @@ func New(cfg *config.Config, db *engine.DB, log *zap.Logger) *Server {
 	s.sessions.Stats.OnReset = func() {
 		s.db.Stats.Hits.Store(0)
 		s.db.Stats.Misses.Store(0)
+		s.db.Stats.ExpiredFields.Store(0)
+		s.expiredBefore.Store(s.db.ExpiredKeys())
+		s.replica.ResetStats()
 	}
 	s.plan = cfg.MemoryPlan()
 	s.memory = info.Memory{

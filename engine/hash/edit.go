@@ -152,9 +152,13 @@ func (h *edit) remove(name []byte, old field) error {
 	return nil
 }
 
-// noteExpired tells of a field that is replaced or deleted after it has expired.
+// noteExpired counts and tells of a field that is replaced or deleted after it has expired.
 func (h *edit) noteExpired(old field) {
-	if old.there && !h.told && cf.FieldExpired(old.expire, h.tx.Now()) {
+	if !old.there || !cf.FieldExpired(old.expire, h.tx.Now()) {
+		return
+	}
+	h.tx.FieldExpired()
+	if !h.told {
 		h.told = true
 		h.tx.FieldsExpired(h.key)
 	}

@@ -79,12 +79,13 @@ func pageID(width, n int64) int64 { return width<<60 | n }
 
 func splitPageID(id int64) (width, n int64) { return id >> 60, id & (1<<60 - 1) }
 
-// add counts n things that end in a second; n may be negative.
-func (b *buckets) add(sec int64, n int) {
+// add counts n things that end in a second; n may be negative. It reports whether the sum has changed: the bucket has
+// not passed.
+func (b *buckets) add(sec int64, n int) (ahead bool) {
 	width, i := b.bucket(min(max(sec, 0), farEnd))
 	end := last(width, i)
 	if end <= b.gone {
-		return
+		return false
 	}
 	id := pageID(width, i/pageLen)
 	p := b.pages[id]
@@ -93,9 +94,10 @@ func (b *buckets) add(sec int64, n int) {
 		b.pages[id] = p
 	}
 	p[i%pageLen] += int32(n)
-	if end > b.now {
+	if ahead = end > b.now; ahead {
 		b.live += int64(n)
 	}
+	return ahead
 }
 
 func (b *buckets) at(width, n int64) int64 {

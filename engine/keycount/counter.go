@@ -39,6 +39,8 @@ type Counter struct {
 	slack  int64 // further max error of the count
 	// loose: keys with an expiry may have been counted as keys without.
 	loose bool
+	// expired is how many keys have expired, as far as the windows of ends have moved.
+	expired int64
 }
 
 const (
@@ -84,7 +86,9 @@ func (c *Counter) add(end uint64, n int, now int64) {
 		c.plain.Add(int64(n))
 		return
 	}
-	c.ends.add(ms/1000, n)
+	if c.ends.add(ms/1000, n) && n < 0 && ms < now {
+		c.expired -= int64(n) // the windows have not moved since
+	}
 	if have := c.exact[ms]; n > 0 && ms/1000 >= now/1000 && ms-now < exactWindow || n < 0 && have > 0 {
 		if have += int32(n); have > 0 {
 			c.exact[ms] = have
@@ -222,6 +226,9 @@ func (c *Counter) EndScan(s *Counter, failed bool) {
 	defer s.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ends.now > s.ends.now { // what has expired meanwhile is counted already
+		s.ends.moveTo(c.ends.now, s.ends.lastDrop)
+	}
 	c.ends, c.misses, c.exact = s.ends, s.misses, s.exact
 	c.missed, c.slack, c.loose = s.missed, s.slack, s.loose
 	c.plain.Store(s.plain.Load())
@@ -232,6 +239,7 @@ func (c *Counter) EndScan(s *Counter, failed bool) {
 type State struct {
 	Keys    int64 // that have not expired
 	Expires int64 // how many of them will expire
+	Expired int64 // how many keys have expired since the counter exists; up to a second late
 	Exact   bool
 	// Bound is the max error of Keys at a confidence of 95 %. After Assume it is about the number of all assumed keys,
 	// whether they have expired or not.
@@ -245,9 +253,11 @@ const z95 = 1.96
 func (c *Counter) State(now int64, steady time.Duration) State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ahead := c.ends.live
 	c.ends.moveTo(now/1000-1, steady)
+	c.expired += ahead - c.ends.live
 	c.misses.moveTo(now/1000-1, steady)
-	s := State{Expires: c.ends.live}
+	s := State{Expires: c.ends.live, Expired: c.expired}
 	for ms := now / 1000 * 1000; ms < now && len(c.exact) > 0; ms++ {
 		s.Expires -= int64(c.exact[ms])
 	}

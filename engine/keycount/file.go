@@ -210,7 +210,7 @@ func (r *reader) buckets(b *buckets) {
 	// Ends long before the present are not worth a bucket, unless the clock was set back.
 	b.gone = max(gone, b.start-secondsSpan)
 	b.next = b.gone
-	r.each(gone, b.add)
+	r.each(gone, func(at int64, n int) { b.add(at, n) })
 }
 
 // each reads pairs of a delta to the previous number and a count; at is the number before the first pair.

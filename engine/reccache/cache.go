@@ -52,7 +52,8 @@ type cacheShard struct {
 	groups         uint32        // the same for groups of large slots, divided by cacheShards
 	displaced      uint32        // records displaced by reads that missed since the shard last grew
 	displacedLarge uint32        // large slots, the same
-	_              [64 - 24]byte
+	hits, misses   uint64        // of readers
+	_              [64 - 40]byte
 }
 
 // cacheSet describes the four slots of a set. It is one CPU cache line.
@@ -166,10 +167,12 @@ func (c *Cache) Get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bo
 	sh, s, first := c.lock(h)
 	defer sh.Unlock()
 	if s.busy > 0 {
+		sh.misses++
 		return dst, false, NoTicket
 	}
 	if w := s.find(h); w >= 0 {
 		if v, ok := slotValue(c.place(s, first, w), id, key); ok {
+			sh.hits++
 			s.used |= 1 << w
 			if s.large[w] > 0 {
 				c.large.used[s.large[w]-1] = true
@@ -177,7 +180,20 @@ func (c *Cache) Get(h uint64, id cf.ID, key, dst []byte) (value []byte, found bo
 			return append(dst, v...), true, 0
 		}
 	}
+	sh.misses++
 	return dst, false, s.seq
+}
+
+// Lookups returns how many calls of Get have found their record, and how many have not.
+func (c *Cache) Lookups() (hits, misses uint64) {
+	for i := range c.shards {
+		sh := &c.shards[i]
+		sh.Lock()
+		hits += sh.hits
+		misses += sh.misses
+		sh.Unlock()
+	}
+	return hits, misses
 }
 
 // Head is Get for a caller that needs no more of a value than fits dst, which must be empty.

@@ -48,6 +48,29 @@ func (d *DB) FamilyProperty(f *Family, name string) string {
 	return d.db.GetPropertyCF(name, f.h)
 }
 
+// MapProperty returns a property of one family that is a map; it is empty when RocksDB does not know it.
+func (d *DB) MapProperty(f *Family, name string) map[string]string {
+	if !d.enter() {
+		return nil
+	}
+	defer d.leave()
+	b := []byte(name)
+	var n C.size_t
+	p := C.bk_map_property(d.ptr, f.ptr, bytesPtr(b), C.size_t(len(b)), &n)
+	if p == nil {
+		return nil
+	}
+	text := C.GoStringN(p, C.int(n))
+	C.free(unsafe.Pointer(p))
+	entries := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "="); ok {
+			entries[key] = value
+		}
+	}
+	return entries
+}
+
 // IntProperty returns a numeric property of one family.
 func (d *DB) IntProperty(f *Family, name string) (uint64, bool) {
 	if !d.enter() {

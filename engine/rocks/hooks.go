@@ -22,8 +22,10 @@ const (
 	Recovered           EventKind = C.BK_EV_RECOVERED
 	MemtableSealed      EventKind = C.BK_EV_SEALED // a new log was begun
 	// Code is the number of bytes of a log that RocksDB leaves out at the start
-	LogDropped  EventKind = C.BK_EV_DROPPED
-	CorruptRead EventKind = -1 // a call has met a damaged file; Text is its error
+	LogDropped EventKind = C.BK_EV_DROPPED
+	// Code is the number of expired hash fields that a compaction has dropped
+	FieldsDropped EventKind = C.BK_EV_FIELDS
+	CorruptRead   EventKind = -1 // a call has met a damaged file; Text is its error
 )
 
 // Event is something that RocksDB reports.

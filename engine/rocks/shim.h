@@ -141,7 +141,7 @@ int bk_settled(const char* value, size_t n);
 void bk_options_add_collector(void* opts, int is_metadata, double trigger);
 
 // bk_options_add_listener adds an event listener that calls goEvent with the handle.
-enum { BK_EV_FLUSH = 1, BK_EV_COMPACTION = 2, BK_EV_ERROR = 3, BK_EV_STALL = 4, BK_EV_RECOVERED = 5, BK_EV_SEALED = 6, BK_EV_DROPPED = 7 };
+enum { BK_EV_FLUSH = 1, BK_EV_COMPACTION = 2, BK_EV_ERROR = 3, BK_EV_STALL = 4, BK_EV_RECOVERED = 5, BK_EV_SEALED = 6, BK_EV_DROPPED = 7, BK_EV_FIELDS = 8 };
 void bk_options_add_listener(void* opts, uintptr_t handle);
 
 // bk_rocksdb_version returns the version of the RocksDB that is linked, as major * 10000 + minor * 100 + patch.
@@ -152,6 +152,9 @@ int bk_rocksdb_assertions(void);
 // Administration ---------------------------------------------------------------------------------------------
 
 uint64_t bk_ticker(void* opts, uint32_t ticker);
+// bk_map_property returns a malloc'ed buffer of *n bytes that the caller frees: "name=value" and a newline for each
+// entry of a property that is a map. NULL when RocksDB does not know the property.
+char* bk_map_property(void* db, void* cf, const char* name, size_t nl, size_t* n);
 int bk_set_db_option(void* db, const char* key, const char* value, char** err);
 int bk_set_cf_option(void* db, void* cf, const char* key, const char* value, char** err);
 int bk_resume(void* db, char** err);

@@ -4,6 +4,8 @@
 #include <rocksdb/table_properties.h>
 
 #include <algorithm>
+#include <climits>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -84,7 +86,12 @@ thread_local Judged judged;
 class KeyFilter : public CompactionFilter {
  public:
   KeyFilter(uintptr_t handle, int kind, bool slots) : handle_(handle), kind_(kind), slots_(slots) {}
-  ~KeyFilter() override { judged.prefix.clear(); }
+  ~KeyFilter() override {
+    judged.prefix.clear();
+    char none[] = "";
+    if (expired_fields_ > 0)
+      bkGoEvent(handle_, BK_EV_FIELDS, none, none, static_cast<int>(std::min<uint64_t>(expired_fields_, INT_MAX)));
+  }
   const char* Name() const override { return "basalt.filter"; }
 
   bool Filter(int, const Slice& key, const Slice& value, std::string*, bool*) const override {
@@ -92,7 +99,11 @@ class KeyFilter : public CompactionFilter {
     uint64_t end = 0;
     if (kind_ != BK_FILTER_SUBKEY) return ask(key, value, &end) == kDrop;
     int v = subkey(key);
-    return v == kDrop || (v == kDropIfZero && all_zero(value)) || (v == kDropIfExpired && field_expired(value, before_));
+    if (v == kDropIfExpired && field_expired(value, before_)) {
+      expired_fields_++;
+      return true;
+    }
+    return v == kDrop || (v == kDropIfZero && all_zero(value));
   }
 
   // With blob files the value is not loaded unless the verdict needs it.
@@ -130,6 +141,7 @@ class KeyFilter : public CompactionFilter {
   mutable std::string cached_;
   mutable int verdict_ = kKeep;
   mutable uint64_t before_ = 0;  // with kDropIfExpired: fields that have expired before this time are dropped, in ms
+  mutable uint64_t expired_fields_ = 0;  // dropped
 };
 
 class Factory : public CompactionFilterFactory {
@@ -343,6 +355,16 @@ int bk_compact_files(void* db, void* cf, const char* names, size_t n, int level,
 }
 void bk_cancel_compactions(void* db) { bk::db(db)->DisableManualCompaction(); }
 
+char* bk_map_property(void* db, void* cf, const char* name, size_t nl, size_t* n) {
+  std::map<std::string, std::string> entries;
+  if (!bk::db(db)->GetMapProperty(bk::cf(cf), Slice(name, nl), &entries)) return nullptr;
+  std::string out;
+  for (auto& e : entries) out += e.first + "=" + e.second + "\n";
+  *n = out.size();
+  char* r = static_cast<char*>(malloc(out.size() + 1));
+  memcpy(r, out.data(), out.size());
+  return r;
+}
 char* bk_table_properties(void* db, void* cf, size_t* n, char** err) {
   TablePropertiesCollection props;
   if (bk::set_err(err, bk::db(db)->GetPropertiesOfAllTables(bk::cf(cf), &props))) return nullptr;

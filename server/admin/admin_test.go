@@ -30,6 +30,9 @@ func (source) Sections(f func(string, []info.Field)) {
 	w.Counter("latency_usec", info.Microseconds, 2_500_000)
 	w.Flag("loading", true)
 	w.Float("instantaneous_input_kbps", info.KiBPerSec, 1.5)
+	w.Gauge("get_per_sec", info.PerSec, 6)
+	w.Gauge("uptime_in_days", info.None, 7)
+	w.Record("slave0", "0", func(w *info.Writer) { w.Gauge("lag", info.None, 1) })
 	w.Comment("a line for people")
 	w.Of("estimate_keys", "default", info.Gauge, info.None, 7)
 	w.Gauge("kept_bytes", info.Bytes, 9)
@@ -46,6 +49,17 @@ func (source) Sections(f func(string, []info.Field)) {
 func (source) Latencies(f func(Latency)) {
 	f(Latency{Command: "get", Calls: 3, Seconds: 0.5, Buckets: map[float64]uint64{0.1: 2, 0.3: 3}})
 }
+
+func (source) Series(f func(Series)) {
+	f(Series{Name: "level_files", Help: "Files.", Labels: []string{"family", "default", "level", "0"}, Value: 2})
+	f(Series{Name: "level_files", Help: "Files.", Labels: []string{"family", "default", "level", "1"}, Value: 3})
+	for _, ns := range []string{"a\xff", "a\xfe"} { // the same text
+		f(Series{Name: "namespace_expired_total", Help: "Keys.", Counter: true, Labels: []string{"namespace", ns}, Value: 4})
+	}
+	f(Series{Name: "namespaces", Help: "Namespaces.", Value: 2})
+}
+
+func (source) Vitals() Vitals { return Vitals{} }
 
 func options() Options {
 	return Options{Source: source{}, Log: zap.NewNop(), Ready: func() error { return nil },
@@ -86,11 +100,21 @@ func TestMetrics(t *testing.T) {
 		`basalt_errorstat_count_total{error="bad?"} 1`,
 		`basalt_command_duration_seconds_bucket{command="get",le="0.1"} 2`,
 		`basalt_command_duration_seconds_count{command="get"} 3`,
+		`basalt_level_files{family="default",level="0"} 2`,
+		`basalt_level_files{family="default",level="1"} 3`,
+		`basalt_namespace_expired_total{namespace="a?"} 4`,
+		"basalt_namespaces 2",
+		"basalt_get_per_second 6",
 		`basalt_info{os="a \"quoted\" name",redis_version="7.2.0"} 1`,
 		"# TYPE go_goroutines gauge",
 	} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("no line %s", line)
+		}
+	}
+	for _, name := range []string{"uptime_in_days", "slave"} { // others say the same
+		if strings.Contains(body, name) {
+			t.Errorf("there is a metric of %s", name)
 		}
 	}
 	if t.Failed() {

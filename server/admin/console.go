@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 )
 
@@ -38,8 +39,29 @@ type Console struct {
 	Open func() bool
 	// Writes reports whether commands that write are let through.
 	Writes func() bool
-	// DB is what the picture of the files is drawn from. Slots: its keys carry slots.
+	// DB is what the picture of the files is drawn from.
 	DB *engine.DB
+	// Hot returns the keys that get the most commands, the hottest first. They are shown to those for whom MayMonitor
+	// returns true: users, by their names, who may see what others do.
+	Hot        func() []HotKey
+	MayMonitor func(user string) bool
+	// Settings are all settings.
+	Settings []Setting
+}
+
+// HotKey is a key that gets many commands.
+type HotKey struct {
+	Namespace, Key string
+	Share          float64 // of the commands that name a key, 0 to 1
+}
+
+// Setting describes a setting; its value is what CONFIG GET replies.
+type Setting struct {
+	Name    string `json:"name"`
+	Dynamic bool   `json:"dynamic"` // CONFIG SET changes it
+	// Protected: CONFIG SET changes it if enable-protected-configs says so.
+	Protected bool   `json:"protected"`
+	Comment   string `json:"comment"` // what it is
 }
 
 // The bounds of sessions.
@@ -128,6 +150,8 @@ func (c *consoles) register(mux *http.ServeMux) {
 	mux.HandleFunc("POST /console/run", c.signedIn(c.run))
 	mux.HandleFunc("GET /console/history", c.signedIn(c.showHistory))
 	mux.HandleFunc("GET /console/files", c.signedIn(c.showFiles))
+	mux.HandleFunc("GET /console/hot", c.signedIn(c.showHot))
+	mux.HandleFunc("GET /console/settings", c.signedIn(c.showSettings))
 	mux.HandleFunc("POST /console/raw", c.signedIn(c.showRaw))
 }
 
@@ -304,6 +328,47 @@ func (c *consoles) signedIn(h func(w http.ResponseWriter, r *http.Request, s *co
 			c.fail(w, http.StatusUnauthorized, "the session has ended: "+err.Error())
 		}
 	}
+}
+
+// showHot answers with the hottest keys, for administrators who may see what other clients do.
+func (c *consoles) showHot(w http.ResponseWriter, _ *http.Request, s *consoleSession) error {
+	if err := s.allowed("CONFIG", "GET", "port"); err != nil {
+		return err
+	}
+	replies, err := s.do([][]string{{"ACL", "WHOAMI"}})
+	if err != nil {
+		return err
+	}
+	if user, ok := replies[0].(string); !ok || !c.MayMonitor(user) {
+		return deniedError("the hottest keys are for users who may call MONITOR")
+	}
+	type hotKey struct {
+		Namespace string  `json:"namespace"`
+		DB        int     `json:"db"` // -1 = SELECT does not lead there
+		Key       any     `json:"key"`
+		Share     float64 `json:"share"`
+		PerSecond float64 `json:"per_second"`
+	}
+	ops := c.history.ops()
+	list := []hotKey{}
+	for _, h := range c.Hot() {
+		db, ok := cf.NamespaceDatabase(h.Namespace)
+		if !ok {
+			db = -1
+		}
+		list = append(list, hotKey{h.Namespace, db, shown([]byte(h.Key)), h.Share, h.Share * ops})
+	}
+	c.answer(w, list)
+	return nil
+}
+
+// showSettings answers with what the settings are, for those who may read them.
+func (c *consoles) showSettings(w http.ResponseWriter, _ *http.Request, s *consoleSession) error {
+	if err := s.allowed("CONFIG", "GET", "port"); err != nil {
+		return err
+	}
+	c.answer(w, c.Settings)
+	return nil
 }
 
 // deniedError is why a request is refused.

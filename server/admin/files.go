@@ -13,24 +13,29 @@ import (
 
 // familyFiles is the LSM tree of a column family.
 type familyFiles struct {
-	Family     string     `json:"family"`
-	Levels     []lsmLevel `json:"levels"`
-	Pending    uint64     `json:"pending"` // bytes that compactions have still to rewrite
-	Memtables  uint64     `json:"memtables"`
-	Keys       uint64     `json:"keys"` // an estimate
-	Compacting uint64     `json:"compacting"`
+	Family    string     `json:"family"`
+	Levels    []lsmLevel `json:"levels"`
+	Sum       lsmLevel   `json:"sum"`     // of all levels
+	Pending   uint64     `json:"pending"` // bytes that compactions have still to rewrite
+	Memtables uint64     `json:"memtables"`
+	Keys      uint64     `json:"keys"` // an estimate
 }
 
-// lsmLevel is a level as RocksDB describes it.
+// lsmLevel is a level; see [engine.LevelStats].
 type lsmLevel struct {
-	Level         string  `json:"level"`
-	Files         int64   `json:"files"`
-	Compacting    int64   `json:"compacting"` // of the files
-	Size          string  `json:"size"`
-	Bytes         float64 `json:"bytes"`
-	Score         float64 `json:"score"`
-	WriteAmp      float64 `json:"write_amp"`
-	CompactionSec float64 `json:"seconds"`
+	Level       int     `json:"level"`
+	Files       int64   `json:"files"`
+	Compacting  int64   `json:"compacting"` // of the files
+	Bytes       int64   `json:"bytes"`
+	Score       float64 `json:"score"`
+	WriteAmp    float64 `json:"write_amp"`
+	Read        int64   `json:"read"` // bytes, by compactions
+	Written     int64   `json:"written"`
+	Compactions int64   `json:"compactions"`
+}
+
+func levelOf(l *engine.LevelStats) lsmLevel {
+	return lsmLevel{l.Level, l.Files, l.Compacting, l.Bytes, l.Score, l.WriteAmp, l.Read, l.Written, l.Compactions}
 }
 
 // showFiles answers with the files of all families, for those who may read INFO rocksdb.
@@ -40,44 +45,19 @@ func (c *consoles) showFiles(w http.ResponseWriter, _ *http.Request, s *consoleS
 	}
 	all := []familyFiles{}
 	for id := range cf.NumFamilies {
-		f := familyFiles{Family: id.String(), Levels: compactionTable(c.DB.FamilyProperty(id,
-			"rocksdb.cfstats-no-file-histogram"))}
+		levels, sum := c.DB.Levels(id)
+		f := familyFiles{Family: id.String(), Levels: []lsmLevel{}, Sum: levelOf(&sum)}
+		for i := range levels {
+			f.Levels = append(f.Levels, levelOf(&levels[i]))
+		}
 		for name, to := range map[string]*uint64{"estimate-pending-compaction-bytes": &f.Pending,
-			"cur-size-all-mem-tables": &f.Memtables, "estimate-num-keys": &f.Keys, "num-running-compactions": &f.Compacting} {
+			"cur-size-all-mem-tables": &f.Memtables, "estimate-num-keys": &f.Keys} {
 			*to, _ = c.DB.FamilyIntProperty(id, "rocksdb."+name)
 		}
 		all = append(all, f)
 	}
 	c.answer(w, all)
 	return nil
-}
-
-// compactionTable reads the levels from RocksDB's table of compactions:
-//
-//	Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) Wnew(GB) Moved(GB) W-Amp Rd(MB/s) ...
-//	  L0      2/1   13.20 MB   0.5      0.0     0.0      0.0       0.0      0.0       0.0   1.0      0.0 ...
-//	 Sum      2/1   ...
-func compactionTable(text string) (levels []lsmLevel) {
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) > 0 && strings.HasPrefix(f[0], "Priority") {
-			break
-		}
-		if len(f) < 16 || f[0] != "Sum" && !(strings.HasPrefix(f[0], "L") && len(f[0]) == 2) || !strings.Contains(f[1], "/") {
-			continue
-		}
-		files, compacting, _ := strings.Cut(f[1], "/")
-		l := lsmLevel{Level: f[0], Size: f[2] + " " + f[3]}
-		l.Files, _ = strconv.ParseInt(files, 10, 64)
-		l.Compacting, _ = strconv.ParseInt(compacting, 10, 64)
-		n, _ := strconv.ParseFloat(f[2], 64)
-		l.Bytes = n * map[string]float64{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}[f[3]]
-		l.Score, _ = strconv.ParseFloat(f[4], 64)
-		l.WriteAmp, _ = strconv.ParseFloat(f[11], 64)
-		l.CompactionSec, _ = strconv.ParseFloat(f[14], 64)
-		levels = append(levels, l)
-	}
-	return levels
 }
 
 // rawRecord is a record as it is on the disk.

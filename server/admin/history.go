@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/basaltdb/basalt/server/info"
 )
 
 // The history that the console plots: a sample every sampleEvery, the last samples of them.
@@ -39,8 +37,8 @@ type history struct {
 	list []sample
 
 	// What the last sample has counted.
-	at      time.Time
-	last    map[string]float64
+	at      time.Time // zero = there was none
+	last    Vitals
 	buckets map[float64]uint64
 }
 
@@ -58,19 +56,8 @@ func (h *history) run(stop <-chan struct{}) {
 	}
 }
 
-// sampled are the fields of INFO that a sample needs.
-var sampled = []string{"total_commands_processed", "total_net_input_bytes", "total_net_output_bytes", "used_memory_rss",
-	"connected_clients", "block_cache_hit", "block_cache_miss", "rocksdb_flush_written", "rocksdb_compaction_written"}
-
 func (h *history) take(now time.Time) {
-	v := map[string]float64{}
-	h.source.Sections(func(_ string, fields []info.Field) {
-		for i := range fields {
-			if slices.Contains(sampled, fields[i].Name) {
-				v[fields[i].Name] = fields[i].Value()
-			}
-		}
-	})
+	v := h.source.Vitals()
 	buckets := map[float64]uint64{}
 	h.source.Latencies(func(l Latency) {
 		for s, n := range l.Buckets {
@@ -79,16 +66,17 @@ func (h *history) take(now time.Time) {
 	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	last, before, seconds := h.last, h.buckets, now.Sub(h.at).Seconds()
+	last, before, since := h.last, h.buckets, h.at
 	h.last, h.buckets, h.at = v, buckets, now
-	if last == nil || seconds <= 0 {
+	seconds := now.Sub(since).Seconds()
+	if since.IsZero() || seconds <= 0 {
 		return
 	}
-	rate := func(name string) float64 { return max(0, v[name]-last[name]) / seconds }
-	s := sample{At: now.UnixMilli(), Ops: rate("total_commands_processed"), In: rate("total_net_input_bytes"),
-		Out: rate("total_net_output_bytes"), Memory: v["used_memory_rss"], Clients: v["connected_clients"],
-		Written: rate("rocksdb_flush_written") + rate("rocksdb_compaction_written")}
-	if hit, miss := rate("block_cache_hit"), rate("block_cache_miss"); hit+miss > 0 {
+	rate := func(now, before int64) float64 { return float64(max(0, now-before)) / seconds }
+	s := sample{At: now.UnixMilli(), Ops: rate(v.Commands, last.Commands), In: rate(v.NetIn, last.NetIn),
+		Out: rate(v.NetOut, last.NetOut), Memory: float64(v.Memory), Clients: float64(v.Clients),
+		Written: rate(v.Flushed, last.Flushed) + rate(v.Compacted, last.Compacted)}
+	if hit, miss := rate(v.CacheHits, last.CacheHits), rate(v.CacheMisses, last.CacheMisses); hit+miss > 0 {
 		s.HitRatio = hit / (hit + miss)
 	}
 	s.P50, s.P99 = percentile(before, buckets, 0.5)*1e6, percentile(before, buckets, 0.99)*1e6
@@ -96,6 +84,16 @@ func (h *history) take(now time.Time) {
 		h.list = slices.Delete(h.list, 0, 1)
 	}
 	h.list = append(h.list, s)
+}
+
+// ops returns how many commands a second there were at the last sample.
+func (h *history) ops() float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.list) == 0 {
+		return 0
+	}
+	return h.list[len(h.list)-1].Ops
 }
 
 // percentile returns the upper bound of the bucket in which a share of the calls between two counts was. Buckets count

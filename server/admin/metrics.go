@@ -14,6 +14,25 @@ type Source interface {
 	Sections(f func(section string, fields []info.Field))
 	// Latencies calls f with the calls of each command that were measured.
 	Latencies(f func(Latency))
+	// Series calls f with what no field of INFO says.
+	Series(f func(Series))
+	// Vitals returns what the console plots. It is called every few seconds.
+	Vitals() Vitals
+}
+
+// Series is a number with labels. All series of a name have the same labels and help.
+type Series struct {
+	Name    string // without basalt_
+	Help    string
+	Counter bool
+	Labels  []string // names and values in turn
+	Value   float64
+}
+
+// Vitals are the counters and gauges that the console plots.
+type Vitals struct {
+	Commands, NetIn, NetOut, Clients, Memory   int64
+	CacheHits, CacheMisses, Flushed, Compacted int64 // of the block cache; bytes
 }
 
 // Latency is how long the calls of one command took.
@@ -21,7 +40,7 @@ type Latency struct {
 	Command string
 	Calls   uint64
 	Seconds float64 // of all calls together
-	// Buckets counts the calls that took up to so many seconds.
+	// Buckets counts the calls that took up to so many seconds. The bounds are the same for all commands.
 	Buckets map[float64]uint64
 }
 
@@ -48,6 +67,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		}
 	})
 	s.send("basalt_info", "What runs: always 1.", prometheus.GaugeValue, 1, s.about)
+	c.source.Series(s.series)
 	c.source.Latencies(func(l Latency) {
 		desc := prometheus.NewDesc("basalt_command_duration_seconds", "How long calls of commands take.",
 			[]string{"command"}, nil)
@@ -65,7 +85,10 @@ var about = map[string]string{
 
 // labels names the label of fields that exist several times, by their family; it is "name" where none is given.
 var labels = map[string]string{"cmdstat": "command", "latency_percentiles_usec": "command", "errorstat": "error",
-	"db": "db", "slave": "replica"}
+	"db": "db", "derived_state": "kind"}
+
+// left are fields that are no metrics: others say the same in Prometheus's units, or with better labels.
+var left = map[string]bool{"arch_bits": true, "uptime_in_days": true, "slave": true}
 
 // series sends the metrics of one collection, each once: a field may stand in two sections.
 type series struct {
@@ -77,6 +100,9 @@ type series struct {
 
 func (s *series) add(section string, f *info.Field) {
 	name, label := f.Name, prometheus.Labels{}
+	if left[f.Name] || left[f.Family] {
+		return
+	}
 	if f.Label != "" {
 		name = f.Family
 		key := labels[f.Family]
@@ -120,7 +146,9 @@ func (s *series) number(section string, f *info.Field, name string, label promet
 	case info.Bytes:
 		name = ended(name, "_bytes")
 	case info.Seconds:
-		name = ended(name, "_seconds")
+		name = ended(strings.TrimSuffix(name, "_sec"), "_seconds")
+	case info.PerSec:
+		name = ended(strings.TrimSuffix(name, "_per_sec"), "_per_second")
 	case info.Microseconds:
 		name, value = ended(strings.TrimSuffix(name, "_usec"), "_seconds"), value/1e6
 	case info.UnixTime:
@@ -139,8 +167,11 @@ func (s *series) send(name, help string, kind prometheus.ValueType, value float6
 	for k, v := range label {
 		id, key = id+"\x00"+v, k
 	}
-	if k, ok := s.keys[name]; ok && k != key {
-		name += "_by_" + key // derived_state_bytes, for one, exists in sum and for each kind
+	if k, ok := s.keys[name]; ok && k != key { // derived_state_bytes, for one, exists in sum and for each kind
+		base, counter := strings.CutSuffix(name, "_total")
+		if name = base + "_by_" + key; counter {
+			name += "_total"
+		}
 	}
 	s.keys[name] = key
 	id = name + id
@@ -157,6 +188,28 @@ func (s *series) send(name, help string, kind prometheus.ValueType, value float6
 		help = help[:i] + ": " + strings.TrimPrefix(name, "basalt_")
 	}
 	if m, err := prometheus.NewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value,
+		values...); err == nil {
+		s.to <- m
+	}
+}
+
+// series sends a number with labels.
+func (s *series) series(x Series) {
+	kind := prometheus.GaugeValue
+	if x.Counter {
+		kind = prometheus.CounterValue
+	}
+	var names, values []string
+	for i := 0; i+1 < len(x.Labels); i += 2 {
+		names, values = append(names, x.Labels[i]), append(values, strings.ToValidUTF8(x.Labels[i+1], "?"))
+	}
+	name := "basalt_" + x.Name
+	id := name + "\x00" + strings.Join(values, "\x00")
+	if s.seen[id] { // two names that differ in bytes that are no text
+		return
+	}
+	s.seen[id] = true
+	if m, err := prometheus.NewConstMetric(prometheus.NewDesc(name, x.Help, names, nil), kind, x.Value,
 		values...); err == nil {
 		s.to <- m
 	}

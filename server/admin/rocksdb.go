@@ -2,11 +2,18 @@ package admin
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/info"
+)
+
+// The counters of RocksDB 7.8 that the console plots, by their numbers in rocksdb/statistics.h.
+const (
+	tickCacheMiss  = 0
+	tickCacheHit   = 1
+	tickCompaction = 82 // bytes written
+	tickFlush      = 83 // bytes written
 )
 
 // tickers are counters of RocksDB 7.8 that INFO does not show, by their numbers in rocksdb/statistics.h.
@@ -27,8 +34,8 @@ var tickers = [...]struct {
 	{"wal_syncs", 75, info.None},
 	{"wal_written", 76, info.Bytes},
 	{"compaction_read", 81, info.Bytes},
-	{"compaction_written", 82, info.Bytes},
-	{"flush_written", 83, info.Bytes},
+	{"compaction_written", tickCompaction, info.Bytes},
+	{"flush_written", tickFlush, info.Bytes},
 	{"blob_files_written", 120, info.Bytes},
 	{"blob_files_read", 121, info.Bytes},
 }
@@ -42,8 +49,13 @@ var familyProperties = [...]struct {
 	{"live_sst_files", "rocksdb.live-sst-files-size", info.Bytes},
 	{"live_data", "rocksdb.estimate-live-data-size", info.Bytes},
 	{"live_blob_files", "rocksdb.live-blob-file-size", info.Bytes},
+	{"garbage_blob_files", "rocksdb.live-blob-file-garbage-size", info.Bytes},
+	{"blob_files", "rocksdb.num-blob-files", info.None},
 	{"memtables", "rocksdb.cur-size-all-mem-tables", info.Bytes},
+	{"immutable_memtables", "rocksdb.num-immutable-mem-table", info.None},
+	{"memtable_entries", "rocksdb.num-entries-active-mem-table", info.None},
 	{"pending_compaction", "rocksdb.estimate-pending-compaction-bytes", info.Bytes},
+	{"running_compactions", "rocksdb.num-running-compactions", info.None},
 }
 
 // RocksDB writes what an operator plots of RocksDB and INFO does not show.
@@ -52,12 +64,6 @@ func RocksDB(db *engine.DB, w *info.Writer) {
 		for _, p := range familyProperties {
 			n, _ := db.FamilyIntProperty(id, p.property)
 			w.Of("rocksdb_"+p.name, id.String(), info.Gauge, p.unit, int64(n))
-		}
-		for _, l := range levels(db.FamilyProperty(id, "rocksdb.levelstats")) {
-			// Prometheus has one label for each field here, so family and level share it.
-			label := id.String() + "/" + strconv.Itoa(l.level)
-			w.Of("rocksdb_level_files", label, info.Gauge, info.None, l.files)
-			w.Of("rocksdb_level_size", label, info.Gauge, info.Bytes, l.bytes)
 		}
 	}
 	for _, t := range tickers {
@@ -71,31 +77,45 @@ func RocksDB(db *engine.DB, w *info.Writer) {
 		n, _ := db.FamilyIntProperty(cf.Metadata, p.property)
 		w.Gauge(p.name, info.None, int64(n))
 	}
+	files, bytes := db.WALFiles()
+	w.Gauge("rocksdb_wal_files", info.None, int64(files))
+	w.Gauge("rocksdb_wal_size", info.Bytes, bytes)
 }
 
-// level is one level of a column family.
-type level struct {
-	level        int
-	files, bytes int64
-}
-
-// levels reads the levels that have files from RocksDB's table of them, whose sizes are whole MiB:
-//
-//	Level Files Size(MB)
-//	--------------------
-//	  0        1        0
-func levels(table string) (all []level) {
-	for line := range strings.Lines(table) {
-		f := strings.Fields(line)
-		if len(f) != 3 {
-			continue
-		}
-		n, err := strconv.Atoi(f[0])
-		files, err2 := strconv.ParseInt(f[1], 10, 64)
-		mib, err3 := strconv.ParseInt(f[2], 10, 64)
-		if err == nil && err2 == nil && err3 == nil && files > 0 {
-			all = append(all, level{n, files, mib << 20})
+// Levels calls f with what an operator plots of the levels of each column family.
+func Levels(db *engine.DB, f func(Series)) {
+	for id := range cf.NumFamilies {
+		levels, _ := db.Levels(id)
+		for _, l := range levels {
+			labels := []string{"family", id.String(), "level", strconv.Itoa(l.Level)}
+			for _, s := range []Series{
+				{"rocksdb_level_files", "Table files of a level.", false, labels, float64(l.Files)},
+				{"rocksdb_level_files_compacting", "Table files of a level that are being compacted.", false, labels,
+					float64(l.Compacting)},
+				{"rocksdb_level_size_bytes", "Bytes of the table files of a level.", false, labels, float64(l.Bytes)},
+				{"rocksdb_level_score", "How urgent a compaction of a level is: one is due from 1 on.", false, labels, l.Score},
+				{"rocksdb_level_read_bytes_total", "Bytes that compactions into a level have read.", true, labels,
+					float64(l.Read)},
+				{"rocksdb_level_written_bytes_total", "Bytes that compactions have written to a level, for level 0 flushes.",
+					true, labels, float64(l.Written)},
+				{"rocksdb_level_compactions_total", "Compactions into a level, for level 0 flushes.", true, labels,
+					float64(l.Compactions)},
+				{"rocksdb_level_compaction_seconds_total", "Time that compactions into a level took.", true, labels, l.Seconds},
+				{"rocksdb_level_dropped_entries_total", "Entries that compactions into a level have dropped.", true, labels,
+					float64(l.KeysMerged)},
+			} {
+				f(s)
+			}
 		}
 	}
-	return all
+}
+
+// BlockCache returns how many look-ups in the block cache have hit and missed.
+func BlockCache(db *engine.DB) (hits, misses int64) {
+	return int64(db.Ticker(tickCacheHit)), int64(db.Ticker(tickCacheMiss))
+}
+
+// Written returns how many bytes flushes and compactions have written.
+func Written(db *engine.DB) (flushed, compacted int64) {
+	return int64(db.Ticker(tickFlush)), int64(db.Ticker(tickCompaction))
 }

@@ -33,7 +33,8 @@ func objectHelp(c *Ctx) error {
 	writeHelp(c, "OBJECT",
 		"DUMP <key>", "    The fields of the metadata record of the key.",
 		"ENCODING <key>", "    The form in which Redis would keep the key.",
-		"FREQ <key>", "    0 with an LFU maxmemory-policy, an error otherwise: accesses are not counted.",
+		"FREQ <key>", "    With an LFU maxmemory-policy, about how often the key was accessed lately, 0 to 255: accesses are",
+		"    sampled, and 0 stands for all keys but the hottest. An error with another policy.",
 		"IDLETIME <key>", "    0: times of access are not kept.",
 		"REFCOUNT <key>", "    1: nothing is shared between keys.")
 	return nil
@@ -93,13 +94,14 @@ func objectIdleTime(c *Ctx) error {
 var errNoLFU = engine.NewError("ERR",
 	"An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
 
-// objectFreq is OBJECT FREQ: 0 for every key while maxmemory-policy, which has no effect here, names an LFU policy.
+// objectFreq is OBJECT FREQ: as in Redis, only while maxmemory-policy names an LFU policy, which has no other effect here.
+// Accesses are sampled, so it is 0 for keys that are not among the hottest.
 func objectFreq(c *Ctx) error {
 	return ofObject(c, func(*engine.Record) error {
 		if policy, _ := c.Srv.Settings.Get("maxmemory-policy"); !strings.HasSuffix(policy, "-lfu") {
 			return errNoLFU
 		}
-		c.Out.Int(0)
+		c.Out.Int(c.Srv.Stats.Frequency(c.Sess.Namespace, c.Args[2]))
 		return nil
 	})
 }

@@ -127,6 +127,8 @@ type Stats interface {
 	// Latencies returns the latency histogram of a command (number of calls by upper bound in microseconds), and the
 	// number of measured calls; ok is false when no call was measured.
 	Latencies(s *Spec) (usec, counts []int64, calls int64, ok bool)
+	// Frequency is OBJECT FREQ: about how often a key is accessed, 0 to 255 on the scale of Redis's LFU counter.
+	Frequency(namespace string, key []byte) int64
 	// Reset is CONFIG RESETSTAT.
 	Reset()
 }

@@ -176,3 +176,12 @@ func (c *Config) File() string { return c.file }
 
 // Warnings returns the warnings about the settings, one line each, for the log.
 func (c *Config) Warnings() []string { return c.warnings }
+
+// Settings returns a description of each setting, in the order of kvrocks.toml.
+func Settings() []Setting {
+	all := make([]Setting, len(table))
+	for i, s := range table {
+		all[i] = *s
+	}
+	return all
+}

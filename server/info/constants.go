@@ -20,9 +20,7 @@ var constants = map[string][]Field{
 		text("aof_last_bgrewrite_status", "ok"), text("aof_last_write_status", "ok"),
 	},
 	"Stats": {
-		number("expired_keys"), number("evicted_keys"), number("evicted_clients"), number("migrate_cached_sockets"),
-		number("total_net_repl_input_bytes"), number("total_net_repl_output_bytes"),
-		text("instantaneous_input_repl_kbps", "0.00"), text("instantaneous_output_repl_kbps", "0.00"),
+		number("evicted_keys"), number("evicted_clients"), number("migrate_cached_sockets"),
 		number("latest_fork_usec"), number("total_forks"), number("unexpected_error_replies"),
 	},
 	"CPU": {text("used_cpu_sys_children", "0.000000"), text("used_cpu_user_children", "0.000000")},

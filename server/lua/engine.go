@@ -44,6 +44,7 @@ type Engine struct {
 	size     int // bytes of the sources
 	flushes  int // how often the cache was emptied
 	clock    atomic.Int64
+	evicted  atomic.Int64 // scripts dropped because the cache was full
 	maxCache int
 
 	slots chan struct{} // one for each script that runs
@@ -151,9 +152,13 @@ func (e *Engine) evict() {
 			delete(e.byText, text)
 			delete(e.bySHA, s.sha)
 			e.size -= len(text)
+			e.evicted.Add(1)
 		}
 	}
 }
+
+// Evicted returns how many scripts were dropped because the cache was full.
+func (e *Engine) Evicted() int64 { return e.evicted.Load() }
 
 // Lookup returns the script with a SHA-1 if it is in the cache, nil if not. Letters may be of any case.
 func (e *Engine) Lookup(sha []byte) *Script {

@@ -44,6 +44,7 @@ func (w *Work) startSave() (<-chan error, error) {
 	if w.saving.Swap(true) {
 		return nil, errSaving
 	}
+	w.saveBegan.Store(time.Now().UnixNano())
 	done := make(chan error, 1) // nobody need receive
 	err := w.spawn(func() {
 		start := time.Now()

@@ -49,6 +49,7 @@ type Work struct {
 	Options
 
 	saving     atomic.Bool
+	saveBegan  atomic.Int64 // ns since the epoch; of the last backup
 	compacting atomic.Bool
 	lastSave   atomic.Int64 // unix seconds; when Work was made before the first backup
 	saveTook   atomic.Int64 // seconds of the last backup, -1 = none
@@ -174,13 +175,14 @@ type Status struct {
 	SaveTook           time.Duration // of the last backup, in whole seconds; negative = there was none
 	SaveFailed         bool          // the last backup has failed
 	Saves              int64         // backups since the start that succeeded
+	SaveBegan          time.Time     // of the backup that is being made
 }
 
 // Status returns how backups and compactions stand.
 func (w *Work) Status() Status {
 	return Status{Saving: w.saving.Load(), Compacting: w.compacting.Load(), LastSave: w.LastSave(),
 		SaveTook: time.Duration(w.saveTook.Load()) * time.Second, SaveFailed: w.saveFailed.Load(),
-		Saves: w.saves.Load()}
+		Saves: w.saves.Load(), SaveBegan: time.Unix(0, w.saveBegan.Load())}
 }
 
 // Shutdown asks for the end of the process and returns at once.

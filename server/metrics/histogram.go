@@ -102,3 +102,36 @@ func (h *Histogram) Cumulative() (usec, counts []int64, calls int64) {
 	}
 	return usec, counts, calls
 }
+
+// Bounds are the upper bounds, in seconds, of the buckets that [Histogram.Buckets] returns: powers of two of a
+// nanosecond from 1 us to 0.5 s, and 1 s. They are the same for all histograms, as Prometheus needs it.
+var Bounds = func() (bounds [histOctaves - 9]float64) {
+	for i := range bounds {
+		bounds[i] = float64(upTo(i)) / 1e9
+	}
+	return bounds
+}()
+
+// upTo returns the bound of a bucket of Bounds in nanoseconds. What took longer than a second is in the last bucket of
+// the histogram, so that one is behind the last bound.
+func upTo(i int) uint64 {
+	if octave := i + 10; octave < histOctaves {
+		return 1 << octave
+	}
+	return histBound(histBuckets-2) + 1
+}
+
+// Buckets returns how many calls took up to each of Bounds, and how many calls there are.
+func (h *Histogram) Buckets() (counts [len(Bounds)]uint64, calls uint64) {
+	bucket := 0
+	for i := range counts {
+		for ; histBound(bucket) < upTo(i); bucket++ {
+			calls += uint64(h.buckets[bucket].Load())
+		}
+		counts[i] = calls
+	}
+	for ; bucket < histBuckets; bucket++ {
+		calls += uint64(h.buckets[bucket].Load())
+	}
+	return counts, calls
+}

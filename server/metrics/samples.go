@@ -10,6 +10,8 @@ const (
 	RateCommands = iota
 	RateNetIn    // bytes
 	RateNetOut   // bytes
+	RateReplIn   // bytes from the master
+	RateReplOut  // bytes to replicas
 	RatePuts     // those from here on are RocksDB's
 	RateGets
 	RateSeeks

@@ -16,16 +16,21 @@ import (
 
 // Stats are the server's counters. Any number of goroutines may use them.
 type Stats struct {
-	Connections    atomic.Int64 // accepted
-	RejectedConns  atomic.Int64
-	Commands       atomic.Int64
-	NetIn, NetOut  atomic.Int64 // bytes
+	Connections   atomic.Int64 // accepted
+	RejectedConns atomic.Int64
+	Commands      atomic.Int64
+	NetIn, NetOut atomic.Int64 // bytes
+	// Reads and Writes are how often input was read from clients, and replies were sent.
+	Reads, Writes  atomic.Int64
 	ProtocolErrors atomic.Int64
 	OutputLimit    atomic.Int64 // connections closed at the limit of their output
+	QueryLimit     atomic.Int64 // connections closed at the limit of their input
 	WriteErrors    atomic.Int64
 	ErrorReplies   atomic.Int64
 	// Samples are what rates are computed from.
 	Samples Samples
+	// Hot are the keys that get the most commands.
+	Hot HotKeys
 	// OnReset, if not nil, is called by Reset, for counters that live elsewhere. It is set before the first use.
 	OnReset func()
 
@@ -54,7 +59,8 @@ func NewStats() *Stats {
 // Reset is CONFIG RESETSTAT: all counters begin at 0 again. Rates go on.
 func (s *Stats) Reset() {
 	for _, c := range []*atomic.Int64{&s.Connections, &s.RejectedConns, &s.Commands, &s.NetIn, &s.NetOut,
-		&s.ProtocolErrors, &s.OutputLimit, &s.WriteErrors, &s.ErrorReplies} {
+		&s.Reads, &s.Writes,
+		&s.ProtocolErrors, &s.OutputLimit, &s.QueryLimit, &s.WriteErrors, &s.ErrorReplies} {
 		c.Store(0)
 	}
 	for i := range s.byID {
@@ -158,4 +164,9 @@ func (s *Stats) Latencies(spec *command.Spec) (usec, counts []int64, calls int64
 	}
 	usec, counts, calls = h.Cumulative()
 	return usec, counts, calls, calls > 0
+}
+
+// Frequency is OBJECT FREQ, see [HotKeys.Frequency].
+func (s *Stats) Frequency(namespace string, key []byte) int64 {
+	return s.Hot.Frequency(namespace, key, time.Now())
 }

@@ -406,6 +406,9 @@ func (l *link) copy(f *os.File, c *masterConn, size int64) error {
 			}
 		}
 		n, err := io.CopyN(f, from, step)
+		if from != c.in {
+			l.r.received.Add(n)
+		}
 		size -= n
 		l.progress.bytes.Add(n)
 		if n > 0 {

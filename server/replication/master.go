@@ -97,6 +97,7 @@ type Master struct {
 	syncFull atomic.Int64
 	syncOK   atomic.Int64
 	syncErr  atomic.Int64
+	sent     atomic.Int64 // bytes to replicas, of streams and of full syncs
 }
 
 // position is from where on a replica that is gone will need the log.
@@ -520,7 +521,11 @@ func (m *Master) ResetStats() {
 	m.syncFull.Store(0)
 	m.syncOK.Store(0)
 	m.syncErr.Store(0)
+	m.sent.Store(0)
 }
+
+// Sent returns how many bytes replicas were sent, of streams and of full syncs.
+func (m *Master) Sent() int64 { return m.sent.Load() }
 
 // keepHouse looks after what time changes: the logs that replicas need, checkpoints that nobody fetches.
 func (m *Master) keepHouse() {

@@ -223,7 +223,8 @@ func (f *feeder) write(frames []byte) error {
 		f.link.SetWriteDeadline(f.last.Add(t))
 	}
 	f.given += int64(len(frames))
-	_, err := f.link.Write(frames)
+	n, err := f.link.Write(frames)
+	f.m.sent.Add(int64(n))
 	return err
 }
 

@@ -238,7 +238,8 @@ func (m *Master) begin(link Link) (done func(), ok bool) {
 // put sends b within the time that settings allow.
 func (m *Master) put(link Link, b []byte) error {
 	m.limitTime(link)
-	_, err := link.Write(b)
+	n, err := link.Write(b)
+	m.sent.Add(int64(n))
 	return err
 }
 
@@ -273,6 +274,7 @@ func (m *Master) sendFile(link Link, name string) error {
 		if err := link.SendFile(file, n); err != nil {
 			return err
 		}
+		m.sent.Add(n)
 		left -= n
 	}
 	return nil

@@ -54,6 +54,7 @@ type Replica struct {
 	o        ReplicaOptions
 	settings atomic.Pointer[ReplicaSettings]
 	fulls    atomic.Int64 // full syncs that have ended well
+	received atomic.Int64 // bytes from masters
 	// ownHistory: the sequence numbers are no master's, since a master of Redis is or was followed.
 	ownHistory atomic.Bool
 
@@ -205,6 +206,12 @@ func (r *Replica) Status() (s ReplicaStatus, ok bool) {
 	}
 	return s, true
 }
+
+// Received returns how many bytes have come from masters since the start or ResetStats.
+func (r *Replica) Received() int64 { return r.received.Load() }
+
+// ResetStats sets the counter of bytes to zero.
+func (r *Replica) ResetStats() { r.received.Store(0) }
 
 // Up reports whether there is no master, or the link to it is up.
 func (r *Replica) Up() bool {

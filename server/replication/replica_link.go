@@ -72,7 +72,8 @@ func (l *link) dial() (*masterConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &masterConn{Conn: nc, l: l, in: bufio.NewReaderSize(nc, 64<<10)}
+	c := &masterConn{Conn: nc, l: l}
+	c.in = bufio.NewReaderSize(c, 64<<10)
 	c.free = context.AfterFunc(l.ctx, func() { nc.Close() })
 	s := l.r.settings.Load()
 	if s.Password == "" {
@@ -89,6 +90,13 @@ func (l *link) dial() (*masterConn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Read counts what comes.
+func (c *masterConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.l.r.received.Add(int64(n))
+	return n, err
 }
 
 func (c *masterConn) Close() error {
@@ -318,7 +326,7 @@ func (l *link) read(c *masterConn, groups chan<- group, spare <-chan []byte, end
 			}
 			if used == 0 {
 				c.SetReadDeadline(time.Now().Add(silenceTimeout))
-				n, err := c.Conn.Read(buf[len(buf):cap(buf)])
+				n, err := c.Read(buf[len(buf):cap(buf)])
 				buf = buf[:len(buf)+n]
 				if n > 0 {
 					l.lastIO.Store(time.Now().UnixNano())

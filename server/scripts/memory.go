@@ -8,7 +8,8 @@ type Memory struct {
 	Residents          int64 // those of one library each
 	Scripts, Functions int64 // compiled code and sources
 
-	Cached, Libraries, Named int // scripts in the cache; libraries and their functions
+	Cached, Libraries, Named int   // scripts in the cache; libraries and their functions
+	Evicted                  int64 // scripts dropped because the cache was full
 }
 
 // What one takes besides its source, measured; compiled code takes about as much as ten times the source.
@@ -22,6 +23,7 @@ const (
 func (s *Store) Memory() (m Memory) {
 	var bytes int
 	m.Cached, bytes = s.engine.Cached()
+	m.Evicted = s.engine.Evicted()
 	m.Scripts = int64(m.Cached)*scriptOverhead + int64(bytes)*codePerSource
 	m.Machines = int64(s.engine.States()) * lua.StateBytes
 	for _, l := range s.Libraries(nil) {

@@ -229,6 +229,7 @@ func (c *conn) readInput() error {
 	if n > 0 {
 		c.info.netIn.Add(int64(n))
 		c.srv.Stats.NetIn.Add(int64(n))
+		c.srv.Stats.Reads.Add(1)
 		return nil
 	}
 	return err
@@ -286,6 +287,7 @@ func (c *conn) reply(w *waiter) bool {
 	err := c.wire.Send(w.out.Bytes())
 	c.info.netOut.Add(int64(n))
 	c.srv.Stats.NetOut.Add(int64(n))
+	c.srv.Stats.Writes.Add(1)
 	c.info.lastActive.Store(time.Now().UnixMilli())
 	if err != nil {
 		c.logEnd(err)

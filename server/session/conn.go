@@ -213,6 +213,7 @@ func (c *conn) readMore() error {
 		if n > 0 {
 			c.info.netIn.Add(int64(n))
 			c.srv.Stats.NetIn.Add(int64(n))
+			c.srv.Stats.Reads.Add(1)
 			c.info.qbuf.Store(int64(len(c.wire.Input())))
 			c.info.qcap.Store(int64(c.wire.InputCap()))
 			return nil
@@ -301,6 +302,9 @@ func (c *run) runAll() bool {
 		}
 		c.execute()
 		c.account()
+		if c.sampleIn -= len(c.reqs); c.sampleIn <= 0 {
+			c.sampleKeys()
+		}
 		if protoErr != nil && !c.closeAfterReply {
 			command.WriteError(&c.out, protoErr)
 			c.closeAfterReply = true
@@ -393,6 +397,7 @@ func (c *run) flushMany() {
 func (c *run) sent(n int, err error) bool {
 	c.info.netOut.Add(int64(n))
 	c.srv.Stats.NetOut.Add(int64(n))
+	c.srv.Stats.Writes.Add(1)
 	if c.peak.note(n, c.clock) {
 		c.info.replyPeak.Store(int64(c.peak.get()))
 	}
@@ -429,6 +434,7 @@ func (c *conn) logEnd(err error) {
 		c.srv.Log.Warn("a client that does not read its replies was disconnected", zap.String("addr", c.sess.Addr),
 			zap.Int64("id", c.sess.ID))
 	case errors.Is(err, errQueryLimit):
+		c.srv.Stats.QueryLimit.Add(1)
 		c.srv.Log.Warn("a client that does not complete its command was disconnected",
 			zap.String("addr", c.sess.Addr), zap.Int64("id", c.sess.ID), zap.Int("bytes", len(c.wire.Input())))
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/metrics"
 )
 
 // How the time of a command is measured.
@@ -170,4 +172,20 @@ func (c *run) longest(g *callGroup) *request {
 		n--
 	}
 	return best
+}
+
+// sampleKeys counts one key of each of the commands that are looked at, so that the hottest keys are known. The others
+// cost a subtraction for each run.
+func (c *run) sampleKeys() {
+	now := c.srv.started.Add(c.clock)
+	for c.sampleIn <= 0 {
+		r := &c.reqs[len(c.reqs)-1+c.sampleIn]
+		c.sampleIn += metrics.NextSample()
+		if r.err != nil {
+			continue
+		}
+		if c.keys = r.spec.AppendKeys(c.keys[:0], r.args); len(c.keys) > 0 {
+			c.srv.Stats.Hot.Add(c.sess.Namespace, r.args[c.keys[rand.IntN(len(c.keys))].Arg], now)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/command"
+	"github.com/basaltdb/basalt/server/metrics"
 	"github.com/basaltdb/basalt/server/pubsub"
 	"github.com/basaltdb/basalt/server/resp"
 	"github.com/basaltdb/basalt/server/tracking"
@@ -40,6 +41,7 @@ type run struct {
 	combined  bool             // the segment runs in the transaction of another connection
 	script    scriptRun
 	calls     callStats
+	sampleIn  int               // after how many commands one is looked at for Stats.Hot
 	seen      *observed         // the instrumentation settings of this run
 	topology  *cluster.Topology // the commands are routed by it
 	routed    []command.KeyRef  // of the command that is being routed
@@ -53,6 +55,7 @@ type run struct {
 
 func newRun(s *Shared) *run {
 	w := &run{tx: s.DB.NewTx(), batch: wire.NewBatch(&s.flusher)}
+	w.sampleIn = metrics.NextSample()
 	w.full = func() bool { return w.tx.Size() > segmentBatch }
 	w.top.ctx = command.Ctx{Out: &w.out, Tx: w.tx, Srv: &s.Services}
 	w.exec.mode, w.script.frame.mode, w.wait.mode = queued, scripted, awaited

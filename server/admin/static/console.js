@@ -111,7 +111,8 @@ const pages = {
       tile('version', f.basalt_version || f.redis_version), tile('role', f.role), tile('up', Math.floor(f.uptime_in_seconds / 3600) + ' h ' + Math.floor(f.uptime_in_seconds / 60) % 60 + ' min'),
       tile('keys', count(keys)), tile('clients', f.connected_clients), tile('blocked', f.blocked_clients),
       tile('memory', bytes(+f.used_memory_rss || +f.used_memory)), tile('database', bytes(+f.used_db_size || 0)),
-      tile('key hits', percent(hit)), tile('block cache hits', ratio(f.block_cache_hit, f.block_cache_miss)),
+      tile('key hits', percent(hit)), tile('record cache hits', ratio(f.record_cache_hits, f.record_cache_misses)),
+      tile('block cache hits', ratio(f.block_cache_hit, f.block_cache_miss)),
       tile('replicas', f.connected_slaves || 0), tile('expired keys', count(+f.expired_keys || 0))),
     el('div', {class: 'grid'},
       plot('Commands a second', history, ['ops'], count), plot('Latency', history, ['p50', 'p99'], micros),
@@ -122,22 +123,25 @@ const pages = {
   async Storage() {
     const all = await call('files');
     return all.filter(f => f.levels.some(l => l.files) || f.memtables > 4096).map(f => {
-      const levels = f.levels.filter(l => l.level !== 'Sum' && l.files), sum = f.levels.find(l => l.level === 'Sum');
+      const levels = f.levels.filter(l => l.files);
       const W = 900, row = 26, max = Math.max(1, ...levels.map(l => l.bytes));
       const s = svg('svg', {viewBox: `0 0 ${W} ${Math.max(1, levels.length) * row}`, role: 'img', 'aria-label': 'levels of ' + f.family});
       levels.forEach((l, i) => {
-        s.append(svg('text', {x: 0, y: i * row + 17}, l.level));
-        const wide = Math.max(6, 560 * Math.sqrt(l.bytes / max)), n = Math.min(l.files, 80);
+        s.append(svg('text', {x: 0, y: i * row + 17}, 'L' + l.level));
+        const wide = Math.max(6, 500 * Math.sqrt(l.bytes / max)), n = Math.min(l.files, 80);
         for (let j = 0; j < n; j++) {
           s.append(svg('rect', {x: 30 + wide * j / n, y: i * row + 4, width: Math.max(1, wide / n - (n > 40 ? .5 : 2)), height: row - 8, rx: 2,
             class: j < l.compacting ? 'file busy' : 'file'}));
         }
-        s.append(svg('text', {x: 600, y: i * row + 17}, `${l.files} ${l.files === 1 ? 'file' : 'files'}  ${l.size}  score ${l.score}` +
-          (l.compacting ? `  ${l.compacting} being compacted` : '') + (l.write_amp ? `  written ${l.write_amp}×` : '')));
+        s.append(svg('text', {x: 540, y: i * row + 17}, `${l.files} ${l.files === 1 ? 'file' : 'files'}, ${bytes(l.bytes)}, score ${l.score.toFixed(2)}` +
+          (l.written ? `, ${bytes(l.written)} written` + (l.level && l.write_amp ? ` (×${l.write_amp.toFixed(1)})` : '') : '') +
+          (l.compacting ? `, ${l.compacting} being compacted` : '')));
       });
+      const busy = f.levels.reduce((n, l) => n + l.compacting, 0);
       return card(f.family, el('p', {class: 'dim'}, `about ${count(f.keys)} records, memtables ${bytes(f.memtables)}, ` +
-        `${bytes(f.pending)} to be compacted` + (sum ? `, write amplification ${sum.write_amp}` : '')),
-      levels.length ? el('div', {class: 'scroll'}, s) : '');
+        (busy ? `${busy} ${busy === 1 ? 'file is' : 'files are'} being compacted, ` : '') + `${bytes(f.pending)} to be compacted` +
+        (f.sum.write_amp ? `, write amplification ${f.sum.write_amp.toFixed(1)}` : '')),
+      levels.length ? el('div', {class: 'scroll lsm'}, s) : '');
     });
   },
 
@@ -163,32 +167,59 @@ const pages = {
 
   async Replication() {
     const [text, cluster, nodes] = await run(['INFO', 'replication'], ['CLUSTER', 'INFO'], ['CLUSTER', 'NODES']);
-    const f = info(text);
-    const slaves = Object.entries(f).filter(([k]) => /^slave\d+$/.test(k)).map(([k, v]) => [k, v]);
+    const f = info(text), latest = +f.master_repl_offset || 0;
+    const replicas = Object.entries(f).filter(([k]) => /^slave\d+$/.test(k))
+      .map(([, v]) => Object.fromEntries(v.split(',').map(p => [p.slice(0, p.indexOf('=')), p.slice(p.indexOf('=') + 1)])));
     return [card('This server', table(['', ''], Object.entries(f).filter(([k]) => !/^slave\d+$/.test(k)))),
-      card('Replicas', slaves.length ? table(['', ''], slaves) : el('p', {class: 'dim'}, 'none')),
-      card('Cluster', isError(cluster) ? el('p', {class: 'dim'}, cluster.error) : el('pre', {}, show(cluster)),
-        isError(nodes) ? '' : el('pre', {}, show(nodes)))];
+      card('Replicas', replicas.length ? table(['address', 'state', 'has', 'writes behind', ''], replicas.map(r =>
+        [r.ip + ':' + r.port, r.state, r.offset, r.lag, lagBar(latest, +r.lag)]), [2, 3]) : el('p', {class: 'dim'}, 'none')),
+      card('Cluster', isError(cluster) ? el('p', {class: 'dim'}, cluster.error) : el('pre', {}, show(cluster))),
+      isError(nodes) ? '' : card('Slots', slots(show(nodes)))];
   },
 
   async Settings() {
-    const [list] = await run(['CONFIG', 'GET', '*']);
+    const [[list], about] = await Promise.all([run(['CONFIG', 'GET', '*']), call('settings')]);
     if (isError(list)) throw new Error(list.error);
-    const rows = [];
-    for (let i = 0; i < list.length; i += 2) rows.push([show(list[i]), show(list[i + 1])]);
+    const values = new Map(pairs(list));
     const filter = el('input', {placeholder: 'Filter', type: 'search', oninput: () => fill()});
+    const live = el('input', {type: 'checkbox', onchange: () => fill()});
     const body = el('div', {});
     const secret = n => /pass|auth|token|namespace/.test(n);
-    const fill = () => body.replaceChildren(table(['setting', 'value', ''], rows.filter(r => r[0].includes(filter.value.toLowerCase())).map(([n, v]) => {
+    const fill = () => body.replaceChildren(table(['setting', 'value', 'changes', ''], about.filter(s => values.has(s.name) &&
+      s.name.includes(filter.value.toLowerCase()) && (s.dynamic || !live.checked)).map(s => {
+      const n = s.name, v = values.get(n), mine = writes && s.dynamic && !secret(n);
       const input = el('input', {value: v, 'aria-label': n});
-      return [n, writes && !secret(n) ? input : el('code', {}, secret(n) && v ? '(set)' : v),
-        writes && !secret(n) ? el('button', {onclick: () => run(['CONFIG', 'SET', n, input.value]).then(r => { if (isError(r[0])) fail(new Error(r[0].error)); else draw(); }, fail)}, 'Set') : ''];
+      return [n, mine ? input : el('code', {}, secret(n) && v ? '(set)' : v),
+        s.dynamic ? (s.protected ? 'at run time, protected' : 'at run time') : 'at the start',
+        mine ? el('button', {onclick: () => run(['CONFIG', 'SET', n, input.value]).then(r => { if (isError(r[0])) fail(new Error(r[0].error)); else draw(); }, fail)}, 'Set') :
+          el('span', {class: 'dim'}, s.comment)];
     })));
     fill();
-    return [card('Settings', el('p', {class: 'dim'}, writes ? 'A setting that needs a restart says so when it is set.' :
-      'Read only: admin-console-writes lets the console change what may change at run time.'), el('div', {class: 'bar'}, filter), body)];
+    return [card('Settings', el('p', {class: 'dim'}, writes ? 'A change is lost at a restart unless CONFIG REWRITE is called.' :
+      'Read only: admin-console-writes lets the console change what may change at run time.'),
+    el('div', {class: 'bar'}, filter, el('label', {}, live, ' changes at run time')), body)];
   },
 };
+
+// lagBar shows how far a replica is behind: full means a hundredth of all writes, or a thousand.
+function lagBar(latest, lag) {
+  const s = svg('svg', {viewBox: '0 0 100 8', class: 'bar-svg', role: 'img', 'aria-label': 'lag'});
+  s.append(svg('rect', {x: 0, y: 0, width: 100, height: 8, rx: 3, class: 'track'}));
+  s.append(svg('rect', {x: 0, y: 0, width: Math.min(100, 100 * lag / Math.max(1000, latest / 100)), height: 8, rx: 3, class: 'file busy'}));
+  return s;
+}
+
+// slots draws which node has which slots, from the text of CLUSTER NODES.
+function slots(text) {
+  return table(['node', 'role', 'slots', ''], text.trim().split('\n').map(line => line.trim().split(' ')).map(w => {
+    const ranges = w.slice(8).filter(r => /^\d+(-\d+)?$/.test(r)).map(r => r.split('-').map(Number)).map(r => [r[0], r[r.length - 1]]);
+    const s = svg('svg', {viewBox: '0 0 1024 16', class: 'bar-svg', preserveAspectRatio: 'none', role: 'img', 'aria-label': 'slots of ' + w[1]});
+    s.append(svg('rect', {x: 0, y: 0, width: 1024, height: 16, class: 'track'}));
+    for (const [first, last] of ranges) s.append(svg('rect', {x: first / 16, y: 0, width: Math.max(2, (last - first + 1) / 16), height: 16, class: 'file'}));
+    return [(w[1] || '').split('@')[0], (w[2] || '').replace('myself,', '') + (/myself/.test(w[2]) ? ', this node' : ''),
+      ranges.reduce((n, [first, last]) => n + last - first + 1, 0), s];
+  }), [2]);
+}
 
 const browser = {db: 0, pattern: '*', cursor: '0', keys: [], key: null, at: '0'};
 
@@ -204,20 +235,36 @@ async function scan(more) {
   }
 }
 
-// biggest looks at up to 2,000 keys and keeps the 25 that need most.
-async function biggest() {
-  let cursor = '0', seen = 0, all = [];
+// biggest looks at 2,000 more keys and keeps the 25 that need most of all it has seen.
+const big = {cursor: '0', seen: 0, all: []};
+async function biggest(more) {
+  if (!more) Object.assign(big, {cursor: '0', seen: 0, all: []});
+  const until = big.seen + 2000;
+  let size = 0;
   do {
-    const r = await run(['SELECT', String(browser.db)], ['SCAN', cursor, 'MATCH', browser.pattern, 'COUNT', '200']);
+    const r = await run(['SELECT', String(browser.db)], ['SCAN', big.cursor, 'MATCH', browser.pattern, 'COUNT', '200'], ['DBSIZE']);
     if (isError(r[1])) throw new Error(r[1].error);
-    cursor = show(r[1][0]);
+    big.cursor = show(r[1][0]);
+    size = +r[2] || 0;
     const keys = r[1][1], sizes = keys.length ? await run(...keys.map(k => ['MEMORY', 'USAGE', k])) : [];
-    keys.forEach((k, i) => all.push([k, +sizes[i] || 0]));
-    all = all.sort((a, b) => b[1] - a[1]).slice(0, 25);
-    seen += keys.length;
-  } while (cursor !== '0' && seen < 2000);
-  return card(`The biggest of ${seen} keys`, table(['key', 'bytes'], all.map(([k, n]) => [el('button', {onclick: () => open(k)}, show(k)), bytes(n)]), [1]));
+    keys.forEach((k, i) => big.all.push([k, +sizes[i] || 0]));
+    big.all = big.all.sort((a, b) => b[1] - a[1]).slice(0, 25);
+    big.seen += keys.length;
+  } while (big.cursor !== '0' && big.seen < until);
+  return card(`The biggest of ${count(big.seen)} keys` + (big.cursor === '0' ? '' : ` (the database has ${count(size)})`),
+    table(['key', 'size'], big.all.map(([k, n]) => [el('button', {class: 'mono', onclick: () => open(k)}, show(k)), bytes(n)]), [1]),
+    big.cursor === '0' ? '' : el('button', {onclick: () => find(biggest(true))}, 'Look at 2,000 more'));
 }
+
+// hottest shows the keys that get the most commands.
+async function hottest() {
+  const list = await call('hot');
+  return card('The hottest keys', el('p', {class: 'dim'}, 'Of the last minutes, from a sample of the commands: each key has at least this share of those that name a key.'),
+    list.length ? table(['key', 'namespace', 'share', 'about a second'], list.map(h => [
+      h.db < 0 ? el('span', {class: 'mono'}, show(h.key)) : el('button', {class: 'mono', onclick: () => { browser.db = h.db; open(h.key); }}, show(h.key)),
+      h.namespace, percent(h.share), count(h.per_second)]), [2, 3]) : el('p', {class: 'dim'}, 'No key stands out.'));
+}
+const find = promise => promise.then(c => { found = c; browser.key = null; draw(); }, fail);
 
 const readers = {
   string: async (k, at) => [['GETRANGE', k, at, String(+at + 4095)], r => [show(r), +at + 4096]],
@@ -282,7 +329,8 @@ async function keysPage() {
   const list = el('div', {class: 'list'}, browser.keys.map(k => el('button', {class: browser.key === k ? 'on mono' : 'mono', onclick: () => open(k)}, show(k))));
   if (browser.cursor !== '0') list.append(el('button', {onclick: () => scan(true).then(draw, fail)}, 'More …'));
   return [el('form', {class: 'bar', onsubmit: search}, pattern, el('label', {}, 'database ', db), el('button', {}, 'Search'),
-    el('button', {type: 'button', onclick: () => biggest().then(c => { found = c; browser.key = null; draw(); }, fail)}, 'Biggest keys')),
+    el('button', {type: 'button', onclick: () => find(biggest())}, 'Biggest keys'),
+    el('button', {type: 'button', onclick: () => find(hottest())}, 'Hottest keys')),
   el('div', {class: 'two'}, card(browser.keys.length + ' keys' + (browser.cursor !== '0' ? ' so far' : ''), list),
     el('div', {}, browser.key !== null ? await keyCard(browser.key, browser.at) : found || card('', el('p', {class: 'dim'}, 'Choose a key.'))))];
 }
