@@ -19,6 +19,7 @@ const beBasalt = "BASALT_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beBasalt) != "" {
+		stopAtSteps()
 		main()
 		os.Exit(0)
 	}

@@ -28,6 +28,7 @@ type ForeignBatch struct {
 	Namespaces bool // the tokens of namespaces
 	Libraries  bool // function libraries
 	Scripts    bool // scripts are deleted or replaced
+	SlotMarks  bool // what migration has told of slots
 	// Tokens: the tokens that it puts include namespaces.
 	Tokens bool
 
@@ -238,7 +239,7 @@ func (c *batchCheck) deleteRange(rec *batch.Record) error {
 		}
 		c.b.allLocks = true
 	case cf.Propagate:
-		c.b.allLocks, c.b.Namespaces, c.b.Libraries, c.b.Scripts = true, true, true, true
+		c.b.allLocks, c.b.Namespaces, c.b.Libraries, c.b.Scripts, c.b.SlotMarks = true, true, true, true, true
 	}
 	return nil
 }
@@ -261,6 +262,10 @@ func (c *batchCheck) oneKey(begin, end []byte) (nsKey []byte, ok bool) {
 func (c *batchCheck) propagate(rec *batch.Record) error {
 	if string(rec.Key) == cf.PropagateRedisMaster {
 		return nil // every batch of a replica of Redis has it, and only its writer reads it
+	}
+	if string(rec.Key) == cf.PropagateSlotMarks {
+		c.b.SlotMarks = true
+		return nil
 	}
 	c.b.alone = true
 	c.b.allLocks = true // as all transactions that change libraries

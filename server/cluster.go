@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/engine"
 	"github.com/basaltdb/basalt/engine/keys"
 	"github.com/basaltdb/basalt/server/cluster"
 	"github.com/basaltdb/basalt/server/cluster/migration"
 	"github.com/basaltdb/basalt/server/config"
+	"github.com/basaltdb/basalt/server/replication"
 )
 
 // What the server does as a node of a cluster: the room cluster knows the topology, here is what follows from it for the
@@ -46,6 +49,7 @@ func (s *Server) newCluster() {
 		Keep:      s.cfg.Bool("persist-cluster-nodes-enabled"),
 		IsSelf:    s.isSelf,
 		IsReplica: s.IsReplica, Follow: s.followInCluster, Lead: s.becomeMaster,
+		Record: s.recordSlotMarks, Recorded: s.recordedSlotMarks, Replicated: s.awaitReplicas,
 		Barrier: s.db.Barrier, DeleteSlots: s.deleteSlots, Empty: s.isEmpty,
 		Changed: s.sessions.TopologyChanged,
 	})
@@ -116,6 +120,46 @@ func (s *Server) isSelf(host string, port int) bool {
 		n, ok := a.(*net.IPNet)
 		return ok && n.IP.Equal(ip)
 	})
+}
+
+// recordSlotMarks keeps in the database what migration has told of slots.
+func (s *Server) recordSlotMarks(marks string) error {
+	return s.db.Update(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		if marks == "" {
+			tx.Delete(cf.Propagate, []byte(cf.PropagateSlotMarks))
+		} else {
+			tx.Put(cf.Propagate, []byte(cf.PropagateSlotMarks), []byte(marks))
+		}
+		return nil
+	})
+}
+
+// recordedSlotMarks returns what recordSlotMarks has kept.
+func (s *Server) recordedSlotMarks() (marks string, err error) {
+	err = s.db.View(cf.DefaultNamespace, nil, func(tx *engine.Tx) error {
+		v, _, err := tx.Get(cf.Propagate, []byte(cf.PropagateSlotMarks))
+		marks = string(v)
+		return err
+	})
+	return marks, err
+}
+
+// replicasLearn is how long the replicas are waited for before a migration ends. One that takes longer would also lose
+// this many seconds of writes if it became the master.
+const replicasLearn = 5 * time.Second
+
+// awaitReplicas returns when the replicas that acknowledge have what was written before, or after replicasLearn.
+func (s *Server) awaitReplicas() {
+	seq := s.db.LatestSequence()
+	s.master.AskAck(seq)
+	for deadline := time.Now().Add(replicasLearn); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if !slices.ContainsFunc(s.master.Replicas(), func(r replication.ReplicaState) bool {
+			return r.Acks && r.Offset < seq
+		}) {
+			return
+		}
+	}
+	s.log.Warn("replicas do not keep up: one that becomes the master now would not know of the migration")
 }
 
 // isEmpty reports whether there is no key.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type server struct {
 	barriers int
 	deleted  []string
 	changes  int
+	record   string // of the marks, in the database
 	keys     bool
 	barrier  error
 	err      error // of Follow, Lead and DeleteSlots
@@ -57,6 +59,9 @@ func open(t *testing.T, s *server, dir string) *Map {
 		DeleteSlots: func(r cf.SlotRange) error { s.deleted = append(s.deleted, r.String()); return s.err },
 		Empty:       func() bool { return !s.keys },
 		Changed:     func(*Topology) { s.changes++ },
+		Record:      func(marks string) error { s.record = marks; return nil },
+		Recorded:    func() (string, error) { return s.record, nil },
+		Replicated:  func() {},
 	})
 	must(t, m.Start())
 	return m
@@ -382,6 +387,10 @@ func TestPersistence(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", file, want)
 	}
 	again := open(t, s, dir)
+	if got := text(again.Topology().Route(100, Access{})); got != text(ErrDoubt) { // until the owner was asked
+		t.Error(got)
+	}
+	again.Confirmed(span(100, 101))
 	a, b := *m.Topology(), *again.Topology()
 	if a.Version != b.Version || a.ID != b.ID || a.rules != b.rules || a.owners != b.owners || a.marks != b.marks {
 		t.Error("another topology after the start")
@@ -578,4 +587,133 @@ func FuzzParseNodes(f *testing.F) {
 			t.Errorf("%q\n%q", first.fileText(), again.fileText())
 		}
 	})
+}
+
+// A replica learns from the database what its master has told of migrations, and goes on with it as the master: C
+// replicates B, which has 100-199.
+func TestReplicaInherits(t *testing.T) {
+	id := strings.NewReplacer("A", idA, "B", idB, "C", idC, "D", idD).Replace
+	const nodes = "A 127.0.0.1 7001 master - 0-99 200\nD 127.0.0.1 7004 master - "
+	promoted := id(nodes + "\nC 127.0.0.1 7003 master - 100-199\nB 127.0.0.1 7002 slave C")
+	given := id(nodes + "100-109\nC 127.0.0.1 7003 master - 110-199\nB 127.0.0.1 7002 slave C")
+	givenBefore := id(nodes + "100-109\nB 127.0.0.1 7002 master - 110-199\nC 127.0.0.1 7003 slave B")
+	const again = "TRYAGAIN The other side of a migration is being asked who has the slot"
+	for _, test := range []struct {
+		name, record string
+		slot         uint16
+		before       string // what a read after READONLY is answered
+		after        string // what a write is answered as the master
+		settle       func(m *Map)
+		settled      string
+		state        string // in CLUSTER INFO
+		kept         string
+	}{
+		{"migrated", "migrated 100-109 D\n", 100, "MOVED 100 127.0.0.1:7004", "MOVED 100 127.0.0.1:7004", nil,
+			"MOVED 100 127.0.0.1:7004", "migrating_state: success", "migrated 100-109 D\n"},
+		{"beside it", "migrated 100-109 D\n", 110, "", "", nil, "", "", "migrated 100-109 D\n"},
+		{"leaving, and has not moved", "leaving 100-109 D\n", 100, "", again, func(m *Map) { m.Stays(span(100, 109)) }, "",
+			"", ""},
+		{"leaving, and has moved", "leaving 100-109 D\n", 100, "", again,
+			func(m *Map) { m.Migrated(span(100, 109), m.Topology().Node(idD)) }, "MOVED 100 127.0.0.1:7004",
+			"migrating_state: success", "migrated 100-109 D\n"},
+		{"imported, and is sent clients", "imported 0-9 A\n", 0, "", again, func(m *Map) { m.Confirmed(span(0, 9)) }, "",
+			"import_state: success", "imported 0-9 A\n"},
+		{"imported, and the owner has kept it", "imported 0-9 A\n", 0, "", again, func(m *Map) { m.Revoked(span(0, 9)) },
+			"MOVED 0 127.0.0.1:7001", "", ""},
+		{"imported of a slot that is another's now", "imported 0-9 D\n", 0, "MOVED 0 127.0.0.1:7001",
+			"MOVED 0 127.0.0.1:7001", nil, "MOVED 0 127.0.0.1:7001", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, s := opened(t, idC)
+			s.record = id(test.record)
+			m.Learn()
+			if got := text(m.Topology().Route(test.slot, Access{ReadOnly: true})); got != test.before {
+				t.Errorf("as a replica: %q, want %q", got, test.before)
+			}
+			must(t, m.SetNodes([]byte(promoted), 2, false))
+			if got := text(m.Topology().Route(test.slot, Access{Write: true})); got != test.after {
+				t.Errorf("as the master: %q, want %q", got, test.after)
+			}
+			if r, to, ok := m.Topology().Doubt(); ok != strings.HasPrefix(test.name, "leaving") ||
+				ok && (r != span(100, 109) || to.ID != idD) {
+				t.Errorf("in doubt: %v %v %v", r, to, ok)
+			}
+			if r, from, ok := m.Topology().Arrival(); ok != strings.HasPrefix(test.name, "imported, ") ||
+				ok && (r != span(0, 9) || from.ID != idA) {
+				t.Errorf("arrived: %v %v %v", r, from, ok)
+			}
+			if test.settle != nil {
+				test.settle(m)
+			}
+			if got := text(m.Topology().Route(test.slot, Access{Write: true})); got != test.settled {
+				t.Errorf("settled: %q, want %q", got, test.settled)
+			}
+			if info, _ := m.Info(); test.state != "" && !strings.Contains(info, test.state) {
+				t.Errorf("CLUSTER INFO: %s", info)
+			}
+			if s.record != id(test.kept) {
+				t.Errorf("kept: %q", s.record)
+			}
+		})
+	}
+	for name, last := range map[string]string{"given away": given, "given away before": promoted} {
+		t.Run(name, func(t *testing.T) { // what the replica has of the slots is not to stay
+			m, s := opened(t, idC)
+			s.record = id("migrated 100-109 D\n")
+			m.Learn()
+			next := promoted
+			if last == promoted {
+				next = givenBefore
+				last = given
+			}
+			must(t, m.SetNodes([]byte(next), 2, false))
+			must(t, m.SetNodes([]byte(last), 3, false))
+			if got := strings.Join(s.deleted, " "); got != "100-109" || s.record != "" {
+				t.Errorf("deleted %q, kept %q", got, s.record)
+			}
+		})
+	}
+}
+
+// Two controllers that do not know of each other send topologies at the same time: a node takes each as a whole, and
+// none that is older than what it has.
+func TestTwoWriters(t *testing.T) {
+	m, _ := opened(t, idA)
+	topology := func(version int) string { // the version is the last slot of node a
+		return strings.Replace(fourNodes, "0-99 200", fmt.Sprintf("0-99 %d", 200+version), 1)
+	}
+	const last = 300
+	var writers sync.WaitGroup
+	for first := range 2 {
+		writers.Go(func() {
+			for v := 2 + first; v <= last; v += 1 + v%2*first { // they share some versions
+				err := m.SetNodes([]byte(topology(v)), int64(v), false)
+				if now := m.Topology(); err != nil && err != ErrVersion || now.Version < int64(v) {
+					t.Errorf("version %d: %v, the node has %d", v, err, now.Version)
+				}
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		writers.Wait()
+		close(ended)
+	}()
+	for before := int64(0); ; {
+		select {
+		case <-ended:
+			if v := m.Topology().Version; v != last {
+				t.Errorf("at the end the version is %d", v)
+			}
+			return
+		default:
+		}
+		now := m.Topology()
+		if now.Version < before {
+			t.Fatalf("version %d after %d", now.Version, before)
+		}
+		if before = now.Version; before > 1 && !now.Owns(uint16(200+before)) {
+			t.Fatalf("version %d has slots of another one", before)
+		}
+	}
 }

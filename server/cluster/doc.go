@@ -18,20 +18,26 @@
 // The source of a migration:
 //
 //	t := m.Topology()         // t.Self, t.Node(id), t.Owner(slot), t.Serves(slot)
+//	m.Leaving(r, node)        // from now on the node may have the range, whatever happens to this one
 //	m.Forbid(r)               // writes of the range get TRYAGAIN; when it returns, none is under way
-//	m.Allow(r)                // the end of Forbid after a failure
+//	m.Allow(r)                // the end of Forbid, for a while
+//	m.Stays(r)                // the end of both after a failure
 //	m.Migrated(r, node)       // all commands get MOVED to the node until the controller tells the new owner
 //
 // The destination:
 //
 //	m.Importing(r)            // commands of the migrator (Session.Importing) and after ASKING run
-//	m.Imported(r)             // all commands run until the controller tells that the range is ours
+//	m.Arrived(r)              // the range is here, and commands get TRYAGAIN until it is known that the source knows
+//	m.Confirmed(r)            // it does: all commands run until the controller tells that the range is ours
+//	m.Imported(r)             // both at once
 //	m.ImportEnded(r)          // the end of Importing after a failure
 //	m.Revoked(r)              // the end of Imported, if the source has not heard of it
 //
-// A mark holds until the slot has another owner, or SETNODES FORCE. Those of Migrated and Imported outlive the process:
-// they lie beside nodes.conf. The keys of slots that were migrated are deleted when the slots have another owner, by
-// [Options.DeleteSlots].
+// A mark holds until the slot has another owner, or SETNODES FORCE. Those of Leaving, Migrated, Arrived and Imported
+// outlive the process: they lie beside nodes.conf, and in the database, whence replicas learn them. After a start,
+// and in a replica that has become a master, a slot that was leaving is in doubt ([Topology.Doubt]) until the
+// destination was asked, and one that was imported has just arrived ([Topology.Arrival]): its commands get TRYAGAIN.
+// The keys of slots that were migrated are deleted when the slots have another owner, by [Options.DeleteSlots].
 //
 // The room of the migration implements [Migrator] and is given to [Map.SetMigrator]: CLUSTERX MIGRATE and CLUSTER IMPORT
 // come from there, checked against the topology, and CLUSTER INFO and CLUSTER NODES ask it for [Jobs].

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,11 +28,13 @@ import (
 //
 // Beside it, in nodes.conf.migrated, lies what Kvrocks forgets at its end, unless there is nothing:
 //
+//	leaving  <slots> <id of the destination>
 //	migrated <slots> <id of the destination>
 //	imported <slots> <id of the owner>
 //
 // A line holds for the slots that still belong to this node, or to the owner. The keys of slots that were migrated and
-// belong to another node now were to be deleted.
+// belong to another node now were to be deleted. The same text is in the database (see cf.PropagateSlotMarks), for the
+// replicas of this node.
 
 // marksSuffix is added to the path of nodes.conf.
 const marksSuffix = ".migrated"
@@ -57,6 +60,9 @@ func (f *files) save(t *Topology) error {
 // saveMarks writes the marks, or removes the file.
 func (f *files) saveMarks(t *Topology) error {
 	text := t.marksText()
+	if t.isReplica() {
+		text = "" // those are in its database
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -101,29 +107,55 @@ func reply(err error) error {
 // marksText returns the marks to be kept.
 func (t *Topology) marksText() string {
 	var b strings.Builder
-	node := func(slot int) string {
-		if t.marks[slot] == migrated {
-			return t.moved[uint16(slot)]
-		}
-		return t.Owner(uint16(slot)).ID
-	}
-	for first := 0; first < cf.NumSlots; first++ {
-		m := t.marks[first]
-		if m != migrated && m != imported {
-			continue
-		}
-		id, r := node(first), cf.SlotRange{First: uint16(first), Last: uint16(first)}
-		for next := first + 1; next < cf.NumSlots && t.marks[next] == m && node(next) == id; next++ {
-			r.Last, first = uint16(next), next
-		}
+	for r := range t.marked(leaving, migrated, imported) {
+		m, id := t.keptMark(r.First)
 		fmt.Fprintf(&b, "%s %s %s\n", m, r, id)
 	}
 	return b.String()
 }
 
+// keptMark returns what is to be kept of the mark of a slot: leaving, migrated or imported, with the id of the
+// destination or the owner; unmarked = nothing.
+func (t *Topology) keptMark(slot uint16) (m mark, id string) {
+	switch m = t.marks[slot]; m {
+	case forbidden, leaving, doubtful:
+		if id = t.moved[slot]; id == "" {
+			return unmarked, ""
+		}
+		return leaving, id
+	case migrated:
+		return m, t.moved[slot]
+	case imported, arrived:
+		return imported, t.Owner(slot).ID
+	}
+	return unmarked, ""
+}
+
+// marked returns the ranges with some marks, as keptMark has them, that are the same throughout.
+func (t *Topology) marked(wanted ...mark) iter.Seq[cf.SlotRange] {
+	return func(yield func(cf.SlotRange) bool) {
+		for first := 0; first < cf.NumSlots; first++ {
+			m, id := t.keptMark(uint16(first))
+			if !slices.Contains(wanted, m) {
+				continue
+			}
+			r := cf.SlotRange{First: uint16(first), Last: uint16(first)}
+			for next := first + 1; next < cf.NumSlots; next++ {
+				if n, other := t.keptMark(uint16(next)); n != m || other != id {
+					break
+				}
+				r.Last, first = uint16(next), next
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
 func (m mark) String() string { return markNames[m] }
 
-var markNames = [...]string{"", "forbidden", "migrated", "importing", "imported"}
+var markNames = [...]string{"", "forbidden", "migrated", "importing", "imported", "leaving", "doubtful", "arrived"}
 
 // fileText returns the lines of the nodes.
 func (t *Topology) fileText() string {
@@ -252,8 +284,8 @@ func parseFile(text []byte) (*Topology, error) {
 	return t, nil
 }
 
-// parseMarks reads the marks. Those of slots that belong to another node now are forgotten, but for migrated: see
-// left.
+// parseMarks reads the marks. Those of imported slots that belong to another node now are forgotten. Those of slots
+// that were migrated are not: see left.
 func (t *Topology) parseMarks(text []byte) error {
 	for line := range bytes.Lines(text) {
 		words := strings.Fields(string(line))
@@ -265,12 +297,12 @@ func (t *Topology) parseMarks(text []byte) error {
 		}
 		r, ok := parseRange(words[1])
 		as := mark(slices.Index(markNames[:], words[0]))
-		if !ok || as != migrated && as != imported {
+		if !ok || as != migrated && as != imported && as != leaving {
 			return fmt.Errorf("unknown line: %s", line)
 		}
 		for slot := int(r.First); slot <= int(r.Last); slot++ {
 			s := uint16(slot)
-			if n := t.Owner(s); as == migrated || n != nil && n.ID == words[2] {
+			if n := t.Owner(s); as != imported || n != nil && n.ID == words[2] {
 				t.setMark(cf.SlotRange{First: s, Last: s}, as, words[2])
 			}
 		}

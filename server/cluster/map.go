@@ -46,6 +46,11 @@ type Options struct {
 	Barrier func() error
 	// DeleteSlots deletes the keys of slots, after a barrier.
 	DeleteSlots func(r cf.SlotRange) error
+	// Record keeps what migration has told of slots in the database, whence replicas learn it; "" = nothing. Recorded
+	// returns it. Replicated returns when the replicas have what was written before, or after some time.
+	Record     func(marks string) error
+	Recorded   func() (marks string, err error)
+	Replicated func()
 	// Empty reports whether the database holds no key.
 	Empty func() bool
 	// Changed hears of each change once it is in force: clients may wait for keys, or have subscribed to channels, of
@@ -118,9 +123,17 @@ func (m *Map) Start() error {
 	if err != nil {
 		return err
 	}
+	if t.isReplica() {
+		err = m.learn(t)
+	} else {
+		t.doubt()
+	}
 	m.publish(t.settle())
-	if err := m.setRole(t); err != nil {
+	if err := errors.Join(err, m.setRole(t)); err != nil {
 		return err
+	}
+	if t.isReplica() {
+		return nil
 	}
 	ranges := left(t, t)
 	if len(ranges) == 0 {
@@ -134,7 +147,60 @@ func (m *Map) Start() error {
 		t.setMark(r, unmarked, "")
 	}
 	m.publish(t.settle())
-	return m.files.saveMarks(t)
+	return m.saveMarks(t)
+}
+
+// saveMarks keeps the marks: on disk, and in the database for the replicas.
+func (m *Map) saveMarks(t *Topology) error {
+	err := m.files.saveMarks(t)
+	if t.isReplica() || m.opt.IsReplica() {
+		return err
+	}
+	is, e := m.opt.Recorded()
+	if text := t.marksText(); e == nil && is != text {
+		e = m.opt.Record(text)
+	}
+	return errors.Join(err, reply(e))
+}
+
+// learn takes the marks from the database.
+func (m *Map) learn(t *Topology) error {
+	text, err := m.opt.Recorded()
+	if err != nil {
+		return err
+	}
+	t.clearMarks()
+	return t.parseMarks([]byte(text))
+}
+
+// Learn is told, in a replica, that its master has changed the marks in the database.
+func (m *Map) Learn() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.now.Load()
+	if !t.isReplica() {
+		return
+	}
+	t = t.copy()
+	if err := m.learn(t); errors.Is(err, engine.ErrClosed) {
+		return
+	} else if err != nil {
+		m.opt.Log.Error("what the master tells of migrations cannot be read", zap.Error(err))
+		return
+	}
+	m.publish(t.settle())
+}
+
+// doubt notes that nobody of this process has heard the end of the migrations that the marks tell of.
+func (t *Topology) doubt() {
+	for slot, m := range t.marks {
+		switch m {
+		case leaving:
+			t.marks[slot] = doubtful
+		case imported:
+			t.marks[slot] = arrived
+		}
+	}
 }
 
 // SetNodeID implements [command.Cluster].
@@ -181,7 +247,7 @@ func (m *Map) SetNodes(text []byte, version int64, force bool) error {
 	if !force && t.ID == old.ID {
 		t.takeMarks(old)
 	}
-	return m.apply(old, t.settle())
+	return m.apply(old, t.settle(), !force)
 }
 
 // SetSlots implements [command.Cluster].
@@ -228,23 +294,37 @@ func (m *Map) change(f func(t *Topology) error) error {
 	if err := f(t); err != nil {
 		return err
 	}
-	return m.apply(old, t.settle())
+	return m.apply(old, t.settle(), true)
 }
 
 // apply puts a topology into force: it is kept on disk, the server becomes what it says, and the keys of slots that
-// were migrated and have left for good are deleted. mu is held.
-func (m *Map) apply(old, t *Topology) error {
+// were migrated and have left for good are deleted. A replica that becomes a master goes on with what its master has
+// told of migrations, unless inherit is false. mu is held.
+func (m *Map) apply(old, t *Topology, inherit bool) error {
 	if err := m.files.save(t); err != nil {
 		return err
 	}
 	// A master is one before clients are sent to it, a replica only after they are sent elsewhere.
 	var err error
-	if !t.isReplica() {
-		err = m.setRole(t)
+	if t.isReplica() {
+		if err = m.learn(t); err == nil {
+			t.settle()
+		}
+	} else if err = m.setRole(t); inherit && err == nil && t.IsMaster() && !old.IsMaster() {
+		was := old.copy() // now that no more comes from the master
+		if old.Version < 0 {
+			was = t.copy()
+		}
+		if err = m.learn(was); err == nil {
+			was.doubt()
+			t.takeMarks(was)
+			t.settle()
+			old = was
+		}
 	}
 	m.publish(t)
 	if t.isReplica() {
-		err = m.setRole(t)
+		err = errors.Join(err, m.setRole(t))
 	}
 	return errors.Join(err, m.deleteLeft(old, t))
 }
@@ -257,7 +337,7 @@ func (m *Map) deleteLeft(old, t *Topology) error {
 			return err
 		}
 	}
-	return m.files.saveMarks(t)
+	return m.saveMarks(t)
 }
 
 func (m *Map) deleteSlots(ranges []cf.SlotRange) error {
@@ -321,9 +401,9 @@ func left(old, t *Topology) []cf.SlotRange {
 // clearMarks forgets what migration has told.
 func (t *Topology) clearMarks() { t.setMark(cf.SlotRange{Last: cf.NumSlots - 1}, unmarked, "") }
 
-// takeMarks keeps the marks of the slots whose owner is as before. (Kvrocks forgets those of Migrated and Imported with
-// every SETNODES. One that comes between the end of a migration and the SETNODES or SETSLOT that gives the slot away,
-// because of another shard, would make the source serve it again, with old data.)
+// takeMarks keeps the marks of the slots whose owner is as before, or of the same shard. (Kvrocks forgets those of
+// Migrated and Imported with every SETNODES. One that comes between the end of a migration and the SETNODES or
+// SETSLOT that gives the slot away, because of another shard, would make the source serve it again, with old data.)
 func (t *Topology) takeMarks(old *Topology) {
 	self := t.byID[t.ID]
 	if self == nil || !self.IsMaster() {
@@ -333,12 +413,85 @@ func (t *Topology) takeMarks(old *Topology) {
 		if m == unmarked {
 			continue
 		}
-		was, is, s := old.Owner(uint16(slot)), t.Owner(uint16(slot)), uint16(slot)
-		if was == nil || is == nil || was.ID != is.ID || m == migrated && t.byID[old.moved[s]] == nil {
+		s := uint16(slot)
+		if !t.ownedAsIn(old, s) || m == migrated && t.byID[old.moved[s]] == nil {
+			continue
+		}
+		if ours := t.Owner(s) == self; m.ofSource() != ours {
 			continue
 		}
 		t.setMark(cf.SlotRange{First: s, Last: s}, m, old.moved[s])
 	}
+}
+
+// ownedAsIn reports whether a slot has an owner of the same shard as in an older topology.
+func (t *Topology) ownedAsIn(old *Topology, slot uint16) bool {
+	was, is := old.Owner(slot), t.Owner(slot)
+	if old.Version < 0 { // nobody knows
+		was = is
+	}
+	if was == nil || is == nil {
+		return false
+	}
+	before, after := old.byID[is.ID], t.byID[was.ID]
+	return was.ID == is.ID || before != nil && before.Master == was.ID || after != nil && after.Master == is.ID
+}
+
+// Leaving keeps that another node may have slots of this node soon: from then on a process that starts, and a replica
+// that becomes a master, ask the destination first. When it returns, replicas know it. An error says that nothing was
+// done.
+func (m *Map) Leaving(r cf.SlotRange, to *Node) error {
+	if err := m.mark(r, leaving, to.ID); err != nil {
+		m.Stays(r)
+		return err
+	}
+	m.opt.Replicated()
+	return nil
+}
+
+// Stays is the end of Leaving, and of the doubt about it: the slots have not moved.
+func (m *Map) Stays(r cf.SlotRange) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.now.Load().copy()
+	for slot := int(r.First); slot <= int(r.Last); slot++ {
+		switch s := uint16(slot); t.marks[s] {
+		case leaving, forbidden, doubtful:
+			t.setMark(cf.SlotRange{First: s, Last: s}, unmarked, "")
+		}
+	}
+	m.publish(t.settle())
+	if err := m.saveMarks(t); err != nil {
+		m.opt.Log.Error("the end of a migration could not be kept", zap.Error(err))
+	}
+}
+
+// ofSource reports whether a mark is for slots of this node; the others are for those of other nodes.
+func (m mark) ofSource() bool { return m != importing && m != imported && m != arrived }
+
+// Arrival returns a range that has arrived, of one owner, and the owner.
+func (t *Topology) Arrival() (r cf.SlotRange, from *Node, ok bool) {
+	for first, m := range t.marks {
+		if m != arrived || t.rules[first] != unsure {
+			continue
+		}
+		last := first
+		for last+1 < cf.NumSlots && t.marks[last+1] == arrived && t.owners[last+1] == t.owners[first] {
+			last++
+		}
+		return cf.SlotRange{First: uint16(first), Last: uint16(last)}, t.Owner(uint16(first)), true
+	}
+	return r, nil, false
+}
+
+// Doubt returns a range of which nobody knows whether its migration has ended well, and the destination.
+func (t *Topology) Doubt() (r cf.SlotRange, to *Node, ok bool) {
+	for r := range t.marked(leaving) {
+		if t.rules[r.First] == unsure {
+			return r, t.MovedTo(r.First), true
+		}
+	}
+	return r, nil, false
 }
 
 // Forbid refuses writes of slots of this node. When it returns none is under way. An error says that a script holds
@@ -352,7 +505,7 @@ func (m *Map) Forbid(r cf.SlotRange) error {
 	return err
 }
 
-// Allow is the end of Forbid.
+// Allow is the end of Forbid. The slots are leaving still if they were.
 func (m *Map) Allow(r cf.SlotRange) { m.unmark(r, forbidden) }
 
 // Migrated sends all commands for slots of this node to another node, until the controller tells who has them. It is in
@@ -369,14 +522,31 @@ func (m *Map) ImportEnded(r cf.SlotRange) { m.unmark(r, importing) }
 // that of Migrated.
 func (m *Map) Imported(r cf.SlotRange) error { return m.mark(r, imported, "") }
 
-// Revoked is the end of Imported: the source goes on with the slots.
+// Arrived is as Imported, but commands get TRYAGAIN until Confirmed says that the source knows. The error says that
+// nothing was kept.
+func (m *Map) Arrived(r cf.SlotRange) error { return m.mark(r, arrived, "") }
+
+// Confirmed makes of Arrived what Imported is.
+func (m *Map) Confirmed(r cf.SlotRange) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.now.Load().copy()
+	for slot := int(r.First); slot <= int(r.Last); slot++ {
+		if t.marks[slot] == arrived {
+			t.marks[slot] = imported
+		}
+	}
+	m.publish(t.settle())
+}
+
+// Revoked is the end of Imported and of Arrived: the source goes on with the slots.
 func (m *Map) Revoked(r cf.SlotRange) {
 	if !m.unmark(r, imported) {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.files.saveMarks(m.now.Load()); err != nil {
+	if err := m.saveMarks(m.now.Load()); err != nil {
 		m.opt.Log.Error("the end of an import could not be kept", zap.Error(err))
 	}
 }
@@ -388,13 +558,16 @@ func (m *Map) mark(r cf.SlotRange, as mark, to string) (err error) {
 	t := m.now.Load().copy()
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		s := uint16(slot)
-		if ours := as == forbidden || as == migrated; t.Owner(s) != nil && t.Owns(s) == ours {
+		if t.Owner(s) != nil && t.Owns(s) == as.ofSource() {
+			if as == forbidden {
+				to = t.moved[s]
+			}
 			t.setMark(cf.SlotRange{First: s, Last: s}, as, to)
 		}
 	}
 	t.settle()
-	if as == migrated || as == imported {
-		if err = m.files.saveMarks(t); err != nil {
+	if as == migrated || as == imported || as == leaving || as == arrived {
+		if err = m.saveMarks(t); err != nil {
 			m.opt.Log.Error("the end of a migration could not be kept", zap.Error(err))
 		}
 	}
@@ -408,8 +581,12 @@ func (m *Map) unmark(r cf.SlotRange, as mark) (was bool) {
 	defer m.mu.Unlock()
 	t := m.now.Load().copy()
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		if s := uint16(slot); t.marks[s] == as {
-			t.setMark(cf.SlotRange{First: s, Last: s}, unmarked, "")
+		if s := uint16(slot); t.marks[s] == as || as == imported && t.marks[s] == arrived {
+			to, rest := t.moved[s], unmarked
+			if to != "" && as == forbidden {
+				rest = leaving
+			}
+			t.setMark(cf.SlotRange{First: s, Last: s}, rest, to)
 			was = true
 		}
 	}
@@ -427,8 +604,11 @@ func (m *Map) Migrate(r cf.SlotRange, id string, done func(error)) error {
 		return errNoDestination
 	}
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
-		if t.rules[slot] == moved {
+		switch t.rules[slot] {
+		case moved:
 			return errHasMoved
+		case unsure:
+			return ErrDoubt
 		}
 	}
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
@@ -502,8 +682,9 @@ func (m *Map) Reset() error {
 	if err := m.files.remove(); err != nil {
 		return err
 	}
-	m.publish(none("").settle())
-	return nil
+	t := none("").settle()
+	m.publish(t)
+	return m.saveMarks(t)
 }
 
 // Keep writes the topology to the disk from now on, or removes what is there and writes no more. It does not wait for a

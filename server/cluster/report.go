@@ -111,7 +111,27 @@ func (m *Map) Info() (string, error) {
 	if t.IsMaster() && !m.opt.IsReplica() {
 		jobs = m.jobs()
 	}
-	return t.infoText(jobs), nil
+	return t.infoText(t.keptJobs(jobs)), nil
+}
+
+// keptJobs fills in what the marks tell of migrations when there were none in this process: there were in a former one,
+// or, in a replica, in the master. The controller that has begun a migration asks for its end, and would hold it for one
+// that has failed.
+func (t *Topology) keptJobs(jobs Jobs) Jobs {
+	for r := range t.marked(leaving, migrated) {
+		if m, id := t.keptMark(r.First); jobs.Migrating == nil {
+			jobs.Migrating = &Job{Range: r, Node: id, State: "start", Active: m == leaving}
+			if m == migrated {
+				jobs.Migrating.State = "success"
+			}
+		}
+	}
+	for r := range t.marked(imported) {
+		if jobs.Importing == nil {
+			jobs.Importing = &Job{Range: r, State: "success"}
+		}
+	}
+	return jobs
 }
 
 // infoText returns the lines of CLUSTER INFO. The five fields of migrations have a blank after the colon, as in Kvrocks.

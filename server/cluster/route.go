@@ -14,6 +14,7 @@ var (
 	ErrNotServed = engine.NewError("CLUSTERDOWN", "Hash slot not served")
 	ErrForbidden = engine.NewError("TRYAGAIN",
 		"Can't write to slot being migrated which is in write forbidden phase")
+	ErrDoubt = engine.NewError("TRYAGAIN", "The other side of a migration is being asked who has the slot")
 )
 
 // rule is what this node does with a command for a slot, the first line that holds:
@@ -21,11 +22,14 @@ var (
 //	the slot                                        the command               what happens
 //	has no owner                                                              CLUSTERDOWN
 //	is ours and was migrated                                                  MOVED to the destination
+//	is ours and doubtful                                                      TRYAGAIN
 //	is ours and forbidden                           writes                    TRYAGAIN
 //	is ours                                                                   runs
 //	is being imported                               ASKING, of the migrator   runs
-//	was imported                                                              runs
-//	is our master's                                 reads, READONLY           runs
+//	has arrived at this node                                                  TRYAGAIN
+//	was imported by this node                                                 runs
+//	is our master's and was migrated                                          MOVED to the destination
+//	is our master's, or was imported by it          reads, READONLY           runs
 //	otherwise                                                                 MOVED to the owner
 type rule uint8
 
@@ -39,6 +43,7 @@ const (
 	serveImported              // was imported
 	serveReadOnly              // of our master
 	askingReadOnly             // of our master, and being imported
+	unsure                     // ours, doubtful; arrived
 )
 
 // rule derives the rule of a slot.
@@ -49,14 +54,22 @@ func (t *Topology) rule(slot uint16) rule {
 		return unserved
 	case ours && m == migrated && t.MovedTo(slot) != nil:
 		return moved
+	case ours && m == doubtful:
+		return unsure
 	case ours && m == forbidden:
 		return serveReads
 	case ours:
 		return serve
 	case t.Self == nil:
 		return redirect
-	case m == imported:
+	case m == imported && t.Self.IsMaster():
 		return serveImported
+	case m == arrived && t.Self.IsMaster():
+		return unsure
+	case t.Self.Master != "" && t.Self.Master == owner.ID && m == migrated && t.MovedTo(slot) != nil:
+		return moved
+	case m == imported, m == arrived:
+		return serveReadOnly
 	case t.Self.Master != "" && t.Self.Master == owner.ID && m == importing:
 		return askingReadOnly
 	case t.Self.Master != "" && t.Self.Master == owner.ID:
@@ -86,6 +99,8 @@ func (t *Topology) Route(slot uint16, a Access) error {
 		return nil
 	case unserved:
 		return ErrNotServed
+	case unsure:
+		return ErrDoubt
 	case moved:
 		return errMoved(slot, t.MovedTo(slot))
 	case serveAsking, askingReadOnly:

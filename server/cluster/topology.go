@@ -62,7 +62,8 @@ type Topology struct {
 	marks [cf.NumSlots]mark
 	// rules are what this node does with commands for the slots; they follow from the rest.
 	rules [cf.NumSlots]rule
-	// moved are the ids of the nodes that the slots marked as migrated have moved to.
+	// moved are the ids of the nodes that slots have moved to, or may have: of those marked as migrated, leaving,
+	// doubtful, and of those forbidden that were leaving before.
 	moved map[uint16]string
 }
 
@@ -75,6 +76,9 @@ const (
 	migrated       // the source sends everybody to the destination
 	importing      // the destination serves the migrator and those who ask
 	imported       // the destination serves everybody
+	leaving        // the source is about to tell the destination that it has all
+	doubtful       // as leaving, but the source has ended before it knew what the destination has done
+	arrived        // as imported, but it is not known yet whether the owner sends clients here
 )
 
 // none is the topology of a node to which nobody has told anything.
@@ -101,6 +105,11 @@ func (t *Topology) Serves(slot uint16) bool {
 		return true
 	}
 	return false
+}
+
+// Has reports whether the keys of a slot are this node's: they belong to it, or were imported.
+func (t *Topology) Has(slot uint16) bool {
+	return t.Owns(slot) || t.marks[slot] == imported || t.marks[slot] == arrived
 }
 
 // IsMaster reports whether this node is a master of the cluster.
@@ -152,12 +161,12 @@ func (t *Topology) copy() *Topology {
 	return &c
 }
 
-// setMark marks a range; to is the id of the node that migrated slots have moved to.
+// setMark marks a range; to is the id of the node that the slots move to, "" = that does not matter.
 func (t *Topology) setMark(r cf.SlotRange, m mark, to string) {
 	for slot := int(r.First); slot <= int(r.Last); slot++ {
 		t.marks[slot] = m
 		delete(t.moved, uint16(slot))
-		if m == migrated {
+		if to != "" && m != imported {
 			if t.moved == nil {
 				t.moved = map[uint16]string{}
 			}

@@ -424,7 +424,7 @@ func clusterImport(c *Ctx) error {
 		return err
 	}
 	state, ok := ParseInt(c.Args[3])
-	if !ok || state < int64(ImportStart) || state > int64(ImportNone) {
+	if !ok || state < int64(ImportStart) || state > int64(ImportNone) && state != int64(ImportVerify) {
 		return errClusterState
 	}
 	return c.done(t.Import(c.Sess, r, ImportState(state)))

@@ -41,6 +41,8 @@ const (
 	ImportSuccess
 	ImportFailed
 	ImportNone
+	// ImportVerify is not Kvrocks's: the source is a basalt, which is to be asked at the end. See package migration.
+	ImportVerify ImportState = 64
 )
 
 // Shard is a master with its slots and its replicas.

@@ -41,6 +41,17 @@ func (s *Shared) Applied(b *engine.ForeignBatch) {
 	if b.Namespaces {
 		s.RefreshNamespaces()
 	}
+	if b.SlotMarks {
+		s.learnSlots()
+	}
+}
+
+// learnSlots takes what the master tells of migrations into the topology. It does not wait: a change of the topology
+// may be waiting for the end of this link.
+func (s *Shared) learnSlots() {
+	if s.Cluster != nil {
+		go s.Cluster.Learn()
+	}
 }
 
 // Replaced is called after the database was replaced by another one: the data kept in memory is read again, and
@@ -49,6 +60,7 @@ func (s *Shared) Replaced() {
 	s.Scripts.Forget()
 	s.Scripts.Reload()
 	s.RefreshNamespaces()
+	s.learnSlots()
 	s.waiters.wakeAll(s.waiters.keys())
 }
 

@@ -8,16 +8,29 @@
 //	            AUTH, CLUSTER IMPORT range 0  ------->   deletes what it has of the slots, serves the source alone
 //	snapshot    all live keys of the slots    ------->
 //	log         what was written since        ------->   (again and again, until little is missing)
+//	            keeps on disk that the slots are leaving; replicas know it
 //	forbidden   writes are answered TRYAGAIN; none is under way
 //	            the rest of the log           ------->
-//	success     CLUSTER IMPORT range 1        ------->   keeps on disk that the slots were imported, serves everybody
+//	success     CLUSTER IMPORT range 1        ------->   keeps on disk that the slots were imported
 //	            keeps on disk that the slots have moved, answers MOVED
+//	                                          <-------   asks whether it does, and serves everybody
 //	failed      writes are allowed
 //	            CLUSTER IMPORT range 2        ------->   deletes what it got
 //
-// Until the source has kept on disk that the slots have moved, nobody is sent to the destination: whatever happens
-// before, the source goes on with the slots, and what the destination has is void. From then on the source answers
-// nobody, also after a crash. The keys stay at the source until the controller gives the slots away.
+// Who knows that the destination has kept the slots hands them over. A source whose answer was lost asks again, by the
+// same command on a new connection; so does the next process of the source, and the replica that is the master instead
+// of it. An error means that the import has ended without success, for good. A source that cannot ask goes on with the
+// slots after some time, and revokes them at the destination once it can. What an older connection says of an import of
+// the same slots does not count: a network may have held it back.
+//
+// A destination does not serve the slots before the source sends clients there: the source may have given up
+// meanwhile. It asks by a write of a key that nobody has, which is answered MOVED, or TRYAGAIN as long as the source
+// does not know, or runs: then what has come is void. CLUSTER IMPORT range 64, which Kvrocks does not know, tells the
+// destination at the beginning to do so. After a start, and in a replica that is the master now, it asks in any
+// case. A Kvrocks serves the slots at once, and with it a client that comes unbidden can write what is lost when the
+// answer is lost too.
+//
+// The keys stay at the source until the controller gives the slots away.
 //
 // There are two ways to carry the records, see [Settings.Raw]:
 //

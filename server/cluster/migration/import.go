@@ -44,6 +44,11 @@ type importing struct {
 	slots cf.SlotRange
 	state ImportState
 	link  Link // of the source, in the state start
+	// began is the number of the connection that has begun the import. What older ones say, whose bytes a network may
+	// have held back, does not count.
+	began int64
+	// verify: before anybody uses the slots, the source is asked whether it sends clients here.
+	verify bool
 }
 
 // ImportState is how an import stands, as CLUSTER INFO names it.
@@ -59,6 +64,8 @@ const (
 
 // Link is the connection of a source. Two are the same if they are equal.
 type Link interface {
+	// ID is the number of the connection: newer ones have greater numbers.
+	ID() int64
 	// Close ends the connection, without waiting.
 	Close()
 	// Ended is closed when nothing of it runs any more, and before [Import.LinkEnded] is called.
@@ -69,8 +76,8 @@ type Link interface {
 type ImportOptions struct {
 	DB    *engine.DB
 	Slots Slots
-	// Serves reports whether a slot is this node's, or was imported.
-	Serves func(slot uint16) bool
+	// Has reports whether a slot is this node's, or was imported.
+	Has func(slot uint16) bool
 	// IsReplica reports whether the server follows a master: it deletes nothing then.
 	IsReplica func() bool
 	Path      string // of the file; its directory exists
@@ -100,7 +107,10 @@ func (i *Import) Start(link Link, r cf.SlotRange) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if now := i.now.Load(); now.state == ImportStarted && (now.slots != r || now.link != link) {
+	switch now := i.now.Load(); {
+	case now.stale(link, r):
+		return errStale
+	case now.state == ImportStarted && (now.slots != r || now.link != link):
 		return errImporting(now.slots)
 	}
 	i.opt.Slots.ImportEnded(r)
@@ -108,13 +118,22 @@ func (i *Import) Start(link Link, r cf.SlotRange) error {
 	if err := i.mark(r); err != nil {
 		return err
 	}
+	Step(StageImporting)
 	if err := i.delete(r); err != nil {
 		return fmt.Errorf("deleting what was there of the slots: %w", err)
 	}
 	i.opt.Slots.Importing(r)
-	i.now.Store(&importing{r, ImportStarted, link})
+	i.now.Store(&importing{slots: r, state: ImportStarted, link: link, began: link.ID()})
 	i.opt.Log.Info("importing slots", zap.Stringer("slots", r))
+	Step(StageImportBegun)
 	return nil
+}
+
+var errStale = engine.NewError("ERR", "a newer connection has begun an import of the slots")
+
+// stale reports whether a connection is older than the import of the same slots.
+func (n *importing) stale(link Link, r cf.SlotRange) bool {
+	return n.state != ImportNone && link.ID() < n.began && r.First <= n.slots.Last && n.slots.First <= r.Last
 }
 
 func errImporting(r cf.SlotRange) error {
@@ -124,7 +143,7 @@ func errImporting(r cf.SlotRange) error {
 // closeFormer ends another connection that imports the same slots.
 func (i *Import) closeFormer(link Link, r cf.SlotRange) error {
 	former := i.now.Load()
-	if former.state != ImportStarted || former.slots != r || former.link == link {
+	if former.state != ImportStarted || former.slots != r || former.link == link || former.stale(link, r) {
 		return nil
 	}
 	former.link.Close()
@@ -137,39 +156,102 @@ func (i *Import) closeFormer(link Link, r cf.SlotRange) error {
 	}
 }
 
-// Succeed ends an import: from now on everybody may use the slots.
+// Succeed ends an import: from now on everybody may use the slots. A source whose connection was cut, another process
+// of it, or a replica that is the master now, asks thereby what has become of an import: after an error the slots are
+// not here, and will not be before the next import.
 func (i *Import) Succeed(link Link, r cf.SlotRange) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.has(r) {
+		return nil // of a former process too
+	}
 	if err := i.expects(r); err != nil {
 		return err
 	}
 	now := i.now.Load()
-	if now.state == ImportSuccess {
+	switch {
+	case now.state == ImportSuccess:
 		return nil
+	case now.stale(link, r):
+		return errStale
+	case now.state == ImportStarted && now.link != link:
+		now.link.Close()
+		if err := i.end(ImportFailed); err != nil {
+			return err
+		}
+		return errImportOver
+	case now.state != ImportStarted:
+		return errImportOver
 	}
-	if now.state != ImportStarted || now.link != link {
-		return engine.NewError("ERR", "the import of the slots has ended")
+	Step(StageImported)
+	imported := i.opt.Slots.Imported
+	if now.verify {
+		imported = i.opt.Slots.Arrived
 	}
-	if err := i.opt.Slots.Imported(r); err != nil {
+	if err := imported(r); err != nil {
 		// Without that the slots would be deleted at the next start.
 		i.opt.Slots.Revoked(r)
 		return errors.Join(fmt.Errorf("keeping that the slots were imported: %w", err), i.end(ImportFailed))
 	}
+	Step(StageImportedKept)
 	i.unmark()
-	i.now.Store(&importing{r, ImportSuccess, nil})
+	i.now.Store(&importing{slots: r, state: ImportSuccess, began: now.began})
 	i.opt.Log.Info("imported slots", zap.Stringer("slots", r))
+	Step(StageImportEnded)
 	return nil
 }
 
-// Fail ends an import; what has come is deleted. After Succeed too: the source has not heard of it.
-func (i *Import) Fail(r cf.SlotRange) error {
+var errImportOver = engine.NewError("ERR", "the import of the slots has ended")
+
+// Verify makes the end of the import wait for the source, see [Node].
+func (i *Import) Verify(link Link, r cf.SlotRange) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	now := *i.now.Load()
+	if now.state != ImportStarted || now.link != link || now.slots != r {
+		return errImportOver
+	}
+	now.verify = true
+	i.now.Store(&now)
+	return nil
+}
+
+// Void deletes slots that have arrived, but that the source has kept.
+func (i *Import) Void(r cf.SlotRange) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.now.Load()
+	if now.state == ImportStarted || !i.has(r) {
+		return nil // another import has begun, or they are ours
+	}
+	i.now.Store(&importing{slots: r, state: ImportSuccess, began: now.began})
+	return i.end(ImportFailed)
+}
+
+// has reports whether all slots of a range are this node's, or were imported.
+func (i *Import) has(r cf.SlotRange) bool {
+	for slot := int(r.First); slot <= int(r.Last); slot++ {
+		if !i.opt.Has(uint16(slot)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Fail ends an import; what has come is deleted. After Succeed too: the source has not heard of it.
+func (i *Import) Fail(link Link, r cf.SlotRange) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.now.Load().state == ImportNone && i.has(r) { // a former process has imported them
+		i.now.Store(&importing{slots: r, state: ImportSuccess, began: link.ID()})
+	}
 	if err := i.expects(r); err != nil {
 		return err
 	}
-	if i.now.Load().state == ImportFailed {
+	switch now := i.now.Load(); {
+	case now.stale(link, r):
+		return errStale
+	case now.state == ImportFailed:
 		return nil
 	}
 	return i.end(ImportFailed)
@@ -191,7 +273,7 @@ func (i *Import) expects(r cf.SlotRange) error {
 func (i *Import) delete(r cf.SlotRange) error {
 	for first := int(r.First); first <= int(r.Last); first++ {
 		last := first
-		for ; last <= int(r.Last) && !i.opt.Serves(uint16(last)); last++ {
+		for ; last <= int(r.Last) && !i.opt.Has(uint16(last)); last++ {
 		}
 		if last == first {
 			continue
@@ -207,8 +289,9 @@ func (i *Import) delete(r cf.SlotRange) error {
 
 // end ends the import with a state other than success. mu is held.
 func (i *Import) end(state ImportState) error {
-	r := i.now.Load().slots
-	i.now.Store(&importing{r, state, nil})
+	now := i.now.Load()
+	r := now.slots
+	i.now.Store(&importing{slots: r, state: state, began: now.began})
 	i.opt.Slots.ImportEnded(r)
 	i.opt.Slots.Revoked(r)
 	i.opt.Log.Warn("slots were not imported", zap.Stringer("slots", r))
@@ -219,6 +302,7 @@ func (i *Import) end(state ImportState) error {
 	if err := i.mark(r); err != nil { // after success it is gone
 		return err
 	}
+	Step(StageImportVoid)
 	if err := i.delete(r); err != nil {
 		return fmt.Errorf("deleting what came of the slots: %w", err)
 	}

@@ -2,7 +2,13 @@ package migration
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/basaltdb/basalt/cf"
 	"github.com/basaltdb/basalt/engine"
@@ -21,23 +27,24 @@ type Node struct {
 	imp   *Import
 	slots *cluster.Map
 
-	mu    sync.Mutex
-	links map[*command.Session]*sessionLink // of those that have begun imports
+	mu     sync.Mutex
+	links  map[*command.Session]*sessionLink // of those that have begun imports
+	asking bool                              // settleDoubts runs
+	taking bool                              // settleArrivals runs
 }
 
 // NewNode makes the migrations of a node, after the topology was read, and deletes what a former process has left of
 // imports.
 func NewNode(slots *cluster.Map, from Options, to ImportOptions) (*Node, error) {
 	from.Slots, to.Slots = slots, slots
-	to.Serves = func(slot uint16) bool {
-		t := slots.Topology()
-		return t.Owns(slot) || t.Serves(slot)
-	}
+	to.Has = func(slot uint16) bool { return slots.Topology().Has(slot) }
 	imp, err := NewImport(to)
 	if err != nil {
 		return nil, err
 	}
-	return &Node{src: NewSource(from), imp: imp, slots: slots, links: map[*command.Session]*sessionLink{}}, nil
+	n := &Node{src: NewSource(from), imp: imp, slots: slots, links: map[*command.Session]*sessionLink{}}
+	n.TopologyChanged(slots.Topology())
+	return n, nil
 }
 
 // Close ends the present migration and waits for its end.
@@ -45,8 +52,9 @@ func (n *Node) Close() { n.src.Close() }
 
 // Migrate implements [cluster.Migrator].
 func (n *Node) Migrate(r cf.SlotRange, to *cluster.Node, done func(error)) error {
-	return n.src.Migrate(r, Target{ID: to.ID, Addr: to.Addr(),
-		Moved: func(r cf.SlotRange) error { return n.slots.Migrated(r, to) }}, done)
+	return n.src.Migrate(r, Target{ID: to.ID, Addr: to.Addr(), Stays: n.slots.Stays,
+		Leaving: func(r cf.SlotRange) error { return n.slots.Leaving(r, to) },
+		Moved:   func(r cf.SlotRange) error { return n.slots.Migrated(r, to) }}, done)
 }
 
 // Import implements [cluster.Migrator].
@@ -59,9 +67,11 @@ func (n *Node) Import(sess *command.Session, r cf.SlotRange, state command.Impor
 	case command.ImportSuccess:
 		sess.Importing = false
 		return n.imp.Succeed(n.link(sess), r)
+	case command.ImportVerify:
+		return n.imp.Verify(n.link(sess), r)
 	case command.ImportFailed:
 		sess.Importing = false
-		return n.imp.Fail(r)
+		return n.imp.Fail(n.link(sess), r)
 	}
 	return errImportState
 }
@@ -84,6 +94,163 @@ func (n *Node) TopologyChanged(t *cluster.Topology) {
 		return !t.IsMaster() || to == nil || !to.IsMaster() || owned(t, r) != int(r.Last-r.First)+1
 	})
 	n.imp.Cancel(func(r cf.SlotRange) bool { return !t.IsMaster() || owned(t, r) > 0 })
+	if !t.IsMaster() {
+		n.src.Forget()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, _, ok := t.Doubt(); ok && !n.asking {
+		n.asking = true
+		n.src.beside(n.settleDoubts)
+	}
+	if _, _, ok := t.Arrival(); ok && !n.taking {
+		n.taking = true
+		n.src.beside(n.settleArrivals)
+	}
+}
+
+const (
+	// longestDoubt is how long the destination of a migration of a former process, or of the former master, is asked
+	// whether it has the slots. Nobody serves them meanwhile.
+	longestDoubt = 10 * time.Second
+	askEvery     = 100 * time.Millisecond
+)
+
+// settleDoubts asks where slots are that were leaving when a former process, or the former master, has ended.
+func (n *Node) settleDoubts() {
+	began := time.Now()
+	for {
+		n.mu.Lock()
+		r, to, ok := n.slots.Topology().Doubt()
+		n.asking = ok
+		n.mu.Unlock()
+		if !ok {
+			return
+		}
+		if to == nil {
+			n.slots.Stays(r)
+			continue
+		}
+		void, err := n.src.Ask(r, to.Addr())
+		log := n.src.opt.Log.With(zap.Stringer("slots", r), zap.String("destination", to.Addr()))
+		switch {
+		case err == nil && void:
+			log.Warn("a migration had not ended: the slots are here")
+			n.slots.Stays(r)
+		case err == nil:
+			log.Info("a migration had ended: the slots have moved")
+			n.slots.Migrated(r, to)
+		case n.src.ctx.Err() != nil:
+			return
+		case time.Since(began) > longestDoubt:
+			log.Error("the destination of a migration cannot be asked whether it has the slots: they stay here", zap.Error(err))
+			n.slots.Stays(r)
+			n.src.Revoke(r, to.Addr())
+		default:
+			n.src.opt.Clock.Sleep(n.src.ctx, askEvery)
+		}
+	}
+}
+
+// settleArrivals asks the owners of slots that have arrived whether they send clients here. The answer that the source
+// got to CLUSTER IMPORT range 1 may have been lost, or the command may have come long after the source has given up: then
+// the source goes on with the slots, and a client that comes here without being sent must not find them.
+func (n *Node) settleArrivals() {
+	began := time.Now()
+	var p *peer
+	defer func() {
+		if p != nil {
+			p.close()
+		}
+	}()
+	for tries := 0; ; tries++ {
+		n.mu.Lock()
+		t := n.slots.Topology()
+		r, from, ok := t.Arrival()
+		n.taking = ok
+		n.mu.Unlock()
+		if !ok {
+			return
+		}
+		var said verdict
+		var err error
+		if p == nil || p.err != nil {
+			if p != nil {
+				p.close()
+			}
+			p, err = n.src.opt.dial(n.src.ctx, from.Addr())
+		}
+		if err == nil {
+			r, said, err = askOwner(p, r, t.Self)
+		}
+		log := n.src.opt.Log.With(zap.Stringer("slots", r), zap.String("owner", from.Addr()))
+		late := time.Since(began) > longestDoubt
+		switch {
+		case n.src.ctx.Err() != nil:
+			return
+		case said == sentHere, late && err != nil:
+			if err != nil {
+				log.Error("the owner of imported slots cannot be asked whether they have moved: they are served", zap.Error(err))
+			}
+			n.slots.Confirmed(r)
+		case said == keptThere:
+			log.Warn("the owner of imported slots has kept them")
+			if err := n.imp.Void(r); err != nil {
+				log.Error("cleaning up after an import failed", zap.Error(err))
+			}
+		case tries < 100: // the source is about to know
+			n.src.opt.Clock.Sleep(n.src.ctx, time.Millisecond)
+		default:
+			n.src.opt.Clock.Sleep(n.src.ctx, askEvery)
+		}
+	}
+}
+
+// verdict is what the owner of slots says of them.
+type verdict int
+
+const (
+	notSaid   verdict = iota // it does not know yet, or has another topology
+	sentHere                 // it sends clients to this node
+	keptThere                // it lets clients write
+)
+
+// askOwner asks the owner of a range about its slots, by a write of a key that nobody has: of those at the beginning
+// about which it says the same.
+func askOwner(p *peer, r cf.SlotRange, self *cluster.Node) (cf.SlotRange, verdict, error) {
+	var first verdict
+	for slot := int(r.First); slot <= int(r.Last); slot++ {
+		said := notSaid
+		rep, err := p.do("PERSIST", unusedKey(uint16(slot)))
+		var no replyError
+		switch {
+		case errors.As(err, &no) && string(no) == fmt.Sprintf("MOVED %d %s:%d", slot, self.Host, self.Port):
+			said = sentHere
+		case strings.HasPrefix(string(no), "MOVED "), strings.HasPrefix(string(no), "TRYAGAIN "):
+		case err != nil: // of the connection, or one that no migration gives
+			return r, notSaid, err
+		case rep.kind == ':':
+			said = keptThere
+		}
+		switch {
+		case slot == int(r.First):
+			if first = said; first == notSaid {
+				return r, first, nil
+			}
+		case said != first:
+			r.Last = uint16(slot - 1)
+		}
+	}
+	return r, first, nil
+}
+
+// unusedKey returns a key of a slot that no client has.
+func unusedKey(slot uint16) string {
+	for i := 0; ; i++ {
+		if key := "basalt asks:{" + strconv.Itoa(i) + "}"; cf.Slot([]byte(key)) == slot {
+			return key
+		}
+	}
 }
 
 // owned returns how many slots of a range are this node's.
@@ -98,10 +265,12 @@ func owned(t *cluster.Topology, r cf.SlotRange) (n int) {
 
 // sessionLink is the connection of a source.
 type sessionLink struct {
+	id    int64
 	kill  func()
 	ended chan struct{}
 }
 
+func (l *sessionLink) ID() int64              { return l.id }
 func (l *sessionLink) Close()                 { l.kill() }
 func (l *sessionLink) Ended() <-chan struct{} { return l.ended }
 
@@ -111,7 +280,7 @@ func (n *Node) link(sess *command.Session) Link {
 	defer n.mu.Unlock()
 	l := n.links[sess]
 	if l == nil {
-		l = &sessionLink{ended: make(chan struct{})}
+		l = &sessionLink{id: sess.ID, ended: make(chan struct{})}
 		l.kill = sess.Control.OnEnd(func() {
 			n.mu.Lock()
 			delete(n.links, sess)

@@ -154,6 +154,8 @@ type destination struct {
 	deaf  func(cmd []string) bool
 	links int // connections of sources; mu is held
 	gone  *sync.Cond
+	// numbers counts the connections.
+	numbers atomic.Int64
 }
 
 // idle waits until no source is connected.
@@ -200,7 +202,7 @@ func startDestination(t testing.TB) *destination {
 
 func (d *destination) openImport(path string) {
 	imp, err := migration.NewImport(migration.ImportOptions{DB: d.db, Slots: d.slots, Path: path, Log: zap.NewNop(),
-		Serves: func(slot uint16) bool { return d.slots.has("imported", slot) }, IsReplica: func() bool { return false }})
+		Has: func(slot uint16) bool { return d.slots.has("imported", slot) }, IsReplica: func() bool { return false }})
 	if err != nil {
 		d.t.Error(err)
 	}
@@ -210,14 +212,16 @@ func (d *destination) openImport(path string) {
 // link is a connection of a source.
 type link struct {
 	net.Conn
+	id    int64
 	ended chan struct{}
 }
 
+func (l *link) ID() int64              { return l.id }
 func (l *link) Close()                 { l.Conn.Close() }
 func (l *link) Ended() <-chan struct{} { return l.ended }
 
 func (d *destination) serve(t testing.TB, conn net.Conn) {
-	ln := &link{conn, make(chan struct{})}
+	ln := &link{conn, d.numbers.Add(1), make(chan struct{})}
 	back, err := net.Dial("tcp", d.Addr())
 	if err != nil {
 		t.Error(err)
@@ -276,8 +280,10 @@ func (d *destination) cluster(ln *link, cmd []string) []byte {
 			err = d.imp.Load().Start(ln, r)
 		case "1":
 			err = d.imp.Load().Succeed(ln, r)
+		case "64":
+			err = d.imp.Load().Verify(ln, r)
 		case "2":
-			err = d.imp.Load().Fail(r)
+			err = d.imp.Load().Fail(ln, r)
 		}
 	}
 	if err != nil {
@@ -323,6 +329,7 @@ func (s *slots) Allow(r cf.SlotRange)          { s.set(r, "forbidden", "") }
 func (s *slots) Importing(r cf.SlotRange)      { s.set(r, "", "importing") }
 func (s *slots) ImportEnded(r cf.SlotRange)    { s.set(r, "importing", "") }
 func (s *slots) Imported(r cf.SlotRange) error { s.set(r, "", "imported"); return nil }
+func (s *slots) Arrived(r cf.SlotRange) error  { return s.Imported(r) }
 func (s *slots) Revoked(r cf.SlotRange)        { s.set(r, "imported", "") }
 func (s *slots) moved(r cf.SlotRange) error    { s.set(r, "", "moved"); return nil }
 
@@ -351,7 +358,8 @@ func startOriginAt(t testing.TB, clock migration.Clock) *origin {
 // migrate moves slots and returns the result.
 func (o *origin) migrate(d *destination, r cf.SlotRange) error {
 	done := make(chan error, 1)
-	to := migration.Target{ID: "d", Addr: d.addr, Moved: o.slots.moved}
+	to := migration.Target{ID: "d", Addr: d.addr, Moved: o.slots.moved, Stays: func(cf.SlotRange) {},
+		Leaving: func(cf.SlotRange) error { return nil }}
 	if err := o.src.Migrate(r, to, func(err error) { done <- err }); err != nil {
 		return err
 	}

@@ -16,8 +16,9 @@ type peer struct {
 	conn    net.Conn
 	r       *bufio.Reader
 	w       *bufio.Writer
-	waiting int   // replies that are still to come
-	err     error // the connection is of no use any more
+	waiting int       // replies that are still to come
+	err     error     // the connection is of no use any more
+	until   time.Time // when it is given up, unless this is zero
 	unwatch func() bool
 }
 
@@ -38,6 +39,14 @@ func (p *peer) close() {
 	p.conn.Close()
 }
 
+// limit is until when a reply, or the room for what is sent, is waited for.
+func (p *peer) limit() time.Time {
+	if at := time.Now().Add(replyTimeout); p.until.IsZero() || at.Before(p.until) {
+		return at
+	}
+	return p.until
+}
+
 func (p *peer) fail(err error) error {
 	if p.err == nil {
 		p.err = err
@@ -50,7 +59,7 @@ func (p *peer) send(args ...[]byte) error {
 	if p.err != nil {
 		return p.err
 	}
-	p.conn.SetWriteDeadline(time.Now().Add(replyTimeout))
+	p.conn.SetWriteDeadline(p.limit())
 	var num [24]byte
 	head := func(mark byte, n int) {
 		b := strconv.AppendInt(append(num[:0], mark), int64(n), 10)
@@ -70,7 +79,7 @@ func (p *peer) flush() error {
 	if p.err != nil {
 		return p.err
 	}
-	p.conn.SetWriteDeadline(time.Now().Add(replyTimeout))
+	p.conn.SetWriteDeadline(p.limit())
 	if err := p.w.Flush(); err != nil {
 		return p.fail(err)
 	}
@@ -82,7 +91,7 @@ func (p *peer) reply() (reply, error) {
 	if p.err != nil {
 		return reply{}, p.err
 	}
-	p.conn.SetReadDeadline(time.Now().Add(replyTimeout))
+	p.conn.SetReadDeadline(p.limit())
 	rep, err := readReply(p.r, 0)
 	if err != nil {
 		return rep, p.fail(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ var (
 	errFlushed   = errors.New("the keys were flushed")
 	errClosed    = errors.New("the server stops")
 	errNotCaught = errors.New("the log was not read to its end")
+	errLongPause = errors.New("the last writes cannot be sent in the time for which writes may pause")
 )
 
 // Settings are those of the configuration, as they are now.
@@ -46,7 +48,9 @@ type Slots interface {
 	ImportEnded(r cf.SlotRange)
 	// Imported lets everybody use slots of other nodes, also after a start of the server.
 	Imported(r cf.SlotRange) error
-	// Revoked is the end of Imported.
+	// Arrived is as Imported, but nobody may use the slots before it is confirmed.
+	Arrived(r cf.SlotRange) error
+	// Revoked is the end of Imported and Arrived.
 	Revoked(r cf.SlotRange)
 }
 
@@ -54,6 +58,9 @@ type Slots interface {
 type Target struct {
 	ID   string
 	Addr string // host:port
+	// Leaving keeps that the target may have the slots soon; Stays is the end of that.
+	Leaving func(r cf.SlotRange) error
+	Stays   func(r cf.SlotRange)
 	// Moved sends all commands for the slots there, also after a start of the server.
 	Moved func(r cf.SlotRange) error
 }
@@ -68,9 +75,13 @@ type Options struct {
 	Log      *zap.Logger
 	// NoLog: writes do not go to the write-ahead log.
 	NoLog bool
-	// Step, which may be nil, is called before each step of a migration: tests stop there.
+	// Step is called before each step of a migration: tests stop there. nil = [Step].
 	Step func(s Stage)
 }
+
+// Step is called before each step of each migration of this process, on either side: tests that kill processes stop
+// them there.
+var Step = func(Stage) {}
 
 // Stage is how far a migration is.
 type Stage string
@@ -88,6 +99,16 @@ const (
 	StageFailed    Stage = "failed"
 )
 
+// The stages of the destination.
+const (
+	StageImporting    Stage = "importing"     // before what is there of the slots is deleted
+	StageImportBegun  Stage = "import begun"  // before the answer to CLUSTER IMPORT range 0
+	StageImported     Stage = "imported"      // before it is kept that the slots are there
+	StageImportedKept Stage = "imported kept" // before the mark of the import is removed
+	StageImportEnded  Stage = "import ended"  // before the answer to CLUSTER IMPORT range 1
+	StageImportVoid   Stage = "import void"   // before what came is deleted
+)
+
 // Source moves slots away. There is one migration at a time.
 type Source struct {
 	opt Options
@@ -96,7 +117,12 @@ type Source struct {
 	// last is how the last one ended.
 	last   Status
 	closed bool
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
 	done   sync.WaitGroup
+
+	telling sync.Mutex     // held while slots are revoked at a destination
+	begun   map[string]int // how many migrations have begun to each address, guarded by telling
 }
 
 // Status is what is known of a migration.
@@ -129,9 +155,11 @@ func NewSource(opt Options) *Source {
 		}
 	}
 	if opt.Step == nil {
-		opt.Step = func(Stage) {}
+		opt.Step = Step
 	}
-	return &Source{opt: opt, last: Status{State: StateNone}}
+	s := &Source{opt: opt, last: Status{State: StateNone}, begun: map[string]int{}}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	return s
 }
 
 const dialTimeout = 5 * time.Second
@@ -148,11 +176,15 @@ func (s *Source) Migrate(r cf.SlotRange, to Target, done func(error)) error {
 	case s.job != nil:
 		return ErrBusy
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(s.ctx)
 	j := &job{Options: &s.opt, slots: r, to: to, ctx: ctx, cancel: cancel, flushes: s.opt.DB.Flushes()}
 	j.log = s.opt.Log.With(zap.Stringer("slots", r), zap.String("destination", to.Addr))
 	s.job = j
 	s.done.Go(func() {
+		s.telling.Lock()
+		s.begun[to.Addr]++
+		generation := s.begun[to.Addr]
+		s.telling.Unlock()
 		err := j.run()
 		cancel(nil)
 		s.mu.Lock()
@@ -164,8 +196,70 @@ func (s *Source) Migrate(r cf.SlotRange, to Target, done func(error)) error {
 		if done != nil {
 			done(err)
 		}
+		if err != nil && j.wasHanded && !j.told {
+			s.revoke(j.slots, j.to.Addr, generation)
+		}
 	})
 	return nil
+}
+
+// Ask asks a destination whether it has slots that a former process, or the former master, has handed over. void = it
+// has not, and will not have; an error = it could not be asked.
+func (s *Source) Ask(r cf.SlotRange, addr string) (void bool, err error) {
+	ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
+	defer cancel()
+	err = s.opt.askImported(ctx, addr, r)
+	if isReply(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Revoke tells a destination, as soon as it can be told, that slots stay here.
+func (s *Source) Revoke(r cf.SlotRange, addr string) {
+	s.telling.Lock()
+	generation := s.begun[addr]
+	s.telling.Unlock()
+	s.beside(func() { s.revoke(r, addr, generation) })
+}
+
+// beside runs a function that ends when the Source is closed.
+func (s *Source) beside(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.done.Go(f)
+	}
+}
+
+const (
+	revokeEvery = time.Second
+	mostRevokes = 3600
+)
+
+// revoke does that unless a later migration to the destination has begun, which deletes first what is there.
+func (s *Source) revoke(r cf.SlotRange, addr string, generation int) {
+	once := func() (told bool) {
+		s.telling.Lock()
+		defer s.telling.Unlock()
+		if s.begun[addr] != generation {
+			return true
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
+		defer cancel()
+		p, err := s.opt.dial(ctx, addr)
+		if err != nil {
+			return false
+		}
+		defer p.close()
+		_, err = p.do("CLUSTER", "IMPORT", r.String(), "2")
+		return err == nil || isReply(err)
+	}
+	for range mostRevokes {
+		if s.opt.Clock.Sleep(s.ctx, revokeEvery) != nil || once() {
+			return
+		}
+	}
 }
 
 // Status returns how the present migration stands, or the last one has ended.
@@ -176,6 +270,13 @@ func (s *Source) Status() Status {
 		return Status{s.job.slots, s.job.to.ID, StateStarted}
 	}
 	return s.last
+}
+
+// Forget forgets how the last migration has ended: what the master of this node does now counts.
+func (s *Source) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = Status{State: StateNone}
 }
 
 // Cancel ends the present migration, if wanted says so; it fails then. It does not wait.
@@ -191,9 +292,7 @@ func (s *Source) Cancel(why error, wanted func(r cf.SlotRange, target string) bo
 func (s *Source) Close() {
 	s.mu.Lock()
 	s.closed = true
-	if s.job != nil {
-		s.job.cancel(errClosed)
-	}
+	s.cancel(errClosed)
 	s.mu.Unlock()
 	s.done.Wait()
 }
@@ -208,16 +307,32 @@ type job struct {
 	log     *zap.Logger
 	flushes uint64 // how many flushes there were when it began
 
-	peer      *peer
-	base      *reader
-	knows     *abilities
-	pace      pace
-	wal       *engine.Log
-	carrier   carrier
-	free      func() // no limit of the rate from now on
-	forbidden bool
-	kept      time.Time // when the logs were last kept
+	peer    *peer
+	base    *reader
+	knows   *abilities
+	pace    pace
+	wal     *engine.Log
+	carrier carrier
+	free    func() // no limit of the rate from now on
+	leaving bool
+	kept    time.Time // when the logs were last kept
+
+	paused  sync.Mutex
+	writes  writes      // guarded by paused
+	resumes *time.Timer // ends the pause
+
+	wasHanded bool // the destination may have the slots
+	told      bool // it knows that the migration has failed
 }
+
+// writes is whether clients may write.
+type writes int
+
+const (
+	allowed   writes = iota
+	forbidden        // until the pause is too long
+	handed           // until it is known what the destination has done
+)
 
 // carrier takes the changes of the log to the destination.
 type carrier interface {
@@ -245,13 +360,18 @@ func (j *job) run() error {
 		j.Step(StageDone)
 		return nil
 	}
+	doubt := j.wasHanded && !isReply(err)
 	if cause := context.Cause(j.ctx); cause != nil {
 		err = cause
 	}
 	j.log.Error("slots were not migrated", zap.Error(err))
 	j.Step(StageFailed)
-	if j.forbidden {
-		j.Slots.Allow(j.slots)
+	if doubt && errors.Is(err, errClosed) {
+		return err // the next process asks the destination
+	}
+	j.allow(true)
+	if j.leaving {
+		j.to.Stays(j.slots)
 	}
 	j.tellFailed()
 	return err
@@ -270,6 +390,35 @@ func (j *job) migrate() error {
 	if err := j.catchUp(); err != nil {
 		return fmt.Errorf("sending what was written meanwhile: %w", err)
 	}
+	if err := j.to.Leaving(j.slots); err != nil {
+		return fmt.Errorf("keeping that the slots are leaving: %w", err)
+	}
+	j.leaving = true
+	for try := 1; ; try++ {
+		if err := j.catchUp(); err != nil { // what came while the replicas were waited for, or since the last try
+			return fmt.Errorf("sending what was written meanwhile: %w", err)
+		}
+		err := j.end()
+		if err == nil || !errors.Is(err, errLongPause) || try == mostPauses {
+			return err
+		}
+		j.log.Warn("writes are allowed again: the end of the migration is tried once more", zap.Error(err))
+	}
+}
+
+const (
+	// longestRest is how long writes may be forbidden while the last ones are sent. Then they are allowed again, and the
+	// end is tried once more, mostPauses times in all. A client that is told to try again does so for about a second
+	// (go-redis less, ioredis 1.6 s), and then reports an error; usually the pause takes some milliseconds.
+	longestRest = 500 * time.Millisecond
+	mostPauses  = 10
+	// longestAnswer is how long after that the destination may take to say that it has the slots.
+	longestAnswer = 500 * time.Millisecond
+)
+
+// end forbids writes, sends the last ones, and hands the slots over. With errLongPause writes are allowed again, and the
+// destination is as it was before.
+func (j *job) end() error {
 	j.Step(StageForbidden)
 	began := j.Clock.Now()
 	if err := j.forbid(); err != nil {
@@ -285,7 +434,10 @@ func (j *job) migrate() error {
 		return err
 	}
 	j.Step(StageSuccess)
-	if _, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "1"); err != nil {
+	if !j.hand() {
+		return errLongPause
+	}
+	if err := j.handOver(); err != nil {
 		return fmt.Errorf("telling the destination that it has all: %w", err)
 	}
 	j.Step(StageMoved)
@@ -295,6 +447,75 @@ func (j *job) migrate() error {
 	}
 	j.log.Info("writes of the slots have paused", zap.Duration("for", j.Clock.Now().Sub(began)))
 	return nil
+}
+
+// allow allows writes, also those of slots that were handed over if that is wanted.
+func (j *job) allow(evenHanded bool) {
+	j.paused.Lock()
+	defer j.paused.Unlock()
+	if j.writes == forbidden || j.writes == handed && evenHanded {
+		j.writes = allowed
+		j.resumes.Stop()
+		j.Slots.Allow(j.slots)
+	}
+}
+
+// hand makes the pause last until allow(true), and reports whether it has lasted so far.
+func (j *job) hand() bool {
+	j.paused.Lock()
+	defer j.paused.Unlock()
+	if j.writes == allowed {
+		return false
+	}
+	j.resumes.Stop()
+	j.writes, j.wasHanded = handed, true
+	return true
+}
+
+// handOver tells the destination that it has all. If its answer is lost it is asked again: it has the slots or does
+// not, and as long as nobody knows, nobody may write here. When it cannot be asked for longestAnswer, writes go on here;
+// what it may have done is revoked as soon as it can be told.
+func (j *job) handOver() error {
+	deadline := time.Now().Add(longestAnswer)
+	j.peer.until = deadline
+	_, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "1")
+	if err != nil && !isReply(err) {
+		j.log.Warn("the destination has not answered whether it has the slots: asking again", zap.Error(err))
+	}
+	for err != nil && !isReply(err) && time.Now().Before(deadline) {
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		if err = j.askImported(ctx, j.to.Addr, j.slots); err != nil && !isReply(err) {
+			j.Clock.Sleep(ctx, logRetry)
+		}
+		cancel()
+	}
+	return err
+}
+
+// askImported asks a destination, to which all was sent, whether it has slots. nil = it has; a [replyError] = it has
+// not, and will not have.
+func (o *Options) askImported(ctx context.Context, addr string, r cf.SlotRange) error {
+	p, err := o.dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	_, err = p.do("CLUSTER", "IMPORT", r.String(), "1")
+	var e replyError
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case strings.Contains(string(e), "belongs to me"): // the controller has given them away meanwhile
+		return nil
+	case !strings.HasPrefix(string(e), "ERR "), strings.Contains(string(e), "Slave can't"):
+		return errors.New(string(e)) // it cannot say: it is loading, or no master yet
+	}
+	return err
+}
+
+func isReply(err error) bool {
+	var e replyError
+	return errors.As(err, &e)
 }
 
 // check returns why the migration is to end, nil = it goes on.
@@ -318,28 +539,33 @@ func (j *job) check() error {
 	return nil
 }
 
-// dial opens a connection to the destination.
-func (j *job) dial(ctx context.Context) (*peer, error) {
-	conn, err := j.Dial(ctx, j.to.Addr)
+// dial opens a connection to a destination.
+func (o *Options) dial(ctx context.Context, addr string) (*peer, error) {
+	conn, err := o.Dial(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the destination: %w", err)
 	}
 	p := newPeer(ctx, conn)
-	if pass := j.Settings().Password; pass != "" {
+	p.until, _ = ctx.Deadline()
+	if pass := o.Settings().Password; pass != "" {
 		if _, err := p.do("AUTH", pass); err != nil {
 			p.close()
-			return nil, fmt.Errorf("authenticating: %w", err)
+			return nil, fmt.Errorf("authenticating: %v", err) // no answer to what follows
 		}
 	}
 	return p, nil
 }
 
 func (j *job) connect() (err error) {
-	if j.peer, err = j.dial(j.ctx); err != nil {
+	if j.peer, err = j.dial(j.ctx, j.to.Addr); err != nil {
 		return err
 	}
 	if _, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "0"); err != nil {
 		return fmt.Errorf("beginning the import: %w", err)
+	}
+	// Kvrocks does not know that: it answers with an error.
+	if _, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "64"); err != nil && !isReply(err) {
+		return err
 	}
 	j.knows, err = askAbilities(j.peer)
 	return err
@@ -461,16 +687,25 @@ func (j *job) sendLog(end uint64) error {
 	return j.carrier.flush()
 }
 
-// forbid refuses writes. Scripts that do not end may hold locks: it tries for some time.
+// forbid refuses writes, for longestRest. Scripts that do not end may hold locks: it tries for some time.
 func (j *job) forbid() (err error) {
 	for range logRetries {
 		if err := j.check(); err != nil {
 			return err
 		}
+		j.paused.Lock()
+		j.writes = forbidden
+		j.resumes = time.AfterFunc(longestRest, func() { j.allow(false) })
+		j.paused.Unlock()
 		if err = j.Slots.Forbid(j.slots); err == nil {
-			j.forbidden = true
+			j.paused.Lock()
+			defer j.paused.Unlock()
+			if j.writes == allowed { // since then
+				j.Slots.Allow(j.slots)
+			}
 			return nil
 		}
+		j.allow(false)
 		if err := j.Clock.Sleep(j.ctx, logRetry); err != nil {
 			return err
 		}
@@ -492,7 +727,7 @@ func (j *job) tellFailed() {
 		if j.ctx.Err() != nil && errors.Is(context.Cause(j.ctx), errClosed) {
 			return // the server stops: it does not wait
 		}
-		p, err := j.dial(ctx)
+		p, err := j.dial(ctx, j.to.Addr)
 		if err != nil {
 			j.log.Warn("the destination was not told that the migration has failed", zap.Error(err))
 			return
@@ -500,7 +735,9 @@ func (j *job) tellFailed() {
 		j.peer = p
 	}
 	defer j.peer.close()
-	if _, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "2"); err != nil {
+	_, err := j.peer.do("CLUSTER", "IMPORT", j.slots.String(), "2")
+	j.told = err == nil || isReply(err)
+	if err != nil {
 		j.log.Warn("the destination was not told that the migration has failed", zap.Error(err))
 	}
 }

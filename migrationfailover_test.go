@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/cluster/migration"
+)
+
+// TestMigrationFailover kills the master of the source or of the destination late in a migration, and before the
+// controller gives the slots away, and makes its replica the master: the replica knows of the migration, so it sends
+// clients after the slots, or takes them; what it had of them before does not come back. When the migration had not
+// come so far that the destination has the slots, they stay.
+//
+// The clients pause while a master dies: what its replica does not have yet is lost, as in every failover.
+func TestMigrationFailover(t *testing.T) {
+	slots := cf.SlotRange{First: 1, Last: 40}
+	m := startMover(t, slots, true, 1)
+	for shard := range m.shards {
+		m.caughtUp(shard)
+	}
+	m.load.resume()
+	for i, test := range []struct {
+		step      migration.Stage // of the source
+		ofTarget  bool            // the destination is killed, not the source
+		wantMoved bool
+	}{
+		{migration.StageSuccess, false, false},
+		{migration.StageMoved, false, true},
+		{migration.StageDone, true, true},
+		{migration.StageRest, false, false},
+		{migration.StageDone, false, true},
+		{migration.StageMoved, true, true},
+	} {
+		if testing.Short() && i >= 3 {
+			break
+		}
+		shard, source := m.owner, m.master(m.owner)
+		source.stopAt(migration.StageForbidden)
+		source.stopAt(test.step)
+		m.migrate()
+		source.stopped(migration.StageForbidden)
+		m.load.pause()
+		source.goOn(migration.StageForbidden)
+		source.stopped(test.step)
+		if test.ofTarget {
+			shard = 1 - shard
+		}
+		m.caughtUp(shard)
+		dead := m.master(shard)
+		dead.kill()
+		m.shards[shard][0], m.shards[shard][1] = m.shards[shard][1], dead
+		m.tell(m.owner)
+		source.goOn(test.step)
+		m.load.resume()
+		m.load.more(20) // whatever became of it, the clients go on
+		if moved := m.end(m.master(m.owner)); moved != test.wantMoved {
+			t.Errorf("moved: %v, want %v", moved, test.wantMoved)
+		}
+		m.settle(m.master(m.owner))
+		dead.start()
+		m.tell(m.owner)
+		m.caughtUp(shard)
+		m.check()
+		for shard := range m.shards {
+			m.sameKeys(shard)
+		}
+		if t.Failed() {
+			t.Fatalf("case %+v", test)
+		}
+	}
+}
+
+// caughtUp waits until the replica of a shard has what its master has.
+func (m *mover) caughtUp(shard int) {
+	m.t.Helper()
+	offset := func(n *clusterNode) string {
+		_, rest, _ := strings.Cut(n.do("INFO", "replication"), "\r\nmaster_repl_offset:")
+		line, _, _ := strings.Cut(rest, "\r\n")
+		return line
+	}
+	master, replica := m.shards[shard][0], m.shards[shard][1]
+	eventually(m.t, "the replica has what its master has", func() bool {
+		is := replica.do("INFO", "replication")
+		return strings.Contains(is, "master_link_status:up") && offset(replica) == offset(master)
+	})
+}
+
+// sameKeys compares the keys of a master and its replica.
+func (m *mover) sameKeys(shard int) {
+	m.t.Helper()
+	m.load.pause()
+	defer m.load.resume()
+	m.caughtUp(shard)
+	a, b := sorted(replyWords(m.shards[shard][0].do("KEYS", "*"))), sorted(replyWords(m.shards[shard][1].do("KEYS", "*")))
+	if a != b {
+		m.t.Errorf("master and replica of shard %d have %d and %d bytes of names", shard, len(a), len(b))
+	}
+}
+
+// topology is the text of SETNODES when a shard has the slots.
+func (m *mover) topology(owner int) string {
+	slots := []string{fmt.Sprintf("0 %d-8191", m.slots.Last+1), "8192-16383"}
+	slots[owner] += " " + m.slots.String()
+	var text strings.Builder
+	for i, shard := range m.shards {
+		fmt.Fprintf(&text, "%s 127.0.0.1 %d master - %s\n", shard[0].id, shard[0].proxy.Port(), slots[i])
+		for _, n := range shard[1:] {
+			fmt.Fprintf(&text, "%s 127.0.0.1 %d slave %s\n", n.id, n.proxy.Port(), shard[0].id)
+		}
+	}
+	return text.String()
+}
+
+// tell gives the slots to a shard, by what a controller sends to all nodes that it reaches: to the new owner first.
+// Shard 0 has those below 8192 besides, and shard 1 the others.
+func (m *mover) tell(owner int) {
+	m.t.Helper()
+	m.owner = owner
+	m.version++
+	text := m.topology(owner)
+	for _, i := range []int{owner, 1 - owner} {
+		for _, n := range m.shards[i] {
+			if n.proc.cmd.ProcessState == nil { // it runs
+				n.want("+OK", "CLUSTERX", "SETNODES", text, strconv.Itoa(m.version))
+			}
+		}
+	}
+}

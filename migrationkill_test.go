@@ -1,0 +1,396 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/basaltdb/basalt/cf"
+	"github.com/basaltdb/basalt/server/cluster/migration"
+	"github.com/basaltdb/basalt/server/servertest"
+)
+
+// stopsDir is the variable that names a directory: a migration stops before a step as long as there is a file of the
+// name of the step. When it stops it writes into the file.
+const stopsDir = "BASALT_TEST_STOPS"
+
+func stopAtSteps() {
+	dir := os.Getenv(stopsDir)
+	if dir == "" {
+		return
+	}
+	migration.Step = func(s migration.Stage) {
+		path := filepath.Join(dir, string(s))
+		if _, err := os.Stat(path); err != nil {
+			return
+		}
+		os.WriteFile(path, []byte("here"), 0o644)
+		for _, err := os.Stat(path); err == nil; _, err = os.Stat(path) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// clusterNode is a process that is a node of a cluster. The other nodes reach it through a proxy.
+type clusterNode struct {
+	t     *testing.T
+	id    string
+	dir   string
+	args  []string
+	proxy *servertest.Proxy
+	proc  *process
+	at    atomic.Pointer[string] // where clients reach it
+}
+
+func newClusterNode(t *testing.T, letter string, args ...string) *clusterNode {
+	n := &clusterNode{t: t, id: strings.Repeat(letter, 40), dir: filepath.Join(t.TempDir(), letter),
+		proxy: servertest.NewProxy(t, "")}
+	n.args = append([]string{"--dir", n.dir, "--log-dir", "stdout", "--bind", "127.0.0.1", "--cluster-enabled", "yes",
+		"--migrate-speed", "0"}, args...)
+	if err := os.MkdirAll(n.stops(""), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	n.want("+OK", "CLUSTERX", "SETNODEID", n.id)
+	return n
+}
+
+func (n *clusterNode) stops(step migration.Stage) string {
+	return filepath.Join(n.dir, "stops", string(step))
+}
+
+// start starts the process.
+func (n *clusterNode) start() {
+	n.t.Helper()
+	cmd := basalt(n.t, append([]string{"--port", "0"}, n.args...)...)
+	cmd.Env = append(cmd.Env, stopsDir+"="+n.stops(""))
+	n.proc = follow(n.t, cmd)
+	n.proc.ready(n.proc.await(" ready "))
+	n.at.Store(&n.proc.addr)
+	n.proxy.Target(n.proc.addr)
+	go func(p *process) { // its log must not fill the pipe
+		for range p.lines {
+		}
+	}(n.proc)
+}
+
+func (n *clusterNode) kill() {
+	n.proc.cmd.Process.Kill()
+	n.proc.cmd.Wait()
+}
+
+// stopAt makes the next migration stop at a step.
+func (n *clusterNode) stopAt(step migration.Stage) {
+	n.t.Helper()
+	if err := os.WriteFile(n.stops(step), nil, 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// stopped waits until it has stopped there.
+func (n *clusterNode) stopped(step migration.Stage) {
+	n.t.Helper()
+	eventually(n.t, fmt.Sprintf("%s is at the step %q", n.id[:1], step), func() bool {
+		text, _ := os.ReadFile(n.stops(step))
+		return len(text) > 0
+	})
+}
+
+// goOn lets it go on, or not stop any more.
+func (n *clusterNode) goOn(step migration.Stage) { os.Remove(n.stops(step)) }
+
+func (n *clusterNode) do(args ...string) string {
+	n.t.Helper()
+	r := newRoamer(n.t, []*clusterNode{n}, 0)
+	defer r.close()
+	reply, _, err := r.ask(0, args)
+	if err != nil {
+		n.t.Fatalf("%q: %v", args, err)
+	}
+	return reply
+}
+
+func (n *clusterNode) want(reply string, args ...string) {
+	n.t.Helper()
+	if got := n.do(args...); got != reply+"\r\n" {
+		n.t.Fatalf("%q: %q, want %q", args, got, reply)
+	}
+}
+
+// info returns a field of CLUSTER INFO.
+func (n *clusterNode) info(field string) string {
+	n.t.Helper()
+	_, rest, ok := strings.Cut(n.do("CLUSTER", "INFO"), field+": ")
+	if !ok {
+		return ""
+	}
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
+// mover is a cluster of two shards between which slots go to and fro, under a load.
+type mover struct {
+	t       *testing.T
+	nodes   []*clusterNode
+	shards  [2][]*clusterNode // the master first
+	slots   cf.SlotRange
+	tags    []string // of the slots
+	fixed   []string // keys that nobody changes
+	owner   int      // which shard has the slots
+	version int
+	load    *modelLoad
+}
+
+func startMover(t *testing.T, slots cf.SlotRange, raw bool, replicas int) *mover {
+	t.Helper()
+	kind := "redis-command"
+	if raw {
+		kind = "raw-key-value"
+	}
+	m := &mover{t: t, slots: slots, tags: tagsOf(slots)}
+	for i, letter := range []string{"a", "b", "c", "d"}[:2+2*replicas] {
+		n := newClusterNode(t, letter, "--migrate-type", kind, "--migrate-batch-rate-limit-mb", "0")
+		m.nodes = append(m.nodes, n)
+		m.shards[i%2] = append(m.shards[i%2], n)
+	}
+	m.tell(0)
+	c := newRoamer(t, m.nodes, 9)
+	defer c.close()
+	for i := range 600 {
+		key := fmt.Sprintf("{%s}fixed:%d", m.tags[i%len(m.tags)], i)
+		m.fixed = append(m.fixed, key)
+		if reply, _ := c.do("SET", key, key); reply != "+OK\r\n" {
+			t.Fatal(reply)
+		}
+	}
+	m.load = startLoad(t, m.nodes, m.tags, 4)
+	return m
+}
+
+// tagsOf returns a hash tag for each slot.
+func tagsOf(slots cf.SlotRange) []string {
+	tags := make([]string, int(slots.Last-slots.First)+1)
+	for i, left := 0, len(tags); left > 0; i++ {
+		tag := "t" + strconv.Itoa(i)
+		if s := cf.Slot([]byte(tag)); s >= slots.First && s <= slots.Last && tags[s-slots.First] == "" {
+			tags[s-slots.First] = tag
+			left--
+		}
+	}
+	return tags
+}
+
+// master returns the master of a shard.
+func (m *mover) master(shard int) *clusterNode { return m.shards[shard][0] }
+
+// migrate begins to move the slots to the shard that has them not.
+func (m *mover) migrate() {
+	m.t.Helper()
+	m.master(m.owner).want("+OK", "CLUSTERX", "MIGRATE", m.slots.String(), m.master(1-m.owner).id)
+}
+
+// end waits for the end of a migration and reports whether the slots have moved.
+func (m *mover) end(source *clusterNode) (moved bool) {
+	m.t.Helper()
+	eventually(m.t, "the end of the migration", func() bool { return source.info("migrating_state") != "start" })
+	moved = strings.HasPrefix(source.do("GET", "{"+m.tags[0]+"}fixed:0"), "-MOVED ")
+	if state := source.info("migrating_state"); moved != (state == "success") {
+		m.t.Errorf("moved: %v, and CLUSTER INFO says %q", moved, state)
+	}
+	return moved
+}
+
+// settle brings the migration to its end: a controller gives the slots away, or migrates them again. Then it checks
+// everything.
+func (m *mover) settle(source *clusterNode) {
+	m.t.Helper()
+	m.load.more(20)
+	if !m.end(source) {
+		m.migrate()
+		if !m.end(source) {
+			m.t.Fatal("without a fault the slots do not move")
+		}
+		m.load.more(20)
+	}
+	m.tell(1 - m.owner)
+	m.load.more(20)
+	m.check()
+}
+
+// check compares what there is with what must be: all keys at their owner, and none of them at the other node.
+func (m *mover) check() {
+	m.t.Helper()
+	m.load.pause()
+	defer m.load.resume()
+	want := append(m.load.live(), m.fixed...)
+	slices.Sort(want)
+	var at [2][]string
+	for i := range m.shards {
+		n := m.master(i)
+		for _, key := range replyWords(n.do("KEYS", "*")) {
+			if s := cf.Slot([]byte(key)); s >= m.slots.First && s <= m.slots.Last {
+				at[i] = append(at[i], key)
+			}
+		}
+		slices.Sort(at[i])
+		if got, size := n.do("DBSIZE"), fmt.Sprintf(":%d\r\n", len(at[i])); got != size {
+			m.t.Errorf("node %s has %s keys, and DBSIZE says %s", n.id[:1], size, got)
+		}
+	}
+	if !slices.Equal(at[m.owner], want) {
+		m.t.Errorf("the owner has %d keys, and should have %d", len(at[m.owner]), len(want))
+	}
+	if n := len(at[1-m.owner]); n != 0 {
+		m.t.Errorf("the other node has kept %d keys", n)
+	}
+	for _, key := range m.fixed {
+		if got := replyWords(m.master(m.owner).do("GET", key)); !slices.Equal(got, []string{key}) {
+			m.t.Errorf("%s is %q", key, got)
+		}
+	}
+}
+
+// sourceSteps and destinationSteps are where a process is stopped and one of both is killed.
+var (
+	sourceSteps = []migration.Stage{migration.StageStart, migration.StageSnapshot, migration.StageLog,
+		migration.StageForbidden, migration.StageRest, migration.StageSuccess, migration.StageMoved, migration.StageDone}
+	destinationSteps = []migration.Stage{migration.StageImporting, migration.StageImportBegun, migration.StageImported,
+		migration.StageImportedKept, migration.StageImportEnded}
+)
+
+// moves are the migrations that the tests of faults make: single slots and ranges, of both types.
+var moves = []struct {
+	slots cf.SlotRange
+	raw   bool
+}{
+	{cf.SlotRange{First: 1, Last: 1}, false},
+	{cf.SlotRange{First: 1, Last: 40}, true},
+	{cf.SlotRange{First: 1, Last: 40}, false},
+	{cf.SlotRange{First: 1, Last: 1}, true},
+}
+
+// eachMove runs a test with each kind of migration; in short with some of them.
+func eachMove(t *testing.T, short []int, f func(t *testing.T, m *mover)) {
+	for i, mv := range moves {
+		if testing.Short() && !slices.Contains(short, i) {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s/raw=%v", mv.slots, mv.raw), func(t *testing.T) {
+			m := startMover(t, mv.slots, mv.raw, 0)
+			m.load.resume()
+			f(t, m)
+		})
+	}
+}
+
+// TestMigrationKilled kills the source or the destination of a migration at each step of either, starts it again, and
+// brings the migration to its end.
+func TestMigrationKilled(t *testing.T) {
+	type kill struct {
+		atSource, sourceDies bool
+		step                 migration.Stage
+	}
+	var kills []kill
+	for _, dies := range []bool{true, false} {
+		for _, step := range sourceSteps {
+			kills = append(kills, kill{true, dies, step})
+		}
+		for _, step := range destinationSteps {
+			kills = append(kills, kill{false, dies, step})
+		}
+	}
+	turn := 0
+	eachMove(t, []int{0, 1}, func(t *testing.T, m *mover) {
+		for _, k := range kills {
+			if turn++; testing.Short() && turn%4 != 0 {
+				continue
+			}
+			source, destination := m.master(m.owner), m.master(1-m.owner)
+			stops, dies := source, source
+			if !k.atSource {
+				stops = destination
+			}
+			if !k.sourceDies {
+				dies = destination
+			}
+			stops.stopAt(k.step)
+			m.migrate()
+			stops.stopped(k.step)
+			if k.atSource && slices.Contains(sourceSteps[:3], k.step) {
+				m.load.more(1)
+			}
+			dies.kill()
+			stops.goOn(k.step)
+			dies.start()
+			m.settle(source)
+			if t.Failed() {
+				t.Fatalf("after the kill: at the source's step: %v, the source dies: %v, %q", k.atSource, k.sourceDies, k.step)
+			}
+		}
+	})
+}
+
+// TestMigrationCut does with the connection between source and destination what networks do, at each step at which the
+// source has one. Clients reach both nodes all the time: their writes go on whatever happens to it.
+func TestMigrationCut(t *testing.T) {
+	for n, fault := range []struct {
+		name  string
+		quiet bool // the clients pause: they write faster than the connection carries it
+		do    func(m *mover, p *servertest.Proxy)
+		undo  func(m *mover, p *servertest.Proxy)
+	}{
+		{"cut", false, func(_ *mover, p *servertest.Proxy) { p.Cut() }, nil},
+		{"refused for a while", false, func(_ *mover, p *servertest.Proxy) { p.Target(""); p.Cut() },
+			func(m *mover, p *servertest.Proxy) { m.load.more(50); p.Target(*m.master(1 - m.owner).at.Load()) }},
+		{"delayed", true, func(_ *mover, p *servertest.Proxy) { p.Slow(0, 3*time.Millisecond) },
+			func(m *mover, p *servertest.Proxy) { m.end(m.master(m.owner)); p.Slow(0, 0) }},
+		{"byte by byte", true, func(_ *mover, p *servertest.Proxy) { p.Slow(1, 0) },
+			func(m *mover, p *servertest.Proxy) { m.end(m.master(m.owner)); p.Slow(0, 0) }},
+		{"half-open for a while", false, func(_ *mover, p *servertest.Proxy) { p.Hold(true) },
+			func(m *mover, p *servertest.Proxy) { m.load.more(50); p.Hold(false) }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			eachMove(t, []int{n % len(moves)}, func(t *testing.T, m *mover) {
+				for i, step := range sourceSteps[1:7] {
+					if testing.Short() && (n+i)%3 != 0 {
+						continue
+					}
+					source, p := m.master(m.owner), m.master(1-m.owner).proxy
+					if fault.quiet {
+						m.load.pause()
+					}
+					source.stopAt(step)
+					m.migrate()
+					source.stopped(step)
+					fault.do(m, p)
+					source.goOn(step)
+					if fault.undo != nil {
+						fault.undo(m, p)
+					}
+					if fault.quiet {
+						m.load.resume()
+					}
+					m.settle(source)
+					if t.Failed() {
+						t.Fatalf("at the step %q", step)
+					}
+				}
+			})
+		})
+	}
+}
